@@ -1,0 +1,33 @@
+//! Turns a command into events or a refusal. Pure: the run, the command and the time are all there is.
+
+use crate::command::Command;
+use crate::event::Event;
+use crate::ids::Timestamp;
+use crate::refusal::Refusal;
+use crate::run::Run;
+
+mod cancel;
+mod consequences;
+mod expire;
+mod finish;
+mod resolve;
+mod start;
+
+pub fn decide(run: &Run, command: &Command, now: Timestamp) -> Result<Vec<Event>, Refusal> {
+    match command {
+        Command::Start(start) => start::start(run, start),
+        Command::Begin { node } => finish::begin(run, node),
+        Command::Finish { node, outcome } => finish::finish(run, node, outcome, now),
+        Command::Record { node, name, result } => finish::record(run, node, name, result),
+        Command::Resolve { answers } => resolve::resolve(run, answers, now),
+        Command::Expire { interrupt } => expire::expire(run, *interrupt, now),
+        Command::Wake { node } => expire::wake(run, node, now),
+        Command::Cancel { reason, by } => cancel::cancel(run, reason.as_deref(), by),
+        Command::Abandon { error } => cancel::abandon(run, error),
+    }
+}
+
+/// A finished run stays finished.
+fn check_unfinished(run: &Run) -> Result<(), Refusal> {
+    if run.finished() { Err(Refusal::RunFinished(run.status())) } else { Ok(()) }
+}

@@ -1,0 +1,117 @@
+//! Decides what the executions of nodes do to their run.
+
+use serde_json::Value;
+
+use super::check_unfinished;
+use super::consequences::with_consequences;
+use crate::command::Outcome;
+use crate::event::{Event, RunError};
+use crate::ids::{InterruptId, NodeId, Timestamp};
+use crate::interrupt::{Interrupt, Kind, Request};
+use crate::limits;
+use crate::refusal::{Refusal, check_size};
+use crate::run::{NodeStatus, Run, Work};
+
+pub(super) fn begin(run: &Run, node: &NodeId) -> Result<Vec<Event>, Refusal> {
+    check_unfinished(run)?;
+    let position = run.workflow.position(node).ok_or(Refusal::NodeNotRunning)?;
+    match run.next_work() {
+        Some(Work::Begin(next)) if next == position => Ok(vec![Event::NodeStarted { node: node.clone() }]),
+        _ => Err(Refusal::NodeNotRunning),
+    }
+}
+
+pub(super) fn finish(run: &Run, node: &NodeId, outcome: &Outcome, now: Timestamp) -> Result<Vec<Event>, Refusal> {
+    check_running(run, node)?;
+    let node = node.clone();
+    Ok(match outcome {
+        Outcome::Completed(outputs) => {
+            let whole = Value::Object(outputs.clone());
+            match check_size("the node's output", &whole, limits::NODE_OUTPUT_BYTES_MAX) {
+                Ok(()) => with_consequences(run, vec![Event::NodeCompleted { node, outputs: outputs.clone() }]),
+                Err(refusal) => fail(run, node, RunError::new("output_too_large", refusal.to_string())),
+            }
+        }
+        Outcome::Failed(error) => fail(run, node, error.clone()),
+        Outcome::Asked(request) => ask(run, node, request)?,
+        Outcome::Joined(interrupt) => vec![join(run, node, *interrupt)?],
+        Outcome::Sleeping(until) => {
+            // A sleep that is already over still goes through its timer: there is one way to wake up.
+            vec![Event::SleepStarted { node, until: (*until).max(now) }]
+        }
+    })
+}
+
+pub(super) fn record(run: &Run, node: &NodeId, name: &str, result: &Value) -> Result<Vec<Event>, Refusal> {
+    check_running(run, node)?;
+    if run.node_state(node).is_some_and(|state| state.steps.contains_key(name)) {
+        return Err(Refusal::invalid("step", format!("{name:?} was already recorded for this node")));
+    }
+    check_size("the step's result", result, limits::STEP_RESULT_BYTES_MAX)?;
+    Ok(vec![Event::StepRecorded { node: node.clone(), name: name.to_owned(), result: result.clone() }])
+}
+
+fn check_running(run: &Run, node: &NodeId) -> Result<(), Refusal> {
+    check_unfinished(run)?;
+    match run.node_state(node) {
+        Some(state) if state.status == NodeStatus::Running => Ok(()),
+        _ => Err(Refusal::NodeNotRunning),
+    }
+}
+
+/// A failure ends the run unless an edge of the node is made for failures.
+fn fail(run: &Run, node: NodeId, error: RunError) -> Vec<Event> {
+    let position = run.workflow.position(&node);
+    let admitted = position.is_some_and(|at| run.workflow.outgoing(at).any(|edge| edge.rule.admits_failure()));
+    let failed = Event::NodeFailed { node: node.clone(), error: error.clone() };
+    if admitted {
+        with_consequences(run, vec![failed])
+    } else {
+        vec![failed, Event::RunFailed { error, node: Some(node) }]
+    }
+}
+
+/// The node waits with others. An answer that came meanwhile is found by entering the node again.
+fn join(run: &Run, node: NodeId, interrupt: InterruptId) -> Result<Event, Refusal> {
+    if run.interrupt(interrupt).is_some_and(Interrupt::is_open) {
+        Ok(Event::NodeSuspended { node, interrupt })
+    } else {
+        Err(Refusal::NodeNotRunning)
+    }
+}
+
+fn ask(run: &Run, node: NodeId, request: &Request) -> Result<Vec<Event>, Refusal> {
+    if let Err(bad) = request.check() {
+        return Ok(fail(run, node, RunError::new("invalid_interrupt", bad.to_string())));
+    }
+    let Some(key) = request.key.clone() else {
+        return Ok(fail(run, node, RunError::new("invalid_interrupt", "key: is missing")));
+    };
+    if run.interrupts.len() >= limits::INTERRUPTS_PER_RUN_MAX {
+        let message = format!("a run may ask at most {} times", limits::INTERRUPTS_PER_RUN_MAX);
+        return Ok(fail(run, node, RunError::new("too_many_interrupts", message)));
+    }
+    // The key rule, enforced where events are made: a key that was asked is never asked again.
+    if let Some(asked) = run.interrupt_by_key(&key) {
+        return join(run, node, asked.id).map(|event| vec![event]);
+    }
+    let id = InterruptId(u32::try_from(run.interrupts.len() + 1).unwrap_or(u32::MAX));
+    let mut events = vec![
+        Event::InterruptRequested {
+            id,
+            node: node.clone(),
+            kind: request.kind,
+            key,
+            data: request.data.clone(),
+            resume_schema: request.resume_schema.clone(),
+            timeout_ms: request.timeout_ms,
+        },
+        Event::NodeSuspended { node, interrupt: id },
+    ];
+    match request.kind {
+        Kind::Approval => events.push(Event::ApprovalRequested { interrupt: id }),
+        Kind::Clarification => events.push(Event::ClarificationRequested { interrupt: id }),
+        Kind::ExternalEvent | Kind::Custom => {}
+    }
+    Ok(events)
+}

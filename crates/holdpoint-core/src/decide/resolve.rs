@@ -1,0 +1,60 @@
+//! Decides what an answer does to a waiting run. Knows nothing of links, protocols or storage.
+
+use std::collections::BTreeMap;
+
+use crate::event::Event;
+use crate::ids::{InterruptId, Timestamp};
+use crate::interrupt::{Answer, Interrupt, Kind};
+use crate::refusal::Refusal;
+use crate::run::{End, NodeStatus, Run};
+
+pub(super) fn resolve(
+    run: &Run,
+    answers: &BTreeMap<InterruptId, Answer>,
+    now: Timestamp,
+) -> Result<Vec<Event>, Refusal> {
+    if answers.is_empty() {
+        return Err(Refusal::InterruptNotFound);
+    }
+    let mut events = Vec::new();
+    for (id, answer) in answers {
+        let interrupt = open_interrupt(run, *id, now)?;
+        let value = interrupt.judge(answer, now)?;
+        events.push(Event::InterruptResolved { id: *id, value, by: answer.by.name.clone() });
+        events.extend(receipt(interrupt));
+        events.extend(resumed(run, *id));
+    }
+    Ok(events)
+}
+
+fn open_interrupt(run: &Run, id: InterruptId, now: Timestamp) -> Result<&Interrupt, Refusal> {
+    let interrupt = run.interrupt(id).ok_or(Refusal::InterruptNotFound)?;
+    if !interrupt.is_open() {
+        return Err(Refusal::AlreadyResolved);
+    }
+    match &run.end {
+        Some(End::Cancelled { .. }) => return Err(Refusal::InterruptCancelled),
+        Some(End::Completed { .. } | End::Failed { .. }) => return Err(Refusal::AlreadyResolved),
+        None => {}
+    }
+    match interrupt.expires_at() {
+        Some(at) if at <= now => Err(Refusal::Expired),
+        _ => Ok(interrupt),
+    }
+}
+
+/// The event that older vocabularies expect beside `interrupt.resolved`.
+pub(super) fn receipt(interrupt: &Interrupt) -> Option<Event> {
+    match interrupt.kind {
+        Kind::Approval => Some(Event::ApprovalReceived { interrupt: interrupt.id }),
+        Kind::Clarification => Some(Event::ClarificationResolved { interrupt: interrupt.id }),
+        Kind::ExternalEvent | Kind::Custom => None,
+    }
+}
+
+/// Every node that waits for this answer goes on; several may have asked under one key.
+pub(super) fn resumed(run: &Run, id: InterruptId) -> impl Iterator<Item = Event> {
+    let states = run.workflow.nodes.iter().zip(&run.nodes);
+    let waiting = states.filter(move |(_, state)| state.status == NodeStatus::Waiting(id));
+    waiting.map(move |(node, _)| Event::NodeResumed { node: node.id.clone(), interrupt: id })
+}

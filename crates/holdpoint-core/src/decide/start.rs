@@ -1,0 +1,82 @@
+//! Decides whether a run may begin: its inputs, tags and metadata.
+
+use serde_json::{Map, Value};
+
+use super::consequences::with_consequences;
+use crate::command::Start;
+use crate::event::{Event, Started};
+use crate::limits;
+use crate::refusal::{Refusal, check_size};
+use crate::run::Run;
+use crate::workflow::Workflow;
+
+pub(super) fn start(run: &Run, start: &Start) -> Result<Vec<Event>, Refusal> {
+    if run.started.is_some() {
+        return Err(Refusal::AlreadyStarted);
+    }
+    check_inputs(&run.workflow, &start.inputs)?;
+    check_tags(&start.tags)?;
+    check_metadata(&start.metadata)?;
+    let started = Event::RunStarted(Box::new(Started {
+        workflow: run.workflow.id.clone(),
+        revision: run.workflow.revision,
+        owner: start.owner.clone(),
+        inputs: start.inputs.clone(),
+        configurable: start.configurable.clone(),
+        tags: start.tags.clone(),
+        metadata: start.metadata.clone(),
+    }));
+    Ok(with_consequences(run, vec![started]))
+}
+
+fn check_inputs(workflow: &Workflow, inputs: &Map<String, Value>) -> Result<(), Refusal> {
+    for variable in &workflow.variables {
+        let field = || format!("inputs.{}", variable.name);
+        match inputs.get(&variable.name) {
+            Some(value) if !value.is_null() && !variable.kind.admits(value) => {
+                let message = format!("must be of type {}", variable.kind.as_str());
+                return Err(Refusal::invalid(field(), message));
+            }
+            None | Some(Value::Null) if variable.required && variable.default.is_none() => {
+                return Err(Refusal::invalid(field(), "is required by the workflow"));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn check_tags(tags: &[String]) -> Result<(), Refusal> {
+    if tags.len() > limits::TAGS_MAX {
+        let message = format!("has {} entries; at most {} are accepted", tags.len(), limits::TAGS_MAX);
+        return Err(Refusal::invalid("tags", message));
+    }
+    match tags.iter().position(|tag| tag.chars().count() > limits::TAG_CHARS_MAX) {
+        Some(index) => {
+            let message = format!("is longer than {} characters", limits::TAG_CHARS_MAX);
+            Err(Refusal::invalid(format!("tags[{index}]"), message))
+        }
+        None => Ok(()),
+    }
+}
+
+fn check_metadata(metadata: &Map<String, Value>) -> Result<(), Refusal> {
+    if metadata.is_empty() {
+        return Ok(());
+    }
+    let value = Value::Object(metadata.clone());
+    if levels(&value) > limits::METADATA_LEVELS_MAX {
+        let message = format!("is nested deeper than {} levels", limits::METADATA_LEVELS_MAX);
+        return Err(Refusal::invalid("metadata", message));
+    }
+    check_size("metadata", &value, limits::METADATA_BYTES_MAX)
+        .map_err(|refusal| Refusal::invalid("metadata", refusal.to_string()))
+}
+
+fn levels(value: &Value) -> usize {
+    match value {
+        Value::Object(map) => 1 + map.values().map(levels).max().unwrap_or(0),
+        Value::Array(items) => 1 + items.iter().map(levels).max().unwrap_or(0),
+        _ => 0,
+    }
+}

@@ -1,0 +1,144 @@
+//! Parsed identifiers and instants. A value of these types is valid by construction; parsing happens once, at the edge.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::limits;
+
+/// Why a text is not an identifier.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what} must be 1 to {max} characters without control characters")]
+pub struct BadId {
+    what: &'static str,
+    max: usize,
+}
+
+macro_rules! text_id {
+    ($(#[$doc:meta])* $name:ident, $what:literal, $max:expr) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(Arc<str>);
+
+        impl $name {
+            pub fn parse(text: &str) -> Result<Self, BadId> {
+                let length = text.chars().count();
+                if length == 0 || length > $max || text.chars().any(char::is_control) {
+                    return Err(BadId { what: $what, max: $max });
+                }
+                Ok(Self(text.into()))
+            }
+
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+    };
+}
+
+text_id!(RunId, "a run id", limits::ID_CHARS_MAX);
+text_id!(TenantId, "a tenant id", limits::ID_CHARS_MAX);
+text_id!(WorkflowId, "a workflow id", limits::ID_CHARS_MAX);
+text_id!(
+    /// A node's name inside its workflow. Tools generate long ones, so only the request size bounds them.
+    NodeId,
+    "a node id",
+    limits::REQUEST_BYTES_MAX
+);
+
+/// A run and the tenant it belongs to: nothing is ever looked up by the run id alone.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RunRef {
+    pub tenant: TenantId,
+    pub run: RunId,
+}
+
+/// The ordinal of an interrupt in its run, from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct InterruptId(pub u32);
+
+impl fmt::Display for InterruptId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "i{}", self.0)
+    }
+}
+
+/// Who acts: an opaque name and the roles the host gave it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Principal {
+    pub name: String,
+    pub roles: Vec<String>,
+}
+
+/// An instant in Unix milliseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Timestamp(pub i64);
+
+impl Timestamp {
+    /// The instant `ms` later; the far future instead of an overflow.
+    #[must_use]
+    pub fn plus_ms(self, ms: u64) -> Self {
+        Self(self.0.saturating_add_unsigned(ms))
+    }
+}
+
+impl fmt::Display for Timestamp {
+    /// ISO 8601 in UTC with milliseconds, as the wire wants it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const DAY_MS: i64 = 86_400_000;
+        let (year, month, day) = civil_date(self.0.div_euclid(DAY_MS));
+        let ms = self.0.rem_euclid(DAY_MS);
+        let (hour, minute, second) = (ms / 3_600_000, ms / 60_000 % 60, ms / 1000 % 60);
+        write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:03}Z", ms % 1000)
+    }
+}
+
+/// Year, month and day of a day counted from 1970-01-01. Years begin in March here, so that the leap day is the last.
+fn civil_date(days: i64) -> (i64, i64, i64) {
+    const ERA_DAYS: i64 = 146_097;
+    let shifted = days + 719_468;
+    let era = shifted.div_euclid(ERA_DAYS);
+    let of_era = shifted.rem_euclid(ERA_DAYS);
+    let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let march_month = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * march_month + 2) / 5 + 1;
+    let month = if march_month < 10 { march_month + 3 } else { march_month - 9 };
+    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_instant_is_shown_as_iso_8601_in_utc() {
+        for (ms, text) in [
+            (0, "1970-01-01T00:00:00.000Z"),
+            (951_827_696_789, "2000-02-29T12:34:56.789Z"),
+            (1_794_733_199_999, "2026-11-15T08:59:59.999Z"),
+            (-1, "1969-12-31T23:59:59.999Z"),
+            (4_107_542_400_000, "2100-03-01T00:00:00.000Z"),
+        ] {
+            assert_eq!(Timestamp(ms).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn an_id_is_never_empty_endless_or_full_of_control_characters() {
+        for bad in ["", "a\nb", &"x".repeat(129)] {
+            assert!(RunId::parse(bad).is_err(), "{bad:?}");
+        }
+        assert_eq!(RunId::parse("größe-1").unwrap().as_str(), "größe-1");
+    }
+}

@@ -1,0 +1,28 @@
+//! The pure heart of Holdpoint: what a run is, which commands it accepts and which events they become.
+//!
+//! A run is the fold of its events. [`decide`] turns a [`Command`] into events or a [`Refusal`],
+//! [`Run::apply`] folds an event, [`react`] names what an event obliges the shell to do later.
+//! Nothing here reads a clock, draws a random number, waits or touches a file.
+
+mod command;
+mod decide;
+mod event;
+mod ids;
+mod interrupt;
+pub mod limits;
+mod react;
+mod refusal;
+mod run;
+mod strict;
+pub mod workflow;
+
+pub use command::{Command, Outcome, Start};
+pub use decide::decide;
+pub use event::{Event, Owner, RunError, Started};
+pub use ids::{BadId, InterruptId, NodeId, Principal, RunId, RunRef, TenantId, Timestamp, WorkflowId};
+pub use interrupt::{Answer, BadRequest, Interrupt, Kind, Request, Resolution};
+pub use react::{Obligation, Timer, react};
+pub use refusal::Refusal;
+pub use run::{End, NodeState, NodeStatus, Run, Status, Work};
+pub use strict::{StrictValue, parse_strict};
+pub use workflow::Workflow;

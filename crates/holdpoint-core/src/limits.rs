@@ -1,0 +1,28 @@
+//! Every cap of the core, in one place. Crossing one is a refusal with a message, never a truncation.
+
+/// Characters of a run, tenant or workflow id.
+pub const ID_CHARS_MAX: usize = 128;
+/// Bytes of one request body.
+pub const REQUEST_BYTES_MAX: usize = 1024 * 1024;
+/// Bytes of an interrupt's `data`, as compact JSON.
+pub const INTERRUPT_DATA_BYTES_MAX: usize = 256 * 1024;
+/// Bytes of a resume value, as compact JSON.
+pub const RESUME_VALUE_BYTES_MAX: usize = 64 * 1024;
+/// Characters of an interrupt key.
+pub const INTERRUPT_KEY_CHARS_MAX: usize = 256;
+/// Tags of a run, and characters of each.
+pub const TAGS_MAX: usize = 100;
+pub const TAG_CHARS_MAX: usize = 256;
+/// Bytes and nesting levels of a run's metadata.
+pub const METADATA_BYTES_MAX: usize = 8192;
+pub const METADATA_LEVELS_MAX: usize = 4;
+/// Nodes, edges and variables of a workflow.
+pub const NODES_MAX: usize = 1000;
+pub const EDGES_MAX: usize = 4000;
+pub const VARIABLES_MAX: usize = 1000;
+/// Interrupts one run may ask for.
+pub const INTERRUPTS_PER_RUN_MAX: usize = 10_000;
+/// Bytes of one recorded step result, as compact JSON.
+pub const STEP_RESULT_BYTES_MAX: usize = 256 * 1024;
+/// Bytes of one node's outputs, as compact JSON.
+pub const NODE_OUTPUT_BYTES_MAX: usize = 1024 * 1024;

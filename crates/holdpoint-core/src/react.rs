@@ -1,0 +1,79 @@
+//! What an event obliges the shell to do later. Each obligation becomes a row in the event's own transaction.
+
+use crate::event::Event;
+use crate::ids::{InterruptId, NodeId, Timestamp};
+use crate::run::Run;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Obligation {
+    /// The run has something to do: a worker must pick it up.
+    Activate,
+    SetTimer {
+        timer: Timer,
+        due: Timestamp,
+    },
+    ClearTimer {
+        timer: Timer,
+        due: Timestamp,
+    },
+}
+
+/// What a timer is for; unique within its run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Timer {
+    Interrupt(InterruptId),
+    Sleep(NodeId),
+}
+
+/// `run` is the fold just before `event`.
+pub fn react(run: &Run, event: &Event, at: Timestamp) -> Vec<Obligation> {
+    match event {
+        Event::RunStarted(_) => vec![Obligation::Activate],
+        Event::InterruptRequested { id, timeout_ms: Some(ms), .. } => {
+            vec![Obligation::SetTimer { timer: Timer::Interrupt(*id), due: at.plus_ms(*ms) }]
+        }
+        Event::InterruptResolved { id, .. } | Event::InterruptTimedOut { id } => {
+            let mut obligations = vec![Obligation::Activate];
+            obligations.extend(clear_deadline(run, *id));
+            obligations
+        }
+        Event::SleepStarted { node, until } => {
+            vec![Obligation::SetTimer { timer: Timer::Sleep(node.clone()), due: *until }]
+        }
+        Event::SleepEnded { node } => {
+            let mut obligations = vec![Obligation::Activate];
+            obligations.extend(clear_sleep(run, node));
+            obligations
+        }
+        Event::RunCompleted | Event::RunFailed { .. } | Event::RunCancelled { .. } => clear_all(run),
+        Event::InterruptRequested { timeout_ms: None, .. }
+        | Event::NodeStarted { .. }
+        | Event::NodeCompleted { .. }
+        | Event::NodeFailed { .. }
+        | Event::NodeSkipped { .. }
+        | Event::NodeSuspended { .. }
+        | Event::NodeResumed { .. }
+        | Event::ApprovalRequested { .. }
+        | Event::ApprovalReceived { .. }
+        | Event::ClarificationRequested { .. }
+        | Event::ClarificationResolved { .. }
+        | Event::StepRecorded { .. } => Vec::new(),
+    }
+}
+
+fn clear_deadline(run: &Run, id: InterruptId) -> Option<Obligation> {
+    let due = run.interrupt(id)?.expires_at()?;
+    Some(Obligation::ClearTimer { timer: Timer::Interrupt(id), due })
+}
+
+fn clear_sleep(run: &Run, node: &NodeId) -> Option<Obligation> {
+    let due = run.sleeping_until(node)?;
+    Some(Obligation::ClearTimer { timer: Timer::Sleep(node.clone()), due })
+}
+
+/// A finished run must not be woken again.
+fn clear_all(run: &Run) -> Vec<Obligation> {
+    let deadlines = run.open_interrupts().filter_map(|interrupt| clear_deadline(run, interrupt.id));
+    let sleeps = run.workflow.nodes.iter().filter_map(|node| clear_sleep(run, &node.id));
+    deadlines.chain(sleeps).collect()
+}

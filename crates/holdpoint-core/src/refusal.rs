@@ -1,0 +1,81 @@
+//! How the core says no. Each refusal is part of the contract: a stable code for machines, a sentence for people.
+
+use crate::limits;
+use crate::run::Status;
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    #[error("the run was already started")]
+    AlreadyStarted,
+    #[error("the run is {status} and takes no further commands", status = .0.as_str())]
+    RunFinished(Status),
+    #[error("{field}: {message}")]
+    InvalidRequest { field: String, message: String },
+    #[error("{what} is {bytes} bytes; at most {max} are accepted")]
+    TooLarge { what: &'static str, bytes: usize, max: usize },
+    #[error("there is no such interrupt")]
+    InterruptNotFound,
+    #[error("the interrupt was already resolved")]
+    AlreadyResolved,
+    #[error("the interrupt's deadline has passed")]
+    Expired,
+    #[error("the run was cancelled while the interrupt was pending")]
+    InterruptCancelled,
+    #[error("the deadline has not come yet")]
+    NotDue,
+    #[error("{0} may not answer this interrupt: it names its approvers")]
+    NotAnApprover(String),
+    #[error("the event does not match: {0} differs from what the interrupt waits for")]
+    CorrelationMismatch(String),
+    #[error("the node is not at a point where it could do that")]
+    NodeNotRunning,
+}
+
+impl Refusal {
+    pub fn invalid(field: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::InvalidRequest { field: field.into(), message: message.into() }
+    }
+
+    /// The code that callers may rely on. Never changes for a released variant.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::AlreadyStarted => "run_already_started",
+            Self::RunFinished(_) => "run_finished",
+            Self::InvalidRequest { .. } => "validation_error",
+            Self::TooLarge { .. } => "payload_too_large",
+            Self::InterruptNotFound => "interrupt_not_found",
+            Self::AlreadyResolved | Self::Expired => "interrupt_already_resolved",
+            Self::InterruptCancelled => "interrupt_cancelled",
+            Self::NotDue => "not_due",
+            Self::NotAnApprover(_) => "forbidden",
+            Self::CorrelationMismatch(_) => "correlation_mismatch",
+            Self::NodeNotRunning => "node_not_running",
+        }
+    }
+}
+
+/// Refuses a value whose compact JSON is larger than a limit.
+pub(crate) fn check_size(what: &'static str, value: &serde_json::Value, max: usize) -> Result<(), Refusal> {
+    let bytes = json_bytes(value, max);
+    if bytes > max { Err(Refusal::TooLarge { what, bytes, max }) } else { Ok(()) }
+}
+
+/// Measures compact JSON without building it.
+fn json_bytes(value: &serde_json::Value, max: usize) -> usize {
+    struct Counter(usize);
+    impl std::io::Write for Counter {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut counter = Counter(0);
+    match serde_json::to_writer(&mut counter, value) {
+        Ok(()) => counter.0,
+        // A value that cannot be written is as unwelcome as one that is too large.
+        Err(_) => max.saturating_add(limits::REQUEST_BYTES_MAX),
+    }
+}

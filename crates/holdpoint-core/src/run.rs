@@ -1,0 +1,363 @@
+//! The one fold. `apply` never judges and never fails: what is in the log has happened.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use crate::event::{Event, Owner, RunError, Started};
+use crate::ids::{InterruptId, NodeId, RunId, Timestamp};
+use crate::interrupt::{Interrupt, Kind, Resolution};
+use crate::workflow::{Node, Turn, Workflow, next_turn, resolve_inputs};
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Run {
+    pub id: RunId,
+    pub workflow: Arc<Workflow>,
+    /// How many events were folded; also the sequence number of the next one.
+    pub seq: u64,
+    pub started: Option<Arc<Started>>,
+    pub started_at: Timestamp,
+    pub updated_at: Timestamp,
+    /// A JSON object: declared defaults, then inputs, then what nodes put there.
+    pub variables: Value,
+    /// By position in the workflow.
+    pub nodes: Vec<NodeState>,
+    /// By ordinal: `InterruptId(1)` comes first.
+    pub interrupts: Vec<Interrupt>,
+    pub end: Option<End>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct NodeState {
+    pub status: NodeStatus,
+    pub started_at: Option<Timestamp>,
+    pub ended_at: Option<Timestamp>,
+    /// A JSON object, empty until the node completed.
+    pub outputs: Value,
+    pub error: Option<RunError>,
+    /// Results of outside effects by step name.
+    pub steps: BTreeMap<String, Value>,
+    /// How many of the node's sleeps are over.
+    pub slept: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NodeStatus {
+    Pending,
+    Running,
+    Waiting(InterruptId),
+    Sleeping(Timestamp),
+    Completed,
+    Failed,
+    Skipped,
+}
+
+impl NodeStatus {
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Running => "running",
+            Self::Waiting(_) => "suspended",
+            Self::Sleeping(_) => "sleeping",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Skipped => "skipped",
+        }
+    }
+}
+
+/// How and when a run ended.
+#[derive(Clone, Debug, PartialEq)]
+pub enum End {
+    Completed { at: Timestamp },
+    Failed { at: Timestamp, error: RunError, node: Option<NodeId> },
+    Cancelled { at: Timestamp, reason: Option<String>, by: String },
+}
+
+impl End {
+    pub fn at(&self) -> Timestamp {
+        match self {
+            Self::Completed { at } | Self::Failed { at, .. } | Self::Cancelled { at, .. } => *at,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    Pending,
+    Running,
+    WaitingApproval,
+    WaitingInput,
+    WaitingExternal,
+    Completed,
+    Failed,
+    Cancelled,
+}
+
+impl Status {
+    pub const ALL: [Status; 8] = [
+        Self::Pending,
+        Self::Running,
+        Self::WaitingApproval,
+        Self::WaitingInput,
+        Self::WaitingExternal,
+        Self::Completed,
+        Self::Failed,
+        Self::Cancelled,
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Running => "running",
+            Self::WaitingApproval => "waiting-approval",
+            Self::WaitingInput => "waiting-input",
+            Self::WaitingExternal => "waiting-external",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|status| status.as_str() == text)
+    }
+}
+
+/// The next thing a worker can do for a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// A node whose turn has come.
+    Begin(usize),
+    /// A node that began and neither ended nor waits: it must be entered again from its start.
+    Enter(usize),
+}
+
+impl Work {
+    pub fn position(self) -> usize {
+        match self {
+            Self::Begin(position) | Self::Enter(position) => position,
+        }
+    }
+}
+
+impl Run {
+    /// A run to which nothing has happened yet.
+    pub fn unborn(id: RunId, workflow: Arc<Workflow>) -> Self {
+        let untouched = NodeState {
+            status: NodeStatus::Pending,
+            started_at: None,
+            ended_at: None,
+            outputs: Value::Object(Map::new()),
+            error: None,
+            steps: BTreeMap::new(),
+            slept: 0,
+        };
+        let nodes = vec![untouched; workflow.nodes.len()];
+        Self {
+            id,
+            workflow,
+            seq: 0,
+            started: None,
+            started_at: Timestamp::default(),
+            updated_at: Timestamp::default(),
+            variables: Value::Object(Map::new()),
+            nodes,
+            interrupts: Vec::new(),
+            end: None,
+        }
+    }
+
+    pub fn replay<'a>(
+        id: RunId,
+        workflow: Arc<Workflow>,
+        events: impl IntoIterator<Item = (Timestamp, &'a Event)>,
+    ) -> Self {
+        let mut run = Self::unborn(id, workflow);
+        for (at, event) in events {
+            run.apply(event, at);
+        }
+        run
+    }
+
+    pub fn apply(&mut self, event: &Event, at: Timestamp) {
+        self.seq += 1;
+        self.updated_at = at;
+        match event {
+            Event::RunStarted(started) => self.start(started, at),
+            Event::NodeStarted { node } => self.touch(node, |state| {
+                state.status = NodeStatus::Running;
+                state.started_at = Some(at);
+            }),
+            Event::NodeCompleted { node, outputs } => self.complete_node(node, outputs, at),
+            Event::NodeFailed { node, error } => self.touch(node, |state| {
+                state.status = NodeStatus::Failed;
+                state.error = Some(error.clone());
+                state.ended_at = Some(at);
+            }),
+            Event::NodeSkipped { node, .. } => self.touch(node, |state| state.status = NodeStatus::Skipped),
+            Event::NodeSuspended { node, interrupt } => {
+                self.touch(node, |state| state.status = NodeStatus::Waiting(*interrupt));
+            }
+            Event::NodeResumed { node, .. } => self.touch(node, |state| state.status = NodeStatus::Running),
+            Event::InterruptRequested { id, node, kind, key, data, resume_schema, timeout_ms } => {
+                self.interrupts.push(Interrupt {
+                    id: *id,
+                    node: node.clone(),
+                    kind: *kind,
+                    key: key.clone(),
+                    data: data.clone(),
+                    resume_schema: resume_schema.clone(),
+                    timeout_ms: *timeout_ms,
+                    requested_at: at,
+                    resolution: None,
+                });
+            }
+            Event::InterruptResolved { id, value, by } => {
+                self.close(*id, Resolution::Answered { value: value.clone(), by: by.clone(), at });
+            }
+            Event::InterruptTimedOut { id } => self.close(*id, Resolution::TimedOut { at }),
+            Event::StepRecorded { node, name, result } => self.touch(node, |state| {
+                state.steps.insert(name.clone(), result.clone());
+            }),
+            Event::SleepStarted { node, until } => {
+                self.touch(node, |state| state.status = NodeStatus::Sleeping(*until));
+            }
+            Event::SleepEnded { node } => self.touch(node, |state| {
+                state.status = NodeStatus::Running;
+                state.slept += 1;
+            }),
+            Event::RunCompleted => self.end = Some(End::Completed { at }),
+            Event::RunFailed { error, node } => {
+                self.end = Some(End::Failed { at, error: error.clone(), node: node.clone() });
+            }
+            Event::RunCancelled { reason, by } => {
+                self.end = Some(End::Cancelled { at, reason: reason.clone(), by: by.clone() });
+            }
+            // These repeat, for readers of older vocabularies, what the interrupt's own events said.
+            Event::ApprovalRequested { .. }
+            | Event::ApprovalReceived { .. }
+            | Event::ClarificationRequested { .. }
+            | Event::ClarificationResolved { .. } => {}
+        }
+    }
+
+    fn start(&mut self, started: &Started, at: Timestamp) {
+        let mut variables = Map::new();
+        for variable in &self.workflow.variables {
+            if let Some(default) = &variable.default {
+                variables.insert(variable.name.clone(), default.clone());
+            }
+        }
+        variables.extend(started.inputs.clone());
+        self.variables = Value::Object(variables);
+        self.started = Some(Arc::new(started.clone()));
+        self.started_at = at;
+    }
+
+    fn complete_node(&mut self, node: &NodeId, outputs: &Map<String, Value>, at: Timestamp) {
+        if let Value::Object(variables) = &mut self.variables {
+            variables.extend(outputs.clone());
+        }
+        self.touch(node, |state| {
+            state.status = NodeStatus::Completed;
+            state.outputs = Value::Object(outputs.clone());
+            state.ended_at = Some(at);
+        });
+    }
+
+    fn touch(&mut self, node: &NodeId, change: impl FnOnce(&mut NodeState)) {
+        if let Some(position) = self.workflow.position(node) {
+            change(&mut self.nodes[position]);
+        }
+    }
+
+    fn close(&mut self, id: InterruptId, resolution: Resolution) {
+        if let Some(interrupt) = self.interrupts.iter_mut().find(|interrupt| interrupt.id == id) {
+            interrupt.resolution = Some(resolution);
+        }
+    }
+
+    pub fn status(&self) -> Status {
+        match &self.end {
+            Some(End::Completed { .. }) => return Status::Completed,
+            Some(End::Failed { .. }) => return Status::Failed,
+            Some(End::Cancelled { .. }) => return Status::Cancelled,
+            None => {}
+        }
+        if self.started.is_none() {
+            return Status::Pending;
+        }
+        match self.waiting_on() {
+            Some(interrupt) if self.next_work().is_none() => match interrupt.kind {
+                Kind::Approval => Status::WaitingApproval,
+                Kind::Clarification | Kind::Custom => Status::WaitingInput,
+                Kind::ExternalEvent => Status::WaitingExternal,
+            },
+            _ => Status::Running,
+        }
+    }
+
+    pub fn finished(&self) -> bool {
+        self.end.is_some()
+    }
+
+    /// The oldest interrupt that still holds the run.
+    pub fn waiting_on(&self) -> Option<&Interrupt> {
+        if self.finished() { None } else { self.open_interrupts().next() }
+    }
+
+    pub fn open_interrupts(&self) -> impl Iterator<Item = &Interrupt> {
+        self.interrupts.iter().filter(|interrupt| interrupt.is_open())
+    }
+
+    pub fn interrupt(&self, id: InterruptId) -> Option<&Interrupt> {
+        self.interrupts.iter().find(|interrupt| interrupt.id == id)
+    }
+
+    pub fn interrupt_by_key(&self, key: &str) -> Option<&Interrupt> {
+        self.interrupts.iter().rev().find(|interrupt| interrupt.key == key)
+    }
+
+    /// The interrupt a caller means who names a node: the open one, else the last one it asked.
+    pub fn interrupt_of_node(&self, node: &NodeId) -> Option<&Interrupt> {
+        let waiting = self.node_state(node).and_then(|state| match state.status {
+            NodeStatus::Waiting(id) => self.interrupt(id),
+            _ => None,
+        });
+        waiting.or_else(|| self.interrupts.iter().rev().find(|interrupt| interrupt.node == *node))
+    }
+
+    pub fn owner(&self) -> Option<&Owner> {
+        self.started.as_ref().map(|started| &started.owner)
+    }
+
+    pub fn node_state(&self, node: &NodeId) -> Option<&NodeState> {
+        self.workflow.position(node).map(|position| &self.nodes[position])
+    }
+
+    pub fn sleeping_until(&self, node: &NodeId) -> Option<Timestamp> {
+        match self.node_state(node)?.status {
+            NodeStatus::Sleeping(until) => Some(until),
+            _ => None,
+        }
+    }
+
+    /// What a worker can do now; nothing when the run is unborn, ended, or waits for somebody or something.
+    pub fn next_work(&self) -> Option<Work> {
+        if self.started.is_none() || self.finished() {
+            return None;
+        }
+        let running = self.nodes.iter().position(|state| state.status == NodeStatus::Running);
+        running.map(Work::Enter).or_else(|| match next_turn(self) {
+            Some(Turn::Begin(position)) => Some(Work::Begin(position)),
+            Some(Turn::Skip(..) | Turn::Stuck(..)) | None => None,
+        })
+    }
+
+    /// A node's input ports with their values, or the port that has none and why.
+    pub fn inputs_of(&self, node: &Node) -> Result<Map<String, Value>, (String, String)> {
+        resolve_inputs(self, node)
+    }
+}

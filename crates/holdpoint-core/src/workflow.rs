@@ -1,0 +1,193 @@
+//! Workflow definitions in OpenWOP's JSON format: parsed once, validated whole, then only looked up.
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde_json::{Map, Value};
+
+use crate::ids::{NodeId, WorkflowId};
+
+mod condition;
+mod expression;
+mod graph;
+mod parse;
+mod ports;
+mod turns;
+
+pub use condition::Condition;
+pub use expression::{Expression, Scope};
+pub(crate) use ports::resolve_inputs;
+pub(crate) use turns::{Turn, next_turn};
+
+/// A definition that passed every check. Nodes and edges keep the order of the file.
+#[derive(Debug)]
+pub struct Workflow {
+    pub id: WorkflowId,
+    pub name: String,
+    pub version: String,
+    /// Counts registrations under this id; a run keeps the revision it was started with.
+    pub revision: u64,
+    pub nodes: Vec<Node>,
+    pub edges: Vec<Edge>,
+    pub variables: Vec<Variable>,
+    index: HashMap<NodeId, usize>,
+    incoming: Vec<Vec<usize>>,
+    outgoing: Vec<Vec<usize>>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Node {
+    pub id: NodeId,
+    pub type_id: String,
+    pub name: String,
+    pub config: Map<String, Value>,
+    pub inputs: BTreeMap<String, PortValue>,
+    pub disabled: bool,
+    pub artifact_type: Option<String>,
+}
+
+/// Where an input port takes its value from.
+#[derive(Clone, Debug)]
+pub enum PortValue {
+    Static(Value),
+    Variable { name: String, optional: bool },
+    Connection { node: NodeId, output: String, optional: bool },
+    Expression(Expression),
+}
+
+#[derive(Clone, Debug)]
+pub struct Edge {
+    pub id: String,
+    pub source: usize,
+    pub target: usize,
+    pub condition: Option<Condition>,
+    pub rule: TriggerRule,
+}
+
+/// When an edge lets its target run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TriggerRule {
+    AllSuccess,
+    AnySuccess,
+    AllComplete,
+    NoneFailed,
+    AnyFailed,
+}
+
+impl TriggerRule {
+    const ALL: [(&'static str, TriggerRule); 5] = [
+        ("all_success", Self::AllSuccess),
+        ("any_success", Self::AnySuccess),
+        ("all_complete", Self::AllComplete),
+        ("none_failed", Self::NoneFailed),
+        ("any_failed", Self::AnyFailed),
+    ];
+
+    /// Whether the target may run although the source failed, so that the failure does not end the run.
+    pub fn admits_failure(self) -> bool {
+        matches!(self, Self::AnyFailed | Self::AllComplete)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Variable {
+    pub name: String,
+    pub kind: VariableKind,
+    pub required: bool,
+    pub default: Option<Value>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VariableKind {
+    String,
+    Number,
+    Boolean,
+    Object,
+    Array,
+}
+
+impl VariableKind {
+    const ALL: [(&'static str, VariableKind); 5] = [
+        ("string", Self::String),
+        ("number", Self::Number),
+        ("boolean", Self::Boolean),
+        ("object", Self::Object),
+        ("array", Self::Array),
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        Self::ALL.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
+    }
+
+    pub fn admits(self, value: &Value) -> bool {
+        match self {
+            Self::String => value.is_string(),
+            Self::Number => value.is_number(),
+            Self::Boolean => value.is_boolean(),
+            Self::Object => value.is_object(),
+            Self::Array => value.is_array(),
+        }
+    }
+}
+
+/// One thing wrong with a definition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Flaw {
+    /// The node it is about, when it is about one.
+    pub node: Option<NodeId>,
+    /// The member, as a path from the node or from the top.
+    pub field: String,
+    pub message: String,
+    /// The protocol capability that a definition needs and this build does not offer.
+    pub capability: Option<&'static str>,
+}
+
+impl Flaw {
+    pub fn of_node(node: &NodeId, field: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { node: Some(node.clone()), field: field.into(), message: message.into(), capability: None }
+    }
+
+    pub fn at_top(field: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { node: None, field: field.into(), message: message.into(), capability: None }
+    }
+}
+
+impl std::fmt::Display for Flaw {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if let Some(node) = &self.node {
+            write!(f, "node {node}, ")?;
+        }
+        write!(f, "{}: {}", self.field, self.message)
+    }
+}
+
+impl Workflow {
+    /// Parses and validates a definition. Every flaw is reported, not only the first.
+    pub fn parse(definition: &Value, revision: u64) -> Result<Self, Vec<Flaw>> {
+        let workflow = parse::workflow(definition, revision)?;
+        let flaws = graph::flaws(&workflow);
+        if flaws.is_empty() { Ok(workflow) } else { Err(flaws) }
+    }
+
+    pub fn position(&self, id: &NodeId) -> Option<usize> {
+        self.index.get(id).copied()
+    }
+
+    pub fn node(&self, id: &NodeId) -> Option<&Node> {
+        self.position(id).map(|position| &self.nodes[position])
+    }
+
+    pub(crate) fn incoming(&self, position: usize) -> impl Iterator<Item = &Edge> {
+        self.incoming[position].iter().map(|edge| &self.edges[*edge])
+    }
+
+    pub(crate) fn outgoing(&self, position: usize) -> impl Iterator<Item = &Edge> {
+        self.outgoing[position].iter().map(|edge| &self.edges[*edge])
+    }
+}
+
+/// The same registration is the same workflow; definitions never change under their revision.
+impl PartialEq for Workflow {
+    fn eq(&self, other: &Self) -> bool {
+        self.id == other.id && self.revision == other.revision
+    }
+}

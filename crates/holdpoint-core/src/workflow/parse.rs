@@ -1,0 +1,302 @@
+//! From JSON to a `Workflow`: shapes, names and references. Collects every flaw it meets.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use serde_json::{Map, Value};
+
+use super::expression::Expression;
+use super::{Condition, Edge, Flaw, Node, PortValue, TriggerRule, Variable, VariableKind, Workflow};
+use crate::ids::{NodeId, WorkflowId};
+use crate::limits;
+
+const TOP_MEMBERS: [&str; 23] = [
+    "id", "name", "description", "version", "type", "isActive", "status", "tenantId", "scopeId", "slug", "nodes",
+    "edges", "triggers", "variables", "groups", "channels", "configurableSchema", "defaults", "metadata", "settings",
+    "acceptsInheritedArtifacts", "createdAt", "updatedAt",
+];
+const NODE_MEMBERS: [&str; 16] = [
+    "id", "typeId", "name", "position", "config", "inputs", "credentialsRef", "settings", "outputRole", "disabled",
+    "notes", "groupId", "agent", "artifactType", "cardType", "outputSensitivity",
+];
+const EDGE_MEMBERS: [&str; 8] =
+    ["id", "sourceNodeId", "sourceOutput", "targetNodeId", "targetInput", "condition", "label", "triggerRule"];
+const VARIABLE_MEMBERS: [&str; 7] =
+    ["name", "type", "description", "required", "defaultValue", "sensitive", "format"];
+
+pub(super) fn workflow(definition: &Value, revision: u64) -> Result<Workflow, Vec<Flaw>> {
+    let Value::Object(top) = definition else {
+        return Err(vec![Flaw::at_top("(document)", "must be a JSON object")]);
+    };
+    let mut reader = Reader { flaws: Vec::new() };
+    reader.known_members(None, "", top, &TOP_MEMBERS);
+    let id = reader.workflow_id(top);
+    let name = reader.text(None, "", top, "name");
+    let version = reader.text(None, "", top, "version");
+    for (member, is_right, kind) in [
+        ("triggers", top.get("triggers").is_some_and(Value::is_array), "an array"),
+        ("metadata", top.get("metadata").is_some_and(Value::is_object), "an object"),
+        ("settings", top.get("settings").is_some_and(Value::is_object), "an object"),
+    ] {
+        if !is_right {
+            reader.flaws.push(Flaw::at_top(member, format!("must be {kind}")));
+        }
+    }
+    let nodes = reader.nodes(top);
+    let index: HashMap<NodeId, usize> =
+        nodes.iter().enumerate().map(|(position, node)| (node.id.clone(), position)).collect();
+    let edges = reader.edges(top, &index);
+    let variables = reader.variables(top);
+    let (Some(id), true) = (id, reader.flaws.is_empty()) else {
+        return Err(reader.flaws);
+    };
+    let mut incoming = vec![Vec::new(); nodes.len()];
+    let mut outgoing = vec![Vec::new(); nodes.len()];
+    for (position, edge) in edges.iter().enumerate() {
+        incoming[edge.target].push(position);
+        outgoing[edge.source].push(position);
+    }
+    Ok(Workflow { id, name, version, revision, nodes, edges, variables, index, incoming, outgoing })
+}
+
+/// Reads members and remembers what is wrong with them.
+struct Reader {
+    flaws: Vec<Flaw>,
+}
+
+impl Reader {
+    fn flaw(&mut self, node: Option<&NodeId>, field: impl Into<String>, message: impl Into<String>) {
+        let (field, message) = (field.into(), message.into());
+        self.flaws.push(Flaw { node: node.cloned(), field, message, capability: None });
+    }
+
+    /// A misspelt member would otherwise be ignored, and with it what its author wanted.
+    fn known_members(&mut self, node: Option<&NodeId>, at: &str, map: &Map<String, Value>, known: &[&str]) {
+        for name in map.keys().filter(|name| !known.contains(&name.as_str())) {
+            self.flaw(node, format!("{at}{name}"), "is not a member that OpenWOP defines here");
+        }
+    }
+
+    fn text(&mut self, node: Option<&NodeId>, at: &str, map: &Map<String, Value>, name: &str) -> String {
+        match map.get(name).and_then(Value::as_str) {
+            Some(text) if !text.is_empty() => text.to_owned(),
+            _ => {
+                self.flaw(node, format!("{at}{name}"), "must be a non-empty string");
+                String::new()
+            }
+        }
+    }
+
+    fn flag(&mut self, node: Option<&NodeId>, at: &str, map: &Map<String, Value>, name: &str) -> bool {
+        match map.get(name) {
+            None => false,
+            Some(Value::Bool(flag)) => *flag,
+            Some(_) => {
+                self.flaw(node, format!("{at}{name}"), "must be true or false");
+                false
+            }
+        }
+    }
+
+    fn list<'a>(&mut self, top: &'a Map<String, Value>, name: &str, max: usize) -> &'a [Value] {
+        match top.get(name).and_then(Value::as_array) {
+            Some(list) if list.len() <= max => list,
+            Some(list) => {
+                self.flaw(None, name, format!("has {} entries; at most {max} are accepted", list.len()));
+                &[]
+            }
+            None => {
+                self.flaw(None, name, "must be an array");
+                &[]
+            }
+        }
+    }
+
+    fn workflow_id(&mut self, top: &Map<String, Value>) -> Option<WorkflowId> {
+        let text = top.get("id").and_then(Value::as_str).unwrap_or_default();
+        let starts_well = text.starts_with(|first: char| first.is_ascii_lowercase());
+        let rest = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '-';
+        match WorkflowId::parse(text) {
+            Ok(id) if starts_well && text.chars().all(rest) => Some(id),
+            _ => {
+                self.flaw(None, "id", "must match ^[a-z][a-z0-9_-]*$ and have at most 128 characters");
+                None
+            }
+        }
+    }
+
+    fn nodes(&mut self, top: &Map<String, Value>) -> Vec<Node> {
+        let list = self.list(top, "nodes", limits::NODES_MAX);
+        if list.is_empty() && top.get("nodes").is_some_and(Value::is_array) {
+            self.flaw(None, "nodes", "must have at least one node");
+        }
+        let mut seen = HashSet::new();
+        let mut nodes = Vec::with_capacity(list.len());
+        for (position, value) in list.iter().enumerate() {
+            let at = format!("nodes[{position}]");
+            let Some(map) = value.as_object() else {
+                self.flaw(None, at, "must be an object");
+                continue;
+            };
+            let Ok(id) = NodeId::parse(map.get("id").and_then(Value::as_str).unwrap_or_default()) else {
+                self.flaw(None, format!("{at}.id"), "must be a non-empty string without control characters");
+                continue;
+            };
+            if !seen.insert(id.clone()) {
+                self.flaw(Some(&id), "id", "is used by two nodes");
+            }
+            nodes.push(self.node(id, map));
+        }
+        nodes
+    }
+
+    fn node(&mut self, id: NodeId, map: &Map<String, Value>) -> Node {
+        self.known_members(Some(&id), "", map, &NODE_MEMBERS);
+        let type_id = self.text(Some(&id), "", map, "typeId");
+        let name = self.text(Some(&id), "", map, "name");
+        let disabled = self.flag(Some(&id), "", map, "disabled");
+        let config = map.get("config").and_then(Value::as_object).cloned().unwrap_or_else(|| {
+            self.flaw(Some(&id), "config", "must be an object");
+            Map::new()
+        });
+        let inputs = match map.get("inputs").and_then(Value::as_object) {
+            Some(ports) => ports
+                .iter()
+                .filter_map(|(port, value)| Some((port.clone(), self.port(&id, port, value)?)))
+                .collect(),
+            None => {
+                self.flaw(Some(&id), "inputs", "must be an object of ports");
+                BTreeMap::new()
+            }
+        };
+        let artifact_type = map.get("artifactType").and_then(Value::as_str).map(str::to_owned);
+        Node { id, type_id, name, config, inputs, disabled, artifact_type }
+    }
+
+    fn port(&mut self, node: &NodeId, port: &str, value: &Value) -> Option<PortValue> {
+        let at = format!("inputs.{port}.");
+        let empty = Map::new();
+        let map = value.as_object().unwrap_or(&empty);
+        let (parsed, members): (_, &[&str]) = match map.get("type").and_then(Value::as_str) {
+            Some("static") => match map.get("value") {
+                Some(value) => (Some(PortValue::Static(value.clone())), &["type", "value"]),
+                None => {
+                    self.flaw(Some(node), format!("{at}value"), "is missing");
+                    (None, &["type", "value"])
+                }
+            },
+            Some("variable") => {
+                let name = self.text(Some(node), &at, map, "variableName");
+                let optional = self.flag(Some(node), &at, map, "optional");
+                (Some(PortValue::Variable { name, optional }), &["type", "variableName", "optional"])
+            }
+            Some("connection") => {
+                let source = self.text(Some(node), &at, map, "nodeId");
+                let output = self.text(Some(node), &at, map, "outputKey");
+                let optional = self.flag(Some(node), &at, map, "optional");
+                let connection =
+                    NodeId::parse(&source).ok().map(|node| PortValue::Connection { node, output, optional });
+                (connection, &["type", "nodeId", "outputKey", "optional"])
+            }
+            Some("expression") => {
+                let text = self.text(Some(node), &at, map, "expression");
+                let parsed = Expression::parse(&text)
+                    .map_err(|error| self.flaw(Some(node), format!("{at}expression"), error.to_string()));
+                (parsed.ok().map(PortValue::Expression), &["type", "expression"])
+            }
+            _ => {
+                let message = "must be static, variable, connection or expression";
+                self.flaw(Some(node), format!("{at}type"), message);
+                return None;
+            }
+        };
+        self.known_members(Some(node), &at, map, members);
+        parsed
+    }
+
+    fn edges(&mut self, top: &Map<String, Value>, index: &HashMap<NodeId, usize>) -> Vec<Edge> {
+        let list = self.list(top, "edges", limits::EDGES_MAX);
+        let mut seen = HashSet::new();
+        let mut edges = Vec::with_capacity(list.len());
+        for (position, value) in list.iter().enumerate() {
+            let at = format!("edges[{position}].");
+            let Some(map) = value.as_object() else {
+                self.flaw(None, format!("edges[{position}]"), "must be an object");
+                continue;
+            };
+            self.known_members(None, &at, map, &EDGE_MEMBERS);
+            let id = self.text(None, &at, map, "id");
+            if !id.is_empty() && !seen.insert(id.clone()) {
+                self.flaw(None, format!("{at}id"), format!("{id:?} is used by two edges"));
+            }
+            let source = self.end(&at, map, "sourceNodeId", index);
+            let target = self.end(&at, map, "targetNodeId", index);
+            let rule = self.one_of(&at, map, "triggerRule", &TriggerRule::ALL, Some(TriggerRule::AllSuccess));
+            let condition = map.get("condition").and_then(|value| match Condition::parse(value) {
+                Ok(condition) => Some(condition),
+                Err(flaw) => {
+                    self.flaw(None, format!("{at}condition.{}", flaw.field), flaw.message);
+                    None
+                }
+            });
+            if let (Some(source), Some(target), Some(rule)) = (source, target, rule) {
+                edges.push(Edge { id, source, target, condition, rule });
+            }
+        }
+        edges
+    }
+
+    fn end(&mut self, at: &str, map: &Map<String, Value>, name: &str, index: &HashMap<NodeId, usize>) -> Option<usize> {
+        let text = self.text(None, at, map, name);
+        let found = NodeId::parse(&text).ok().and_then(|id| index.get(&id).copied());
+        if found.is_none() && !text.is_empty() {
+            self.flaw(None, format!("{at}{name}"), format!("there is no node {text:?}"));
+        }
+        found
+    }
+
+    fn variables(&mut self, top: &Map<String, Value>) -> Vec<Variable> {
+        let list = self.list(top, "variables", limits::VARIABLES_MAX);
+        let mut variables: Vec<Variable> = Vec::with_capacity(list.len());
+        for (position, value) in list.iter().enumerate() {
+            let at = format!("variables[{position}].");
+            let Some(map) = value.as_object() else {
+                self.flaw(None, format!("variables[{position}]"), "must be an object");
+                continue;
+            };
+            self.known_members(None, &at, map, &VARIABLE_MEMBERS);
+            let name = self.text(None, &at, map, "name");
+            if variables.iter().any(|other| other.name == name) {
+                self.flaw(None, format!("{at}name"), format!("{name:?} is declared twice"));
+            }
+            let required = self.flag(None, &at, map, "required");
+            let Some(kind) = self.one_of(&at, map, "type", &VariableKind::ALL, None) else { continue };
+            let default = map.get("defaultValue").cloned();
+            if default.as_ref().is_some_and(|value| !value.is_null() && !kind.admits(value)) {
+                self.flaw(None, format!("{at}defaultValue"), format!("must be of type {}", kind.as_str()));
+            }
+            variables.push(Variable { name, kind, required, default });
+        }
+        variables
+    }
+
+    /// A member that must be one of a few words.
+    fn one_of<T: Copy>(
+        &mut self,
+        at: &str,
+        map: &Map<String, Value>,
+        name: &str,
+        words: &[(&'static str, T)],
+        absent: Option<T>,
+    ) -> Option<T> {
+        if !map.contains_key(name) && absent.is_some() {
+            return absent;
+        }
+        let given = map.get(name).and_then(Value::as_str);
+        let found = words.iter().find(|(word, _)| Some(*word) == given).map(|(_, value)| *value);
+        if found.is_none() {
+            let all: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+            self.flaw(None, format!("{at}{name}"), format!("must be one of {}", all.join(", ")));
+        }
+        found
+    }
+}

@@ -1,0 +1,57 @@
+//! Holdpoint inside your own program: a node of your own, a pause, an answer, the end.
+
+use std::collections::BTreeMap;
+
+use holdpoint_engine::core::{Answer, Command, Kind, Owner, Principal, Request, RunRef, Start, TenantId, WorkflowId};
+use holdpoint_engine::{EffectContext, Engine, Location, Node, Options, Outputs, Stop};
+use serde_json::{Map, json};
+
+/// Charges a card, but only after somebody said yes.
+struct Charge;
+
+impl Node for Charge {
+    async fn run(&self, context: &mut EffectContext) -> Result<Outputs, Stop> {
+        let quote = context.step("quote", || async { Ok(json!({"amount": 120})) }).await?;
+        let question = json!({"customKind": "charge", "payload": quote});
+        let answer = context.interrupt(Request::new(Kind::Custom, question))?;
+        if answer != json!("yes") {
+            return Err(Stop::failed("declined", "somebody said no"));
+        }
+        let receipt = context.step("charge", || async { Ok(json!("receipt-1")) }).await?;
+        Ok(Map::from_iter([("receipt".to_owned(), receipt)]))
+    }
+}
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let folder = tempfile::tempdir()?;
+    let location = Location::Sqlite(folder.path().join("holdpoint.db"));
+    let engine = Engine::open(Options::new(location).node("acme.charge", Charge)).await?;
+    let tenant = TenantId::parse("default")?;
+    let definition = json!({
+        "id": "checkout", "name": "Checkout", "version": "1", "triggers": [], "variables": [], "metadata": {},
+        "settings": {}, "edges": [], "nodes": [{"id": "charge", "typeId": "acme.charge", "name": "Charge",
+            "position": {"x": 0, "y": 0}, "config": {}, "inputs": {}}]
+    });
+    engine.register(&tenant, definition).await?;
+
+    let owner = Owner { tenant: tenant.clone(), principal: "shop".to_owned() };
+    let (inputs, configurable, tags, metadata) = (Map::new(), Map::new(), Vec::new(), Map::new());
+    let start = Start { owner, inputs, configurable, tags, metadata };
+    let run = engine.start(&WorkflowId::parse("checkout")?, start).await?;
+    let of = RunRef { tenant, run: run.id.clone() };
+    let mut worker = engine.worker();
+    worker.drain().await?;
+    println!("the run is {}", engine.run(&of).await?.status().as_str());
+
+    let waiting = engine.run(&of).await?;
+    let interrupt = waiting.waiting_on().ok_or_else(|| anyhow::anyhow!("nobody was asked"))?.id;
+    let by = Principal { name: "alice".to_owned(), roles: Vec::new() };
+    let answers = BTreeMap::from([(interrupt, Answer { value: json!("yes"), by })]);
+    engine.execute(&of, &Command::Resolve { answers }).await?;
+    worker.drain().await?;
+    let done = engine.run(&of).await?;
+    println!("the run is {} with {}", done.status().as_str(), done.variables);
+    anyhow::ensure!(done.variables["receipt"] == json!("receipt-1"));
+    Ok(())
+}

@@ -1,0 +1,95 @@
+//! Wakes those who wait for something to happen in this process. Only a hint: everybody reads the store again.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use holdpoint_core::{Obligation, RunRef, Timestamp};
+use tokio::sync::{Notify, watch};
+
+use crate::store::dispatches::Mail;
+
+#[derive(Debug)]
+pub(crate) struct Bus {
+    readers: Mutex<HashMap<RunRef, watch::Sender<u64>>>,
+    work: Notify,
+    /// When the worker means to look again by itself.
+    next_look: AtomicI64,
+}
+
+impl Default for Bus {
+    fn default() -> Self {
+        Self { readers: Mutex::default(), work: Notify::new(), next_look: AtomicI64::new(i64::MAX) }
+    }
+}
+
+impl Bus {
+    pub(crate) fn publish(&self, of: &RunRef, seq: u64) {
+        let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
+        if readers.is_empty() {
+            return;
+        }
+        if let Some(sender) = readers.get(of)
+            && sender.send(seq).is_err()
+        {
+            // The last reader has gone.
+            readers.remove(of);
+        }
+    }
+
+    pub(crate) fn subscribe(self: &Arc<Self>, of: &RunRef) -> Subscription {
+        let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
+        let receiver = readers.entry(of.clone()).or_insert_with(|| watch::channel(0).0).subscribe();
+        Subscription { receiver, of: of.clone(), bus: self.clone() }
+    }
+
+    fn unsubscribe(&self, of: &RunRef) {
+        let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
+        // The receiver that is going away still counts.
+        if readers.get(of).is_some_and(|sender| sender.receiver_count() <= 1) {
+            readers.remove(of);
+        }
+    }
+
+    /// Wakes the worker when a change gave it something to do sooner than it knows.
+    pub(crate) fn remind(&self, mail: &Mail, obligations: &[Obligation]) {
+        let queued = matches!(mail, Mail::Enqueue(_) | Mail::Retry { .. });
+        let sooner = obligations.iter().any(|obligation| match obligation {
+            Obligation::SetTimer { due, .. } => due.0 < self.next_look.load(Ordering::SeqCst),
+            Obligation::Activate | Obligation::ClearTimer { .. } => false,
+        });
+        if queued || sooner {
+            self.work.notify_one();
+        }
+    }
+
+    pub(crate) fn set_next_look(&self, at: Option<Timestamp>) {
+        self.next_look.store(at.map_or(i64::MAX, |at| at.0), Ordering::SeqCst);
+    }
+
+    pub(crate) async fn work(&self) {
+        self.work.notified().await;
+    }
+}
+
+/// Tells a reader that its run has new events.
+#[derive(Debug)]
+pub struct Subscription {
+    receiver: watch::Receiver<u64>,
+    of: RunRef,
+    bus: Arc<Bus>,
+}
+
+impl Subscription {
+    /// Returns when something was appended since the last call, or when nothing ever will be.
+    pub async fn changed(&mut self) {
+        // An error means that the bus has gone; the reader will find out from the store.
+        let _ = self.receiver.changed().await;
+    }
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        self.bus.unsubscribe(&self.of);
+    }
+}

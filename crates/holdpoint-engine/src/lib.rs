@@ -1,0 +1,33 @@
+//! Holdpoint as a library: runs that pause for people, survive crashes and go on exactly once.
+//!
+//! Open an [`Engine`], register a workflow, start a run; whoever answers calls [`Engine::execute`] with the same
+//! command that every protocol of the server ends in. `examples/embed.rs` is a whole program.
+
+mod advance;
+mod bus;
+mod clock;
+mod committer;
+mod context;
+mod engine;
+mod error;
+mod nodes;
+mod registry;
+mod run_cache;
+mod store;
+mod worker;
+
+pub use bus::Subscription;
+pub use clock::Clock;
+pub use committer::{Counters, StopAt};
+pub use context::{Context, EffectContext, Stop};
+pub use engine::{Engine, Options};
+pub use error::Error;
+pub use holdpoint_core as core;
+pub use nodes::{Node, Outputs, PureNode};
+pub use store::events::Recorded;
+pub use store::keys::ApiKey;
+pub use store::pending::{Pending, PendingCursor};
+pub use store::runs::{RunFilter, RunSummary};
+pub use store::workflows::Registered;
+pub use store::{Error as StoreError, Location};
+pub use worker::Worker;

@@ -1,0 +1,133 @@
+//! Node types: what a node does when its turn comes. One file each below.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use holdpoint_core::workflow;
+use holdpoint_core::workflow::Flaw;
+use serde_json::{Map, Value};
+
+use crate::context::{Context, EffectContext, Stop};
+
+mod approval_gate;
+mod clarification_gate;
+mod delay;
+mod fail;
+mod identity;
+mod interrupt;
+mod noop;
+
+/// What a node hands on: named values that later nodes and the run's variables can see.
+pub type Outputs = Map<String, Value>;
+
+/// A node without outside effects. It may run any number of times, so it runs at once, wherever its turn comes up,
+/// and is written together with what caused it.
+pub trait PureNode: Send + Sync {
+    /// Everything wrong with a definition that uses this type, found when it is registered.
+    fn check(&self, node: &workflow::Node) -> Vec<Flaw> {
+        let _ = node;
+        Vec::new()
+    }
+
+    fn run(&self, context: &mut Context) -> Result<Outputs, Stop>;
+}
+
+/// A node that may touch the world outside. It runs in a worker that holds the run's dispatch, is entered again
+/// from its start after every pause, and keeps its effects in [`EffectContext::step`]s, which are not repeated.
+pub trait Node: Send + Sync + 'static {
+    fn check(&self, node: &workflow::Node) -> Vec<Flaw> {
+        let _ = node;
+        Vec::new()
+    }
+
+    fn run(&self, context: &mut EffectContext) -> impl Future<Output = Result<Outputs, Stop>> + Send;
+}
+
+type Execution<'a> = Pin<Box<dyn Future<Output = Result<Outputs, Stop>> + Send + 'a>>;
+
+/// `Node` behind a pointer.
+pub(crate) trait ErasedNode: Send + Sync {
+    fn check(&self, node: &workflow::Node) -> Vec<Flaw>;
+    fn run<'a>(&'a self, context: &'a mut EffectContext) -> Execution<'a>;
+}
+
+impl<T: Node> ErasedNode for T {
+    fn check(&self, node: &workflow::Node) -> Vec<Flaw> {
+        Node::check(self, node)
+    }
+
+    fn run<'a>(&'a self, context: &'a mut EffectContext) -> Execution<'a> {
+        Box::pin(Node::run(self, context))
+    }
+}
+
+#[derive(Clone)]
+pub(crate) enum NodeType {
+    Pure(Arc<dyn PureNode>),
+    Effect(Arc<dyn ErasedNode>),
+}
+
+/// Every node type this engine knows, by its `typeId`.
+#[derive(Clone)]
+pub(crate) struct NodeTypes(BTreeMap<String, NodeType>);
+
+impl std::fmt::Debug for NodeTypes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}
+
+impl NodeTypes {
+    pub(crate) fn built_in() -> Self {
+        let mut types = Self(BTreeMap::new());
+        types.pure("core.noop", noop::Noop);
+        types.pure("core.identity", identity::Identity);
+        types.pure("core.delay", delay::Delay);
+        types.pure("core.fail", fail::Fail);
+        types.pure("core.approvalGate", approval_gate::ApprovalGate);
+        types.pure("core.clarificationGate", clarification_gate::ClarificationGate);
+        types.pure("core.interrupt", interrupt::Interrupt);
+        types
+    }
+
+    pub(crate) fn pure(&mut self, type_id: &str, node: impl PureNode + 'static) {
+        self.0.insert(type_id.to_owned(), NodeType::Pure(Arc::new(node)));
+    }
+
+    pub(crate) fn effect(&mut self, type_id: &str, node: impl Node) {
+        self.0.insert(type_id.to_owned(), NodeType::Effect(Arc::new(node)));
+    }
+
+    pub(crate) fn get(&self, type_id: &str) -> Option<&NodeType> {
+        self.0.get(type_id)
+    }
+
+    /// What the node types say of a definition that is well formed.
+    pub(crate) fn flaws(&self, workflow: &workflow::Workflow) -> Vec<Flaw> {
+        workflow.nodes.iter().flat_map(|node| self.node_flaws(node)).collect()
+    }
+
+    fn node_flaws(&self, node: &workflow::Node) -> Vec<Flaw> {
+        match self.get(&node.type_id) {
+            Some(NodeType::Pure(pure)) => pure.check(node),
+            Some(NodeType::Effect(effect)) => effect.check(node),
+            None => {
+                let known: Vec<&str> = self.0.keys().map(String::as_str).collect();
+                let message = format!("{:?} is not a known node type; known: {}", node.type_id, known.join(", "));
+                vec![Flaw::of_node(&node.id, "typeId", message)]
+            }
+        }
+    }
+}
+
+/// An optional non-negative whole number in a node's config.
+pub(crate) fn config_ms(node: &workflow::Node, field: &str) -> Result<Option<u64>, Flaw> {
+    match node.config.get(field) {
+        None => Ok(None),
+        Some(value) => value.as_u64().map(Some).ok_or_else(|| {
+            Flaw::of_node(&node.id, format!("config.{field}"), "must be a whole number of milliseconds, 0 or more")
+        }),
+    }
+}

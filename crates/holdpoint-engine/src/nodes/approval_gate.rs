@@ -1,0 +1,67 @@
+//! `core.approvalGate`: asks for an approval. Granted, it hands the decision on; rejected or met with silence, it fails.
+
+use holdpoint_core::workflow::{self, Flaw};
+use holdpoint_core::{Kind, Request, RunError};
+use serde_json::{Map, Value, json};
+
+use super::{Outputs, PureNode, config_ms};
+use crate::context::{Context, Stop};
+
+pub(super) struct ApprovalGate;
+
+/// Config members that are shown to the approver as they are.
+const SHOWN: [&str; 6] =
+    ["description", "actions", "requiredApprovals", "rejectionPolicy", "approversList", "artifactType"];
+
+impl PureNode for ApprovalGate {
+    fn check(&self, node: &workflow::Node) -> Vec<Flaw> {
+        let mut flaws: Vec<Flaw> = config_ms(node, "timeoutMs").err().into_iter().collect();
+        if let Err(bad) = request(node, "at-registration", &Map::new()).check() {
+            let field = bad.field.strip_prefix("data.").unwrap_or(&bad.field);
+            flaws.push(Flaw::of_node(&node.id, format!("config.{field}"), bad.message));
+        }
+        flaws
+    }
+
+    fn run(&self, context: &mut Context) -> Result<Outputs, Stop> {
+        let request = request(context.node(), context.run_id().as_str(), &context.inputs);
+        let answer = match context.interrupt(request) {
+            Err(Stop::TimedOut) => {
+                return Err(rejected("nobody decided before the deadline; silence is not an approval"));
+            }
+            other => other?,
+        };
+        match answer.get("action").and_then(Value::as_str) {
+            Some("reject") => {
+                let feedback = answer.get("feedback").and_then(Value::as_str).unwrap_or("no reason was given");
+                Err(rejected(&format!("the approval was rejected: {feedback}")))
+            }
+            _ => Ok(answer.as_object().cloned().unwrap_or_default()),
+        }
+    }
+}
+
+fn rejected(message: &str) -> Stop {
+    Stop::Failed(RunError::new("approval_rejected", message))
+}
+
+fn request(node: &workflow::Node, run_id: &str, inputs: &Map<String, Value>) -> Request {
+    let text = |field: &str| node.config.get(field).cloned();
+    let mut data = Map::new();
+    data.insert("artifactId".to_owned(), text("artifactId").unwrap_or(json!(format!("{run_id}:{}", node.id))));
+    data.insert("artifactType".to_owned(), json!(node.artifact_type.as_deref().unwrap_or("workflow.node")));
+    data.insert("title".to_owned(), text("title").unwrap_or(json!(node.name)));
+    data.insert("actions".to_owned(), json!(["accept", "reject"]));
+    for field in SHOWN {
+        if let Some(value) = node.config.get(field) {
+            data.insert(field.to_owned(), value.clone());
+        }
+    }
+    let artifact = inputs.get("artifact").cloned().unwrap_or_else(|| Value::Object(inputs.clone()));
+    if !inputs.is_empty() {
+        data.insert("artifactData".to_owned(), artifact);
+    }
+    let mut request = Request::new(Kind::Approval, Value::Object(data));
+    request.timeout_ms = node.config.get("timeoutMs").and_then(Value::as_u64);
+    request
+}

@@ -1,0 +1,85 @@
+//! Folded runs that were used lately. Only an optimisation: every change is checked by sequence number when it is
+//! written, and a run that is not here is folded from its events.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use holdpoint_core::{Run, RunRef};
+
+/// Bounds on entries and on bytes of event JSON behind them, so that parked runs do not pile up in memory.
+const ENTRIES_MAX: usize = 1024;
+const BYTES_MAX: usize = 4 * 1024 * 1024;
+
+#[derive(Debug, Default)]
+pub(crate) struct RunCache {
+    entries: Mutex<Entries>,
+}
+
+#[derive(Debug, Default)]
+struct Entries {
+    by_run: HashMap<RunRef, Entry>,
+    /// Oldest first; a run that was used again since it was queued is passed over once.
+    order: VecDeque<RunRef>,
+    bytes: usize,
+}
+
+#[derive(Debug)]
+struct Entry {
+    run: Arc<Run>,
+    bytes: usize,
+    used: bool,
+}
+
+impl RunCache {
+    pub(crate) fn get(&self, of: &RunRef) -> Option<Arc<Run>> {
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let entry = entries.by_run.get_mut(of)?;
+        entry.used = true;
+        Some(entry.run.clone())
+    }
+
+    /// Keeps the newest fold; `grown` is how many bytes of events came with it.
+    pub(crate) fn put(&self, of: &RunRef, run: Arc<Run>, grown: usize) {
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        entries.bytes += grown;
+        match entries.by_run.get_mut(of) {
+            Some(entry) if entry.run.seq > run.seq => entries.bytes -= grown,
+            Some(entry) => {
+                entry.run = run;
+                entry.bytes += grown;
+            }
+            None => {
+                entries.by_run.insert(of.clone(), Entry { run, bytes: grown, used: false });
+                entries.order.push_back(of.clone());
+            }
+        }
+        entries.shrink();
+    }
+
+    pub(crate) fn forget(&self, of: &RunRef) {
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(entry) = entries.by_run.remove(of) {
+            entries.bytes -= entry.bytes;
+        }
+    }
+}
+
+impl Entries {
+    fn shrink(&mut self) {
+        while self.by_run.len() > ENTRIES_MAX || self.bytes > BYTES_MAX || self.order.len() > 2 * ENTRIES_MAX {
+            let Some(oldest) = self.order.pop_front() else { return };
+            match self.by_run.get_mut(&oldest) {
+                Some(entry) if entry.used => {
+                    entry.used = false;
+                    self.order.push_back(oldest);
+                }
+                Some(_) => {
+                    if let Some(entry) = self.by_run.remove(&oldest) {
+                        self.bytes -= entry.bytes;
+                    }
+                }
+                None => {}
+            }
+        }
+    }
+}

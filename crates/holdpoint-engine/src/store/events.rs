@@ -1,0 +1,55 @@
+//! The `events` table: the log. What one commit appended to a run is one row, written and read together.
+
+use holdpoint_core::{Event, RunRef, Timestamp};
+
+use super::{Database, Error, Statement, params, unreadable};
+
+const INSERT: &str = "INSERT INTO events (tenant_id, run_id, seq, at_ms, events) VALUES ($1, $2, $3, $4, $5)";
+const ALL: &str = "SELECT seq, at_ms, events FROM events WHERE tenant_id = $1 AND run_id = $2 ORDER BY seq";
+// The row that holds sequence $3 began at or before it.
+const FROM: &str = "SELECT seq, at_ms, events FROM events WHERE tenant_id = $1 AND run_id = $2 AND seq >= COALESCE(
+    (SELECT MAX(seq) FROM events WHERE tenant_id = $1 AND run_id = $2 AND seq <= $3), 0) ORDER BY seq";
+
+/// An event with its place in the log.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Recorded {
+    pub seq: u64,
+    pub at: Timestamp,
+    pub event: Event,
+}
+
+/// The row for events that follow the first `before` ones, and its size.
+pub(crate) fn append(of: &RunRef, before: u64, events: &[Event], at: Timestamp) -> Result<(Statement, usize), Error> {
+    let text = serde_json::to_string(events).map_err(|error| unreadable("event", error))?;
+    let size = text.len();
+    Ok((Statement::new(INSERT, params![of.tenant.as_str(), of.run.as_str(), before, at, text]), size))
+}
+
+/// The whole log and its size in bytes of JSON.
+pub(crate) async fn all(db: &Database, of: &RunRef) -> Result<(Vec<Recorded>, usize), Error> {
+    let rows = db.query(ALL, params![of.tenant.as_str(), of.run.as_str()]).await?;
+    let mut size = 0;
+    let mut recorded = Vec::new();
+    for row in &rows {
+        size += row.text(2)?.len();
+        decode(row.count(0)?, Timestamp(row.int(1)?), row.text(2)?, &mut recorded)?;
+    }
+    Ok((recorded, size))
+}
+
+/// Events from sequence number `from` on.
+pub(crate) async fn from(db: &Database, of: &RunRef, from: u64) -> Result<Vec<Recorded>, Error> {
+    let rows = db.query(FROM, params![of.tenant.as_str(), of.run.as_str(), from]).await?;
+    let mut recorded = Vec::new();
+    for row in &rows {
+        decode(row.count(0)?, Timestamp(row.int(1)?), row.text(2)?, &mut recorded)?;
+    }
+    recorded.retain(|entry| entry.seq >= from);
+    Ok(recorded)
+}
+
+fn decode(first: u64, at: Timestamp, text: &str, into: &mut Vec<Recorded>) -> Result<(), Error> {
+    let events: Vec<Event> = serde_json::from_str(text).map_err(|error| unreadable("event", error))?;
+    into.extend((first..).zip(events).map(|(seq, event)| Recorded { seq, at, event }));
+    Ok(())
+}

@@ -1,0 +1,85 @@
+//! The `keys` and `tenants` tables. Only hashes of keys are stored.
+
+use holdpoint_core::{TenantId, Timestamp};
+
+use super::{Database, Error, Row, Statement, params, unreadable};
+
+const INSERT_TENANT: &str = "INSERT INTO tenants (tenant_id, created_ms) VALUES ($1, $2) ON CONFLICT DO NOTHING";
+const TENANT: &str = "SELECT tenant_id FROM tenants WHERE tenant_id = $1";
+const INSERT: &str = "INSERT INTO keys (key_id, key_hash, tenant_id, principal, roles, scopes, created_ms)
+    VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING";
+const BY_HASH: &str = "SELECT key_id, key_hash, tenant_id, principal, roles, scopes, created_ms, revoked_ms
+    FROM keys WHERE key_hash = $1";
+const OF_TENANT: &str = "SELECT key_id, key_hash, tenant_id, principal, roles, scopes, created_ms, revoked_ms
+    FROM keys WHERE tenant_id = $1 ORDER BY created_ms, key_id LIMIT $2";
+const REVOKE: &str = "UPDATE keys SET revoked_ms = COALESCE(revoked_ms, $1) WHERE tenant_id = $2 AND key_id = $3";
+const COUNT: &str = "SELECT COUNT(*) FROM keys";
+
+/// An API key as it is stored: everything but the key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApiKey {
+    pub key_id: String,
+    /// SHA-256 of the key, in hexadecimal.
+    pub key_hash: String,
+    pub tenant: TenantId,
+    pub principal: String,
+    pub roles: Vec<String>,
+    pub scopes: Vec<String>,
+    pub created_at: Timestamp,
+    pub revoked_at: Option<Timestamp>,
+}
+
+pub(crate) fn insert_tenant(tenant: &TenantId, now: Timestamp) -> Statement {
+    Statement::new(INSERT_TENANT, params![tenant.as_str(), now])
+}
+
+/// A key whose hash is already stored stays as it is.
+pub(crate) fn insert(key: &ApiKey) -> Statement {
+    let values = params![
+        key.key_id.as_str(),
+        key.key_hash.as_str(),
+        key.tenant.as_str(),
+        key.principal.as_str(),
+        key.roles.join(" "),
+        key.scopes.join(" "),
+        key.created_at
+    ];
+    Statement::new(INSERT, values)
+}
+
+pub(crate) fn revoke(tenant: &TenantId, key_id: &str, now: Timestamp) -> Statement {
+    Statement::new(REVOKE, params![now, tenant.as_str(), key_id])
+}
+
+pub(crate) async fn tenant_exists(db: &Database, tenant: &TenantId) -> Result<bool, Error> {
+    Ok(db.query_one(TENANT, params![tenant.as_str()]).await?.is_some())
+}
+
+pub(crate) async fn by_hash(db: &Database, hash: &str) -> Result<Option<ApiKey>, Error> {
+    db.query_one(BY_HASH, params![hash]).await?.as_ref().map(read).transpose()
+}
+
+pub(crate) async fn of_tenant(db: &Database, tenant: &TenantId, limit: u64) -> Result<Vec<ApiKey>, Error> {
+    db.query(OF_TENANT, params![tenant.as_str(), limit]).await?.iter().map(read).collect()
+}
+
+pub(crate) async fn count(db: &Database) -> Result<u64, Error> {
+    match db.query_one(COUNT, Vec::new()).await? {
+        Some(row) => row.count(0),
+        None => Ok(0),
+    }
+}
+
+fn read(row: &Row) -> Result<ApiKey, Error> {
+    let words = |text: &str| text.split_whitespace().map(str::to_owned).collect();
+    Ok(ApiKey {
+        key_id: row.text(0)?.to_owned(),
+        key_hash: row.text(1)?.to_owned(),
+        tenant: TenantId::parse(row.text(2)?).map_err(|error| unreadable("key", error))?,
+        principal: row.text(3)?.to_owned(),
+        roles: words(row.text(4)?),
+        scopes: words(row.text(5)?),
+        created_at: Timestamp(row.int(6)?),
+        revoked_at: row.optional_int(7)?.map(Timestamp),
+    })
+}

@@ -1,0 +1,79 @@
+//! The `runs` table: one row for each run, the guard of every change and the source of lists.
+
+use holdpoint_core::{Run, RunId, RunRef, TenantId, Timestamp, WorkflowId};
+
+use super::{Database, Error, Guard, Param, Row, Statement, params, unreadable};
+
+const INSERT: &str = "INSERT INTO runs (tenant_id, run_id, seq, status, workflow_id, created_ms, updated_ms)
+    VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING";
+const UPDATE: &str = "UPDATE runs SET seq = $1, status = $2, updated_ms = $3
+    WHERE tenant_id = $4 AND run_id = $5 AND seq = $6";
+const PAGE: &str = "SELECT run_id, workflow_id, status, created_ms, updated_ms FROM runs
+    WHERE tenant_id = $1 AND run_id < $2 AND ($3 = '' OR status = $3) AND ($4 = '' OR workflow_id = $4)
+    ORDER BY run_id DESC LIMIT $5";
+
+/// Sorts after every id we generate.
+const BEYOND_EVERY_ID: &str = "\u{10FFFF}";
+
+/// Writes the row of `run`, provided that the stored one has folded `before` events.
+pub(crate) fn write(of: &RunRef, before: u64, run: &Run) -> Statement {
+    let status = run.status().as_str();
+    if before == 0 {
+        let values = params![
+            of.tenant.as_str(),
+            of.run.as_str(),
+            run.seq,
+            status,
+            run.workflow.id.as_str(),
+            run.started_at,
+            run.updated_at
+        ];
+        Statement::guarded(INSERT, values, Guard::Sequence)
+    } else {
+        let values =
+            params![run.seq, status, run.updated_at, of.tenant.as_str(), of.run.as_str(), before];
+        Statement::guarded(UPDATE, values, Guard::Sequence)
+    }
+}
+
+/// What lists show of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunSummary {
+    pub run: RunId,
+    pub workflow: WorkflowId,
+    pub status: String,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+}
+
+/// Which runs a list is about. `before` continues after the last run of the previous page.
+#[derive(Clone, Debug, Default)]
+pub struct RunFilter {
+    pub status: Option<String>,
+    pub workflow: Option<String>,
+    pub before: Option<String>,
+    pub limit: u64,
+}
+
+/// Newest first: generated run ids sort by time.
+pub(crate) async fn page(db: &Database, tenant: &TenantId, filter: RunFilter) -> Result<Vec<RunSummary>, Error> {
+    let before = filter.before.unwrap_or_else(|| BEYOND_EVERY_ID.to_owned());
+    let values: Vec<Param> = params![
+        tenant.as_str(),
+        before,
+        filter.status.unwrap_or_default(),
+        filter.workflow.unwrap_or_default(),
+        filter.limit
+    ];
+    db.query(PAGE, values).await?.iter().map(summary).collect()
+}
+
+fn summary(row: &Row) -> Result<RunSummary, Error> {
+    Ok(RunSummary {
+        run: RunId::parse(row.text(0)?).map_err(|error| unreadable("run", error))?,
+        workflow: WorkflowId::parse(row.text(1)?).map_err(|error| unreadable("run", error))?,
+        status: row.text(2)?.to_owned(),
+        created_at: Timestamp(row.int(3)?),
+        updated_at: Timestamp(row.int(4)?),
+    })
+}

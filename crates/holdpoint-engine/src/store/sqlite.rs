@@ -1,0 +1,233 @@
+//! The SQLite driver: one connection that writes, a few that read. Knows statements, not what they mean.
+
+use std::fs::{File, TryLockError};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rusqlite::types::{ToSqlOutput, ValueRef};
+use rusqlite::{Connection, OpenFlags, ToSql, params_from_iter};
+use tokio::sync::Semaphore;
+
+use super::migrations;
+use super::{Error, Param, Row, Statement};
+
+/// Older versions can corrupt a WAL database when several connections checkpoint at once.
+const VERSION_MIN: i32 = 3_051_003;
+const READERS_MAX: usize = 4;
+/// How long another program's lock is waited for before we say that the file is in use.
+const BUSY: Duration = Duration::from_millis(1000);
+/// The log is copied into the database when it has this many pages, or when there is nothing else to do.
+const WAL_PAGES_MAX: u32 = 1000;
+
+/// The connection that writes. Owned by the committer's thread.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    connection: Connection,
+    path: PathBuf,
+    /// Held for as long as the database is open; other processes of ours look at it.
+    _lock: File,
+}
+
+impl Writer {
+    pub(crate) fn open(path: &Path) -> Result<Self, Error> {
+        let open = |message: String| Error::Open { path: path.to_owned(), message };
+        if rusqlite::version_number() < VERSION_MIN {
+            return Err(open(format!("SQLite {} is too old; 3.51.3 or newer is needed", rusqlite::version())));
+        }
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder).map_err(|error| open(error.to_string()))?;
+        }
+        let lock = lock(path)?;
+        let connection = Connection::open(path).map_err(|error| open(error.to_string()))?;
+        connection.busy_timeout(BUSY)?;
+        connection.set_prepared_statement_cache_capacity(64);
+        let mut writer = Self { connection, path: path.to_owned(), _lock: lock };
+        writer.migrate().map_err(|error| writer.explain(error))?;
+        Ok(writer)
+    }
+
+    /// Looks before it writes: a file of a newer version is left exactly as it was.
+    fn migrate(&mut self) -> Result<(), Error> {
+        let known = migrations::known();
+        let found = self.version()?;
+        if found > known {
+            return Err(Error::NewerSchema { path: self.path.clone(), found, known });
+        }
+        let mode: String = self.connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
+        if mode != "wal" {
+            let message = format!("the file system does not support WAL (journal mode is {mode})");
+            return Err(Error::Open { path: self.path.clone(), message });
+        }
+        self.connection.pragma_update(None, "synchronous", "FULL")?;
+        self.connection.pragma_update(None, "foreign_keys", "ON")?;
+        self.connection.pragma_update(None, "wal_autocheckpoint", WAL_PAGES_MAX)?;
+        self.connection.pragma_update(None, "cache_size", -8000)?;
+        self.begin()?;
+        self.connection.execute_batch(migrations::CREATE_VERSIONS)?;
+        for (version, text) in migrations::missing(found)? {
+            self.connection.execute_batch(&text.replace("{clustered}", "WITHOUT ROWID"))?;
+            self.connection.execute(migrations::RECORD_VERSION, [version])?;
+        }
+        self.commit()
+    }
+
+    fn version(&self) -> Result<i64, Error> {
+        if !self.connection.table_exists(None, "schema_versions")? {
+            return Ok(0);
+        }
+        Ok(self.connection.query_row(migrations::CURRENT_VERSION, [], |row| row.get(0))?)
+    }
+
+    fn explain(&self, error: Error) -> Error {
+        match error {
+            Error::Busy => Error::InUse { path: self.path.clone() },
+            Error::Failed(message) => Error::Open { path: self.path.clone(), message },
+            other => other,
+        }
+    }
+
+    pub(crate) fn begin(&self) -> Result<(), Error> {
+        self.run("BEGIN IMMEDIATE")
+    }
+
+    pub(crate) fn commit(&self) -> Result<(), Error> {
+        self.run("COMMIT")
+    }
+
+    pub(crate) fn rollback(&self) -> Result<(), Error> {
+        if self.connection.is_autocommit() { Ok(()) } else { self.run("ROLLBACK") }
+    }
+
+    pub(crate) fn savepoint(&self) -> Result<(), Error> {
+        self.run("SAVEPOINT change")
+    }
+
+    pub(crate) fn release(&self) -> Result<(), Error> {
+        self.run("RELEASE change")
+    }
+
+    pub(crate) fn undo(&self) -> Result<(), Error> {
+        self.run("ROLLBACK TO change")?;
+        self.release()
+    }
+
+    fn run(&self, sql: &str) -> Result<(), Error> {
+        self.connection.prepare_cached(sql)?.execute([])?;
+        Ok(())
+    }
+
+    /// Runs a statement and says how many rows it touched.
+    pub(crate) fn execute(&self, statement: &Statement) -> Result<usize, Error> {
+        let mut prepared = self.connection.prepare_cached(statement.sql)?;
+        assert_order(&prepared, statement.sql);
+        Ok(prepared.execute(params_from_iter(&statement.params))?)
+    }
+
+    /// Runs a writing statement that returns rows.
+    pub(crate) fn returning(&self, statement: &Statement) -> Result<Vec<Row>, Error> {
+        rows(&self.connection, statement.sql, &statement.params)
+    }
+
+    /// Copies the log into the database and empties it. Called when there is nothing else to do.
+    pub(crate) fn checkpoint(&self) -> Result<(), Error> {
+        Ok(self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?)
+    }
+}
+
+fn lock(path: &Path) -> Result<File, Error> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".lock");
+    let open = |error: std::io::Error| Error::Open { path: path.to_owned(), message: error.to_string() };
+    let file = File::options().create(true).truncate(false).write(true).open(&name).map_err(open)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(Error::InUse { path: path.to_owned() }),
+        Err(TryLockError::Error(error)) => Err(open(error)),
+    }
+}
+
+/// Connections for reading, used on threads that may block.
+#[derive(Clone, Debug)]
+pub(crate) struct Readers {
+    path: PathBuf,
+    idle: Arc<Mutex<Vec<Connection>>>,
+    permits: Arc<Semaphore>,
+}
+
+impl Readers {
+    pub(crate) fn new(path: &Path) -> Self {
+        let permits = Arc::new(Semaphore::new(READERS_MAX));
+        Self { path: path.to_owned(), idle: Arc::default(), permits }
+    }
+
+    pub(crate) async fn query(&self, sql: &'static str, params: Vec<Param>) -> Result<Vec<Row>, Error> {
+        let _permit = self.permits.acquire().await.map_err(|_| Error::Closed)?;
+        let readers = self.clone();
+        tokio::task::spawn_blocking(move || {
+            let connection = readers.take()?;
+            let found = rows(&connection, sql, &params);
+            readers.idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
+            found
+        })
+        .await
+        .map_err(|error| Error::Failed(error.to_string()))?
+    }
+
+    fn take(&self) -> Result<Connection, Error> {
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        if let Some(connection) = idle {
+            return Ok(connection);
+        }
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(&self.path, flags)?;
+        connection.busy_timeout(BUSY)?;
+        connection.set_prepared_statement_cache_capacity(32);
+        Ok(connection)
+    }
+}
+
+fn rows(connection: &Connection, sql: &str, params: &[Param]) -> Result<Vec<Row>, Error> {
+    let mut prepared = connection.prepare_cached(sql)?;
+    assert_order(&prepared, sql);
+    let columns = prepared.column_count();
+    let mut found = prepared.query(params_from_iter(params))?;
+    let mut rows = Vec::new();
+    while let Some(row) = found.next()? {
+        let cells = (0..columns).map(|column| cell(row.get_ref(column)?)).collect::<Result<_, Error>>()?;
+        rows.push(Row(cells));
+    }
+    Ok(rows)
+}
+
+fn cell(value: ValueRef<'_>) -> Result<Param, Error> {
+    match value {
+        ValueRef::Null => Ok(Param::Null),
+        ValueRef::Integer(number) => Ok(Param::Int(number)),
+        ValueRef::Text(bytes) => match std::str::from_utf8(bytes) {
+            Ok(text) => Ok(Param::Text(text.to_owned())),
+            Err(error) => Err(super::unreadable("text", error)),
+        },
+        ValueRef::Real(_) | ValueRef::Blob(_) => Err(super::unreadable("column", "neither text nor integer")),
+    }
+}
+
+impl ToSql for Param {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(match self {
+            Param::Null => ValueRef::Null,
+            Param::Int(number) => ValueRef::Integer(*number),
+            Param::Text(text) => ValueRef::Text(text.as_bytes()),
+        }))
+    }
+}
+
+/// `$2` before `$1` would silently swap two values.
+fn assert_order(prepared: &rusqlite::CachedStatement<'_>, sql: &str) {
+    if cfg!(debug_assertions) {
+        for index in 1..=prepared.parameter_count() {
+            let expected = format!("${index}");
+            assert_eq!(prepared.parameter_name(index), Some(expected.as_str()), "parameters out of order: {sql}");
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! Fires timers and carries out dispatches: claim, run nodes with outside effects, settle. Holds nothing that a
+//! restart would miss.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use holdpoint_core::{Command, Outcome, Refusal, Run, RunError, Timer, Timestamp, Work};
+use tokio::sync::watch;
+use tokio::task::{Id, JoinSet};
+use uuid::Uuid;
+
+use crate::advance::Draft;
+use crate::committer::ClaimOrder;
+use crate::context::{Context, EffectContext, Stop};
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::nodes::NodeType;
+use crate::store::Guard;
+use crate::store::dispatches::{Claim, Mail};
+use crate::store::timers::Due;
+
+/// Dispatches in flight at once.
+const IN_FLIGHT_MAX: usize = 64;
+/// Timers fired in one go.
+const TIMERS_MAX: u64 = 256;
+const LEASE_MS: u64 = 30_000;
+const DISPATCH_ATTEMPTS_MAX: u64 = 5;
+const RETRY_FIRST_MS: u64 = 250;
+const RETRY_CAP_MS: u64 = 30_000;
+/// Looks at the store this often even if nobody said that there is something to do.
+const BACKSTOP: Duration = Duration::from_secs(30);
+
+#[derive(Debug)]
+pub struct Worker {
+    engine: Engine,
+    consumer: String,
+    in_flight: JoinSet<Result<(), Error>>,
+    claims: HashMap<Id, Claim>,
+}
+
+impl Worker {
+    pub(crate) fn new(engine: Engine) -> Self {
+        let consumer = format!("worker-{}", Uuid::now_v7());
+        Self { engine, consumer, in_flight: JoinSet::new(), claims: HashMap::new() }
+    }
+
+    /// Does everything there is to do now and returns how many dispatches and timers that were.
+    pub async fn drain(&mut self) -> Result<usize, Error> {
+        let mut done = 0;
+        loop {
+            let begun = self.look().await?;
+            while let Some(ended) = self.in_flight.join_next_with_id().await {
+                self.close(ended).await?;
+            }
+            if begun == 0 {
+                return Ok(done);
+            }
+            done += begun;
+        }
+    }
+
+    /// Works until told to stop, then finishes what is in flight.
+    pub async fn run(mut self, mut stop: watch::Receiver<bool>) {
+        while !*stop.borrow() {
+            let next = match self.look().await {
+                Ok(0) => self.next_look().await,
+                Ok(_) => continue,
+                Err(error) => {
+                    tracing::error!(%error, "the worker could not look for work; it tries again in a second");
+                    Duration::from_secs(1)
+                }
+            };
+            let engine = self.engine.clone();
+            tokio::select! {
+                () = engine.bus().work() => {}
+                () = tokio::time::sleep(next) => {}
+                _ = stop.changed() => {}
+                Some(ended) = self.in_flight.join_next_with_id() => self.close_or_log(ended).await,
+            }
+        }
+        while let Some(ended) = self.in_flight.join_next_with_id().await {
+            self.close_or_log(ended).await;
+        }
+    }
+
+    /// Begins what is due and says how much that was.
+    async fn look(&mut self) -> Result<usize, Error> {
+        let timers = self.fire_timers().await?;
+        let free = IN_FLIGHT_MAX.saturating_sub(self.in_flight.len());
+        if free == 0 || self.engine.next_dispatch().await?.is_none_or(|at| at > self.engine.now()) {
+            return Ok(timers);
+        }
+        let now = self.engine.now();
+        let order = ClaimOrder {
+            consumer: self.consumer.clone(),
+            token_prefix: format!("{}:", Uuid::now_v7()),
+            lease_until: now.plus_ms(LEASE_MS),
+            now,
+            limit: free as u64,
+        };
+        let claims = self.engine.claim(order).await?;
+        let count = claims.len();
+        for claim in claims {
+            let holder = Holder { engine: self.engine.clone(), claim: claim.clone() };
+            let handle = self.in_flight.spawn(holder.perform());
+            self.claims.insert(handle.id(), claim);
+        }
+        Ok(timers + count)
+    }
+
+    async fn next_look(&self) -> Duration {
+        let next = match self.engine.next_wakeup().await {
+            Ok(next) => next,
+            Err(error) => {
+                tracing::error!(%error, "the next deadline could not be read");
+                None
+            }
+        };
+        self.engine.bus().set_next_look(next);
+        let now = self.engine.now();
+        let ms = next.map_or(u64::MAX, |at| u64::try_from(at.0 - now.0).unwrap_or(0));
+        Duration::from_millis(ms).min(BACKSTOP)
+    }
+
+    /// Timers fire side by side, so that many of them share a commit.
+    async fn fire_timers(&self) -> Result<usize, Error> {
+        let due = self.engine.due_timers(TIMERS_MAX).await?;
+        let count = due.len();
+        let mut firing: JoinSet<Result<(), Error>> = JoinSet::new();
+        for due in due {
+            firing.spawn(fire(self.engine.clone(), due));
+        }
+        while let Some(fired) = firing.join_next().await {
+            fired.map_err(|error| crate::store::Error::Failed(error.to_string()))??;
+        }
+        Ok(count)
+    }
+
+    async fn close_or_log(&mut self, ended: Ended) {
+        if let Err(error) = self.close(ended).await {
+            tracing::error!(%error, "a dispatch could not be closed; it is taken up again after a restart");
+        }
+    }
+
+    /// A dispatch whose holder failed or panicked is tried again, and given up after some attempts.
+    async fn close(&mut self, ended: Ended) -> Result<(), Error> {
+        let (id, why) = match ended {
+            Ok((id, Ok(()))) => (id, None),
+            Ok((id, Err(error))) => (id, Some(error.to_string())),
+            Err(error) => (error.id(), Some(format!("the worker panicked: {error}"))),
+        };
+        match (self.claims.remove(&id), why) {
+            (Some(claim), Some(why)) => give_back(&self.engine, claim, why).await,
+            _ => Ok(()),
+        }
+    }
+}
+
+type Ended = Result<(Id, Result<(), Error>), tokio::task::JoinError>;
+
+async fn fire(engine: Engine, due: Due) -> Result<(), Error> {
+    let command = match &due.timer {
+        Timer::Interrupt(interrupt) => Command::Expire { interrupt: *interrupt },
+        Timer::Sleep(node) => Command::Wake { node: node.clone() },
+    };
+    match engine.execute(&due.of, &command).await {
+        Ok(_) => Ok(()),
+        Err(Error::Refused(refusal)) => {
+            // The run went on without the timer. Its row should be gone; make sure that it does not fire for ever.
+            tracing::debug!(%refusal, run = %due.of.run, "a timer came too late");
+            engine.write(due.clear().into_iter().collect()).await.map(|_| ())
+        }
+        Err(error) => Err(error),
+    }
+}
+
+async fn give_back(engine: &Engine, claim: Claim, why: String) -> Result<(), Error> {
+    tracing::warn!(run = %claim.run.run, attempts = claim.attempts + 1, why, "a dispatch failed");
+    let of = claim.run.clone();
+    let run = engine.run(&of).await?;
+    let before = run.seq;
+    let mut draft = Draft::new(run, engine.now());
+    let mail = if claim.attempts + 1 < DISPATCH_ATTEMPTS_MAX {
+        let delay = (RETRY_FIRST_MS << claim.attempts.min(16)).min(RETRY_CAP_MS);
+        Mail::Retry { at: engine.now().plus_ms(delay), claim, error: why }
+    } else {
+        let error = RunError::new("dispatch_failed", why.clone());
+        match draft.decide(&Command::Abandon { error }) {
+            Ok(()) | Err(Refusal::RunFinished(_)) => {}
+            Err(refusal) => return Err(refusal.into()),
+        }
+        Mail::DeadLetter { claim, error: why }
+    };
+    engine.settle(&of, before, &draft, mail).await.map(|_| ())
+}
+
+/// The right to carry on one run: a claimed dispatch. Whatever it writes is fenced by the claim's token.
+#[derive(Clone, Debug)]
+pub(crate) struct Holder {
+    engine: Engine,
+    claim: Claim,
+}
+
+impl Holder {
+    /// Runs the run's nodes until it waits, ends, or is taken away.
+    async fn perform(self) -> Result<(), Error> {
+        let mut finished: Option<(usize, Outcome)> = None;
+        loop {
+            let run = self.engine.run(&self.claim.run).await?;
+            let before = run.seq;
+            let mut draft = Draft::new(run, self.engine.now());
+            if let Some((position, outcome)) = finished.clone() {
+                // Refused, the outcome came too late: the run ended, or the node must be entered again.
+                let _ = draft.finish(position, outcome);
+            }
+            draft.advance(self.engine.nodes())?;
+            let work = draft.run.next_work();
+            if let Some(work) = work {
+                draft.begin(work)?;
+            }
+            let mail = match work {
+                Some(_) => Mail::Progress(self.claim.clone()),
+                None => Mail::Ack(self.claim.clone()),
+            };
+            match self.engine.settle(&self.claim.run, before, &draft, mail).await? {
+                Some(Guard::Claim) => return Ok(()),
+                Some(Guard::Sequence) => {
+                    self.engine.forget(&self.claim.run);
+                    continue;
+                }
+                None => finished = None,
+            }
+            let Some(work) = work else { return Ok(()) };
+            match self.execute(draft.run, work, draft.now).await? {
+                Some(outcome) => finished = Some((work.position(), outcome)),
+                None => return Ok(()),
+            }
+        }
+    }
+
+    /// Enters one node with effects. Nothing when the run was lost meanwhile.
+    async fn execute(&self, run: Arc<Run>, work: Work, now: Timestamp) -> Result<Option<Outcome>, Error> {
+        let node = &run.workflow.nodes[work.position()];
+        let Some(NodeType::Effect(effect)) = self.engine.nodes().get(&node.type_id).cloned() else {
+            let message = format!("this engine has no node type {:?}", node.type_id);
+            return Ok(Some(Outcome::Failed(RunError::new("unknown_node_type", message))));
+        };
+        let result = match Context::new(run, work.position(), now) {
+            Ok(context) => effect.run(&mut EffectContext::new(context, self.clone())).await,
+            Err(stop) => Err(stop),
+        };
+        match result {
+            Ok(outputs) => Ok(Some(Outcome::Completed(outputs))),
+            Err(stop) => Ok(stop.outcome()?),
+        }
+    }
+
+    /// Commits a recorded step before the node goes on, and returns the run as it is then.
+    pub(crate) async fn record(&self, command: Command) -> Result<Arc<Run>, Stop> {
+        let broken = |error: Error| Stop::Broken(error.to_string());
+        loop {
+            let run = self.engine.run(&self.claim.run).await.map_err(broken)?;
+            let before = run.seq;
+            let mut draft = Draft::new(run, self.engine.now());
+            match draft.decide(&command) {
+                Ok(()) => {}
+                Err(Refusal::RunFinished(_) | Refusal::NodeNotRunning) => return Err(Stop::Lost),
+                Err(refusal) => return Err(Stop::failed(refusal.code(), refusal.to_string())),
+            }
+            let mail = Mail::Progress(self.claim.clone());
+            match self.engine.settle(&self.claim.run, before, &draft, mail).await.map_err(broken)? {
+                None => return Ok(draft.run),
+                Some(Guard::Claim) => return Err(Stop::Lost),
+                Some(Guard::Sequence) => self.engine.forget(&self.claim.run),
+            }
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! The commands that talk to a running server. They know the HTTP contract and nothing else: no engine, no store.
+
+mod answer;
+mod bench;
+mod client;
+mod connection;
+mod failure;
+mod keys;
+mod output;
+mod runs;
+mod values;
+mod watch;
+mod workflows;
+
+use std::process::ExitCode;
+
+use clap::Subcommand;
+
+pub(crate) use connection::Connection;
+
+use client::Client;
+use connection::Settings;
+use failure::Failure;
+use output::Output;
+
+/// For the help of the top command: scripts rely on these.
+pub(crate) const EXIT_CODES: &str = "\
+Exit codes:
+  0  done; for `runs watch`, the run completed
+  1  the server refused the request, or the watched run failed or was cancelled
+  2  wrong usage: an unknown flag, a bad value, a file that cannot be read
+  3  the server cannot be reached, or its answer is broken
+  4  no key was found, or the server does not accept it for this request";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ClientCommand {
+    /// Create, list and revoke API keys
+    #[command(after_help = keys::EXAMPLES)]
+    Keys {
+        #[command(flatten)]
+        connection: Connection,
+        #[command(subcommand)]
+        action: keys::Action,
+    },
+    /// Register and show workflow definitions
+    #[command(after_help = workflows::EXAMPLES)]
+    Workflows {
+        #[command(flatten)]
+        connection: Connection,
+        #[command(subcommand)]
+        action: workflows::Action,
+    },
+    /// Start, list, show, watch and cancel runs
+    #[command(after_help = runs::EXAMPLES)]
+    Runs {
+        #[command(flatten)]
+        connection: Connection,
+        #[command(subcommand)]
+        action: runs::Action,
+    },
+    /// Show what waits for an answer
+    #[command(after_help = answer::PENDING_EXAMPLES)]
+    Pending {
+        #[command(flatten)]
+        connection: Connection,
+        /// Show at most this many
+        #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
+        limit: u32,
+    },
+    /// Answer a run that waits; the first answer counts, later ones are refused
+    #[command(after_help = answer::EXAMPLES)]
+    Answer {
+        #[command(flatten)]
+        connection: Connection,
+        #[command(flatten)]
+        answer: answer::Answer,
+    },
+    /// Measure a server: one it starts itself, or the one named with --server
+    #[command(after_help = bench::EXAMPLES)]
+    Bench {
+        #[command(flatten)]
+        connection: Connection,
+        #[command(subcommand)]
+        action: bench::Action,
+    },
+}
+
+/// Runs one command to its end and prints what there is to say, errors included.
+pub(crate) fn run(command: ClientCommand) -> ExitCode {
+    match perform(command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("{failure}");
+            failure.exit_code()
+        }
+    }
+}
+
+fn perform(command: ClientCommand) -> Result<(), Failure> {
+    match command {
+        ClientCommand::Keys { connection, action } => {
+            keys::run(&open(&connection)?, &Output::new(connection.json), action)
+        }
+        ClientCommand::Workflows { connection, action } => {
+            workflows::run(&open(&connection)?, &Output::new(connection.json), action)
+        }
+        ClientCommand::Runs { connection, action } => {
+            runs::run(&open(&connection)?, &Output::new(connection.json), action)
+        }
+        ClientCommand::Pending { connection, limit } => {
+            answer::pending(&open(&connection)?, &Output::new(connection.json), limit)
+        }
+        ClientCommand::Answer { connection, answer } => {
+            answer::run(&open(&connection)?, &Output::new(connection.json), answer)
+        }
+        ClientCommand::Bench { connection, action } => bench::run(connection, action),
+    }
+}
+
+fn open(connection: &Connection) -> Result<Client, Failure> {
+    Ok(Client::new(Settings::find(connection)?))
+}

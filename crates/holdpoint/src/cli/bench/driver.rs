@@ -1,0 +1,180 @@
+//! The client of the benchmark: one thread, many requests in flight. Speaks the approval cycle, counts nothing.
+
+use std::cell::{Cell, RefCell};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use futures_util::future::join_all;
+use http_body_util::{BodyExt, Full};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
+use hyper::{Method, Request};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::super::connection::Settings;
+use super::super::failure::Failure;
+use super::measure::Metrics;
+
+const WORKFLOW: &str = "bench-cycle";
+const ACCEPT: &[u8] = br#"{"resumeValue":{"action":"accept"}}"#;
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a run may take to get where it must be.
+const PATIENCE: Duration = Duration::from_secs(60);
+const POLL_FIRST: Duration = Duration::from_millis(2);
+const POLL_MAX: Duration = Duration::from_millis(50);
+
+pub(super) struct Driver {
+    client: Client<HttpConnector, Full<Bytes>>,
+    server: String,
+    bearer: HeaderValue,
+}
+
+/// The part of a snapshot that the cycle looks at.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Seen {
+    run_id: String,
+    status: String,
+}
+
+impl Driver {
+    pub(super) fn new(settings: &Settings) -> Result<Self, Failure> {
+        if !settings.server.starts_with("http://") {
+            return Err(Failure::usage("the benchmark speaks plain http only")
+                .hint("name the server as http://HOST:PORT"));
+        }
+        let bearer = HeaderValue::from_str(&format!("Bearer {}", settings.key));
+        let bearer = bearer.map_err(|_| Failure::usage("the key cannot be sent in a header"))?;
+        let mut connector = HttpConnector::new();
+        connector.set_nodelay(true);
+        let client = Client::builder(TokioExecutor::new()).build(connector);
+        Ok(Self { client, server: settings.server.clone(), bearer })
+    }
+
+    pub(super) async fn prepare(&self) -> Result<(), Failure> {
+        let body = Bytes::from(workflow().to_string());
+        self.call(Method::PUT, &format!("/v1/workflows/{WORKFLOW}"), body).await.map(drop)
+    }
+
+    /// Creates a run and waits until it is seen waiting.
+    pub(super) async fn park(&self) -> Result<String, Failure> {
+        let body = Bytes::from(format!(r#"{{"workflowId":"{WORKFLOW}"}}"#));
+        let seen = seen(&self.call(Method::POST, "/v1/runs", body).await?)?;
+        self.until(&seen.run_id, "waiting-approval").await?;
+        Ok(seen.run_id)
+    }
+
+    pub(super) async fn accept(&self, run: &str) -> Result<(), Failure> {
+        let path = format!("/v1/runs/{run}/interrupts/gate");
+        self.call(Method::POST, &path, Bytes::from_static(ACCEPT)).await.map(drop)
+    }
+
+    pub(super) async fn until(&self, run: &str, status: &str) -> Result<(), Failure> {
+        let path = format!("/v1/runs/{run}");
+        let (begun, mut pause) = (Instant::now(), POLL_FIRST);
+        loop {
+            let seen = seen(&self.call(Method::GET, &path, Bytes::new()).await?)?;
+            if seen.status == status {
+                return Ok(());
+            }
+            let ended = matches!(seen.status.as_str(), "completed" | "failed" | "cancelled");
+            if ended || begun.elapsed() > PATIENCE {
+                return Err(Failure::refused(format!("run {run} is {} and not {status}", seen.status)));
+            }
+            // Doubled each time, so that waiting does not become the load.
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(POLL_MAX);
+        }
+    }
+
+    pub(super) async fn pending(&self) -> Result<(), Failure> {
+        self.call(Method::GET, "/v1/interrupts", Bytes::new()).await.map(drop)
+    }
+
+    pub(super) async fn is_ready(&self) -> bool {
+        self.call(Method::GET, "/readyz", Bytes::new()).await.is_ok()
+    }
+
+    /// A server without metrics is still worth measuring; what they would tell is left open.
+    pub(super) async fn metrics(&self) -> Metrics {
+        match self.call(Method::GET, "/metrics", Bytes::new()).await {
+            Ok(text) => Metrics::parse(&String::from_utf8_lossy(&text)),
+            Err(_) => Metrics::default(),
+        }
+    }
+
+    async fn call(&self, method: Method, path: &str, body: Bytes) -> Result<Bytes, Failure> {
+        let request = Request::builder()
+            .method(method)
+            .uri(format!("{}{path}", self.server))
+            .header(AUTHORIZATION, self.bearer.clone())
+            .header(CONTENT_TYPE, HeaderValue::from_static("application/json"))
+            .body(Full::new(body))
+            .map_err(|error| Failure::usage(format!("this cannot be sent to the server: {error}")))?;
+        let exchange = async {
+            let response = self.client.request(request).await.map_err(|error| self.lost(&error))?;
+            let status = response.status();
+            let body = response.into_body().collect().await.map_err(|error| self.lost(&error))?.to_bytes();
+            if status.is_success() {
+                Ok(body)
+            } else {
+                Err(Failure::from_reply(status.as_u16(), path, &body))
+            }
+        };
+        match tokio::time::timeout(REQUEST_TIMEOUT, exchange).await {
+            Ok(result) => result,
+            Err(_) => Err(Failure::broken(format!("{path}: no answer in {} s", REQUEST_TIMEOUT.as_secs()))),
+        }
+    }
+
+    fn lost(&self, error: &dyn std::error::Error) -> Failure {
+        let mut cause = error;
+        while let Some(deeper) = cause.source() {
+            cause = deeper;
+        }
+        Failure::unreachable(&self.server, &cause.to_string())
+    }
+}
+
+/// Does `work` `count` times, `concurrency` at a time, and gathers what each gave.
+pub(super) async fn repeat<T, F>(count: u32, concurrency: u32, work: impl Fn() -> F) -> Vec<T>
+where
+    F: Future<Output = T>,
+{
+    let left = Cell::new(count);
+    let results = RefCell::new(Vec::with_capacity(count as usize));
+    let worker = || async {
+        while let Some(fewer) = left.get().checked_sub(1) {
+            left.set(fewer);
+            let result = work().await;
+            results.borrow_mut().push(result);
+        }
+    };
+    join_all((0..concurrency).map(|_| worker())).await;
+    results.into_inner()
+}
+
+fn seen(body: &[u8]) -> Result<Seen, Failure> {
+    serde_json::from_slice(body)
+        .map_err(|error| Failure::broken(format!("the server's answer is broken: {error}")))
+}
+
+fn workflow() -> Value {
+    let node = |id: &str, kind: &str, x: u32, config: Value| json!({"id": id, "typeId": kind, "name": id, "position": {"x": x, "y": 0}, "config": config, "inputs": {}});
+    let edge = |id: &str, from: &str, to: &str| json!({"id": id, "sourceNodeId": from, "targetNodeId": to});
+    let gate = json!({"title": "Benchmark", "actions": ["accept", "reject"]});
+    json!({
+        "id": WORKFLOW, "name": "Benchmark of the approval cycle", "version": "1.0.0",
+        "nodes": [
+            node("before", "core.noop", 0, json!({})),
+            node("gate", "core.approvalGate", 200, gate),
+            node("after", "core.noop", 400, json!({})),
+        ],
+        "edges": [edge("before-gate", "before", "gate"), edge("gate-after", "gate", "after")],
+        "triggers": [{"id": "manual", "type": "manual", "enabled": true}],
+        "variables": [], "metadata": {}, "settings": {},
+    })
+}

@@ -1,0 +1,115 @@
+//! Numbers: percentiles, differences of Prometheus counters, and how they are written.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+/// Half and ninety-nine hundredths of the samples took at most this long.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Spread {
+    p50_ms: f64,
+    p99_ms: f64,
+}
+
+impl Spread {
+    /// Nothing if there are no samples.
+    pub(super) fn of(mut samples: Vec<Duration>) -> Option<Self> {
+        samples.sort_unstable();
+        Some(Self { p50_ms: percentile_ms(&samples, 0.50)?, p99_ms: percentile_ms(&samples, 0.99)? })
+    }
+
+    pub(super) fn json(spread: Option<Self>) -> Value {
+        spread.map_or(Value::Null, |at| json!({"p50": round(at.p50_ms), "p99": round(at.p99_ms)}))
+    }
+
+    pub(super) fn text(spread: Option<Self>) -> String {
+        spread.map_or_else(|| "unknown".to_string(), |at| format!("{:.2} / {:.2} ms", at.p50_ms, at.p99_ms))
+    }
+}
+
+/// The smallest sample that at least the share `q` of all samples does not exceed.
+fn percentile_ms(sorted: &[Duration], q: f64) -> Option<f64> {
+    let rank = (sorted.len() as f64 * q).ceil() as usize;
+    sorted.get(rank.saturating_sub(1)).map(|sample| sample.as_secs_f64() * 1000.0)
+}
+
+/// A reading of `/metrics`; samples of one name are summed over their labels.
+#[derive(Debug, Default)]
+pub(super) struct Metrics(BTreeMap<String, f64>);
+
+impl Metrics {
+    pub(super) fn parse(text: &str) -> Self {
+        let mut sums = BTreeMap::new();
+        for line in text.lines().filter(|line| !line.starts_with('#')) {
+            let Some((name, rest)) = line.split_once(['{', ' ']) else { continue };
+            // A label may hold blanks and braces, so the value is looked for behind the last brace.
+            let rest = rest.rsplit_once('}').map_or(rest, |(_, value)| value);
+            let value = rest.split_whitespace().next().and_then(|word| word.parse::<f64>().ok());
+            if let Some(value) = value {
+                *sums.entry(name.to_string()).or_insert(0.0) += value;
+            }
+        }
+        Self(sums)
+    }
+
+    pub(super) fn get(&self, name: &str) -> Option<f64> {
+        self.0.get(name).copied()
+    }
+
+    /// By how much a counter grew since `before`.
+    pub(super) fn since(&self, before: &Self, name: &str) -> Option<f64> {
+        Some(self.get(name)? - before.get(name)?)
+    }
+}
+
+/// Nothing where either is unknown or the whole is zero.
+pub(super) fn ratio(part: Option<f64>, whole: Option<f64>) -> Option<f64> {
+    whole.filter(|whole| *whole > 0.0).and_then(|whole| Some(part? / whole))
+}
+
+/// Three digits behind the point are more than a benchmark can promise.
+pub(super) fn round(value: f64) -> f64 {
+    (value * 1000.0).round() / 1000.0
+}
+
+pub(super) fn number(value: Option<f64>) -> Value {
+    value.map_or(Value::Null, |value| json!(round(value)))
+}
+
+pub(super) fn written(value: Option<f64>, decimals: usize) -> String {
+    value.map_or_else(|| "unknown".to_string(), |value| format!("{value:.decimals$}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_samples_at_their_rank() {
+        let samples: Vec<Duration> = (1..=200).rev().map(Duration::from_millis).collect();
+        assert_eq!(Spread::of(samples), Some(Spread { p50_ms: 100.0, p99_ms: 198.0 }));
+        let one = Spread::of(vec![Duration::from_millis(7)]);
+        assert_eq!(one, Some(Spread { p50_ms: 7.0, p99_ms: 7.0 }));
+        assert_eq!(Spread::of(vec![]), None);
+    }
+
+    #[test]
+    fn metrics_are_summed_over_labels_and_comments_are_skipped() {
+        let text = "# HELP a x\n# TYPE a counter\na{x=\"1 } 9\",y=\"2\"} 3\na{x=\"2\"} 4.5 1700000000\nb 1e3\nbroken\nc x\n";
+        let metrics = Metrics::parse(text);
+        assert_eq!(metrics.get("a"), Some(7.5));
+        assert_eq!(metrics.get("b"), Some(1000.0));
+        assert_eq!(metrics.get("c"), None);
+    }
+
+    #[test]
+    fn what_is_unknown_stays_unknown() {
+        let (before, after) = (Metrics::parse("a 1\n"), Metrics::parse("a 5\nb 2\n"));
+        assert_eq!(after.since(&before, "a"), Some(4.0));
+        assert_eq!(after.since(&before, "b"), None);
+        assert_eq!(ratio(Some(1.0), Some(0.0)), None);
+        assert_eq!(ratio(Some(1.0), Some(4.0)), Some(0.25));
+        assert_eq!((number(None), written(None, 1)), (Value::Null, "unknown".to_string()));
+    }
+}

@@ -1,0 +1,153 @@
+//! Where the server is and which key to show it: flags, environment, what `serve` left behind. Opens no connection.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde::Deserialize;
+
+use super::failure::Failure;
+
+const DEFAULT_SERVER: &str = "http://127.0.0.1:8484";
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Connection")]
+pub(crate) struct Connection {
+    /// The server; without it, what `serve` left in the data folder, else http://127.0.0.1:8484
+    #[arg(long, global = true, value_name = "URL", env = "HOLDPOINT_SERVER")]
+    pub(crate) server: Option<String>,
+    /// The API key; without it, the one `serve` left in the data folder
+    #[arg(long, global = true, value_name = "KEY", env = "HOLDPOINT_KEY", hide_env_values = true)]
+    pub(crate) key: Option<String>,
+    /// The data folder of a server on this machine
+    #[arg(
+        long,
+        global = true,
+        value_name = "DIR",
+        env = "HOLDPOINT_DATA",
+        default_value = "./holdpoint-data"
+    )]
+    pub(crate) data: PathBuf,
+    /// Print JSON, one document a line, for scripts
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, PartialEq)]
+pub(crate) struct Settings {
+    /// Without a slash at the end.
+    pub(crate) server: String,
+    pub(crate) key: String,
+}
+
+/// `client.json` in the data folder, written by `serve`.
+#[derive(Debug, Default, Deserialize)]
+struct Left {
+    server: Option<String>,
+    key: Option<String>,
+}
+
+impl Connection {
+    /// An empty variable counts as none, as in a shell script's `KEY=`.
+    pub(crate) fn named_server(&self) -> Option<String> {
+        self.server.clone().filter(|text| !text.trim().is_empty())
+    }
+
+    fn named_key(&self) -> Option<String> {
+        self.key.clone().filter(|text| !text.trim().is_empty())
+    }
+}
+
+impl Settings {
+    pub(crate) fn find(connection: &Connection) -> Result<Self, Failure> {
+        let (server, key) = (connection.named_server(), connection.named_key());
+        // Someone who says both must not stumble over a broken or forbidden file.
+        let left =
+            if server.is_some() && key.is_some() { Left::default() } else { read_left(&connection.data)? };
+        let server = server.or(left.server).unwrap_or_else(|| DEFAULT_SERVER.to_string());
+        let Some(key) = key.or(left.key) else {
+            return Err(Failure::key(format!("no key for {server}")).hint(format!(
+                "give one with --key or HOLDPOINT_KEY, or run this where `holdpoint serve` keeps its data \
+                 ({} holds no key; --data names another folder)",
+                connection.data.display()
+            )));
+        };
+        Ok(Self { server: checked_server(&server)?, key: checked_key(&key)? })
+    }
+}
+
+fn read_left(data: &Path) -> Result<Left, Failure> {
+    let path = data.join("client.json");
+    let text = match std::fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Left::default()),
+        Err(error) => {
+            return Err(Failure::key(format!("cannot read {}: {error}", path.display()))
+                .hint("give --server and --key, or run this as the user that runs the server"));
+        }
+    };
+    serde_json::from_str(&text).map_err(|error| {
+        Failure::key(format!("{} is damaged: {error}", path.display()))
+            .hint("give --server and --key, or restart `holdpoint serve`, which writes the file anew")
+    })
+}
+
+fn checked_server(text: &str) -> Result<String, Failure> {
+    let server = text.trim().trim_end_matches('/');
+    let is_url = server.parse::<hyper::Uri>().is_ok_and(|uri| {
+        matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some_and(|host| !host.is_empty())
+    });
+    if !is_url || server.contains(['?', '#']) {
+        return Err(Failure::usage(format!("`{text}` is not the URL of a server"))
+            .hint("write it like http://127.0.0.1:8484 or https://holdpoint.example.com"));
+    }
+    Ok(server.to_string())
+}
+
+fn checked_key(text: &str) -> Result<String, Failure> {
+    let key = text.trim();
+    if key.is_empty() || !key.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(Failure::usage(
+            "the key has characters that no key has (spaces, line ends or non-ASCII)",
+        )
+        .hint("copy it again, without quotes or line ends"));
+    }
+    Ok(key.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn connection(server: Option<&str>, key: Option<&str>) -> Connection {
+        Connection {
+            server: server.map(Into::into),
+            key: key.map(Into::into),
+            data: "/nonexistent".into(),
+            json: false,
+        }
+    }
+
+    #[test]
+    fn the_default_server_is_local_and_a_slash_at_the_end_is_dropped() {
+        let found = Settings::find(&connection(None, Some("hp_1\n"))).expect("a key is given");
+        assert_eq!(found, Settings { server: DEFAULT_SERVER.into(), key: "hp_1".into() });
+        assert_eq!(checked_server("https://a.example/base/").expect("a URL"), "https://a.example/base");
+    }
+
+    #[test]
+    fn without_a_key_it_says_what_to_do() {
+        let text = Settings::find(&connection(Some("http://a"), Some(" "))).expect_err("no key").to_string();
+        assert!(text.contains("no key for http://a") && text.contains("HOLDPOINT_KEY"), "{text}");
+    }
+
+    #[test]
+    fn what_is_no_url_or_no_key_is_refused() {
+        for text in ["localhost:8484", "ftp://a", "http://", "", "http://a?b", "http://a b"] {
+            assert!(checked_server(text).is_err(), "{text}");
+        }
+        for text in ["", "a b", "a\nb", "schlüssel"] {
+            assert!(checked_key(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! `holdpoint workflows`: definitions from files to the server and back. The server judges them.
+
+use clap::Subcommand;
+use serde_json::Value;
+
+use super::client::{Client, encode};
+use super::failure::Failure;
+use super::output::{Output, age_cell, cell, clean};
+use super::values;
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  holdpoint workflows put release.json refund.json
+  holdpoint workflows list
+  holdpoint workflows show release > release.json";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Action {
+    /// Register definitions, or new revisions of them, under the `id` in each file
+    Put {
+        /// JSON files; `-` reads standard input
+        #[arg(required = true, value_name = "FILE")]
+        files: Vec<String>,
+    },
+    /// List what is registered
+    List,
+    /// Print one definition as JSON
+    Show {
+        #[arg(value_name = "ID")]
+        id: String,
+    },
+}
+
+pub(crate) fn run(client: &Client, output: &Output, action: Action) -> Result<(), Failure> {
+    match action {
+        Action::Put { files } => return put(client, output, &files),
+        Action::List => {
+            let reply = client.get("/v1/workflows")?;
+            output.show(&reply, |page| list(output, page));
+        }
+        Action::Show { id } => {
+            let reply = client.get(&path(&id))?;
+            output.show(&reply, |definition| format!("{definition:#}"));
+        }
+    }
+    Ok(())
+}
+
+fn put(client: &Client, output: &Output, files: &[String]) -> Result<(), Failure> {
+    // All files are read before the first is sent, so that a typing error registers nothing.
+    let definitions = files.iter().map(|file| read(file)).collect::<Result<Vec<_>, _>>()?;
+    for (file, (id, text)) in files.iter().zip(definitions) {
+        let reply = client.put(&path(&id), text).map_err(|failure| failure.about(file))?;
+        let what = if reply.status == 201 { "registered" } else { "updated" };
+        output.show(&reply, |known| {
+            format!(
+                "{what} {} version {}, revision {}",
+                clean(&id),
+                cell(&known["version"]),
+                cell(&known["revision"])
+            )
+        });
+    }
+    Ok(())
+}
+
+fn read(file: &str) -> Result<(String, String), Failure> {
+    let text = values::read(file)?;
+    let definition: Value =
+        serde_json::from_str(&text).map_err(|error| Failure::usage(format!("{file}: not JSON: {error}")))?;
+    match definition["id"].as_str() {
+        Some(id) if !id.is_empty() => Ok((id.to_string(), text)),
+        _ => Err(Failure::usage(format!("{file}: no workflow definition: it has no `id`"))),
+    }
+}
+
+fn list(output: &Output, page: &Value) -> String {
+    let row = |workflow: &Value| {
+        let mut row: Vec<String> = ["id", "version", "revision"].map(|name| cell(&workflow[name])).into();
+        row.extend([age_cell(&workflow["updatedAt"]), cell(&workflow["name"])]);
+        row
+    };
+    let rows: Vec<_> = page["workflows"].as_array().into_iter().flatten().map(row).collect();
+    let empty = "no workflows; register one with `holdpoint workflows put FILE`";
+    output.table(&["ID", "VERSION", "REVISION", "AGE", "NAME"], &rows, empty)
+}
+
+fn path(id: &str) -> String {
+    format!("/v1/workflows/{}", encode(id))
+}

@@ -1,0 +1,202 @@
+//! Just enough reading of Rust for the rules: what is code and what is text, which words it uses, what it imports,
+//! where functions begin and end. Relies on rustfmt for the rest.
+
+/// The same text with comments and literals blanked out, line by line in the same place.
+pub(crate) fn code(text: &str) -> String {
+    let mut code = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        let in_word = code.ends_with(is_word);
+        match text_bytes(rest, in_word) {
+            Some(bytes) => {
+                code.extend(rest[..bytes].chars().map(|c| if c == '\n' { '\n' } else { ' ' }));
+                rest = &rest[bytes..];
+            }
+            None => {
+                code.push(first);
+                rest = &rest[first.len_utf8()..];
+            }
+        }
+    }
+    code
+}
+
+/// Every word of the code with its line.
+pub(crate) fn words(code: &str) -> impl Iterator<Item = (usize, &str)> {
+    numbered(code).flat_map(|(number, line)| {
+        line.split(|c| !is_word(c)).filter(|word| !word.is_empty()).map(move |word| (number, word))
+    })
+}
+
+pub(crate) fn numbered(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    text.lines().enumerate().map(|(index, line)| (index + 1, line))
+}
+
+/// What is named right after a path such as `crate::`, also at the first level of a group: `crate::{a, b::c}`.
+pub(crate) fn named_after<'a>(code: &'a str, path: &str) -> Vec<(usize, &'a str)> {
+    let mut named = Vec::new();
+    for (at, _) in code.match_indices(path) {
+        if code[..at].ends_with(is_word) {
+            continue;
+        }
+        let after = at + path.len();
+        let line = code[..at].matches('\n').count() + 1;
+        match code[after..].strip_prefix('{') {
+            Some(group) => named.extend(first_level(group).into_iter().map(|name| (line, name))),
+            None => named.push((line, leading_word(&code[after..]))),
+        }
+    }
+    named
+}
+
+/// A function of the code: the line of its `fn`, its name, and the lines from there to the closing brace.
+pub(crate) struct Function<'a> {
+    pub(crate) line: usize,
+    pub(crate) name: &'a str,
+    pub(crate) lines: usize,
+}
+
+pub(crate) fn functions(code: &str) -> Vec<Function<'_>> {
+    let mut functions = Vec::new();
+    let mut at = 0;
+    for (index, line) in code.split_inclusive('\n').enumerate() {
+        if let Some(name) = function_name(line)
+            && let Some(bytes) = body_end(&code[at..])
+        {
+            let lines = code[at..at + bytes].matches('\n').count() + 1;
+            functions.push(Function { line: index + 1, name, lines });
+        }
+        at += line.len();
+    }
+    functions
+}
+
+fn is_word(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+fn leading_word(text: &str) -> &str {
+    &text[..text.find(|c| !is_word(c)).unwrap_or(text.len())]
+}
+
+/// The first word of each item in a group of imports, up to its closing brace.
+fn first_level(group: &str) -> Vec<&str> {
+    let mut names = Vec::new();
+    let (mut depth, mut from) = (0, 0);
+    for (at, c) in group.char_indices() {
+        match c {
+            '{' => depth += 1,
+            ',' | '}' if depth == 0 => {
+                names.push(leading_word(group[from..at].trim_start()));
+                from = at + 1;
+                if c == '}' {
+                    break;
+                }
+            }
+            '}' => depth -= 1,
+            _ => {}
+        }
+    }
+    names.retain(|name| !name.is_empty());
+    names
+}
+
+/// The name in a line that begins a function. Types such as `fn(&str)` have none.
+fn function_name(line: &str) -> Option<&str> {
+    let (before, after) = line.split_once("fn ")?;
+    let modifiers = ["pub", "crate", "super", "in", "const", "async", "unsafe", "extern", "default"];
+    let mut words = before.split(|c| !is_word(c)).filter(|word| !word.is_empty());
+    let name = leading_word(after);
+    (words.all(|word| modifiers.contains(&word)) && !before.ends_with(is_word) && !name.is_empty())
+        .then_some(name)
+}
+
+/// How many bytes a function takes up to its closing brace; none when it ends with `;` and has no body.
+fn body_end(code: &str) -> Option<usize> {
+    let (mut braces, mut others) = (0, 0);
+    for (at, c) in code.char_indices() {
+        match c {
+            '(' | '[' => others += 1,
+            ')' | ']' => others -= 1,
+            '{' => braces += 1,
+            '}' => {
+                braces -= 1;
+                if braces == 0 && others == 0 {
+                    return Some(at + 1);
+                }
+            }
+            ';' if braces == 0 && others == 0 => return None,
+            _ => {}
+        }
+    }
+    None
+}
+
+/// How many bytes a comment or literal takes that begins here.
+fn text_bytes(rest: &str, in_word: bool) -> Option<usize> {
+    if rest.starts_with("//") {
+        return Some(rest.find('\n').unwrap_or(rest.len()));
+    }
+    if rest.starts_with("/*") {
+        return Some(rest.find("*/").map_or(rest.len(), |at| at + 2));
+    }
+    if rest.starts_with('"') {
+        return Some(quoted_bytes(rest));
+    }
+    if rest.starts_with('\'') {
+        return character_bytes(rest);
+    }
+    if in_word { None } else { raw_bytes(rest) }
+}
+
+fn quoted_bytes(rest: &str) -> usize {
+    let mut escaped = false;
+    for (at, c) in rest.char_indices().skip(1) {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            '"' => return at + 1,
+            _ => {}
+        }
+    }
+    rest.len()
+}
+
+/// `'a'` and `'\n'` are characters; `'a` alone is a lifetime and stays.
+fn character_bytes(rest: &str) -> Option<usize> {
+    if rest.starts_with("'\\") {
+        return rest[3..].find('\'').map(|at| at + 4);
+    }
+    let character = rest[1..].chars().next()?;
+    let end = 1 + character.len_utf8();
+    rest[end..].starts_with('\'').then_some(end + 1)
+}
+
+fn raw_bytes(rest: &str) -> Option<usize> {
+    let opening = rest.strip_prefix("br").or_else(|| rest.strip_prefix('r'))?;
+    let hashes = opening.len() - opening.trim_start_matches('#').len();
+    let inside = opening[hashes..].strip_prefix('"')?;
+    let closing = format!("\"{}", "#".repeat(hashes));
+    let end = inside.find(&closing).map_or(inside.len(), |at| at + closing.len());
+    Some(rest.len() - inside.len() + end)
+}
+
+#[test]
+fn comments_and_literals_are_not_code() {
+    let text = "a // b\n\"c \\\" d\" e /* f\n */ 'g' h::<'i>(r#\"j \" k\"#, '\\'', '\\u{1f600}') l";
+    let found: Vec<_> = words(&code(text)).map(|(line, word)| format!("{line}{word}")).collect();
+    assert_eq!(found, ["1a", "2e", "3h", "3i", "3l"]);
+}
+
+#[test]
+fn imports_are_seen_alone_and_in_groups() {
+    let text = "use crate::a::b;\nuse crate::{c, d::{e, f}, g as h};\nlet x = mycrate::i;";
+    assert_eq!(named_after(text, "crate::"), [(1, "a"), (2, "c"), (2, "d"), (2, "g")]);
+}
+
+#[test]
+fn functions_are_measured_from_fn_to_brace() {
+    let text = "trait T {\n    fn none(&self) -> [u8; 2];\n}\npub(crate) async fn three(\n    f: fn(u8) -> u8,\n) {}\nfn one() {}\n";
+    let found: Vec<_> = functions(text).iter().map(|found| (found.line, found.name, found.lines)).collect();
+    assert_eq!(found, [(4, "three", 3), (7, "one", 1)]);
+}
