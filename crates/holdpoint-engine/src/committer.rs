@@ -173,30 +173,26 @@ struct Writing {
 impl Writing {
     fn run(self, jobs: &Receiver<Job>) {
         let mut batch = Vec::with_capacity(BATCH_MAX);
-        let mut clean = true;
-        loop {
-            match jobs.recv_timeout(IDLE) {
-                Ok(job) => batch.push(job),
-                Err(RecvTimeoutError::Disconnected) => break,
-                Err(RecvTimeoutError::Timeout) => {
-                    if !clean {
-                        self.checkpoint();
-                        clean = true;
-                    }
-                    // Nothing to tidy up: sleep until somebody has work.
-                    match jobs.recv() {
-                        Ok(job) => batch.push(job),
-                        Err(_) => break,
-                    }
-                }
-            }
+        while let Some(job) = self.next_job(jobs) {
+            batch.push(job);
             batch.extend(jobs.try_iter().take(BATCH_MAX - 1));
-            clean = false;
             if !self.commit(&mut batch) {
                 return;
             }
         }
         self.checkpoint();
+    }
+
+    /// Tidies up once when nothing has come for a while, then sleeps until somebody has work.
+    fn next_job(&self, jobs: &Receiver<Job>) -> Option<Job> {
+        match jobs.recv_timeout(IDLE) {
+            Ok(job) => Some(job),
+            Err(RecvTimeoutError::Disconnected) => None,
+            Err(RecvTimeoutError::Timeout) => {
+                self.checkpoint();
+                jobs.recv().ok()
+            }
+        }
     }
 
     fn checkpoint(&self) {

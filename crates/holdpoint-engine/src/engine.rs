@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use holdpoint_core::{
-    Command, Obligation, Run, RunId, RunRef, Start, TenantId, Timestamp, Workflow, WorkflowId,
+    Command, Obligation, Principal, Refusal, Run, RunId, RunRef, Start, TenantId, Timestamp, Workflow, WorkflowId,
 };
 use serde_json::Value;
 use uuid::Uuid;
@@ -152,7 +152,7 @@ impl Engine {
         let unborn = Arc::new(Run::unborn(id.clone(), workflow));
         match self.try_execute(&of, unborn, &Command::Start(start)).await? {
             Some(run) => Ok(run),
-            None => Err(holdpoint_core::Refusal::AlreadyStarted.into()),
+            None => Err(Refusal::AlreadyStarted.into()),
         }
     }
 
@@ -167,6 +167,14 @@ impl Engine {
             self.0.cache.forget(of);
         }
         Err(Error::Busy)
+    }
+
+    /// Ends a run. One that has already ended stays as it is, and that is no error.
+    pub async fn cancel(&self, of: &RunRef, reason: Option<String>, by: Principal) -> Result<Arc<Run>, Error> {
+        match self.execute(of, &Command::Cancel { reason, by }).await {
+            Err(Error::Refused(Refusal::RunFinished(_))) => self.run(of).await,
+            other => other,
+        }
     }
 
     async fn try_execute(&self, of: &RunRef, run: Arc<Run>, command: &Command) -> Result<Option<Arc<Run>>, Error> {

@@ -229,7 +229,7 @@ impl Holder {
                     self.engine.forget(&self.claim.run);
                     continue;
                 }
-                None => finished = None,
+                None => {}
             }
             let Some(work) = work else { return Ok(()) };
             match self.execute(draft.run, work, draft.now).await? {

@@ -68,7 +68,7 @@ pub(crate) enum ClientCommand {
         limit: u32,
     },
     /// Answer a run that waits; the first answer counts, later ones are refused
-    #[command(after_help = answer::EXAMPLES)]
+    #[command(override_usage = answer::USAGE, after_help = answer::EXAMPLES)]
     Answer {
         #[command(flatten)]
         connection: Connection,
@@ -119,4 +119,14 @@ fn perform(command: ClientCommand) -> Result<(), Failure> {
 
 fn open(connection: &Connection) -> Result<Client, Failure> {
     Ok(Client::new(Settings::find(connection)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        ClientCommand::augment_subcommands(clap::Command::new("holdpoint")).debug_assert();
+    }
 }

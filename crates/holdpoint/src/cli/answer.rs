@@ -17,8 +17,12 @@ Examples:
   holdpoint pending --limit 200 --json
   holdpoint answer RUN NODE accept";
 
+pub(crate) const USAGE: &str = "holdpoint answer [OPTIONS] <RUN> <NODE> <ACTION>
+       holdpoint answer [OPTIONS] <RUN> <NODE> --set <QUESTION=ANSWER>...
+       holdpoint answer [OPTIONS] <RUN> <NODE> --value <JSON|@FILE|->";
+
 pub(crate) const EXAMPLES: &str = "\
-RUN is a run's id, or `latest`. `holdpoint pending` shows runs and nodes.
+`holdpoint pending` shows which runs wait, and at which node.
 
 Examples:
   holdpoint answer latest gate accept
@@ -32,8 +36,10 @@ const SETTLE_TRIES: u32 = 10;
 const SETTLE_PAUSE: Duration = Duration::from_millis(50);
 
 #[derive(Debug, Args)]
+#[group(skip)]
 #[command(group(ArgGroup::new("the_answer").required(true).args(["action", "answers", "value"])))]
 pub(crate) struct Answer {
+    /// The run, or `latest` for the newest
     #[arg(value_name = "RUN", value_parser = NonEmptyStringValueParser::new())]
     run: String,
     /// The node that waits
@@ -43,7 +49,7 @@ pub(crate) struct Answer {
     #[arg(value_name = "ACTION", value_parser = NonEmptyStringValueParser::new())]
     action: Option<String>,
     /// A word to go with the action
-    #[arg(long, value_name = "TEXT", requires = "action")]
+    #[arg(long, value_name = "TEXT", requires = "action", conflicts_with_all = ["answers", "value"])]
     feedback: Option<String>,
     /// The answer to one question; JSON if it reads as JSON, else text. Repeat for more
     #[arg(long = "set", value_name = "QUESTION=ANSWER", value_parser = values::pair)]

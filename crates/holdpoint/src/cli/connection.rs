@@ -10,26 +10,29 @@ use super::failure::Failure;
 
 const DEFAULT_SERVER: &str = "http://127.0.0.1:8484";
 
+/// Apart from the command's own flags, because every command has these.
+const HEADING: &str = "Server and output";
+
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Connection")]
 pub(crate) struct Connection {
     /// The server; without it, what `serve` left in the data folder, else http://127.0.0.1:8484
-    #[arg(long, global = true, value_name = "URL", env = "HOLDPOINT_SERVER")]
+    #[arg(long, global = true, help_heading = HEADING, value_name = "URL", env = "HOLDPOINT_SERVER")]
     pub(crate) server: Option<String>,
     /// The API key; without it, the one `serve` left in the data folder
-    #[arg(long, global = true, value_name = "KEY", env = "HOLDPOINT_KEY", hide_env_values = true)]
+    #[arg(long, global = true, help_heading = HEADING, value_name = "KEY", env = "HOLDPOINT_KEY", hide_env_values = true)]
     pub(crate) key: Option<String>,
     /// The data folder of a server on this machine
     #[arg(
         long,
         global = true,
+        help_heading = HEADING,
         value_name = "DIR",
         env = "HOLDPOINT_DATA",
         default_value = "./holdpoint-data"
     )]
     pub(crate) data: PathBuf,
     /// Print JSON, one document a line, for scripts
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = HEADING)]
     pub(crate) json: bool,
 }
 

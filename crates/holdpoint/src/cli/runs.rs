@@ -11,8 +11,6 @@ use super::output::{Output, age, age_cell, cell, clean, ms_since, shorten};
 use super::{values, watch};
 
 pub(crate) const EXAMPLES: &str = "\
-RUN is a run's id, or `latest` for the newest run that the key may see.
-
 Examples:
   holdpoint runs start release --input version=1.4.0 --input dryRun=true
   holdpoint runs start refund --inputs @order.json --tag urgent --watch
@@ -35,6 +33,7 @@ const STATUSES: [&str; 8] = [
 pub(crate) enum Action {
     /// Start a run of a workflow
     Start {
+        /// The id of a registered workflow
         #[arg(value_name = "WORKFLOW")]
         workflow: String,
         /// One input; the value is JSON if it reads as JSON, else text. Repeat for more
@@ -52,6 +51,7 @@ pub(crate) enum Action {
     },
     /// List runs, the newest first
     List {
+        /// Only runs in this status
         #[arg(long, value_name = "STATUS", value_parser = PossibleValuesParser::new(STATUSES))]
         status: Option<String>,
         /// Only runs of this workflow
@@ -63,16 +63,19 @@ pub(crate) enum Action {
     },
     /// Show one run: where it stands, what it waits for, why it failed
     Show {
+        /// The run, or `latest` for the newest
         #[arg(value_name = "RUN", value_parser = NonEmptyStringValueParser::new())]
         run: String,
     },
     /// Print the events of a run as they happen, until it ends
     Watch {
+        /// The run, or `latest` for the newest
         #[arg(value_name = "RUN", value_parser = NonEmptyStringValueParser::new())]
         run: String,
     },
     /// Cancel a run; what it waits for is cancelled with it
     Cancel {
+        /// The run, or `latest` for the newest
         #[arg(value_name = "RUN", value_parser = NonEmptyStringValueParser::new())]
         run: String,
         /// Why, for the record

@@ -101,7 +101,7 @@ fn report(pass: &Pass, concurrency: u32, before: &Metrics, after: &Metrics, fsyn
         "bench": "cycle", "concurrency": concurrency, "cycles": pass.cycles, "seconds": round(pass.seconds),
         "cyclesPerSecond": round(cycles / pass.seconds),
         "resolveToCompletedMs": Spread::json(pass.resolve), "cycleMs": Spread::json(pass.whole),
-        "serverCpuSecondsPer1000Cycles": number(cpu), "serverMemoryBytes": memory,
+        "serverCpuSecondsPer1000Cycles": number(cpu), "serverMemoryBytes": number(memory),
         "commits": number(commits), "commitsPerCycle": number(per_cycle),
         "rowsPerCommit": number(rows), "changesPerCommit": number(changes),
         "fsyncsPerCycle": fsyncs.json(), "errors": pass.errors, "firstError": pass.first_error,

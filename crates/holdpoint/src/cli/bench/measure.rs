@@ -73,8 +73,13 @@ pub(super) fn round(value: f64) -> f64 {
     (value * 1000.0).round() / 1000.0
 }
 
+/// Whole numbers, such as counts and bytes, are written without a point.
 pub(super) fn number(value: Option<f64>) -> Value {
-    value.map_or(Value::Null, |value| json!(round(value)))
+    match value.map(round) {
+        None => Value::Null,
+        Some(whole) if whole.fract() == 0.0 => json!(whole as i64),
+        Some(value) => json!(value),
+    }
 }
 
 pub(super) fn written(value: Option<f64>, decimals: usize) -> String {
@@ -110,6 +115,7 @@ mod tests {
         assert_eq!(after.since(&before, "b"), None);
         assert_eq!(ratio(Some(1.0), Some(0.0)), None);
         assert_eq!(ratio(Some(1.0), Some(4.0)), Some(0.25));
+        assert_eq!(number(Some(12.0)).to_string(), "12");
         assert_eq!((number(None), written(None, 1)), (Value::Null, "unknown".to_string()));
     }
 }

@@ -43,7 +43,7 @@ pub(super) async fn bench(
     };
     let json = json!({
         "bench": "parked", "concurrency": concurrency, "parked": parked.len(), "seconds": number(Some(seconds)),
-        "serverMemoryBytes": memory, "diskBytesPerRun": number(disk_per_run), "pendingMs": Spread::json(pending),
+        "serverMemoryBytes": number(memory), "diskBytesPerRun": number(disk_per_run), "pendingMs": Spread::json(pending),
         "killToCompletedSeconds": number(restart), "errors": failures.len(), "firstError": first_error,
     });
     let facts = vec![

@@ -1,0 +1,5 @@
+//! What operators use: keys, health, numbers. Not part of any protocol.
+
+pub(crate) mod health;
+pub(crate) mod keys;
+pub(crate) mod metrics;

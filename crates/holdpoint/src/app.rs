@@ -1,0 +1,67 @@
+//! The routes, and what every route shares: limits, the envelope for everything that goes wrong, panics included.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::DefaultBodyLimit;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{delete, get, post};
+use holdpoint_core::limits;
+use holdpoint_engine::Engine;
+use tokio::sync::watch;
+use tower_http::catch_panic::CatchPanicLayer;
+
+use crate::auth::KeyRing;
+use crate::error::ApiError;
+use crate::{admin, openwop};
+
+/// What handlers need. Clones share it.
+#[derive(Clone, Debug)]
+pub(crate) struct App {
+    pub engine: Engine,
+    pub keys: Arc<KeyRing>,
+    /// Turns true when the server is going down; streams end then.
+    pub stopping: watch::Receiver<bool>,
+}
+
+pub(crate) fn router(app: App) -> Router {
+    Router::new()
+        .route("/.well-known/openwop", get(openwop::discovery::document))
+        .route("/v1/workflows", get(openwop::workflows::list))
+        .route("/v1/workflows/{id}", get(openwop::workflows::show).put(openwop::workflows::put))
+        .route("/v1/runs", post(openwop::runs::create).get(openwop::runs::list))
+        .route("/v1/runs/{run}", get(openwop::runs::show))
+        .route("/v1/runs/{run}/cancel", post(openwop::runs::cancel))
+        .route("/v1/runs/{run}/events", get(openwop::events::stream))
+        .route("/v1/runs/{run}/events/poll", get(openwop::events::poll))
+        .route("/v1/runs/{run}/interrupts/{node}", post(openwop::interrupts::resolve))
+        .route("/v1/interrupts", get(openwop::interrupts::pending))
+        .route("/v1/keys", post(admin::keys::create).get(admin::keys::list))
+        .route("/v1/keys/{key}", delete(admin::keys::revoke))
+        .route("/healthz", get(admin::health::alive))
+        .route("/readyz", get(admin::health::ready))
+        .route("/metrics", get(admin::metrics::text))
+        .fallback(unknown_route)
+        .method_not_allowed_fallback(wrong_method)
+        .layer(DefaultBodyLimit::max(limits::REQUEST_BYTES_MAX))
+        .layer(CatchPanicLayer::custom(panicked))
+        .with_state(app)
+}
+
+async fn unknown_route() -> ApiError {
+    ApiError::new(StatusCode::NOT_FOUND, "not_found", "there is nothing at this path; the API begins at /v1/")
+}
+
+async fn wrong_method() -> ApiError {
+    let message = "this path does not take that method; the Allow header names those it takes";
+    ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message)
+}
+
+// The layer hands the panic over by value.
+#[allow(clippy::needless_pass_by_value)]
+fn panicked(panic: Box<dyn Any + Send + 'static>) -> Response {
+    let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
+    ApiError::internal(format!("panic: {}", text.unwrap_or("no message"))).into_response()
+}

@@ -1,0 +1,150 @@
+//! Who calls and what they may do. Keys are compared by their hashes, in constant time; scopes imply nothing else.
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use axum::http::{StatusCode, header};
+use holdpoint_core::{Principal, RunId, RunRef, TenantId};
+use holdpoint_engine::{ApiKey, Engine};
+use serde_json::json;
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+
+use crate::app::App;
+use crate::error::ApiError;
+
+/// Every scope there is. `tenants:manage` makes an administrator.
+pub(crate) const SCOPES: [&str; 8] = [
+    "manifest:read",
+    "manifest:write",
+    "runs:create",
+    "runs:read",
+    "runs:cancel",
+    "approvals:respond",
+    "keys:manage",
+    "tenants:manage",
+];
+
+/// What a key may do when nobody says otherwise: everything but handing out keys.
+pub(crate) const SCOPES_DEFAULT: [&str; 6] =
+    ["manifest:read", "manifest:write", "runs:create", "runs:read", "runs:cancel", "approvals:respond"];
+
+pub(crate) fn hash(key: &str) -> String {
+    Sha256::digest(key.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Keys that were used lately, so that not every request asks the store.
+#[derive(Debug, Default)]
+pub(crate) struct KeyRing {
+    by_hash: RwLock<HashMap<String, Arc<ApiKey>>>,
+}
+
+impl KeyRing {
+    const KEYS_MAX: usize = 10_000;
+
+    async fn find(&self, engine: &Engine, key: &str) -> Result<Option<Arc<ApiKey>>, ApiError> {
+        let hash = hash(key);
+        let known = self.by_hash.read().unwrap_or_else(PoisonError::into_inner).get(&hash).cloned();
+        if known.is_some() {
+            return Ok(known.filter(|known| same(&known.key_hash, &hash)));
+        }
+        let Some(stored) = engine.key_by_hash(&hash).await?.filter(|stored| same(&stored.key_hash, &hash)) else {
+            return Ok(None);
+        };
+        let stored = Arc::new(stored);
+        let mut ring = self.by_hash.write().unwrap_or_else(PoisonError::into_inner);
+        if ring.len() >= Self::KEYS_MAX {
+            ring.clear();
+        }
+        ring.insert(hash, stored.clone());
+        Ok(Some(stored))
+    }
+
+    /// Called when a key was revoked.
+    pub(crate) fn clear(&self) {
+        self.by_hash.write().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+fn same(a: &str, b: &str) -> bool {
+    a.as_bytes().ct_eq(b.as_bytes()).into()
+}
+
+/// An authenticated caller.
+#[derive(Clone, Debug)]
+pub(crate) struct Caller(pub Arc<ApiKey>);
+
+impl Caller {
+    pub(crate) fn tenant(&self) -> &TenantId {
+        &self.0.tenant
+    }
+
+    pub(crate) fn principal(&self) -> Principal {
+        Principal { name: self.0.principal.clone(), roles: self.0.roles.clone() }
+    }
+
+    pub(crate) fn may(&self, scope: &str) -> bool {
+        self.0.scopes.iter().any(|held| held == scope)
+    }
+
+    /// A run of the caller's tenant. An id that cannot be one is simply not found.
+    pub(crate) fn run(&self, id: &str) -> Result<RunRef, ApiError> {
+        let run = RunId::parse(id).map_err(|_| ApiError::not_found("run"))?;
+        Ok(RunRef { tenant: self.tenant().clone(), run })
+    }
+
+    fn require(self, scopes: &[&str]) -> Result<Self, ApiError> {
+        if scopes.iter().any(|scope| self.may(scope)) {
+            return Ok(self);
+        }
+        let message = format!("this key lacks the scope {}", scopes.join(" or "));
+        let details = json!({"scopeRequired": scopes[0]});
+        Err(ApiError::new(StatusCode::FORBIDDEN, "forbidden", message).with(details))
+    }
+
+    async fn authenticate(parts: &Parts, app: &App) -> Result<Self, ApiError> {
+        let unknown = |message: &str| ApiError::new(StatusCode::UNAUTHORIZED, "unauthenticated", message);
+        let Some(header) = parts.headers.get(header::AUTHORIZATION) else {
+            return Err(unknown("send an API key: Authorization: Bearer <key>"));
+        };
+        let text = header.to_str().ok().and_then(|text| text.split_once(' '));
+        let Some((_, key)) = text.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")) else {
+            return Err(unknown("the Authorization header must read: Bearer <key>"));
+        };
+        let found = app.keys.find(&app.engine, key.trim()).await?;
+        let key = found.ok_or_else(|| unknown("this API key is not known here"))?;
+        if key.revoked_at.is_some() {
+            return Err(ApiError::new(StatusCode::UNAUTHORIZED, "key_revoked", "this API key was revoked"));
+        }
+        Ok(Self(key))
+    }
+}
+
+/// A handler that takes one of these can only be reached with the scope.
+macro_rules! permission {
+    ($($name:ident: $($scope:literal)|+),+ $(,)?) => {$(
+        #[derive(Clone, Debug)]
+        pub(crate) struct $name(pub Caller);
+
+        impl FromRequestParts<App> for $name {
+            type Rejection = ApiError;
+
+            async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
+                Caller::authenticate(parts, app).await?.require(&[$($scope),+]).map(Self)
+            }
+        }
+    )+};
+}
+
+permission! {
+    CanReadWorkflows: "manifest:read",
+    CanWriteWorkflows: "manifest:write",
+    CanCreateRuns: "runs:create",
+    CanReadRuns: "runs:read",
+    CanCancelRuns: "runs:cancel",
+    CanAnswer: "approvals:respond",
+    CanSeePending: "approvals:respond" | "runs:read",
+    CanManageKeys: "keys:manage",
+}

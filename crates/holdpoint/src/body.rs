@@ -1,0 +1,131 @@
+//! Reads bodies, queries and paths, and turns every way they can be wrong into the envelope.
+
+use axum::extract::rejection::{BytesRejection, FailedToBufferBody};
+use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
+use axum::http::StatusCode;
+use axum::http::request::Parts;
+use bytes::Bytes;
+use holdpoint_core::{StrictValue, limits};
+use serde::de::{DeserializeOwned, Error as _};
+use serde::{Deserialize, Deserializer};
+use serde_json::{Map, Value, json};
+
+use crate::error::ApiError;
+
+/// A JSON body. Repeated keys, trailing text and bodies over the limit are refused.
+#[derive(Debug)]
+pub(crate) struct Body<T>(pub T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
+        let bytes = read(request, state).await?;
+        parse(&bytes).map(Body)
+    }
+}
+
+/// A JSON body that may be left out.
+#[derive(Debug)]
+pub(crate) struct OptionalBody<T>(pub T);
+
+impl<T: DeserializeOwned + Default, S: Send + Sync> FromRequest<S> for OptionalBody<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
+        let bytes = read(request, state).await?;
+        if bytes.is_empty() { Ok(Self(T::default())) } else { parse(&bytes).map(Self) }
+    }
+}
+
+async fn read<S: Send + Sync>(request: Request, state: &S) -> Result<Bytes, ApiError> {
+    Bytes::from_request(request, state).await.map_err(|rejection| match rejection {
+        BytesRejection::FailedToBufferBody(FailedToBufferBody::LengthLimitError(_)) => {
+            let max = limits::REQUEST_BYTES_MAX;
+            let message = format!("the body is too large; at most {max} bytes are accepted");
+            ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "payload_too_large", message).with(json!({"maxBytes": max}))
+        }
+        _ => ApiError::new(StatusCode::BAD_REQUEST, "validation_error", "the body could not be read to its end"),
+    })
+}
+
+fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
+    serde_json::from_slice(bytes).map_err(|error| {
+        let problem = if error.is_data() { "the body does not fit" } else { "the body is not valid JSON" };
+        ApiError::new(StatusCode::BAD_REQUEST, "validation_error", format!("{problem}: {error}"))
+    })
+}
+
+/// A JSON object with members of any kind.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Object(pub Map<String, Value>);
+
+impl<'de> Deserialize<'de> for Object {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match StrictValue::deserialize(deserializer)?.0 {
+            Value::Object(map) => Ok(Self(map)),
+            other => Err(D::Error::custom(format_args!("expected an object, found {}", kind(&other)))),
+        }
+    }
+}
+
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "an array",
+        Value::Object(_) => "an object",
+    }
+}
+
+/// Query parameters.
+#[derive(Debug)]
+pub(crate) struct Params<T>(pub T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Params<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        match Query::<T>::from_request_parts(parts, state).await {
+            Ok(Query(params)) => Ok(Self(params)),
+            Err(rejection) => Err(ApiError::invalid("query", rejection.body_text())),
+        }
+    }
+}
+
+/// Path parameters.
+#[derive(Debug)]
+pub(crate) struct InPath<T>(pub T);
+
+impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for InPath<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        match Path::<T>::from_request_parts(parts, state).await {
+            Ok(Path(params)) => Ok(Self(params)),
+            Err(rejection) => Err(ApiError::invalid("path", rejection.body_text())),
+        }
+    }
+}
+
+/// `limit` and `cursor`, as every list takes them.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Page {
+    limit: Option<u64>,
+    pub cursor: Option<String>,
+}
+
+impl Page {
+    const LIMIT_DEFAULT: u64 = 50;
+    const LIMIT_MAX: u64 = 200;
+
+    pub(crate) fn limit(&self) -> Result<u64, ApiError> {
+        match self.limit {
+            None => Ok(Self::LIMIT_DEFAULT),
+            Some(limit) if (1..=Self::LIMIT_MAX).contains(&limit) => Ok(limit),
+            Some(_) => Err(ApiError::invalid("limit", format!("must be 1 to {}", Self::LIMIT_MAX))),
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Every answer that is not a success: one envelope, one table from refusals to statuses.
+
+use axum::Json;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use holdpoint_core::Refusal;
+use holdpoint_core::workflow::Flaw;
+use holdpoint_engine::{Error, StoreError};
+use serde_json::{Value, json};
+
+/// `{error, message, details?}` with its status.
+#[derive(Debug)]
+pub(crate) struct ApiError {
+    status: StatusCode,
+    code: &'static str,
+    message: String,
+    details: Option<Value>,
+}
+
+impl ApiError {
+    pub(crate) fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
+        Self { status, code, message: message.into(), details: None }
+    }
+
+    #[must_use]
+    pub(crate) fn with(mut self, details: Value) -> Self {
+        self.details = Some(details);
+        self
+    }
+
+    pub(crate) fn invalid(field: &str, message: impl std::fmt::Display) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "validation_error", format!("{field}: {message}"))
+            .with(json!({"field": field}))
+    }
+
+    pub(crate) fn not_found(what: &str) -> Self {
+        Self::new(StatusCode::NOT_FOUND, "not_found", format!("{what} not found"))
+    }
+
+    /// Something broke. The caller learns a number; what broke is logged under it.
+    pub(crate) fn internal(error: impl std::fmt::Display) -> Self {
+        let id = correlation_id();
+        tracing::error!(correlation_id = id, %error, "a request failed");
+        let message = "something went wrong on our side; the log has more under this correlation id";
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", message).with(json!({"correlationId": id}))
+    }
+}
+
+fn correlation_id() -> String {
+    let mut bytes = [0; 8];
+    // Only a label for a log line: without randomness it is less unique, not less right.
+    let _ = getrandom::fill(&mut bytes);
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let mut body = json!({"error": self.code, "message": self.message});
+        if let Some(details) = self.details {
+            body["details"] = details;
+        }
+        let mut response = (self.status, Json(body)).into_response();
+        if self.status == StatusCode::SERVICE_UNAVAILABLE {
+            response.headers_mut().insert(header::RETRY_AFTER, header::HeaderValue::from_static("1"));
+        }
+        response
+    }
+}
+
+impl From<Refusal> for ApiError {
+    fn from(refusal: Refusal) -> Self {
+        let status = match &refusal {
+            Refusal::InvalidRequest { .. } => StatusCode::BAD_REQUEST,
+            Refusal::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            Refusal::NotAnApprover(_) => StatusCode::FORBIDDEN,
+            Refusal::InterruptNotFound => StatusCode::NOT_FOUND,
+            Refusal::InterruptCancelled | Refusal::CorrelationMismatch(_) => StatusCode::UNPROCESSABLE_ENTITY,
+            Refusal::AlreadyStarted
+            | Refusal::RunFinished(_)
+            | Refusal::AlreadyResolved
+            | Refusal::Expired
+            | Refusal::NotDue
+            | Refusal::NodeNotRunning => StatusCode::CONFLICT,
+        };
+        let error = Self::new(status, refusal.code(), refusal.to_string());
+        match refusal {
+            Refusal::InvalidRequest { field, .. } => error.with(json!({"field": field})),
+            Refusal::TooLarge { max, .. } => error.with(json!({"maxBytes": max})),
+            Refusal::RunFinished(status) => error.with(json!({"runStatus": status.as_str()})),
+            _ => error,
+        }
+    }
+}
+
+impl From<Error> for ApiError {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Refused(refusal) => refusal.into(),
+            Error::NotFound(what) => Self::not_found(what),
+            Error::InvalidWorkflow(flaws) => invalid_workflow(&flaws),
+            Error::Busy => Self::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded", error.to_string()),
+            Error::Store(StoreError::Closed) => {
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "shutting_down", "the server is shutting down")
+            }
+            other => Self::internal(other),
+        }
+    }
+}
+
+/// All flaws at once, so that an author does not have to come back for each.
+fn invalid_workflow(flaws: &[Flaw]) -> ApiError {
+    let list: Vec<Value> = flaws
+        .iter()
+        .map(|flaw| match &flaw.node {
+            Some(node) => json!({"nodeId": node, "field": flaw.field, "message": flaw.message}),
+            None => json!({"field": flaw.field, "message": flaw.message}),
+        })
+        .collect();
+    let lines: Vec<String> = flaws.iter().map(ToString::to_string).collect();
+    let message = format!("the workflow is not valid: {}", lines.join("; "));
+    let mut details = json!({"flaws": list});
+    let capability = flaws.iter().find_map(|flaw| Some((flaw.capability?, flaw.node.as_ref()?)));
+    if let Some((capability, node)) = capability {
+        details["requiredCapability"] = json!(capability);
+        details["nodeId"] = json!(node);
+        return ApiError::new(StatusCode::BAD_REQUEST, "capability_required", message).with(details);
+    }
+    ApiError::new(StatusCode::BAD_REQUEST, "validation_error", message).with(details)
+}

@@ -1,0 +1,10 @@
+//! OpenWOP v1: requests become commands, events become its documents. No rules live here.
+
+pub(crate) mod discovery;
+mod documents;
+pub(crate) mod events;
+pub(crate) mod interrupts;
+pub(crate) mod runs;
+mod translate;
+mod wire;
+pub(crate) mod workflows;

@@ -1,0 +1,44 @@
+//! Answers, and the view of what waits for one.
+
+use axum::Json;
+use axum::extract::State;
+use serde_json::{Value, json};
+
+use super::{translate, wire};
+use crate::app::App;
+use crate::auth::{CanAnswer, CanSeePending};
+use crate::body::{Body, InPath, Page, Params};
+use crate::error::ApiError;
+
+pub(crate) async fn resolve(
+    State(app): State<App>,
+    CanAnswer(caller): CanAnswer,
+    InPath((run, node)): InPath<(String, String)>,
+    Body(body): Body<wire::Resolve>,
+) -> Result<Json<Value>, ApiError> {
+    let of = caller.run(&run)?;
+    let run = app.engine.run(&of).await?;
+    let (id, command) = translate::resolve(&run, &node, body, &caller)?;
+    let run = app.engine.execute(&of, &command).await?;
+    let interrupt = translate::interrupt_id(run.id.as_str(), id);
+    Ok(Json(json!({"runId": run.id, "nodeId": node, "interruptId": interrupt, "status": run.status().as_str()})))
+}
+
+pub(crate) async fn pending(
+    State(app): State<App>,
+    CanSeePending(caller): CanSeePending,
+    Params(page): Params<Page>,
+) -> Result<Json<Value>, ApiError> {
+    let limit = page.limit()?;
+    let after = page.cursor.as_deref().map(translate::parse_cursor).transpose()?.unwrap_or_default();
+    let mut found = app.engine.pending(caller.tenant(), after, limit + 1).await?;
+    let more = found.len() as u64 > limit;
+    found.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+    let now = app.engine.now();
+    let shown: Vec<Value> = found.iter().map(|row| translate::pending(row, now)).collect();
+    let mut shown = json!({"interrupts": shown});
+    if let (true, Some(last)) = (more, found.last()) {
+        shown["nextCursor"] = json!(translate::cursor(last));
+    }
+    Ok(Json(shown))
+}

@@ -1,0 +1,82 @@
+//! The protocol's own shapes. Unknown members of requests are ignored: clients of several ages exist.
+
+use holdpoint_core::{RunId, StrictValue, Timestamp};
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::Value;
+
+use crate::body::Object;
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct CreateRun {
+    pub workflow_id: String,
+    #[serde(default)]
+    pub inputs: Object,
+    pub tenant_id: Option<String>,
+    #[serde(default)]
+    pub configurable: Object,
+    #[serde(default)]
+    pub tags: Vec<String>,
+    #[serde(default)]
+    pub metadata: Object,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Created<'a> {
+    pub run_id: &'a RunId,
+    pub status: &'static str,
+    pub events_url: String,
+    pub status_url: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Cancel {
+    pub reason: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Resolve {
+    pub resume_value: StrictValue,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Stream {
+    pub stream_mode: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Poll {
+    pub last_sequence: Option<i64>,
+    pub timeout: Option<u64>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ListRuns {
+    pub status: Option<String>,
+    pub workflow_id: Option<String>,
+}
+
+/// A run event as every reader sees it, byte for byte the same on each read.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct EventDoc {
+    pub event_id: String,
+    pub run_id: RunId,
+    #[serde(rename = "type")]
+    pub kind: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node_id: Option<String>,
+    pub payload: Value,
+    #[serde(serialize_with = "iso")]
+    pub timestamp: Timestamp,
+    pub sequence: u64,
+}
+
+pub(crate) fn iso<S: Serializer>(at: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(at)
+}

@@ -1,0 +1,55 @@
+//! Definitions over HTTP.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use holdpoint_core::{StrictValue, WorkflowId};
+use serde_json::{Value, json};
+
+use crate::app::App;
+use crate::auth::{CanReadWorkflows, CanWriteWorkflows};
+use crate::body::{Body, InPath};
+use crate::error::ApiError;
+
+/// More definitions than a tenant has use for; the list is not paged.
+const LIST_MAX: u64 = 10_000;
+
+pub(crate) async fn put(
+    State(app): State<App>,
+    CanWriteWorkflows(caller): CanWriteWorkflows,
+    InPath(id): InPath<String>,
+    Body(StrictValue(definition)): Body<StrictValue>,
+) -> Result<(StatusCode, Json<Value>), ApiError> {
+    if definition.get("id").and_then(Value::as_str) != Some(id.as_str()) {
+        return Err(ApiError::invalid("id", "must be the same in the path and in the definition"));
+    }
+    let (workflow, stored) = app.engine.register(caller.tenant(), definition).await?;
+    let status = if stored && workflow.revision == 1 { StatusCode::CREATED } else { StatusCode::OK };
+    let shown = json!({"id": workflow.id, "version": workflow.version, "revision": workflow.revision});
+    Ok((status, Json(shown)))
+}
+
+pub(crate) async fn show(
+    State(app): State<App>,
+    CanReadWorkflows(caller): CanReadWorkflows,
+    InPath(id): InPath<String>,
+) -> Result<Json<Value>, ApiError> {
+    let id = WorkflowId::parse(&id).map_err(|_| ApiError::not_found("workflow"))?;
+    Ok(Json(app.engine.workflow(caller.tenant(), &id).await?.definition))
+}
+
+pub(crate) async fn list(
+    State(app): State<App>,
+    CanReadWorkflows(caller): CanReadWorkflows,
+) -> Result<Json<Value>, ApiError> {
+    let registered = app.engine.workflows(caller.tenant(), LIST_MAX).await?;
+    let shown = registered.iter().map(|one| {
+        let member = |name: &str| one.definition.get(name).cloned();
+        json!({
+            "id": member("id"), "name": member("name"), "version": member("version"),
+            "revision": one.revision, "updatedAt": one.created_at.to_string(),
+        })
+    });
+    let shown: Vec<Value> = shown.collect();
+    Ok(Json(json!({"workflows": shown})))
+}

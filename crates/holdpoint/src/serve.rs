@@ -1,0 +1,125 @@
+//! `holdpoint serve`: opens the engine, prepares the first start, listens, and goes down without losing anything.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use holdpoint_core::{TenantId, parse_strict};
+use holdpoint_engine::{Engine, Options};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+use crate::app::{App, router};
+use crate::config::Config;
+use crate::welcome;
+
+/// How long requests in flight may take once the server is going down.
+const GRACE: Duration = Duration::from_secs(30);
+
+pub(crate) async fn serve(config: Config) -> anyhow::Result<()> {
+    std::fs::create_dir_all(&config.data)
+        .with_context(|| format!("cannot create the data folder {}", config.data.display()))?;
+    let engine = Engine::open(Options::new(config.location.clone())).await.context("cannot open the database")?;
+    let tenant = TenantId::parse("default")?;
+    let key = welcome::prepare(&engine, &tenant, config.bootstrap_key.as_deref()).await?;
+    if let Some(folder) = &config.workflows {
+        register_all(&engine, &tenant, folder).await?;
+    }
+    let listener = listen(config.listen).await?;
+    let address = listener.local_addr()?;
+    welcome::leave_client_file(&config.data, address, key.as_deref())?;
+    welcome::greet(&config, address, key.as_deref());
+
+    let (stop, stopping) = watch::channel(false);
+    let worker = tokio::spawn(engine.worker().run(stopping.clone()));
+    let app = App { engine: engine.clone(), keys: std::sync::Arc::default(), stopping: stopping.clone() };
+    let mut draining = stopping;
+    let server = axum::serve(ListenerNoDelay(listener), router(app)).with_graceful_shutdown(async move {
+        // An error means that the sender has gone, which is as good as a signal.
+        let _ = draining.wait_for(|stopping| *stopping).await;
+    });
+    let mut server = tokio::spawn(server.into_future());
+    tokio::select! {
+        ended = &mut server => ended??,
+        () = asked_to_stop() => {
+            tracing::info!("going down: finishing what is in flight");
+            stop.send_replace(true);
+            if tokio::time::timeout(GRACE, server).await.is_err() {
+                tracing::warn!("some requests did not end in time and are cut off");
+            }
+        }
+    }
+    stop.send_replace(true);
+    if tokio::time::timeout(GRACE, worker).await.is_err() {
+        tracing::warn!("some work did not end in time; it is taken up again at the next start");
+    }
+    engine.close().await;
+    Ok(())
+}
+
+async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(address).await.with_context(|| {
+        format!("cannot listen on {address}; is another server running? choose another address with --listen")
+    })
+}
+
+/// Sends small answers at once instead of waiting for more to send.
+struct ListenerNoDelay(TcpListener);
+
+impl axum::serve::Listener for ListenerNoDelay {
+    type Io = tokio::net::TcpStream;
+    type Addr = SocketAddr;
+
+    async fn accept(&mut self) -> (Self::Io, Self::Addr) {
+        let (stream, address) = axum::serve::Listener::accept(&mut self.0).await;
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%error, "answers on this connection may be a little late");
+        }
+        (stream, address)
+    }
+
+    fn local_addr(&self) -> std::io::Result<Self::Addr> {
+        self.0.local_addr()
+    }
+}
+
+async fn asked_to_stop() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut terminate = match signal(SignalKind::terminate()) {
+        Ok(terminate) => terminate,
+        Err(error) => {
+            tracing::warn!(%error, "SIGTERM will end the server at once");
+            return std::future::pending().await;
+        }
+    };
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = tokio::signal::ctrl_c() => {}
+    }
+}
+
+/// Registers a folder of definitions; one bad file stops the start, because a missing workflow would be found out
+/// only later and by somebody else.
+async fn register_all(engine: &Engine, tenant: &TenantId, folder: &Path) -> anyhow::Result<()> {
+    let entries = std::fs::read_dir(folder).with_context(|| format!("cannot read --workflows {}", folder.display()))?;
+    let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<_>>>()?;
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
+    paths.sort();
+    let mut flawed = Vec::new();
+    for path in &paths {
+        let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let result = match parse_strict(&bytes) {
+            Ok(definition) => engine.register(tenant, definition).await.map_err(|error| error.to_string()),
+            Err(error) => Err(format!("is not valid JSON: {error}")),
+        };
+        match result {
+            Ok((workflow, stored)) => tracing::info!(id = %workflow.id, stored, "workflow registered"),
+            Err(why) => flawed.push(format!("{}: {why}", path.display())),
+        }
+    }
+    if !flawed.is_empty() {
+        bail!("{} of {} workflow files were not registered:\n  {}", flawed.len(), paths.len(), flawed.join("\n  "));
+    }
+    Ok(())
+}
