@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use holdpoint_engine::core::{Answer, Command, Kind, Owner, Principal, Request, RunRef, Start, TenantId, WorkflowId};
+use holdpoint_engine::core::{
+    Answer, Command, Kind, Owner, Principal, Request, RunRef, Start, TenantId, WorkflowId,
+};
 use holdpoint_engine::{EffectContext, Engine, Location, Node, Options, Outputs, Stop};
 use serde_json::{Map, json};
 

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use holdpoint_core::{Command, Event, Obligation, Outcome, Refusal, Run, RunError, Timestamp, Work, decide, react};
+use holdpoint_core::{
+    Command, Event, Obligation, Outcome, Refusal, Run, RunError, Timestamp, Work, decide, react,
+};
 
 use crate::context::Context;
 use crate::nodes::{NodeType, NodeTypes, PureNode};
@@ -47,7 +49,10 @@ impl Draft {
                 None => {
                     let message = format!("this engine has no node type {:?}", node.type_id);
                     self.begin(work)?;
-                    self.finish(work.position(), Outcome::Failed(RunError::new("unknown_node_type", message)))?;
+                    self.finish(
+                        work.position(),
+                        Outcome::Failed(RunError::new("unknown_node_type", message)),
+                    )?;
                 }
             }
         }

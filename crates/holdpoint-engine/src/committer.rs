@@ -1,9 +1,9 @@
 //! The one function that writes. Everything that waits is written in one transaction and answered after its fsync;
 //! what queues up meanwhile is the next batch. Nobody sleeps to fill one.
 
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 

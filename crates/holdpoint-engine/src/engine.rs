@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use holdpoint_core::{
-    Command, Obligation, Principal, Refusal, Run, RunId, RunRef, Start, TenantId, Timestamp, Workflow, WorkflowId,
+    Command, Obligation, Principal, Refusal, Run, RunId, RunRef, Start, TenantId, Timestamp, Workflow,
+    WorkflowId,
 };
 use serde_json::Value;
 use uuid::Uuid;
@@ -170,14 +171,24 @@ impl Engine {
     }
 
     /// Ends a run. One that has already ended stays as it is, and that is no error.
-    pub async fn cancel(&self, of: &RunRef, reason: Option<String>, by: Principal) -> Result<Arc<Run>, Error> {
+    pub async fn cancel(
+        &self,
+        of: &RunRef,
+        reason: Option<String>,
+        by: Principal,
+    ) -> Result<Arc<Run>, Error> {
         match self.execute(of, &Command::Cancel { reason, by }).await {
             Err(Error::Refused(Refusal::RunFinished(_))) => self.run(of).await,
             other => other,
         }
     }
 
-    async fn try_execute(&self, of: &RunRef, run: Arc<Run>, command: &Command) -> Result<Option<Arc<Run>>, Error> {
+    async fn try_execute(
+        &self,
+        of: &RunRef,
+        run: Arc<Run>,
+        command: &Command,
+    ) -> Result<Option<Arc<Run>>, Error> {
         // A run with work left has a live dispatch whose holder will see this change before it can finish.
         let idle = run.next_work().is_none();
         let before = run.seq;
@@ -298,7 +309,11 @@ impl Engine {
 impl Engine {
     /// Registers a definition. The same one again changes nothing; another under the same id is a new revision, and
     /// runs keep the revision they were started with. True when something was stored.
-    pub async fn register(&self, tenant: &TenantId, definition: Value) -> Result<(Arc<Workflow>, bool), Error> {
+    pub async fn register(
+        &self,
+        tenant: &TenantId,
+        definition: Value,
+    ) -> Result<(Arc<Workflow>, bool), Error> {
         for _ in 0..ATTEMPTS_MAX {
             let workflow = self.check(&definition, 1)?;
             let latest = workflows::latest(&self.0.db, tenant, &workflow.id).await?;

@@ -115,7 +115,8 @@ impl NodeTypes {
             Some(NodeType::Effect(effect)) => effect.check(node),
             None => {
                 let known: Vec<&str> = self.0.keys().map(String::as_str).collect();
-                let message = format!("{:?} is not a known node type; known: {}", node.type_id, known.join(", "));
+                let message =
+                    format!("{:?} is not a known node type; known: {}", node.type_id, known.join(", "));
                 vec![Flaw::of_node(&node.id, "typeId", message)]
             }
         }
@@ -127,7 +128,11 @@ pub(crate) fn config_ms(node: &workflow::Node, field: &str) -> Result<Option<u64
     match node.config.get(field) {
         None => Ok(None),
         Some(value) => value.as_u64().map(Some).ok_or_else(|| {
-            Flaw::of_node(&node.id, format!("config.{field}"), "must be a whole number of milliseconds, 0 or more")
+            Flaw::of_node(
+                &node.id,
+                format!("config.{field}"),
+                "must be a whole number of milliseconds, 0 or more",
+            )
         }),
     }
 }

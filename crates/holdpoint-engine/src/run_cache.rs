@@ -66,7 +66,8 @@ impl RunCache {
 
 impl Entries {
     fn shrink(&mut self) {
-        while self.by_run.len() > ENTRIES_MAX || self.bytes > BYTES_MAX || self.order.len() > 2 * ENTRIES_MAX {
+        while self.by_run.len() > ENTRIES_MAX || self.bytes > BYTES_MAX || self.order.len() > 2 * ENTRIES_MAX
+        {
             let Some(oldest) = self.order.pop_front() else { return };
             match self.by_run.get_mut(&oldest) {
                 Some(entry) if entry.used => {

@@ -73,7 +73,11 @@ impl Database {
         }
     }
 
-    pub(crate) async fn query_one(&self, sql: &'static str, params: Vec<Param>) -> Result<Option<Row>, Error> {
+    pub(crate) async fn query_one(
+        &self,
+        sql: &'static str,
+        params: Vec<Param>,
+    ) -> Result<Option<Row>, Error> {
         Ok(self.query(sql, params).await?.into_iter().next())
     }
 }

@@ -50,7 +50,8 @@ impl KeyRing {
         if known.is_some() {
             return Ok(known.filter(|known| same(&known.key_hash, &hash)));
         }
-        let Some(stored) = engine.key_by_hash(&hash).await?.filter(|stored| same(&stored.key_hash, &hash)) else {
+        let Some(stored) = engine.key_by_hash(&hash).await?.filter(|stored| same(&stored.key_hash, &hash))
+        else {
             return Ok(None);
         };
         let stored = Arc::new(stored);

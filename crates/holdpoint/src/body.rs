@@ -43,9 +43,14 @@ async fn read<S: Send + Sync>(request: Request, state: &S) -> Result<Bytes, ApiE
         BytesRejection::FailedToBufferBody(FailedToBufferBody::LengthLimitError(_)) => {
             let max = limits::REQUEST_BYTES_MAX;
             let message = format!("the body is too large; at most {max} bytes are accepted");
-            ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "payload_too_large", message).with(json!({"maxBytes": max}))
+            ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "payload_too_large", message)
+                .with(json!({"maxBytes": max}))
         }
-        _ => ApiError::new(StatusCode::BAD_REQUEST, "validation_error", "the body could not be read to its end"),
+        _ => ApiError::new(
+            StatusCode::BAD_REQUEST,
+            "validation_error",
+            "the body could not be read to its end",
+        ),
     })
 }
 

@@ -81,7 +81,9 @@ fn location(database: Option<&str>, data: &Path) -> anyhow::Result<Location> {
     match database {
         None => Ok(Location::Sqlite(data.join("holdpoint.db"))),
         Some(url) => match url.strip_prefix("sqlite:").map(|rest| rest.trim_start_matches("//")) {
-            Some("") => bail!("--database {url}: a path must follow, as in sqlite:/var/lib/holdpoint/holdpoint.db"),
+            Some("") => {
+                bail!("--database {url}: a path must follow, as in sqlite:/var/lib/holdpoint/holdpoint.db")
+            }
             Some(path) => Ok(Location::Sqlite(PathBuf::from(path))),
             None => bail!("--database: only sqlite:PATH is supported by this version"),
         },

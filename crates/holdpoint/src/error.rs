@@ -42,7 +42,8 @@ impl ApiError {
         let id = correlation_id();
         tracing::error!(correlation_id = id, %error, "a request failed");
         let message = "something went wrong on our side; the log has more under this correlation id";
-        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", message).with(json!({"correlationId": id}))
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", message)
+            .with(json!({"correlationId": id}))
     }
 }
 

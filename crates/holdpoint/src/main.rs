@@ -1,5 +1,6 @@
 //! The `holdpoint` program: a server and the command line that talks to it.
 
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -55,7 +56,9 @@ fn main() -> ExitCode {
 
 fn serve(args: config::ServeArgs) -> ExitCode {
     let filter = EnvFilter::try_from_env("HOLDPOINT_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
+    let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colour).with_target(false);
+    log.with_writer(std::io::stderr).init();
     let config = match config::Config::load(args) {
         Ok(config) => config,
         Err(error) => {
@@ -64,7 +67,8 @@ fn serve(args: config::ServeArgs) -> ExitCode {
         }
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let ended = runtime.map_err(anyhow::Error::from).and_then(|runtime| runtime.block_on(serve::serve(config)));
+    let ended =
+        runtime.map_err(anyhow::Error::from).and_then(|runtime| runtime.block_on(serve::serve(config)));
     match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

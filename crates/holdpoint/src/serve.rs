@@ -20,7 +20,8 @@ const GRACE: Duration = Duration::from_secs(30);
 pub(crate) async fn serve(config: Config) -> anyhow::Result<()> {
     std::fs::create_dir_all(&config.data)
         .with_context(|| format!("cannot create the data folder {}", config.data.display()))?;
-    let engine = Engine::open(Options::new(config.location.clone())).await.context("cannot open the database")?;
+    let engine =
+        Engine::open(Options::new(config.location.clone())).await.context("cannot open the database")?;
     let tenant = TenantId::parse("default")?;
     let key = welcome::prepare(&engine, &tenant, config.bootstrap_key.as_deref()).await?;
     if let Some(folder) = &config.workflows {
@@ -102,7 +103,8 @@ async fn asked_to_stop() {
 /// Registers a folder of definitions; one bad file stops the start, because a missing workflow would be found out
 /// only later and by somebody else.
 async fn register_all(engine: &Engine, tenant: &TenantId, folder: &Path) -> anyhow::Result<()> {
-    let entries = std::fs::read_dir(folder).with_context(|| format!("cannot read --workflows {}", folder.display()))?;
+    let entries =
+        std::fs::read_dir(folder).with_context(|| format!("cannot read --workflows {}", folder.display()))?;
     let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<_>>>()?;
     paths.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
     paths.sort();
@@ -119,7 +121,12 @@ async fn register_all(engine: &Engine, tenant: &TenantId, folder: &Path) -> anyh
         }
     }
     if !flawed.is_empty() {
-        bail!("{} of {} workflow files were not registered:\n  {}", flawed.len(), paths.len(), flawed.join("\n  "));
+        bail!(
+            "{} of {} workflow files were not registered:\n  {}",
+            flawed.len(),
+            paths.len(),
+            flawed.join("\n  ")
+        );
     }
     Ok(())
 }

@@ -81,7 +81,10 @@ pub(crate) fn greet(config: &Config, address: SocketAddr, key: Option<&str>) {
     lines.push(format!("  data folder  {}", config.data.display()));
     if let Some(key) = key {
         lines.push(format!("  API key      {key}"));
-        lines.push(format!("               shown once; also in {}", config.data.join("client.json").display()));
+        lines.push(format!(
+            "               shown once; also in {}",
+            config.data.join("client.json").display()
+        ));
     }
     let program = std::env::args().next().unwrap_or_else(|| "holdpoint".to_owned());
     let data = if config.data == Path::new("./holdpoint-data") {

@@ -1,6 +1,6 @@
 //! Decides what the executions of nodes do to their run.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::check_unfinished;
 use super::consequences::with_consequences;
@@ -21,17 +21,16 @@ pub(super) fn begin(run: &Run, node: &NodeId) -> Result<Vec<Event>, Refusal> {
     }
 }
 
-pub(super) fn finish(run: &Run, node: &NodeId, outcome: &Outcome, now: Timestamp) -> Result<Vec<Event>, Refusal> {
+pub(super) fn finish(
+    run: &Run,
+    node: &NodeId,
+    outcome: &Outcome,
+    now: Timestamp,
+) -> Result<Vec<Event>, Refusal> {
     check_running(run, node)?;
     let node = node.clone();
-    Ok(match outcome {
-        Outcome::Completed(outputs) => {
-            let whole = Value::Object(outputs.clone());
-            match check_size("the node's output", &whole, limits::NODE_OUTPUT_BYTES_MAX) {
-                Ok(()) => with_consequences(run, vec![Event::NodeCompleted { node, outputs: outputs.clone() }]),
-                Err(refusal) => fail(run, node, RunError::new("output_too_large", refusal.to_string())),
-            }
-        }
+    let events = match outcome {
+        Outcome::Completed(outputs) => complete(run, node, outputs),
         Outcome::Failed(error) => fail(run, node, error.clone()),
         Outcome::Asked(request) => ask(run, node, request)?,
         Outcome::Joined(interrupt) => vec![join(run, node, *interrupt)?],
@@ -39,7 +38,9 @@ pub(super) fn finish(run: &Run, node: &NodeId, outcome: &Outcome, now: Timestamp
             // A sleep that is already over still goes through its timer: there is one way to wake up.
             vec![Event::SleepStarted { node, until: (*until).max(now) }]
         }
-    })
+    };
+    // Also when the node only pauses: what can be decided beside it must not wait for its answer.
+    Ok(with_consequences(run, events))
 }
 
 pub(super) fn record(run: &Run, node: &NodeId, name: &str, result: &Value) -> Result<Vec<Event>, Refusal> {
@@ -59,16 +60,21 @@ fn check_running(run: &Run, node: &NodeId) -> Result<(), Refusal> {
     }
 }
 
+fn complete(run: &Run, node: NodeId, outputs: &Map<String, Value>) -> Vec<Event> {
+    let whole = Value::Object(outputs.clone());
+    match check_size("the node's output", &whole, limits::NODE_OUTPUT_BYTES_MAX) {
+        Ok(()) => vec![Event::NodeCompleted { node, outputs: outputs.clone() }],
+        Err(refusal) => fail(run, node, RunError::new("output_too_large", refusal.to_string())),
+    }
+}
+
 /// A failure ends the run unless an edge of the node is made for failures.
 fn fail(run: &Run, node: NodeId, error: RunError) -> Vec<Event> {
     let position = run.workflow.position(&node);
-    let admitted = position.is_some_and(|at| run.workflow.outgoing(at).any(|edge| edge.rule.admits_failure()));
+    let admitted =
+        position.is_some_and(|at| run.workflow.outgoing(at).any(|edge| edge.rule.admits_failure()));
     let failed = Event::NodeFailed { node: node.clone(), error: error.clone() };
-    if admitted {
-        with_consequences(run, vec![failed])
-    } else {
-        vec![failed, Event::RunFailed { error, node: Some(node) }]
-    }
+    if admitted { vec![failed] } else { vec![failed, Event::RunFailed { error, node: Some(node) }] }
 }
 
 /// The node waits with others. An answer that came meanwhile is found by entering the node again.
@@ -87,13 +93,13 @@ fn ask(run: &Run, node: NodeId, request: &Request) -> Result<Vec<Event>, Refusal
     let Some(key) = request.key.clone() else {
         return Ok(fail(run, node, RunError::new("invalid_interrupt", "key: is missing")));
     };
-    if run.interrupts.len() >= limits::INTERRUPTS_PER_RUN_MAX {
-        let message = format!("a run may ask at most {} times", limits::INTERRUPTS_PER_RUN_MAX);
-        return Ok(fail(run, node, RunError::new("too_many_interrupts", message)));
-    }
     // The key rule, enforced where events are made: a key that was asked is never asked again.
     if let Some(asked) = run.interrupt_by_key(&key) {
         return join(run, node, asked.id).map(|event| vec![event]);
+    }
+    if run.interrupts.len() >= limits::INTERRUPTS_PER_RUN_MAX {
+        let message = format!("a run may ask at most {} times", limits::INTERRUPTS_PER_RUN_MAX);
+        return Ok(fail(run, node, RunError::new("too_many_interrupts", message)));
     }
     let id = InterruptId(u32::try_from(run.interrupts.len() + 1).unwrap_or(u32::MAX));
     let mut events = vec![

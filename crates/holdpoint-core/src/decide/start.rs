@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value};
 
+use super::check_unfinished;
 use super::consequences::with_consequences;
 use crate::command::Start;
 use crate::event::{Event, Started};
@@ -14,6 +15,7 @@ pub(super) fn start(run: &Run, start: &Start) -> Result<Vec<Event>, Refusal> {
     if run.started.is_some() {
         return Err(Refusal::AlreadyStarted);
     }
+    check_unfinished(run)?;
     check_inputs(&run.workflow, &start.inputs)?;
     check_tags(&start.tags)?;
     check_metadata(&start.metadata)?;
@@ -32,13 +34,14 @@ pub(super) fn start(run: &Run, start: &Start) -> Result<Vec<Event>, Refusal> {
 fn check_inputs(workflow: &Workflow, inputs: &Map<String, Value>) -> Result<(), Refusal> {
     for variable in &workflow.variables {
         let field = || format!("inputs.{}", variable.name);
-        match inputs.get(&variable.name) {
+        // The value that the variable will have: an input goes before the default, null included.
+        match inputs.get(&variable.name).or(variable.default.as_ref()) {
+            None | Some(Value::Null) if variable.required => {
+                return Err(Refusal::invalid(field(), "is required by the workflow"));
+            }
             Some(value) if !value.is_null() && !variable.kind.admits(value) => {
                 let message = format!("must be of type {}", variable.kind.as_str());
                 return Err(Refusal::invalid(field(), message));
-            }
-            None | Some(Value::Null) if variable.required && variable.default.is_none() => {
-                return Err(Refusal::invalid(field(), "is required by the workflow"));
             }
             _ => {}
         }

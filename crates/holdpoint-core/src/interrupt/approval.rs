@@ -77,7 +77,8 @@ fn offered(data: &Value) -> Vec<&str> {
 }
 
 fn check_approver(data: &Value, answer: &Answer) -> Result<(), Refusal> {
-    let Some(list) = data.get("approversList").and_then(Value::as_array).filter(|list| !list.is_empty()) else {
+    let Some(list) = data.get("approversList").and_then(Value::as_array).filter(|list| !list.is_empty())
+    else {
         return Ok(());
     };
     let listed = |name: &str| list.iter().any(|entry| entry.as_str() == Some(name));

@@ -6,7 +6,8 @@ use super::{BadRequest, resume_schema};
 use crate::refusal::Refusal;
 
 pub(super) fn check_data(data: &Value) -> Result<(), BadRequest> {
-    let Some(questions) = data.get("questions").and_then(Value::as_array).filter(|list| !list.is_empty()) else {
+    let Some(questions) = data.get("questions").and_then(Value::as_array).filter(|list| !list.is_empty())
+    else {
         return Err(BadRequest::new("data.questions", "must be a non-empty array"));
     };
     let mut seen = Vec::new();
@@ -41,9 +42,11 @@ pub(super) fn judge(data: &Value, value: &Value) -> Result<Value, Refusal> {
         known.push(id);
         match (answers.get(id), question.get("schema")) {
             (None, _) => open.push(id),
-            (Some(answer), Some(schema)) => resume_schema::check(schema, answer).map_err(|(path, message)| {
-                Refusal::invalid(format!("resumeValue.answers.{id}{path}"), message)
-            })?,
+            (Some(answer), Some(schema)) => {
+                resume_schema::check(schema, answer).map_err(|(path, message)| {
+                    Refusal::invalid(format!("resumeValue.answers.{id}{path}"), message)
+                })?
+            }
             (Some(_), None) => {}
         }
     }
@@ -63,7 +66,8 @@ fn read_answers(answers: Option<&Value>) -> Result<Map<String, Value>, Refusal> 
         Some(Value::Array(list)) => {
             let mut map = Map::new();
             for (index, entry) in list.iter().enumerate() {
-                let (Some(id), Some(answer)) = (entry.get("id").and_then(Value::as_str), entry.get("answer")) else {
+                let (Some(id), Some(answer)) = (entry.get("id").and_then(Value::as_str), entry.get("answer"))
+                else {
                     let field = format!("resumeValue.answers[{index}]");
                     return Err(Refusal::invalid(field, "must have an id and an answer"));
                 };
@@ -74,6 +78,9 @@ fn read_answers(answers: Option<&Value>) -> Result<Map<String, Value>, Refusal> 
             }
             Ok(map)
         }
-        _ => Err(Refusal::invalid("resumeValue.answers", "must be an array of {id, answer} or an object by id")),
+        _ => Err(Refusal::invalid(
+            "resumeValue.answers",
+            "must be an array of {id, answer} or an object by id",
+        )),
     }
 }

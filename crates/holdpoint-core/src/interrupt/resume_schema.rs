@@ -22,7 +22,9 @@ pub(super) fn check(schema: &Value, value: &Value) -> Result<(), (String, String
 fn foreign_reference(schema: &Value) -> Option<&str> {
     match schema {
         Value::Object(map) => map.iter().find_map(|(name, value)| match (name.as_str(), value) {
-            ("$ref" | "$dynamicRef", Value::String(target)) if !target.starts_with('#') => Some(target.as_str()),
+            ("$ref" | "$dynamicRef", Value::String(target)) if !target.starts_with('#') => {
+                Some(target.as_str())
+            }
             _ => foreign_reference(value),
         }),
         Value::Array(items) => items.iter().find_map(foreign_reference),

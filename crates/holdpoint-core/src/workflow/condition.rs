@@ -221,12 +221,16 @@ mod tests {
     #[test]
     fn a_pattern_too_large_is_refused_with_a_way_out() {
         let pattern = |text: &str| json!({"type": "regex", "left": "output.state", "right": text});
-        for bomb in ["(a{1000}){1000}", r"^\w+@[\w.]+\.\w+$"] {
-            let (field, message) = flaw_of(&pattern(bomb));
-            assert_eq!(field, "right");
-            assert!(message.contains("larger than 1048576 bytes; `(?-u)` in front"), "{message}");
-        }
-        for small in [r"(?-u)^\w+@[\w.]+\.\w+$", r"^\d{4}-\d{2}-\d{2}$", "(?i)^(approve|reject)", r"^\w+$"] {
+        let (field, message) = flaw_of(&pattern("(a{1000}){1000}"));
+        assert_eq!(field, "right");
+        assert!(message.contains("larger than 1048576 bytes; `(?-u)` in front"), "{message}");
+        for small in [
+            r"^\w+@[\w.]+\.\w+$",
+            r"(?-u)^\w+@[\w.]+\.\w+$",
+            r"^\d{4}-\d{2}-\d{2}$",
+            "(?i)^(approve|reject)",
+            r"^\w+$",
+        ] {
             assert!(holds(&pattern(small)).is_ok(), "{small}");
         }
     }

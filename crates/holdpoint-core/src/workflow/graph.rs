@@ -24,9 +24,12 @@ fn port_flaws(workflow: &Workflow, node: &Node) -> Vec<Flaw> {
         let PortValue::Connection { node: source, .. } = value else { continue };
         let field = format!("inputs.{port}.nodeId");
         match workflow.position(source) {
-            None => flaws.push(Flaw::of_node(&node.id, field, format!("there is no node {:?}", source.as_str()))),
+            None => {
+                flaws.push(Flaw::of_node(&node.id, field, format!("there is no node {:?}", source.as_str())))
+            }
             Some(source) if !comes_before(workflow, source, &node.id) => {
-                let message = format!("no path of edges leads from {:?} to here", workflow.nodes[source].id.as_str());
+                let message =
+                    format!("no path of edges leads from {:?} to here", workflow.nodes[source].id.as_str());
                 flaws.push(Flaw::of_node(&node.id, field, message));
             }
             Some(_) => {}
@@ -74,6 +77,7 @@ fn cycle_flaw(workflow: &Workflow) -> Option<Flaw> {
         .filter(|position| open[*position] > 0)
         .map(|position| workflow.nodes[position].id.as_str())
         .collect();
-    let message = format!("lead in a circle through {}; this version runs graphs without cycles", stuck.join(", "));
+    let message =
+        format!("lead in a circle through {}; this version runs graphs without cycles", stuck.join(", "));
     Some(Flaw::at_top("edges", message))
 }

@@ -10,16 +10,58 @@ use crate::ids::{NodeId, WorkflowId};
 use crate::limits;
 
 const TOP_MEMBERS: [&str; 23] = [
-    "id", "name", "description", "version", "type", "isActive", "status", "tenantId", "scopeId", "slug", "nodes",
-    "edges", "triggers", "variables", "groups", "channels", "configurableSchema", "defaults", "metadata", "settings",
-    "acceptsInheritedArtifacts", "createdAt", "updatedAt",
+    "id",
+    "name",
+    "description",
+    "version",
+    "type",
+    "isActive",
+    "status",
+    "tenantId",
+    "scopeId",
+    "slug",
+    "nodes",
+    "edges",
+    "triggers",
+    "variables",
+    "groups",
+    "channels",
+    "configurableSchema",
+    "defaults",
+    "metadata",
+    "settings",
+    "acceptsInheritedArtifacts",
+    "createdAt",
+    "updatedAt",
 ];
 const NODE_MEMBERS: [&str; 16] = [
-    "id", "typeId", "name", "position", "config", "inputs", "credentialsRef", "settings", "outputRole", "disabled",
-    "notes", "groupId", "agent", "artifactType", "cardType", "outputSensitivity",
+    "id",
+    "typeId",
+    "name",
+    "position",
+    "config",
+    "inputs",
+    "credentialsRef",
+    "settings",
+    "outputRole",
+    "disabled",
+    "notes",
+    "groupId",
+    "agent",
+    "artifactType",
+    "cardType",
+    "outputSensitivity",
 ];
-const EDGE_MEMBERS: [&str; 8] =
-    ["id", "sourceNodeId", "sourceOutput", "targetNodeId", "targetInput", "condition", "label", "triggerRule"];
+const EDGE_MEMBERS: [&str; 8] = [
+    "id",
+    "sourceNodeId",
+    "sourceOutput",
+    "targetNodeId",
+    "targetInput",
+    "condition",
+    "label",
+    "triggerRule",
+];
 const VARIABLE_MEMBERS: [&str; 7] =
     ["name", "type", "description", "required", "defaultValue", "sensitive", "format"];
 
@@ -194,8 +236,11 @@ impl Reader {
                 let output = self.text(Some(node), &at, map, "outputKey");
                 let optional = self.flag(Some(node), &at, map, "optional");
                 let connection =
-                    NodeId::parse(&source).ok().map(|node| PortValue::Connection { node, output, optional });
-                (connection, &["type", "nodeId", "outputKey", "optional"])
+                    NodeId::parse(&source).map(|node| PortValue::Connection { node, output, optional });
+                if connection.is_err() && !source.is_empty() {
+                    self.flaw(Some(node), format!("{at}nodeId"), format!("there is no node {source:?}"));
+                }
+                (connection.ok(), &["type", "nodeId", "outputKey", "optional"])
             }
             Some("expression") => {
                 let text = self.text(Some(node), &at, map, "expression");
@@ -245,7 +290,13 @@ impl Reader {
         edges
     }
 
-    fn end(&mut self, at: &str, map: &Map<String, Value>, name: &str, index: &HashMap<NodeId, usize>) -> Option<usize> {
+    fn end(
+        &mut self,
+        at: &str,
+        map: &Map<String, Value>,
+        name: &str,
+        index: &HashMap<NodeId, usize>,
+    ) -> Option<usize> {
         let text = self.text(None, at, map, name);
         let found = NodeId::parse(&text).ok().and_then(|id| index.get(&id).copied());
         if found.is_none() && !text.is_empty() {
@@ -265,7 +316,7 @@ impl Reader {
             };
             self.known_members(None, &at, map, &VARIABLE_MEMBERS);
             let name = self.text(None, &at, map, "name");
-            if variables.iter().any(|other| other.name == name) {
+            if !name.is_empty() && variables.iter().any(|other| other.name == name) {
                 self.flaw(None, format!("{at}name"), format!("{name:?} is declared twice"));
             }
             let required = self.flag(None, &at, map, "required");

@@ -14,7 +14,8 @@ pub(crate) fn resolve_inputs(run: &Run, node: &Node) -> Result<Map<String, Value
             PortValue::Static(value) => Some(value.clone()),
             PortValue::Variable { name, optional } => {
                 let value = run.variables.get(name).cloned();
-                require(value, *optional).ok_or_else(|| (port.clone(), format!("variable {name:?} is not set")))?
+                require(value, *optional)
+                    .ok_or_else(|| (port.clone(), format!("variable {name:?} is not set")))?
             }
             PortValue::Connection { node: source, output, optional } => {
                 let value = run.node_state(source).and_then(|state| state.outputs.get(output)).cloned();

@@ -51,7 +51,8 @@ fn turn_of(run: &Run, position: usize) -> Option<Turn> {
     // Edges of one rule are judged together; a node with several rules needs all of them.
     let mut verdict = Verdict::Run;
     for (_, rule) in TriggerRule::ALL {
-        let of_rule: Vec<Flow> = flows.iter().filter(|(other, _)| *other == rule).map(|(_, flow)| *flow).collect();
+        let of_rule: Vec<Flow> =
+            flows.iter().filter(|(other, _)| *other == rule).map(|(_, flow)| *flow).collect();
         if of_rule.is_empty() {
             continue;
         }
@@ -83,7 +84,9 @@ fn flow(run: &Run, edge: &Edge) -> Result<Flow, String> {
         },
         NodeStatus::Failed => Ok(Flow::Failed),
         NodeStatus::Skipped => Ok(Flow::Skipped),
-        NodeStatus::Pending | NodeStatus::Running | NodeStatus::Waiting(_) | NodeStatus::Sleeping(_) => Ok(Flow::Open),
+        NodeStatus::Pending | NodeStatus::Running | NodeStatus::Waiting(_) | NodeStatus::Sleeping(_) => {
+            Ok(Flow::Open)
+        }
     }
 }
 

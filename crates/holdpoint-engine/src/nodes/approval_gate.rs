@@ -33,7 +33,8 @@ impl PureNode for ApprovalGate {
         };
         match answer.get("action").and_then(Value::as_str) {
             Some("reject") => {
-                let feedback = answer.get("feedback").and_then(Value::as_str).unwrap_or("no reason was given");
+                let feedback =
+                    answer.get("feedback").and_then(Value::as_str).unwrap_or("no reason was given");
                 Err(rejected(&format!("the approval was rejected: {feedback}")))
             }
             _ => Ok(answer.as_object().cloned().unwrap_or_default()),
@@ -48,7 +49,10 @@ fn rejected(message: &str) -> Stop {
 fn request(node: &workflow::Node, run_id: &str, inputs: &Map<String, Value>) -> Request {
     let text = |field: &str| node.config.get(field).cloned();
     let mut data = Map::new();
-    data.insert("artifactId".to_owned(), text("artifactId").unwrap_or(json!(format!("{run_id}:{}", node.id))));
+    data.insert(
+        "artifactId".to_owned(),
+        text("artifactId").unwrap_or(json!(format!("{run_id}:{}", node.id))),
+    );
     data.insert("artifactType".to_owned(), json!(node.artifact_type.as_deref().unwrap_or("workflow.node")));
     data.insert("title".to_owned(), text("title").unwrap_or(json!(node.name)));
     data.insert("actions".to_owned(), json!(["accept", "reject"]));

@@ -22,9 +22,17 @@ impl PureNode for Delay {
     fn run(&self, context: &mut Context) -> Result<Outputs, Stop> {
         let ms = match context.inputs.get("delayMs").or_else(|| context.config().get("ms")) {
             Some(value) => value.as_u64().ok_or_else(|| {
-                Stop::Failed(RunError::new("invalid_input", format!("delayMs is {value}, not a whole number")))
+                Stop::Failed(RunError::new(
+                    "invalid_input",
+                    format!("delayMs is {value}, not a whole number"),
+                ))
             })?,
-            None => return Err(Stop::Failed(RunError::new("invalid_input", "neither delayMs nor config.ms is set"))),
+            None => {
+                return Err(Stop::Failed(RunError::new(
+                    "invalid_input",
+                    "neither delayMs nor config.ms is set",
+                )));
+            }
         };
         context.sleep(ms)?;
         Ok(Outputs::new())

@@ -16,9 +16,12 @@ impl PureNode for Interrupt {
             flaws.push(Flaw::of_node(&node.id, "config.key", "must be a string"));
         }
         match request(node) {
-            Ok(request) => flaws.extend(request.check().err().map(|bad| {
-                Flaw::of_node(&node.id, format!("config.{}", bad.field), bad.message)
-            })),
+            Ok(request) => flaws.extend(
+                request
+                    .check()
+                    .err()
+                    .map(|bad| Flaw::of_node(&node.id, format!("config.{}", bad.field), bad.message)),
+            ),
             Err(flaw) => flaws.push(flaw),
         }
         flaws
@@ -48,7 +51,9 @@ fn unknown_kind(node: &workflow::Node, text: &str) -> Flaw {
     let known: Vec<&str> = Kind::ALL.iter().map(|kind| kind.as_str()).collect();
     let mut flaw = Flaw::of_node(&node.id, "config.kind", format!("must be one of {}", known.join(", ")));
     flaw.capability = match text {
-        "conversation.start" | "conversation.exchange" | "conversation.close" => Some("conversationPrimitive"),
+        "conversation.start" | "conversation.exchange" | "conversation.close" => {
+            Some("conversationPrimitive")
+        }
         "low-confidence" => Some("agents"),
         _ => None,
     };

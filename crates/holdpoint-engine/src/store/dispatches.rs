@@ -4,11 +4,13 @@ use holdpoint_core::{RunId, RunRef, TenantId, Timestamp};
 
 use super::{Database, Error, Guard, Row, Statement, params, unreadable};
 
-const INSERT: &str = "INSERT INTO dispatches (dispatch_id, tenant_id, run_id, status, available_ms, created_ms,
+const INSERT: &str =
+    "INSERT INTO dispatches (dispatch_id, tenant_id, run_id, status, available_ms, created_ms,
     updated_ms) VALUES ($1, $2, $3, $4, $5, $6, $7)";
 const FENCE: &str = "UPDATE dispatches SET updated_ms = $1
     WHERE dispatch_id = $2 AND claim_token = $3 AND status = 'claimed'";
-const CLOSE: &str = "UPDATE dispatches SET status = $1, available_ms = $2, attempt_count = $3, last_error = $4,
+const CLOSE: &str =
+    "UPDATE dispatches SET status = $1, available_ms = $2, attempt_count = $3, last_error = $4,
     updated_ms = $5, claim_token = NULL, claimed_by = NULL, lease_until_ms = NULL
     WHERE dispatch_id = $6 AND claim_token = $7 AND status = 'claimed'";
 /// Takes up to $6 rows that are due. A run has at most one live row, so no run is taken twice.
@@ -18,7 +20,8 @@ pub(crate) const CLAIM: &str = "UPDATE dispatches SET status = 'claimed', claim_
         ORDER BY available_ms, created_ms, dispatch_id LIMIT $6)
     RETURNING dispatch_id, tenant_id, run_id, attempt_count, claim_token";
 /// Only for a database that no other process can have open: whoever held these claims is gone.
-pub(crate) const RECLAIM_ALL: &str = "UPDATE dispatches SET status = 'queued', claim_token = NULL, claimed_by = NULL,
+pub(crate) const RECLAIM_ALL: &str =
+    "UPDATE dispatches SET status = 'queued', claim_token = NULL, claimed_by = NULL,
     lease_until_ms = NULL WHERE status = 'claimed'";
 const NEXT: &str = "SELECT MIN(available_ms) FROM dispatches WHERE status = 'queued'";
 
@@ -70,7 +73,9 @@ pub(crate) fn write(of: &RunRef, mail: &Mail, now: Timestamp) -> Option<Statemen
         }
         Mail::Ack(claim) => close(claim, "acked", now, claim.attempts, None),
         Mail::Retry { claim, at, error } => close(claim, "queued", *at, claim.attempts + 1, Some(error)),
-        Mail::DeadLetter { claim, error } => close(claim, "dead_letter", now, claim.attempts + 1, Some(error)),
+        Mail::DeadLetter { claim, error } => {
+            close(claim, "dead_letter", now, claim.attempts + 1, Some(error))
+        }
     }
 }
 

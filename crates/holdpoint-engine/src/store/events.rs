@@ -7,7 +7,8 @@ use super::{Database, Error, Statement, params, unreadable};
 const INSERT: &str = "INSERT INTO events (tenant_id, run_id, seq, at_ms, events) VALUES ($1, $2, $3, $4, $5)";
 const ALL: &str = "SELECT seq, at_ms, events FROM events WHERE tenant_id = $1 AND run_id = $2 ORDER BY seq";
 // The row that holds sequence $3 began at or before it.
-const FROM: &str = "SELECT seq, at_ms, events FROM events WHERE tenant_id = $1 AND run_id = $2 AND seq >= COALESCE(
+const FROM: &str =
+    "SELECT seq, at_ms, events FROM events WHERE tenant_id = $1 AND run_id = $2 AND seq >= COALESCE(
     (SELECT MAX(seq) FROM events WHERE tenant_id = $1 AND run_id = $2 AND seq <= $3), 0) ORDER BY seq";
 
 /// An event with its place in the log.
@@ -19,7 +20,12 @@ pub struct Recorded {
 }
 
 /// The row for events that follow the first `before` ones, and its size.
-pub(crate) fn append(of: &RunRef, before: u64, events: &[Event], at: Timestamp) -> Result<(Statement, usize), Error> {
+pub(crate) fn append(
+    of: &RunRef,
+    before: u64,
+    events: &[Event],
+    at: Timestamp,
+) -> Result<(Statement, usize), Error> {
     let text = serde_json::to_string(events).map_err(|error| unreadable("event", error))?;
     let size = text.len();
     Ok((Statement::new(INSERT, params![of.tenant.as_str(), of.run.as_str(), before, at, text]), size))

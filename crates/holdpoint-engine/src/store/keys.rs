@@ -4,7 +4,8 @@ use holdpoint_core::{TenantId, Timestamp};
 
 use super::{Database, Error, Row, Statement, params, unreadable};
 
-const INSERT_TENANT: &str = "INSERT INTO tenants (tenant_id, created_ms) VALUES ($1, $2) ON CONFLICT DO NOTHING";
+const INSERT_TENANT: &str =
+    "INSERT INTO tenants (tenant_id, created_ms) VALUES ($1, $2) ON CONFLICT DO NOTHING";
 const TENANT: &str = "SELECT tenant_id FROM tenants WHERE tenant_id = $1";
 const INSERT: &str = "INSERT INTO keys (key_id, key_hash, tenant_id, principal, roles, scopes, created_ms)
     VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING";
@@ -12,7 +13,8 @@ const BY_HASH: &str = "SELECT key_id, key_hash, tenant_id, principal, roles, sco
     FROM keys WHERE key_hash = $1";
 const OF_TENANT: &str = "SELECT key_id, key_hash, tenant_id, principal, roles, scopes, created_ms, revoked_ms
     FROM keys WHERE tenant_id = $1 ORDER BY created_ms, key_id LIMIT $2";
-const REVOKE: &str = "UPDATE keys SET revoked_ms = COALESCE(revoked_ms, $1) WHERE tenant_id = $2 AND key_id = $3";
+const REVOKE: &str =
+    "UPDATE keys SET revoked_ms = COALESCE(revoked_ms, $1) WHERE tenant_id = $2 AND key_id = $3";
 const COUNT: &str = "SELECT COUNT(*) FROM keys";
 
 /// An API key as it is stored: everything but the key.

@@ -1,14 +1,18 @@
 //! The `pending` table: interrupts that are open now, oldest first.
 
-use holdpoint_core::{Event, Interrupt, InterruptId, NodeId, Run, RunId, RunRef, TenantId, Timestamp, WorkflowId};
+use holdpoint_core::{
+    Event, Interrupt, InterruptId, NodeId, Run, RunId, RunRef, TenantId, Timestamp, WorkflowId,
+};
 
 use super::{Database, Error, Row, Statement, params, unreadable};
 
-const INSERT: &str = "INSERT INTO pending (tenant_id, requested_ms, run_id, interrupt_id, workflow_id, node_id, kind,
+const INSERT: &str =
+    "INSERT INTO pending (tenant_id, requested_ms, run_id, interrupt_id, workflow_id, node_id, kind,
     key, title, expires_ms) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
 const DELETE: &str = "DELETE FROM pending
     WHERE tenant_id = $1 AND requested_ms = $2 AND run_id = $3 AND interrupt_id = $4";
-const PAGE: &str = "SELECT requested_ms, run_id, interrupt_id, workflow_id, node_id, kind, key, title, expires_ms
+const PAGE: &str =
+    "SELECT requested_ms, run_id, interrupt_id, workflow_id, node_id, kind, key, title, expires_ms
     FROM pending WHERE tenant_id = $1 AND (requested_ms, run_id, interrupt_id) > ($2, $3, $4)
     ORDER BY requested_ms, run_id, interrupt_id LIMIT $5";
 

@@ -30,8 +30,7 @@ pub(crate) fn write(of: &RunRef, before: u64, run: &Run) -> Statement {
         ];
         Statement::guarded(INSERT, values, Guard::Sequence)
     } else {
-        let values =
-            params![run.seq, status, run.updated_at, of.tenant.as_str(), of.run.as_str(), before];
+        let values = params![run.seq, status, run.updated_at, of.tenant.as_str(), of.run.as_str(), before];
         Statement::guarded(UPDATE, values, Guard::Sequence)
     }
 }
@@ -56,7 +55,11 @@ pub struct RunFilter {
 }
 
 /// Newest first: generated run ids sort by time.
-pub(crate) async fn page(db: &Database, tenant: &TenantId, filter: RunFilter) -> Result<Vec<RunSummary>, Error> {
+pub(crate) async fn page(
+    db: &Database,
+    tenant: &TenantId,
+    filter: RunFilter,
+) -> Result<Vec<RunSummary>, Error> {
     let before = filter.before.unwrap_or_else(|| BEYOND_EVERY_ID.to_owned());
     let values: Vec<Param> = params![
         tenant.as_str(),

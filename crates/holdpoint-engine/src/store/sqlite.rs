@@ -33,7 +33,10 @@ impl Writer {
     pub(crate) fn open(path: &Path) -> Result<Self, Error> {
         let open = |message: String| Error::Open { path: path.to_owned(), message };
         if rusqlite::version_number() < VERSION_MIN {
-            return Err(open(format!("SQLite {} is too old; 3.51.3 or newer is needed", rusqlite::version())));
+            return Err(open(format!(
+                "SQLite {} is too old; 3.51.3 or newer is needed",
+                rusqlite::version()
+            )));
         }
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder).map_err(|error| open(error.to_string()))?;
@@ -227,7 +230,11 @@ fn assert_order(prepared: &rusqlite::CachedStatement<'_>, sql: &str) {
     if cfg!(debug_assertions) {
         for index in 1..=prepared.parameter_count() {
             let expected = format!("${index}");
-            assert_eq!(prepared.parameter_name(index), Some(expected.as_str()), "parameters out of order: {sql}");
+            assert_eq!(
+                prepared.parameter_name(index),
+                Some(expected.as_str()),
+                "parameters out of order: {sql}"
+            );
         }
     }
 }

@@ -7,7 +7,8 @@ use super::{Database, Error, Row, Statement, params, unreadable};
 const INSERT: &str = "INSERT INTO timers (due_ms, tenant_id, run_id, timer) VALUES ($1, $2, $3, $4)
     ON CONFLICT DO NOTHING";
 const DELETE: &str = "DELETE FROM timers WHERE due_ms = $1 AND tenant_id = $2 AND run_id = $3 AND timer = $4";
-const DUE: &str = "SELECT tenant_id, run_id, timer, due_ms FROM timers WHERE due_ms <= $1 ORDER BY due_ms LIMIT $2";
+const DUE: &str =
+    "SELECT tenant_id, run_id, timer, due_ms FROM timers WHERE due_ms <= $1 ORDER BY due_ms LIMIT $2";
 const NEXT: &str = "SELECT MIN(due_ms) FROM timers";
 
 pub(crate) fn write(of: &RunRef, obligation: &Obligation) -> Option<Statement> {

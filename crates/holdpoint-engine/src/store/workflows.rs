@@ -35,7 +35,11 @@ pub(crate) fn insert(tenant: &TenantId, id: &WorkflowId, registered: &Registered
     Statement::guarded(INSERT, values, Guard::Sequence)
 }
 
-pub(crate) async fn latest(db: &Database, tenant: &TenantId, id: &WorkflowId) -> Result<Option<Registered>, Error> {
+pub(crate) async fn latest(
+    db: &Database,
+    tenant: &TenantId,
+    id: &WorkflowId,
+) -> Result<Option<Registered>, Error> {
     let row = db.query_one(LATEST, params![tenant.as_str(), id.as_str()]).await?;
     row.as_ref().map(read).transpose()
 }

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::app::App;
-use crate::auth::{CanManageKeys, Caller, SCOPES, SCOPES_DEFAULT, hash};
+use crate::auth::{Caller, CanManageKeys, SCOPES, SCOPES_DEFAULT, hash};
 use crate::body::{Body, InPath};
 use crate::error::ApiError;
 

@@ -71,10 +71,9 @@ type Description<'a> = (&'static str, Option<&'a NodeId>, Value);
 
 fn describe<'a>(run: &'a Run, recorded: &'a Recorded) -> Description<'a> {
     match &recorded.event {
-        Event::RunStarted(_)
-        | Event::RunCompleted
-        | Event::RunFailed { .. }
-        | Event::RunCancelled { .. } => of_run(run, recorded),
+        Event::RunStarted(_) | Event::RunCompleted | Event::RunFailed { .. } | Event::RunCancelled { .. } => {
+            of_run(run, recorded)
+        }
         Event::NodeStarted { node } => {
             let type_id = run.workflow.node(node).map_or("", |node| node.type_id.as_str());
             ("node.started", Some(node), json!({"nodeId": node, "typeId": type_id}))
@@ -88,7 +87,9 @@ fn describe<'a>(run: &'a Run, recorded: &'a Recorded) -> Description<'a> {
         Event::NodeSkipped { node, reason } => {
             ("node.skipped", Some(node), json!({"nodeId": node, "reason": reason}))
         }
-        Event::NodeSuspended { node, interrupt } => ("node.suspended", Some(node), suspension(run, node, *interrupt)),
+        Event::NodeSuspended { node, interrupt } => {
+            ("node.suspended", Some(node), suspension(run, node, *interrupt))
+        }
         Event::NodeResumed { node, interrupt } => {
             let id = interrupt_id(run.id.as_str(), *interrupt);
             ("node.resumed", Some(node), json!({"nodeId": node, "interruptId": id}))
@@ -103,7 +104,9 @@ fn describe<'a>(run: &'a Run, recorded: &'a Recorded) -> Description<'a> {
         Event::InterruptResolved { id, .. } | Event::InterruptTimedOut { id } => {
             of_interrupt(run, *id, "interrupt.resolved", resolved)
         }
-        Event::ApprovalReceived { interrupt } => of_interrupt(run, *interrupt, "approval.received", approval_received),
+        Event::ApprovalReceived { interrupt } => {
+            of_interrupt(run, *interrupt, "approval.received", approval_received)
+        }
         Event::ClarificationResolved { interrupt } => {
             of_interrupt(run, *interrupt, "clarification.resolved", clarification_resolved)
         }
@@ -136,7 +139,8 @@ fn of_run<'a>(run: &Run, recorded: &'a Recorded) -> Description<'a> {
         }
         // Inputs stay out of events: callers put secrets into them.
         Event::RunStarted(started) => {
-            let mut payload = json!({"workflowId": started.workflow, "transport": "rest", "owner": started.owner});
+            let mut payload =
+                json!({"workflowId": started.workflow, "transport": "rest", "owner": started.owner});
             if !started.tags.is_empty() {
                 payload["tags"] = json!(started.tags);
             }
@@ -221,9 +225,12 @@ fn resolved(run: &Run, interrupt: &Interrupt) -> Value {
             payload["resumeValue"] = Value::Null;
             payload["resolvedAt"] = json!(at.to_string());
             payload["resolvedBy"] = json!(TIMEOUT);
-            for (member, value) in
-                [("action", "timeout"), ("decision", "rejected"), ("outcome", "rejected"), ("reason", "timeout")]
-            {
+            for (member, value) in [
+                ("action", "timeout"),
+                ("decision", "rejected"),
+                ("outcome", "rejected"),
+                ("reason", "timeout"),
+            ] {
                 payload[member] = json!(value);
             }
         }

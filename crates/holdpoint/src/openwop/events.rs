@@ -42,7 +42,9 @@ pub(crate) async fn stream(
     let frames = unfold((reader, VecDeque::new()), move |(mut reader, mut ready)| async move {
         while ready.is_empty() {
             let (run, recorded) = reader.next().await?;
-            ready.extend(recorded.iter().filter(|one| mode.shows(&one.event)).filter_map(|one| frame(&run, one)));
+            ready.extend(
+                recorded.iter().filter(|one| mode.shows(&one.event)).filter_map(|one| frame(&run, one)),
+            );
         }
         ready.pop_front().map(|frame| (Ok(frame), (reader, ready)))
     });

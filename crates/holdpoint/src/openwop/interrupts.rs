@@ -21,7 +21,9 @@ pub(crate) async fn resolve(
     let (id, command) = translate::resolve(&run, &node, body, &caller)?;
     let run = app.engine.execute(&of, &command).await?;
     let interrupt = translate::interrupt_id(run.id.as_str(), id);
-    Ok(Json(json!({"runId": run.id, "nodeId": node, "interruptId": interrupt, "status": run.status().as_str()})))
+    Ok(Json(
+        json!({"runId": run.id, "nodeId": node, "interruptId": interrupt, "status": run.status().as_str()}),
+    ))
 }
 
 pub(crate) async fn pending(

@@ -55,8 +55,12 @@ pub(crate) async fn list(
         return Err(ApiError::invalid("status", format!("must be one of {}", known.join(", "))));
     }
     let limit = page.limit()?;
-    let filter =
-        RunFilter { status: filter.status, workflow: filter.workflow_id, before: page.cursor, limit: limit + 1 };
+    let filter = RunFilter {
+        status: filter.status,
+        workflow: filter.workflow_id,
+        before: page.cursor,
+        limit: limit + 1,
+    };
     let mut found = app.engine.runs(caller.tenant(), filter).await?;
     let more = found.len() as u64 > limit;
     found.truncate(usize::try_from(limit).unwrap_or(usize::MAX));

@@ -1,0 +1,176 @@
+//! The JSON of every event, as it is stored for ever. A line of the golden file that changes breaks old logs: add lines,
+//! never edit one that was released.
+
+use std::collections::BTreeSet;
+
+use holdpoint_core::{
+    Event, InterruptId, Kind, NodeId, Owner, RunError, Started, TenantId, Timestamp, WorkflowId,
+};
+use serde_json::{Map, Value, json};
+
+const GOLDEN: &str = include_str!("golden/events.jsonl");
+
+#[test]
+fn every_event_is_written_and_read_as_its_golden_line() {
+    let lines: Vec<&str> = GOLDEN.lines().collect();
+    let written: Vec<String> =
+        events().iter().map(|event| serde_json::to_string(event).expect("an event is JSON")).collect();
+    assert_eq!(written, lines);
+    for (event, line) in std::iter::zip(events(), lines) {
+        assert_eq!(serde_json::from_str::<Event>(line).expect("an event"), event, "{line}");
+        assert!(line.starts_with(&format!(r#"{{"type":"{}""#, name(&event))), "{line}");
+    }
+}
+
+#[test]
+fn every_variant_has_a_golden_line() {
+    let written: BTreeSet<String> = events().iter().map(|event| name(event).to_owned()).collect();
+    assert_eq!(written, known_types());
+}
+
+#[test]
+fn an_event_of_an_unknown_type_is_not_read() {
+    assert!(serde_json::from_str::<Event>(r#"{"type":"run.exploded"}"#).is_err());
+}
+
+#[test]
+fn members_of_a_newer_version_do_not_keep_an_event_from_being_read() {
+    let newer = r#"{"type":"node.started","node":"a","attempt":2}"#;
+    assert_eq!(serde_json::from_str::<Event>(newer).expect("an event"), Event::NodeStarted { node: node("a") });
+}
+
+/// The name of a variant. Without `_`: a new variant does not compile until it is listed here, and the test above does
+/// not pass until it has a line.
+fn name(event: &Event) -> &'static str {
+    match event {
+        Event::RunStarted(_) => "run.started",
+        Event::NodeStarted { .. } => "node.started",
+        Event::NodeCompleted { .. } => "node.completed",
+        Event::NodeFailed { .. } => "node.failed",
+        Event::NodeSkipped { .. } => "node.skipped",
+        Event::NodeSuspended { .. } => "node.suspended",
+        Event::NodeResumed { .. } => "node.resumed",
+        Event::InterruptRequested { .. } => "interrupt.requested",
+        Event::ApprovalRequested { .. } => "approval.requested",
+        Event::ClarificationRequested { .. } => "clarification.requested",
+        Event::InterruptResolved { .. } => "interrupt.resolved",
+        Event::InterruptTimedOut { .. } => "interrupt.timed_out",
+        Event::ApprovalReceived { .. } => "approval.received",
+        Event::ClarificationResolved { .. } => "clarification.resolved",
+        Event::StepRecorded { .. } => "holdpoint.step.recorded",
+        Event::SleepStarted { .. } => "holdpoint.sleep.started",
+        Event::SleepEnded { .. } => "holdpoint.sleep.ended",
+        Event::RunCompleted => "run.completed",
+        Event::RunFailed { .. } => "run.failed",
+        Event::RunCancelled { .. } => "run.cancelled",
+    }
+}
+
+/// Every type the reader knows, from its own mouth: the error for an unknown one lists them between backquotes.
+fn known_types() -> BTreeSet<String> {
+    let error = serde_json::from_str::<Event>(r#"{"type":"?"}"#).expect_err("no event is called ?").to_string();
+    let quoted = error.split('`').skip(1).step_by(2).map(str::to_owned);
+    quoted.filter(|word| word != "?").collect()
+}
+
+/// One event for each line: every variant, and every shape of those with optional members.
+fn events() -> Vec<Event> {
+    let mut events = vec![Event::RunStarted(Box::new(bare_start())), Event::RunStarted(Box::new(full_start()))];
+    events.extend(of_nodes());
+    events.extend(of_interrupts());
+    events.extend([
+        Event::StepRecorded { node: node("a"), name: "charge".to_owned(), result: json!({"id": 7}) },
+        Event::SleepStarted { node: node("a"), until: Timestamp(1_700_000_000_000) },
+        Event::SleepEnded { node: node("a") },
+        Event::RunCompleted,
+        Event::RunFailed { error: error(), node: None },
+        Event::RunFailed { error: error(), node: Some(node("a")) },
+        Event::RunCancelled { reason: None, by: "ada".to_owned() },
+        Event::RunCancelled { reason: Some("too late".to_owned()), by: "ada".to_owned() },
+    ]);
+    events
+}
+
+fn of_nodes() -> [Event; 7] {
+    let interrupt = InterruptId(1);
+    [
+        Event::NodeStarted { node: node("größe 1") },
+        Event::NodeCompleted { node: node("a"), outputs: Map::new() },
+        Event::NodeCompleted { node: node("a"), outputs: object(json!({"x": [1, -2.5, true, null, "é"]})) },
+        Event::NodeFailed { node: node("a"), error: error() },
+        Event::NodeSkipped { node: node("a"), reason: "disabled".to_owned() },
+        Event::NodeSuspended { node: node("a"), interrupt },
+        Event::NodeResumed { node: node("a"), interrupt },
+    ]
+}
+
+fn of_interrupts() -> Vec<Event> {
+    let id = InterruptId(1);
+    let bare = |kind: Kind| Event::InterruptRequested {
+        id,
+        node: node("a"),
+        kind,
+        key: "k".to_owned(),
+        data: json!({}),
+        resume_schema: None,
+        timeout_ms: None,
+    };
+    let mut events: Vec<Event> = Kind::ALL.map(bare).into();
+    events.extend([
+        Event::InterruptRequested {
+            id: InterruptId(2),
+            node: node("a"),
+            kind: Kind::Approval,
+            key: "k2".to_owned(),
+            data: json!({"title": "Pay?"}),
+            resume_schema: Some(json!({"type": "object"})),
+            timeout_ms: Some(60_000),
+        },
+        Event::ApprovalRequested { interrupt: id },
+        Event::ClarificationRequested { interrupt: id },
+        Event::InterruptResolved { id, value: json!({"action": "accept"}), by: "ada".to_owned() },
+        Event::InterruptResolved { id, value: Value::Null, by: "ada".to_owned() },
+        Event::InterruptTimedOut { id },
+        Event::ApprovalReceived { interrupt: id },
+        Event::ClarificationResolved { interrupt: id },
+    ]);
+    events
+}
+
+fn bare_start() -> Started {
+    Started {
+        workflow: WorkflowId::parse("pay").expect("a workflow id"),
+        revision: 1,
+        owner: Owner { tenant: TenantId::parse("acme").expect("a tenant id"), principal: "ada".to_owned() },
+        inputs: Map::new(),
+        configurable: Map::new(),
+        tags: Vec::new(),
+        metadata: Map::new(),
+    }
+}
+
+fn full_start() -> Started {
+    Started {
+        revision: 2,
+        inputs: object(json!({"amount": 250})),
+        configurable: object(json!({"model": "small"})),
+        tags: vec!["urgent".to_owned()],
+        metadata: object(json!({"ticket": 7})),
+        ..bare_start()
+    }
+}
+
+fn node(id: &str) -> NodeId {
+    NodeId::parse(id).expect("a node id")
+}
+
+fn error() -> RunError {
+    RunError::new("boom", "it broke")
+}
+
+fn object(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(map) => map,
+        other => panic!("not an object: {other}"),
+    }
+}

@@ -1,0 +1,152 @@
+//! Approvals: which actions count, who may take them, and what is recorded of a decision.
+
+use holdpoint_core::{Principal, Refusal, Status};
+use serde_json::{Value, json};
+
+use crate::story::{DAWN, Story, given};
+use crate::words::*;
+
+/// A gate with these members of its data waits.
+fn gate(members: Value) -> Story {
+    given([start(), begin("gate"), ask("gate", approval_of(members))])
+}
+
+fn offering<const N: usize>(actions: [&str; N]) -> Story {
+    gate(json!({"actions": actions.as_slice()}))
+}
+
+fn decided(mut value: Value) -> Value {
+    value["decidedBy"] = json!("ada");
+    value["decidedAt"] = json!(DAWN.to_string());
+    value
+}
+
+#[track_caller]
+fn granted(story: Story, value: &Value) {
+    story.when(answer(1, value.clone())).then([
+        resolved(1, decided(value.clone())),
+        approval_received(1),
+        resumed("gate", 1),
+    ]);
+}
+
+#[test]
+fn every_offered_action_counts_and_is_recorded_with_who_and_when() {
+    granted(offering(["accept"]), &json!({"action": "accept", "feedback": "fine"}));
+    granted(offering(["reject"]), &json!({"action": "reject"}));
+    granted(
+        offering(["edit-accept"]),
+        &json!({"action": "edit-accept", "editedArtifactData": {"amount": 5}}),
+    );
+    granted(
+        offering(["refine"]),
+        &json!({"action": "refine", "refineFeedback": {"scope": "whole", "text": "shorter"}}),
+    );
+}
+
+#[test]
+fn an_action_that_is_not_offered_is_refused_and_the_gate_still_waits() {
+    for action in ["reject", "refine", "edit-accept", "ask", "ACCEPT", ""] {
+        offering(["accept"])
+            .when(answer(1, json!({"action": action, "editedArtifactData": 1})))
+            .refused_for("resumeValue.action")
+            .status_is(Status::WaitingApproval);
+    }
+    offering(["accept", "edit"]).when(answer(1, json!({"action": "dance"}))).refused(Refusal::invalid(
+        "resumeValue.action",
+        r#""dance" is not offered here; offered: accept, edit-accept"#,
+    ));
+}
+
+#[test]
+fn offering_edit_permits_edit_accept_and_nothing_is_called_edit() {
+    let edited = json!({"action": "edit-accept", "editedArtifactData": {"amount": 5}});
+    granted(offering(["edit"]), &edited);
+    offering(["edit"]).when(answer(1, json!({"action": "edit"}))).refused_for("resumeValue.action");
+}
+
+#[test]
+fn edit_accept_needs_the_edited_data() {
+    offering(["edit"])
+        .when(answer(1, json!({"action": "edit-accept"})))
+        .refused_for("resumeValue.editedArtifactData");
+}
+
+#[test]
+fn a_refinement_says_what_is_to_be_refined() {
+    let refine = |feedback: Value| {
+        let value = json!({"action": "refine", "refineFeedback": feedback});
+        offering(["refine"]).when(answer(1, value))
+    };
+    offering(["refine"])
+        .when(answer(1, json!({"action": "refine"})))
+        .refused_for("resumeValue.refineFeedback");
+    refine(json!("shorter")).refused_for("resumeValue.refineFeedback");
+    refine(json!({})).refused_for("resumeValue.refineFeedback.scope");
+    refine(json!({"scope": "half"})).refused_for("resumeValue.refineFeedback.scope");
+    refine(json!({"scope": "section"})).refused_for("resumeValue.refineFeedback.sectionPath");
+    refine(json!({"scope": "items"})).refused_for("resumeValue.refineFeedback.itemIds");
+    refine(json!({"scope": "items", "itemIds": [1]})).refused_for("resumeValue.refineFeedback.itemIds");
+    refine(json!({"scope": "whole"})).accepted();
+    refine(json!({"scope": "section", "sectionPath": "2.1"})).accepted();
+    refine(json!({"scope": "items", "itemIds": ["a", "b"]})).accepted();
+}
+
+#[test]
+fn an_answer_is_an_object_with_an_action() {
+    for value in [json!("accept"), json!(null), json!(["accept"]), json!(true)] {
+        offering(["accept"]).when(answer(1, value)).refused_for("resumeValue");
+    }
+    for value in [json!({}), json!({"action": 1}), json!({"action": null})] {
+        offering(["accept"]).when(answer(1, value)).refused_for("resumeValue.action");
+    }
+}
+
+#[test]
+fn listed_approvers_decide_by_name_or_by_role_and_nobody_else_does() {
+    let listed = |list: Value| gate(json!({"actions": ["accept"], "approversList": list}));
+    let bob = || Principal { name: "bob".to_owned(), roles: vec!["ops".to_owned()] };
+    for list in [json!(["ada"]), json!(["bob", "finance"]), json!([])] {
+        listed(list).when(accept(1)).accepted();
+    }
+    let accept_by = |by: Principal| answer_by(by, 1, json!({"action": "accept"}));
+    listed(json!(["ada", "finance"]))
+        .when(accept_by(bob()))
+        .refused(Refusal::NotAnApprover("bob".to_owned()))
+        .status_is(Status::WaitingApproval)
+        .when(accept(1))
+        .accepted();
+    // Who may not decide learns nothing of what a decision looks like.
+    listed(json!(["ada"]))
+        .when(answer_by(bob(), 1, json!(7)))
+        .refused(Refusal::NotAnApprover("bob".to_owned()));
+}
+
+#[test]
+fn nobody_decides_in_another_name() {
+    let claimed =
+        json!({"action": "accept", "decidedBy": "the boss", "decidedAt": "2020-01-01T00:00:00.000Z"});
+    let recorded = json!({"action": "accept", "decidedBy": "ada", "decidedAt": "2020-01-01T00:00:00.000Z"});
+    offering(["accept"]).when(answer(1, claimed)).then([
+        resolved(1, recorded),
+        approval_received(1),
+        resumed("gate", 1),
+    ]);
+}
+
+#[test]
+fn a_decision_is_timed_by_the_answer_not_by_the_question() {
+    let at = DAWN.plus_ms(90_000).to_string();
+    let value = json!({"action": "accept", "decidedBy": "ada", "decidedAt": at});
+    offering(["accept"]).later(90_000).when(accept(1)).then([
+        resolved(1, value),
+        approval_received(1),
+        resumed("gate", 1),
+    ]);
+}
+
+#[test]
+fn an_approval_is_called_by_its_title() {
+    let story = offering(["accept"]);
+    assert_eq!(story.interrupt_of("gate").map(holdpoint_core::Interrupt::title), Some("Pay?"));
+}

@@ -1,0 +1,205 @@
+//! Interrupts: a key is asked once and answered once, whoever asks and whoever answers, and when it is too late.
+
+use holdpoint_core::{
+    Event, InterruptId, Kind, NodeStatus, Obligation, Refusal, Request, RunError, Status, limits,
+};
+use serde_json::json;
+
+use crate::story::{DAWN, Story, given, on};
+use crate::words::*;
+
+fn accepted_value() -> serde_json::Value {
+    json!({"action": "accept", "decidedBy": "ada", "decidedAt": DAWN.to_string()})
+}
+
+fn waiting() -> Story {
+    given([start(), begin("gate"), ask("gate", approval())])
+}
+
+#[test]
+fn a_node_that_asks_waits() {
+    given([start(), begin("gate")])
+        .when(ask("gate", approval()))
+        .then([requested(1, "gate", approval()), suspended("gate", 1), approval_requested(1)])
+        .status_is(Status::WaitingApproval)
+        .node_is("gate", &NodeStatus::Waiting(InterruptId(1)))
+        .next_is("nothing");
+}
+
+#[test]
+fn an_answered_node_is_entered_again_and_goes_on() {
+    waiting()
+        .when(accept(1))
+        .then([resolved(1, accepted_value()), approval_received(1), resumed("gate", 1)])
+        .obliges([Obligation::Activate])
+        .status_is(Status::Running)
+        .next_is("enter gate")
+        .given([done("gate"), begin("after"), done("after")])
+        .status_is(Status::Completed);
+}
+
+#[test]
+fn the_second_answer_is_refused() {
+    waiting().given([accept(1)]).when(accept(1)).refused(Refusal::AlreadyResolved);
+}
+
+#[test]
+fn an_unknown_interrupt_and_no_interrupt_at_all_are_not_found() {
+    waiting().when(accept(2)).refused(Refusal::InterruptNotFound);
+    waiting().when(accept(0)).refused(Refusal::InterruptNotFound);
+    waiting().when(answer_all([])).refused(Refusal::InterruptNotFound);
+}
+
+#[test]
+fn a_refused_answer_leaves_the_interrupt_open() {
+    waiting()
+        .when(answer(1, json!({"action": "dance"})))
+        .refused_for("resumeValue.action")
+        .status_is(Status::WaitingApproval)
+        .when(accept(1))
+        .accepted();
+}
+
+#[test]
+fn two_nodes_under_one_key_share_one_question_and_one_answer() {
+    on(left_and_right())
+        .given([start(), begin("left"), ask("left", approval())])
+        .status_is(Status::Running)
+        .given([begin("right")])
+        .when(ask("right", approval()))
+        .then([suspended("right", 1)])
+        .status_is(Status::WaitingApproval)
+        .when(accept(1))
+        .then([resolved(1, accepted_value()), approval_received(1), resumed("left", 1), resumed("right", 1)]);
+}
+
+#[test]
+fn a_node_joins_an_open_interrupt_and_no_other() {
+    let joining = |past: Vec<holdpoint_core::Command>| {
+        on(left_and_right()).given([start(), begin("left"), ask("left", approval())]).given(past)
+    };
+    joining(vec![begin("right")]).when(join("right", 1)).then([suspended("right", 1)]);
+    joining(vec![begin("right")]).when(join("right", 2)).refused(Refusal::NodeNotRunning);
+    joining(vec![accept(1), done("left"), begin("right")])
+        .when(join("right", 1))
+        .refused(Refusal::NodeNotRunning);
+}
+
+#[test]
+fn an_answered_key_is_never_asked_again() {
+    // The refusal makes the executor enter the node again, where it finds the answer under its key.
+    on(left_and_right())
+        .given([start(), begin("left"), ask("left", approval()), accept(1), done("left"), begin("right")])
+        .when(ask("right", approval()))
+        .refused(Refusal::NodeNotRunning)
+        .node_is("right", &NodeStatus::Running);
+}
+
+#[test]
+fn another_key_is_another_question() {
+    let second = || Request { key: Some("other".to_owned()), ..approval() };
+    let story = on(left_and_right())
+        .given([start(), begin("left"), ask("left", approval()), begin("right")])
+        .when(ask("right", second()))
+        .then([requested(2, "right", second()), suspended("right", 2), approval_requested(2)]);
+    assert_eq!(story.interrupt_of("left").map(|interrupt| interrupt.id), Some(InterruptId(1)));
+    assert_eq!(story.interrupt_of("right").map(|interrupt| interrupt.id), Some(InterruptId(2)));
+    let value = || json!({"action": "accept"});
+    let refused = story.when(answer_all([(1, value()), (2, json!(7))])).refused_for("resumeValue");
+    // All or nothing: the good answer of the refused pair did not count.
+    refused.when(answer_all([(1, value()), (2, value())])).then([
+        resolved(1, accepted_value()),
+        approval_received(1),
+        resumed("left", 1),
+        resolved(2, accepted_value()),
+        approval_received(2),
+        resumed("right", 2),
+    ]);
+}
+
+#[test]
+fn one_node_may_ask_again_and_is_known_by_its_last_question() {
+    let again = Request { key: Some("again".to_owned()), ..custom() };
+    let story = waiting().given([accept(1), ask("gate", again)]).status_is(Status::WaitingInput);
+    assert_eq!(story.interrupt_of("gate").map(|interrupt| interrupt.id), Some(InterruptId(2)));
+    assert_eq!(story.interrupt_of("after"), None);
+    let story = story.given([answer(2, json!("blue")), done("gate")]);
+    assert_eq!(story.interrupt_of("gate").map(|interrupt| interrupt.id), Some(InterruptId(2)));
+}
+
+#[test]
+fn answers_after_the_end_are_refused_by_how_the_run_ended() {
+    waiting().given([cancel()]).when(accept(1)).refused(Refusal::InterruptCancelled);
+    waiting().given([abandon()]).when(accept(1)).refused(Refusal::AlreadyResolved);
+    waiting()
+        .given([accept(1), done("gate"), begin("after"), done("after")])
+        .when(accept(1))
+        .refused(Refusal::AlreadyResolved);
+    waiting().given([accept(1), cancel()]).when(accept(1)).refused(Refusal::AlreadyResolved);
+    waiting().given([cancel()]).when(accept(2)).refused(Refusal::InterruptNotFound);
+}
+
+#[test]
+fn a_request_that_makes_no_sense_fails_its_node() {
+    let bad = |field: &str, request: Request| {
+        let story =
+            given([start(), begin("gate")]).when(ask("gate", request)).accepted().status_is(Status::Failed);
+        assert_eq!(story.interrupt_of("gate"), None);
+        story.failed_with("invalid_interrupt", &format!("{field}: "));
+    };
+    bad("key", Request { key: None, ..approval() });
+    bad("key", Request { key: Some(String::new()), ..approval() });
+    bad("key", Request { key: Some("k".repeat(limits::INTERRUPT_KEY_CHARS_MAX + 1)), ..approval() });
+    bad("resumeSchema", Request { resume_schema: Some(json!({"type": 5})), ..approval() });
+    bad(
+        "data.title",
+        request(Kind::Approval, json!({"artifactId": "a", "artifactType": "t", "actions": ["accept"]})),
+    );
+    bad("data.title", approval_of(json!({"title": "", "actions": ["accept"]})));
+    bad("data.actions", approval_of(json!({"actions": []})));
+    bad("data.actions[1]", approval_of(json!({"actions": ["accept", "ask"]})));
+    bad("data.requiredApprovals", approval_of(json!({"actions": ["accept"], "requiredApprovals": 2})));
+    bad("data.approversList", approval_of(json!({"actions": ["accept"], "approversList": "ada"})));
+    bad("data.questions", request(Kind::Clarification, json!({"questions": []})));
+    bad("data.questions[0].question", request(Kind::Clarification, json!({"questions": [{"id": "q"}]})));
+    let twice = json!({"questions": [{"id": "q", "question": "?"}, {"id": "q", "question": "!"}]});
+    bad("data.questions[1].id", request(Kind::Clarification, twice));
+    let schema = json!({"questions": [{"id": "q", "question": "?", "schema": "text"}]});
+    bad("data.questions[0].schema", request(Kind::Clarification, schema));
+    bad("data.eventType", request(Kind::ExternalEvent, json!({"correlation": {}})));
+    bad("data.correlation", request(Kind::ExternalEvent, json!({"eventType": "paid"})));
+    bad("data.customKind", request(Kind::Custom, json!({})));
+}
+
+#[test]
+fn the_data_of_an_interrupt_is_limited_in_size() {
+    let around = r#"{"customKind":"c","payload":""}"#.len();
+    let of_bytes = |bytes: usize| {
+        let data = json!({"customKind": "c", "payload": "x".repeat(bytes - around)});
+        given([start(), begin("gate")]).when(ask("gate", request(Kind::Custom, data))).accepted()
+    };
+    of_bytes(limits::INTERRUPT_DATA_BYTES_MAX).status_is(Status::WaitingInput);
+    of_bytes(limits::INTERRUPT_DATA_BYTES_MAX + 1)
+        .failed_with("invalid_interrupt", "data: interrupt data is 262145");
+}
+
+#[test]
+fn a_run_asks_only_so_often_but_still_joins_what_it_asked() {
+    let asked = |count: usize| {
+        let question = |id: u32| Request { key: Some(format!("k{id}")), ..custom() };
+        let past = (1..).take(count).map(|id| requested(id, "gate", question(id)));
+        given([start(), begin("gate")]).given::<Event>(past)
+    };
+    asked(limits::INTERRUPTS_PER_RUN_MAX - 1)
+        .when(ask("gate", custom()))
+        .accepted()
+        .status_is(Status::WaitingInput);
+    let full = asked(limits::INTERRUPTS_PER_RUN_MAX);
+    let open = Request { key: Some("k7".to_owned()), ..custom() };
+    full.when(ask("gate", open)).then([suspended("gate", 7)]);
+    let error = RunError::new("too_many_interrupts", "a run may ask at most 10000 times");
+    asked(limits::INTERRUPTS_PER_RUN_MAX).when(ask("gate", custom())).then([
+        Event::NodeFailed { node: node_id("gate"), error: error.clone() },
+        Event::RunFailed { error, node: Some(node_id("gate")) },
+    ]);
+}

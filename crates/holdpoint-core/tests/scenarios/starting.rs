@@ -1,0 +1,149 @@
+//! Starting a run: what its inputs, tags and metadata must look like, and that it happens once.
+
+use holdpoint_core::{Command, Refusal, Start, Status, Workflow, limits};
+use serde_json::{Value, json};
+
+use crate::story::{given, on};
+use crate::words::*;
+
+fn wants(variables: impl Into<Vec<Value>>) -> Workflow {
+    workflow_with([node("a")], [], variables)
+}
+
+#[test]
+fn a_run_starts_once() {
+    on(gate_then_after())
+        .status_is(Status::Pending)
+        .next_is("nothing")
+        .when(start())
+        .then([started()])
+        .status_is(Status::Running)
+        .next_is("begin gate")
+        .when(start())
+        .refused(Refusal::AlreadyStarted);
+}
+
+#[test]
+fn a_finished_run_is_not_started_again() {
+    on(wants([])).given([start(), begin("a"), done("a")]).when(start()).refused(Refusal::AlreadyStarted);
+}
+
+#[test]
+fn a_run_that_was_cancelled_before_it_began_never_starts() {
+    on(wants([])).given([cancel()]).when(start()).refused(Refusal::RunFinished(Status::Cancelled));
+}
+
+#[test]
+fn nothing_but_a_start_begins_a_run() {
+    let story = on(gate_then_after()).when(begin("gate")).refused(Refusal::NodeNotRunning);
+    let story = story.when(done("gate")).refused(Refusal::NodeNotRunning);
+    let story = story.when(accept(1)).refused(Refusal::InterruptNotFound);
+    let story = story.when(expire(1)).refused(Refusal::InterruptNotFound);
+    story.when(wake("gate")).refused(Refusal::NodeNotRunning).status_is(Status::Pending);
+}
+
+#[test]
+fn defaults_come_first_and_inputs_over_them() {
+    let variables = [
+        json!({"name": "currency", "type": "string", "defaultValue": "EUR"}),
+        json!({"name": "amount", "type": "number", "defaultValue": 1}),
+        json!({"name": "note", "type": "string"}),
+    ];
+    on(wants(variables))
+        .when(start_with(json!({"amount": 250, "undeclared": [true]})))
+        .then([started_with(json!({"amount": 250, "undeclared": [true]}))])
+        .variables_are(&json!({"currency": "EUR", "amount": 250, "undeclared": [true]}));
+}
+
+#[test]
+fn a_required_input_must_be_given_unless_it_has_a_default() {
+    let bare = json!({"name": "amount", "type": "number", "required": true});
+    let story = on(wants([bare.clone()])).when(start());
+    story.refused(Refusal::invalid("inputs.amount", "is required by the workflow"));
+    on(wants([bare.clone()])).when(start_with(json!({"amount": 0}))).accepted();
+    on(wants([with(bare, "defaultValue", json!(5))])).when(start()).variables_are(&json!({"amount": 5}));
+}
+
+#[test]
+fn null_is_no_value_for_a_required_input_but_is_one_for_an_optional() {
+    let amount = |required: bool, default: Value| json!({"name": "amount", "type": "number", "required": required, "defaultValue": default});
+    let null = || start_with(json!({"amount": null}));
+    on(wants([amount(true, json!(5))])).when(null()).refused_for("inputs.amount");
+    on(wants([amount(true, json!(null))])).when(start()).refused_for("inputs.amount");
+    on(wants([amount(false, json!(5))])).when(null()).variables_are(&json!({"amount": null}));
+}
+
+#[test]
+fn an_input_has_the_type_its_variable_declares() {
+    let values = [json!("text"), json!(1.5), json!(true), json!({}), json!([])];
+    for (right, kind) in ["string", "number", "boolean", "object", "array"].into_iter().enumerate() {
+        for (position, value) in values.iter().enumerate() {
+            let story = on(wants([json!({"name": "x", "type": kind})])).when(start_with(json!({"x": value})));
+            if position == right {
+                story.accepted();
+            } else {
+                story.refused(Refusal::invalid("inputs.x", format!("must be of type {kind}")));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_run_remembers_everything_it_was_started_with() {
+    let given = Start {
+        configurable: object(json!({"model": "small"})),
+        tags: vec!["urgent".to_owned()],
+        metadata: object(json!({"ticket": 7})),
+        ..start_of(json!({"x": 1}))
+    };
+    let mut expected = started_with(json!({"x": 1}));
+    if let holdpoint_core::Event::RunStarted(started) = &mut expected {
+        started.configurable = given.configurable.clone();
+        started.tags = given.tags.clone();
+        started.metadata = given.metadata.clone();
+    }
+    on(wants([])).when(Command::Start(given)).then([expected]);
+}
+
+#[test]
+fn tags_are_limited_in_number_and_length() {
+    let tagged =
+        |tags: Vec<String>| on(wants([])).when(Command::Start(Start { tags, ..start_of(json!({})) }));
+    // Characters count, not bytes.
+    tagged(vec!["ü".repeat(limits::TAG_CHARS_MAX); limits::TAGS_MAX]).accepted();
+    tagged(vec![String::new(); limits::TAGS_MAX + 1]).refused_for("tags");
+    tagged(vec!["fine".to_owned(), "x".repeat(limits::TAG_CHARS_MAX + 1)]).refused_for("tags[1]");
+}
+
+#[test]
+fn metadata_is_limited_in_depth_and_size() {
+    let described = |metadata: Value| {
+        let metadata = object(metadata);
+        on(wants([])).when(Command::Start(Start { metadata, ..start_of(json!({})) }))
+    };
+    // The object itself is the first of the four levels; arrays count like objects.
+    described(json!({"a": {"b": [{"c": 1}]}})).accepted();
+    described(json!({"a": {"b": [{"c": []}]}})).refused_for("metadata");
+    let around = r#"{"a":""}"#.len();
+    described(json!({"a": "x".repeat(limits::METADATA_BYTES_MAX - around)})).accepted();
+    described(json!({"a": "x".repeat(limits::METADATA_BYTES_MAX - around + 1)})).refused_for("metadata");
+}
+
+#[test]
+fn a_run_with_nothing_to_do_is_complete_when_it_starts() {
+    let idle = workflow([disabled("a"), node("b")], [edge("a", "b")]);
+    let off = holdpoint_core::Event::NodeSkipped { node: node_id("a"), reason: "disabled".to_owned() };
+    on(idle)
+        .when(start())
+        .then([started(), off, skipped("b"), holdpoint_core::Event::RunCompleted])
+        .status_is(Status::Completed);
+}
+
+#[test]
+fn every_status_is_parsed_from_its_own_name() {
+    for status in Status::ALL {
+        assert_eq!(Status::parse(status.as_str()), Some(status));
+    }
+    assert_eq!(Status::parse("waiting"), None);
+    given([start()]).status_is(Status::Running);
+}

@@ -1,0 +1,170 @@
+//! The driver of every scenario and the only place that calls the core. What a story says stays when the API changes.
+
+use std::sync::Arc;
+
+use holdpoint_core::{
+    Command, End, Event, Interrupt, NodeId, NodeStatus, Obligation, Refusal, Run, RunId, Status, Timestamp,
+    Work, Workflow, decide, react,
+};
+use serde_json::{Map, Value};
+
+use crate::words::gate_then_after;
+
+/// When every story begins.
+pub(crate) const DAWN: Timestamp = Timestamp(1_700_000_000_000);
+
+pub(crate) struct Story {
+    run: Run,
+    now: Timestamp,
+    decided: Result<Vec<Event>, Refusal>,
+    obligations: Vec<Obligation>,
+}
+
+/// Something that happened before the story begins: an event, or a command that was accepted.
+pub(crate) enum Past {
+    Command(Command),
+    Event(Event),
+}
+
+/// A story about the run of a gate and a node after it.
+#[track_caller]
+pub(crate) fn given<T: Into<Past>>(past: impl IntoIterator<Item = T>) -> Story {
+    on(gate_then_after()).given(past)
+}
+
+/// A story about a run of this workflow, before anything happened.
+pub(crate) fn on(workflow: Workflow) -> Story {
+    let id = RunId::parse("run-1").expect("a run id");
+    let run = Run::unborn(id, Arc::new(workflow));
+    Story { run, now: DAWN, decided: Ok(Vec::new()), obligations: Vec::new() }
+}
+
+impl Story {
+    #[track_caller]
+    pub(crate) fn given<T: Into<Past>>(mut self, past: impl IntoIterator<Item = T>) -> Self {
+        for step in past {
+            match step.into() {
+                Past::Command(command) => self = self.when(command).accepted(),
+                Past::Event(event) => self.run.apply(&event, self.now),
+            }
+        }
+        self
+    }
+
+    pub(crate) fn later(mut self, ms: u64) -> Self {
+        self.now = self.now.plus_ms(ms);
+        self
+    }
+
+    pub(crate) fn when(mut self, command: Command) -> Self {
+        self.decided = decide(&self.run, &command, self.now);
+        self.obligations = Vec::new();
+        for event in self.decided.iter().flatten() {
+            self.obligations.extend(react(&self.run, event, self.now));
+            self.run.apply(event, self.now);
+        }
+        self
+    }
+
+    #[track_caller]
+    pub(crate) fn accepted(self) -> Self {
+        assert!(self.decided.is_ok(), "refused: {:?}", self.decided);
+        self
+    }
+
+    #[track_caller]
+    pub(crate) fn then(self, events: impl Into<Vec<Event>>) -> Self {
+        assert_eq!(self.decided, Ok(events.into()));
+        self
+    }
+
+    #[track_caller]
+    pub(crate) fn refused(self, refusal: Refusal) -> Self {
+        assert_eq!(self.decided, Err(refusal));
+        self
+    }
+
+    /// Refused as a bad request, for this member; what the message says is for people.
+    #[track_caller]
+    pub(crate) fn refused_for(self, field: &str) -> Self {
+        match &self.decided {
+            Err(Refusal::InvalidRequest { field: found, .. }) => assert_eq!(found, field),
+            other => panic!("not refused for {field}: {other:?}"),
+        }
+        self
+    }
+
+    /// The run failed with this code and a message that begins like this.
+    #[track_caller]
+    pub(crate) fn failed_with(self, code: &str, message: &str) -> Self {
+        let Some(End::Failed { error, .. }) = &self.run.end else { panic!("not failed: {:?}", self.run.end) };
+        assert_eq!(error.code, code);
+        assert!(error.message.starts_with(message), "{}", error.message);
+        self
+    }
+
+    /// What the last command obliges the shell to do.
+    #[track_caller]
+    pub(crate) fn obliges(self, obligations: impl Into<Vec<Obligation>>) -> Self {
+        assert_eq!(self.obligations, obligations.into());
+        self
+    }
+
+    #[track_caller]
+    pub(crate) fn status_is(self, status: Status) -> Self {
+        assert_eq!(self.run.status(), status);
+        self
+    }
+
+    #[track_caller]
+    pub(crate) fn node_is(self, node: &str, status: &NodeStatus) -> Self {
+        let id = NodeId::parse(node).expect("a node id");
+        assert_eq!(&self.run.node_state(&id).expect("a node of the workflow").status, status, "{node}");
+        self
+    }
+
+    #[track_caller]
+    pub(crate) fn variables_are(self, variables: &Value) -> Self {
+        assert_eq!(&self.run.variables, variables);
+        self
+    }
+
+    /// What a worker finds to do: `begin a`, `enter a`, or nothing.
+    #[track_caller]
+    pub(crate) fn next_is(self, expected: &str) -> Self {
+        assert_eq!(self.next(), expected);
+        self
+    }
+
+    pub(crate) fn next(&self) -> String {
+        let name = |position: usize| self.run.workflow.nodes[position].id.as_str();
+        match self.run.next_work() {
+            Some(Work::Begin(position)) => format!("begin {}", name(position)),
+            Some(Work::Enter(position)) => format!("enter {}", name(position)),
+            None => "nothing".to_owned(),
+        }
+    }
+
+    /// The values of a node's input ports, or the port that has none and why.
+    pub(crate) fn inputs_of(&self, node: &str) -> Result<Map<String, Value>, (String, String)> {
+        let id = NodeId::parse(node).expect("a node id");
+        self.run.inputs_of(self.run.workflow.node(&id).expect("a node of the workflow"))
+    }
+
+    /// The interrupt that a caller means who names this node.
+    pub(crate) fn interrupt_of(&self, node: &str) -> Option<&Interrupt> {
+        self.run.interrupt_of_node(&NodeId::parse(node).expect("a node id"))
+    }
+}
+
+impl From<Command> for Past {
+    fn from(command: Command) -> Self {
+        Self::Command(command)
+    }
+}
+
+impl From<Event> for Past {
+    fn from(event: Event) -> Self {
+        Self::Event(event)
+    }
+}

@@ -1,0 +1,169 @@
+//! Time: deadlines of interrupts, sleeping nodes, and the timers that the shell must keep for both.
+
+use holdpoint_core::{Event, InterruptId, NodeStatus, Obligation, Refusal, Request, Status, Timer};
+use serde_json::json;
+
+use crate::story::{DAWN, Story, given, on};
+use crate::words::*;
+
+const TIMEOUT_MS: u64 = 1000;
+
+fn pressing() -> Request {
+    Request { timeout_ms: Some(TIMEOUT_MS), ..approval() }
+}
+
+fn waiting() -> Story {
+    given([start(), begin("gate"), ask("gate", pressing())])
+}
+
+fn deadline() -> Timer {
+    Timer::Interrupt(InterruptId(1))
+}
+
+#[test]
+fn a_deadline_is_a_timer_and_an_answer_clears_it() {
+    let due = DAWN.plus_ms(TIMEOUT_MS);
+    waiting()
+        .obliges([Obligation::SetTimer { timer: deadline(), due }])
+        .later(TIMEOUT_MS - 1)
+        .when(accept(1))
+        .obliges([Obligation::Activate, Obligation::ClearTimer { timer: deadline(), due }]);
+}
+
+#[test]
+fn an_interrupt_without_a_deadline_sets_no_timer_and_never_expires() {
+    given([start(), begin("gate"), ask("gate", approval())])
+        .obliges([])
+        .later(u64::MAX)
+        .when(expire(1))
+        .refused(Refusal::NotDue)
+        .when(accept(1))
+        .accepted();
+}
+
+#[test]
+fn a_deadline_does_not_fire_before_it_has_come() {
+    waiting()
+        .later(TIMEOUT_MS - 1)
+        .when(expire(1))
+        .refused(Refusal::NotDue)
+        .status_is(Status::WaitingApproval);
+}
+
+#[test]
+fn silence_until_the_deadline_times_the_interrupt_out() {
+    let due = DAWN.plus_ms(TIMEOUT_MS);
+    waiting()
+        .later(TIMEOUT_MS)
+        .when(expire(1))
+        .then([timed_out(1), approval_received(1), resumed("gate", 1)])
+        .obliges([Obligation::Activate, Obligation::ClearTimer { timer: deadline(), due }])
+        .next_is("enter gate")
+        .when(expire(1))
+        .refused(Refusal::AlreadyResolved)
+        .when(accept(1))
+        .refused(Refusal::AlreadyResolved);
+}
+
+#[test]
+fn questions_nobody_answered_have_no_answers_to_report() {
+    let question =
+        request(holdpoint_core::Kind::Clarification, json!({"questions": [{"id": "q", "question": "?"}]}));
+    for silent in [custom(), question] {
+        given([start(), begin("gate"), ask("gate", Request { timeout_ms: Some(0), ..silent })])
+            .when(expire(1))
+            .then([timed_out(1), resumed("gate", 1)]);
+    }
+}
+
+#[test]
+fn a_late_answer_is_refused_even_before_the_timer_fires() {
+    waiting().later(TIMEOUT_MS).when(accept(1)).refused(Refusal::Expired).when(expire(1)).accepted();
+}
+
+#[test]
+fn a_deadline_does_not_fire_after_an_answer() {
+    waiting().given([accept(1)]).later(TIMEOUT_MS).when(expire(1)).refused(Refusal::AlreadyResolved);
+}
+
+#[test]
+fn a_deadline_does_not_fire_after_the_end() {
+    waiting()
+        .given([cancel()])
+        .later(TIMEOUT_MS)
+        .when(expire(1))
+        .refused(Refusal::RunFinished(Status::Cancelled));
+}
+
+#[test]
+fn an_unknown_interrupt_does_not_expire() {
+    waiting().later(TIMEOUT_MS).when(expire(2)).refused(Refusal::InterruptNotFound);
+}
+
+#[test]
+fn all_nodes_under_a_key_go_on_when_it_times_out() {
+    on(left_and_right())
+        .given([start(), begin("left"), ask("left", pressing()), begin("right"), join("right", 1)])
+        .later(TIMEOUT_MS)
+        .when(expire(1))
+        .then([timed_out(1), approval_received(1), resumed("left", 1), resumed("right", 1)]);
+}
+
+#[test]
+fn a_key_that_timed_out_is_not_asked_again() {
+    waiting()
+        .later(TIMEOUT_MS)
+        .given([expire(1)])
+        .when(ask("gate", pressing()))
+        .refused(Refusal::NodeNotRunning);
+}
+
+#[test]
+fn a_sleeping_node_wakes_when_its_time_has_come() {
+    let until = DAWN.plus_ms(50);
+    let timer = Timer::Sleep(node_id("gate"));
+    given([start(), begin("gate")])
+        .when(sleep("gate", until))
+        .then([Event::SleepStarted { node: node_id("gate"), until }])
+        .obliges([Obligation::SetTimer { timer: timer.clone(), due: until }])
+        .status_is(Status::Running)
+        .node_is("gate", &NodeStatus::Sleeping(until))
+        .next_is("nothing")
+        .later(49)
+        .when(wake("gate"))
+        .refused(Refusal::NotDue)
+        .later(1)
+        .when(wake("gate"))
+        .then([Event::SleepEnded { node: node_id("gate") }])
+        .obliges([Obligation::Activate, Obligation::ClearTimer { timer, due: until }])
+        .next_is("enter gate")
+        .when(wake("gate"))
+        .refused(Refusal::NodeNotRunning);
+}
+
+#[test]
+fn a_sleep_that_is_already_over_still_goes_through_its_timer() {
+    given([start(), begin("gate")])
+        .later(100)
+        .when(sleep("gate", DAWN))
+        .then([Event::SleepStarted { node: node_id("gate"), until: DAWN.plus_ms(100) }])
+        .when(wake("gate"))
+        .accepted();
+}
+
+#[test]
+fn only_a_sleeping_node_wakes() {
+    for (past, node) in
+        [(vec![start()], "gate"), (vec![start(), begin("gate")], "gate"), (vec![start()], "nobody")]
+    {
+        given(past).later(100).when(wake(node)).refused(Refusal::NodeNotRunning);
+    }
+    waiting().later(100).when(wake("gate")).refused(Refusal::NodeNotRunning);
+}
+
+#[test]
+fn a_sleeping_node_is_neither_begun_nor_finished() {
+    let asleep = || given([start(), begin("gate"), sleep("gate", DAWN.plus_ms(50))]);
+    asleep().when(begin("gate")).refused(Refusal::NodeNotRunning);
+    asleep().when(done("gate")).refused(Refusal::NodeNotRunning);
+}

@@ -1,0 +1,271 @@
+//! The vocabulary of the stories: short names for workflows, requests, commands and events. No assertions here.
+
+use holdpoint_core::{
+    Answer, Command, Event, InterruptId, Kind, NodeId, Outcome, Owner, Principal, Request, RunError, Start,
+    Started, TenantId, Timestamp, Workflow, WorkflowId,
+};
+use serde_json::{Map, Value, json};
+
+pub(crate) fn workflow(nodes: impl Into<Vec<Value>>, edges: impl Into<Vec<Value>>) -> Workflow {
+    workflow_with(nodes, edges, [])
+}
+
+pub(crate) fn workflow_with(
+    nodes: impl Into<Vec<Value>>,
+    edges: impl Into<Vec<Value>>,
+    variables: impl Into<Vec<Value>>,
+) -> Workflow {
+    let definition = json!({
+        "id": "story", "name": "Story", "version": "1", "triggers": [], "metadata": {}, "settings": {},
+        "nodes": nodes.into(), "edges": edges.into(), "variables": variables.into(),
+    });
+    Workflow::parse(&definition, 1).expect("a sound definition")
+}
+
+pub(crate) fn gate_then_after() -> Workflow {
+    workflow([node("gate"), node("after")], [edge("gate", "after")])
+}
+
+/// Two nodes that both may begin at once.
+pub(crate) fn left_and_right() -> Workflow {
+    workflow([node("left"), node("right")], [])
+}
+
+pub(crate) fn node(id: &str) -> Value {
+    json!({"id": id, "typeId": "core.noop", "name": id, "config": {}, "inputs": {}})
+}
+
+pub(crate) fn disabled(id: &str) -> Value {
+    with(node(id), "disabled", json!(true))
+}
+
+pub(crate) fn edge(source: &str, target: &str) -> Value {
+    json!({"id": format!("{source}-{target}"), "sourceNodeId": source, "targetNodeId": target})
+}
+
+pub(crate) fn edge_when(rule: &str, source: &str, target: &str) -> Value {
+    with(edge(source, target), "triggerRule", json!(rule))
+}
+
+pub(crate) fn edge_if(expression: &str, source: &str, target: &str) -> Value {
+    let condition = json!({"type": "expression", "expression": expression});
+    with(edge(source, target), "condition", condition)
+}
+
+pub(crate) fn with(mut object: Value, member: &str, value: Value) -> Value {
+    object[member] = value;
+    object
+}
+
+pub(crate) fn object(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(map) => map,
+        other => panic!("not an object: {other}"),
+    }
+}
+
+pub(crate) fn node_id(id: &str) -> NodeId {
+    NodeId::parse(id).expect("a node id")
+}
+
+pub(crate) fn ada() -> Principal {
+    Principal { name: "ada".to_owned(), roles: vec!["finance".to_owned()] }
+}
+
+fn owner() -> Owner {
+    Owner { tenant: TenantId::parse("acme").expect("a tenant id"), principal: "ada".to_owned() }
+}
+
+// Requests: what a node may ask. All under the key `k`.
+
+pub(crate) fn approval() -> Request {
+    approval_of(json!({"actions": ["accept", "reject"]}))
+}
+
+/// An approval with these members besides the required ones.
+pub(crate) fn approval_of(members: Value) -> Request {
+    let mut data = object(json!({"artifactId": "a1", "artifactType": "invoice", "title": "Pay?"}));
+    data.extend(object(members));
+    request(Kind::Approval, Value::Object(data))
+}
+
+pub(crate) fn request(kind: Kind, data: Value) -> Request {
+    Request { key: Some("k".to_owned()), ..Request::new(kind, data) }
+}
+
+pub(crate) fn custom() -> Request {
+    request(Kind::Custom, json!({"customKind": "colour"}))
+}
+
+// Commands.
+
+pub(crate) fn start() -> Command {
+    start_with(json!({}))
+}
+
+pub(crate) fn start_with(inputs: Value) -> Command {
+    Command::Start(start_of(inputs))
+}
+
+pub(crate) fn start_of(inputs: Value) -> Start {
+    Start {
+        owner: owner(),
+        inputs: object(inputs),
+        configurable: Map::new(),
+        tags: Vec::new(),
+        metadata: Map::new(),
+    }
+}
+
+pub(crate) fn begin(node: &str) -> Command {
+    Command::Begin { node: node_id(node) }
+}
+
+pub(crate) fn finish(node: &str, outcome: Outcome) -> Command {
+    Command::Finish { node: node_id(node), outcome }
+}
+
+pub(crate) fn done(node: &str) -> Command {
+    done_with(node, json!({}))
+}
+
+pub(crate) fn done_with(node: &str, outputs: Value) -> Command {
+    finish(node, Outcome::Completed(object(outputs)))
+}
+
+pub(crate) fn fail(node: &str) -> Command {
+    finish(node, Outcome::Failed(boom()))
+}
+
+pub(crate) fn ask(node: &str, request: Request) -> Command {
+    finish(node, Outcome::Asked(Box::new(request)))
+}
+
+pub(crate) fn join(node: &str, interrupt: u32) -> Command {
+    finish(node, Outcome::Joined(InterruptId(interrupt)))
+}
+
+pub(crate) fn sleep(node: &str, until: Timestamp) -> Command {
+    finish(node, Outcome::Sleeping(until))
+}
+
+pub(crate) fn record(node: &str, name: &str, result: Value) -> Command {
+    Command::Record { node: node_id(node), name: name.to_owned(), result }
+}
+
+pub(crate) fn answer(interrupt: u32, value: Value) -> Command {
+    answer_by(ada(), interrupt, value)
+}
+
+pub(crate) fn answer_by(by: Principal, interrupt: u32, value: Value) -> Command {
+    Command::Resolve { answers: [(InterruptId(interrupt), Answer { value, by })].into() }
+}
+
+pub(crate) fn answer_all<const N: usize>(answers: [(u32, Value); N]) -> Command {
+    let answers = answers.map(|(id, value)| (InterruptId(id), Answer { value, by: ada() }));
+    Command::Resolve { answers: answers.into() }
+}
+
+pub(crate) fn accept(interrupt: u32) -> Command {
+    answer(interrupt, json!({"action": "accept"}))
+}
+
+pub(crate) fn expire(interrupt: u32) -> Command {
+    Command::Expire { interrupt: InterruptId(interrupt) }
+}
+
+pub(crate) fn wake(node: &str) -> Command {
+    Command::Wake { node: node_id(node) }
+}
+
+pub(crate) fn cancel() -> Command {
+    Command::Cancel { reason: Some("no longer wanted".to_owned()), by: ada() }
+}
+
+pub(crate) fn abandon() -> Command {
+    Command::Abandon { error: boom() }
+}
+
+pub(crate) fn boom() -> RunError {
+    RunError::new("boom", "it broke")
+}
+
+// Events.
+
+pub(crate) fn started() -> Event {
+    started_with(json!({}))
+}
+
+pub(crate) fn started_with(inputs: Value) -> Event {
+    Event::RunStarted(Box::new(Started {
+        workflow: WorkflowId::parse("story").expect("a workflow id"),
+        revision: 1,
+        owner: owner(),
+        inputs: object(inputs),
+        configurable: Map::new(),
+        tags: Vec::new(),
+        metadata: Map::new(),
+    }))
+}
+
+pub(crate) fn node_started(node: &str) -> Event {
+    Event::NodeStarted { node: node_id(node) }
+}
+
+pub(crate) fn completed(node: &str) -> Event {
+    Event::NodeCompleted { node: node_id(node), outputs: Map::new() }
+}
+
+pub(crate) fn failed(node: &str) -> Event {
+    Event::NodeFailed { node: node_id(node), error: boom() }
+}
+
+pub(crate) fn skipped(node: &str) -> Event {
+    Event::NodeSkipped { node: node_id(node), reason: "no incoming edge lets it run".to_owned() }
+}
+
+pub(crate) fn suspended(node: &str, interrupt: u32) -> Event {
+    Event::NodeSuspended { node: node_id(node), interrupt: InterruptId(interrupt) }
+}
+
+pub(crate) fn resumed(node: &str, interrupt: u32) -> Event {
+    Event::NodeResumed { node: node_id(node), interrupt: InterruptId(interrupt) }
+}
+
+/// The event that asks what the request asked, for this node.
+pub(crate) fn requested(id: u32, node: &str, request: Request) -> Event {
+    Event::InterruptRequested {
+        id: InterruptId(id),
+        node: node_id(node),
+        kind: request.kind,
+        key: request.key.expect("a request of a story has a key"),
+        data: request.data,
+        resume_schema: request.resume_schema,
+        timeout_ms: request.timeout_ms,
+    }
+}
+
+pub(crate) fn approval_requested(interrupt: u32) -> Event {
+    Event::ApprovalRequested { interrupt: InterruptId(interrupt) }
+}
+
+pub(crate) fn approval_received(interrupt: u32) -> Event {
+    Event::ApprovalReceived { interrupt: InterruptId(interrupt) }
+}
+
+/// Answered by Ada.
+pub(crate) fn resolved(id: u32, value: Value) -> Event {
+    Event::InterruptResolved { id: InterruptId(id), value, by: "ada".to_owned() }
+}
+
+pub(crate) fn timed_out(id: u32) -> Event {
+    Event::InterruptTimedOut { id: InterruptId(id) }
+}
+
+pub(crate) fn run_failed_at(node: &str) -> Event {
+    Event::RunFailed { error: boom(), node: Some(node_id(node)) }
+}
+
+pub(crate) fn run_cancelled() -> Event {
+    Event::RunCancelled { reason: Some("no longer wanted".to_owned()), by: "ada".to_owned() }
+}

@@ -1,0 +1,168 @@
+//! Nodes with outside effects: run by a worker, entered again after every pause, each step done once.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use holdpoint_engine::core::{Kind, Request};
+use holdpoint_engine::{EffectContext, Node, Options, Outputs, Stop};
+use serde_json::{Value, json};
+
+use crate::house::{House, NOON, alice, line};
+
+/// Buys something: gets a quote, asks, pays. Counts what it did outside.
+#[derive(Clone, Default)]
+pub(crate) struct Shop {
+    pub quotes: Arc<AtomicU32>,
+    pub payments: Arc<AtomicU32>,
+}
+
+impl Node for Shop {
+    async fn run(&self, context: &mut EffectContext) -> Result<Outputs, Stop> {
+        let (quotes, payments) = (self.quotes.clone(), self.payments.clone());
+        let quote = context
+            .step("quote", || async move {
+                quotes.fetch_add(1, Ordering::SeqCst);
+                Ok(json!(120))
+            })
+            .await?;
+        let began = context.now();
+        let answer =
+            context.interrupt(Request::new(Kind::Custom, json!({"customKind": "buy", "payload": quote})))?;
+        let receipt = context
+            .step("pay", || async move {
+                payments.fetch_add(1, Ordering::SeqCst);
+                Ok(answer)
+            })
+            .await?;
+        Ok(Outputs::from_iter([("receipt".to_owned(), receipt), ("began".to_owned(), json!(began))]))
+    }
+}
+
+/// Fails outside: with a panic as often as it is told to.
+struct Shaky(AtomicU32);
+
+impl Node for Shaky {
+    async fn run(&self, _context: &mut EffectContext) -> Result<Outputs, Stop> {
+        let left = self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+        assert!(left.is_err(), "shaking");
+        Ok(Outputs::new())
+    }
+}
+
+pub(crate) fn shopping() -> Value {
+    line(
+        "shopping",
+        &[("a", "core.noop", json!({})), ("buy", "test.shop", json!({})), ("z", "core.noop", json!({}))],
+    )
+}
+
+fn with_shop(shop: &Shop) -> impl FnOnce(Options) -> Options + use<> {
+    let shop = shop.clone();
+    move |options| options.node("test.shop", shop)
+}
+
+#[tokio::test]
+async fn a_step_is_done_once_however_often_its_node_is_entered() {
+    let shop = Shop::default();
+    let house = House::with(with_shop(&shop)).await;
+    house.register(shopping()).await;
+    let of = house.start("shopping").await;
+    assert_eq!(house.status(&of).await, "running", "a worker must come");
+    assert_eq!(house.drain().await, 1);
+    assert_eq!(house.status(&of).await, "waiting-input");
+    house.clock.advance(5000);
+    let house = house.reopen(with_shop(&shop)).await;
+    house.answer(&of, "buy", json!("r1")).await.unwrap();
+    assert_eq!(house.drain().await, 1);
+    let run = house.run(&of).await;
+    assert_eq!((run.status().as_str(), &run.variables["receipt"]), ("completed", &json!("r1")));
+    assert_eq!(run.variables["began"], json!(NOON), "a node's time is the time it began, on every entry");
+    assert_eq!((shop.quotes.load(Ordering::SeqCst), shop.payments.load(Ordering::SeqCst)), (1, 1));
+}
+
+#[tokio::test]
+async fn work_that_nobody_had_begun_is_done_after_a_restart() {
+    let shop = Shop::default();
+    let house = House::with(with_shop(&shop)).await;
+    house.register(shopping()).await;
+    let of = house.start("shopping").await;
+    let house = house.reopen(with_shop(&shop)).await;
+    assert_eq!(house.drain().await, 1);
+    assert_eq!(house.status(&of).await, "waiting-input");
+}
+
+#[tokio::test]
+async fn a_cancelled_run_is_left_alone_by_its_worker() {
+    let shop = Shop::default();
+    let house = House::with(with_shop(&shop)).await;
+    house.register(shopping()).await;
+    let of = house.start("shopping").await;
+    house.engine.cancel(&of, None, alice()).await.unwrap();
+    house.drain().await;
+    assert_eq!(house.status(&of).await, "cancelled");
+    assert_eq!(shop.quotes.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test]
+async fn a_worker_that_panics_is_tried_again() {
+    let house = House::with(|options| options.node("test.shaky", Shaky(AtomicU32::new(3)))).await;
+    house.register(line("shaky", &[("s", "test.shaky", json!({}))])).await;
+    let of = house.start("shaky").await;
+    let mut delays = Vec::new();
+    while house.status(&of).await == "running" {
+        if house.drain().await == 0 {
+            house.clock.advance(250);
+            delays.push(250);
+        }
+        assert!(delays.len() < 100, "it never came back");
+    }
+    assert_eq!(house.status(&of).await, "completed");
+    assert_eq!(delays.len(), 1 + 2 + 4, "each wait is twice as long as the last");
+}
+
+#[tokio::test]
+async fn a_worker_that_always_panics_ends_the_run_with_an_error() {
+    let house = House::with(|options| options.node("test.shaky", Shaky(AtomicU32::new(1000)))).await;
+    house.register(line("shaky", &[("s", "test.shaky", json!({}))])).await;
+    let of = house.start("shaky").await;
+    for _ in 0..10 {
+        house.drain().await;
+        house.clock.advance(30_000);
+    }
+    let log = house.log(&of).await;
+    assert_eq!(house.status(&of).await, "failed");
+    assert!(log.last().unwrap().contains("dispatch_failed"), "{log:?}");
+}
+
+#[tokio::test]
+async fn a_run_that_is_cancelled_under_its_worker_writes_nothing_more() {
+    struct Slow(tokio::sync::Mutex<Option<tokio::sync::oneshot::Receiver<()>>>);
+    impl Node for Slow {
+        async fn run(&self, context: &mut EffectContext) -> Result<Outputs, Stop> {
+            let gate = self.0.lock().await.take();
+            context
+                .step("slow", || async move {
+                    if let Some(gate) = gate {
+                        let _ = gate.await;
+                    }
+                    Ok(json!("too late"))
+                })
+                .await?;
+            Ok(Outputs::new())
+        }
+    }
+    let (open, gate) = tokio::sync::oneshot::channel();
+    let slow = Slow(tokio::sync::Mutex::new(Some(gate)));
+    let house = House::with(|options| options.node("test.slow", slow)).await;
+    house.register(line("slow", &[("s", "test.slow", json!({}))])).await;
+    let of = house.start("slow").await;
+    let mut worker = house.engine.worker();
+    let cancel = async {
+        let cancelled = house.engine.cancel(&of, None, alice()).await.unwrap();
+        open.send(()).unwrap();
+        cancelled
+    };
+    let (drained, cancelled) = tokio::join!(worker.drain(), cancel);
+    drained.unwrap();
+    assert_eq!(house.run(&of).await.seq, cancelled.seq, "{:?}", house.log(&of).await);
+}
