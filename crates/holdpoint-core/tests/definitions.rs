@@ -44,7 +44,10 @@ fn without(pointer: &str) -> Value {
 /// Where the flaws are: `field`, or `node: field`.
 fn flaws(definition: &Value) -> Vec<String> {
     let flaws = Workflow::parse(definition, 1).err().unwrap_or_default();
-    flaws.into_iter().map(|flaw| flaw.node.map_or(flaw.field.clone(), |node| format!("{node}: {}", flaw.field))).collect()
+    flaws
+        .into_iter()
+        .map(|flaw| flaw.node.map_or(flaw.field.clone(), |node| format!("{node}: {}", flaw.field)))
+        .collect()
 }
 
 #[track_caller]
@@ -152,7 +155,10 @@ fn an_edge_leads_from_a_node_to_a_node() {
         (edge("condition", json!("true")), "edges[0].condition.type"),
         (edge("condition", json!({"type": "equals", "right": 1})), "edges[0].condition.left"),
         (edge("condition", json!({"type": "regex", "left": "a", "right": "("})), "edges[0].condition.right"),
-        (edge("condition", json!({"type": "expression", "expression": "a ="})), "edges[0].condition.expression"),
+        (
+            edge("condition", json!({"type": "expression", "expression": "a ="})),
+            "edges[0].condition.expression",
+        ),
         (edge("rule", json!("all_success")), "edges[0].rule"),
     ]);
 }

@@ -1,5 +1,5 @@
-//! The JSON of every event, as it is stored for ever. A line of the golden file that changes breaks old logs: add lines,
-//! never edit one that was released.
+//! The JSON of every event, as it is stored for ever. A line of the golden file that changes breaks old logs: add
+//! lines, never edit one that was released.
 
 use std::collections::BTreeSet;
 
@@ -36,7 +36,10 @@ fn an_event_of_an_unknown_type_is_not_read() {
 #[test]
 fn members_of_a_newer_version_do_not_keep_an_event_from_being_read() {
     let newer = r#"{"type":"node.started","node":"a","attempt":2}"#;
-    assert_eq!(serde_json::from_str::<Event>(newer).expect("an event"), Event::NodeStarted { node: node("a") });
+    assert_eq!(
+        serde_json::from_str::<Event>(newer).expect("an event"),
+        Event::NodeStarted { node: node("a") }
+    );
 }
 
 /// The name of a variant. Without `_`: a new variant does not compile until it is listed here, and the test above does
@@ -68,14 +71,16 @@ fn name(event: &Event) -> &'static str {
 
 /// Every type the reader knows, from its own mouth: the error for an unknown one lists them between backquotes.
 fn known_types() -> BTreeSet<String> {
-    let error = serde_json::from_str::<Event>(r#"{"type":"?"}"#).expect_err("no event is called ?").to_string();
+    let error =
+        serde_json::from_str::<Event>(r#"{"type":"?"}"#).expect_err("no event is called ?").to_string();
     let quoted = error.split('`').skip(1).step_by(2).map(str::to_owned);
     quoted.filter(|word| word != "?").collect()
 }
 
 /// One event for each line: every variant, and every shape of those with optional members.
 fn events() -> Vec<Event> {
-    let mut events = vec![Event::RunStarted(Box::new(bare_start())), Event::RunStarted(Box::new(full_start()))];
+    let mut events =
+        vec![Event::RunStarted(Box::new(bare_start())), Event::RunStarted(Box::new(full_start()))];
     events.extend(of_nodes());
     events.extend(of_interrupts());
     events.extend([

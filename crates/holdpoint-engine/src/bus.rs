@@ -63,6 +63,7 @@ impl Bus {
         }
     }
 
+    /// Nothing means that the worker wants to hear of everything.
     pub(crate) fn set_next_look(&self, at: Option<Timestamp>) {
         self.next_look.store(at.map_or(i64::MAX, |at| at.0), Ordering::SeqCst);
     }

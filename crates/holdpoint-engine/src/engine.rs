@@ -3,75 +3,37 @@
 use std::sync::Arc;
 
 use holdpoint_core::{
-    Command, Obligation, Principal, Refusal, Run, RunId, RunRef, Start, TenantId, Timestamp, Workflow,
-    WorkflowId,
+    Command, Obligation, Principal, Refusal, Run, RunId, RunRef, Start, TenantId, Timestamp, WorkflowId,
 };
-use serde_json::Value;
 use uuid::Uuid;
 
 use crate::advance::Draft;
 use crate::bus::{Bus, Subscription};
 use crate::clock::Clock;
-use crate::committer::{Change, ClaimOrder, Committer, Counters, Reply, StopAt, Work};
+use crate::committer::{Change, ClaimOrder, Committer, Counters, Reply, Work};
 use crate::error::Error;
-use crate::nodes::{Node, NodeTypes, PureNode};
+use crate::nodes::NodeTypes;
 use crate::registry::Registry;
 use crate::run_cache::RunCache;
 use crate::store::dispatches::{self, Claim, Mail};
 use crate::store::events::{self, Recorded};
-use crate::store::keys::{self, ApiKey};
 use crate::store::pending::{self, Pending, PendingCursor};
 use crate::store::runs::{self, RunFilter, RunSummary};
 use crate::store::sqlite::{Readers, Writer};
 use crate::store::timers::{self, Due};
-use crate::store::workflows::{self, Registered};
 use crate::store::{Database, Guard, Location, Statement};
 use crate::worker::Worker;
 
+mod definitions;
+mod keys;
+mod options;
+#[cfg(test)]
+mod staleness;
+
+pub use options::Options;
+
 /// How often a command is decided again because others changed the run first.
 const ATTEMPTS_MAX: usize = 64;
-
-/// How to open an engine.
-#[derive(Debug)]
-pub struct Options {
-    location: Location,
-    clock: Clock,
-    nodes: NodeTypes,
-    stop_at: Option<StopAt>,
-}
-
-impl Options {
-    pub fn new(location: Location) -> Self {
-        Self { location, clock: Clock::System, nodes: NodeTypes::built_in(), stop_at: None }
-    }
-
-    #[must_use]
-    pub fn clock(mut self, clock: Clock) -> Self {
-        self.clock = clock;
-        self
-    }
-
-    /// Adds a node type with outside effects.
-    #[must_use]
-    pub fn node(mut self, type_id: &str, node: impl Node) -> Self {
-        self.nodes.effect(type_id, node);
-        self
-    }
-
-    /// Adds a node type without outside effects.
-    #[must_use]
-    pub fn pure_node(mut self, type_id: &str, node: impl PureNode + 'static) -> Self {
-        self.nodes.pure(type_id, node);
-        self
-    }
-
-    /// Stops writing at a chosen commit, as a crash would. For tests of recovery.
-    #[must_use]
-    pub fn stop_at(mut self, stop: StopAt) -> Self {
-        self.stop_at = Some(stop);
-        self
-    }
-}
 
 /// A handle to an open engine; clones share it.
 #[derive(Clone, Debug)]
@@ -159,13 +121,19 @@ impl Engine {
 
     /// Does what a command asks, or says why not. When this returns, it is on disk.
     pub async fn execute(&self, of: &RunRef, command: &Command) -> Result<Arc<Run>, Error> {
+        let mut run = self.run(of).await?;
+        let mut stored = false;
         for _ in 0..ATTEMPTS_MAX {
-            let run = self.run(of).await?;
-            if let Some(run) = self.try_execute(of, run, command).await? {
-                return Ok(run);
+            match self.try_execute(of, run, command).await {
+                Ok(Some(run)) => return Ok(run),
+                // Somebody else was first. Decide again on what is true now.
+                Ok(None) => {}
+                // The cache may lag behind the store by a commit; only what is stored can make a refusal final.
+                Err(Error::Refused(_)) if !stored => {}
+                Err(error) => return Err(error),
             }
-            // Somebody else was first. Decide again on what is true now.
-            self.0.cache.forget(of);
+            run = self.load(of).await?;
+            stored = true;
         }
         Err(Error::Busy)
     }
@@ -233,11 +201,21 @@ impl Engine {
         }
     }
 
-    /// The run as it is now. A run of another tenant is not found.
+    /// The run as it was at the last commit that was acknowledged, or later. One of another tenant is not found.
     pub async fn run(&self, of: &RunRef) -> Result<Arc<Run>, Error> {
-        if let Some(run) = self.0.cache.get(of) {
-            return Ok(run);
+        self.run_since(of, 0).await
+    }
+
+    /// The run with at least `seq` events folded, for readers who have seen that many.
+    pub async fn run_since(&self, of: &RunRef, seq: u64) -> Result<Arc<Run>, Error> {
+        match self.0.cache.get(of) {
+            Some(run) if run.seq >= seq => Ok(run),
+            _ => self.load(of).await,
         }
+    }
+
+    /// The run as it is stored.
+    pub(crate) async fn load(&self, of: &RunRef) -> Result<Arc<Run>, Error> {
         let (log, size) = events::all(&self.0.db, of).await?;
         let Some(holdpoint_core::Event::RunStarted(started)) = log.first().map(|first| &first.event) else {
             return Err(Error::NotFound("run"));
@@ -245,12 +223,8 @@ impl Engine {
         let workflow = self.workflow_revision(&of.tenant, &started.workflow, started.revision).await?;
         let run = Run::replay(of.run.clone(), workflow, log.iter().map(|entry| (entry.at, &entry.event)));
         let run = Arc::new(run);
-        self.0.cache.put(of, run.clone(), size);
+        self.0.cache.put_loaded(of, run.clone(), size);
         Ok(run)
-    }
-
-    pub(crate) fn forget(&self, of: &RunRef) {
-        self.0.cache.forget(of);
     }
 
     /// The log from sequence number `from` on.
@@ -302,97 +276,5 @@ impl Engine {
 
     pub(crate) async fn write(&self, statements: Vec<Statement>) -> Result<Reply, Error> {
         self.0.committer.submit(Work::Plain(statements)).await
-    }
-}
-
-/// Definitions.
-impl Engine {
-    /// Registers a definition. The same one again changes nothing; another under the same id is a new revision, and
-    /// runs keep the revision they were started with. True when something was stored.
-    pub async fn register(
-        &self,
-        tenant: &TenantId,
-        definition: Value,
-    ) -> Result<(Arc<Workflow>, bool), Error> {
-        for _ in 0..ATTEMPTS_MAX {
-            let workflow = self.check(&definition, 1)?;
-            let latest = workflows::latest(&self.0.db, tenant, &workflow.id).await?;
-            let revision = match latest {
-                Some(known) if known.definition == definition => {
-                    return Ok((Arc::new(self.check(&definition, known.revision)?), false));
-                }
-                Some(known) => known.revision + 1,
-                None => 1,
-            };
-            let workflow = Arc::new(self.check(&definition, revision)?);
-            let registered = Registered { revision, definition: definition.clone(), created_at: self.now() };
-            let tenant_row = keys::insert_tenant(tenant, self.now());
-            let row = workflows::insert(tenant, &workflow.id, &registered);
-            match self.write(vec![tenant_row, row]).await? {
-                Reply::Conflict(_) => {}
-                Reply::Done(_) | Reply::Claimed(_) => {
-                    self.0.registry.put(tenant, workflow.clone());
-                    return Ok((workflow, true));
-                }
-            }
-        }
-        Err(Error::Busy)
-    }
-
-    /// Parses and checks a definition without storing it.
-    pub fn check(&self, definition: &Value, revision: u64) -> Result<Workflow, Error> {
-        let workflow = Workflow::parse(definition, revision).map_err(Error::InvalidWorkflow)?;
-        let flaws = self.0.nodes.flaws(&workflow);
-        if flaws.is_empty() { Ok(workflow) } else { Err(Error::InvalidWorkflow(flaws)) }
-    }
-
-    pub async fn workflow(&self, tenant: &TenantId, id: &WorkflowId) -> Result<Registered, Error> {
-        workflows::latest(&self.0.db, tenant, id).await?.ok_or(Error::NotFound("workflow"))
-    }
-
-    pub async fn workflows(&self, tenant: &TenantId, limit: u64) -> Result<Vec<Registered>, Error> {
-        Ok(workflows::all(&self.0.db, tenant, limit).await?)
-    }
-
-    async fn workflow_revision(
-        &self,
-        tenant: &TenantId,
-        id: &WorkflowId,
-        revision: u64,
-    ) -> Result<Arc<Workflow>, Error> {
-        self.0.registry.revision(&self.0.db, tenant, id, revision).await
-    }
-}
-
-/// Tenants and keys.
-impl Engine {
-    /// Stores a key, and its tenant if it is new. A key that is already stored stays as it is.
-    pub async fn add_key(&self, key: &ApiKey) -> Result<(), Error> {
-        self.write(vec![keys::insert_tenant(&key.tenant, key.created_at), keys::insert(key)]).await?;
-        Ok(())
-    }
-
-    pub async fn tenant_exists(&self, tenant: &TenantId) -> Result<bool, Error> {
-        Ok(keys::tenant_exists(&self.0.db, tenant).await?)
-    }
-
-    pub async fn key_by_hash(&self, hash: &str) -> Result<Option<ApiKey>, Error> {
-        Ok(keys::by_hash(&self.0.db, hash).await?)
-    }
-
-    pub async fn keys(&self, tenant: &TenantId, limit: u64) -> Result<Vec<ApiKey>, Error> {
-        Ok(keys::of_tenant(&self.0.db, tenant, limit).await?)
-    }
-
-    pub async fn key_count(&self) -> Result<u64, Error> {
-        Ok(keys::count(&self.0.db).await?)
-    }
-
-    /// False when the tenant has no such key.
-    pub async fn revoke_key(&self, tenant: &TenantId, key_id: &str) -> Result<bool, Error> {
-        match self.write(vec![keys::revoke(tenant, key_id, self.now())]).await? {
-            Reply::Done(rows) => Ok(rows > 0),
-            Reply::Claimed(_) | Reply::Conflict(_) => Ok(false),
-        }
     }
 }

@@ -41,30 +41,49 @@ impl RunCache {
     /// Keeps the newest fold; `grown` is how many bytes of events came with it.
     pub(crate) fn put(&self, of: &RunRef, run: Arc<Run>, grown: usize) {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        entries.bytes += grown;
         match entries.by_run.get_mut(of) {
-            Some(entry) if entry.run.seq > run.seq => entries.bytes -= grown,
+            // A reader was faster and has read this very commit from the store.
+            Some(entry) if entry.run.seq >= run.seq => {}
             Some(entry) => {
                 entry.run = run;
                 entry.bytes += grown;
+                entries.bytes += grown;
+                entries.shrink();
             }
-            None => {
-                entries.by_run.insert(of.clone(), Entry { run, bytes: grown, used: false });
-                entries.order.push_back(of.clone());
-            }
+            None => entries.insert(of, run, grown),
         }
-        entries.shrink();
+    }
+
+    /// Keeps a fold that was read from the store, unless a newer one came in meanwhile; `bytes` is its whole log.
+    pub(crate) fn put_loaded(&self, of: &RunRef, run: Arc<Run>, bytes: usize) {
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = entries.by_run.get(of).map(|entry| entry.run.seq);
+        if known.is_none_or(|known| known < run.seq) {
+            entries.remove(of);
+            entries.insert(of, run, bytes);
+        }
     }
 
     pub(crate) fn forget(&self, of: &RunRef) {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(entry) = entries.by_run.remove(of) {
-            entries.bytes -= entry.bytes;
-        }
+        entries.remove(of);
     }
 }
 
 impl Entries {
+    fn insert(&mut self, of: &RunRef, run: Arc<Run>, bytes: usize) {
+        self.bytes += bytes;
+        self.by_run.insert(of.clone(), Entry { run, bytes, used: false });
+        self.order.push_back(of.clone());
+        self.shrink();
+    }
+
+    fn remove(&mut self, of: &RunRef) {
+        if let Some(entry) = self.by_run.remove(of) {
+            self.bytes -= entry.bytes;
+        }
+    }
+
     fn shrink(&mut self) {
         while self.by_run.len() > ENTRIES_MAX || self.bytes > BYTES_MAX || self.order.len() > 2 * ENTRIES_MAX
         {
@@ -74,11 +93,7 @@ impl Entries {
                     entry.used = false;
                     self.order.push_back(oldest);
                 }
-                Some(_) => {
-                    if let Some(entry) = self.by_run.remove(&oldest) {
-                        self.bytes -= entry.bytes;
-                    }
-                }
+                Some(_) => self.remove(&oldest),
                 None => {}
             }
         }

@@ -63,6 +63,8 @@ impl Worker {
     /// Works until told to stop, then finishes what is in flight.
     pub async fn run(mut self, mut stop: watch::Receiver<bool>) {
         while !*stop.borrow() {
+            // From here on every new timer wakes us: one that is written after we looked would be missed otherwise.
+            self.engine.bus().set_next_look(None);
             let next = match self.look().await {
                 Ok(0) => self.next_look().await,
                 Ok(_) => continue,
@@ -178,7 +180,7 @@ async fn fire(engine: Engine, due: Due) -> Result<(), Error> {
 async fn give_back(engine: &Engine, claim: Claim, why: String) -> Result<(), Error> {
     tracing::warn!(run = %claim.run.run, attempts = claim.attempts + 1, why, "a dispatch failed");
     let of = claim.run.clone();
-    let run = engine.run(&of).await?;
+    let run = engine.load(&of).await?;
     let before = run.seq;
     let mut draft = Draft::new(run, engine.now());
     let mail = if claim.attempts + 1 < DISPATCH_ATTEMPTS_MAX {
@@ -207,7 +209,8 @@ impl Holder {
     async fn perform(self) -> Result<(), Error> {
         let mut finished: Option<(usize, Outcome)> = None;
         loop {
-            let run = self.engine.run(&self.claim.run).await?;
+            // From the store: a claim can be seen before the cache has heard of the commit that caused it.
+            let run = self.engine.load(&self.claim.run).await?;
             let before = run.seq;
             let mut draft = Draft::new(run, self.engine.now());
             if let Some((position, outcome)) = finished.clone() {
@@ -225,10 +228,7 @@ impl Holder {
             };
             match self.engine.settle(&self.claim.run, before, &draft, mail).await? {
                 Some(Guard::Claim) => return Ok(()),
-                Some(Guard::Sequence) => {
-                    self.engine.forget(&self.claim.run);
-                    continue;
-                }
+                Some(Guard::Sequence) => continue,
                 None => {}
             }
             let Some(work) = work else { return Ok(()) };
@@ -260,7 +260,7 @@ impl Holder {
     pub(crate) async fn record(&self, command: Command) -> Result<Arc<Run>, Stop> {
         let broken = |error: Error| Stop::Broken(error.to_string());
         loop {
-            let run = self.engine.run(&self.claim.run).await.map_err(broken)?;
+            let run = self.engine.load(&self.claim.run).await.map_err(broken)?;
             let before = run.seq;
             let mut draft = Draft::new(run, self.engine.now());
             match draft.decide(&command) {
@@ -272,7 +272,7 @@ impl Holder {
             match self.engine.settle(&self.claim.run, before, &draft, mail).await.map_err(broken)? {
                 None => return Ok(draft.run),
                 Some(Guard::Claim) => return Err(Stop::Lost),
-                Some(Guard::Sequence) => self.engine.forget(&self.claim.run),
+                Some(Guard::Sequence) => {}
             }
         }
     }

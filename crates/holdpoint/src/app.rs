@@ -59,8 +59,6 @@ async fn wrong_method() -> ApiError {
     ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message)
 }
 
-// The layer hands the panic over by value.
-#[allow(clippy::needless_pass_by_value)]
 fn panicked(panic: Box<dyn Any + Send + 'static>) -> Response {
     let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
     ApiError::internal(format!("panic: {}", text.unwrap_or("no message"))).into_response()

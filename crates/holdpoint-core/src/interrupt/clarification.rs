@@ -45,7 +45,7 @@ pub(super) fn judge(data: &Value, value: &Value) -> Result<Value, Refusal> {
             (Some(answer), Some(schema)) => {
                 resume_schema::check(schema, answer).map_err(|(path, message)| {
                     Refusal::invalid(format!("resumeValue.answers.{id}{path}"), message)
-                })?
+                })?;
             }
             (Some(_), None) => {}
         }

@@ -25,7 +25,7 @@ fn port_flaws(workflow: &Workflow, node: &Node) -> Vec<Flaw> {
         let field = format!("inputs.{port}.nodeId");
         match workflow.position(source) {
             None => {
-                flaws.push(Flaw::of_node(&node.id, field, format!("there is no node {:?}", source.as_str())))
+                flaws.push(Flaw::of_node(&node.id, field, format!("there is no node {:?}", source.as_str())));
             }
             Some(source) if !comes_before(workflow, source, &node.id) => {
                 let message =

@@ -17,7 +17,7 @@ fn asked() -> Story {
 }
 
 fn answered(answers: Value) -> Story {
-    asked().when(answer(1, json!({"answers": answers})))
+    asked().when(answer(1, with(json!({}), "answers", answers)))
 }
 
 #[test]

@@ -99,8 +99,8 @@ enum Source {
     Skipped,
 }
 
-/// What becomes of `c`, after two sources that ended like this, on edges of one rule. A node `rescue` takes failures in,
-/// so that they do not end the run.
+/// What becomes of `c`, after two sources that ended like this, on edges of one rule. A node `rescue` takes failures
+/// in, so that they do not end the run.
 fn fate_of_c(rule: &str, sources: [Source; 2]) -> &'static str {
     let names = ["a", "b"];
     let mut nodes: Vec<Value> = std::iter::zip(names, sources)

@@ -66,7 +66,12 @@ fn a_required_input_must_be_given_unless_it_has_a_default() {
 
 #[test]
 fn null_is_no_value_for_a_required_input_but_is_one_for_an_optional() {
-    let amount = |required: bool, default: Value| json!({"name": "amount", "type": "number", "required": required, "defaultValue": default});
+    let amount = |required: bool, default: Value| {
+        let members = [("type", json!("number")), ("required", json!(required)), ("defaultValue", default)];
+        members
+            .into_iter()
+            .fold(json!({"name": "amount"}), |variable, (name, value)| with(variable, name, value))
+    };
     let null = || start_with(json!({"amount": null}));
     on(wants([amount(true, json!(5))])).when(null()).refused_for("inputs.amount");
     on(wants([amount(true, json!(null))])).when(start()).refused_for("inputs.amount");

@@ -56,6 +56,7 @@ impl Story {
         self
     }
 
+    #[expect(clippy::needless_pass_by_value, reason = "a story has no borrowed sentences")]
     pub(crate) fn when(mut self, command: Command) -> Self {
         self.decided = decide(&self.run, &command, self.now);
         self.obligations = Vec::new();
@@ -120,6 +121,14 @@ impl Story {
     pub(crate) fn node_is(self, node: &str, status: &NodeStatus) -> Self {
         let id = NodeId::parse(node).expect("a node id");
         assert_eq!(&self.run.node_state(&id).expect("a node of the workflow").status, status, "{node}");
+        self
+    }
+
+    /// How many of a node's sleeps are over: what tells it, entered again, not to sleep once more.
+    #[track_caller]
+    pub(crate) fn slept(self, node: &str, times: u32) -> Self {
+        let id = NodeId::parse(node).expect("a node id");
+        assert_eq!(self.run.node_state(&id).expect("a node of the workflow").slept, times, "{node}");
         self
     }
 

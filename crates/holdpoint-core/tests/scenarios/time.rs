@@ -136,6 +136,7 @@ fn a_sleeping_node_wakes_when_its_time_has_come() {
         .when(wake("gate"))
         .then([Event::SleepEnded { node: node_id("gate") }])
         .obliges([Obligation::Activate, Obligation::ClearTimer { timer, due: until }])
+        .slept("gate", 1)
         .next_is("enter gate")
         .when(wake("gate"))
         .refused(Refusal::NodeNotRunning);

@@ -95,7 +95,9 @@ impl Reader {
         loop {
             match self.read().await {
                 Ok((run, recorded)) if !recorded.is_empty() => return Some((run, recorded)),
-                Ok((run, _)) if run.finished() => return None,
+                // Finished and nothing behind what was read; otherwise the rest came in between, or comes.
+                Ok((run, _)) if run.finished() && run.seq <= self.next => return None,
+                Ok((run, _)) if run.seq > self.next => continue,
                 Ok(_) => {}
                 Err(error) => {
                     tracing::warn!(?error, run = %self.of.run, "a stream ends because its run could not be read");
@@ -113,16 +115,11 @@ impl Reader {
         }
     }
 
-    /// Events first, then the fold: it has then folded at least these.
+    /// New events, and a fold that has folded at least these.
     async fn read(&mut self) -> Result<(Arc<Run>, Vec<Recorded>), ApiError> {
         let recorded = self.app.engine.events(&self.of, self.next).await?;
-        let run = self.app.engine.run(&self.of).await?;
-        if let Some(last) = recorded.last() {
-            self.next = last.seq + 1;
-        } else if run.seq > self.next && !run.finished() {
-            // Appended in between; the next look finds it.
-            return Box::pin(self.read()).await;
-        }
+        self.next = recorded.last().map_or(self.next, |last| last.seq + 1);
+        let run = self.app.engine.run_since(&self.of, recorded.last().map_or(0, |last| last.seq + 1)).await?;
         Ok((run, recorded))
     }
 }

@@ -1,0 +1,40 @@
+//! Tenants and their keys.
+
+use holdpoint_core::TenantId;
+
+use super::Engine;
+use crate::committer::Reply;
+use crate::error::Error;
+use crate::store::keys::{self, ApiKey};
+
+impl Engine {
+    /// Stores a key, and its tenant if it is new. A key that is already stored stays as it is.
+    pub async fn add_key(&self, key: &ApiKey) -> Result<(), Error> {
+        self.write(vec![keys::insert_tenant(&key.tenant, key.created_at), keys::insert(key)]).await?;
+        Ok(())
+    }
+
+    pub async fn tenant_exists(&self, tenant: &TenantId) -> Result<bool, Error> {
+        Ok(keys::tenant_exists(&self.0.db, tenant).await?)
+    }
+
+    pub async fn key_by_hash(&self, hash: &str) -> Result<Option<ApiKey>, Error> {
+        Ok(keys::by_hash(&self.0.db, hash).await?)
+    }
+
+    pub async fn keys(&self, tenant: &TenantId, limit: u64) -> Result<Vec<ApiKey>, Error> {
+        Ok(keys::of_tenant(&self.0.db, tenant, limit).await?)
+    }
+
+    pub async fn key_count(&self) -> Result<u64, Error> {
+        Ok(keys::count(&self.0.db).await?)
+    }
+
+    /// False when the tenant has no such key.
+    pub async fn revoke_key(&self, tenant: &TenantId, key_id: &str) -> Result<bool, Error> {
+        match self.write(vec![keys::revoke(tenant, key_id, self.now())]).await? {
+            Reply::Done(rows) => Ok(rows > 0),
+            Reply::Claimed(_) | Reply::Conflict(_) => Ok(false),
+        }
+    }
+}

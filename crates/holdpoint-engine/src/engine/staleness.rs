@@ -1,0 +1,71 @@
+//! The cache may lag behind the store by a commit: what follows from an old fold must never be final.
+
+use std::collections::BTreeMap;
+
+use holdpoint_core::{Answer, Command, Owner, Principal, RunRef, Start, TenantId, WorkflowId};
+use serde_json::{Map, Value, json};
+
+use super::{Engine, Options};
+use crate::clock::Clock;
+use crate::context::{EffectContext, Stop};
+use crate::nodes::{Node, Outputs};
+use crate::store::Location;
+
+struct Quick;
+
+impl Node for Quick {
+    async fn run(&self, _context: &mut EffectContext) -> Result<Outputs, Stop> {
+        Ok(Outputs::new())
+    }
+}
+
+/// A gate and then `last`, answered; the cache still holds the run as it was before the answer.
+async fn answered_behind_the_caches_back(engine: &Engine, last: Value) -> RunRef {
+    let node = |id: &str, type_id: &str, config: &Value| json!({"id": id, "typeId": type_id, "name": id, "position": {"x": 0, "y": 0}, "config": config, "inputs": {}});
+    let (type_id, config) = (last["typeId"].as_str().unwrap(), &last["config"]);
+    let definition = json!({
+        "id": "flow", "name": "flow", "version": "1", "triggers": [], "variables": [], "metadata": {}, "settings": {},
+        "nodes": [node("gate", "core.approvalGate", &json!({})), node("last", type_id, config)],
+        "edges": [{"id": "e", "sourceNodeId": "gate", "targetNodeId": "last"}],
+    });
+    let tenant = TenantId::parse("default").unwrap();
+    engine.register(&tenant, definition).await.unwrap();
+    let owner = Owner { tenant: tenant.clone(), principal: "tester".to_owned() };
+    let (inputs, configurable, tags, metadata) = (Map::new(), Map::new(), Vec::new(), Map::new());
+    let start = Start { owner, inputs, configurable, tags, metadata };
+    let old = engine.start(&WorkflowId::parse("flow").unwrap(), start).await.unwrap();
+    let of = RunRef { tenant, run: old.id.clone() };
+    let by = Principal { name: "alice".to_owned(), roles: Vec::new() };
+    let answer = Answer { value: json!({"action": "accept"}), by };
+    let answers = BTreeMap::from([(old.waiting_on().unwrap().id, answer)]);
+    engine.execute(&of, &Command::Resolve { answers }).await.unwrap();
+    engine.0.cache.forget(&of);
+    engine.0.cache.put(&of, old, 1);
+    of
+}
+
+async fn engine(folder: &tempfile::TempDir) -> Engine {
+    let location = Location::Sqlite(folder.path().join("holdpoint.db"));
+    let options = Options::new(location).clock(Clock::manual(1_800_000_000_000)).node("test.quick", Quick);
+    Engine::open(options).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_timer_that_the_cache_knows_nothing_of_still_fires() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = engine(&folder).await;
+    let of =
+        answered_behind_the_caches_back(&engine, json!({"typeId": "core.delay", "config": {"ms": 5}})).await;
+    engine.clock().advance(5);
+    assert_eq!(engine.worker().drain().await.unwrap(), 1);
+    assert_eq!(engine.load(&of).await.unwrap().status().as_str(), "completed");
+}
+
+#[tokio::test]
+async fn a_dispatch_that_the_cache_knows_nothing_of_is_carried_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = engine(&folder).await;
+    let of = answered_behind_the_caches_back(&engine, json!({"typeId": "test.quick", "config": {}})).await;
+    assert_eq!(engine.worker().drain().await.unwrap(), 1);
+    assert_eq!(engine.load(&of).await.unwrap().status().as_str(), "completed");
+}

@@ -1,0 +1,139 @@
+//! The command line against a running server, with right and wrong words.
+
+use std::process::{Command, Output};
+
+use serde_json::{Value, json};
+
+use crate::harness::{PROGRAM, Server, clean, gated};
+
+fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+fn json_of(output: &Output) -> Value {
+    assert!(output.status.success(), "{}", text(output));
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", text(output)))
+}
+
+#[test]
+fn a_whole_story_can_be_told_on_the_command_line() {
+    let server = Server::start();
+    let file = server.data().join("mine.json");
+    std::fs::write(&file, gated("mine").to_string()).unwrap();
+    let put = server.run(&["workflows", "put", file.to_str().unwrap()]);
+    assert!(put.status.success(), "{}", text(&put));
+    assert!(text(&server.run(&["workflows", "list"])).contains("mine"));
+    assert_eq!(json_of(&server.run(&["workflows", "show", "mine", "--json"]))["id"], "mine");
+    let started = json_of(&server.run(&[
+        "runs",
+        "start",
+        "mine",
+        "--input",
+        "amount=12",
+        "--input",
+        "who=Ann",
+        "--json",
+    ]));
+    let run = started["runId"].as_str().unwrap();
+    let shown = json_of(&server.run(&["runs", "show", run, "--json"]));
+    assert_eq!(shown["variables"], json!({"amount": 12, "who": "Ann"}));
+    assert_eq!(json_of(&server.run(&["pending", "--json"]))["interrupts"][0]["runId"], run);
+    assert!(text(&server.run(&["pending"])).contains("Go on?"));
+    let answered = server.run(&["answer", run, "gate", "accept", "--feedback", "fine"]);
+    assert!(answered.status.success() && text(&answered).contains("completed"), "{}", text(&answered));
+    let watched = server.run(&["runs", "watch", run]);
+    assert!(watched.status.success() && text(&watched).contains("run.completed"), "{}", text(&watched));
+    assert_eq!(json_of(&server.run(&["runs", "list", "--json"]))["runs"][0]["status"], "completed");
+    let other = json_of(&server.run(&["runs", "start", "mine", "--json"]));
+    let cancelled = server.run(&["runs", "cancel", other["runId"].as_str().unwrap(), "--reason", "no need"]);
+    assert!(text(&cancelled).contains("cancelled"), "{}", text(&cancelled));
+    assert_eq!(
+        server.run(&["runs", "watch", "latest"]).status.code(),
+        Some(1),
+        "a cancelled run is no success"
+    );
+}
+
+#[test]
+fn keys_are_made_listed_and_revoked() {
+    let server = Server::start();
+    let made = json_of(&server.run(&[
+        "keys",
+        "create",
+        "--tenant",
+        "acme",
+        "--principal",
+        "ann",
+        "--roles",
+        "a,b",
+        "--json",
+    ]));
+    let key = made["key"].as_str().unwrap();
+    assert_eq!(made["tenant"], "acme");
+    assert_eq!(made["roles"], json!(["a", "b"]));
+    assert!(server.run(&["runs", "list", "--key", key]).status.success());
+    let mine = json_of(&server.run(&["keys", "create", "--scopes", "runs:read", "--json"]));
+    let id = mine["keyId"].as_str().unwrap();
+    assert!(text(&server.run(&["keys", "list"])).contains(id));
+    assert!(server.run(&["keys", "revoke", id]).status.success());
+    let refused = server.run(&["runs", "list", "--key", mine["key"].as_str().unwrap()]);
+    assert_eq!(refused.status.code(), Some(4), "{}", text(&refused));
+}
+
+#[test]
+fn what_goes_wrong_is_said_with_what_to_do_and_its_exit_code() {
+    let server = Server::start();
+    let run = server.client.start_run("sample-approval");
+    let table: [(&[&str], i32, &str); 9] = [
+        (&["runs", "show", "unknown"], 1, "run not found"),
+        (&["runs", "start", "unknown"], 1, "no such workflow"),
+        (&["answer", &run, "review", "shrug"], 1, "not offered"),
+        (&["answer", &run, "publish", "accept"], 1, "no such interrupt"),
+        (&["answer", &run, "review"], 2, "answer"),
+        (&["runs", "start", "sample-approval", "--inputs", "{"], 2, "JSON"),
+        (&["runs", "list", "--limit", "many"], 2, "invalid value"),
+        (&["runs", "fly"], 2, "fly"),
+        (&["runs", "list", "--key", "hp_wrong"], 4, "not known here"),
+    ];
+    for (arguments, code, message) in table {
+        let output = server.run(arguments);
+        let said = text(&output);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");
+        assert!(said.contains(message), "{arguments:?}: {said}");
+    }
+    assert_eq!(server.client.status(&run), "waiting-approval");
+}
+
+#[test]
+fn without_a_server_or_a_key_it_says_how_to_get_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |arguments: &[&str]| {
+        let mut command = Command::new(PROGRAM);
+        clean(&mut command).args(arguments).current_dir(folder.path()).output().unwrap()
+    };
+    let keyless = run(&["pending"]);
+    assert_eq!(keyless.status.code(), Some(4), "{}", text(&keyless));
+    assert!(text(&keyless).contains("--key"), "{}", text(&keyless));
+    let alone = run(&["pending", "--key", "k", "--server", "http://127.0.0.1:1"]);
+    assert_eq!(alone.status.code(), Some(3), "{}", text(&alone));
+    assert!(text(&alone).contains("holdpoint serve"), "{}", text(&alone));
+}
+
+#[test]
+fn the_benchmark_measures_a_server_of_its_own() {
+    let mut command = Command::new(PROGRAM);
+    let output = clean(&mut command).args([
+        "bench",
+        "cycle",
+        "--runs",
+        "40",
+        "--concurrency",
+        "4",
+        "--warmup",
+        "4",
+        "--json",
+    ]);
+    let report = json_of(&output.output().unwrap());
+    assert_eq!((&report["cycles"], &report["errors"]), (&json!(40), &json!(0)), "{report}");
+    assert!(report["commits"].as_u64().is_some_and(|commits| commits > 0), "{report}");
+}

@@ -1,0 +1,246 @@
+//! One server process in a temporary folder, and a client that shows every answer as it is.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_holdpoint");
+pub(crate) const KEY: &str = "a-key-for-tests-only";
+
+/// A running server. Dropped, it is killed.
+pub(crate) struct Server {
+    child: Child,
+    pub url: String,
+    pub client: Client,
+    folder: Option<TempDir>,
+    data: PathBuf,
+}
+
+impl Server {
+    pub(crate) fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let data = folder.path().join("data");
+        let mut server = Self::start_in(&data, &[]);
+        server.folder = Some(folder);
+        server
+    }
+
+    /// Starts on a free port and waits until it has said that it is ready.
+    pub(crate) fn start_in(data: &Path, more: &[&str]) -> Self {
+        let mut command = Command::new(PROGRAM);
+        command
+            .args(["serve", "--listen", "127.0.0.1:0", "--bootstrap-key", KEY, "--data"])
+            .arg(data)
+            .args(more);
+        let mut child = clean(&mut command).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let ready = lines.next().expect("the server says that it is ready").unwrap();
+        let url = ready.rsplit(' ').next().unwrap().to_owned();
+        // What it says later must not fill the pipe.
+        std::thread::spawn(move || lines.for_each(drop));
+        Self { child, client: Client::new(&url, Some(KEY)), url, folder: None, data: data.to_owned() }
+    }
+
+    pub(crate) fn data(&self) -> &Path {
+        &self.data
+    }
+
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Kills the server with -9 and starts another on the same folder.
+    pub(crate) fn kill_and_restart(mut self) -> Self {
+        self.kill();
+        let mut next = Self::start_in(&self.data.clone(), &[]);
+        next.folder = self.folder.take();
+        next
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits for the process to end by itself.
+    pub(crate) fn wait(&mut self) -> std::process::ExitStatus {
+        self.child.wait().unwrap()
+    }
+
+    /// Runs the command line against this server.
+    pub(crate) fn run(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new(PROGRAM);
+        command.args(arguments).env("HOLDPOINT_SERVER", &self.url).env("HOLDPOINT_KEY", KEY);
+        command.output().unwrap()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Already dead is dead enough.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Tests must not depend on what the developer's shell has set.
+pub(crate) fn clean(command: &mut Command) -> &mut Command {
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("HOLDPOINT_")) {
+        command.env_remove(name);
+    }
+    command
+}
+
+#[derive(Clone)]
+pub(crate) struct Client {
+    agent: ureq::Agent,
+    url: String,
+    key: Option<String>,
+}
+
+#[derive(Debug, PartialEq)]
+pub(crate) struct Answer {
+    pub status: u16,
+    pub body: Value,
+}
+
+impl Answer {
+    pub(crate) fn code(&self) -> &str {
+        self.body["error"].as_str().unwrap_or("")
+    }
+
+    /// Exactly `{error, message, details?}`.
+    pub(crate) fn assert_envelope(&self, status: u16, code: &str) {
+        assert_eq!((self.status, self.code()), (status, code), "{self:?}");
+        let members = self.body.as_object().unwrap();
+        assert!(
+            members.keys().all(|name| ["error", "message", "details"].contains(&name.as_str())),
+            "{self:?}"
+        );
+        assert!(self.body["message"].as_str().is_some_and(|text| !text.is_empty()), "{self:?}");
+        assert!(members.get("details").is_none_or(Value::is_object), "{self:?}");
+    }
+}
+
+impl Client {
+    pub(crate) fn new(url: &str, key: Option<&str>) -> Self {
+        let config = ureq::Agent::config_builder().http_status_as_error(false);
+        let agent = config.timeout_global(Some(Duration::from_secs(60))).build().new_agent();
+        Self { agent, url: url.to_owned(), key: key.map(str::to_owned) }
+    }
+
+    pub(crate) fn with_key(&self, key: Option<&str>) -> Self {
+        Self { key: key.map(str::to_owned), ..self.clone() }
+    }
+
+    /// Sends bytes as they are. An error is the network's, not the server's.
+    pub(crate) fn try_send(
+        &self,
+        method: &str,
+        path: &str,
+        body: Option<&[u8]>,
+    ) -> Result<Answer, ureq::Error> {
+        let mut request = ureq::http::Request::builder().method(method).uri(format!("{}{path}", self.url));
+        if let Some(key) = &self.key {
+            request = request.header("authorization", format!("Bearer {key}"));
+        }
+        let mut response = match body {
+            Some(body) => self
+                .agent
+                .run(request.header("content-type", "application/json").body(body.to_vec()).unwrap())?,
+            None => self.agent.run(request.body(()).unwrap())?,
+        };
+        let status = response.status().as_u16();
+        let mut text = String::new();
+        response.body_mut().as_reader().read_to_string(&mut text)?;
+        let body = serde_json::from_str(&text).unwrap_or(Value::String(text));
+        Ok(Answer { status, body })
+    }
+
+    pub(crate) fn send(&self, method: &str, path: &str, body: Option<&[u8]>) -> Answer {
+        self.try_send(method, path, body).unwrap()
+    }
+
+    pub(crate) fn get(&self, path: &str) -> Answer {
+        self.send("GET", path, None)
+    }
+
+    pub(crate) fn post(&self, path: &str, body: &Value) -> Answer {
+        self.send("POST", path, Some(body.to_string().as_bytes()))
+    }
+
+    pub(crate) fn put(&self, path: &str, body: &Value) -> Answer {
+        self.send("PUT", path, Some(body.to_string().as_bytes()))
+    }
+
+    /// Starts a run and returns its id.
+    pub(crate) fn start_run(&self, workflow: &str) -> String {
+        let created = self.post("/v1/runs", &json!({"workflowId": workflow}));
+        assert_eq!(created.status, 201, "{created:?}");
+        created.body["runId"].as_str().unwrap().to_owned()
+    }
+
+    pub(crate) fn status(&self, run: &str) -> String {
+        self.get(&format!("/v1/runs/{run}")).body["status"].as_str().unwrap_or("none").to_owned()
+    }
+
+    pub(crate) fn answer(&self, run: &str, node: &str, value: &Value) -> Answer {
+        self.post(&format!("/v1/runs/{run}/interrupts/{node}"), &json!({"resumeValue": value}))
+    }
+
+    /// The whole log, as poll shows it.
+    pub(crate) fn events(&self, run: &str) -> Vec<Value> {
+        let page = self.get(&format!("/v1/runs/{run}/events/poll?timeout=1"));
+        page.body["events"].as_array().unwrap_or_else(|| panic!("{page:?}")).clone()
+    }
+
+    /// A stream of events, frame by frame as `(id, event, data)`, until the server closes it.
+    pub(crate) fn stream(&self, path: &str, last: Option<&str>) -> Vec<(String, String, Value)> {
+        let mut request = self.agent.get(format!("{}{path}", self.url));
+        if let Some(key) = &self.key {
+            request = request.header("authorization", format!("Bearer {key}"));
+        }
+        if let Some(last) = last {
+            request = request.header("last-event-id", last);
+        }
+        let mut response = request.call().unwrap();
+        assert_eq!(response.headers()["content-type"], "text/event-stream");
+        let mut frames = Vec::new();
+        let mut frame = (String::new(), String::new(), Value::Null);
+        for line in BufReader::new(response.body_mut().as_reader()).lines() {
+            let line = line.unwrap();
+            match line.split_once(": ") {
+                Some(("id", id)) => frame.0 = id.to_owned(),
+                Some(("event", event)) => frame.1 = event.to_owned(),
+                Some(("data", data)) => frame.2 = serde_json::from_str(data).unwrap(),
+                _ if line.is_empty() && frame.2 != Value::Null => frames.push(std::mem::take(&mut frame)),
+                _ => {}
+            }
+        }
+        frames
+    }
+}
+
+/// One step, a gate, one step.
+pub(crate) fn gated(id: &str) -> Value {
+    let node = |id: &str, type_id: &str, config: Value| json!({"id": id, "typeId": type_id, "name": id, "position": {"x": 0, "y": 0}, "config": config, "inputs": {}});
+    let gate = json!({"title": "Go on?", "actions": ["accept", "reject"]});
+    json!({
+        "id": id, "name": id, "version": "1",
+        "nodes": [node("before", "core.noop", json!({})), node("gate", "core.approvalGate", gate), node("after", "core.noop", json!({}))],
+        "edges": [
+            {"id": "1", "sourceNodeId": "before", "targetNodeId": "gate"},
+            {"id": "2", "sourceNodeId": "gate", "targetNodeId": "after"},
+        ],
+        "triggers": [{"id": "manual", "type": "manual", "enabled": true}],
+        "variables": [], "metadata": {}, "settings": {},
+    })
+}
+
+pub(crate) fn accept() -> Value {
+    json!({"action": "accept"})
+}

@@ -1,0 +1,11 @@
+//! The real program over real HTTP: started, spoken to, killed, started again.
+
+mod access;
+mod bad_input;
+mod command_line;
+mod harness;
+mod kills;
+mod races;
+mod reading;
+mod start;
+mod wire;

@@ -1,0 +1,138 @@
+//! Starting and stopping the program.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::harness::{KEY, PROGRAM, Server, accept, clean, gated};
+
+/// Runs a command line as somebody would who copies it into a shell.
+fn shell(line: &str, folder: &std::path::Path) -> String {
+    let mut command = Command::new("sh");
+    let output = clean(&mut command).args(["-c", line]).current_dir(folder).output().unwrap();
+    assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn the_lines_printed_at_the_first_start_work_when_copied() {
+    let folder = tempfile::tempdir().unwrap();
+    let serve = || {
+        let mut command = Command::new(PROGRAM);
+        let command =
+            clean(&mut command).args(["serve", "--listen", "127.0.0.1:0"]).current_dir(folder.path());
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        // The last line to copy ends the greeting.
+        let mut said: Vec<String> = Vec::new();
+        for line in lines.map(Result::unwrap) {
+            said.push(line);
+            if said.last().is_some_and(|line| line.contains(" answer ")) {
+                break;
+            }
+        }
+        (child, said)
+    };
+    let (mut first, said) = serve();
+    let key = said
+        .iter()
+        .find_map(|line| line.trim().strip_prefix("API key"))
+        .expect("a key is shown")
+        .trim()
+        .to_owned();
+    let copied: Vec<&String> = said.iter().filter(|line| line.starts_with("  /")).collect();
+    assert_eq!(copied.len(), 3, "{said:?}");
+    shell(copied[0], folder.path());
+    assert!(shell(copied[1], folder.path()).contains("Publish this text?"));
+    first.kill().unwrap();
+    first.wait().unwrap();
+
+    let (mut second, said) = serve();
+    assert!(!said.join("\n").contains("API key"), "a key is shown once: {said:?}");
+    assert!(shell(copied[1], folder.path()).contains("Publish this text?"), "it still waits");
+    assert!(shell(copied[2], folder.path()).contains("completed"));
+    let file = folder.path().join("holdpoint-data/client.json");
+    assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    let left: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    assert_eq!(left["key"], json!(key));
+    second.kill().unwrap();
+    second.wait().unwrap();
+}
+
+#[test]
+fn a_second_server_on_the_same_data_is_refused_and_the_first_goes_on() {
+    let server = Server::start();
+    let mut command = Command::new(PROGRAM);
+    clean(&mut command).args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(server.data());
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(error.contains("in use by another process"), "{error}");
+    server.client.start_run("sample-approval");
+}
+
+#[test]
+fn wrong_settings_are_explained() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("bad.toml"), "listn = 1").unwrap();
+    std::fs::create_dir(folder.path().join("flows")).unwrap();
+    std::fs::write(folder.path().join("flows/broken.json"), "{\"id\": \"x\"}").unwrap();
+    let table: [(&[&str], i32, &str); 5] = [
+        (&["--listen", "everywhere"], 2, "invalid value 'everywhere'"),
+        (&["--database", "oracle:x"], 2, "only sqlite:PATH"),
+        (&["--config", "bad.toml"], 2, "listn"),
+        (&["--config", "missing.toml"], 2, "cannot read missing.toml"),
+        (&["--workflows", "flows"], 1, "broken.json"),
+    ];
+    for (flags, code, message) in table {
+        let mut command = Command::new(PROGRAM);
+        clean(&mut command).arg("serve").args(flags).current_dir(folder.path());
+        let output = command.output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{flags:?}: {error}");
+        assert!(error.contains(message), "{flags:?}: {error}");
+    }
+}
+
+#[test]
+fn a_folder_of_workflows_is_registered_at_every_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let (flows, data) = (folder.path().join("flows"), folder.path().join("data"));
+    std::fs::create_dir(&flows).unwrap();
+    std::fs::write(flows.join("mine.json"), gated("mine").to_string()).unwrap();
+    std::fs::write(flows.join("readme.txt"), "not a workflow").unwrap();
+    for _ in 0..2 {
+        let server = Server::start_in(&data, &["--workflows", flows.to_str().unwrap()]);
+        let run = server.client.start_run("mine");
+        assert_eq!(server.client.status(&run), "waiting-approval");
+        let listed = server.client.get("/v1/workflows").body;
+        let mine = listed["workflows"].as_array().unwrap().iter().find(|flow| flow["id"] == "mine").unwrap();
+        assert_eq!(mine["revision"], 1, "the same file is no new revision");
+    }
+}
+
+#[test]
+fn a_server_that_is_told_to_stop_ends_its_streams_and_keeps_everything() {
+    let mut server = Server::start();
+    let run = server.client.start_run("sample-approval");
+    let mut stream = TcpStream::connect(server.url.strip_prefix("http://").unwrap()).unwrap();
+    write!(stream, "GET /v1/runs/{run}/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {KEY}\r\n\r\n")
+        .unwrap();
+    let mut reader = BufReader::new(stream);
+    let mut line = String::new();
+    while !line.contains("run.started") {
+        line.clear();
+        reader.read_line(&mut line).unwrap();
+    }
+    shell(&format!("kill -TERM {}", server.pid()), std::path::Path::new("/"));
+    let mut rest = String::new();
+    reader.read_to_string(&mut rest).unwrap();
+    assert!(rest.ends_with("0\r\n\r\n"), "the stream ends as HTTP wants it: {rest:?}");
+    assert!(server.wait().success());
+    let data = server.data().to_owned();
+    let again = Server::start_in(&data, &[]);
+    assert_eq!(again.client.answer(&run, "review", &accept()).status, 200);
+}
