@@ -30,6 +30,11 @@ pub enum Command {
     Resolve {
         answers: BTreeMap<InterruptId, Answer>,
     },
+    /// An answer to whatever a node asks.
+    ResolveNode {
+        node: NodeId,
+        answer: Answer,
+    },
     /// An interrupt's deadline has come.
     Expire {
         interrupt: InterruptId,

@@ -20,6 +20,7 @@ pub fn decide(run: &Run, command: &Command, now: Timestamp) -> Result<Vec<Event>
         Command::Finish { node, outcome } => finish::finish(run, node, outcome, now),
         Command::Record { node, name, result } => finish::record(run, node, name, result),
         Command::Resolve { answers } => resolve::resolve(run, answers, now),
+        Command::ResolveNode { node, answer } => resolve::resolve_node(run, node, answer, now),
         Command::Expire { interrupt } => expire::expire(run, *interrupt, now),
         Command::Wake { node } => expire::wake(run, node, now),
         Command::Cancel { reason, by } => cancel::cancel(run, reason.as_deref(), by),

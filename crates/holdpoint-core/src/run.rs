@@ -19,12 +19,13 @@ pub struct Run {
     pub started: Option<Arc<Started>>,
     pub started_at: Timestamp,
     pub updated_at: Timestamp,
-    /// A JSON object: declared defaults, then inputs, then what nodes put there.
-    pub variables: Value,
+    /// A JSON object: declared defaults, then inputs, then what nodes put there. Shared, because folds are cloned
+    /// with every change and values can be large.
+    pub variables: Arc<Value>,
     /// By position in the workflow.
     pub nodes: Vec<NodeState>,
     /// By ordinal: `InterruptId(1)` comes first.
-    pub interrupts: Vec<Interrupt>,
+    pub interrupts: Vec<Arc<Interrupt>>,
     pub end: Option<End>,
 }
 
@@ -34,7 +35,7 @@ pub struct NodeState {
     pub started_at: Option<Timestamp>,
     pub ended_at: Option<Timestamp>,
     /// A JSON object, empty until the node completed.
-    pub outputs: Value,
+    pub outputs: Arc<Value>,
     pub error: Option<RunError>,
     /// Results of outside effects by step name.
     pub steps: BTreeMap<String, Value>,
@@ -149,7 +150,7 @@ impl Run {
             status: NodeStatus::Pending,
             started_at: None,
             ended_at: None,
-            outputs: Value::Object(Map::new()),
+            outputs: Arc::new(Value::Object(Map::new())),
             error: None,
             steps: BTreeMap::new(),
             slept: 0,
@@ -162,7 +163,7 @@ impl Run {
             started: None,
             started_at: Timestamp::default(),
             updated_at: Timestamp::default(),
-            variables: Value::Object(Map::new()),
+            variables: Arc::new(Value::Object(Map::new())),
             nodes,
             interrupts: Vec::new(),
             end: None,
@@ -202,7 +203,7 @@ impl Run {
             }
             Event::NodeResumed { node, .. } => self.touch(node, |state| state.status = NodeStatus::Running),
             Event::InterruptRequested { id, node, kind, key, data, resume_schema, timeout_ms } => {
-                self.interrupts.push(Interrupt {
+                self.interrupts.push(Arc::new(Interrupt {
                     id: *id,
                     node: node.clone(),
                     kind: *kind,
@@ -212,7 +213,7 @@ impl Run {
                     timeout_ms: *timeout_ms,
                     requested_at: at,
                     resolution: None,
-                });
+                }));
             }
             Event::InterruptResolved { id, value, by } => {
                 self.close(*id, Resolution::Answered { value: value.clone(), by: by.clone(), at });
@@ -251,18 +252,20 @@ impl Run {
             }
         }
         variables.extend(started.inputs.clone());
-        self.variables = Value::Object(variables);
+        self.variables = Arc::new(Value::Object(variables));
         self.started = Some(Arc::new(started.clone()));
         self.started_at = at;
     }
 
     fn complete_node(&mut self, node: &NodeId, outputs: &Map<String, Value>, at: Timestamp) {
-        if let Value::Object(variables) = &mut self.variables {
+        if !outputs.is_empty()
+            && let Value::Object(variables) = Arc::make_mut(&mut self.variables)
+        {
             variables.extend(outputs.clone());
         }
         self.touch(node, |state| {
             state.status = NodeStatus::Completed;
-            state.outputs = Value::Object(outputs.clone());
+            state.outputs = Arc::new(Value::Object(outputs.clone()));
             state.ended_at = Some(at);
         });
     }
@@ -275,7 +278,7 @@ impl Run {
 
     fn close(&mut self, id: InterruptId, resolution: Resolution) {
         if let Some(interrupt) = self.interrupts.iter_mut().find(|interrupt| interrupt.id == id) {
-            interrupt.resolution = Some(resolution);
+            Arc::make_mut(interrupt).resolution = Some(resolution);
         }
     }
 
@@ -309,15 +312,15 @@ impl Run {
     }
 
     pub fn open_interrupts(&self) -> impl Iterator<Item = &Interrupt> {
-        self.interrupts.iter().filter(|interrupt| interrupt.is_open())
+        self.interrupts.iter().map(Arc::as_ref).filter(|interrupt| interrupt.is_open())
     }
 
     pub fn interrupt(&self, id: InterruptId) -> Option<&Interrupt> {
-        self.interrupts.iter().find(|interrupt| interrupt.id == id)
+        self.interrupts.iter().map(Arc::as_ref).find(|interrupt| interrupt.id == id)
     }
 
     pub fn interrupt_by_key(&self, key: &str) -> Option<&Interrupt> {
-        self.interrupts.iter().rev().find(|interrupt| interrupt.key == key)
+        self.interrupts.iter().rev().map(Arc::as_ref).find(|interrupt| interrupt.key == key)
     }
 
     /// The interrupt a caller means who names a node: the open one, else the last one it asked.
@@ -326,7 +329,15 @@ impl Run {
             NodeStatus::Waiting(id) => self.interrupt(id),
             _ => None,
         });
-        waiting.or_else(|| self.interrupts.iter().rev().find(|interrupt| interrupt.node == *node))
+        waiting.or_else(|| {
+            self.interrupts.iter().rev().map(Arc::as_ref).find(|interrupt| interrupt.node == *node)
+        })
+    }
+
+    /// The last of a node's interrupts that was closed.
+    pub fn closed_interrupt_of_node(&self, node: &NodeId) -> Option<&Interrupt> {
+        let closed = self.interrupts.iter().rev().map(Arc::as_ref).filter(|interrupt| !interrupt.is_open());
+        closed.into_iter().find(|interrupt| interrupt.node == *node)
     }
 
     pub fn owner(&self) -> Option<&Owner> {

@@ -79,10 +79,10 @@ impl Draft {
         let result = entered.and_then(|mut context| pure.run(&mut context));
         match result {
             Ok(outputs) => Outcome::Completed(outputs),
-            // A pure node runs inside the change that woke it: nobody can take the run away from it.
-            Err(stop) => stop.outcome().ok().flatten().unwrap_or_else(|| {
-                Outcome::Failed(RunError::new("node_failed", "a node without effects cannot lose its run"))
-            }),
+            // A pure node has no store that could be broken.
+            Err(stop) => stop
+                .outcome()
+                .unwrap_or_else(|error| Outcome::Failed(RunError::new("node_failed", error.to_string()))),
         }
     }
 }

@@ -37,9 +37,9 @@ impl Stop {
         Self::Failed(RunError::new(code, message))
     }
 
-    /// What the stop means for the run; nothing when the run is no longer ours.
-    pub(crate) fn outcome(self) -> Result<Option<Outcome>, store::Error> {
-        Ok(Some(match self {
+    /// What the stop means for the run.
+    pub(crate) fn outcome(self) -> Result<Outcome, store::Error> {
+        Ok(match self {
             Self::Failed(error) => Outcome::Failed(error),
             Self::TimedOut => {
                 let message = "nobody answered before the interrupt's deadline";
@@ -48,9 +48,10 @@ impl Stop {
             Self::Asked(request) => Outcome::Asked(request),
             Self::Joined(id) => Outcome::Joined(id),
             Self::Sleeping(until) => Outcome::Sleeping(until),
-            Self::Lost => return Ok(None),
+            // Refused when the run really is lost, which is the usual case.
+            Self::Lost => Outcome::Failed(RunError::new("run_lost", "the node says that it lost its run")),
             Self::Broken(message) => return Err(store::Error::Failed(message)),
-        }))
+        })
     }
 }
 

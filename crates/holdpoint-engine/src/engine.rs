@@ -164,8 +164,9 @@ impl Engine {
         draft.decide(command)?;
         let wakes = idle && draft.obligations.contains(&Obligation::Activate);
         let mail = if wakes { self.activate(&mut draft)? } else { Mail::None };
-        match self.settle(of, before, &draft, mail).await? {
-            None => Ok(Some(draft.run)),
+        let after = draft.run.clone();
+        match self.settle(of, before, draft, mail).await? {
+            None => Ok(Some(after)),
             Some(Guard::Sequence | Guard::Claim) => Ok(None),
         }
     }
@@ -183,15 +184,15 @@ impl Engine {
         &self,
         of: &RunRef,
         before: u64,
-        draft: &Draft,
+        draft: Draft,
         mail: Mail,
     ) -> Result<Option<Guard>, Error> {
         let change = Change {
             of: of.clone(),
             before,
-            after: draft.run.clone(),
-            events: draft.events.clone(),
-            obligations: draft.obligations.clone(),
+            after: draft.run,
+            events: draft.events,
+            obligations: draft.obligations,
             mail,
             at: draft.now,
         };

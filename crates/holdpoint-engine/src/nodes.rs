@@ -123,6 +123,13 @@ impl NodeTypes {
     }
 }
 
+/// A misspelt setting would otherwise be ignored, and a gate would wait without its deadline.
+pub(crate) fn unknown_config(node: &workflow::Node, known: &[&str]) -> Vec<Flaw> {
+    let strange = node.config.keys().filter(|name| !known.contains(&name.as_str()));
+    let message = format!("is not a setting of {}; known: {}", node.type_id, known.join(", "));
+    strange.map(|name| Flaw::of_node(&node.id, format!("config.{name}"), message.clone())).collect()
+}
+
 /// An optional non-negative whole number in a node's config.
 pub(crate) fn config_ms(node: &workflow::Node, field: &str) -> Result<Option<u64>, Flaw> {
     match node.config.get(field) {

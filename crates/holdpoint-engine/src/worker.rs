@@ -30,6 +30,8 @@ const RETRY_FIRST_MS: u64 = 250;
 const RETRY_CAP_MS: u64 = 30_000;
 /// Looks at the store this often even if nobody said that there is something to do.
 const BACKSTOP: Duration = Duration::from_secs(30);
+/// How long the worker waits before it tries again what the store would not let it do.
+const TROUBLE: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub struct Worker {
@@ -45,18 +47,21 @@ impl Worker {
         Self { engine, consumer, in_flight: JoinSet::new(), claims: HashMap::new() }
     }
 
-    /// Does everything there is to do now and returns how many dispatches and timers that were.
+    /// Does everything there is to do now and returns how many dispatches and timers that were. What cannot be done
+    /// is an error, once everything else is done.
     pub async fn drain(&mut self) -> Result<usize, Error> {
         let mut done = 0;
         loop {
-            let begun = self.look().await?;
+            let (begun, trouble) = self.look().await?;
             while let Some(ended) = self.in_flight.join_next_with_id().await {
                 self.close(ended).await?;
             }
-            if begun == 0 {
-                return Ok(done);
-            }
             done += begun;
+            match (begun, trouble) {
+                (0, None) => return Ok(done),
+                (0, Some(error)) => return Err(error),
+                _ => {}
+            }
         }
     }
 
@@ -66,11 +71,11 @@ impl Worker {
             // From here on every new timer wakes us: one that is written after we looked would be missed otherwise.
             self.engine.bus().set_next_look(None);
             let next = match self.look().await {
-                Ok(0) => self.next_look().await,
-                Ok(_) => continue,
-                Err(error) => {
-                    tracing::error!(%error, "the worker could not look for work; it tries again in a second");
-                    Duration::from_secs(1)
+                Ok((0, None)) => self.next_look().await,
+                Ok((_, None)) => continue,
+                Ok((_, Some(error))) | Err(error) => {
+                    tracing::error!(%error, "the worker could not do all its work; it tries again");
+                    TROUBLE
                 }
             };
             let engine = self.engine.clone();
@@ -86,12 +91,12 @@ impl Worker {
         }
     }
 
-    /// Begins what is due and says how much that was.
-    async fn look(&mut self) -> Result<usize, Error> {
-        let timers = self.fire_timers().await?;
+    /// Begins what is due. How much that was, and why something could not be begun.
+    async fn look(&mut self) -> Result<(usize, Option<Error>), Error> {
+        let (timers, trouble) = self.fire_timers().await?;
         let free = IN_FLIGHT_MAX.saturating_sub(self.in_flight.len());
         if free == 0 || self.engine.next_dispatch().await?.is_none_or(|at| at > self.engine.now()) {
-            return Ok(timers);
+            return Ok((timers, trouble));
         }
         let now = self.engine.now();
         let order = ClaimOrder {
@@ -108,7 +113,7 @@ impl Worker {
             let handle = self.in_flight.spawn(holder.perform());
             self.claims.insert(handle.id(), claim);
         }
-        Ok(timers + count)
+        Ok((timers + count, trouble))
     }
 
     async fn next_look(&self) -> Duration {
@@ -125,18 +130,22 @@ impl Worker {
         Duration::from_millis(ms).min(BACKSTOP)
     }
 
-    /// Timers fire side by side, so that many of them share a commit.
-    async fn fire_timers(&self) -> Result<usize, Error> {
-        let due = self.engine.due_timers(TIMERS_MAX).await?;
-        let count = due.len();
+    /// Timers fire side by side, so that many of them share a commit. One that cannot be fired stays where it is
+    /// and holds nobody up. How many were fired, and why one was not.
+    async fn fire_timers(&self) -> Result<(usize, Option<Error>), Error> {
         let mut firing: JoinSet<Result<(), Error>> = JoinSet::new();
-        for due in due {
+        for due in self.engine.due_timers(TIMERS_MAX).await? {
             firing.spawn(fire(self.engine.clone(), due));
         }
-        while let Some(fired) = firing.join_next().await {
-            fired.map_err(|error| crate::store::Error::Failed(error.to_string()))??;
+        let (mut fired, mut trouble) = (0, None);
+        while let Some(ended) = firing.join_next().await {
+            match ended {
+                Ok(Ok(())) => fired += 1,
+                Ok(Err(error)) => trouble = Some(error),
+                Err(panic) => trouble = Some(crate::store::Error::Failed(panic.to_string()).into()),
+            }
         }
-        Ok(count)
+        Ok((fired, trouble))
     }
 
     async fn close_or_log(&mut self, ended: Ended) {
@@ -177,24 +186,32 @@ async fn fire(engine: Engine, due: Due) -> Result<(), Error> {
     }
 }
 
+/// Tried again when others change the run meanwhile: a claim that nobody closes would park the run for good.
 async fn give_back(engine: &Engine, claim: Claim, why: String) -> Result<(), Error> {
     tracing::warn!(run = %claim.run.run, attempts = claim.attempts + 1, why, "a dispatch failed");
     let of = claim.run.clone();
-    let run = engine.load(&of).await?;
-    let before = run.seq;
-    let mut draft = Draft::new(run, engine.now());
-    let mail = if claim.attempts + 1 < DISPATCH_ATTEMPTS_MAX {
-        let delay = (RETRY_FIRST_MS << claim.attempts.min(16)).min(RETRY_CAP_MS);
-        Mail::Retry { at: engine.now().plus_ms(delay), claim, error: why }
-    } else {
-        let error = RunError::new("dispatch_failed", why.clone());
-        match draft.decide(&Command::Abandon { error }) {
-            Ok(()) | Err(Refusal::RunFinished(_)) => {}
-            Err(refusal) => return Err(refusal.into()),
+    loop {
+        let run = engine.load(&of).await?;
+        let before = run.seq;
+        let mut draft = Draft::new(run, engine.now());
+        let mail = returned(&mut draft, claim.clone(), why.clone())?;
+        if engine.settle(&of, before, draft, mail).await? != Some(Guard::Sequence) {
+            return Ok(());
         }
-        Mail::DeadLetter { claim, error: why }
-    };
-    engine.settle(&of, before, &draft, mail).await.map(|_| ())
+    }
+}
+
+/// Back into the queue while there are attempts left; otherwise the run ends with the error.
+fn returned(draft: &mut Draft, claim: Claim, why: String) -> Result<Mail, Error> {
+    if claim.attempts + 1 < DISPATCH_ATTEMPTS_MAX {
+        let delay = (RETRY_FIRST_MS << claim.attempts.min(16)).min(RETRY_CAP_MS);
+        return Ok(Mail::Retry { at: draft.now.plus_ms(delay), claim, error: why });
+    }
+    let error = RunError::new("dispatch_failed", why.clone());
+    match draft.decide(&Command::Abandon { error }) {
+        Ok(()) | Err(Refusal::RunFinished(_)) => Ok(Mail::DeadLetter { claim, error: why }),
+        Err(refusal) => Err(refusal.into()),
+    }
 }
 
 /// The right to carry on one run: a claimed dispatch. Whatever it writes is fenced by the claim's token.
@@ -226,32 +243,30 @@ impl Holder {
                 Some(_) => Mail::Progress(self.claim.clone()),
                 None => Mail::Ack(self.claim.clone()),
             };
-            match self.engine.settle(&self.claim.run, before, &draft, mail).await? {
+            let (run, now) = (draft.run.clone(), draft.now);
+            match self.engine.settle(&self.claim.run, before, draft, mail).await? {
                 Some(Guard::Claim) => return Ok(()),
                 Some(Guard::Sequence) => continue,
                 None => {}
             }
             let Some(work) = work else { return Ok(()) };
-            match self.execute(draft.run, work, draft.now).await? {
-                Some(outcome) => finished = Some((work.position(), outcome)),
-                None => return Ok(()),
-            }
+            finished = Some((work.position(), self.execute(run, work, now).await?));
         }
     }
 
-    /// Enters one node with effects. Nothing when the run was lost meanwhile.
-    async fn execute(&self, run: Arc<Run>, work: Work, now: Timestamp) -> Result<Option<Outcome>, Error> {
+    /// Enters one node with effects.
+    async fn execute(&self, run: Arc<Run>, work: Work, now: Timestamp) -> Result<Outcome, Error> {
         let node = &run.workflow.nodes[work.position()];
         let Some(NodeType::Effect(effect)) = self.engine.nodes().get(&node.type_id).cloned() else {
             let message = format!("this engine has no node type {:?}", node.type_id);
-            return Ok(Some(Outcome::Failed(RunError::new("unknown_node_type", message))));
+            return Ok(Outcome::Failed(RunError::new("unknown_node_type", message)));
         };
         let result = match Context::new(run, work.position(), now) {
             Ok(context) => effect.run(&mut EffectContext::new(context, self.clone())).await,
             Err(stop) => Err(stop),
         };
         match result {
-            Ok(outputs) => Ok(Some(Outcome::Completed(outputs))),
+            Ok(outputs) => Ok(Outcome::Completed(outputs)),
             Err(stop) => Ok(stop.outcome()?),
         }
     }
@@ -269,8 +284,9 @@ impl Holder {
                 Err(refusal) => return Err(Stop::failed(refusal.code(), refusal.to_string())),
             }
             let mail = Mail::Progress(self.claim.clone());
-            match self.engine.settle(&self.claim.run, before, &draft, mail).await.map_err(broken)? {
-                None => return Ok(draft.run),
+            let after = draft.run.clone();
+            match self.engine.settle(&self.claim.run, before, draft, mail).await.map_err(broken)? {
+                None => return Ok(after),
                 Some(Guard::Claim) => return Err(Stop::Lost),
                 Some(Guard::Sequence) => {}
             }

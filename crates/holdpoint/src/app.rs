@@ -17,11 +17,13 @@ use crate::auth::KeyRing;
 use crate::error::ApiError;
 use crate::{admin, openwop};
 
-/// What handlers need. Clones share it.
-#[derive(Clone, Debug)]
-pub(crate) struct App {
+/// What handlers need, shared by all of them.
+pub(crate) type App = Arc<Shared>;
+
+#[derive(Debug)]
+pub(crate) struct Shared {
     pub engine: Engine,
-    pub keys: Arc<KeyRing>,
+    pub keys: KeyRing,
     /// Turns true when the server is going down; streams end then.
     pub stopping: watch::Receiver<bool>,
 }

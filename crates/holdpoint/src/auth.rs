@@ -1,6 +1,7 @@
 //! Who calls and what they may do. Keys are compared by their hashes, in constant time; scopes imply nothing else.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use axum::extract::FromRequestParts;
@@ -31,14 +32,23 @@ pub(crate) const SCOPES: [&str; 8] = [
 pub(crate) const SCOPES_DEFAULT: [&str; 6] =
     ["manifest:read", "manifest:write", "runs:create", "runs:read", "runs:cancel", "approvals:respond"];
 
+/// What is stored of a key.
 pub(crate) fn hash(key: &str) -> String {
-    Sha256::digest(key.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
+    hex(&Sha256::digest(key.as_bytes()))
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digit = |nibble: u8| char::from(DIGITS[usize::from(nibble)]);
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
 /// Keys that were used lately, so that not every request asks the store.
 #[derive(Debug, Default)]
 pub(crate) struct KeyRing {
     by_hash: RwLock<HashMap<String, Arc<ApiKey>>>,
+    /// Counts revocations, so that what was read before one is not kept after it.
+    revocations: AtomicU64,
 }
 
 impl KeyRing {
@@ -50,6 +60,7 @@ impl KeyRing {
         if known.is_some() {
             return Ok(known.filter(|known| same(&known.key_hash, &hash)));
         }
+        let before = self.revocations.load(Ordering::SeqCst);
         let Some(stored) = engine.key_by_hash(&hash).await?.filter(|stored| same(&stored.key_hash, &hash))
         else {
             return Ok(None);
@@ -59,13 +70,17 @@ impl KeyRing {
         if ring.len() >= Self::KEYS_MAX {
             ring.clear();
         }
-        ring.insert(hash, stored.clone());
+        if self.revocations.load(Ordering::SeqCst) == before {
+            ring.insert(hash, stored.clone());
+        }
         Ok(Some(stored))
     }
 
     /// Called when a key was revoked.
     pub(crate) fn clear(&self) {
-        self.by_hash.write().unwrap_or_else(PoisonError::into_inner).clear();
+        let mut ring = self.by_hash.write().unwrap_or_else(PoisonError::into_inner);
+        self.revocations.fetch_add(1, Ordering::SeqCst);
+        ring.clear();
     }
 }
 

@@ -80,7 +80,7 @@ fn read(path: &Path) -> anyhow::Result<File> {
 fn location(database: Option<&str>, data: &Path) -> anyhow::Result<Location> {
     match database {
         None => Ok(Location::Sqlite(data.join("holdpoint.db"))),
-        Some(url) => match url.strip_prefix("sqlite:").map(|rest| rest.trim_start_matches("//")) {
+        Some(url) => match url.strip_prefix("sqlite:").map(|rest| rest.strip_prefix("//").unwrap_or(rest)) {
             Some("") => {
                 bail!("--database {url}: a path must follow, as in sqlite:/var/lib/holdpoint/holdpoint.db")
             }

@@ -51,7 +51,7 @@ fn correlation_id() -> String {
     let mut bytes = [0; 8];
     // Only a label for a log line: without randomness it is less unique, not less right.
     let _ = getrandom::fill(&mut bytes);
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    crate::auth::hex(&bytes)
 }
 
 impl IntoResponse for ApiError {

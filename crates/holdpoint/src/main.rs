@@ -55,7 +55,14 @@ fn main() -> ExitCode {
 }
 
 fn serve(args: config::ServeArgs) -> ExitCode {
-    let filter = EnvFilter::try_from_env("HOLDPOINT_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    let level = std::env::var("HOLDPOINT_LOG").unwrap_or_else(|_| "info".to_owned());
+    let filter = match EnvFilter::try_new(&level) {
+        Ok(filter) => filter,
+        Err(error) => {
+            eprintln!("holdpoint: HOLDPOINT_LOG={level}: {error}; try error, warn, info, debug or trace");
+            return ExitCode::from(2);
+        }
+    };
     let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colour).with_target(false);
     log.with_writer(std::io::stderr).init();

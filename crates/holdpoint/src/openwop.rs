@@ -5,6 +5,7 @@ mod documents;
 pub(crate) mod events;
 pub(crate) mod interrupts;
 pub(crate) mod runs;
+mod snapshot;
 mod translate;
 mod wire;
 pub(crate) mod workflows;

@@ -1,7 +1,9 @@
 //! `holdpoint serve`: opens the engine, prepares the first start, listens, and goes down without losing anything.
 
 use std::net::SocketAddr;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -10,7 +12,8 @@ use holdpoint_engine::{Engine, Options};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
-use crate::app::{App, router};
+use crate::app::{Shared, router};
+use crate::auth::KeyRing;
 use crate::config::Config;
 use crate::welcome;
 
@@ -18,7 +21,11 @@ use crate::welcome;
 const GRACE: Duration = Duration::from_secs(30);
 
 pub(crate) async fn serve(config: Config) -> anyhow::Result<()> {
-    std::fs::create_dir_all(&config.data)
+    // What people are asked and what they answer is nobody else's business.
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(&config.data)
         .with_context(|| format!("cannot create the data folder {}", config.data.display()))?;
     let engine =
         Engine::open(Options::new(config.location.clone())).await.context("cannot open the database")?;
@@ -29,12 +36,13 @@ pub(crate) async fn serve(config: Config) -> anyhow::Result<()> {
     }
     let listener = listen(config.listen).await?;
     let address = listener.local_addr()?;
-    welcome::leave_client_file(&config.data, address, key.as_deref())?;
-    welcome::greet(&config, address, key.as_deref());
+    let left = welcome::leave_client_file(&config.data, address, key.as_deref())?;
+    welcome::greet(&config, address, key.as_deref(), &left);
 
     let (stop, stopping) = watch::channel(false);
     let worker = tokio::spawn(engine.worker().run(stopping.clone()));
-    let app = App { engine: engine.clone(), keys: std::sync::Arc::default(), stopping: stopping.clone() };
+    let app =
+        Arc::new(Shared { engine: engine.clone(), keys: KeyRing::default(), stopping: stopping.clone() });
     let mut draining = stopping;
     let server = axum::serve(ListenerNoDelay(listener), router(app)).with_graceful_shutdown(async move {
         // An error means that the sender has gone, which is as good as a signal.

@@ -49,7 +49,11 @@ fn broken(error: crate::error::ApiError) -> anyhow::Error {
 }
 
 /// Leaves the address, and the key if one was made, where the command line finds them. Only the owner may read it.
-pub(crate) fn leave_client_file(data: &Path, address: SocketAddr, key: Option<&str>) -> anyhow::Result<()> {
+pub(crate) fn leave_client_file(
+    data: &Path,
+    address: SocketAddr,
+    key: Option<&str>,
+) -> anyhow::Result<ClientFile> {
     let path = data.join("client.json");
     let known = std::fs::read(&path).ok().and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok());
     let key = key.map(Value::from).or_else(|| known.as_ref()?.get("key").cloned());
@@ -66,7 +70,14 @@ pub(crate) fn leave_client_file(data: &Path, address: SocketAddr, key: Option<&s
         file.sync_all()?;
         std::fs::rename(&fresh, &path)
     });
-    written.with_context(|| format!("cannot write {}", path.display()))
+    written.with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(ClientFile { has_key: content.get("key").is_some() })
+}
+
+/// What the command line will find.
+#[derive(Debug)]
+pub(crate) struct ClientFile {
+    has_key: bool,
 }
 
 /// An address that a client on this machine can use.
@@ -75,7 +86,7 @@ fn reachable(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, address.port())
 }
 
-pub(crate) fn greet(config: &Config, address: SocketAddr, key: Option<&str>) {
+pub(crate) fn greet(config: &Config, address: SocketAddr, key: Option<&str>, left: &ClientFile) {
     let server = format!("http://{}", reachable(address));
     let mut lines = vec![format!("Holdpoint {} is ready on {server}", env!("CARGO_PKG_VERSION"))];
     lines.push(format!("  data folder  {}", config.data.display()));
@@ -94,6 +105,9 @@ pub(crate) fn greet(config: &Config, address: SocketAddr, key: Option<&str>) {
     };
     lines.push(String::new());
     lines.push("Try it, in another terminal:".to_owned());
+    if !left.has_key {
+        lines.push("  export HOLDPOINT_KEY=…   # a key of this server, such as the bootstrap key".to_owned());
+    }
     lines.push(format!("  {program} runs start sample-approval{data}"));
     lines.push(format!("  {program} pending{data}"));
     lines.push(format!("  {program} answer latest review accept{data}"));

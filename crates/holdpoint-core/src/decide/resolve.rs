@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::event::Event;
-use crate::ids::{InterruptId, Timestamp};
+use crate::ids::{InterruptId, NodeId, Timestamp};
 use crate::interrupt::{Answer, Interrupt, Kind};
 use crate::refusal::Refusal;
 use crate::run::{End, NodeStatus, Run};
@@ -18,12 +18,27 @@ pub(super) fn resolve(
     }
     let mut events = Vec::new();
     for (id, answer) in answers {
-        let interrupt = open_interrupt(run, *id, now)?;
-        let value = interrupt.judge(answer, now)?;
-        events.push(Event::InterruptResolved { id: *id, value, by: answer.by.name.clone() });
-        events.extend(receipt(interrupt));
-        events.extend(resumed(run, *id));
+        events.extend(resolve_one(run, *id, answer, now)?);
     }
+    Ok(events)
+}
+
+pub(super) fn resolve_node(
+    run: &Run,
+    node: &NodeId,
+    answer: &Answer,
+    now: Timestamp,
+) -> Result<Vec<Event>, Refusal> {
+    let interrupt = run.interrupt_of_node(node).ok_or(Refusal::InterruptNotFound)?;
+    resolve_one(run, interrupt.id, answer, now)
+}
+
+fn resolve_one(run: &Run, id: InterruptId, answer: &Answer, now: Timestamp) -> Result<Vec<Event>, Refusal> {
+    let interrupt = open_interrupt(run, id, now)?;
+    let value = interrupt.judge(answer, now)?;
+    let mut events = vec![Event::InterruptResolved { id, value, by: answer.by.name.clone() }];
+    events.extend(receipt(interrupt));
+    events.extend(resumed(run, id));
     Ok(events)
 }
 
@@ -44,7 +59,7 @@ fn open_interrupt(run: &Run, id: InterruptId, now: Timestamp) -> Result<&Interru
 }
 
 /// The event that older vocabularies expect beside `interrupt.resolved`.
-pub(super) fn receipt(interrupt: &Interrupt) -> Option<Event> {
+fn receipt(interrupt: &Interrupt) -> Option<Event> {
     match interrupt.kind {
         Kind::Approval => Some(Event::ApprovalReceived { interrupt: interrupt.id }),
         Kind::Clarification => Some(Event::ClarificationResolved { interrupt: interrupt.id }),

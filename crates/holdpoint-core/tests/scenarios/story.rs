@@ -134,7 +134,7 @@ impl Story {
 
     #[track_caller]
     pub(crate) fn variables_are(self, variables: &Value) -> Self {
-        assert_eq!(&self.run.variables, variables);
+        assert_eq!(self.run.variables.as_ref(), variables);
         self
     }
 

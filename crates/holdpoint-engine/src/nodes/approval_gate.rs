@@ -4,7 +4,7 @@ use holdpoint_core::workflow::{self, Flaw};
 use holdpoint_core::{Kind, Request, RunError};
 use serde_json::{Map, Value, json};
 
-use super::{Outputs, PureNode, config_ms};
+use super::{Outputs, PureNode, config_ms, unknown_config};
 use crate::context::{Context, Stop};
 
 pub(super) struct ApprovalGate;
@@ -13,9 +13,26 @@ pub(super) struct ApprovalGate;
 const SHOWN: [&str; 6] =
     ["description", "actions", "requiredApprovals", "rejectionPolicy", "approversList", "artifactType"];
 
+/// `onTimeout` is understood and ignored: silence never grants, whatever it says. `profile` asks for a key, which
+/// every answer needs here.
+const KNOWN: [&str; 11] = [
+    "title",
+    "description",
+    "actions",
+    "requiredApprovals",
+    "rejectionPolicy",
+    "approversList",
+    "artifactId",
+    "artifactType",
+    "timeoutMs",
+    "onTimeout",
+    "profile",
+];
+
 impl PureNode for ApprovalGate {
     fn check(&self, node: &workflow::Node) -> Vec<Flaw> {
-        let mut flaws: Vec<Flaw> = config_ms(node, "timeoutMs").err().into_iter().collect();
+        let mut flaws = unknown_config(node, &KNOWN);
+        flaws.extend(config_ms(node, "timeoutMs").err());
         if let Err(bad) = request(node, "at-registration", &Map::new()).check() {
             let field = bad.field.strip_prefix("data.").unwrap_or(&bad.field);
             flaws.push(Flaw::of_node(&node.id, format!("config.{field}"), bad.message));

@@ -4,14 +4,15 @@ use holdpoint_core::workflow::{self, Flaw};
 use holdpoint_core::{Kind, Request};
 use serde_json::{Map, Value};
 
-use super::{Outputs, PureNode, config_ms};
+use super::{Outputs, PureNode, config_ms, unknown_config};
 use crate::context::{Context, Stop};
 
 pub(super) struct ClarificationGate;
 
 impl PureNode for ClarificationGate {
     fn check(&self, node: &workflow::Node) -> Vec<Flaw> {
-        let mut flaws: Vec<Flaw> = config_ms(node, "timeoutMs").err().into_iter().collect();
+        let mut flaws = unknown_config(node, &["questions", "contextType", "timeoutMs"]);
+        flaws.extend(config_ms(node, "timeoutMs").err());
         if let Err(bad) = request(node).check() {
             let field = bad.field.strip_prefix("data.").unwrap_or(&bad.field);
             flaws.push(Flaw::of_node(&node.id, format!("config.{field}"), bad.message));

@@ -3,20 +3,22 @@
 use holdpoint_core::RunError;
 use holdpoint_core::workflow::{self, Flaw};
 
-use super::{Outputs, PureNode, config_ms};
+use super::{Outputs, PureNode, config_ms, unknown_config};
 use crate::context::{Context, Stop};
 
 pub(super) struct Delay;
 
 impl PureNode for Delay {
     fn check(&self, node: &workflow::Node) -> Vec<Flaw> {
+        let mut flaws = unknown_config(node, &["ms"]);
         match config_ms(node, "ms") {
-            Err(flaw) => vec![flaw],
+            Err(flaw) => flaws.push(flaw),
             Ok(None) if !node.inputs.contains_key("delayMs") => {
-                vec![Flaw::of_node(&node.id, "config.ms", "is missing, and so is the input delayMs")]
+                flaws.push(Flaw::of_node(&node.id, "config.ms", "is missing, and so is the input delayMs"));
             }
-            Ok(_) => Vec::new(),
+            Ok(_) => {}
         }
+        flaws
     }
 
     fn run(&self, context: &mut Context) -> Result<Outputs, Stop> {

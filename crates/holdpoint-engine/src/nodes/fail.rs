@@ -4,7 +4,7 @@ use holdpoint_core::RunError;
 use holdpoint_core::workflow::{self, Flaw};
 use serde_json::Value;
 
-use super::{Outputs, PureNode};
+use super::{Outputs, PureNode, unknown_config};
 use crate::context::{Context, Stop};
 
 pub(super) struct Fail;
@@ -13,7 +13,11 @@ impl PureNode for Fail {
     fn check(&self, node: &workflow::Node) -> Vec<Flaw> {
         let wrong = |field: &&str| node.config.get(*field).is_some_and(|value| !value.is_string());
         let fields = ["code", "message"].into_iter().filter(wrong);
-        fields.map(|field| Flaw::of_node(&node.id, format!("config.{field}"), "must be a string")).collect()
+        let mut flaws = unknown_config(node, &["code", "message"]);
+        flaws.extend(
+            fields.map(|field| Flaw::of_node(&node.id, format!("config.{field}"), "must be a string")),
+        );
+        flaws
     }
 
     fn run(&self, context: &mut Context) -> Result<Outputs, Stop> {

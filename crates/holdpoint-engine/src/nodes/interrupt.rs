@@ -4,14 +4,15 @@ use holdpoint_core::workflow::{self, Flaw};
 use holdpoint_core::{Kind, Request, RunError};
 use serde_json::Value;
 
-use super::{Outputs, PureNode, config_ms};
+use super::{Outputs, PureNode, config_ms, unknown_config};
 use crate::context::{Context, Stop};
 
 pub(super) struct Interrupt;
 
 impl PureNode for Interrupt {
     fn check(&self, node: &workflow::Node) -> Vec<Flaw> {
-        let mut flaws: Vec<Flaw> = config_ms(node, "timeoutMs").err().into_iter().collect();
+        let mut flaws = unknown_config(node, &["kind", "data", "key", "resumeSchema", "timeoutMs"]);
+        flaws.extend(config_ms(node, "timeoutMs").err());
         if node.config.get("key").is_some_and(|key| !key.is_string()) {
             flaws.push(Flaw::of_node(&node.id, "config.key", "must be a string"));
         }

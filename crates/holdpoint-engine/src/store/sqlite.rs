@@ -134,7 +134,11 @@ impl Writer {
 
     /// Copies the log into the database and empties it. Called when there is nothing else to do.
     pub(crate) fn checkpoint(&self) -> Result<(), Error> {
-        Ok(self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?)
+        // A reader in the way must not hold up the next change: then the log simply stays longer.
+        self.connection.busy_timeout(Duration::ZERO)?;
+        let folded = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+        self.connection.busy_timeout(BUSY)?;
+        Ok(folded?)
     }
 }
 

@@ -135,6 +135,22 @@ async fn a_worker_that_always_panics_ends_the_run_with_an_error() {
 }
 
 #[tokio::test]
+async fn a_node_that_only_says_it_lost_its_run_fails_instead_of_parking_it() {
+    struct Quitter;
+    impl Node for Quitter {
+        async fn run(&self, _context: &mut EffectContext) -> Result<Outputs, Stop> {
+            Err(Stop::Lost)
+        }
+    }
+    let house = House::with(|options| options.node("test.quitter", Quitter)).await;
+    house.register(line("quit", &[("q", "test.quitter", json!({}))])).await;
+    let of = house.start("quit").await;
+    house.drain().await;
+    assert_eq!(house.status(&of).await, "failed");
+    assert!(house.log(&of).await.last().unwrap().contains("run_lost"));
+}
+
+#[tokio::test]
 async fn a_run_that_is_cancelled_under_its_worker_writes_nothing_more() {
     struct Slow(tokio::sync::Mutex<Option<tokio::sync::oneshot::Receiver<()>>>);
     impl Node for Slow {

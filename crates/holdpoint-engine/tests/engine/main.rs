@@ -1,5 +1,8 @@
 //! The engine as its callers know it: time moves by `advance`, work by `drain`, and nothing ever sleeps.
 
+// What a test cannot do without, it may demand.
+#![allow(clippy::unwrap_used)]
+
 mod crashes;
 mod effects;
 mod house;

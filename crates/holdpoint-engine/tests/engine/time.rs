@@ -105,6 +105,23 @@ async fn the_length_of_a_sleep_can_come_from_an_input() {
 }
 
 #[tokio::test]
+async fn a_timer_that_cannot_be_fired_holds_up_no_other() {
+    let house = House::new().await;
+    house.register(hurried()).await;
+    house.register(sleepy()).await;
+    let broken = house.start("sleepy").await;
+    house.clock.advance(59_500);
+    let fine = house.start("hurried").await;
+    let db = rusqlite::Connection::open(house.path()).unwrap();
+    db.execute("UPDATE workflows SET definition = '{}' WHERE workflow_id = 'sleepy'", []).unwrap();
+    let house = house.reopen(|options| options).await;
+    house.clock.advance(1000);
+    assert!(house.engine.worker().drain().await.is_err(), "what could not be done is said");
+    assert_eq!(house.status(&fine).await, "failed", "its deadline has fired");
+    assert!(house.engine.run(&broken).await.is_err(), "the other run cannot be read, and says so");
+}
+
+#[tokio::test]
 async fn many_deadlines_fire_together_and_each_once() {
     let house = House::new().await;
     house.register(hurried()).await;

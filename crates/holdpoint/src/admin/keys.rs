@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::app::App;
-use crate::auth::{Caller, CanManageKeys, SCOPES, SCOPES_DEFAULT, hash};
+use crate::auth::{Caller, CanManageKeys, SCOPES, SCOPES_DEFAULT, hash, hex};
 use crate::body::{Body, InPath};
 use crate::error::ApiError;
 
@@ -92,7 +92,7 @@ pub(crate) fn stored_key(secret: &str, tenant: TenantId, now: Timestamp) -> Resu
 fn random_hex(length: usize) -> Result<String, ApiError> {
     let mut bytes = vec![0; length];
     getrandom::fill(&mut bytes).map_err(ApiError::internal)?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(hex(&bytes))
 }
 
 /// A key of another tenant can only be made by an administrator.

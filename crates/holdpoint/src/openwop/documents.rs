@@ -60,7 +60,7 @@ pub(crate) fn document(run: &Run, recorded: &Recorded) -> EventDoc {
         event_id: format!("{}:{}", run.id, recorded.seq),
         run_id: run.id.clone(),
         kind,
-        node_id: node_id.map(|node| node.to_string()),
+        node_id: node_id.map(ToString::to_string),
         payload,
         timestamp: recorded.at,
         sequence: recorded.seq,

@@ -2,6 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
+use holdpoint_core::{NodeId, Refusal};
 use serde_json::{Value, json};
 
 use super::{translate, wire};
@@ -17,13 +18,9 @@ pub(crate) async fn resolve(
     Body(body): Body<wire::Resolve>,
 ) -> Result<Json<Value>, ApiError> {
     let of = caller.run(&run)?;
-    let run = app.engine.run(&of).await?;
-    let (id, command) = translate::resolve(&run, &node, body, &caller)?;
-    let run = app.engine.execute(&of, &command).await?;
-    let interrupt = translate::interrupt_id(run.id.as_str(), id);
-    Ok(Json(
-        json!({"runId": run.id, "nodeId": node, "interruptId": interrupt, "status": run.status().as_str()}),
-    ))
+    let node = NodeId::parse(&node).map_err(|_| Refusal::InterruptNotFound)?;
+    let run = app.engine.execute(&of, &translate::resolve(&node, body, &caller)).await?;
+    Ok(Json(translate::resolved(&run, &node)))
 }
 
 pub(crate) async fn pending(

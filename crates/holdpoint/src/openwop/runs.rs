@@ -8,6 +8,7 @@ use holdpoint_core::{Status, WorkflowId};
 use holdpoint_engine::{Error, RunFilter};
 use serde_json::{Value, json};
 
+use super::snapshot::Snapshot;
 use super::{translate, wire};
 use crate::app::App;
 use crate::auth::{CanCancelRuns, CanCreateRuns, CanReadRuns};
@@ -37,9 +38,9 @@ pub(crate) async fn show(
     State(app): State<App>,
     CanReadRuns(caller): CanReadRuns,
     InPath(run): InPath<String>,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Response, ApiError> {
     let run = app.engine.run(&caller.run(&run)?).await?;
-    Ok(Json(translate::snapshot(&run)))
+    Ok(Json(Snapshot::of(&run)).into_response())
 }
 
 pub(crate) async fn list(

@@ -196,7 +196,14 @@ fn a_flawed_definition_is_refused_with_every_flaw_named() {
     let answer = server.client.put("/v1/workflows/flawed", &flow);
     answer.assert_envelope(400, "capability_required");
     assert_eq!(answer.body["details"]["requiredCapability"], "conversationPrimitive");
-    flow = gated("flawed");
-    flow["nodes"][1]["config"]["requiredApprovals"] = json!(2);
-    server.client.put("/v1/workflows/flawed", &flow).assert_envelope(400, "validation_error");
+    // What would weaken a gate if it were ignored.
+    for (setting, value) in
+        [("requiredApprovals", json!(2)), ("timeoutMS", json!(5)), ("timeoutMs", json!("5"))]
+    {
+        flow = gated("flawed");
+        flow["nodes"][1]["config"][setting] = value;
+        let answer = server.client.put("/v1/workflows/flawed", &flow);
+        answer.assert_envelope(400, "validation_error");
+        assert_eq!(answer.body["details"]["flaws"][0]["field"], format!("config.{setting}"));
+    }
 }

@@ -1,5 +1,8 @@
 //! The real program over real HTTP: started, spoken to, killed, started again.
 
+// What a test cannot do without, it may demand.
+#![allow(clippy::unwrap_used)]
+
 mod access;
 mod bad_input;
 mod command_line;

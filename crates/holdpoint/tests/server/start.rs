@@ -54,8 +54,10 @@ fn the_lines_printed_at_the_first_start_work_when_copied() {
     assert!(!said.join("\n").contains("API key"), "a key is shown once: {said:?}");
     assert!(shell(copied[1], folder.path()).contains("Publish this text?"), "it still waits");
     assert!(shell(copied[2], folder.path()).contains("completed"));
-    let file = folder.path().join("holdpoint-data/client.json");
-    assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    let data = folder.path().join("holdpoint-data");
+    let file = data.join("client.json");
+    let mode = |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(&data), mode(&file)), (0o700, 0o600), "for the owner's eyes only");
     let left: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
     assert_eq!(left["key"], json!(key));
     second.kill().unwrap();
@@ -80,6 +82,9 @@ fn wrong_settings_are_explained() {
     std::fs::write(folder.path().join("bad.toml"), "listn = 1").unwrap();
     std::fs::create_dir(folder.path().join("flows")).unwrap();
     std::fs::write(folder.path().join("flows/broken.json"), "{\"id\": \"x\"}").unwrap();
+    let log = Command::new(PROGRAM).arg("serve").env("HOLDPOINT_LOG", "very=loud=indeed").output().unwrap();
+    assert_eq!(log.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&log.stderr).contains("HOLDPOINT_LOG"));
     let table: [(&[&str], i32, &str); 5] = [
         (&["--listen", "everywhere"], 2, "invalid value 'everywhere'"),
         (&["--database", "oracle:x"], 2, "only sqlite:PATH"),
