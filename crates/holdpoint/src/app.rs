@@ -65,3 +65,25 @@ fn panicked(panic: Box<dyn Any + Send + 'static>) -> Response {
     let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
     ApiError::internal(format!("panic: {}", text.unwrap_or("no message"))).into_response()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_becomes_the_envelope_and_keeps_its_words_to_itself() {
+        for panic in [
+            Box::new("secret plans") as Box<dyn Any + Send>,
+            Box::new("secret plans".to_owned()),
+            Box::new(7),
+        ] {
+            let response = panicked(panic);
+            assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
+            let body = axum::body::to_bytes(response.into_body(), 10_000).await.unwrap();
+            let body: serde_json::Value = serde_json::from_slice(&body).unwrap();
+            assert_eq!(body["error"], "internal_error");
+            assert!(body["details"]["correlationId"].is_string());
+            assert!(!body.to_string().contains("secret"), "{body}");
+        }
+    }
+}
