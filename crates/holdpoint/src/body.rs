@@ -69,19 +69,8 @@ impl<'de> Deserialize<'de> for Object {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         match StrictValue::deserialize(deserializer)?.0 {
             Value::Object(map) => Ok(Self(map)),
-            other => Err(D::Error::custom(format_args!("expected an object, found {}", kind(&other)))),
+            _ => Err(D::Error::custom("expected an object")),
         }
-    }
-}
-
-fn kind(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "a boolean",
-        Value::Number(_) => "a number",
-        Value::String(_) => "a string",
-        Value::Array(_) => "an array",
-        Value::Object(_) => "an object",
     }
 }
 

@@ -39,6 +39,18 @@ fn an_answered_node_is_entered_again_and_goes_on() {
 }
 
 #[test]
+fn an_answer_to_a_node_is_an_answer_to_what_it_asks() {
+    waiting().when(accept_at("gate")).then([
+        resolved(1, accepted_value()),
+        approval_received(1),
+        resumed("gate", 1),
+    ]);
+    waiting().given([accept(1)]).when(accept_at("gate")).refused(Refusal::AlreadyResolved);
+    waiting().when(accept_at("after")).refused(Refusal::InterruptNotFound);
+    waiting().when(accept_at("nowhere")).refused(Refusal::InterruptNotFound);
+}
+
+#[test]
 fn the_second_answer_is_refused() {
     waiting().given([accept(1)]).when(accept(1)).refused(Refusal::AlreadyResolved);
 }

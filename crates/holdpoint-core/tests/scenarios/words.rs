@@ -170,6 +170,11 @@ pub(crate) fn accept(interrupt: u32) -> Command {
     answer(interrupt, json!({"action": "accept"}))
 }
 
+pub(crate) fn accept_at(node: &str) -> Command {
+    let answer = Answer { value: json!({"action": "accept"}), by: ada() };
+    Command::ResolveNode { node: node_id(node), answer }
+}
+
 pub(crate) fn expire(interrupt: u32) -> Command {
     Command::Expire { interrupt: InterruptId(interrupt) }
 }

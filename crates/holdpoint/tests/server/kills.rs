@@ -20,23 +20,25 @@ type Acknowledged = Mutex<BTreeMap<String, bool>>;
 fn what_was_acknowledged_survives_kill_9_at_any_instant() {
     let kills =
         std::env::var("HOLDPOINT_TEST_KILLS").ok().map_or(KILLS_DEFAULT, |text| text.parse().unwrap());
-    let mut server = Server::start();
-    assert_eq!(server.client.put("/v1/workflows/slow", &slow()).status, 201);
-    let url = RwLock::new(server.url.clone());
+    let first = Server::start();
+    assert_eq!(first.client.put("/v1/workflows/slow", &slow()).status, 201);
+    let url = RwLock::new(first.url.clone());
     let (acknowledged, over) = (Acknowledged::default(), AtomicBool::new(false));
-    std::thread::scope(|scope| {
+    let last = std::thread::scope(|scope| {
         for _ in 0..CLIENTS {
             scope.spawn(|| busy_client(&url, &acknowledged, &over));
         }
-        for _ in 0..kills {
+        let last = (0..kills).fold(first, |server, _| {
             // The instant is what is random here; nothing waits for anything.
             std::thread::sleep(Duration::from_millis(random(150)));
-            server = std::mem::replace(&mut server, Server::start()).kill_and_restart();
-            url.write().unwrap().clone_from(&server.url);
-        }
+            let next = server.kill_and_restart();
+            url.write().unwrap().clone_from(&next.url);
+            next
+        });
         over.store(true, Ordering::SeqCst);
+        last
     });
-    let server = server.kill_and_restart();
+    let server = last.kill_and_restart();
     let acknowledged = acknowledged.into_inner().unwrap();
     let total = check(&server.client, &acknowledged);
     let answered = acknowledged.values().filter(|answered| **answered).count();
