@@ -23,6 +23,6 @@ pub use ids::{BadId, InterruptId, NodeId, Principal, RunId, RunRef, TenantId, Ti
 pub use interrupt::{Answer, BadRequest, Interrupt, Kind, Request, Resolution};
 pub use react::{Obligation, Timer, react};
 pub use refusal::Refusal;
-pub use run::{End, NodeState, NodeStatus, Run, Status, Work};
+pub use run::{End, NodeState, NodeStatus, Run, Status, Verdict, Work};
 pub use strict::{StrictValue, parse_strict};
 pub use workflow::Workflow;

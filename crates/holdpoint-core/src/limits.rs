@@ -20,6 +20,11 @@ pub const METADATA_LEVELS_MAX: usize = 4;
 pub const NODES_MAX: usize = 1000;
 pub const EDGES_MAX: usize = 4000;
 pub const VARIABLES_MAX: usize = 1000;
+/// Conditions of type regex in a workflow, and bytes of each compiled pattern: together they bound its memory.
+pub const PATTERNS_MAX: usize = 32;
+pub const PATTERN_BYTES_MAX: usize = 1024 * 1024;
+/// Bytes of JSON that nodes and answers may put into one run: outputs, step results, what is asked and answered.
+pub const RUN_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// Interrupts one run may ask for.
 pub const INTERRUPTS_PER_RUN_MAX: usize = 10_000;
 /// Bytes of one recorded step result, as compact JSON.

@@ -1,6 +1,7 @@
 //! How the core says no. Each refusal is part of the contract: a stable code for machines, a sentence for people.
 
-use crate::limits;
+use serde::Serialize;
+
 use crate::run::Status;
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -55,13 +56,13 @@ impl Refusal {
 }
 
 /// Refuses a value whose compact JSON is larger than a limit.
-pub(crate) fn check_size(what: &'static str, value: &serde_json::Value, max: usize) -> Result<(), Refusal> {
-    let bytes = json_bytes(value, max);
+pub(crate) fn check_size(what: &'static str, value: &impl Serialize, max: usize) -> Result<(), Refusal> {
+    let bytes = json_bytes(value);
     if bytes > max { Err(Refusal::TooLarge { what, bytes, max }) } else { Ok(()) }
 }
 
 /// Measures compact JSON without building it.
-fn json_bytes(value: &serde_json::Value, max: usize) -> usize {
+pub(crate) fn json_bytes(value: &impl Serialize) -> usize {
     struct Counter(usize);
     impl std::io::Write for Counter {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
@@ -76,6 +77,6 @@ fn json_bytes(value: &serde_json::Value, max: usize) -> usize {
     match serde_json::to_writer(&mut counter, value) {
         Ok(()) => counter.0,
         // A value that cannot be written is as unwelcome as one that is too large.
-        Err(_) => max.saturating_add(limits::REQUEST_BYTES_MAX),
+        Err(_) => usize::MAX / 2,
     }
 }

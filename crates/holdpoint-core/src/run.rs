@@ -5,10 +5,15 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use crate::event::{Event, Owner, RunError, Started};
+use crate::event::{Event, Owner, Started};
 use crate::ids::{InterruptId, NodeId, RunId, Timestamp};
 use crate::interrupt::{Interrupt, Kind, Resolution};
-use crate::workflow::{Node, Turn, Workflow, next_turn, resolve_inputs};
+use crate::refusal::json_bytes;
+use crate::workflow::{Node, Turn, Workflow, judge_edge, next_turn, resolve_inputs};
+
+mod state;
+
+pub use state::{End, NodeState, NodeStatus, Status, Verdict, Work};
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Run {
@@ -26,121 +31,11 @@ pub struct Run {
     pub nodes: Vec<NodeState>,
     /// By ordinal: `InterruptId(1)` comes first.
     pub interrupts: Vec<Arc<Interrupt>>,
+    /// By position in the workflow: what the edge's condition said when its source completed.
+    pub conditions: Vec<Option<Verdict>>,
+    /// Bytes of JSON that nodes and answers put into the run so far.
+    pub bytes: usize,
     pub end: Option<End>,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub struct NodeState {
-    pub status: NodeStatus,
-    pub started_at: Option<Timestamp>,
-    pub ended_at: Option<Timestamp>,
-    /// A JSON object, empty until the node completed.
-    pub outputs: Arc<Value>,
-    pub error: Option<RunError>,
-    /// Results of outside effects by step name.
-    pub steps: BTreeMap<String, Value>,
-    /// How many of the node's sleeps are over.
-    pub slept: u32,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum NodeStatus {
-    Pending,
-    Running,
-    Waiting(InterruptId),
-    Sleeping(Timestamp),
-    Completed,
-    Failed,
-    Skipped,
-}
-
-impl NodeStatus {
-    pub fn as_str(&self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::Running => "running",
-            Self::Waiting(_) => "suspended",
-            Self::Sleeping(_) => "sleeping",
-            Self::Completed => "completed",
-            Self::Failed => "failed",
-            Self::Skipped => "skipped",
-        }
-    }
-}
-
-/// How and when a run ended.
-#[derive(Clone, Debug, PartialEq)]
-pub enum End {
-    Completed { at: Timestamp },
-    Failed { at: Timestamp, error: RunError, node: Option<NodeId> },
-    Cancelled { at: Timestamp, reason: Option<String>, by: String },
-}
-
-impl End {
-    pub fn at(&self) -> Timestamp {
-        match self {
-            Self::Completed { at } | Self::Failed { at, .. } | Self::Cancelled { at, .. } => *at,
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Status {
-    Pending,
-    Running,
-    WaitingApproval,
-    WaitingInput,
-    WaitingExternal,
-    Completed,
-    Failed,
-    Cancelled,
-}
-
-impl Status {
-    pub const ALL: [Status; 8] = [
-        Self::Pending,
-        Self::Running,
-        Self::WaitingApproval,
-        Self::WaitingInput,
-        Self::WaitingExternal,
-        Self::Completed,
-        Self::Failed,
-        Self::Cancelled,
-    ];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::Running => "running",
-            Self::WaitingApproval => "waiting-approval",
-            Self::WaitingInput => "waiting-input",
-            Self::WaitingExternal => "waiting-external",
-            Self::Completed => "completed",
-            Self::Failed => "failed",
-            Self::Cancelled => "cancelled",
-        }
-    }
-
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|status| status.as_str() == text)
-    }
-}
-
-/// The next thing a worker can do for a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Work {
-    /// A node whose turn has come.
-    Begin(usize),
-    /// A node that began and neither ended nor waits: it must be entered again from its start.
-    Enter(usize),
-}
-
-impl Work {
-    pub fn position(self) -> usize {
-        match self {
-            Self::Begin(position) | Self::Enter(position) => position,
-        }
-    }
 }
 
 impl Run {
@@ -156,6 +51,7 @@ impl Run {
             slept: 0,
         };
         let nodes = vec![untouched; workflow.nodes.len()];
+        let conditions = vec![None; workflow.edges.len()];
         Self {
             id,
             workflow,
@@ -166,6 +62,8 @@ impl Run {
             variables: Arc::new(Value::Object(Map::new())),
             nodes,
             interrupts: Vec::new(),
+            conditions,
+            bytes: 0,
             end: None,
         }
     }
@@ -185,6 +83,7 @@ impl Run {
     pub fn apply(&mut self, event: &Event, at: Timestamp) {
         self.seq += 1;
         self.updated_at = at;
+        self.bytes += weight(event);
         match event {
             Event::RunStarted(started) => self.start(started, at),
             Event::NodeStarted { node } => self.touch(node, |state| {
@@ -268,6 +167,16 @@ impl Run {
             state.outputs = Arc::new(Value::Object(outputs.clone()));
             state.ended_at = Some(at);
         });
+        self.judge_edges(node);
+    }
+
+    /// Later changes to variables must not turn back what was already decided.
+    fn judge_edges(&mut self, node: &NodeId) {
+        let Some(source) = self.workflow.position(node) else { return };
+        let workflow = self.workflow.clone();
+        for (position, edge) in workflow.edges.iter().enumerate().filter(|(_, edge)| edge.source == source) {
+            self.conditions[position] = Some(judge_edge(self, edge));
+        }
     }
 
     fn touch(&mut self, node: &NodeId, change: impl FnOnce(&mut NodeState)) {
@@ -370,5 +279,32 @@ impl Run {
     /// A node's input ports with their values, or the port that has none and why.
     pub fn inputs_of(&self, node: &Node) -> Result<Map<String, Value>, (String, String)> {
         resolve_inputs(self, node)
+    }
+}
+
+/// How much an event adds to what a run carries around.
+fn weight(event: &Event) -> usize {
+    match event {
+        Event::NodeCompleted { outputs, .. } if !outputs.is_empty() => json_bytes(outputs),
+        Event::StepRecorded { result, .. } => json_bytes(result),
+        Event::InterruptRequested { data, .. } => json_bytes(data),
+        Event::InterruptResolved { value, .. } => json_bytes(value),
+        Event::NodeCompleted { .. }
+        | Event::RunStarted(_)
+        | Event::NodeStarted { .. }
+        | Event::NodeFailed { .. }
+        | Event::NodeSkipped { .. }
+        | Event::NodeSuspended { .. }
+        | Event::NodeResumed { .. }
+        | Event::ApprovalRequested { .. }
+        | Event::ClarificationRequested { .. }
+        | Event::InterruptTimedOut { .. }
+        | Event::ApprovalReceived { .. }
+        | Event::ClarificationResolved { .. }
+        | Event::SleepStarted { .. }
+        | Event::SleepEnded { .. }
+        | Event::RunCompleted
+        | Event::RunFailed { .. }
+        | Event::RunCancelled { .. } => 0,
     }
 }

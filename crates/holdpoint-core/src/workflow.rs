@@ -16,7 +16,7 @@ mod turns;
 pub use condition::Condition;
 pub use expression::{Expression, Scope};
 pub(crate) use ports::resolve_inputs;
-pub(crate) use turns::{Turn, next_turn};
+pub(crate) use turns::{Turn, judge_edge, next_turn};
 
 /// A definition that passed every check. Nodes and edges keep the order of the file.
 #[derive(Debug)]
@@ -176,8 +176,9 @@ impl Workflow {
         self.position(id).map(|position| &self.nodes[position])
     }
 
-    pub(crate) fn incoming(&self, position: usize) -> impl Iterator<Item = &Edge> {
-        self.incoming[position].iter().map(|edge| &self.edges[*edge])
+    /// The edges that lead to a node, with their positions.
+    pub(crate) fn incoming(&self, position: usize) -> impl Iterator<Item = (usize, &Edge)> {
+        self.incoming[position].iter().map(|edge| (*edge, &self.edges[*edge]))
     }
 
     pub(crate) fn outgoing(&self, position: usize) -> impl Iterator<Item = &Edge> {

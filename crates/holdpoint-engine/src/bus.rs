@@ -40,13 +40,14 @@ impl Bus {
     pub(crate) fn subscribe(self: &Arc<Self>, of: &RunRef) -> Subscription {
         let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
         let receiver = readers.entry(of.clone()).or_insert_with(|| watch::channel(0).0).subscribe();
-        Subscription { receiver, of: of.clone(), bus: self.clone() }
+        Subscription { receiver: Some(receiver), of: of.clone(), bus: self.clone() }
     }
 
-    fn unsubscribe(&self, of: &RunRef) {
+    fn unsubscribe(&self, of: &RunRef, receiver: Option<watch::Receiver<u64>>) {
         let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
-        // The receiver that is going away still counts.
-        if readers.get(of).is_some_and(|sender| sender.receiver_count() <= 1) {
+        // Dropped under the lock, so that of several that go together the last one knows that it is the last.
+        drop(receiver);
+        if readers.get(of).is_some_and(|sender| sender.receiver_count() == 0) {
             readers.remove(of);
         }
     }
@@ -76,7 +77,8 @@ impl Bus {
 /// Tells a reader that its run has new events.
 #[derive(Debug)]
 pub struct Subscription {
-    receiver: watch::Receiver<u64>,
+    /// Taken when the subscription is dropped.
+    receiver: Option<watch::Receiver<u64>>,
     of: RunRef,
     bus: Arc<Bus>,
 }
@@ -84,13 +86,33 @@ pub struct Subscription {
 impl Subscription {
     /// Returns when something was appended since the last call, or when nothing ever will be.
     pub async fn changed(&mut self) {
-        // An error means that the bus has gone; the reader will find out from the store.
-        let _ = self.receiver.changed().await;
+        if let Some(receiver) = &mut self.receiver {
+            // An error means that the bus has gone; the reader will find out from the store.
+            let _ = receiver.changed().await;
+        }
     }
 }
 
 impl Drop for Subscription {
     fn drop(&mut self) {
-        self.bus.unsubscribe(&self.of);
+        self.bus.unsubscribe(&self.of, self.receiver.take());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use holdpoint_core::{RunId, TenantId};
+
+    use super::*;
+
+    #[test]
+    fn readers_that_have_gone_leave_nothing_behind() {
+        let bus = Arc::new(Bus::default());
+        let of = RunRef { tenant: TenantId::parse("t").unwrap(), run: RunId::parse("r").unwrap() };
+        let (one, two) = (bus.subscribe(&of), bus.subscribe(&of));
+        drop(one);
+        assert_eq!(bus.readers.lock().unwrap().len(), 1);
+        drop(two);
+        assert_eq!(bus.readers.lock().unwrap().len(), 0);
     }
 }

@@ -95,13 +95,25 @@ pub(crate) struct Committer {
 }
 
 impl Committer {
-    pub(crate) fn start(writer: Writer, cache: Arc<RunCache>, bus: Arc<Bus>, stop: Option<StopAt>) -> Self {
+    pub(crate) fn start(
+        writer: Writer,
+        cache: Arc<RunCache>,
+        bus: Arc<Bus>,
+        stop: Option<StopAt>,
+    ) -> Result<Self, store::Error> {
         let (sender, jobs) = sync_channel(QUEUE_MAX);
         let counters = Arc::new(Counters::default());
         let writing = Writing { writer, cache, bus, counters: counters.clone(), stop };
         let thread = std::thread::Builder::new().name("holdpoint-committer".to_owned());
-        let handle = thread.spawn(move || writing.run(&jobs)).ok();
-        Self { jobs: RwLock::new(Some(sender)), counters, thread: Mutex::new(handle) }
+        let handle = thread.spawn(move || writing.run(&jobs));
+        let handle = handle.map_err(|error| store::Error::Failed(format!("no thread to write: {error}")))?;
+        Ok(Self { jobs: RwLock::new(Some(sender)), counters, thread: Mutex::new(Some(handle)) })
+    }
+
+    /// Whether somebody is there to write.
+    pub(crate) fn is_alive(&self) -> bool {
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        thread.as_ref().is_some_and(|thread| !thread.is_finished())
     }
 
     pub(crate) async fn submit(&self, work: Work) -> Result<Reply, crate::Error> {
@@ -219,9 +231,26 @@ impl Writing {
                     self.publish(job, reply);
                 }
             }
-            Err(error) => self.fail(batch, &error),
+            Err(error) => return self.isolate(batch, &error),
         }
         true
+    }
+
+    /// One change that the database will not take must not take others down with it: each is tried by itself.
+    fn isolate(&self, batch: &mut Vec<Job>, error: &store::Error) -> bool {
+        if batch.len() <= 1 {
+            self.fail(batch, error);
+            return true;
+        }
+        tracing::warn!(%error, jobs = batch.len(), "a batch failed; its changes are written one by one");
+        self.rollback();
+        batch.drain(..).all(|job| self.commit(&mut vec![job]))
+    }
+
+    fn rollback(&self) {
+        if let Err(error) = self.writer.rollback() {
+            tracing::error!(%error, "the transaction could not be rolled back");
+        }
     }
 
     fn write(&self, batch: &[Job]) -> Result<Vec<Reply>, store::Error> {
@@ -279,9 +308,7 @@ impl Writing {
 
     fn fail(&self, batch: &mut Vec<Job>, error: &store::Error) {
         tracing::error!(%error, jobs = batch.len(), "a commit failed; its callers are told");
-        if let Err(error) = self.writer.rollback() {
-            tracing::error!(%error, "the transaction could not be rolled back");
-        }
+        self.rollback();
         for job in batch.drain(..) {
             if let Work::Change(change) = &job.work {
                 self.cache.forget(&change.of);

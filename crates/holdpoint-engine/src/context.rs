@@ -5,7 +5,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use holdpoint_core::{Command, InterruptId, NodeId, Request, Resolution, Run, RunError, RunId, Timestamp};
-use holdpoint_core::{Outcome, workflow};
+use holdpoint_core::{Outcome, limits, workflow};
 use serde_json::{Map, Value};
 
 use crate::store;
@@ -103,7 +103,7 @@ impl Context {
     pub fn interrupt(&mut self, mut request: Request) -> Result<Value, Stop> {
         let count = self.interrupts;
         self.interrupts += 1;
-        let key = request.key.take().unwrap_or_else(|| format!("{}:{}:{count}", self.run.id, self.node().id));
+        let key = request.key.take().unwrap_or_else(|| self.derived_key(count));
         let Some(asked) = self.run.interrupt_by_key(&key) else {
             request.key = Some(key);
             return Err(Stop::Asked(Box::new(request)));
@@ -113,6 +113,15 @@ impl Context {
             Some(Resolution::TimedOut { .. }) => Err(Stop::TimedOut),
             None => Err(Stop::Joined(asked.id)),
         }
+    }
+
+    /// Run, node and count. Tools generate node ids of any length; a key has one, so a long id becomes its place.
+    fn derived_key(&self, count: u32) -> String {
+        let key = format!("{}:{}:{count}", self.run.id, self.node().id);
+        if key.chars().count() <= limits::INTERRUPT_KEY_CHARS_MAX {
+            return key;
+        }
+        format!("{}:#{}:{count}", self.run.id, self.position)
     }
 
     /// Pauses for `ms` milliseconds, over restarts too.
@@ -150,6 +159,12 @@ impl DerefMut for EffectContext {
 impl EffectContext {
     pub(crate) fn new(context: Context, holder: Holder) -> Self {
         Self { context, holder }
+    }
+
+    /// Pauses for `ms` milliseconds from now, over restarts too.
+    pub fn sleep(&mut self, ms: u64) -> Result<(), Stop> {
+        self.context.now = self.holder.now();
+        self.context.sleep(ms)
     }
 
     /// Does something outside and records its result before going on. A result that is recorded is returned

@@ -58,7 +58,7 @@ impl Engine {
         let writer = Writer::open(&path)?;
         // Nobody else can have this file open, so every claim in it was left behind by a process that is gone.
         writer.execute(&Statement::new(dispatches::RECLAIM_ALL, Vec::new()))?;
-        let committer = Committer::start(writer, cache.clone(), bus.clone(), stop_at);
+        let committer = Committer::start(writer, cache.clone(), bus.clone(), stop_at)?;
         let db = Database::Sqlite(Readers::new(&path));
         let registry = Registry::default();
         Ok(Self(Arc::new(Shared { db, committer, cache, bus, clock, nodes, registry })))
@@ -83,6 +83,11 @@ impl Engine {
 
     pub fn clock(&self) -> &Clock {
         &self.0.clock
+    }
+
+    /// Whether changes can be written.
+    pub fn is_alive(&self) -> bool {
+        self.0.committer.is_alive()
     }
 
     pub fn counters(&self) -> &Counters {
@@ -217,6 +222,7 @@ impl Engine {
 
     /// The run as it is stored.
     pub(crate) async fn load(&self, of: &RunRef) -> Result<Arc<Run>, Error> {
+        let commits = self.0.cache.commits(of);
         let (log, size) = events::all(&self.0.db, of).await?;
         let Some(holdpoint_core::Event::RunStarted(started)) = log.first().map(|first| &first.event) else {
             return Err(Error::NotFound("run"));
@@ -224,11 +230,11 @@ impl Engine {
         let workflow = self.workflow_revision(&of.tenant, &started.workflow, started.revision).await?;
         let run = Run::replay(of.run.clone(), workflow, log.iter().map(|entry| (entry.at, &entry.event)));
         let run = Arc::new(run);
-        self.0.cache.put_loaded(of, run.clone(), size);
+        self.0.cache.put_loaded(of, run.clone(), size, commits);
         Ok(run)
     }
 
-    /// The log from sequence number `from` on.
+    /// The log from sequence number `from` on; of a long log the first part. Nothing means that it ends there.
     pub async fn events(&self, of: &RunRef, from: u64) -> Result<Vec<Recorded>, Error> {
         Ok(events::from(&self.0.db, of, from).await?)
     }
@@ -268,11 +274,8 @@ impl Engine {
         Ok(dispatches::next_available(&self.0.db).await?)
     }
 
-    /// When there will be something to do that nobody announces.
-    pub(crate) async fn next_wakeup(&self) -> Result<Option<Timestamp>, Error> {
-        let timer = timers::next_due(&self.0.db).await?;
-        let dispatch = dispatches::next_available(&self.0.db).await?;
-        Ok([timer, dispatch].into_iter().flatten().min())
+    pub(crate) async fn next_timer(&self) -> Result<Option<Timestamp>, Error> {
+        Ok(timers::next_due(&self.0.db).await?)
     }
 
     pub(crate) async fn write(&self, statements: Vec<Statement>) -> Result<Reply, Error> {

@@ -2,6 +2,7 @@
 //! written, and a run that is not here is folded from its events.
 
 use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use holdpoint_core::{Run, RunRef};
@@ -13,6 +14,7 @@ const BYTES_MAX: usize = 4 * 1024 * 1024;
 #[derive(Debug, Default)]
 pub(crate) struct RunCache {
     entries: Mutex<Entries>,
+    hasher: RandomState,
 }
 
 #[derive(Debug, Default)]
@@ -21,7 +23,12 @@ struct Entries {
     /// Oldest first; a run that was used again since it was queued is passed over once.
     order: VecDeque<RunRef>,
     bytes: usize,
+    /// Commits so far, counted for groups of runs: tells a reader that what it read may be old by now.
+    commits: Vec<u64>,
 }
+
+/// How many groups runs are divided into for that.
+const GROUPS: usize = 256;
 
 #[derive(Debug)]
 struct Entry {
@@ -38,9 +45,22 @@ impl RunCache {
         Some(entry.run.clone())
     }
 
+    /// To be taken before a run is read from the store, and handed to `put_loaded` with it.
+    pub(crate) fn commits(&self, of: &RunRef) -> u64 {
+        let group = self.group(of);
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        *entries.count(group)
+    }
+
+    fn group(&self, of: &RunRef) -> usize {
+        usize::try_from(self.hasher.hash_one(of) % GROUPS as u64).unwrap_or(0)
+    }
+
     /// Keeps the newest fold; `grown` is how many bytes of events came with it.
     pub(crate) fn put(&self, of: &RunRef, run: Arc<Run>, grown: usize) {
+        let group = self.group(of);
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        *entries.count(group) += 1;
         match entries.by_run.get_mut(of) {
             // A reader was faster and has read this very commit from the store.
             Some(entry) if entry.run.seq >= run.seq => {}
@@ -54,11 +74,12 @@ impl RunCache {
         }
     }
 
-    /// Keeps a fold that was read from the store, unless a newer one came in meanwhile; `bytes` is its whole log.
-    pub(crate) fn put_loaded(&self, of: &RunRef, run: Arc<Run>, bytes: usize) {
+    /// Keeps a fold that was read from the store, unless it may have become old meanwhile; `bytes` is its whole log.
+    pub(crate) fn put_loaded(&self, of: &RunRef, run: Arc<Run>, bytes: usize, commits: u64) {
+        let group = self.group(of);
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         let known = entries.by_run.get(of).map(|entry| entry.run.seq);
-        if known.is_none_or(|known| known < run.seq) {
+        if *entries.count(group) == commits && known.is_none_or(|known| known < run.seq) {
             entries.remove(of);
             entries.insert(of, run, bytes);
         }
@@ -71,6 +92,11 @@ impl RunCache {
 }
 
 impl Entries {
+    fn count(&mut self, group: usize) -> &mut u64 {
+        self.commits.resize(GROUPS, 0);
+        &mut self.commits[group]
+    }
+
     fn insert(&mut self, of: &RunRef, run: Arc<Run>, bytes: usize) {
         self.bytes += bytes;
         self.by_run.insert(of.clone(), Entry { run, bytes, used: false });

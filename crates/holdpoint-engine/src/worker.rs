@@ -39,12 +39,14 @@ pub struct Worker {
     consumer: String,
     in_flight: JoinSet<Result<(), Error>>,
     claims: HashMap<Id, Claim>,
+    /// Claims that could not be given back, and why they should be. Tried again at every look.
+    unreturned: Vec<(Claim, String)>,
 }
 
 impl Worker {
     pub(crate) fn new(engine: Engine) -> Self {
         let consumer = format!("worker-{}", Uuid::now_v7());
-        Self { engine, consumer, in_flight: JoinSet::new(), claims: HashMap::new() }
+        Self { engine, consumer, in_flight: JoinSet::new(), claims: HashMap::new(), unreturned: Vec::new() }
     }
 
     /// Does everything there is to do now and returns how many dispatches and timers that were. What cannot be done
@@ -93,6 +95,9 @@ impl Worker {
 
     /// Begins what is due. How much that was, and why something could not be begun.
     async fn look(&mut self) -> Result<(usize, Option<Error>), Error> {
+        for (claim, why) in std::mem::take(&mut self.unreturned) {
+            self.give_back(claim, why).await?;
+        }
         let (timers, trouble) = self.fire_timers().await?;
         let free = IN_FLIGHT_MAX.saturating_sub(self.in_flight.len());
         if free == 0 || self.engine.next_dispatch().await?.is_none_or(|at| at > self.engine.now()) {
@@ -117,7 +122,7 @@ impl Worker {
     }
 
     async fn next_look(&self) -> Duration {
-        let next = match self.engine.next_wakeup().await {
+        let next = match self.next_wakeup().await {
             Ok(next) => next,
             Err(error) => {
                 tracing::error!(%error, "the next deadline could not be read");
@@ -128,6 +133,17 @@ impl Worker {
         let now = self.engine.now();
         let ms = next.map_or(u64::MAX, |at| u64::try_from(at.0 - now.0).unwrap_or(0));
         Duration::from_millis(ms).min(BACKSTOP)
+    }
+
+    /// When there will be something to do that nobody announces. With all hands busy, a dispatch that waits is
+    /// nothing to do: the end of one in flight is announced.
+    async fn next_wakeup(&self) -> Result<Option<Timestamp>, Error> {
+        let timer = self.engine.next_timer().await?;
+        if self.in_flight.len() >= IN_FLIGHT_MAX {
+            return Ok(timer);
+        }
+        let dispatch = self.engine.next_dispatch().await?;
+        Ok([timer, dispatch].into_iter().flatten().min())
     }
 
     /// Timers fire side by side, so that many of them share a commit. One that cannot be fired stays where it is
@@ -150,7 +166,7 @@ impl Worker {
 
     async fn close_or_log(&mut self, ended: Ended) {
         if let Err(error) = self.close(ended).await {
-            tracing::error!(%error, "a dispatch could not be closed; it is taken up again after a restart");
+            tracing::error!(%error, "a dispatch could not be given back; it is tried again");
         }
     }
 
@@ -162,9 +178,17 @@ impl Worker {
             Err(error) => (error.id(), Some(format!("the worker panicked: {error}"))),
         };
         match (self.claims.remove(&id), why) {
-            (Some(claim), Some(why)) => give_back(&self.engine, claim, why).await,
+            (Some(claim), Some(why)) => self.give_back(claim, why).await,
             _ => Ok(()),
         }
+    }
+
+    async fn give_back(&mut self, claim: Claim, why: String) -> Result<(), Error> {
+        let given = give_back(&self.engine, claim.clone(), why.clone()).await;
+        if given.is_err() {
+            self.unreturned.push((claim, why));
+        }
+        given
     }
 }
 
@@ -271,25 +295,71 @@ impl Holder {
         }
     }
 
-    /// Commits a recorded step before the node goes on, and returns the run as it is then.
+    /// Commits a recorded step before the node goes on, and returns the run as it is then. The effect is done and
+    /// must not be done again because the store is busy: that is waited for.
     pub(crate) async fn record(&self, command: Command) -> Result<Arc<Run>, Stop> {
-        let broken = |error: Error| Stop::Broken(error.to_string());
+        let mut waits = RECORD_WAITS.iter();
         loop {
-            let run = self.engine.load(&self.claim.run).await.map_err(broken)?;
-            let before = run.seq;
-            let mut draft = Draft::new(run, self.engine.now());
-            match draft.decide(&command) {
-                Ok(()) => {}
-                Err(Refusal::RunFinished(_) | Refusal::NodeNotRunning) => return Err(Stop::Lost),
-                Err(refusal) => return Err(Stop::failed(refusal.code(), refusal.to_string())),
-            }
-            let mail = Mail::Progress(self.claim.clone());
-            let after = draft.run.clone();
-            match self.engine.settle(&self.claim.run, before, draft, mail).await.map_err(broken)? {
-                None => return Ok(after),
-                Some(Guard::Claim) => return Err(Stop::Lost),
-                Some(Guard::Sequence) => {}
+            match self.try_record(&command).await {
+                Ok(Some(run)) => return Ok(run),
+                Ok(None) => {}
+                Err(Unrecorded::Stop(stop)) => return Err(stop),
+                Err(Unrecorded::Trouble(Error::Store(error @ crate::store::Error::Closed))) => {
+                    return Err(Stop::Broken(error.to_string()));
+                }
+                Err(Unrecorded::Trouble(error)) => match waits.next() {
+                    Some(wait) => tokio::time::sleep(*wait).await,
+                    None => return Err(Stop::Broken(error.to_string())),
+                },
             }
         }
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.engine.now()
+    }
+
+    /// Nothing when somebody else changed the run first.
+    async fn try_record(&self, command: &Command) -> Result<Option<Arc<Run>>, Unrecorded> {
+        let run = self.engine.load(&self.claim.run).await?;
+        let before = run.seq;
+        let mut draft = Draft::new(run, self.engine.now());
+        match draft.decide(command) {
+            Ok(()) => {}
+            Err(Refusal::RunFinished(_) | Refusal::NodeNotRunning) => {
+                return Err(Unrecorded::Stop(Stop::Lost));
+            }
+            Err(refusal) => return Err(Unrecorded::Stop(Stop::failed(refusal.code(), refusal.to_string()))),
+        }
+        let after = draft.run.clone();
+        match self.engine.settle(&self.claim.run, before, draft, Mail::Progress(self.claim.clone())).await? {
+            None => Ok(Some(after)),
+            Some(Guard::Claim) => Err(Unrecorded::Stop(Stop::Lost)),
+            Some(Guard::Sequence) => Ok(None),
+        }
+    }
+}
+
+/// How long a finished effect waits for the store, again and again, before it is given up: about a minute.
+const RECORD_WAITS: [Duration; 16] = {
+    let mut waits = [Duration::from_secs(6); 16];
+    let short = [50, 100, 200, 400, 800, 1600, 3200];
+    let mut at = 0;
+    while at < short.len() {
+        waits[at] = Duration::from_millis(short[at]);
+        at += 1;
+    }
+    waits
+};
+
+/// Why a step was not recorded.
+enum Unrecorded {
+    Stop(Stop),
+    Trouble(Error),
+}
+
+impl From<Error> for Unrecorded {
+    fn from(error: Error) -> Self {
+        Self::Trouble(error)
     }
 }

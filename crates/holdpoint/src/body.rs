@@ -1,5 +1,7 @@
 //! Reads bodies, queries and paths, and turns every way they can be wrong into the envelope.
 
+use std::time::Duration;
+
 use axum::extract::rejection::{BytesRejection, FailedToBufferBody};
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::StatusCode;
@@ -38,8 +40,16 @@ impl<T: DeserializeOwned + Default, S: Send + Sync> FromRequest<S> for OptionalB
     }
 }
 
+/// A body that comes in drops must not hold a connection for ever.
+const BODY_TIME_MAX: Duration = Duration::from_secs(20);
+
 async fn read<S: Send + Sync>(request: Request, state: &S) -> Result<Bytes, ApiError> {
-    Bytes::from_request(request, state).await.map_err(|rejection| match rejection {
+    let reading = tokio::time::timeout(BODY_TIME_MAX, Bytes::from_request(request, state));
+    let read = reading.await.map_err(|_| {
+        let message = format!("the body did not arrive within {} seconds", BODY_TIME_MAX.as_secs());
+        ApiError::new(StatusCode::REQUEST_TIMEOUT, "request_timeout", message)
+    })?;
+    read.map_err(|rejection| match rejection {
         BytesRejection::FailedToBufferBody(FailedToBufferBody::LengthLimitError(_)) => {
             let max = limits::REQUEST_BYTES_MAX;
             let message = format!("the body is too large; at most {max} bytes are accepted");

@@ -18,7 +18,7 @@ use crate::config::Config;
 use crate::welcome;
 
 /// How long requests in flight may take once the server is going down.
-const GRACE: Duration = Duration::from_secs(30);
+const GRACE: Duration = Duration::from_secs(10);
 
 pub(crate) async fn serve(config: Config) -> anyhow::Result<()> {
     // What people are asked and what they answer is nobody else's business.
@@ -30,17 +30,17 @@ pub(crate) async fn serve(config: Config) -> anyhow::Result<()> {
     let engine =
         Engine::open(Options::new(config.location.clone())).await.context("cannot open the database")?;
     let tenant = TenantId::parse("default")?;
-    let key = welcome::prepare(&engine, &tenant, config.bootstrap_key.as_deref()).await?;
+    // Everything that can go wrong for a reason outside comes before the key is made and shown.
+    let listener = listen(config.listen).await?;
+    let address = listener.local_addr()?;
     if let Some(folder) = &config.workflows {
         register_all(&engine, &tenant, folder).await?;
     }
-    let listener = listen(config.listen).await?;
-    let address = listener.local_addr()?;
-    let left = welcome::leave_client_file(&config.data, address, key.as_deref())?;
-    welcome::greet(&config, address, key.as_deref(), &left);
+    let prepared = welcome::prepare(&engine, &tenant, &config, address).await?;
+    welcome::greet(&config, address, &prepared);
 
     let (stop, stopping) = watch::channel(false);
-    let worker = tokio::spawn(engine.worker().run(stopping.clone()));
+    let mut worker = tokio::spawn(engine.worker().run(stopping.clone()));
     let app =
         Arc::new(Shared { engine: engine.clone(), keys: KeyRing::default(), stopping: stopping.clone() });
     let mut draining = stopping;
@@ -51,6 +51,7 @@ pub(crate) async fn serve(config: Config) -> anyhow::Result<()> {
     let mut server = tokio::spawn(server.into_future());
     tokio::select! {
         ended = &mut server => ended??,
+        ended = &mut worker => bail!("the worker ended by itself, which it never should: {ended:?}"),
         () = asked_to_stop() => {
             tracing::info!("going down: finishing what is in flight");
             stop.send_replace(true);

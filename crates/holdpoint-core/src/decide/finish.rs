@@ -48,8 +48,13 @@ pub(super) fn record(run: &Run, node: &NodeId, name: &str, result: &Value) -> Re
     if run.node_state(node).is_some_and(|state| state.steps.contains_key(name)) {
         return Err(Refusal::invalid("step", format!("{name:?} was already recorded for this node")));
     }
-    check_size("the step's result", result, limits::STEP_RESULT_BYTES_MAX)?;
+    check_size("the step's result", result, limits::STEP_RESULT_BYTES_MAX.min(room(run)))?;
     Ok(vec![Event::StepRecorded { node: node.clone(), name: name.to_owned(), result: result.clone() }])
+}
+
+/// How many bytes nodes may still put into the run.
+fn room(run: &Run) -> usize {
+    limits::RUN_BYTES_MAX.saturating_sub(run.bytes)
 }
 
 fn check_running(run: &Run, node: &NodeId) -> Result<(), Refusal> {
@@ -61,8 +66,7 @@ fn check_running(run: &Run, node: &NodeId) -> Result<(), Refusal> {
 }
 
 fn complete(run: &Run, node: NodeId, outputs: &Map<String, Value>) -> Vec<Event> {
-    let whole = Value::Object(outputs.clone());
-    match check_size("the node's output", &whole, limits::NODE_OUTPUT_BYTES_MAX) {
+    match check_size("the node's output", outputs, limits::NODE_OUTPUT_BYTES_MAX.min(room(run))) {
         Ok(()) => vec![Event::NodeCompleted { node, outputs: outputs.clone() }],
         Err(refusal) => fail(run, node, RunError::new("output_too_large", refusal.to_string())),
     }
@@ -100,6 +104,9 @@ fn ask(run: &Run, node: NodeId, request: &Request) -> Result<Vec<Event>, Refusal
     if run.interrupts.len() >= limits::INTERRUPTS_PER_RUN_MAX {
         let message = format!("a run may ask at most {} times", limits::INTERRUPTS_PER_RUN_MAX);
         return Ok(fail(run, node, RunError::new("too_many_interrupts", message)));
+    }
+    if let Err(refusal) = check_size("what the node asks", &request.data, room(run)) {
+        return Ok(fail(run, node, RunError::new("run_too_large", refusal.to_string())));
     }
     let id = InterruptId(u32::try_from(run.interrupts.len() + 1).unwrap_or(u32::MAX));
     let mut events = vec![

@@ -6,9 +6,7 @@ use serde_json::{Map, Value};
 use thiserror::Error;
 
 use super::expression::{self, EvalError, Expression, Path, Scope};
-
-/// The largest compiled pattern, so that registering a workflow cannot fill the memory.
-const PATTERN_BYTES_MAX: usize = 1024 * 1024;
+use crate::limits::PATTERN_BYTES_MAX;
 
 #[derive(Clone, Debug)]
 pub enum Condition {

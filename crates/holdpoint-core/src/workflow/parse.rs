@@ -259,7 +259,16 @@ impl Reader {
     }
 
     fn edges(&mut self, top: &Map<String, Value>, index: &HashMap<NodeId, usize>) -> Vec<Edge> {
-        let list = self.list(top, "edges", limits::EDGES_MAX);
+        let mut list = self.list(top, "edges", limits::EDGES_MAX);
+        // Counted before any is compiled: patterns are what can make a small definition large.
+        let is_pattern = |edge: &&Value| edge.pointer("/condition/type").is_some_and(|kind| kind == "regex");
+        let patterns = list.iter().filter(is_pattern).count();
+        if patterns > limits::PATTERNS_MAX {
+            let message =
+                format!("{patterns} regex conditions; at most {} are accepted", limits::PATTERNS_MAX);
+            self.flaw(None, "edges", message);
+            list = &[];
+        }
         let mut seen = HashSet::new();
         let mut edges = Vec::with_capacity(list.len());
         for (position, value) in list.iter().enumerate() {

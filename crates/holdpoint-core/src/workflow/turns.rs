@@ -1,7 +1,7 @@
 //! Whose turn it is: which node may begin, which can never begin, given how the others ended.
 
 use super::{Edge, TriggerRule, Workflow};
-use crate::run::{NodeStatus, Run};
+use crate::run::{NodeStatus, Run, Verdict};
 use crate::workflow::expression::Scope;
 
 /// What the graph wants next.
@@ -30,7 +30,7 @@ enum Flow {
 
 /// What a trigger rule says of its edges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verdict {
+enum Ruling {
     Wait,
     Run,
     Never,
@@ -42,14 +42,14 @@ fn turn_of(run: &Run, position: usize) -> Option<Turn> {
         return Some(Turn::Skip(position, "disabled".to_owned()));
     }
     let mut flows: Vec<(TriggerRule, Flow)> = Vec::new();
-    for edge in workflow.incoming(position) {
-        match flow(run, edge) {
+    for (at, edge) in workflow.incoming(position) {
+        match flow(run, at, edge) {
             Ok(flow) => flows.push((edge.rule, flow)),
             Err(why) => return Some(Turn::Stuck(position, format!("condition of edge {}: {why}", edge.id))),
         }
     }
     // Edges of one rule are judged together; a node with several rules needs all of them.
-    let mut verdict = Verdict::Run;
+    let mut ruling = Ruling::Run;
     for (_, rule) in TriggerRule::ALL {
         let of_rule: Vec<Flow> =
             flows.iter().filter(|(other, _)| *other == rule).map(|(_, flow)| *flow).collect();
@@ -57,30 +57,39 @@ fn turn_of(run: &Run, position: usize) -> Option<Turn> {
             continue;
         }
         match judge(rule, &of_rule) {
-            Verdict::Never => return Some(Turn::Skip(position, "no incoming edge lets it run".to_owned())),
-            Verdict::Wait => verdict = Verdict::Wait,
-            Verdict::Run => {}
+            Ruling::Never => return Some(Turn::Skip(position, "no incoming edge lets it run".to_owned())),
+            Ruling::Wait => ruling = Ruling::Wait,
+            Ruling::Run => {}
         }
     }
-    (verdict == Verdict::Run).then_some(Turn::Begin(position))
+    (ruling == Ruling::Run).then_some(Turn::Begin(position))
 }
 
-fn flow(run: &Run, edge: &Edge) -> Result<Flow, String> {
+/// What an edge's condition says right after its source completed.
+pub(crate) fn judge_edge(run: &Run, edge: &Edge) -> Verdict {
+    let Some(condition) = &edge.condition else { return Verdict::Taken };
+    let outputs = &run.nodes[edge.source].outputs;
+    let status = serde_json::Value::from("completed");
+    let scope = Scope::new()
+        .root("status", &status)
+        .root("output", outputs)
+        .root("variables", &run.variables)
+        .fallback(outputs)
+        .fallback(&run.variables);
+    match condition.holds(&scope) {
+        Ok(true) => Verdict::Taken,
+        Ok(false) => Verdict::NotTaken,
+        Err(error) => Verdict::Broken(error.to_string()),
+    }
+}
+
+fn flow(run: &Run, position: usize, edge: &Edge) -> Result<Flow, String> {
     match &run.nodes[edge.source].status {
-        NodeStatus::Completed => match &edge.condition {
-            None => Ok(Flow::Passed),
-            Some(condition) => {
-                let outputs = &run.nodes[edge.source].outputs;
-                let status = serde_json::Value::from("completed");
-                let scope = Scope::new()
-                    .root("status", &status)
-                    .root("output", outputs)
-                    .root("variables", &run.variables)
-                    .fallback(outputs)
-                    .fallback(&run.variables);
-                let holds = condition.holds(&scope).map_err(|error| error.to_string())?;
-                Ok(if holds { Flow::Passed } else { Flow::Skipped })
-            }
+        NodeStatus::Completed => match &run.conditions[position] {
+            Some(Verdict::Taken) => Ok(Flow::Passed),
+            Some(Verdict::NotTaken) => Ok(Flow::Skipped),
+            Some(Verdict::Broken(why)) => Err(why.clone()),
+            None => Ok(Flow::Open),
         },
         NodeStatus::Failed => Ok(Flow::Failed),
         NodeStatus::Skipped => Ok(Flow::Skipped),
@@ -90,21 +99,21 @@ fn flow(run: &Run, edge: &Edge) -> Result<Flow, String> {
     }
 }
 
-fn judge(rule: TriggerRule, flows: &[Flow]) -> Verdict {
+fn judge(rule: TriggerRule, flows: &[Flow]) -> Ruling {
     let any = |wanted: Flow| flows.contains(&wanted);
     let waiting = any(Flow::Open);
     let when_closed = |yes: bool| match (waiting, yes) {
-        (true, _) => Verdict::Wait,
-        (false, true) => Verdict::Run,
-        (false, false) => Verdict::Never,
+        (true, _) => Ruling::Wait,
+        (false, true) => Ruling::Run,
+        (false, false) => Ruling::Never,
     };
     match rule {
-        TriggerRule::AllSuccess if any(Flow::Failed) || any(Flow::Skipped) => Verdict::Never,
+        TriggerRule::AllSuccess if any(Flow::Failed) || any(Flow::Skipped) => Ruling::Never,
         TriggerRule::AllSuccess | TriggerRule::AllComplete => when_closed(true),
-        TriggerRule::AnySuccess if any(Flow::Passed) => Verdict::Run,
-        TriggerRule::AnyFailed if any(Flow::Failed) => Verdict::Run,
+        TriggerRule::AnySuccess if any(Flow::Passed) => Ruling::Run,
+        TriggerRule::AnyFailed if any(Flow::Failed) => Ruling::Run,
         TriggerRule::AnySuccess | TriggerRule::AnyFailed => when_closed(false),
-        TriggerRule::NoneFailed if any(Flow::Failed) => Verdict::Never,
+        TriggerRule::NoneFailed if any(Flow::Failed) => Ruling::Never,
         TriggerRule::NoneFailed => when_closed(true),
     }
 }
@@ -117,28 +126,28 @@ mod tests {
     fn each_rule_waits_runs_or_gives_up_as_its_name_says() {
         use Flow::{Failed, Open, Passed, Skipped};
         use TriggerRule::{AllComplete, AllSuccess, AnyFailed, AnySuccess, NoneFailed};
-        let table: [(TriggerRule, &[Flow], Verdict); 18] = [
-            (AllSuccess, &[Passed, Passed], Verdict::Run),
-            (AllSuccess, &[Passed, Open], Verdict::Wait),
-            (AllSuccess, &[Open, Failed], Verdict::Never),
-            (AllSuccess, &[Passed, Skipped], Verdict::Never),
-            (AnySuccess, &[Open, Passed], Verdict::Run),
-            (AnySuccess, &[Open, Failed], Verdict::Wait),
-            (AnySuccess, &[Skipped, Failed], Verdict::Never),
-            (AllComplete, &[Passed, Open], Verdict::Wait),
-            (AllComplete, &[Failed, Skipped], Verdict::Run),
-            (NoneFailed, &[Passed, Skipped], Verdict::Run),
-            (NoneFailed, &[Passed, Open], Verdict::Wait),
-            (NoneFailed, &[Failed, Open], Verdict::Never),
-            (AnyFailed, &[Failed, Open], Verdict::Run),
-            (AnyFailed, &[Passed, Open], Verdict::Wait),
-            (AnyFailed, &[Passed, Skipped], Verdict::Never),
-            (AnyFailed, &[Failed], Verdict::Run),
-            (AllSuccess, &[Skipped], Verdict::Never),
-            (AnySuccess, &[Passed], Verdict::Run),
+        let table: [(TriggerRule, &[Flow], Ruling); 18] = [
+            (AllSuccess, &[Passed, Passed], Ruling::Run),
+            (AllSuccess, &[Passed, Open], Ruling::Wait),
+            (AllSuccess, &[Open, Failed], Ruling::Never),
+            (AllSuccess, &[Passed, Skipped], Ruling::Never),
+            (AnySuccess, &[Open, Passed], Ruling::Run),
+            (AnySuccess, &[Open, Failed], Ruling::Wait),
+            (AnySuccess, &[Skipped, Failed], Ruling::Never),
+            (AllComplete, &[Passed, Open], Ruling::Wait),
+            (AllComplete, &[Failed, Skipped], Ruling::Run),
+            (NoneFailed, &[Passed, Skipped], Ruling::Run),
+            (NoneFailed, &[Passed, Open], Ruling::Wait),
+            (NoneFailed, &[Failed, Open], Ruling::Never),
+            (AnyFailed, &[Failed, Open], Ruling::Run),
+            (AnyFailed, &[Passed, Open], Ruling::Wait),
+            (AnyFailed, &[Passed, Skipped], Ruling::Never),
+            (AnyFailed, &[Failed], Ruling::Run),
+            (AllSuccess, &[Skipped], Ruling::Never),
+            (AnySuccess, &[Passed], Ruling::Run),
         ];
-        for (rule, flows, verdict) in table {
-            assert_eq!(judge(rule, flows), verdict, "{rule:?} {flows:?}");
+        for (rule, flows, ruling) in table {
+            assert_eq!(judge(rule, flows), ruling, "{rule:?} {flows:?}");
         }
     }
 }

@@ -52,6 +52,30 @@ fn a_join_waits_for_all_of_its_branches() {
 }
 
 #[test]
+fn what_a_condition_said_is_not_turned_back_by_later_variables() {
+    let edges = [edge_if("variables.way == 'on'", "a", "c"), edge("b", "c")];
+    on(workflow([node("a"), node("b"), node("c")], edges))
+        .given([start(), begin("a"), done_with("a", json!({"way": "on"}))])
+        .given([begin("b"), done_with("b", json!({"way": "off"}))])
+        .next_is("begin c");
+}
+
+#[test]
+fn a_run_that_carries_too_much_goes_no_further() {
+    let nodes: Vec<Value> = (0..40).map(|n| node(&format!("n{n}"))).collect();
+    let load = || json!({"load": "x".repeat(1_000_000)});
+    // 32 MiB are 33 times a million bytes, and a little more.
+    let loads = (0..33).flat_map(|n| [begin(&format!("n{n}")), done_with(&format!("n{n}"), load())]);
+    on(workflow(nodes, []))
+        .given([start()])
+        .given(loads.collect::<Vec<_>>())
+        .given([begin("n33")])
+        .when(done_with("n33", load()))
+        .accepted()
+        .status_is(Status::Failed);
+}
+
+#[test]
 fn conditions_see_the_outputs_of_their_source_before_the_variables() {
     let line =
         || workflow([node("a"), node("b")], [edge_if("way == 'b' && status == 'completed'", "a", "b")]);

@@ -8,40 +8,64 @@ use serde_json::Value;
 use super::{ATTEMPTS_MAX, Engine};
 use crate::committer::Reply;
 use crate::error::Error;
-use crate::store::keys;
 use crate::store::workflows::{self, Registered};
+use crate::store::{self, keys};
 
 impl Engine {
     /// Registers a definition. The same one again changes nothing; another under the same id is a new revision, and
     /// runs keep the revision they were started with. True when something was stored.
+    ///
+    /// Goes on when the caller goes away: what is committed must also be what new runs see.
     pub async fn register(
         &self,
         tenant: &TenantId,
         definition: Value,
     ) -> Result<(Arc<Workflow>, bool), Error> {
+        let (engine, tenant) = (self.clone(), tenant.clone());
+        let registering = tokio::spawn(async move { engine.register_whole(&tenant, definition).await });
+        registering.await.map_err(|error| store::Error::Failed(error.to_string()))?
+    }
+
+    async fn register_whole(
+        &self,
+        tenant: &TenantId,
+        definition: Value,
+    ) -> Result<(Arc<Workflow>, bool), Error> {
+        let engine = self.clone();
+        // Compiling patterns takes time that other requests should not wait for.
+        let checking =
+            tokio::task::spawn_blocking(move || engine.check(&definition, 1).map(|flow| (flow, definition)));
+        let (mut workflow, definition) =
+            checking.await.map_err(|error| store::Error::Failed(error.to_string()))??;
         for _ in 0..ATTEMPTS_MAX {
-            let workflow = self.check(&definition, 1)?;
             let latest = workflows::latest(&self.0.db, tenant, &workflow.id).await?;
-            let revision = match latest {
-                Some(known) if known.definition == definition => {
-                    return Ok((Arc::new(self.check(&definition, known.revision)?), false));
-                }
-                Some(known) => known.revision + 1,
-                None => 1,
-            };
-            let workflow = Arc::new(self.check(&definition, revision)?);
-            let registered = Registered { revision, definition: definition.clone(), created_at: self.now() };
-            let tenant_row = keys::insert_tenant(tenant, self.now());
-            let row = workflows::insert(tenant, &workflow.id, &registered);
-            match self.write(vec![tenant_row, row]).await? {
-                Reply::Conflict(_) => {}
-                Reply::Done(_) | Reply::Claimed(_) => {
-                    self.0.registry.put(tenant, workflow.clone());
-                    return Ok((workflow, true));
-                }
+            let unchanged = latest.as_ref().is_some_and(|known| known.definition == definition);
+            let known = latest.map_or(0, |known| known.revision);
+            workflow.revision = if unchanged { known } else { known + 1 };
+            if unchanged || self.store_revision(tenant, &workflow, &definition).await? {
+                let workflow = Arc::new(workflow);
+                self.0.registry.put(tenant, workflow.clone());
+                return Ok((workflow, !unchanged));
             }
         }
         Err(Error::Busy)
+    }
+
+    /// False when somebody else took the revision.
+    async fn store_revision(
+        &self,
+        tenant: &TenantId,
+        workflow: &Workflow,
+        definition: &Value,
+    ) -> Result<bool, Error> {
+        let (revision, definition) = (workflow.revision, definition.clone());
+        let registered = Registered { revision, definition, created_at: self.now() };
+        let tenant_row = keys::insert_tenant(tenant, self.now());
+        let row = workflows::insert(tenant, &workflow.id, &registered);
+        match self.write(vec![tenant_row, row]).await? {
+            Reply::Conflict(_) => Ok(false),
+            Reply::Done(_) | Reply::Claimed(_) => Ok(true),
+        }
     }
 
     /// Parses and checks a definition without storing it.

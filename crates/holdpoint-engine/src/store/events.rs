@@ -9,7 +9,9 @@ const ALL: &str = "SELECT seq, at_ms, events FROM events WHERE tenant_id = $1 AN
 // The row that holds sequence $3 began at or before it.
 const FROM: &str =
     "SELECT seq, at_ms, events FROM events WHERE tenant_id = $1 AND run_id = $2 AND seq >= COALESCE(
-    (SELECT MAX(seq) FROM events WHERE tenant_id = $1 AND run_id = $2 AND seq <= $3), 0) ORDER BY seq";
+    (SELECT MAX(seq) FROM events WHERE tenant_id = $1 AND run_id = $2 AND seq <= $3), 0) ORDER BY seq LIMIT $4";
+/// Commits read at a time, so that a long log is not held in memory at once.
+const COMMITS_MAX: u64 = 256;
 
 /// An event with its place in the log.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,9 +45,9 @@ pub(crate) async fn all(db: &Database, of: &RunRef) -> Result<(Vec<Recorded>, us
     Ok((recorded, size))
 }
 
-/// Events from sequence number `from` on.
+/// Events from sequence number `from` on; of a long log the first part.
 pub(crate) async fn from(db: &Database, of: &RunRef, from: u64) -> Result<Vec<Recorded>, Error> {
-    let rows = db.query(FROM, params![of.tenant.as_str(), of.run.as_str(), from]).await?;
+    let rows = db.query(FROM, params![of.tenant.as_str(), of.run.as_str(), from, COMMITS_MAX]).await?;
     let mut recorded = Vec::new();
     for row in &rows {
         decode(row.count(0)?, Timestamp(row.int(1)?), row.text(2)?, &mut recorded)?;

@@ -143,6 +143,8 @@ impl Writer {
 }
 
 fn lock(path: &Path) -> Result<File, Error> {
+    // Two ways to one file must meet at one lock.
+    let path = &path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let mut name = path.as_os_str().to_owned();
     name.push(".lock");
     let open = |error: std::io::Error| Error::Open { path: path.to_owned(), message: error.to_string() };
@@ -169,9 +171,11 @@ impl Readers {
     }
 
     pub(crate) async fn query(&self, sql: &'static str, params: Vec<Param>) -> Result<Vec<Row>, Error> {
-        let _permit = self.permits.acquire().await.map_err(|_| Error::Closed)?;
+        let permit = self.permits.clone().acquire_owned().await.map_err(|_| Error::Closed)?;
         let readers = self.clone();
         tokio::task::spawn_blocking(move || {
+            // Held by the query, not by whoever asked: they may be gone before it ends.
+            let _permit = permit;
             let connection = readers.take()?;
             let found = rows(&connection, sql, &params);
             readers.idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
@@ -240,5 +244,21 @@ fn assert_order(prepared: &rusqlite::CachedStatement<'_>, sql: &str) {
                 "parameters out of order: {sql}"
             );
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_commit_of_the_writer_is_synced_in_full() {
+        let folder = tempfile::tempdir().unwrap();
+        let writer = Writer::open(&folder.path().join("holdpoint.db")).unwrap();
+        let pragma = |name: &str| -> i64 {
+            writer.connection.query_row(&format!("PRAGMA {name}"), [], |row| row.get(0)).unwrap()
+        };
+        const FULL: i64 = 2;
+        assert_eq!((pragma("synchronous"), pragma("foreign_keys")), (FULL, 1));
     }
 }

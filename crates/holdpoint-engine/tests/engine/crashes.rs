@@ -1,6 +1,8 @@
 //! Stops the writer before and after every commit of a story, restarts, goes on, and compares the logs: they are
 //! the same as if nothing had happened.
 
+use std::sync::atomic::Ordering;
+
 use holdpoint_engine::core::{NodeId, Refusal, RunRef, WorkflowId};
 use holdpoint_engine::{Clock, Engine, Error, Location, Options, StopAt};
 use serde_json::{Value, json};
@@ -83,7 +85,7 @@ async fn told(story: &Story, stop: Option<StopAt>) -> (Vec<String>, u64, bool) {
         None => House::with(furnish).await,
     };
     let crashed = story.tell(&house.engine, &house.clock).await.is_err();
-    let commits = house.engine.counters().commits.load(std::sync::atomic::Ordering::SeqCst);
+    let commits = house.engine.counters().commits.load(Ordering::SeqCst);
     // A crash leaves time behind as well: start again from the same instant, so that logs can be compared.
     let house = house.reopen(furnish).await;
     if crashed {
@@ -93,6 +95,11 @@ async fn told(story: &Story, stop: Option<StopAt>) -> (Vec<String>, u64, bool) {
     assert_eq!(house.status(&of).await, "completed", "{stop:?}");
     assert_eq!(house.drain().await, 0, "nothing is left over after {stop:?}");
     assert!(house.pending().await.is_empty());
+    // One effect may have been done and not recorded when the crash came; no other is done twice.
+    let effects = shop.quotes.load(Ordering::SeqCst) + shop.payments.load(Ordering::SeqCst);
+    let steps = house.run(&of).await.nodes.iter().map(|node| node.steps.len()).sum::<usize>();
+    let done = usize::try_from(effects).unwrap();
+    assert!(done == steps || (crashed && done == steps + 1), "{done} effects for {steps} steps, {stop:?}");
     (house.log(&of).await, commits, crashed)
 }
 

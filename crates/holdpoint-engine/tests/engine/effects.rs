@@ -92,6 +92,47 @@ async fn work_that_nobody_had_begun_is_done_after_a_restart() {
 }
 
 #[tokio::test]
+async fn a_node_sleeps_from_the_moment_it_says_so() {
+    struct Rester(holdpoint_engine::Clock);
+    impl Node for Rester {
+        async fn run(&self, context: &mut EffectContext) -> Result<Outputs, Stop> {
+            let clock = self.0.clone();
+            context
+                .step("long", || async move {
+                    clock.advance(10_000);
+                    Ok(json!(null))
+                })
+                .await?;
+            context.sleep(5000)?;
+            Ok(Outputs::new())
+        }
+    }
+    let clock = holdpoint_engine::Clock::manual(NOON);
+    let rester = Rester(clock.clone());
+    let house = House::with(|options| options.clock(clock.clone()).node("test.rester", rester)).await;
+    house.register(line("rest", &[("r", "test.rester", json!({}))])).await;
+    let of = house.start("rest").await;
+    house.drain().await;
+    clock.advance(4999);
+    house.drain().await;
+    assert_eq!(house.status(&of).await, "running");
+    clock.advance(1);
+    house.drain().await;
+    assert_eq!(house.status(&of).await, "completed");
+}
+
+#[tokio::test]
+async fn a_node_may_have_a_name_of_any_length() {
+    let house = House::new().await;
+    let long = "n".repeat(1000);
+    let gate = json!({"title": "ok?", "actions": ["accept"]});
+    house.register(line("long", &[(&long, "core.approvalGate", gate)])).await;
+    let of = house.start("long").await;
+    house.answer(&of, &long, crate::house::accept()).await.unwrap();
+    assert_eq!(house.status(&of).await, "completed");
+}
+
+#[tokio::test]
 async fn a_cancelled_run_is_left_alone_by_its_worker() {
     let shop = Shop::default();
     let house = House::with(with_shop(&shop)).await;
@@ -152,28 +193,31 @@ async fn a_node_that_only_says_it_lost_its_run_fails_instead_of_parking_it() {
 
 #[tokio::test]
 async fn a_run_that_is_cancelled_under_its_worker_writes_nothing_more() {
-    struct Slow(tokio::sync::Mutex<Option<tokio::sync::oneshot::Receiver<()>>>);
+    type Signals = (tokio::sync::oneshot::Sender<()>, tokio::sync::oneshot::Receiver<()>);
+    struct Slow(tokio::sync::Mutex<Option<Signals>>);
     impl Node for Slow {
         async fn run(&self, context: &mut EffectContext) -> Result<Outputs, Stop> {
-            let gate = self.0.lock().await.take();
+            let signals = self.0.lock().await.take();
             context
                 .step("slow", || async move {
-                    if let Some(gate) = gate {
-                        let _ = gate.await;
-                    }
+                    let (begun, go_on) = signals.expect("entered once");
+                    begun.send(()).unwrap();
+                    go_on.await.unwrap();
                     Ok(json!("too late"))
                 })
                 .await?;
             Ok(Outputs::new())
         }
     }
+    let (begun, has_begun) = tokio::sync::oneshot::channel();
     let (open, gate) = tokio::sync::oneshot::channel();
-    let slow = Slow(tokio::sync::Mutex::new(Some(gate)));
+    let slow = Slow(tokio::sync::Mutex::new(Some((begun, gate))));
     let house = House::with(|options| options.node("test.slow", slow)).await;
     house.register(line("slow", &[("s", "test.slow", json!({}))])).await;
     let of = house.start("slow").await;
     let mut worker = house.engine.worker();
     let cancel = async {
+        has_begun.await.unwrap();
         let cancelled = house.engine.cancel(&of, None, alice()).await.unwrap();
         open.send(()).unwrap();
         cancelled

@@ -60,7 +60,7 @@ async fn a_file_that_is_no_database_is_refused_and_left_as_it_was() {
 }
 
 #[tokio::test]
-async fn writes_are_synced_in_full() {
+async fn the_log_is_written_ahead() {
     let house = House::new().await;
     let db = rusqlite::Connection::open(house.path()).unwrap();
     let mode: String = db.query_row("PRAGMA journal_mode", [], |row| row.get(0)).unwrap();

@@ -17,6 +17,9 @@ pub(crate) async fn ready(State(app): State<App>) -> Result<Json<Value>, ApiErro
     if *app.stopping.borrow() {
         return Err(not_ready("the server is shutting down"));
     }
+    if !app.engine.is_alive() {
+        return Err(not_ready("the database takes no changes any more; restart the server"));
+    }
     app.engine.key_count().await.map_err(|_| not_ready("the database does not answer"))?;
     Ok(Json(json!({"status": "ready"})))
 }

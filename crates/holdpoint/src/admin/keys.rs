@@ -36,7 +36,8 @@ pub(crate) async fn create(
     for role in &roles {
         check_word("roles", role)?;
     }
-    let (secret, mut key) = new_key(tenant, app.engine.now())?;
+    let secret = fresh_secret()?;
+    let mut key = stored_key(&secret, tenant, app.engine.now())?;
     if let Some(principal) = body.principal {
         check_word("principal", &principal)?;
         key.principal = principal;
@@ -62,16 +63,19 @@ pub(crate) async fn revoke(
     CanManageKeys(caller): CanManageKeys,
     InPath(key_id): InPath<String>,
 ) -> Result<StatusCode, ApiError> {
-    let revoked = app.engine.revoke_key(caller.tenant(), &key_id).await?;
-    app.keys.clear();
+    // Goes on when the caller goes away: a key that is revoked on disk must not stay valid in memory.
+    let revoking = tokio::spawn(async move {
+        let revoked = app.engine.revoke_key(caller.tenant(), &key_id).await;
+        app.keys.clear();
+        revoked
+    });
+    let revoked = revoking.await.map_err(ApiError::internal)??;
     if revoked { Ok(StatusCode::NO_CONTENT) } else { Err(ApiError::not_found("key")) }
 }
 
-/// A fresh key and what is stored of it: all scopes, named after its id.
-pub(crate) fn new_key(tenant: TenantId, now: Timestamp) -> Result<(String, ApiKey), ApiError> {
-    let secret = format!("hp_{}", random_hex(24)?);
-    let key = stored_key(&secret, tenant, now)?;
-    Ok((secret, key))
+/// A key nobody can guess.
+pub(crate) fn fresh_secret() -> Result<String, ApiError> {
+    Ok(format!("hp_{}", random_hex(24)?))
 }
 
 /// What is stored of a given key: all scopes, named after its id.

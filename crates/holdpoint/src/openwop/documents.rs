@@ -1,6 +1,6 @@
 //! Recorded events as the protocol's documents, and which stream modes show them.
 
-use holdpoint_core::{Event, Interrupt, InterruptId, NodeId, Resolution, Run, RunError};
+use holdpoint_core::{Event, Interrupt, InterruptId, Kind, NodeId, Resolution, Run, RunError};
 use holdpoint_engine::Recorded;
 use serde_json::{Value, json};
 
@@ -216,9 +216,16 @@ fn resolved(run: &Run, interrupt: &Interrupt) -> Value {
             payload["resumeValue"] = value.clone();
             payload["resolvedAt"] = json!(at.to_string());
             payload["resolvedBy"] = json!(by);
-            if let Some(action) = value.get("action").and_then(Value::as_str) {
+            if let (Kind::Approval, Some(action)) =
+                (interrupt.kind, value.get("action").and_then(Value::as_str))
+            {
                 payload["action"] = json!(action);
-                payload["decision"] = json!(if action == "reject" { "rejected" } else { "granted" });
+                // Asking for a better version is neither.
+                match action {
+                    "reject" => payload["decision"] = json!("rejected"),
+                    "accept" | "edit-accept" => payload["decision"] = json!("granted"),
+                    _ => {}
+                }
             }
         }
         Some(Resolution::TimedOut { at }) => {

@@ -144,6 +144,8 @@ pub(crate) async fn poll(
         Ok(None) | Err(_) => (reader.app.engine.run(&reader.of).await?, Vec::new()),
     };
     let shown: Vec<wire::EventDoc> = recorded.iter().map(|one| document(&run, one)).collect();
-    let complete = run.finished() && recorded.last().is_none_or(|last| last.seq + 1 == run.seq);
+    // Complete for this reader: it has now been shown everything.
+    let shown_until = recorded.last().map_or(next, |last| last.seq + 1);
+    let complete = run.finished() && shown_until >= run.seq;
     Ok(Json(json!({"events": shown, "isComplete": complete})))
 }

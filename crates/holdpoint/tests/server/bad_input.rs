@@ -196,6 +196,15 @@ fn a_flawed_definition_is_refused_with_every_flaw_named() {
     let answer = server.client.put("/v1/workflows/flawed", &flow);
     answer.assert_envelope(400, "capability_required");
     assert_eq!(answer.body["details"]["requiredCapability"], "conversationPrimitive");
+    let many: Vec<_> = (0..33)
+        .map(|n| {
+            json!({"id": format!("e{n}"), "sourceNodeId": "before", "targetNodeId": "after",
+            "condition": {"type": "regex", "left": "x", "right": "a"}})
+        })
+        .collect();
+    flow = gated("flawed");
+    flow["edges"] = json!(many);
+    server.client.put("/v1/workflows/flawed", &flow).assert_envelope(400, "validation_error");
     // What would weaken a gate if it were ignored.
     for (setting, value) in
         [("requiredApprovals", json!(2)), ("timeoutMS", json!(5)), ("timeoutMs", json!("5"))]

@@ -85,6 +85,39 @@ fn a_poll_waits_for_news_and_returns_empty_handed_when_there_are_none() {
 }
 
 #[test]
+fn a_poll_is_complete_only_when_the_reader_has_seen_the_end() {
+    let server = Server::start();
+    let run = server.client.start_run("sample-approval");
+    server.client.answer(&run, "review", &accept());
+    let end = server.client.events(&run).len() - 1;
+    for last in 0..=end + 2 {
+        let page =
+            server.client.get(&format!("/v1/runs/{run}/events/poll?lastSequence={last}&timeout=1")).body;
+        let shown = page["events"].as_array().unwrap().len();
+        assert_eq!((shown, &page["isComplete"]), (end.saturating_sub(last), &json!(true)), "after {last}");
+    }
+}
+
+#[test]
+fn a_refinement_is_no_grant_and_a_custom_answer_no_decision() {
+    let server = Server::start();
+    let mut flow = gated("refined");
+    flow["nodes"][1]["config"]["actions"] = json!(["accept", "refine"]);
+    flow["nodes"][2]["typeId"] = json!("core.interrupt");
+    flow["nodes"][2]["config"] = json!({"kind": "custom", "data": {"customKind": "any"}});
+    assert_eq!(server.client.put("/v1/workflows/refined", &flow).status, 201);
+    let run = server.client.start_run("refined");
+    let refine = json!({"action": "refine", "refineFeedback": {"scope": "whole", "text": "shorter"}});
+    assert_eq!(server.client.answer(&run, "gate", &refine).status, 200);
+    assert_eq!(server.client.answer(&run, "after", &json!({"action": "abort-all"})).status, 200);
+    let log = server.client.events(&run);
+    let resolved: Vec<&Value> = log.iter().filter(|event| event["type"] == "interrupt.resolved").collect();
+    assert_eq!(resolved.len(), 2);
+    assert_eq!(resolved[0]["payload"]["action"], "refine");
+    assert!(resolved.iter().all(|event| event["payload"].get("decision").is_none()), "{resolved:?}");
+}
+
+#[test]
 fn lists_are_paged_without_gaps_or_repeats() {
     let server = Server::start();
     let mut started: Vec<String> = (0..7).map(|_| server.client.start_run("sample-approval")).collect();

@@ -65,6 +65,26 @@ fn the_lines_printed_at_the_first_start_work_when_copied() {
 }
 
 #[test]
+fn a_first_start_that_fails_does_not_use_up_the_key() {
+    let folder = tempfile::tempdir().unwrap();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let serve = |listen: &str| {
+        let mut command = Command::new(PROGRAM);
+        clean(&mut command).args(["serve", "--listen", listen]).current_dir(folder.path());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let failed = serve(&taken.local_addr().unwrap().to_string()).wait_with_output().unwrap();
+    assert_eq!(failed.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&failed.stderr).contains("--listen"), "{failed:?}");
+    let mut second = serve("127.0.0.1:0");
+    let lines = BufReader::new(second.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let said: Vec<String> = lines.take(4).collect();
+    assert!(said.join("\n").contains("API key"), "{said:?}");
+    second.kill().unwrap();
+    second.wait().unwrap();
+}
+
+#[test]
 fn a_second_server_on_the_same_data_is_refused_and_the_first_goes_on() {
     let server = Server::start();
     let mut command = Command::new(PROGRAM);

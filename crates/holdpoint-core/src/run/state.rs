@@ -1,0 +1,132 @@
+//! The states a run and its nodes can be in, as plain values.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::event::RunError;
+use crate::ids::{InterruptId, NodeId, Timestamp};
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct NodeState {
+    pub status: NodeStatus,
+    pub started_at: Option<Timestamp>,
+    pub ended_at: Option<Timestamp>,
+    /// A JSON object, empty until the node completed.
+    pub outputs: Arc<Value>,
+    pub error: Option<RunError>,
+    /// Results of outside effects by step name.
+    pub steps: BTreeMap<String, Value>,
+    /// How many of the node's sleeps are over.
+    pub slept: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NodeStatus {
+    Pending,
+    Running,
+    Waiting(InterruptId),
+    Sleeping(Timestamp),
+    Completed,
+    Failed,
+    Skipped,
+}
+
+impl NodeStatus {
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Running => "running",
+            Self::Waiting(_) => "suspended",
+            Self::Sleeping(_) => "sleeping",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Skipped => "skipped",
+        }
+    }
+}
+
+/// What a condition said of its edge.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Taken,
+    NotTaken,
+    /// It could not be evaluated, and why.
+    Broken(String),
+}
+
+/// How and when a run ended.
+#[derive(Clone, Debug, PartialEq)]
+pub enum End {
+    Completed { at: Timestamp },
+    Failed { at: Timestamp, error: RunError, node: Option<NodeId> },
+    Cancelled { at: Timestamp, reason: Option<String>, by: String },
+}
+
+impl End {
+    pub fn at(&self) -> Timestamp {
+        match self {
+            Self::Completed { at } | Self::Failed { at, .. } | Self::Cancelled { at, .. } => *at,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    Pending,
+    Running,
+    WaitingApproval,
+    WaitingInput,
+    WaitingExternal,
+    Completed,
+    Failed,
+    Cancelled,
+}
+
+impl Status {
+    pub const ALL: [Status; 8] = [
+        Self::Pending,
+        Self::Running,
+        Self::WaitingApproval,
+        Self::WaitingInput,
+        Self::WaitingExternal,
+        Self::Completed,
+        Self::Failed,
+        Self::Cancelled,
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Running => "running",
+            Self::WaitingApproval => "waiting-approval",
+            Self::WaitingInput => "waiting-input",
+            Self::WaitingExternal => "waiting-external",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|status| status.as_str() == text)
+    }
+}
+
+/// The next thing a worker can do for a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// A node whose turn has come.
+    Begin(usize),
+    /// A node that began and neither ended nor waits: it must be entered again from its start.
+    Enter(usize),
+}
+
+impl Work {
+    pub fn position(self) -> usize {
+        match self {
+            Self::Begin(position) | Self::Enter(position) => position,
+        }
+    }
+}
