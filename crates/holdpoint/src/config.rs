@@ -1,6 +1,6 @@
 //! Settings of the server: flags first, then the environment, then the file, then defaults.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
@@ -11,7 +11,7 @@ use serde::Deserialize;
 #[derive(Debug, Default, Args)]
 pub(crate) struct ServeArgs {
     /// Address to listen on [default: 127.0.0.1:8484]
-    #[arg(long, env = "HOLDPOINT_LISTEN", value_name = "ADDRESS")]
+    #[arg(long, env = "HOLDPOINT_LISTEN", value_name = "HOST:PORT", value_parser = address)]
     listen: Option<SocketAddr>,
     /// Folder for the database and for what the command line needs [default: ./holdpoint-data]
     #[arg(long, env = "HOLDPOINT_DATA", value_name = "DIR")]
@@ -34,7 +34,7 @@ pub(crate) struct ServeArgs {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
-    listen: Option<SocketAddr>,
+    listen: Option<String>,
     data: Option<PathBuf>,
     database: Option<String>,
     workflows: Option<PathBuf>,
@@ -56,6 +56,7 @@ impl Config {
             Some(path) => read(path)?,
             None => File::default(),
         };
+        let listen = file.listen.as_deref().map(address).transpose().map_err(anyhow::Error::msg)?;
         let data = args.data.or(file.data).unwrap_or_else(|| PathBuf::from("./holdpoint-data"));
         let location = location(args.database.or(file.database).as_deref(), &data)?;
         let bootstrap_key = args.bootstrap_key.or(file.bootstrap_key);
@@ -63,13 +64,19 @@ impl Config {
             check_key(key)?;
         }
         Ok(Self {
-            listen: args.listen.or(file.listen).unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 8484))),
+            listen: args.listen.or(listen).unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 8484))),
             data,
             location,
             workflows: args.workflows.or(file.workflows),
             bootstrap_key,
         })
     }
+}
+
+/// An address and a port; the address may be a name, of which the first address is taken.
+fn address(text: &str) -> Result<SocketAddr, String> {
+    let found = text.to_socket_addrs().ok().and_then(|mut addresses| addresses.next());
+    found.ok_or_else(|| "give an address and a port, such as 127.0.0.1:8484 or 0.0.0.0:8484".to_owned())
 }
 
 fn read(path: &Path) -> anyhow::Result<File> {

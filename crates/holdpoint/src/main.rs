@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 
 mod admin;
 mod app;
@@ -56,12 +57,13 @@ fn main() -> ExitCode {
 
 fn serve(args: config::ServeArgs) -> ExitCode {
     let level = std::env::var("HOLDPOINT_LOG").unwrap_or_else(|_| "info".to_owned());
-    let filter = match EnvFilter::try_new(&level) {
-        Ok(filter) => filter,
-        Err(error) => {
-            eprintln!("holdpoint: HOLDPOINT_LOG={level}: {error}; try error, warn, info, debug or trace");
-            return ExitCode::from(2);
-        }
+    // A single word that is no level would be taken for the name of a module and silence everything else.
+    let is_word = level.chars().all(char::is_alphanumeric);
+    let is_level = is_word && level.parse::<LevelFilter>().is_ok();
+    let filter = EnvFilter::try_new(&level).ok().filter(|_| is_level || !is_word);
+    let Some(filter) = filter else {
+        eprintln!("holdpoint: HOLDPOINT_LOG={level}: try off, error, warn, info, debug or trace");
+        return ExitCode::from(2);
     };
     let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colour).with_target(false);

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use holdpoint_core::{TenantId, parse_strict};
-use holdpoint_engine::{Engine, Options};
+use holdpoint_engine::{Engine, Error, Options};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
@@ -68,10 +68,21 @@ pub(crate) async fn serve(config: Config) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// All flaws of a definition, not only the first.
+fn explain(error: Error) -> String {
+    match error {
+        Error::InvalidWorkflow(flaws) => {
+            let lines: Vec<String> = flaws.iter().map(ToString::to_string).collect();
+            lines.join("; ")
+        }
+        other => other.to_string(),
+    }
+}
+
 async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
-    TcpListener::bind(address).await.with_context(|| {
-        format!("cannot listen on {address}; is another server running? choose another address with --listen")
-    })
+    TcpListener::bind(address)
+        .await
+        .with_context(|| format!("cannot listen on {address}; choose another address or port with --listen"))
 }
 
 /// Sends small answers at once instead of waiting for more to send.
@@ -121,7 +132,7 @@ async fn register_all(engine: &Engine, tenant: &TenantId, folder: &Path) -> anyh
     for path in &paths {
         let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
         let result = match parse_strict(&bytes) {
-            Ok(definition) => engine.register(tenant, definition).await.map_err(|error| error.to_string()),
+            Ok(definition) => engine.register(tenant, definition).await.map_err(explain),
             Err(error) => Err(format!("is not valid JSON: {error}")),
         };
         match result {

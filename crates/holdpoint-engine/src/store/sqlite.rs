@@ -38,9 +38,6 @@ impl Writer {
                 rusqlite::version()
             )));
         }
-        if let Some(folder) = path.parent() {
-            std::fs::create_dir_all(folder).map_err(|error| open(error.to_string()))?;
-        }
         let lock = lock(path)?;
         let connection = Connection::open(path).map_err(|error| open(error.to_string()))?;
         connection.busy_timeout(BUSY)?;
