@@ -258,10 +258,7 @@ impl Run {
     }
 
     pub fn sleeping_until(&self, node: &NodeId) -> Option<Timestamp> {
-        match self.node_state(node)?.status {
-            NodeStatus::Sleeping(until) => Some(until),
-            _ => None,
-        }
+        if let NodeStatus::Sleeping(until) = self.node_state(node)?.status { Some(until) } else { None }
     }
 
     /// What a worker can do now; nothing when the run is unborn, ended, or waits for somebody or something.

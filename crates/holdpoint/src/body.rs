@@ -125,7 +125,20 @@ impl Page {
     const LIMIT_DEFAULT: u64 = 50;
     const LIMIT_MAX: u64 = 200;
 
-    pub(crate) fn limit(&self) -> Result<u64, ApiError> {
+    /// How many rows to ask for: one more than are shown tells whether there is a next page.
+    pub(crate) fn rows(&self) -> Result<u64, ApiError> {
+        Ok(self.limit()? + 1)
+    }
+
+    /// Cuts what was found to the page. True when there is more.
+    pub(crate) fn cut<T>(&self, found: &mut Vec<T>) -> Result<bool, ApiError> {
+        let limit = usize::try_from(self.limit()?).unwrap_or(usize::MAX);
+        let more = found.len() > limit;
+        found.truncate(limit);
+        Ok(more)
+    }
+
+    fn limit(&self) -> Result<u64, ApiError> {
         match self.limit {
             None => Ok(Self::LIMIT_DEFAULT),
             Some(limit) if (1..=Self::LIMIT_MAX).contains(&limit) => Ok(limit),

@@ -1,6 +1,7 @@
 //! The commands that talk to a running server. They know the HTTP contract and nothing else: no engine, no store.
 
 mod answer;
+mod asked;
 mod bench;
 mod client;
 mod connection;
@@ -30,7 +31,10 @@ Exit codes:
   1  the server refused the request, or the watched run failed or was cancelled
   2  wrong usage: an unknown flag, a bad value, a file that cannot be read
   3  the server cannot be reached, or its answer is broken
-  4  no key was found, or the server does not accept it for this request";
+  4  no key was found, or the server does not accept it for this request
+
+With --json, what the server refuses is told on stderr as its own JSON, one line and nothing else:
+{\"error\", \"message\", \"details\"}. The exit codes stay the same; other errors stay text.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ClientCommand {
@@ -76,7 +80,7 @@ pub(crate) enum ClientCommand {
         answer: answer::Answer,
     },
     /// Measure a server: one it starts itself, or the one named with --server
-    #[command(after_help = bench::EXAMPLES)]
+    #[command(after_help = bench::EXAMPLES, mut_arg("server", |arg| arg.help(bench::SERVER_HELP)))]
     Bench {
         #[command(flatten)]
         connection: Connection,
@@ -87,11 +91,25 @@ pub(crate) enum ClientCommand {
 
 /// Runs one command to its end and prints what there is to say, errors included.
 pub(crate) fn run(command: ClientCommand) -> ExitCode {
+    let json = command.connection().json;
     match perform(command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("{failure}");
+            eprintln!("{}", if json { failure.json_line() } else { failure.to_string() });
             failure.exit_code()
+        }
+    }
+}
+
+impl ClientCommand {
+    fn connection(&self) -> &Connection {
+        match self {
+            Self::Keys { connection, .. }
+            | Self::Workflows { connection, .. }
+            | Self::Runs { connection, .. }
+            | Self::Pending { connection, .. }
+            | Self::Answer { connection, .. }
+            | Self::Bench { connection, .. } => connection,
         }
     }
 }
@@ -99,19 +117,19 @@ pub(crate) fn run(command: ClientCommand) -> ExitCode {
 fn perform(command: ClientCommand) -> Result<(), Failure> {
     match command {
         ClientCommand::Keys { connection, action } => {
-            keys::run(&open(&connection)?, &Output::new(connection.json), action)
+            keys::run(&open(&connection)?, &Output::of(&connection), action)
         }
         ClientCommand::Workflows { connection, action } => {
-            workflows::run(&open(&connection)?, &Output::new(connection.json), action)
+            workflows::run(&open(&connection)?, &Output::of(&connection), action)
         }
         ClientCommand::Runs { connection, action } => {
-            runs::run(&open(&connection)?, &Output::new(connection.json), action)
+            runs::run(&open(&connection)?, &Output::of(&connection), action)
         }
         ClientCommand::Pending { connection, limit } => {
-            answer::pending(&open(&connection)?, &Output::new(connection.json), limit)
+            answer::pending(&open(&connection)?, &Output::of(&connection), limit)
         }
         ClientCommand::Answer { connection, answer } => {
-            answer::run(&open(&connection)?, &Output::new(connection.json), answer)
+            answer::run(&open(&connection)?, &Output::of(&connection), answer)
         }
         ClientCommand::Bench { connection, action } => bench::run(connection, action),
     }

@@ -15,9 +15,10 @@ use crate::run::{NodeStatus, Run, Work};
 pub(super) fn begin(run: &Run, node: &NodeId) -> Result<Vec<Event>, Refusal> {
     check_unfinished(run)?;
     let position = run.workflow.position(node).ok_or(Refusal::NodeNotRunning)?;
-    match run.next_work() {
-        Some(Work::Begin(next)) if next == position => Ok(vec![Event::NodeStarted { node: node.clone() }]),
-        _ => Err(Refusal::NodeNotRunning),
+    if run.next_work() == Some(Work::Begin(position)) {
+        Ok(vec![Event::NodeStarted { node: node.clone() }])
+    } else {
+        Err(Refusal::NodeNotRunning)
     }
 }
 

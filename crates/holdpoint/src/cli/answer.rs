@@ -1,7 +1,5 @@
 //! `holdpoint pending` and `holdpoint answer`: what waits for a person, and the person's answer.
 
-use std::time::Duration;
-
 use clap::builder::NonEmptyStringValueParser;
 use clap::{ArgGroup, Args};
 use serde_json::{Value, json};
@@ -18,22 +16,22 @@ Examples:
   holdpoint answer RUN NODE accept";
 
 pub(crate) const USAGE: &str = "holdpoint answer [OPTIONS] <RUN> <NODE> <ACTION>
+       holdpoint answer [OPTIONS] <RUN> <NODE> refine --feedback <TEXT>
+       holdpoint answer [OPTIONS] <RUN> <NODE> edit-accept --edited <JSON|@FILE|->
        holdpoint answer [OPTIONS] <RUN> <NODE> --set <QUESTION=ANSWER>...
        holdpoint answer [OPTIONS] <RUN> <NODE> --value <JSON|@FILE|->";
 
 pub(crate) const EXAMPLES: &str = "\
-`holdpoint pending` shows which runs wait, and at which node.
+`holdpoint pending` shows which runs wait, and at which node; `holdpoint runs show RUN` shows what is asked.
 
 Examples:
   holdpoint answer latest gate accept
   holdpoint answer RUN gate reject --feedback 'the changelog is missing'
+  holdpoint answer RUN gate refine --feedback 'shorter, please'
+  holdpoint answer RUN gate edit-accept --edited @text.json
   holdpoint answer RUN questions --set colour=blue --set size=42
   holdpoint answer RUN wait --value '{\"paid\": true}'
   holdpoint answer RUN wait --value @payment.json";
-
-/// How long to look whether the run has settled, so that the last word is seldom `running`.
-const SETTLE_TRIES: u32 = 10;
-const SETTLE_PAUSE: Duration = Duration::from_millis(50);
 
 #[derive(Debug, Args)]
 #[group(skip)]
@@ -48,9 +46,12 @@ pub(crate) struct Answer {
     /// An action of an approval gate: `accept`, `reject`, or what else the gate offers
     #[arg(value_name = "ACTION", value_parser = NonEmptyStringValueParser::new())]
     action: Option<String>,
-    /// A word to go with the action
+    /// A word to go with the action; `refine` needs it
     #[arg(long, value_name = "TEXT", requires = "action", conflicts_with_all = ["answers", "value"])]
     feedback: Option<String>,
+    /// The artifact as it shall be, for `edit-accept`: JSON, @file, or - for standard input
+    #[arg(long, value_name = "JSON|@FILE|-", requires = "action", conflicts_with_all = ["answers", "value"])]
+    edited: Option<String>,
     /// The answer to one question; JSON if it reads as JSON, else text. Repeat for more
     #[arg(long = "set", value_name = "QUESTION=ANSWER", value_parser = values::pair)]
     answers: Vec<(String, Value)>,
@@ -74,28 +75,47 @@ pub(crate) fn pending(client: &Client, output: &Output, limit: u32) -> Result<()
 }
 
 pub(crate) fn run(client: &Client, output: &Output, answer: Answer) -> Result<(), Failure> {
-    let node = answer.node.clone();
-    let run = answer.run.clone();
+    let (run, node) = (answer.run.clone(), answer.node.clone());
+    let action = answer.action.clone();
     let value = resume_value(answer)?;
     let run = client.run_id(&run)?;
+    if let Some(action) = action {
+        check_action(client, &run, &node, &action)?;
+    }
     let path = format!("{}/interrupts/{}", runs::path(&run), encode(&node));
     let reply = client.post(&path, &json!({"resumeValue": value}))?;
     // Scripts get the server's word on the answer and nothing that depends on timing.
-    let status = if output.json { String::new() } else { settled_status(client, &run)? };
+    let now = if output.json { None } else { runs::settled(client, &run) };
     output.show(&reply, |_| {
-        format!("answered {} of run {}; the run is now {}", clean(&node), clean(&run), output.status(&status))
+        let done = format!("answered {} of run {}", clean(&node), clean(&run));
+        match now {
+            Some(now) => format!("{done}; the run is now {}", runs::standing(output, &now)),
+            None => done,
+        }
     });
     Ok(())
 }
 
-/// The command that answers such an interrupt.
-pub(crate) fn suggestion(run: &str, node: &str, kind: &str) -> String {
-    let answer = match kind {
-        "approval" => "accept",
-        "clarification" => "--set QUESTION=ANSWER",
-        _ => "--value JSON",
+/// A word is an answer to an approval only: to other kinds it would be a value that nobody meant.
+fn check_action(client: &Client, run: &str, node: &str, action: &str) -> Result<(), Failure> {
+    let snapshot = match client.get(&runs::path(run)) {
+        Ok(reply) => reply.value,
+        // A key that may answer and not read leaves the judgement to the server.
+        Err(failure) if failure.status() == Some(403) => return Ok(()),
+        Err(failure) => return Err(failure),
     };
-    format!("holdpoint answer {run} {node} {answer}")
+    let interrupt = &snapshot["interrupt"];
+    let kind = match interrupt["kind"].as_str() {
+        Some(kind) if kind != "approval" && interrupt["nodeId"].as_str() == Some(node) => kind,
+        _ => return Ok(()),
+    };
+    let form = if kind == "clarification" { "--set QUESTION=ANSWER" } else { "--value JSON" };
+    Err(Failure::usage(format!(
+        "`{}` waits for {}; `{action}` is an answer to an approval",
+        clean(node),
+        clean(kind)
+    ))
+    .hint(format!("answer with `holdpoint answer {} {} {form}`", clean(run), clean(node))))
 }
 
 fn row(interrupt: &Value) -> Vec<String> {
@@ -117,10 +137,7 @@ fn resume_value(answer: Answer) -> Result<Value, Failure> {
         return values::json("--value", &source);
     }
     if let Some(action) = answer.action {
-        return Ok(match answer.feedback {
-            Some(feedback) => json!({"action": action, "feedback": feedback}),
-            None => json!({"action": action}),
-        });
+        return action_value(&action, answer.feedback, answer.edited);
     }
     let answers = values::unique("--set", answer.answers)?;
     let answers: Vec<_> =
@@ -128,16 +145,25 @@ fn resume_value(answer: Answer) -> Result<Value, Failure> {
     Ok(json!({"answers": answers}))
 }
 
-fn settled_status(client: &Client, run: &str) -> Result<String, Failure> {
-    let mut tries = 0;
-    loop {
-        let snapshot = client.get(&runs::path(run))?;
-        let status = cell(&snapshot.value["status"]);
-        tries += 1;
-        if !matches!(status.as_str(), "pending" | "running") || tries == SETTLE_TRIES {
-            return Ok(status);
+fn action_value(action: &str, feedback: Option<String>, edited: Option<String>) -> Result<Value, Failure> {
+    let edited = edited.map(|source| values::json("--edited", &source)).transpose()?;
+    match (action, feedback, edited) {
+        ("refine", None, None) => Err(Failure::usage("`refine` must say what to change")
+            .hint("write it as `holdpoint answer RUN NODE refine --feedback TEXT`")),
+        ("refine", Some(text), None) => {
+            Ok(json!({"action": action, "refineFeedback": {"scope": "whole", "text": text}}))
         }
-        std::thread::sleep(SETTLE_PAUSE);
+        ("edit-accept", _, None) => Err(Failure::usage("`edit-accept` must bring the edited artifact")
+            .hint("write it as `holdpoint answer RUN NODE edit-accept --edited JSON|@FILE|-`")),
+        ("edit-accept", None, Some(edited)) => Ok(json!({"action": action, "editedArtifactData": edited})),
+        ("edit-accept", Some(text), Some(edited)) => {
+            Ok(json!({"action": action, "editedArtifactData": edited, "feedback": text}))
+        }
+        (_, _, Some(_)) => {
+            Err(Failure::usage(format!("--edited goes with `edit-accept`, not with `{action}`")))
+        }
+        (_, Some(text), None) => Ok(json!({"action": action, "feedback": text})),
+        (_, None, None) => Ok(json!({"action": action})),
     }
 }
 
@@ -165,12 +191,20 @@ mod tests {
         let answers = json!({"answers": [{"id": "a", "answer": "x"}, {"id": "b", "answer": 2}]});
         assert_eq!(read(&["--set", "a=x", "--set", "b=2"]), Some(answers));
         assert_eq!(read(&["--value", "[1]"]), Some(json!([1])));
+        let refined = json!({"action": "refine", "refineFeedback": {"scope": "whole", "text": "shorter"}});
+        assert_eq!(read(&["refine", "--feedback", "shorter"]), Some(refined));
+        let edited = json!({"action": "edit-accept", "editedArtifactData": {"a": 1}});
+        assert_eq!(read(&["edit-accept", "--edited", "{\"a\":1}"]), Some(edited));
     }
 
     #[test]
     fn no_answer_two_answers_and_broken_answers_are_wrong_usage() {
-        let wrong: [&[&str]; 6] = [
+        let wrong: [&[&str]; 10] = [
             &[],
+            &["refine"],
+            &["edit-accept"],
+            &["accept", "--edited", "1"],
+            &["--set", "a=1", "--edited", "1"],
             &["accept", "--value", "1"],
             &["accept", "--set", "a=1"],
             &["--feedback", "x", "--value", "1"],

@@ -28,6 +28,10 @@ Examples:
   holdpoint bench cycle --server http://127.0.0.1:8484 --key KEY
   holdpoint bench parked --runs 10000";
 
+/// Unlike the other commands, a benchmark does not look for a server.
+pub(crate) const SERVER_HELP: &str =
+    "The server to measure; without it a server of its own is started, and removed afterwards";
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum Action {
     /// The approval cycle: create a run, see it wait, answer it, see it completed

@@ -7,8 +7,10 @@ use clap::Args;
 use serde::Deserialize;
 
 use super::failure::Failure;
+use super::output::quoted;
 
 const DEFAULT_SERVER: &str = "http://127.0.0.1:8484";
+const DEFAULT_DATA: &str = "./holdpoint-data";
 
 /// Apart from the command's own flags, because every command has these.
 const HEADING: &str = "Server and output";
@@ -18,7 +20,7 @@ pub(crate) struct Connection {
     /// The server; without it, what `serve` left in the data folder, else http://127.0.0.1:8484
     #[arg(long, global = true, help_heading = HEADING, value_name = "URL", env = "HOLDPOINT_SERVER")]
     pub(crate) server: Option<String>,
-    /// The API key; without it, the one `serve` left in the data folder
+    /// The API key; without it, the one `serve` left in the data folder, for that server only
     #[arg(long, global = true, help_heading = HEADING, value_name = "KEY", env = "HOLDPOINT_KEY", hide_env_values = true)]
     pub(crate) key: Option<String>,
     /// The data folder of a server on this machine
@@ -28,7 +30,7 @@ pub(crate) struct Connection {
         help_heading = HEADING,
         value_name = "DIR",
         env = "HOLDPOINT_DATA",
-        default_value = "./holdpoint-data"
+        default_value = DEFAULT_DATA
     )]
     pub(crate) data: PathBuf,
     /// Print JSON, one document a line, for scripts
@@ -56,6 +58,21 @@ impl Connection {
         self.server.clone().filter(|text| !text.trim().is_empty())
     }
 
+    /// The flags that the next command needs to find the same server. Never the key: it must not be shown.
+    pub(crate) fn repeated(&self) -> String {
+        let expected = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+        let mut flags = String::new();
+        if let Some(server) = self.named_server()
+            && expected("HOLDPOINT_SERVER").is_none_or(|known| known != *server)
+        {
+            flags.push_str(&format!(" --server {}", quoted(&server)));
+        }
+        if self.data.as_os_str() != expected("HOLDPOINT_DATA").unwrap_or_else(|| DEFAULT_DATA.into()) {
+            flags.push_str(&format!(" --data {}", quoted(&self.data.to_string_lossy())));
+        }
+        flags
+    }
+
     fn named_key(&self) -> Option<String> {
         self.key.clone().filter(|text| !text.trim().is_empty())
     }
@@ -67,16 +84,41 @@ impl Settings {
         // Someone who says both must not stumble over a broken or forbidden file.
         let left =
             if server.is_some() && key.is_some() { Left::default() } else { read_left(&connection.data)? };
-        let server = server.or(left.server).unwrap_or_else(|| DEFAULT_SERVER.to_string());
-        let Some(key) = key.or(left.key) else {
-            return Err(Failure::key(format!("no key for {server}")).hint(format!(
-                "give one with --key or HOLDPOINT_KEY, or run this where `holdpoint serve` keeps its data \
-                 ({} holds no key; --data names another folder)",
-                connection.data.display()
-            )));
+        let home = left.server.unwrap_or_else(|| DEFAULT_SERVER.to_string());
+        let server = checked_server(server.as_ref().unwrap_or(&home))?;
+        let key = match (key, left.key) {
+            (Some(key), _) => key,
+            // A key is a secret between two: shown to another server, it could be used by that one.
+            (None, Some(_)) if place(&server) != place(&home) => {
+                return Err(foreign(&server, &home, &connection.data));
+            }
+            (None, Some(key)) => key,
+            (None, None) => return Err(keyless(&server, &connection.data)),
         };
-        Ok(Self { server: checked_server(&server)?, key: checked_key(&key)? })
+        Ok(Self { server, key: checked_key(&key)? })
     }
+}
+
+fn foreign(server: &str, home: &str, data: &Path) -> Failure {
+    Failure::key(format!("no key for {server}: the one in {} is for {home} only", data.display()))
+        .hint("give the key of that server with --key or HOLDPOINT_KEY, or leave --server out")
+}
+
+fn keyless(server: &str, data: &Path) -> Failure {
+    Failure::key(format!("no key for {server}")).hint(format!(
+        "give one with --key or HOLDPOINT_KEY, or run this where `holdpoint serve` keeps its data \
+         ({} holds no key; --data names another folder)",
+        data.display()
+    ))
+}
+
+/// What a URL leads to, however it is spelled.
+fn place(server: &str) -> Option<(bool, String, u16, String)> {
+    let uri: hyper::Uri = server.trim().parse().ok()?;
+    let secure = uri.scheme_str() == Some("https");
+    let port = uri.port_u16().unwrap_or(if secure { 443 } else { 80 });
+    let path = uri.path().trim_end_matches('/').to_string();
+    Some((secure, uri.host()?.to_ascii_lowercase(), port, path))
 }
 
 fn read_left(data: &Path) -> Result<Left, Failure> {
@@ -142,6 +184,27 @@ mod tests {
     fn without_a_key_it_says_what_to_do() {
         let text = Settings::find(&connection(Some("http://a"), Some(" "))).expect_err("no key").to_string();
         assert!(text.contains("no key for http://a") && text.contains("HOLDPOINT_KEY"), "{text}");
+    }
+
+    #[test]
+    fn a_key_that_was_left_is_for_the_server_that_left_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let left = r#"{"server":"http://127.0.0.1:8484","key":"hp_left"}"#;
+        std::fs::write(folder.path().join("client.json"), left).expect("written");
+        let find = |server: Option<&str>, key: Option<&str>| {
+            let data = folder.path().to_path_buf();
+            Settings::find(&Connection { data, ..connection(server, key) }).map(|found| found.key)
+        };
+        for same in [None, Some("http://127.0.0.1:8484"), Some("HTTP://127.0.0.1:8484/")] {
+            assert_eq!(find(same, None).expect("its own server"), "hp_left", "{same:?}");
+        }
+        for other in ["http://127.0.0.1:8485", "https://127.0.0.1:8484", "http://127.0.0.1:8484@evil.example"]
+        {
+            let failure = find(Some(other), None).expect_err("another server").to_string();
+            assert!(failure.contains("is for http://127.0.0.1:8484 only"), "{failure}");
+            assert!(!failure.contains("hp_left"), "{failure}");
+            assert_eq!(find(Some(other), Some("hp_mine")).expect("a key is given"), "hp_mine");
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::output::clean;
+use super::output::{cell, clean};
 
 #[derive(Debug)]
 pub(crate) struct Failure {
@@ -14,6 +14,15 @@ pub(crate) struct Failure {
     message: String,
     details: Option<String>,
     hint: Option<String>,
+    refusal: Option<Refusal>,
+}
+
+/// What the server said, for scripts.
+#[derive(Debug)]
+struct Refusal {
+    status: u16,
+    /// On one line.
+    body: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -50,8 +59,14 @@ impl Failure {
     }
 
     pub(crate) fn unreachable(server: &str, why: &str) -> Self {
-        Self::broken(format!("cannot reach {server}: {why}"))
-            .hint("is the server running? start it with `holdpoint serve`, or name another with --server")
+        let failure = Self::broken(format!("cannot reach {server}: {why}"));
+        // So TLS calls the first bytes of a server that speaks plain HTTP.
+        if let Some(rest) = server.strip_prefix("https://")
+            && why.contains("InvalidContentType")
+        {
+            return failure.hint(format!("this server seems to speak plain HTTP: try http://{rest}"));
+        }
+        failure.hint("is the server running? start it with `holdpoint serve`, or name another with --server")
     }
 
     /// A reply that is no success. Without the envelope the status alone must tell.
@@ -65,10 +80,19 @@ impl Failure {
             return Self::new(kind, format!("the server answered {status} without saying why"))
                 .hint("does --server name a Holdpoint server, and not something in front of it?");
         };
-        let mut failure =
-            Self::new(kind, format!("{} ({})", clean(&envelope.message), clean(&envelope.error)));
-        failure.details = envelope.details.map(|details| clean(&details.to_string()));
-        failure.hint = advice(status, &envelope.error, path).map(str::to_string);
+        let details = envelope.details.unwrap_or(Value::Null);
+        let flaws = flaws(&details);
+        let message = match envelope.message.split_once(": ") {
+            // The message counts them up as well; one list is enough.
+            Some((head, _)) if !flaws.is_empty() => head,
+            _ => &envelope.message,
+        };
+        let mut failure = Self::new(kind, format!("{} ({})", clean(message), clean(&envelope.error)));
+        failure.details = if flaws.is_empty() { raw(&details) } else { Some(flaws.join("\n")) };
+        failure.hint = input_advice(&envelope.message, &details)
+            .map_or_else(|| advice(status, &envelope.error, path, &details), |hint| Some(hint.to_string()));
+        let body = serde_json::from_slice::<Value>(body).unwrap_or_default().to_string();
+        failure.refusal = Some(Refusal { status, body });
         failure
     }
 
@@ -87,6 +111,16 @@ impl Failure {
         &self.message
     }
 
+    /// The status of the server's refusal, if it was the server that refused.
+    pub(crate) fn status(&self) -> Option<u16> {
+        self.refusal.as_ref().map(|refusal| refusal.status)
+    }
+
+    /// For scripts: the server's own envelope on one line. What the server has not said is said in our words.
+    pub(crate) fn json_line(&self) -> String {
+        self.refusal.as_ref().map_or_else(|| self.to_string(), |refusal| refusal.body.clone())
+    }
+
     /// True when trying again later may help: the server is away or stumbled.
     pub(crate) fn is_passing(&self) -> bool {
         self.kind == Kind::Broken
@@ -97,7 +131,7 @@ impl Failure {
     }
 
     fn new(kind: Kind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), details: None, hint: None }
+        Self { kind, message: message.into(), details: None, hint: None, refusal: None }
     }
 }
 
@@ -105,7 +139,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "error: {}", self.message)?;
         if let Some(details) = &self.details {
-            write!(f, "\ndetails: {details}")?;
+            write!(f, "\n{details}")?;
         }
         if let Some(hint) = &self.hint {
             write!(f, "\nhint: {hint}")?;
@@ -114,31 +148,73 @@ impl fmt::Display for Failure {
     }
 }
 
-fn advice(status: u16, code: &str, path: &str) -> Option<&'static str> {
-    match (status, code) {
+/// One line for each flaw of a definition.
+fn flaws(details: &Value) -> Vec<String> {
+    let line = |flaw: &Value| {
+        let node = flaw["nodeId"].as_str().map(|node| format!("node {}, ", clean(node))).unwrap_or_default();
+        format!("  {node}{}: {}", cell(&flaw["field"]), cell(&flaw["message"]))
+    };
+    details["flaws"].as_array().into_iter().flatten().map(line).collect()
+}
+
+/// The details as they are, unless they only repeat the field that the message names.
+fn raw(details: &Value) -> Option<String> {
+    let told = match details {
+        Value::Null => true,
+        Value::Object(members) => members.keys().all(|name| name == "field"),
+        _ => false,
+    };
+    (!told).then(|| format!("details: {}", clean(&details.to_string())))
+}
+
+/// An input of the wrong type is mostly a number that was meant as text.
+fn input_advice(message: &str, details: &Value) -> Option<&'static str> {
+    let is_input = details["field"].as_str().is_some_and(|field| field.starts_with("inputs."));
+    (is_input && message.contains("must be of type")).then_some(
+        "a value that reads as JSON is taken as JSON; quote it to force text: --input 'version=\"1.4\"'",
+    )
+}
+
+fn advice(status: u16, code: &str, path: &str, details: &Value) -> Option<String> {
+    // The run that the request was about, or the word for one.
+    let run = path.strip_prefix("/v1/runs/").and_then(|rest| rest.split('/').next()).unwrap_or("RUN");
+    let field = details["field"].as_str().unwrap_or_default();
+    let text = match (status, code) {
         (401, _) => {
-            Some("give a valid key with --key or HOLDPOINT_KEY, or point --data at the server's data folder")
+            "give a valid key with --key or HOLDPOINT_KEY, or point --data at the server's data folder"
         }
-        (403, _) => Some("use a key with the scope this needs; `holdpoint keys create --scopes …` makes one"),
-        (_, "interrupt_not_found") => Some("`holdpoint pending` shows which runs wait, and at which node"),
+        (403, _) => {
+            let scope = clean(details["scopeRequired"].as_str()?);
+            return Some(format!(
+                "use a key with the scope {scope}; `holdpoint keys create --scopes {scope},…` makes one"
+            ));
+        }
+        (_, "interrupt_not_found") => "`holdpoint pending` shows which runs wait, and at which node",
         (_, "interrupt_already_resolved") => {
-            Some("another answer came first; `holdpoint runs show RUN` shows what became of the run")
+            return Some(format!(
+                "it was answered before, or its time is over; `holdpoint runs watch {run}` shows which"
+            ));
         }
-        (_, "interrupt_cancelled") => Some("the run no longer waits; `holdpoint runs show RUN` says why"),
-        (404, _) if path.starts_with("/v1/runs/") => {
-            Some("`holdpoint runs list` shows the runs this key may see")
+        (_, "interrupt_cancelled") => {
+            return Some(format!("the run no longer waits; `holdpoint runs watch {run}` says why"));
         }
-        (404, _) if path.starts_with("/v1/keys/") => Some("`holdpoint keys list` shows the keys"),
-        (404, _) => Some(
-            "`holdpoint workflows list` shows what is registered; `holdpoint workflows put FILE` registers",
-        ),
-        _ => None,
-    }
+        (400, _) if path == "/v1/runs" && field == "workflowId" => {
+            "`holdpoint workflows list` shows what is registered; `holdpoint workflows put FILE` registers"
+        }
+        (404, _) if path.starts_with("/v1/runs/") => "`holdpoint runs list` shows the runs this key may see",
+        (404, _) if path.starts_with("/v1/keys/") => "`holdpoint keys list` shows the keys",
+        (404, _) => {
+            "`holdpoint workflows list` shows what is registered; `holdpoint workflows put FILE` registers"
+        }
+        _ => return None,
+    };
+    Some(text.to_string())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn a_refusal_shows_message_code_details_and_what_to_do() {
@@ -157,5 +233,46 @@ mod tests {
         {
             assert_eq!(Failure::from_reply(status, "/v1/runs", b"<html>").kind, kind);
         }
+    }
+
+    #[test]
+    fn flaws_stand_one_on_a_line_and_what_is_told_is_not_told_twice() {
+        let body =
+            br#"{"error":"validation_error","message":"the workflow is not valid: node a: x; y","details":
+            {"flaws":[{"nodeId":"a","field":"config.b","message":"x"},{"field":"edges","message":"y"}]}}"#;
+        let failure = Failure::from_reply(400, "/v1/workflows/w", body);
+        let told = "error: the workflow is not valid (validation_error)\n  node a, config.b: x\n  edges: y";
+        assert_eq!(failure.to_string(), told);
+        assert!(failure.json_line().starts_with('{') && !failure.json_line().contains('\n'));
+        let body = br#"{"error":"validation_error","message":"limit: too many","details":{"field":"limit"}}"#;
+        let text = Failure::from_reply(400, "/v1/runs?limit=1", body).to_string();
+        assert_eq!(text, "error: limit: too many (validation_error)");
+    }
+
+    #[test]
+    fn hints_fit_the_refusal() {
+        let said = |status: u16, path: &str, code: &str, details: &str| {
+            let body = format!(r#"{{"error":"{code}","message":"m","details":{details}}}"#);
+            Failure::from_reply(status, path, body.as_bytes()).to_string()
+        };
+        let answer = "/v1/runs/r1/interrupts/gate";
+        assert!(said(409, answer, "interrupt_already_resolved", "{}").contains("runs watch r1` shows which"));
+        assert!(said(422, answer, "interrupt_cancelled", "{}").contains("runs watch r1` says why"));
+        assert!(
+            !said(403, answer, "forbidden", "null").contains("hint"),
+            "who is no approver needs no scope"
+        );
+        assert!(
+            said(403, answer, "forbidden", r#"{"scopeRequired":"runs:read"}"#).contains("scope runs:read")
+        );
+        assert!(
+            said(400, "/v1/runs", "validation_error", r#"{"field":"workflowId"}"#).contains("workflows put")
+        );
+        let typed = json!({"field": "inputs.v"});
+        assert!(input_advice("inputs.v: must be of type string", &typed).is_some());
+        assert!(input_advice("inputs.v: is required", &typed).is_none());
+        let plain =
+            Failure::unreachable("https://a:1", "received corrupt message of type InvalidContentType");
+        assert!(plain.to_string().contains("try http://a:1"));
     }
 }

@@ -27,7 +27,8 @@ pub(crate) enum Action {
         /// Roles, separated by commas
         #[arg(long, value_name = "A,B", value_delimiter = ',')]
         roles: Vec<String>,
-        /// What the key may do, separated by commas
+        /// What the key may do, separated by commas: manifest:read, manifest:write, runs:create, runs:read,
+        /// runs:cancel, approvals:respond, keys:manage, tenants:manage. Without it, all but the last two
         #[arg(long, value_name = "A,B", value_delimiter = ',')]
         scopes: Vec<String>,
     },
@@ -50,6 +51,11 @@ pub(crate) fn run(client: &Client, output: &Output, action: Action) -> Result<()
         Action::List => {
             let reply = client.get("/v1/keys")?;
             output.show(&reply, |page| list(output, page));
+        }
+        Action::Revoke { key_id } if key_id.starts_with("hp_") => {
+            // The key itself is not repeated: what is on a screen is soon in a log.
+            return Err(Failure::usage("this is a key; what is wanted is its id, which begins with key_")
+                .hint("`holdpoint keys list` shows the ids"));
         }
         Action::Revoke { key_id } => {
             let reply = client.delete(&format!("/v1/keys/{}", encode(&key_id)))?;

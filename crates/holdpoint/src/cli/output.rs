@@ -8,18 +8,42 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::client::Reply;
+use super::connection::Connection;
 
 const PROGRESS_EVERY: Duration = Duration::from_millis(100);
 
 pub(crate) struct Output {
     pub(crate) json: bool,
     colour: bool,
+    is_terminal: bool,
+    /// What goes before and after the words of a command that we suggest.
+    program: String,
+    flags: String,
 }
 
 impl Output {
     pub(crate) fn new(json: bool) -> Self {
         let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        Self { json, colour: !json && !refused && std::io::stdout().is_terminal() }
+        let is_terminal = std::io::stdout().is_terminal();
+        let colour = !json && !refused && is_terminal;
+        Self { json, colour, is_terminal, program: "holdpoint".to_string(), flags: String::new() }
+    }
+
+    /// As the command line asks for it; what we suggest is then spelled as we were called.
+    pub(crate) fn of(connection: &Connection) -> Self {
+        let called = std::env::args_os().next().filter(|name| !name.is_empty());
+        let program = called.map_or("holdpoint".to_string(), |name| quoted(&name.to_string_lossy()));
+        Self { program, flags: connection.repeated(), ..Self::new(connection.json) }
+    }
+
+    /// A command to type next.
+    pub(crate) fn command(&self, words: &str) -> String {
+        format!("{} {words}{}", self.program, self.flags)
+    }
+
+    /// Cut for a person's screen; whole for a file or the next program.
+    pub(crate) fn fit(&self, text: &str, chars_max: usize) -> String {
+        if self.is_terminal { shorten(text, chars_max) } else { text.to_string() }
     }
 
     /// The server's own JSON for scripts, or what `human` makes of it.
@@ -75,6 +99,7 @@ impl Output {
         let width = facts.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
         let line = |(name, value): &&(&str, String)| {
             let value = if *name == "status" { self.status(value) } else { value.clone() };
+            let value = value.replace('\n', &format!("\n{:width$}  ", ""));
             format!("{}  {value}", self.paint("2", &format!("{name:width$}")))
         };
         facts.iter().map(line).collect::<Vec<_>>().join("\n")
@@ -119,6 +144,20 @@ pub(crate) fn cell(value: &Value) -> String {
 /// Text from a server must not steer the terminal or break a table.
 pub(crate) fn clean(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+/// Like `clean`, but lines stay lines.
+pub(crate) fn clean_lines(text: &str) -> String {
+    text.lines().map(clean).collect::<Vec<_>>().join("\n")
+}
+
+/// A word of a command line, in quotes where a shell would take it apart.
+pub(crate) fn quoted(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+=,~".contains(c);
+    if !text.is_empty() && text.chars().all(plain) {
+        return text.to_string();
+    }
+    format!("'{}'", clean(text).replace('\'', "'\\''"))
 }
 
 pub(crate) fn shorten(text: &str, chars_max: usize) -> String {
@@ -193,7 +232,7 @@ mod tests {
             vec!["a".into(), "completed".into(), "x".into()],
             vec!["bücher".into(), "-".into(), "yy".into()],
         ];
-        let plain = Output { json: false, colour: false };
+        let plain = Output { colour: false, ..Output::new(false) };
         let table = plain.table(&["RUN", "STATUS", "TITLE"], &rows, "none");
         assert_eq!(table, "RUN     STATUS     TITLE\na       completed  x\nbücher  -          yy");
         assert_eq!(plain.table(&["RUN"], &[], "none"), "none");
@@ -201,7 +240,7 @@ mod tests {
 
     #[test]
     fn colour_does_not_move_the_columns() {
-        let colour = Output { json: false, colour: true };
+        let colour = Output { colour: true, ..Output::new(false) };
         let table = colour.table(&["STATUS", "N"], &[vec!["failed".into(), "1".into()]], "");
         assert!(table.ends_with("\u{1b}[31mfailed\u{1b}[0m  1"), "{table:?}");
     }
@@ -228,5 +267,13 @@ mod tests {
         assert_eq!(cell(&json!(["a", "b"])), "a,b");
         assert_eq!(cell(&json!("a\u{1b}[2Jb\nc")), "a [2Jb c");
         assert_eq!(shorten("äöü", 2), "ä…");
+        assert_eq!(clean_lines("a\u{9b}2J\nb"), "a 2J\nb");
+    }
+
+    #[test]
+    fn a_word_of_a_command_survives_the_shell() {
+        for (word, text) in [("./a-b", "./a-b"), ("", "''"), ("a b", "'a b'"), ("it's", "'it'\\''s'")] {
+            assert_eq!(quoted(word), text);
+        }
     }
 }

@@ -1,13 +1,15 @@
 //! `holdpoint runs`: starting runs and looking at them.
 
+use std::time::Duration;
+
 use clap::Subcommand;
 use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser};
 use serde_json::{Map, Value, json};
 
-use super::answer;
+use super::asked;
 use super::client::{Client, encode};
 use super::failure::Failure;
-use super::output::{Output, age, age_cell, cell, clean, ms_since, shorten};
+use super::output::{Output, age, age_cell, cell, clean, ms_since};
 use super::{values, watch};
 
 pub(crate) const EXAMPLES: &str = "\
@@ -17,6 +19,10 @@ Examples:
   holdpoint runs list --status waiting-approval
   holdpoint runs show latest
   holdpoint runs cancel RUN --reason 'wrong order'";
+
+/// How long to look whether a run has settled, so that the last word is seldom `running`.
+const SETTLE_TRIES: u32 = 10;
+const SETTLE_PAUSE: Duration = Duration::from_millis(50);
 
 const STATUSES: [&str; 8] = [
     "pending",
@@ -36,7 +42,8 @@ pub(crate) enum Action {
         /// The id of a registered workflow
         #[arg(value_name = "WORKFLOW")]
         workflow: String,
-        /// One input; the value is JSON if it reads as JSON, else text. Repeat for more
+        /// One input; the value is JSON if it reads as JSON, else text. Repeat for more. To force text, quote it:
+        /// --input 'version="1.4"'
         #[arg(long = "input", value_name = "NAME=VALUE", value_parser = values::pair)]
         pairs: Vec<(String, Value)>,
         /// All inputs as one JSON object: the text itself, @file, or - for standard input
@@ -117,11 +124,44 @@ pub(crate) fn path(run: &str) -> String {
 fn start(client: &Client, output: &Output, body: &Value, then_watch: bool) -> Result<(), Failure> {
     let reply = client.post("/v1/runs", body)?;
     let run = cell(&reply.value["runId"]);
-    output.show(&reply, |_| match then_watch {
-        true => format!("started run {run}"),
-        false => format!("started run {run}\nfollow it with: holdpoint runs watch {run}"),
+    if then_watch {
+        output.show(&reply, |_| format!("started run {run}"));
+        return watch::run(client, output, &run);
+    }
+    output.show(&reply, |created| {
+        let now = settled(client, &run).unwrap_or_else(|| created.clone());
+        let ended = matches!(now["status"].as_str(), Some("completed" | "failed" | "cancelled"));
+        let next = match ended {
+            true => format!("see it with: {}", output.command(&format!("runs show {run}"))),
+            false => format!("follow it with: {}", output.command(&format!("runs watch {run}"))),
+        };
+        format!("started run {run}: {}\n{next}", standing(output, &now))
     });
-    if then_watch { watch::run(client, output, &run) } else { Ok(()) }
+    Ok(())
+}
+
+/// The run once it waits or has ended, or as it is after a moment. None when this key may not look: what was done
+/// before is done all the same.
+pub(crate) fn settled(client: &Client, run: &str) -> Option<Value> {
+    let mut tries = 0;
+    loop {
+        let snapshot = client.get(&path(run)).ok()?.value;
+        tries += 1;
+        if !matches!(snapshot["status"].as_str(), Some("pending" | "running")) || tries == SETTLE_TRIES {
+            return Some(snapshot);
+        }
+        std::thread::sleep(SETTLE_PAUSE);
+    }
+}
+
+/// Where a run stands, in a few words: its status, and at which node it waits or why it failed.
+pub(crate) fn standing(output: &Output, run: &Value) -> String {
+    let status = output.status(&cell(&run["status"]));
+    match (&run["interrupt"]["nodeId"], &run["error"]) {
+        (Value::String(node), _) => format!("{status} at {}", clean(node)),
+        (_, Value::Null) => status,
+        (_, error) => format!("{status} ({}: {})", cell(&error["code"]), cell(&error["message"])),
+    }
 }
 
 fn list(
@@ -159,7 +199,7 @@ fn show(output: &Output, run: &Value) -> String {
         error => format!("{}: {}", cell(&error["code"]), cell(&error["message"])),
     };
     let not_empty = |name: &str| match run[name].as_object() {
-        Some(map) if !map.is_empty() => shorten(&cell(&run[name]), 400),
+        Some(map) if !map.is_empty() => output.fit(&cell(&run[name]), 400),
         _ => "-".to_string(),
     };
     let facts = [
@@ -177,29 +217,9 @@ fn show(output: &Output, run: &Value) -> String {
     ];
     let nodes = run["nodeStates"].as_object().into_iter().flatten();
     let rows: Vec<_> = nodes.map(|(node, state)| vec![clean(node), cell(&state["status"])]).collect();
-    let parts = [output.facts(&facts), output.table(&["NODE", "STATUS"], &rows, ""), waiting(run)];
+    let parts =
+        [output.facts(&facts), output.table(&["NODE", "STATUS"], &rows, ""), asked::text(output, run)];
     parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n\n")
-}
-
-fn waiting(run: &Value) -> String {
-    let interrupt = &run["interrupt"];
-    if interrupt.is_null() {
-        return String::new();
-    }
-    let title = match interrupt["data"]["title"].as_str() {
-        Some(title) => format!(": {}", clean(title)),
-        None => String::new(),
-    };
-    let expiry = match ms_since(&interrupt["expiresAt"]) {
-        Some(ms) if ms < 0 => format!(", expires in {}", age(ms)),
-        _ => String::new(),
-    };
-    let (run, node, kind) = (cell(&run["runId"]), cell(&interrupt["nodeId"]), cell(&interrupt["kind"]));
-    format!(
-        "waits for {kind} at {node} since {}{expiry}{title}\nanswer with: {}",
-        age_cell(&interrupt["requestedAt"]),
-        answer::suggestion(&run, &node, &kind)
-    )
 }
 
 #[cfg(test)]
@@ -217,7 +237,17 @@ mod tests {
         let text = show(&Output::new(true), &snapshot);
         assert!(text.contains("status    waiting-approval"), "{text}");
         assert!(text.contains("gate  suspended"), "{text}");
-        assert!(text.ends_with(": Ship?\nanswer with: holdpoint answer r1 gate accept"), "{text}");
+        assert!(text.ends_with("title  Ship?\nanswer with: holdpoint answer r1 gate accept"), "{text}");
         assert!(!text.contains("variables"), "{text}");
+    }
+
+    #[test]
+    fn a_run_stands_at_its_node_or_has_failed_for_a_reason() {
+        let output = Output::new(true);
+        let waiting = json!({"status": "waiting-input", "interrupt": {"nodeId": "ask"}});
+        assert_eq!(standing(&output, &waiting), "waiting-input at ask");
+        let failed = json!({"status": "failed", "error": {"code": "boom", "message": "why"}});
+        assert_eq!(standing(&output, &failed), "failed (boom: why)");
+        assert_eq!(standing(&output, &json!({"status": "running"})), "running");
     }
 }

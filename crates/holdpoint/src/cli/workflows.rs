@@ -1,5 +1,7 @@
 //! `holdpoint workflows`: definitions from files to the server and back. The server judges them.
 
+use std::collections::BTreeMap;
+
 use clap::Subcommand;
 use serde_json::Value;
 
@@ -49,19 +51,32 @@ pub(crate) fn run(client: &Client, output: &Output, action: Action) -> Result<()
 fn put(client: &Client, output: &Output, files: &[String]) -> Result<(), Failure> {
     // All files are read before the first is sent, so that a typing error registers nothing.
     let definitions = files.iter().map(|file| read(file)).collect::<Result<Vec<_>, _>>()?;
+    let mut known = if output.json { BTreeMap::new() } else { revisions(client) };
     for (file, (id, text)) in files.iter().zip(definitions) {
         let reply = client.put(&path(&id), text).map_err(|failure| failure.about(file))?;
-        let what = if reply.status == 201 { "registered" } else { "updated" };
-        output.show(&reply, |known| {
+        let revision = reply.value["revision"].as_u64();
+        let what = match (reply.status, known.insert(id.clone(), revision)) {
+            (201, _) => "registered",
+            (_, Some(before)) if before == revision => "unchanged",
+            _ => "updated",
+        };
+        output.show(&reply, |now| {
             format!(
                 "{what} {} version {}, revision {}",
                 clean(&id),
-                cell(&known["version"]),
-                cell(&known["revision"])
+                cell(&now["version"]),
+                cell(&now["revision"])
             )
         });
     }
     Ok(())
+}
+
+/// What is registered before we begin. Empty when this key may not look: it may register all the same.
+fn revisions(client: &Client) -> BTreeMap<String, Option<u64>> {
+    let page = client.get("/v1/workflows").map(|reply| reply.value).unwrap_or_default();
+    let known = page["workflows"].as_array().into_iter().flatten();
+    known.map(|one| (cell(&one["id"]), one["revision"].as_u64())).collect()
 }
 
 fn read(file: &str) -> Result<(String, String), Failure> {

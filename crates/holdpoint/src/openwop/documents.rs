@@ -146,6 +146,7 @@ fn of_run<'a>(run: &Run, recorded: &'a Recorded) -> Description<'a> {
             }
             ("run.started", None, payload)
         }
+        // The caller sends only the four events that are about the whole run.
         _ => ("run.completed", None, json!({"durationMs": duration_ms})),
     }
 }

@@ -28,11 +28,9 @@ pub(crate) async fn pending(
     CanSeePending(caller): CanSeePending,
     Params(page): Params<Page>,
 ) -> Result<Json<Value>, ApiError> {
-    let limit = page.limit()?;
     let after = page.cursor.as_deref().map(translate::parse_cursor).transpose()?.unwrap_or_default();
-    let mut found = app.engine.pending(caller.tenant(), after, limit + 1).await?;
-    let more = found.len() as u64 > limit;
-    found.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+    let mut found = app.engine.pending(caller.tenant(), after, page.rows()?).await?;
+    let more = page.cut(&mut found)?;
     let now = app.engine.now();
     let shown: Vec<Value> = found.iter().map(|row| translate::pending(row, now)).collect();
     let mut shown = json!({"interrupts": shown});

@@ -55,16 +55,14 @@ pub(crate) async fn list(
         let known: Vec<&str> = Status::ALL.iter().map(|status| status.as_str()).collect();
         return Err(ApiError::invalid("status", format!("must be one of {}", known.join(", "))));
     }
-    let limit = page.limit()?;
     let filter = RunFilter {
         status: filter.status,
         workflow: filter.workflow_id,
-        before: page.cursor,
-        limit: limit + 1,
+        before: page.cursor.clone(),
+        limit: page.rows()?,
     };
     let mut found = app.engine.runs(caller.tenant(), filter).await?;
-    let more = found.len() as u64 > limit;
-    found.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+    let more = page.cut(&mut found)?;
     let shown: Vec<Value> = found
         .iter()
         .map(|run| {

@@ -105,6 +105,67 @@ fn what_goes_wrong_is_said_with_what_to_do_and_its_exit_code() {
 }
 
 #[test]
+fn a_refusal_says_what_to_do_next() {
+    let server = Server::start();
+    let file = server.data().join("mine.json");
+    let mut mine = gated("mine");
+    mine["variables"] = json!([{"name": "version", "type": "string"}]);
+    std::fs::write(&file, mine.to_string()).unwrap();
+    let put = || text(&server.run(&["workflows", "put", file.to_str().unwrap()]));
+    assert!(put().contains("registered mine") && put().contains("unchanged mine"), "{}", put());
+    mine["name"] = json!("other");
+    std::fs::write(&file, mine.to_string()).unwrap();
+    assert!(put().contains("updated mine"));
+    mine["nodes"][1]["config"] = json!({"title": 7, "actions": ["fly"]});
+    std::fs::write(&file, mine.to_string()).unwrap();
+    let flawed = put();
+    assert!(flawed.contains("\n  node gate, ") && !flawed.contains("details:"), "{flawed}");
+    let run = server.client.start_run("sample-approval");
+    assert!(server.run(&["answer", &run, "review", "accept"]).status.success());
+    let insecure = server.url.replace("http:", "https:");
+    let table: [(&[&str], i32, &str); 5] = [
+        (&["answer", &run, "review", "accept"], 1, "or its time is over"),
+        (&["runs", "start", "unknown"], 1, "workflows put"),
+        (&["runs", "start", "mine", "--input", "version=1.4"], 1, "force text"),
+        (&["runs", "list", "--server", &insecure], 3, "try http://"),
+        (&["keys", "revoke", "hp_secret"], 2, "its id"),
+    ];
+    for (arguments, code, hint) in table {
+        let output = server.run(arguments);
+        let said = text(&output);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");
+        assert!(said.contains(hint) && !said.contains("hp_secret"), "{arguments:?}: {said}");
+    }
+}
+
+#[test]
+fn for_scripts_a_refusal_is_the_servers_own_json() {
+    let server = Server::start();
+    let refused = server.run(&["runs", "show", "unknown", "--json"]);
+    assert_eq!(refused.status.code(), Some(1), "{}", text(&refused));
+    assert!(refused.stdout.is_empty());
+    let told: Value = serde_json::from_slice(&refused.stderr).unwrap();
+    assert_eq!(told, server.client.get("/v1/runs/unknown").body);
+    let keyless = server.run(&["runs", "list", "--key", "hp_wrong", "--json"]);
+    assert_eq!(keyless.status.code(), Some(4), "{}", text(&keyless));
+    assert!(serde_json::from_slice::<Value>(&keyless.stderr).unwrap()["error"].is_string());
+}
+
+#[test]
+fn the_help_names_the_scopes_and_what_is_measured() {
+    let help = |arguments: &[&str]| text(&Command::new(PROGRAM).args(arguments).output().unwrap());
+    let keys = help(&["keys", "create", "--help"]);
+    for scope in ["manifest:write", "approvals:respond", "tenants:manage"] {
+        assert!(keys.contains(scope), "{keys}");
+    }
+    for of in ["cycle", "parked"] {
+        let bench = help(&["bench", of, "--help"]);
+        assert!(bench.contains("a server of its own is started"), "{bench}");
+    }
+    assert!(help(&["runs", "start", "--help"]).contains("version=\"1.4\""));
+}
+
+#[test]
 fn without_a_server_or_a_key_it_says_how_to_get_one() {
     let folder = tempfile::tempdir().unwrap();
     let run = |arguments: &[&str]| {

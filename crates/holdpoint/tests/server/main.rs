@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod access;
+mod answers_on_the_command_line;
 mod bad_input;
 mod command_line;
 mod harness;
