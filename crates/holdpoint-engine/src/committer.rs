@@ -79,11 +79,15 @@ pub struct Counters {
     pub rows: AtomicU64,
 }
 
-/// Stops the writer around its n-th commit, as a crash would: for tests of recovery.
+/// What goes wrong at the writer's n-th try to commit: for tests of recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StopAt {
-    BeforeCommit(u64),
-    AfterCommit(u64),
+pub enum Fault {
+    /// It stops before the commit, as a crash would.
+    StopBefore(u64),
+    /// It stops after the commit and before anybody is told.
+    StopAfter(u64),
+    /// The commit fails, as on a full disk, and the next one works again.
+    Fail(u64),
 }
 
 #[derive(Debug)]
@@ -99,11 +103,12 @@ impl Committer {
         writer: Writer,
         cache: Arc<RunCache>,
         bus: Arc<Bus>,
-        stop: Option<StopAt>,
+        fault: Option<Fault>,
     ) -> Result<Self, store::Error> {
         let (sender, jobs) = sync_channel(QUEUE_MAX);
         let counters = Arc::new(Counters::default());
-        let writing = Writing { writer, cache, bus, counters: counters.clone(), stop };
+        let writing =
+            Writing { writer, cache, bus, counters: counters.clone(), tries: AtomicU64::new(0), fault };
         let thread = std::thread::Builder::new().name("holdpoint-committer".to_owned());
         let handle = thread.spawn(move || writing.run(&jobs));
         let handle = handle.map_err(|error| store::Error::Failed(format!("no thread to write: {error}")))?;
@@ -179,7 +184,8 @@ struct Writing {
     cache: Arc<RunCache>,
     bus: Arc<Bus>,
     counters: Arc<Counters>,
-    stop: Option<StopAt>,
+    tries: AtomicU64,
+    fault: Option<Fault>,
 }
 
 impl Writing {
@@ -215,16 +221,19 @@ impl Writing {
 
     /// Writes a batch and answers it. False when the writer was told to stop here.
     fn commit(&self, batch: &mut Vec<Job>) -> bool {
-        let number = self.counters.commits.load(Ordering::Relaxed) + 1;
+        let number = self.tries.fetch_add(1, Ordering::Relaxed) + 1;
         let written = self.write(batch);
-        if self.stop == Some(StopAt::BeforeCommit(number)) {
+        if self.fault == Some(Fault::StopBefore(number)) {
             return false;
         }
-        let outcome = written.and_then(|replies| self.writer.commit().map(|()| replies));
+        let outcome = match self.fault {
+            Some(Fault::Fail(n)) if n == number => Err(store::Error::Failed("told to fail".to_owned())),
+            _ => written.and_then(|replies| self.writer.commit().map(|()| replies)),
+        };
         match outcome {
             Ok(replies) => {
                 self.counters.commits.fetch_add(1, Ordering::Relaxed);
-                if self.stop == Some(StopAt::AfterCommit(number)) {
+                if self.fault == Some(Fault::StopAfter(number)) {
                     return false;
                 }
                 for (job, reply) in batch.drain(..).zip(replies) {

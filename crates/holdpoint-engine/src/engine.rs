@@ -52,13 +52,13 @@ struct Shared {
 
 impl Engine {
     pub async fn open(options: Options) -> Result<Self, Error> {
-        let Options { location, clock, nodes, stop_at } = options;
+        let Options { location, clock, nodes, fault } = options;
         let Location::Sqlite(path) = location;
         let (cache, bus) = (Arc::new(RunCache::default()), Arc::new(Bus::default()));
         let writer = Writer::open(&path)?;
         // Nobody else can have this file open, so every claim in it was left behind by a process that is gone.
         writer.execute(&Statement::new(dispatches::RECLAIM_ALL, Vec::new()))?;
-        let committer = Committer::start(writer, cache.clone(), bus.clone(), stop_at)?;
+        let committer = Committer::start(writer, cache.clone(), bus.clone(), fault)?;
         let db = Database::Sqlite(Readers::new(&path));
         let registry = Registry::default();
         Ok(Self(Arc::new(Shared { db, committer, cache, bus, clock, nodes, registry })))

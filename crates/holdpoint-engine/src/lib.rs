@@ -18,7 +18,7 @@ mod worker;
 
 pub use bus::Subscription;
 pub use clock::Clock;
-pub use committer::{Counters, StopAt};
+pub use committer::{Counters, Fault};
 pub use context::{Context, EffectContext, Stop};
 pub use engine::{Engine, Options};
 pub use error::Error;

@@ -95,10 +95,12 @@ impl Worker {
 
     /// Begins what is due. How much that was, and why something could not be begun.
     async fn look(&mut self) -> Result<(usize, Option<Error>), Error> {
+        let mut trouble = None;
         for (claim, why) in std::mem::take(&mut self.unreturned) {
-            self.give_back(claim, why).await?;
+            trouble = self.give_back(claim, why).await.err().or(trouble);
         }
-        let (timers, trouble) = self.fire_timers().await?;
+        let (timers, unfired) = self.fire_timers().await?;
+        let trouble = unfired.or(trouble);
         let free = IN_FLIGHT_MAX.saturating_sub(self.in_flight.len());
         if free == 0 || self.engine.next_dispatch().await?.is_none_or(|at| at > self.engine.now()) {
             return Ok((timers, trouble));

@@ -1,7 +1,7 @@
 //! How an engine is opened: where it keeps its data, which clock it reads, which nodes it knows.
 
 use crate::clock::Clock;
-use crate::committer::StopAt;
+use crate::committer::Fault;
 use crate::nodes::{Node, NodeTypes, PureNode};
 use crate::store::Location;
 
@@ -11,12 +11,12 @@ pub struct Options {
     pub(super) location: Location,
     pub(super) clock: Clock,
     pub(super) nodes: NodeTypes,
-    pub(super) stop_at: Option<StopAt>,
+    pub(super) fault: Option<Fault>,
 }
 
 impl Options {
     pub fn new(location: Location) -> Self {
-        Self { location, clock: Clock::System, nodes: NodeTypes::built_in(), stop_at: None }
+        Self { location, clock: Clock::System, nodes: NodeTypes::built_in(), fault: None }
     }
 
     #[must_use]
@@ -41,8 +41,8 @@ impl Options {
 
     /// Stops writing at a chosen commit, as a crash would. For tests of recovery.
     #[must_use]
-    pub fn stop_at(mut self, stop: StopAt) -> Self {
-        self.stop_at = Some(stop);
+    pub fn fault(mut self, stop: Fault) -> Self {
+        self.fault = Some(stop);
         self
     }
 }

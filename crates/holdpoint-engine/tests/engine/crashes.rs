@@ -4,7 +4,7 @@
 use std::sync::atomic::Ordering;
 
 use holdpoint_engine::core::{NodeId, Refusal, RunRef, WorkflowId};
-use holdpoint_engine::{Clock, Engine, Error, Location, Options, StopAt};
+use holdpoint_engine::{Clock, Engine, Error, Fault, Location, Options};
 use serde_json::{Value, json};
 
 use crate::effects::{Shop, shopping};
@@ -77,7 +77,7 @@ impl Story {
 }
 
 /// Runs a story with a crash somewhere, restarts until it is told, and returns the log.
-async fn told(story: &Story, stop: Option<StopAt>) -> (Vec<String>, u64, bool) {
+async fn told(story: &Story, stop: Option<Fault>) -> (Vec<String>, u64, bool) {
     let shop = Shop::default();
     let furnish = |options: Options| options.node("test.shop", shop.clone());
     let house = match stop {
@@ -109,7 +109,7 @@ async fn a_crash_around_any_commit_leaves_the_same_log() {
         let (expected, commits, _) = told(&story, None).await;
         assert!(commits >= 3, "there is something to interrupt");
         for n in 1..=commits {
-            for stop in [StopAt::BeforeCommit(n), StopAt::AfterCommit(n)] {
+            for stop in [Fault::StopBefore(n), Fault::StopAfter(n)] {
                 let (log, _, crashed) = told(&story, Some(stop)).await;
                 assert!(crashed, "{stop:?} was reached");
                 assert_eq!(log, expected, "{stop:?} in {}", story.definition["id"]);
@@ -125,7 +125,7 @@ async fn a_commit_that_was_not_acknowledged_may_have_happened_and_is_then_found(
         let location = Location::Sqlite(folder.path().join("holdpoint.db"));
         Options::new(location).clock(Clock::manual(NOON))
     };
-    let engine = Engine::open(options().stop_at(StopAt::AfterCommit(2))).await.unwrap();
+    let engine = Engine::open(options().fault(Fault::StopAfter(2))).await.unwrap();
     engine.register(&tenant(), gated("gated")).await.unwrap();
     let (id, workflow) = (run_id("r"), WorkflowId::parse("gated").unwrap());
     assert!(engine.start_as(&id, &workflow, start(json!({}))).await.is_err());
@@ -136,4 +136,25 @@ async fn a_commit_that_was_not_acknowledged_may_have_happened_and_is_then_found(
     let asked = run.waiting_on().unwrap().id;
     engine.execute(&of, &resolve(asked, accept())).await.unwrap();
     assert_eq!(engine.run(&of).await.unwrap().status().as_str(), "completed");
+}
+
+#[tokio::test]
+async fn a_commit_that_fails_once_repeats_no_effect_and_parks_no_run() {
+    let story = &stories()[1];
+    let (_, commits, _) = told(story, None).await;
+    for n in 1..=commits {
+        let shop = Shop::default();
+        let house =
+            House::with(|options| options.fault(Fault::Fail(n)).node("test.shop", shop.clone())).await;
+        let of = RunRef { tenant: tenant(), run: run_id("the-run") };
+        // Whoever gets an error tries again; what went back into the queue comes back after a while.
+        for _ in 0..10 {
+            let _ = story.tell(&house.engine, &house.clock).await;
+            house.clock.advance(1000);
+        }
+        assert_eq!(house.status(&of).await, "completed", "commit {n} failed");
+        let effects = (shop.quotes.load(Ordering::SeqCst), shop.payments.load(Ordering::SeqCst));
+        assert_eq!(effects, (1, 1), "commit {n} failed");
+        assert_eq!(house.drain().await, 0, "commit {n} failed");
+    }
 }

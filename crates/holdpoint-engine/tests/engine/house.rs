@@ -8,7 +8,7 @@ use holdpoint_engine::core::{
     Answer, Command, Event, InterruptId, NodeId, Owner, Principal, Run, RunId, RunRef, Start, TenantId,
     WorkflowId,
 };
-use holdpoint_engine::{Clock, Engine, Error, Location, Options, PendingCursor, StopAt};
+use holdpoint_engine::{Clock, Engine, Error, Fault, Location, Options, PendingCursor};
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 
@@ -156,6 +156,6 @@ pub(crate) fn gated(id: &str) -> Value {
 }
 
 /// Options that stop the writer at a commit.
-pub(crate) fn stopping(stop: StopAt) -> impl FnOnce(Options) -> Options {
-    move |options| options.stop_at(stop)
+pub(crate) fn stopping(stop: Fault) -> impl FnOnce(Options) -> Options {
+    move |options| options.fault(stop)
 }
