@@ -20,6 +20,11 @@ pub const METADATA_LEVELS_MAX: usize = 4;
 pub const NODES_MAX: usize = 1000;
 pub const EDGES_MAX: usize = 4000;
 pub const VARIABLES_MAX: usize = 1000;
+/// Bytes and nesting levels of an expression, and bytes of a string that one builds. Parsing and evaluating recurse,
+/// so the levels also bound the stack.
+pub const EXPRESSION_BYTES_MAX: usize = 4096;
+pub const EXPRESSION_LEVELS_MAX: usize = 64;
+pub const EXPRESSION_STRING_BYTES_MAX: usize = 1024 * 1024;
 /// Conditions of type regex in a workflow, and bytes of each compiled pattern: together they bound its memory.
 pub const PATTERNS_MAX: usize = 32;
 pub const PATTERN_BYTES_MAX: usize = 1024 * 1024;

@@ -20,15 +20,6 @@ pub(super) use evaluate::{contains, equal, truthy};
 pub(super) use scope::Path;
 pub use scope::Scope;
 
-/// The longest text that is read, so that parsing stays cheap whoever wrote it.
-const TEXT_BYTES_MAX: usize = 4096;
-
-/// How deep parentheses and signs may nest. Parsing and evaluating recurse, so this also bounds the stack.
-const DEPTH_MAX: usize = 64;
-
-/// The longest string that `+` may build.
-const STRING_BYTES_MAX: usize = 1024 * 1024;
-
 /// An expression that was parsed once and can be evaluated any number of times.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expression {

@@ -5,7 +5,8 @@ use std::cmp::Ordering;
 
 use serde_json::{Number, Value};
 
-use super::{Arithmetic, Comparison, EvalError, Node, STRING_BYTES_MAX, Scope};
+use super::{Arithmetic, Comparison, EvalError, Node, Scope};
+use crate::limits::EXPRESSION_STRING_BYTES_MAX;
 
 /// As in JavaScript: null, false, 0 and the empty string are not; everything else is, empty lists included.
 pub(in super::super) fn truthy(value: &Value) -> bool {
@@ -111,8 +112,10 @@ fn calculate(left: Cow<'_, Value>, operator: Arithmetic, right: &Value) -> Resul
         (Value::Number(left), _, Value::Number(right)) => calculate_numbers(&left, operator, right),
         (Value::String(left), Arithmetic::Add, Value::String(right)) => {
             // `a + a + a …` could otherwise build hundreds of megabytes from one large variable.
-            if left.len() + right.len() > STRING_BYTES_MAX {
-                return failed(format!("the joined string is longer than {STRING_BYTES_MAX} bytes"));
+            if left.len() + right.len() > EXPRESSION_STRING_BYTES_MAX {
+                return failed(format!(
+                    "the joined string is longer than {EXPRESSION_STRING_BYTES_MAX} bytes"
+                ));
             }
             Ok(Value::String(left + right))
         }

@@ -5,7 +5,8 @@ use serde_json::Value;
 
 use super::scope::{Path, Segment};
 use super::token::{Token, error, tokens};
-use super::{Arithmetic, Comparison, DEPTH_MAX, Node, ParseError};
+use super::{Arithmetic, Comparison, Node, ParseError};
+use crate::limits::EXPRESSION_LEVELS_MAX;
 
 pub(super) fn expression(text: &str) -> Result<Node, ParseError> {
     let mut parser = Parser::new(text)?;
@@ -183,8 +184,8 @@ impl Parser {
 
     /// Parses something that recurses, within the depth we allow.
     fn deeper(&mut self, inside: fn(&mut Parser) -> Result<Node, ParseError>) -> Result<Node, ParseError> {
-        if self.depth == DEPTH_MAX {
-            return error(self.position(), format!("nested deeper than {DEPTH_MAX} levels"));
+        if self.depth == EXPRESSION_LEVELS_MAX {
+            return error(self.position(), format!("nested deeper than {EXPRESSION_LEVELS_MAX} levels"));
         }
         self.depth += 1;
         let node = inside(self)?;

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::limits::{EXPRESSION_BYTES_MAX, EXPRESSION_LEVELS_MAX, EXPRESSION_STRING_BYTES_MAX};
 
 fn value(text: &str) -> Result<Value, String> {
     let variables =
@@ -209,7 +210,7 @@ fn in_finds_elements_keys_and_parts() {
 
 #[test]
 fn a_joined_string_has_a_limit() {
-    let large = json!("x".repeat(STRING_BYTES_MAX / 2));
+    let large = json!("x".repeat(EXPRESSION_STRING_BYTES_MAX / 2));
     let scope = Scope::new().root("large", &large);
     let evaluate = |text: &str| Expression::parse(text).expect("an expression").evaluate(&scope);
     assert!(evaluate("large + large").is_ok());
@@ -275,14 +276,14 @@ fn a_path_alone_is_no_place_for_operators() {
 #[test]
 fn depth_and_length_are_bounded() {
     let nested = |depth: usize| format!("{}1{}", "(".repeat(depth), ")".repeat(depth));
-    assert_eq!(value(&nested(DEPTH_MAX)), Ok(json!(1)));
-    let too_deep = format!("nested deeper than 64 levels at position {}", DEPTH_MAX + 1);
-    assert_eq!(value(&nested(DEPTH_MAX + 1)), Err(too_deep.clone()));
-    assert_eq!(value(&format!("{}1", "!".repeat(DEPTH_MAX + 1))), Err(too_deep.clone()));
-    assert_eq!(value(&format!("{}1", "-".repeat(DEPTH_MAX + 1))), Err(too_deep));
+    assert_eq!(value(&nested(EXPRESSION_LEVELS_MAX)), Ok(json!(1)));
+    let too_deep = format!("nested deeper than 64 levels at position {}", EXPRESSION_LEVELS_MAX + 1);
+    assert_eq!(value(&nested(EXPRESSION_LEVELS_MAX + 1)), Err(too_deep.clone()));
+    assert_eq!(value(&format!("{}1", "!".repeat(EXPRESSION_LEVELS_MAX + 1))), Err(too_deep.clone()));
+    assert_eq!(value(&format!("{}1", "-".repeat(EXPRESSION_LEVELS_MAX + 1))), Err(too_deep));
     assert_eq!(value(&format!("{}1", "(1) + ".repeat(300))), Ok(json!(301)), "depth is not length");
 
-    let longest = format!("1{}", " ".repeat(TEXT_BYTES_MAX - 1));
+    let longest = format!("1{}", " ".repeat(EXPRESSION_BYTES_MAX - 1));
     assert_eq!(value(&longest), Ok(json!(1)));
     let message = "the text is longer than 4096 bytes at position 4096".to_owned();
     assert_eq!(value(&format!("{longest} ")), Err(message));
@@ -303,8 +304,8 @@ fn garbage_is_refused_or_evaluated_but_never_panics() {
                 let _ = value(&format!("a == '{text}"));
             }
         }
-        let _ = value(&first.repeat(TEXT_BYTES_MAX / first.len()));
-        let _ = value(&format!("{}{first}", "(".repeat(TEXT_BYTES_MAX - first.len())));
+        let _ = value(&first.repeat(EXPRESSION_BYTES_MAX / first.len()));
+        let _ = value(&format!("{}{first}", "(".repeat(EXPRESSION_BYTES_MAX - first.len())));
         let _ = value(&format!("{first}{}", "[0]".repeat(1000)));
     }
 }
@@ -312,7 +313,7 @@ fn garbage_is_refused_or_evaluated_but_never_panics() {
 #[test]
 fn a_chain_as_long_as_the_text_allows_is_evaluated() {
     for (operator, expected) in [("+", json!(2048)), ("*", json!(1)), ("&&", json!(1)), ("||", json!(1))] {
-        let links = (TEXT_BYTES_MAX - 1) / (operator.len() + 1);
+        let links = (EXPRESSION_BYTES_MAX - 1) / (operator.len() + 1);
         let chain = format!("{}1", format!("1{operator}").repeat(links));
         assert_eq!(value(&chain), Ok(expected), "{operator}");
     }

@@ -4,7 +4,8 @@ use std::fmt;
 
 use serde_json::{Number, Value};
 
-use super::{ParseError, TEXT_BYTES_MAX};
+use super::ParseError;
+use crate::limits::EXPRESSION_BYTES_MAX;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Token {
@@ -34,8 +35,8 @@ const SYMBOLS: [&str; 18] =
 
 /// All tokens with their positions; the last is always [`Token::End`].
 pub(super) fn tokens(text: &str) -> Result<Vec<(usize, Token)>, ParseError> {
-    if text.len() > TEXT_BYTES_MAX {
-        return error(TEXT_BYTES_MAX, format!("the text is longer than {TEXT_BYTES_MAX} bytes"));
+    if text.len() > EXPRESSION_BYTES_MAX {
+        return error(EXPRESSION_BYTES_MAX, format!("the text is longer than {EXPRESSION_BYTES_MAX} bytes"));
     }
     let mut found = Vec::new();
     let mut position = 0;
