@@ -10,6 +10,7 @@ mod event;
 mod ids;
 mod interrupt;
 pub mod limits;
+pub mod mailbox;
 mod react;
 mod refusal;
 mod run;
