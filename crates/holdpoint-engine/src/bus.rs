@@ -4,10 +4,11 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use holdpoint_core::mailbox::Fenced;
 use holdpoint_core::{Obligation, RunRef, Timestamp};
 use tokio::sync::{Notify, watch};
 
-use crate::store::dispatches::Mail;
+use crate::committer::Mail;
 
 #[derive(Debug)]
 pub(crate) struct Bus {
@@ -53,15 +54,33 @@ impl Bus {
     }
 
     /// Wakes the worker when a change gave it something to do sooner than it knows.
-    pub(crate) fn remind(&self, mail: &Mail, obligations: &[Obligation]) {
-        let queued = matches!(mail, Mail::Enqueue(_) | Mail::Retry { .. });
+    /// True when there is a dispatch that any node may take.
+    pub(crate) fn remind(&self, mail: &Mail, obligations: &[Obligation]) -> bool {
+        let queued = match mail {
+            Mail::Enqueue(_) => true,
+            Mail::Held { what, .. } => matches!(what, Fenced::Nack { .. }),
+            Mail::None | Mail::Performed(_) | Mail::Reclaim(_) | Mail::Cancel(_) | Mail::Reconcile(_) => {
+                false
+            }
+        };
         let sooner = obligations.iter().any(|obligation| match obligation {
             Obligation::SetTimer { due, .. } => due.0 < self.next_look.load(Ordering::SeqCst),
             Obligation::Activate | Obligation::ClearTimer { .. } => false,
         });
         if queued || sooner {
-            self.work.notify_one();
+            self.wake_worker();
         }
+        queued
+    }
+
+    pub(crate) fn wake_worker(&self) {
+        self.work.notify_one();
+    }
+
+    /// The runs somebody reads here, and what the readers have been told of each.
+    pub(crate) fn watched(&self) -> Vec<(RunRef, u64)> {
+        let readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
+        readers.iter().map(|(of, sender)| (of.clone(), *sender.borrow())).collect()
     }
 
     /// Nothing means that the worker wants to hear of everything.

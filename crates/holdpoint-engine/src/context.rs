@@ -180,6 +180,7 @@ impl EffectContext {
         if let Some(result) = self.run.nodes[self.position].steps.get(name) {
             return Ok(result.clone());
         }
+        self.holder.check().await?;
         let result = effect().await?;
         let command = Command::Record { node, name: name.to_owned(), result: result.clone() };
         self.context.run = self.holder.record(command).await?;

@@ -5,27 +5,27 @@ use std::sync::Arc;
 use holdpoint_core::{
     Command, Obligation, Principal, Refusal, Run, RunId, RunRef, Start, TenantId, Timestamp, WorkflowId,
 };
+use tokio::sync::watch;
 use uuid::Uuid;
 
 use crate::advance::Draft;
 use crate::bus::{Bus, Subscription};
 use crate::clock::Clock;
-use crate::committer::{Change, ClaimOrder, Committer, Counters, Reply, Work};
+use crate::committer::{Change, Committer, Counters, Guard, Mail, Reply, Work};
 use crate::error::Error;
 use crate::nodes::NodeTypes;
 use crate::registry::Registry;
 use crate::run_cache::RunCache;
-use crate::store::dispatches::{self, Claim, Mail};
 use crate::store::events::{self, Recorded};
 use crate::store::pending::{self, Pending, PendingCursor};
 use crate::store::runs::{self, RunFilter, RunSummary};
-use crate::store::sqlite::{Readers, Writer};
-use crate::store::timers::{self, Due};
-use crate::store::{Database, Guard, Location, Statement};
+use crate::store::{Database, Statement};
 use crate::worker::Worker;
 
 mod definitions;
+mod dispatches;
 mod keys;
+mod opening;
 mod options;
 #[cfg(test)]
 mod staleness;
@@ -48,29 +48,18 @@ struct Shared {
     clock: Clock,
     nodes: NodeTypes,
     registry: Registry,
+    counters: Arc<Counters>,
+    lease_ms: u64,
+    retention_ms: u64,
+    /// Ends what listens to other nodes.
+    stop: watch::Sender<bool>,
 }
 
 impl Engine {
-    pub async fn open(options: Options) -> Result<Self, Error> {
-        let Options { location, clock, nodes, fault } = options;
-        let Location::Sqlite(path) = location;
-        let (cache, bus) = (Arc::new(RunCache::default()), Arc::new(Bus::default()));
-        let writer = Writer::open(&path)?;
-        // Nobody else can have this file open, so every claim in it was left behind by a process that is gone.
-        writer.execute(&Statement::new(dispatches::RECLAIM_ALL, Vec::new()))?;
-        let committer = Committer::start(writer, cache.clone(), bus.clone(), fault)?;
-        let db = Database::Sqlite(Readers::new(&path));
-        let registry = Registry::default();
-        Ok(Self(Arc::new(Shared { db, committer, cache, bus, clock, nodes, registry })))
-    }
-
     /// Writes what was submitted and closes the store. Later calls fail.
     pub async fn close(&self) {
-        let engine = self.clone();
-        let closed = tokio::task::spawn_blocking(move || engine.0.committer.close()).await;
-        if let Err(error) = closed {
-            tracing::error!(%error, "closing the store failed");
-        }
+        self.0.stop.send_replace(true);
+        self.0.committer.close().await;
     }
 
     pub fn worker(&self) -> Worker {
@@ -91,7 +80,7 @@ impl Engine {
     }
 
     pub fn counters(&self) -> &Counters {
-        &self.0.committer.counters
+        &self.0.counters
     }
 
     pub(crate) fn nodes(&self) -> &NodeTypes {
@@ -114,14 +103,19 @@ impl Engine {
     /// Starts a run under an id of the caller's choice; refused when there is such a run.
     pub async fn start_as(&self, id: &RunId, workflow: &WorkflowId, start: Start) -> Result<Arc<Run>, Error> {
         let tenant = start.owner.tenant.clone();
-        let latest = self.0.registry.latest(&self.0.db, &tenant, workflow).await?;
-        let workflow = latest.ok_or(Error::NotFound("workflow"))?;
-        let of = RunRef { tenant, run: id.clone() };
-        let unborn = Arc::new(Run::unborn(id.clone(), workflow));
-        match self.try_execute(&of, unborn, &Command::Start(start)).await? {
-            Some(run) => Ok(run),
-            None => Err(Refusal::AlreadyStarted.into()),
+        let of = RunRef { tenant: tenant.clone(), run: id.clone() };
+        let command = Command::Start(start);
+        for _ in 0..ATTEMPTS_MAX {
+            let latest = self.0.registry.latest(&self.0.db, &tenant, workflow).await?;
+            let unborn = Arc::new(Run::unborn(id.clone(), latest.ok_or(Error::NotFound("workflow"))?));
+            match self.try_execute(&of, unborn, &command).await? {
+                Ok(run) => return Ok(run),
+                // Another node has registered a newer one.
+                Err(Guard::Revision) => self.0.registry.forget_latest(&tenant, workflow),
+                Err(Guard::Sequence | Guard::Claim) => return Err(Refusal::AlreadyStarted.into()),
+            }
         }
+        Err(Error::Busy)
     }
 
     /// Does what a command asks, or says why not. When this returns, it is on disk.
@@ -130,9 +124,9 @@ impl Engine {
         let mut stored = false;
         for _ in 0..ATTEMPTS_MAX {
             match self.try_execute(of, run, command).await {
-                Ok(Some(run)) => return Ok(run),
+                Ok(Ok(run)) => return Ok(run),
                 // Somebody else was first. Decide again on what is true now.
-                Ok(None) => {}
+                Ok(Err(_)) => {}
                 // The cache may lag behind the store by a commit; only what is stored can make a refusal final.
                 Err(Error::Refused(_)) if !stored => {}
                 Err(error) => return Err(error),
@@ -161,7 +155,7 @@ impl Engine {
         of: &RunRef,
         run: Arc<Run>,
         command: &Command,
-    ) -> Result<Option<Arc<Run>>, Error> {
+    ) -> Result<Result<Arc<Run>, Guard>, Error> {
         // A run with work left has a live dispatch whose holder will see this change before it can finish.
         let idle = run.next_work().is_none();
         let before = run.seq;
@@ -170,10 +164,10 @@ impl Engine {
         let wakes = idle && draft.obligations.contains(&Obligation::Activate);
         let mail = if wakes { self.activate(&mut draft)? } else { Mail::None };
         let after = draft.run.clone();
-        match self.settle(of, before, draft, mail).await? {
-            None => Ok(Some(after)),
-            Some(Guard::Sequence | Guard::Claim) => Ok(None),
-        }
+        Ok(match self.settle(of, before, draft, mail).await? {
+            None => Ok(after),
+            Some(guard) => Err(guard),
+        })
     }
 
     /// Carries the woken run on in the same change as far as it goes without outside effects; what is left is for a
@@ -203,7 +197,7 @@ impl Engine {
         };
         match self.0.committer.submit(Work::Change(Box::new(change))).await? {
             Reply::Conflict(guard) => Ok(Some(guard)),
-            Reply::Done(_) | Reply::Claimed(_) => Ok(None),
+            _ => Ok(None),
         }
     }
 
@@ -215,9 +209,18 @@ impl Engine {
     /// The run with at least `seq` events folded, for readers who have seen that many.
     pub async fn run_since(&self, of: &RunRef, seq: u64) -> Result<Arc<Run>, Error> {
         match self.0.cache.get(of) {
-            Some(run) if run.seq >= seq => Ok(run),
+            Some(run) if run.seq >= seq && self.is_current(of, &run).await? => Ok(run),
             _ => self.load(of).await,
         }
+    }
+
+    /// Whether a remembered run is still as it is stored. Alone we would know of any change; and an end is an end.
+    async fn is_current(&self, of: &RunRef, run: &Run) -> Result<bool, Error> {
+        if !self.is_shared() || run.finished() {
+            return Ok(true);
+        }
+        let stored = runs::sequences(&self.0.db, std::slice::from_ref(of)).await?;
+        Ok(stored.first().is_some_and(|(_, seq)| *seq == run.seq))
     }
 
     /// The run as it is stored.
@@ -257,28 +260,15 @@ impl Engine {
         Ok(pending::page(&self.0.db, tenant, after, limit).await?)
     }
 
-    // The mailbox and the clock, for the worker
-
-    pub(crate) async fn claim(&self, order: ClaimOrder) -> Result<Vec<Claim>, Error> {
-        match self.0.committer.submit(Work::Claim(order)).await? {
-            Reply::Claimed(claims) => Ok(claims),
-            Reply::Done(_) | Reply::Conflict(_) => Ok(Vec::new()),
-        }
-    }
-
-    pub(crate) async fn due_timers(&self, limit: u64) -> Result<Vec<Due>, Error> {
-        Ok(timers::due(&self.0.db, self.now(), limit).await?)
-    }
-
-    pub(crate) async fn next_dispatch(&self) -> Result<Option<Timestamp>, Error> {
-        Ok(dispatches::next_available(&self.0.db).await?)
-    }
-
-    pub(crate) async fn next_timer(&self) -> Result<Option<Timestamp>, Error> {
-        Ok(timers::next_due(&self.0.db).await?)
-    }
-
     pub(crate) async fn write(&self, statements: Vec<Statement>) -> Result<Reply, Error> {
         self.0.committer.submit(Work::Plain(statements)).await
+    }
+
+    pub(crate) fn db(&self) -> &Database {
+        &self.0.db
+    }
+
+    pub(crate) fn is_shared(&self) -> bool {
+        self.0.db.is_shared()
     }
 }

@@ -1,6 +1,7 @@
 //! What can come back instead of a result. Refusals are part of the contract; the rest is trouble.
 
 use holdpoint_core::Refusal;
+use holdpoint_core::mailbox::MailboxError;
 use holdpoint_core::workflow::Flaw;
 
 use crate::store;
@@ -17,6 +18,8 @@ pub enum Error {
     /// Too much is waiting to be written, or others keep changing the run. Trying again later helps.
     #[error("the engine is busy; try again")]
     Busy,
+    #[error(transparent)]
+    Mailbox(#[from] MailboxError),
     #[error(transparent)]
     Store(#[from] store::Error),
 }

@@ -70,6 +70,11 @@ impl Registry {
         parsed.revisions.insert((tenant.clone(), workflow.id.clone(), workflow.revision), workflow);
     }
 
+    /// Another node knows of a newer one.
+    pub(crate) fn forget_latest(&self, tenant: &TenantId, id: &WorkflowId) {
+        self.lock().latest.remove(&(tenant.clone(), id.clone()));
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, Parsed> {
         self.parsed.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -14,13 +14,14 @@ pub(crate) mod events;
 pub(crate) mod keys;
 mod migrations;
 pub(crate) mod pending;
+pub(crate) mod postgres;
 pub(crate) mod runs;
 pub(crate) mod sqlite;
 mod statement;
 pub(crate) mod timers;
 pub(crate) mod workflows;
 
-pub(crate) use statement::{Guard, Param, Row, Statement, params};
+pub(crate) use statement::{Answer, Lock, Param, Query, Row, Statement, Tx, params};
 
 /// Trouble with the database. None of these is an answer to a caller's question.
 #[derive(Debug, thiserror::Error)]
@@ -29,20 +30,45 @@ pub enum Error {
     #[error("{path} is in use by another process; stop it first, or choose another data folder")]
     InUse { path: PathBuf },
     #[error(
-        "{path} was written by a newer version (schema {found}; this version knows {known}); \
+        "{place} was written by a newer version (schema {found}; this version knows {known}); \
          nothing was changed; start the newer version, or restore a backup"
     )]
-    NewerSchema { path: PathBuf, found: i64, known: i64 },
+    NewerSchema { place: String, found: i64, known: i64 },
     #[error("{path}: {message}")]
     Open { path: PathBuf, message: String },
+    /// The text after the scheme is not repeated: it can hold a password.
+    #[error("the address of the database cannot be used: {0}")]
+    Address(String),
+    /// PostgreSQL answered, but somebody has to change something before it can be used.
+    #[error("PostgreSQL at {place}: {message}")]
+    Connect { place: String, message: String },
+    /// Trying again later can help; nothing is wrong with the question.
+    #[error("{0}")]
+    Unavailable(String),
     #[error("another program holds a lock on the database")]
     Busy,
+    /// The connection broke while a commit was under way.
+    #[error("the connection was lost while committing ({0}); the change may be stored or not")]
+    Unknown(String),
     #[error("the database failed: {0}")]
     Failed(String),
     #[error("a stored {what} cannot be read: {message}")]
     Unreadable { what: &'static str, message: String },
     #[error("the store is closed")]
     Closed,
+}
+
+impl Error {
+    /// The same error for another caller.
+    pub(crate) fn again(&self) -> Self {
+        match self {
+            Self::Busy => Self::Busy,
+            Self::Closed => Self::Closed,
+            Self::Unavailable(why) => Self::Unavailable(why.clone()),
+            Self::Unknown(why) => Self::Unknown(why.clone()),
+            other => Self::Failed(other.to_string()),
+        }
+    }
 }
 
 impl From<rusqlite::Error> for Error {
@@ -55,22 +81,53 @@ impl From<rusqlite::Error> for Error {
 }
 
 /// Which database and where.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub enum Location {
+    /// A file.
     Sqlite(PathBuf),
+    /// An address such as `postgres://user@host/database`. It may hold a password.
+    Postgres(String),
+}
+
+impl std::fmt::Debug for Location {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Sqlite(path) => f.debug_tuple("Sqlite").field(path).finish(),
+            Self::Postgres(_) => f.write_str("Postgres(…)"),
+        }
+    }
 }
 
 /// An open database. The variants share everything but the driver.
 #[derive(Clone, Debug)]
 pub(crate) enum Database {
     Sqlite(sqlite::Readers),
+    Postgres(postgres::Readers),
 }
 
 impl Database {
     pub(crate) async fn query(&self, sql: &'static str, params: Vec<Param>) -> Result<Vec<Row>, Error> {
         match self {
-            Self::Sqlite(readers) => readers.query(sql, params).await,
+            Self::Sqlite(readers) => readers.query(sql, vec![params]).await,
+            Self::Postgres(readers) => readers.query(Query::one(sql, params)).await,
         }
+    }
+
+    /// Asks the same for many sets of values.
+    pub(crate) async fn query_each(
+        &self,
+        sql: &'static str,
+        sets: Vec<Vec<Param>>,
+    ) -> Result<Vec<Row>, Error> {
+        match self {
+            Self::Sqlite(readers) => readers.query(sql, sets).await,
+            Self::Postgres(readers) => readers.query(Query::each(sql, sets)).await,
+        }
+    }
+
+    /// Whether others may write to it while we have it open.
+    pub(crate) fn is_shared(&self) -> bool {
+        matches!(self, Self::Postgres(_))
     }
 
     pub(crate) async fn query_one(
@@ -89,6 +146,12 @@ pub(crate) fn unreadable(what: &'static str, error: impl ToString) -> Error {
 /// Columns hold instants as integers.
 impl From<Timestamp> for Param {
     fn from(at: Timestamp) -> Self {
-        Param::Int(at.0)
+        Param::Int(Some(at.0))
+    }
+}
+
+impl From<Option<Timestamp>> for Param {
+    fn from(at: Option<Timestamp>) -> Self {
+        Param::Int(at.map(|at| at.0))
     }
 }

@@ -62,10 +62,7 @@ impl Engine {
         let registered = Registered { revision, definition, created_at: self.now() };
         let tenant_row = keys::insert_tenant(tenant, self.now());
         let row = workflows::insert(tenant, &workflow.id, &registered);
-        match self.write(vec![tenant_row, row]).await? {
-            Reply::Conflict(_) => Ok(false),
-            Reply::Done(_) | Reply::Claimed(_) => Ok(true),
-        }
+        Ok(matches!(self.write(vec![tenant_row, row]).await?, Reply::Touched(1)))
     }
 
     /// Parses and checks a definition without storing it.

@@ -9,9 +9,10 @@ use crate::store::keys::{self, ApiKey};
 
 impl Engine {
     /// Stores a key, and its tenant if it is new. A key that is already stored stays as it is.
-    pub async fn add_key(&self, key: &ApiKey) -> Result<(), Error> {
-        self.write(vec![keys::insert_tenant(&key.tenant, key.created_at), keys::insert(key)]).await?;
-        Ok(())
+    /// True when it was stored.
+    pub async fn add_key(&self, key: &ApiKey) -> Result<bool, Error> {
+        let rows = vec![keys::insert_tenant(&key.tenant, key.created_at), keys::insert(key)];
+        Ok(matches!(self.write(rows).await?, Reply::Touched(1)))
     }
 
     pub async fn tenant_exists(&self, tenant: &TenantId) -> Result<bool, Error> {
@@ -32,9 +33,7 @@ impl Engine {
 
     /// False when the tenant has no such key.
     pub async fn revoke_key(&self, tenant: &TenantId, key_id: &str) -> Result<bool, Error> {
-        match self.write(vec![keys::revoke(tenant, key_id, self.now())]).await? {
-            Reply::Done(rows) => Ok(rows > 0),
-            Reply::Claimed(_) | Reply::Conflict(_) => Ok(false),
-        }
+        let revoked = self.write(vec![keys::revoke(tenant, key_id, self.now())]).await?;
+        Ok(matches!(revoked, Reply::Touched(rows) if rows > 0))
     }
 }

@@ -1,9 +1,14 @@
 //! How an engine is opened: where it keeps its data, which clock it reads, which nodes it knows.
 
+use std::time::Duration;
+
 use crate::clock::Clock;
-use crate::committer::Fault;
+use crate::committer::{Fault, Troubles};
 use crate::nodes::{Node, NodeTypes, PureNode};
 use crate::store::Location;
+
+const LEASE: Duration = Duration::from_secs(30);
+const RETENTION: Duration = Duration::from_secs(24 * 3600);
 
 /// How to open an engine.
 #[derive(Debug)]
@@ -11,12 +16,24 @@ pub struct Options {
     pub(super) location: Location,
     pub(super) clock: Clock,
     pub(super) nodes: NodeTypes,
-    pub(super) fault: Option<Fault>,
+    pub(super) troubles: Troubles,
+    /// Whether nobody else may have the database open, where that can be known.
+    pub(super) alone: bool,
+    pub(super) lease: Duration,
+    pub(super) retention: Duration,
 }
 
 impl Options {
     pub fn new(location: Location) -> Self {
-        Self { location, clock: Clock::System, nodes: NodeTypes::built_in(), fault: None }
+        Self {
+            location,
+            clock: Clock::System,
+            nodes: NodeTypes::built_in(),
+            troubles: Troubles { fault: None, batch_max: None },
+            alone: true,
+            lease: LEASE,
+            retention: RETENTION,
+        }
     }
 
     #[must_use]
@@ -42,7 +59,37 @@ impl Options {
     /// Stops writing at a chosen commit, as a crash would. For tests of recovery.
     #[must_use]
     pub fn fault(mut self, stop: Fault) -> Self {
-        self.fault = Some(stop);
+        self.troubles.fault = Some(stop);
+        self
+    }
+
+    /// How many changes may share a commit. For measuring what sharing is worth.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn batch_max(mut self, most: usize) -> Self {
+        self.troubles.batch_max = Some(most);
+        self
+    }
+
+    /// Opens a file that another engine of this process has open. For tests that stand for several processes.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn second_handle(mut self) -> Self {
+        self.alone = false;
+        self
+    }
+
+    /// How long a node may be silent before others take over what it was doing. Renewed three times in that time.
+    #[must_use]
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.lease = lease;
+        self
+    }
+
+    /// How long dispatches are kept once they have ended.
+    #[must_use]
+    pub fn keep_dispatches(mut self, retention: Duration) -> Self {
+        self.retention = retention;
         self
     }
 }

@@ -1,99 +1,113 @@
-//! The `dispatches` table: every activation of a run, waiting, claimed or done.
+//! The `dispatches` and `threads` tables: every activation of a run, waiting, claimed or ended, in its thread's queue.
 
-use holdpoint_core::{RunId, RunRef, TenantId, Timestamp};
+use holdpoint_core::mailbox::{RunDispatch, RunDispatchStatus, RunStatus};
+use holdpoint_core::{TenantId, Timestamp};
 
-use super::{Database, Error, Guard, Row, Statement, params, unreadable};
+use super::{Database, Error, Param, Row, params, unreadable};
 
-const INSERT: &str =
-    "INSERT INTO dispatches (dispatch_id, tenant_id, run_id, status, available_ms, created_ms,
-    updated_ms) VALUES ($1, $2, $3, $4, $5, $6, $7)";
-const FENCE: &str = "UPDATE dispatches SET updated_ms = $1
-    WHERE dispatch_id = $2 AND claim_token = $3 AND status = 'claimed'";
-const CLOSE: &str =
-    "UPDATE dispatches SET status = $1, available_ms = $2, attempt_count = $3, last_error = $4,
-    updated_ms = $5, claim_token = NULL, claimed_by = NULL, lease_until_ms = NULL
-    WHERE dispatch_id = $6 AND claim_token = $7 AND status = 'claimed'";
-/// Takes up to $6 rows that are due. A run has at most one live row, so no run is taken twice.
-pub(crate) const CLAIM: &str = "UPDATE dispatches SET status = 'claimed', claim_token = $1 || dispatch_id,
-    claimed_by = $2, lease_until_ms = $3, updated_ms = $4
-    WHERE dispatch_id IN (SELECT dispatch_id FROM dispatches WHERE status = 'queued' AND available_ms <= $5
-        ORDER BY available_ms, created_ms, dispatch_id LIMIT $6)
-    RETURNING dispatch_id, tenant_id, run_id, attempt_count, claim_token";
-/// Only for a database that no other process can have open: whoever held these claims is gone.
-pub(crate) const RECLAIM_ALL: &str =
-    "UPDATE dispatches SET status = 'queued', claim_token = NULL, claimed_by = NULL,
-    lease_until_ms = NULL WHERE status = 'claimed'";
-const NEXT: &str = "SELECT MIN(available_ms) FROM dispatches WHERE status = 'queued'";
+mod queries;
+mod reads;
 
-/// A dispatch that a worker holds; the token fences everything it writes.
+pub(crate) use queries::*;
+pub(crate) use reads::*;
+
+/// A row with what only the store knows: its place in the order of insertion and its thread's epoch now.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Claim {
-    pub dispatch_id: String,
-    pub run: RunRef,
-    pub attempts: u64,
-    pub token: String,
+pub(crate) struct Stored {
+    pub seq: u64,
+    pub epoch: u64,
+    pub row: RunDispatch,
 }
 
-/// What a change does to the mailbox.
-#[derive(Clone, Debug)]
-pub(crate) enum Mail {
-    /// Nothing: the run has nothing to do, or a live dispatch will find it.
-    None,
-    /// A worker must pick the run up.
-    Enqueue(String),
-    /// The activation was carried out in this very change.
-    Performed(String),
-    /// Progress under a claim, which goes on.
-    Progress(Claim),
-    /// The claimed work is done.
-    Ack(Claim),
-    /// The claimed work failed and is tried again.
-    Retry { claim: Claim, at: Timestamp, error: String },
-    /// The claimed work failed for good.
-    DeadLetter { claim: Claim, error: String },
-}
-
-pub(crate) fn write(of: &RunRef, mail: &Mail, now: Timestamp) -> Option<Statement> {
-    let insert = |id: &str, status: &str| {
-        let values = params![id, of.tenant.as_str(), of.run.as_str(), status, now, now, now];
-        Some(Statement::new(INSERT, values))
+/// Reads a row selected with `columns!()`.
+pub(crate) fn read(row: &Row) -> Result<Stored, Error> {
+    let text = |column| Ok::<_, Error>(row.text(column)?.to_owned());
+    let optional = |column| Ok::<_, Error>(row.optional_text(column)?.map(str::to_owned));
+    let instant = |column| Ok::<_, Error>(row.optional_int(column)?.map(Timestamp));
+    let unknown = |what: &str| unreadable("dispatch", what);
+    let run_status = row.optional_text(18)?.map(|text| RunStatus::parse(text).ok_or_else(|| unknown(text)));
+    let termination = row.optional_text(19)?.map(serde_json::from_str).transpose();
+    let dispatch = RunDispatch {
+        tenant: TenantId::parse(row.text(2)?).map_err(|error| unreadable("dispatch", error))?,
+        dispatch_id: text(3)?,
+        thread_id: text(4)?,
+        run_id: text(5)?,
+        priority: row.small(6)?,
+        dedupe_key: optional(7)?,
+        dispatch_epoch: row.count(8)?,
+        status: RunDispatchStatus::parse(row.text(9)?).ok_or_else(|| unknown("its status"))?,
+        available_at: Timestamp(row.int(10)?),
+        attempt_count: row.small(11)?,
+        max_attempts: row.small(12)?,
+        last_error: optional(13)?,
+        claim_token: optional(14)?,
+        claimed_by: optional(15)?,
+        lease_until: instant(16)?,
+        dispatch_instance_id: optional(17)?,
+        run_status: run_status.transpose()?,
+        termination: termination.map_err(|error| unreadable("dispatch", error))?,
+        run_response: optional(20)?,
+        run_error: optional(21)?,
+        completed_at: instant(22)?,
+        created_at: Timestamp(row.int(23)?),
+        updated_at: Timestamp(row.int(24)?),
     };
-    let close = |claim: &Claim, status: &str, at: Timestamp, attempts: u64, error: Option<&str>| {
-        let values =
-            params![status, at, attempts, error, now, claim.dispatch_id.as_str(), claim.token.as_str()];
-        Some(Statement::guarded(CLOSE, values, Guard::Claim))
-    };
-    match mail {
-        Mail::None => None,
-        Mail::Enqueue(id) => insert(id, "queued"),
-        Mail::Performed(id) => insert(id, "acked"),
-        Mail::Progress(claim) => {
-            let values = params![now, claim.dispatch_id.as_str(), claim.token.as_str()];
-            Some(Statement::guarded(FENCE, values, Guard::Claim))
-        }
-        Mail::Ack(claim) => close(claim, "acked", now, claim.attempts, None),
-        Mail::Retry { claim, at, error } => close(claim, "queued", *at, claim.attempts + 1, Some(error)),
-        Mail::DeadLetter { claim, error } => {
-            close(claim, "dead_letter", now, claim.attempts + 1, Some(error))
-        }
-    }
+    dispatch.validate().map_err(|error| unreadable("dispatch", error))?;
+    Ok(Stored { seq: row.count(0)?, epoch: row.count(1)?, row: dispatch })
 }
 
-pub(crate) fn read_claim(row: &Row) -> Result<Claim, Error> {
-    let bad = |error: holdpoint_core::BadId| unreadable("dispatch", error);
-    let tenant = TenantId::parse(row.text(1)?).map_err(bad)?;
-    let run = RunId::parse(row.text(2)?).map_err(bad)?;
-    Ok(Claim {
-        dispatch_id: row.text(0)?.to_owned(),
-        run: RunRef { tenant, run },
-        attempts: row.count(3)?,
-        token: row.text(4)?.to_owned(),
-    })
+fn termination(row: &RunDispatch) -> Result<Option<String>, Error> {
+    let json = row.termination.as_ref().map(serde_json::to_string).transpose();
+    json.map_err(|error| unreadable("termination", error))
 }
 
-pub(crate) async fn next_available(db: &Database) -> Result<Option<Timestamp>, Error> {
-    match db.query_one(NEXT, Vec::new()).await? {
-        Some(row) => Ok(row.optional_int(0)?.map(Timestamp)),
-        None => Ok(None),
-    }
+/// The values of a new row; its epoch is its thread's when it is written.
+pub(crate) fn inserted(row: &RunDispatch) -> Result<Vec<Param>, Error> {
+    Ok(params![
+        row.tenant.as_str(),
+        row.dispatch_id.as_str(),
+        row.thread_id.as_str(),
+        row.run_id.as_str(),
+        i64::from(row.priority),
+        row.dedupe_key.as_deref(),
+        row.status.as_str(),
+        row.available_at,
+        i64::from(row.attempt_count),
+        i64::from(row.max_attempts),
+        row.last_error.as_deref(),
+        row.dispatch_instance_id.as_deref(),
+        row.run_status.map(RunStatus::as_str),
+        termination(row)?.as_deref(),
+        row.run_response.as_deref(),
+        row.run_error.as_deref(),
+        row.completed_at,
+        row.created_at,
+        row.updated_at
+    ])
+}
+
+/// The values that turn `from` into `to`. `unreconciled` says that somebody must still see to the run.
+pub(crate) fn moved(from: &RunDispatch, to: &RunDispatch, unreconciled: bool) -> Result<Vec<Param>, Error> {
+    to.validate().map_err(|error| unreadable("dispatch", error))?;
+    Ok(params![
+        to.dispatch_epoch,
+        to.status.as_str(),
+        to.available_at,
+        i64::from(to.attempt_count),
+        to.last_error.as_deref(),
+        to.claim_token.as_deref(),
+        to.claimed_by.as_deref(),
+        to.lease_until,
+        to.dispatch_instance_id.as_deref(),
+        to.run_status.map(RunStatus::as_str),
+        termination(to)?.as_deref(),
+        to.run_response.as_deref(),
+        to.run_error.as_deref(),
+        to.completed_at,
+        to.updated_at,
+        i64::from(unreconciled),
+        from.dispatch_id.as_str(),
+        from.status.as_str(),
+        from.claim_token.as_deref().unwrap_or_default()
+    ])
 }

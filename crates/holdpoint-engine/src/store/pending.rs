@@ -1,5 +1,7 @@
 //! The `pending` table: interrupts that are open now, oldest first.
 
+use std::collections::BTreeSet;
+
 use holdpoint_core::{
     Event, Interrupt, InterruptId, NodeId, Run, RunId, RunRef, TenantId, Timestamp, WorkflowId,
 };
@@ -16,24 +18,28 @@ const PAGE: &str =
     FROM pending WHERE tenant_id = $1 AND (requested_ms, run_id, interrupt_id) > ($2, $3, $4)
     ORDER BY requested_ms, run_id, interrupt_id LIMIT $5";
 
-/// The rows that `events` open and close; `after` is the fold behind them.
+/// The rows that `events` open and close; `after` is the fold behind them. What is opened and closed at once never
+/// had a row.
 pub(crate) fn write(of: &RunRef, after: &Run, events: &[Event]) -> Vec<Statement> {
-    let mut statements = Vec::new();
+    let (mut opened, mut closed) = (BTreeSet::new(), BTreeSet::new());
     for event in events {
         match event {
             Event::InterruptRequested { id, .. } => {
-                statements.extend(after.interrupt(*id).map(|interrupt| insert(of, after, interrupt)));
+                opened.insert(*id);
             }
             Event::InterruptResolved { id, .. } | Event::InterruptTimedOut { id } => {
-                statements.extend(after.interrupt(*id).map(|interrupt| delete(of, interrupt)));
+                closed.insert(*id);
             }
             _ => {}
         }
     }
     if after.finished() {
-        statements.extend(after.open_interrupts().map(|interrupt| delete(of, interrupt)));
+        closed.extend(after.open_interrupts().map(|interrupt| interrupt.id));
     }
-    statements
+    let inserted = opened.difference(&closed).filter_map(|id| after.interrupt(*id));
+    let inserted = inserted.map(|interrupt| insert(of, after, interrupt));
+    let deleted = closed.difference(&opened).filter_map(|id| after.interrupt(*id));
+    inserted.chain(deleted.map(|interrupt| delete(of, interrupt))).collect()
 }
 
 fn insert(of: &RunRef, run: &Run, interrupt: &Interrupt) -> Statement {

@@ -2,12 +2,15 @@
 
 use holdpoint_core::{Run, RunId, RunRef, TenantId, Timestamp, WorkflowId};
 
-use super::{Database, Error, Guard, Param, Row, Statement, params, unreadable};
+use super::{Database, Error, Param, Row, Statement, params, unreadable};
 
 const INSERT: &str = "INSERT INTO runs (tenant_id, run_id, seq, status, workflow_id, created_ms, updated_ms)
-    VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING";
+    VALUES ($1, $2, $3, $4, $5, $6, $7)";
 const UPDATE: &str = "UPDATE runs SET seq = $1, status = $2, updated_ms = $3
     WHERE tenant_id = $4 AND run_id = $5 AND seq = $6";
+/// How many events of a run are stored: what every change is checked against.
+pub(crate) const SEQUENCE: &str =
+    "SELECT r.tenant_id, r.run_id, r.seq FROM runs r WHERE r.tenant_id = $1 AND r.run_id = $2";
 const PAGE: &str = "SELECT run_id, workflow_id, status, created_ms, updated_ms FROM runs
     WHERE tenant_id = $1 AND run_id < $2 AND ($3 = '' OR status = $3) AND ($4 = '' OR workflow_id = $4)
     ORDER BY run_id DESC LIMIT $5";
@@ -28,11 +31,25 @@ pub(crate) fn write(of: &RunRef, before: u64, run: &Run) -> Statement {
             run.started_at,
             run.updated_at
         ];
-        Statement::guarded(INSERT, values, Guard::Sequence)
+        Statement::new(INSERT, values)
     } else {
         let values = params![run.seq, status, run.updated_at, of.tenant.as_str(), of.run.as_str(), before];
-        Statement::guarded(UPDATE, values, Guard::Sequence)
+        Statement::new(UPDATE, values)
     }
+}
+
+/// How many events of each run are stored.
+pub(crate) async fn sequences(db: &Database, of: &[RunRef]) -> Result<Vec<(RunRef, u64)>, Error> {
+    let sets = of.iter().map(|of| params![of.tenant.as_str(), of.run.as_str()]).collect();
+    let rows = db.query_each(SEQUENCE, sets).await?;
+    rows.iter().map(|row| Ok((reference(row)?, row.count(2)?))).collect()
+}
+
+/// The run that a row begins with.
+pub(crate) fn reference(row: &Row) -> Result<RunRef, Error> {
+    let tenant = TenantId::parse(row.text(0)?).map_err(|error| unreadable("run", error))?;
+    let run = RunId::parse(row.text(1)?).map_err(|error| unreadable("run", error))?;
+    Ok(RunRef { tenant, run })
 }
 
 /// What lists show of a run.

@@ -1,6 +1,7 @@
 //! The SQLite driver: one connection that writes, a few that read. Knows statements, not what they mean.
 
 use std::fs::{File, TryLockError};
+use std::future::{Future, ready};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -10,7 +11,7 @@ use rusqlite::{Connection, OpenFlags, ToSql, params_from_iter};
 use tokio::sync::Semaphore;
 
 use super::migrations;
-use super::{Error, Param, Row, Statement};
+use super::{Answer, Error, Param, Query, Row, Tx};
 
 /// Older versions can corrupt a WAL database when several connections checkpoint at once.
 const VERSION_MIN: i32 = 3_051_003;
@@ -26,11 +27,12 @@ pub(crate) struct Writer {
     connection: Connection,
     path: PathBuf,
     /// Held for as long as the database is open; other processes of ours look at it.
-    _lock: File,
+    _lock: Option<File>,
 }
 
 impl Writer {
-    pub(crate) fn open(path: &Path) -> Result<Self, Error> {
+    /// Alone means that no other process may have the file open.
+    pub(crate) fn open(path: &Path, alone: bool) -> Result<Self, Error> {
         let open = |message: String| Error::Open { path: path.to_owned(), message };
         if rusqlite::version_number() < VERSION_MIN {
             return Err(open(format!(
@@ -38,7 +40,7 @@ impl Writer {
                 rusqlite::version()
             )));
         }
-        let lock = lock(path)?;
+        let lock = if alone { Some(lock(path)?) } else { None };
         let connection = Connection::open(path).map_err(|error| open(error.to_string()))?;
         connection.busy_timeout(BUSY)?;
         connection.set_prepared_statement_cache_capacity(64);
@@ -52,7 +54,7 @@ impl Writer {
         let known = migrations::known();
         let found = self.version()?;
         if found > known {
-            return Err(Error::NewerSchema { path: self.path.clone(), found, known });
+            return Err(Error::NewerSchema { place: self.path.display().to_string(), found, known });
         }
         let mode: String = self.connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
         if mode != "wal" {
@@ -63,13 +65,13 @@ impl Writer {
         self.connection.pragma_update(None, "foreign_keys", "ON")?;
         self.connection.pragma_update(None, "wal_autocheckpoint", WAL_PAGES_MAX)?;
         self.connection.pragma_update(None, "cache_size", -8000)?;
-        self.begin()?;
+        self.begin_now()?;
         self.connection.execute_batch(migrations::CREATE_VERSIONS)?;
         for (version, text) in migrations::missing(found)? {
-            self.connection.execute_batch(&text.replace("{clustered}", "WITHOUT ROWID"))?;
+            self.connection.execute_batch(&migrations::for_sqlite(text))?;
             self.connection.execute(migrations::RECORD_VERSION, [version])?;
         }
-        self.commit()
+        self.commit_now()
     }
 
     fn version(&self) -> Result<i64, Error> {
@@ -87,29 +89,12 @@ impl Writer {
         }
     }
 
-    pub(crate) fn begin(&self) -> Result<(), Error> {
+    fn begin_now(&self) -> Result<(), Error> {
         self.run("BEGIN IMMEDIATE")
     }
 
-    pub(crate) fn commit(&self) -> Result<(), Error> {
+    fn commit_now(&self) -> Result<(), Error> {
         self.run("COMMIT")
-    }
-
-    pub(crate) fn rollback(&self) -> Result<(), Error> {
-        if self.connection.is_autocommit() { Ok(()) } else { self.run("ROLLBACK") }
-    }
-
-    pub(crate) fn savepoint(&self) -> Result<(), Error> {
-        self.run("SAVEPOINT change")
-    }
-
-    pub(crate) fn release(&self) -> Result<(), Error> {
-        self.run("RELEASE change")
-    }
-
-    pub(crate) fn undo(&self) -> Result<(), Error> {
-        self.run("ROLLBACK TO change")?;
-        self.release()
     }
 
     fn run(&self, sql: &str) -> Result<(), Error> {
@@ -117,20 +102,29 @@ impl Writer {
         Ok(())
     }
 
-    /// Runs a statement and says how many rows it touched.
-    pub(crate) fn execute(&self, statement: &Statement) -> Result<usize, Error> {
-        let mut prepared = self.connection.prepare_cached(statement.sql)?;
-        assert_order(&prepared, statement.sql);
-        Ok(prepared.execute(params_from_iter(&statement.params))?)
+    fn answer(&self, queries: &[Query<'_>]) -> Result<Vec<Answer>, Error> {
+        queries.iter().map(|query| self.ask(query)).collect()
     }
 
-    /// Runs a writing statement that returns rows.
-    pub(crate) fn returning(&self, statement: &Statement) -> Result<Vec<Row>, Error> {
-        rows(&self.connection, statement.sql, &statement.params)
+    /// Locks need no words here: whoever writes has the whole database.
+    fn ask(&self, query: &Query<'_>) -> Result<Answer, Error> {
+        let mut prepared = self.connection.prepare_cached(query.sql)?;
+        assert_order(&prepared, query.sql);
+        let mut answer = Answer::default();
+        for set in &query.sets {
+            if prepared.column_count() == 0 {
+                answer.touched += prepared.execute(params_from_iter(set.iter()))? as u64;
+            } else {
+                let found = fetch(&mut prepared, set)?;
+                answer.touched += found.len() as u64;
+                answer.rows.extend(found);
+            }
+        }
+        Ok(answer)
     }
 
     /// Copies the log into the database and empties it. Called when there is nothing else to do.
-    pub(crate) fn checkpoint(&self) -> Result<(), Error> {
+    fn checkpoint(&self) -> Result<(), Error> {
         // A reader in the way must not hold up the next change: then the log simply stays longer.
         self.connection.busy_timeout(Duration::ZERO)?;
         let folded = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
@@ -139,8 +133,37 @@ impl Writer {
     }
 }
 
+impl Tx for Writer {
+    fn begin(&self, first: &[Query<'_>]) -> impl Future<Output = Result<Vec<Answer>, Error>> + Send {
+        ready(self.begin_now().and_then(|()| self.answer(first)))
+    }
+
+    fn all(&self, queries: &[Query<'_>]) -> impl Future<Output = Result<Vec<Answer>, Error>> + Send {
+        ready(self.answer(queries))
+    }
+
+    fn commit(&self, last: &[Query<'_>]) -> impl Future<Output = Result<Vec<Answer>, Error>> + Send {
+        ready(self.answer(last).and_then(|answers| self.commit_now().map(|()| answers)))
+    }
+
+    fn rollback(&self) -> impl Future<Output = ()> + Send {
+        if !self.connection.is_autocommit()
+            && let Err(error) = self.run("ROLLBACK")
+        {
+            tracing::error!(%error, "the transaction could not be rolled back");
+        }
+        ready(())
+    }
+
+    fn idle(&self) {
+        if let Err(error) = self.checkpoint() {
+            tracing::warn!(%error, "the log could not be folded into the database; it will be tried again");
+        }
+    }
+}
+
+/// Two ways to one file must meet at one lock.
 fn lock(path: &Path) -> Result<File, Error> {
-    // Two ways to one file must meet at one lock.
     let path = &path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let mut name = path.as_os_str().to_owned();
     name.push(".lock");
@@ -167,14 +190,14 @@ impl Readers {
         Self { path: path.to_owned(), idle: Arc::default(), permits }
     }
 
-    pub(crate) async fn query(&self, sql: &'static str, params: Vec<Param>) -> Result<Vec<Row>, Error> {
+    pub(crate) async fn query(&self, sql: &'static str, sets: Vec<Vec<Param>>) -> Result<Vec<Row>, Error> {
         let permit = self.permits.clone().acquire_owned().await.map_err(|_| Error::Closed)?;
         let readers = self.clone();
         tokio::task::spawn_blocking(move || {
             // Held by the query, not by whoever asked: they may be gone before it ends.
             let _permit = permit;
             let connection = readers.take()?;
-            let found = rows(&connection, sql, &params);
+            let found = rows(&connection, sql, &sets);
             readers.idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
             found
         })
@@ -195,9 +218,17 @@ impl Readers {
     }
 }
 
-fn rows(connection: &Connection, sql: &str, params: &[Param]) -> Result<Vec<Row>, Error> {
+fn rows(connection: &Connection, sql: &str, sets: &[Vec<Param>]) -> Result<Vec<Row>, Error> {
     let mut prepared = connection.prepare_cached(sql)?;
     assert_order(&prepared, sql);
+    let mut rows = Vec::new();
+    for set in sets {
+        rows.extend(fetch(&mut prepared, set)?);
+    }
+    Ok(rows)
+}
+
+fn fetch(prepared: &mut rusqlite::CachedStatement<'_>, params: &[Param]) -> Result<Vec<Row>, Error> {
     let columns = prepared.column_count();
     let mut found = prepared.query(params_from_iter(params))?;
     let mut rows = Vec::new();
@@ -210,10 +241,10 @@ fn rows(connection: &Connection, sql: &str, params: &[Param]) -> Result<Vec<Row>
 
 fn cell(value: ValueRef<'_>) -> Result<Param, Error> {
     match value {
-        ValueRef::Null => Ok(Param::Null),
-        ValueRef::Integer(number) => Ok(Param::Int(number)),
+        ValueRef::Null => Ok(Param::Text(None)),
+        ValueRef::Integer(number) => Ok(Param::Int(Some(number))),
         ValueRef::Text(bytes) => match std::str::from_utf8(bytes) {
-            Ok(text) => Ok(Param::Text(text.to_owned())),
+            Ok(text) => Ok(Param::Text(Some(text.to_owned()))),
             Err(error) => Err(super::unreadable("text", error)),
         },
         ValueRef::Real(_) | ValueRef::Blob(_) => Err(super::unreadable("column", "neither text nor integer")),
@@ -223,9 +254,9 @@ fn cell(value: ValueRef<'_>) -> Result<Param, Error> {
 impl ToSql for Param {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
         Ok(ToSqlOutput::Borrowed(match self {
-            Param::Null => ValueRef::Null,
-            Param::Int(number) => ValueRef::Integer(*number),
-            Param::Text(text) => ValueRef::Text(text.as_bytes()),
+            Param::Int(None) | Param::Text(None) => ValueRef::Null,
+            Param::Int(Some(number)) => ValueRef::Integer(*number),
+            Param::Text(Some(text)) => ValueRef::Text(text.as_bytes()),
         }))
     }
 }
@@ -251,7 +282,7 @@ mod tests {
     #[test]
     fn every_commit_of_the_writer_is_synced_in_full() {
         let folder = tempfile::tempdir().unwrap();
-        let writer = Writer::open(&folder.path().join("holdpoint.db")).unwrap();
+        let writer = Writer::open(&folder.path().join("holdpoint.db"), true).unwrap();
         let pragma = |name: &str| -> i64 {
             writer.connection.query_row(&format!("PRAGMA {name}"), [], |row| row.get(0)).unwrap()
         };

@@ -1,5 +1,8 @@
 //! Statements, parameters and rows as plain values, the same for every driver.
 
+use std::borrow::Cow;
+use std::future::Future;
+
 use super::{Error, unreadable};
 
 /// One SQL statement with its values. `$1`, `$2`, … appear in ascending order of first use, because SQLite numbers
@@ -8,32 +11,78 @@ use super::{Error, unreadable};
 pub(crate) struct Statement {
     pub sql: &'static str,
     pub params: Vec<Param>,
-    pub guard: Option<Guard>,
 }
 
-/// A guarded statement must touch exactly one row; otherwise the whole change it belongs to does not happen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Guard {
-    /// The run is at the sequence number the change was decided on.
-    Sequence,
-    /// The dispatch is still claimed with the token the worker holds.
-    Claim,
-}
-
+/// A value, or none of that type: PostgreSQL must know the type of a parameter even when it is NULL.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Param {
-    Null,
-    Int(i64),
-    Text(String),
+    Int(Option<i64>),
+    Text(Option<String>),
+}
+
+/// One statement for one or for many sets of values. A database that can does them all at once; the order in which
+/// the sets are treated must not matter, and rows that come back carry their own keys.
+#[derive(Clone, Debug)]
+pub(crate) struct Query<'a> {
+    pub sql: &'static str,
+    pub sets: Vec<Cow<'a, [Param]>>,
+    pub lock: Option<Lock>,
+}
+
+/// What a selection locks until the end of the transaction, where rows are locked one by one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Lock {
+    /// The table's name in the statement.
+    pub of: &'static str,
+    /// The columns by which rows are locked in order, so that two transactions never wait for each other.
+    pub order: Option<&'static str>,
+    /// Rows that somebody else has locked are left out instead of waited for.
+    pub skip: bool,
+}
+
+impl<'a> Query<'a> {
+    pub(crate) fn one(sql: &'static str, params: Vec<Param>) -> Self {
+        Self { sql, sets: vec![Cow::Owned(params)], lock: None }
+    }
+
+    pub(crate) fn each(sql: &'static str, sets: Vec<Vec<Param>>) -> Self {
+        Self { sql, sets: sets.into_iter().map(Cow::Owned).collect(), lock: None }
+    }
+
+    /// Rows are locked in the order of the columns `order`.
+    pub(crate) fn locking(mut self, of: &'static str, order: &'static str) -> Self {
+        self.lock = Some(Lock { of, order: Some(order), skip: false });
+        self
+    }
+
+    /// Locks what nobody else has locked, in the statement's own order.
+    pub(crate) fn locking_free(mut self, of: &'static str) -> Self {
+        self.lock = Some(Lock { of, order: None, skip: true });
+        self
+    }
+}
+
+/// What came back from a query, over all its sets.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Answer {
+    pub rows: Vec<Row>,
+    pub touched: u64,
+}
+
+/// A connection in the middle of a transaction. SQLite is always ready at once; PostgreSQL sends everything of one
+/// call in one go and waits once.
+pub(crate) trait Tx {
+    fn begin(&self, first: &[Query<'_>]) -> impl Future<Output = Result<Vec<Answer>, Error>> + Send;
+    fn all(&self, queries: &[Query<'_>]) -> impl Future<Output = Result<Vec<Answer>, Error>> + Send;
+    fn commit(&self, last: &[Query<'_>]) -> impl Future<Output = Result<Vec<Answer>, Error>> + Send;
+    fn rollback(&self) -> impl Future<Output = ()> + Send;
+    /// Called when there is nothing to write for a while.
+    fn idle(&self) {}
 }
 
 impl Statement {
     pub(crate) fn new(sql: &'static str, params: Vec<Param>) -> Self {
-        Self { sql, params, guard: None }
-    }
-
-    pub(crate) fn guarded(sql: &'static str, params: Vec<Param>, guard: Guard) -> Self {
-        Self { sql, params, guard: Some(guard) }
+        Self { sql, params }
     }
 }
 
@@ -45,32 +94,39 @@ pub(crate) use params;
 
 impl From<&str> for Param {
     fn from(text: &str) -> Self {
-        Self::Text(text.to_owned())
+        Self::from(text.to_owned())
     }
 }
 
 impl From<String> for Param {
     fn from(text: String) -> Self {
-        Self::Text(text)
+        // PostgreSQL takes no NUL. Ids have none and JSON escapes it; what is left are texts for people.
+        Self::Text(Some(if text.contains('\0') { text.replace('\0', "\u{FFFD}") } else { text }))
     }
 }
 
 impl From<i64> for Param {
     fn from(number: i64) -> Self {
-        Self::Int(number)
+        Self::Int(Some(number))
     }
 }
 
 impl From<u64> for Param {
     fn from(number: u64) -> Self {
         // Counters of ours never come near the end of an i64.
-        Self::Int(i64::try_from(number).unwrap_or(i64::MAX))
+        Self::Int(Some(i64::try_from(number).unwrap_or(i64::MAX)))
     }
 }
 
-impl<T: Into<Param>> From<Option<T>> for Param {
-    fn from(value: Option<T>) -> Self {
-        value.map_or(Self::Null, Into::into)
+impl From<Option<&str>> for Param {
+    fn from(value: Option<&str>) -> Self {
+        value.map_or(Self::Text(None), Self::from)
+    }
+}
+
+impl From<Option<i64>> for Param {
+    fn from(value: Option<i64>) -> Self {
+        Self::Int(value)
     }
 }
 
@@ -81,25 +137,37 @@ pub(crate) struct Row(pub Vec<Param>);
 impl Row {
     pub(crate) fn text(&self, column: usize) -> Result<&str, Error> {
         match self.0.get(column) {
-            Some(Param::Text(text)) => Ok(text),
+            Some(Param::Text(Some(text))) => Ok(text),
             other => Err(unreadable("column", format!("column {column} is {other:?}, not text"))),
+        }
+    }
+
+    pub(crate) fn optional_text(&self, column: usize) -> Result<Option<&str>, Error> {
+        match self.0.get(column) {
+            Some(Param::Text(None) | Param::Int(None)) => Ok(None),
+            _ => self.text(column).map(Some),
         }
     }
 
     pub(crate) fn int(&self, column: usize) -> Result<i64, Error> {
         match self.0.get(column) {
-            Some(Param::Int(number)) => Ok(*number),
+            Some(Param::Int(Some(number))) => Ok(*number),
             other => Err(unreadable("column", format!("column {column} is {other:?}, not an integer"))),
         }
     }
 
     pub(crate) fn count(&self, column: usize) -> Result<u64, Error> {
-        u64::try_from(self.int(column)?).map_err(|error| unreadable("column", error))
+        self.small(column)
+    }
+
+    /// An integer of a narrower type.
+    pub(crate) fn small<T: TryFrom<i64, Error: ToString>>(&self, column: usize) -> Result<T, Error> {
+        T::try_from(self.int(column)?).map_err(|error| unreadable("column", error))
     }
 
     pub(crate) fn optional_int(&self, column: usize) -> Result<Option<i64>, Error> {
         match self.0.get(column) {
-            Some(Param::Null) => Ok(None),
+            Some(Param::Text(None) | Param::Int(None)) => Ok(None),
             _ => self.int(column).map(Some),
         }
     }

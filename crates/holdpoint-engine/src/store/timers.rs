@@ -1,23 +1,40 @@
 //! The `timers` table: absolute deadlines. A row that fell due while nobody ran is simply the first to be read.
 
+use std::collections::BTreeMap;
+
 use holdpoint_core::{InterruptId, NodeId, Obligation, RunId, RunRef, TenantId, Timer, Timestamp};
 
-use super::{Database, Error, Row, Statement, params, unreadable};
+use super::{Database, Error, Param, Row, Statement, params, unreadable};
 
 const INSERT: &str = "INSERT INTO timers (due_ms, tenant_id, run_id, timer) VALUES ($1, $2, $3, $4)
     ON CONFLICT DO NOTHING";
 const DELETE: &str = "DELETE FROM timers WHERE due_ms = $1 AND tenant_id = $2 AND run_id = $3 AND timer = $4";
-const DUE: &str =
-    "SELECT tenant_id, run_id, timer, due_ms FROM timers WHERE due_ms <= $1 ORDER BY due_ms LIMIT $2";
-const NEXT: &str = "SELECT MIN(due_ms) FROM timers";
+const DUE: &str = "SELECT tenant_id, run_id, timer, due_ms FROM timers WHERE due_ms <= $1 AND held_ms <= $1
+    ORDER BY due_ms LIMIT $2";
+/// Keeps others from firing the same timer until $1; none comes back that somebody else holds.
+pub(crate) const HOLD: &str = "UPDATE timers SET held_ms = $1
+    WHERE due_ms = $2 AND tenant_id = $3 AND run_id = $4 AND timer = $5 AND held_ms <= $6
+    RETURNING tenant_id, run_id, timer, due_ms";
+pub(crate) const RELEASE_ALL: &str = "UPDATE timers SET held_ms = 0 WHERE held_ms > 0";
+/// The next deadline, and when a timer that is overdue and held may be tried again.
+const NEXT: &str = "SELECT (SELECT MIN(due_ms) FROM timers WHERE due_ms > $1),
+    (SELECT MIN(held_ms) FROM timers WHERE due_ms <= $1)";
 
-pub(crate) fn write(of: &RunRef, obligation: &Obligation) -> Option<Statement> {
-    let (sql, timer, due) = match obligation {
-        Obligation::Activate => return None,
-        Obligation::SetTimer { timer, due } => (INSERT, timer, due),
-        Obligation::ClearTimer { timer, due } => (DELETE, timer, due),
+/// What the obligations make of the table: of several about one timer the last counts.
+pub(crate) fn write(of: &RunRef, obligations: &[Obligation]) -> Vec<Statement> {
+    let mut last = BTreeMap::new();
+    for obligation in obligations {
+        let (sql, timer, due) = match obligation {
+            Obligation::Activate => continue,
+            Obligation::SetTimer { timer, due } => (INSERT, timer, due),
+            Obligation::ClearTimer { timer, due } => (DELETE, timer, due),
+        };
+        last.insert((name(timer), *due), sql);
+    }
+    let statement = |((timer, due), sql): ((String, Timestamp), &'static str)| {
+        Statement::new(sql, params![due, of.tenant.as_str(), of.run.as_str(), timer])
     };
-    Some(Statement::new(sql, params![*due, of.tenant.as_str(), of.run.as_str(), name(timer)]))
+    last.into_iter().map(statement).collect()
 }
 
 /// A row of the table.
@@ -29,8 +46,13 @@ pub(crate) struct Due {
 }
 
 impl Due {
-    pub(crate) fn clear(&self) -> Option<Statement> {
-        write(&self.of, &Obligation::ClearTimer { timer: self.timer.clone(), due: self.due })
+    pub(crate) fn clear(&self) -> Vec<Statement> {
+        write(&self.of, &[Obligation::ClearTimer { timer: self.timer.clone(), due: self.due }])
+    }
+
+    /// The values for `HOLD`.
+    pub(crate) fn hold(&self, until: Timestamp, now: Timestamp) -> Vec<Param> {
+        params![until, self.due, self.of.tenant.as_str(), self.of.run.as_str(), name(&self.timer), now]
     }
 }
 
@@ -38,11 +60,9 @@ pub(crate) async fn due(db: &Database, now: Timestamp, limit: u64) -> Result<Vec
     db.query(DUE, params![now, limit]).await?.iter().map(read).collect()
 }
 
-pub(crate) async fn next_due(db: &Database) -> Result<Option<Timestamp>, Error> {
-    match db.query_one(NEXT, Vec::new()).await? {
-        Some(row) => Ok(row.optional_int(0)?.map(Timestamp)),
-        None => Ok(None),
-    }
+pub(crate) async fn next_due(db: &Database, now: Timestamp) -> Result<Option<Timestamp>, Error> {
+    let Some(row) = db.query_one(NEXT, params![now]).await? else { return Ok(None) };
+    Ok([row.optional_int(0)?, row.optional_int(1)?].into_iter().flatten().min().map(Timestamp))
 }
 
 fn name(timer: &Timer) -> String {
@@ -52,7 +72,7 @@ fn name(timer: &Timer) -> String {
     }
 }
 
-fn read(row: &Row) -> Result<Due, Error> {
+pub(crate) fn read(row: &Row) -> Result<Due, Error> {
     let bad = |error: holdpoint_core::BadId| unreadable("timer", error);
     let tenant = TenantId::parse(row.text(0)?).map_err(bad)?;
     let run = RunId::parse(row.text(1)?).map_err(bad)?;

@@ -3,12 +3,15 @@
 use holdpoint_core::{TenantId, Timestamp, WorkflowId};
 use serde_json::Value;
 
-use super::{Database, Error, Guard, Row, Statement, params, unreadable};
+use super::{Database, Error, Row, Statement, params, unreadable};
 
 const INSERT: &str = "INSERT INTO workflows (tenant_id, workflow_id, revision, definition, created_ms)
     VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING";
 const LATEST: &str = "SELECT revision, definition, created_ms FROM workflows
     WHERE tenant_id = $1 AND workflow_id = $2 ORDER BY revision DESC LIMIT 1";
+pub(crate) const LATEST_REVISION: &str = "SELECT w.tenant_id, w.workflow_id, w.revision FROM workflows w
+    WHERE w.tenant_id = $1 AND w.workflow_id = $2 AND w.revision = (SELECT MAX(l.revision) FROM workflows l
+        WHERE l.tenant_id = w.tenant_id AND l.workflow_id = w.workflow_id)";
 const ONE: &str = "SELECT revision, definition, created_ms FROM workflows
     WHERE tenant_id = $1 AND workflow_id = $2 AND revision = $3";
 const ALL: &str = "SELECT w.revision, w.definition, w.created_ms FROM workflows w WHERE w.tenant_id = $1
@@ -32,7 +35,7 @@ pub(crate) fn insert(tenant: &TenantId, id: &WorkflowId, registered: &Registered
         registered.definition.to_string(),
         registered.created_at
     ];
-    Statement::guarded(INSERT, values, Guard::Sequence)
+    Statement::new(INSERT, values)
 }
 
 pub(crate) async fn latest(

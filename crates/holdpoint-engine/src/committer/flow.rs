@@ -1,0 +1,269 @@
+//! Jobs that are written together: judged one after the other on what was locked, then written all at once. A job
+//! that may not happen leaves nothing behind, so there is never anything to undo.
+
+use std::borrow::Cow;
+use std::collections::{BTreeSet, HashMap};
+
+use holdpoint_core::mailbox::{Denied, Fenced, MailboxError, Reclaimed, RunDispatch, RunDispatchStatus};
+use holdpoint_core::{TenantId, Timestamp};
+use uuid::Uuid;
+
+use super::locks::{Found, Locks, Thread, head};
+use super::mail::performed;
+use super::work::{Change, Claim, ClaimOrder, Guard, Job, Mail, MailOp, Reply, Work};
+use crate::store::dispatches::{self, Stored};
+use crate::store::{Error, Param, Query, Tx, params};
+
+/// Writes the jobs in one transaction. One reply for each, in their order.
+pub(super) async fn write<T: Tx>(
+    tx: &T,
+    jobs: &[Job],
+    pause: impl FnOnce() -> Result<(), Error>,
+) -> Result<Vec<Reply>, Error> {
+    let locks = Locks::of(jobs);
+    let answers = tx.begin(&locks.queries()).await?;
+    let mut flow = Flow { found: locks.read(&answers)?, moved: HashMap::new(), writes: Vec::new() };
+    let mut replies = Vec::with_capacity(jobs.len());
+    for job in jobs {
+        replies.push(flow.judge(job)?);
+    }
+    flow.claim(tx, jobs, &mut replies).await?;
+    flow.write_moves()?;
+    pause()?;
+    let answers = tx.commit(&flow.writes).await?;
+    for (query, answer) in flow.writes.iter().zip(answers) {
+        if query.sql == dispatches::MOVE && answer.touched != query.sets.len() as u64 {
+            tracing::error!("a dispatch was moved by somebody else while it was locked");
+        }
+    }
+    Ok(replies)
+}
+
+struct Flow<'a> {
+    found: Found,
+    /// Rows that move, as they were stored, and whether somebody must still see to the run.
+    moved: HashMap<String, (RunDispatch, bool)>,
+    writes: Vec<Query<'a>>,
+}
+
+impl<'a> Flow<'a> {
+    fn judge(&mut self, job: &'a Job) -> Result<Reply, Error> {
+        match &job.work {
+            Work::Change(change) => self.judge_change(change, job),
+            Work::Mail(MailOp::Enqueue(rows)) => {
+                let each = rows.iter().map(|row| self.enqueue(row)).collect::<Result<_, Error>>()?;
+                Ok(Reply::Each(each))
+            }
+            Work::Mail(MailOp::Fenced { tenant, dispatch_id, token, what, now }) => {
+                Ok(Reply::Each(vec![self.fenced(tenant, dispatch_id, token, what, *now)]))
+            }
+            // Claims come last, when everything else is known.
+            Work::Mail(_) | Work::Plain(_) | Work::Each(..) => Ok(Reply::Rows(Vec::new())),
+        }
+    }
+
+    fn judge_change(&mut self, change: &'a Change, job: &'a Job) -> Result<Reply, Error> {
+        let of = &change.of;
+        let moved = match self.mail_moves(change) {
+            Ok(moved) => moved,
+            Err(guard) => return Ok(Reply::Conflict(guard)),
+        };
+        if !change.events.is_empty() {
+            let seq = self.found.runs.get(of).copied().unwrap_or(0);
+            if seq != change.before {
+                return Ok(Reply::Conflict(Guard::Sequence));
+            }
+            let workflow = &change.after.workflow;
+            let newest = self.found.revisions.get(&(of.tenant.clone(), workflow.id.clone()));
+            if change.before == 0 && newest.is_some_and(|newest| *newest != workflow.revision) {
+                return Ok(Reply::Conflict(Guard::Revision));
+            }
+            self.found.runs.insert(of.clone(), change.after.seq);
+        }
+        if let Some(to) = moved {
+            self.move_to(to, false);
+        }
+        match &change.mail {
+            Mail::Enqueue(id) => {
+                let row = RunDispatch::queued(&of.tenant, id, of.run.as_str(), of.run.as_str(), change.at);
+                self.add(dispatches::INSERT, Cow::Owned(dispatches::inserted(&row)?));
+            }
+            Mail::Performed(id) => {
+                let row = performed(change, id);
+                self.add(dispatches::INSERT, Cow::Owned(dispatches::inserted(&row)?));
+            }
+            Mail::Reconcile(id) => self.add(dispatches::RECONCILED, Cow::Owned(params![id.as_str()])),
+            Mail::None | Mail::Held { .. } | Mail::Reclaim(_) | Mail::Cancel(_) => {}
+        }
+        for statement in &job.writes {
+            self.add(statement.sql, Cow::Borrowed(&statement.params));
+        }
+        Ok(Reply::Done)
+    }
+
+    /// What a change makes of the dispatch it relies on; nothing where it stays as it is.
+    fn mail_moves(&mut self, change: &Change) -> Result<Option<RunDispatch>, Guard> {
+        let stored = |id: &String| self.found.dispatches.get(id).ok_or(Guard::Claim);
+        match &change.mail {
+            Mail::None | Mail::Enqueue(_) | Mail::Performed(_) | Mail::Reconcile(_) => Ok(None),
+            Mail::Held { claim: Claim { dispatch_id, token, .. }, what } => {
+                let Stored { row, epoch, .. } = stored(dispatch_id)?;
+                match row.fenced(token, what, *epoch, change.at) {
+                    Ok(_) if *what == Fenced::Touch => Ok(None),
+                    Ok(to) => Ok(Some(to)),
+                    Err(denied) => {
+                        self.close_denied(denied);
+                        Err(Guard::Claim)
+                    }
+                }
+            }
+            Mail::Reclaim(id) => {
+                let Stored { row, epoch, .. } = stored(id)?;
+                match row.reclaimed(*epoch, change.at) {
+                    Some(Reclaimed::Returned(to) | Reclaimed::Superseded(to)) => Ok(Some(to)),
+                    None => Err(Guard::Claim),
+                }
+            }
+            Mail::Cancel(id) => stored(id)?.row.cancelled(change.at).map(Some).ok_or(Guard::Claim),
+        }
+    }
+
+    fn fenced(
+        &mut self,
+        tenant: &TenantId,
+        id: &str,
+        token: &str,
+        what: &Fenced,
+        now: Timestamp,
+    ) -> Result<RunDispatch, MailboxError> {
+        let stored = self.found.dispatches.get(id).filter(|stored| stored.row.tenant == *tenant);
+        let Some(Stored { row, epoch, .. }) = stored else {
+            return Err(MailboxError::NotFound { kind: "dispatch", id: id.to_owned() });
+        };
+        match row.fenced(token, what, *epoch, now) {
+            Ok(to) => {
+                self.move_to(to.clone(), to.status != RunDispatchStatus::Acked && to.status.is_terminal());
+                Ok(to)
+            }
+            Err(denied) => {
+                let error = denied.error.clone();
+                self.close_denied(denied);
+                Err(error)
+            }
+        }
+    }
+
+    fn close_denied(&mut self, denied: Denied) {
+        if let Some(superseded) = denied.superseded {
+            self.move_to(*superseded, true);
+        }
+    }
+
+    fn enqueue(&mut self, row: &RunDispatch) -> Result<Result<RunDispatch, MailboxError>, Error> {
+        if let Err(error) = fresh(row) {
+            return Ok(Err(error));
+        }
+        let id = row.dispatch_id.clone();
+        if self.found.dispatches.contains_key(&id) {
+            return Ok(Err(MailboxError::DuplicateDispatch { dispatch_id: id }));
+        }
+        let key = row.dedupe_key.clone().map(|key| (row.tenant.clone(), row.thread_id.clone(), key));
+        if let Some(key) = key {
+            if let Some(existing) = self.found.live_keys.get(&key) {
+                let existing_dispatch_id = existing.clone();
+                return Ok(Err(MailboxError::DuplicateKey { dedupe_key: key.2, existing_dispatch_id }));
+            }
+            self.found.live_keys.insert(key, id.clone());
+        }
+        let epoch = self.found.epochs.get(&(row.tenant.clone(), row.thread_id.clone())).copied().unwrap_or(0);
+        let row = RunDispatch { dispatch_epoch: epoch, ..row.clone() };
+        self.add(dispatches::INSERT, Cow::Owned(dispatches::inserted(&row)?));
+        self.found.dispatches.insert(id, Stored { seq: 0, epoch, row: row.clone() });
+        Ok(Ok(row))
+    }
+
+    /// Gives the threads that are ready to those who asked, in their order.
+    async fn claim<T: Tx>(&mut self, tx: &T, jobs: &[Job], replies: &mut [Reply]) -> Result<(), Error> {
+        let orders: Vec<(usize, Option<Thread>, &ClaimOrder)> = jobs
+            .iter()
+            .enumerate()
+            .filter_map(|(at, job)| match &job.work {
+                Work::Mail(MailOp::Claim { tenant, thread, order }) if order.limit > 0 => {
+                    Some((at, Some((tenant.clone(), thread.clone())), order))
+                }
+                Work::Mail(MailOp::ClaimReady(order)) if order.limit > 0 => Some((at, None, order)),
+                _ => None,
+            })
+            .collect();
+        let Some(now) = orders.iter().map(|(_, _, order)| order.now).min() else { return Ok(()) };
+        let threads: BTreeSet<&Thread> =
+            orders.iter().filter_map(|(_, thread, _)| thread.as_ref()).chain(&self.found.ready).collect();
+        let heads = Query::each(dispatches::HEAD, threads.iter().map(|thread| head(thread, now)).collect());
+        let [answer] = &tx.all(&[heads]).await?[..] else { return Ok(()) };
+        let mut heads = answer.rows.iter().map(dispatches::read).collect::<Result<Vec<_>, _>>()?;
+        heads.sort_by_key(|head| (head.row.priority, head.row.created_at, head.seq));
+        // Those who want one thread first: the others can take any.
+        for wanting in [true, false] {
+            for (at, thread, order) in orders.iter().filter(|(_, thread, _)| thread.is_some() == wanting) {
+                replies[*at] = Reply::Rows(self.take(&mut heads, thread.as_ref(), order));
+            }
+        }
+        Ok(())
+    }
+
+    fn take(
+        &mut self,
+        heads: &mut Vec<Stored>,
+        thread: Option<&Thread>,
+        order: &ClaimOrder,
+    ) -> Vec<RunDispatch> {
+        let fits = |head: &Stored| {
+            thread.is_none_or(|(tenant, id)| head.row.tenant == *tenant && head.row.thread_id == *id)
+        };
+        let mut taken = Vec::new();
+        while taken.len() < order.limit
+            && let Some(at) = heads.iter().position(fits)
+        {
+            let head = heads.remove(at);
+            let token = Uuid::now_v7().to_string();
+            let claimed = head.row.claimed(token, &order.consumer, order.lease_until, order.now);
+            self.found.dispatches.insert(head.row.dispatch_id.clone(), head);
+            self.move_to(claimed.clone(), false);
+            taken.push(claimed);
+        }
+        taken
+    }
+
+    fn move_to(&mut self, to: RunDispatch, unreconciled: bool) {
+        let Some(stored) = self.found.dispatches.get_mut(&to.dispatch_id) else { return };
+        let from = std::mem::replace(&mut stored.row, to);
+        let moved = self.moved.entry(from.dispatch_id.clone()).or_insert((from, false));
+        moved.1 = unreconciled;
+    }
+
+    fn write_moves(&mut self) -> Result<(), Error> {
+        for (id, (from, unreconciled)) in std::mem::take(&mut self.moved) {
+            if let Some(stored) = self.found.dispatches.get(&id) {
+                let values = dispatches::moved(&from, &stored.row, unreconciled)?;
+                self.add(dispatches::MOVE, Cow::Owned(values));
+            }
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, sql: &'static str, set: Cow<'a, [Param]>) {
+        match self.writes.iter_mut().find(|query| query.sql == sql) {
+            Some(query) => query.sets.push(set),
+            None => self.writes.push(Query { sql, sets: vec![set], lock: None }),
+        }
+    }
+}
+
+/// Only what waits and has no past can be enqueued.
+fn fresh(row: &RunDispatch) -> Result<(), MailboxError> {
+    row.validate()?;
+    if row.status != RunDispatchStatus::Queued {
+        return Err(MailboxError::Validation("only a queued dispatch can be enqueued".to_owned()));
+    }
+    Ok(())
+}

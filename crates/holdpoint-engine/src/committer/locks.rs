@@ -1,0 +1,163 @@
+//! The first half of a batch: everything its jobs rely on, locked in one order and read in one go.
+
+use std::collections::{BTreeSet, HashMap};
+
+use holdpoint_core::mailbox::RunDispatch;
+use holdpoint_core::{RunRef, TenantId, Timestamp, WorkflowId};
+
+use super::work::{Job, Mail, MailOp, Work};
+use crate::store::dispatches::{self, Stored};
+use crate::store::{Answer, Error, Param, Query, params, runs, workflows};
+
+pub(super) type Thread = (TenantId, String);
+
+/// What to lock and read, sorted and without doubles.
+#[derive(Debug, Default)]
+pub(super) struct Locks {
+    new_threads: BTreeSet<Thread>,
+    threads: BTreeSet<Thread>,
+    dispatches: BTreeSet<String>,
+    keys: BTreeSet<(TenantId, String, String)>,
+    revisions: BTreeSet<(TenantId, WorkflowId)>,
+    runs: BTreeSet<RunRef>,
+    /// When to look for threads that are ready, and for how many.
+    ready: Option<(Timestamp, usize)>,
+}
+
+/// What was there.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    pub epochs: HashMap<Thread, u64>,
+    pub dispatches: HashMap<String, Stored>,
+    pub live_keys: HashMap<(TenantId, String, String), String>,
+    pub revisions: HashMap<(TenantId, WorkflowId), u64>,
+    /// A run that is not here does not exist.
+    pub runs: HashMap<RunRef, u64>,
+    pub ready: Vec<Thread>,
+}
+
+impl Locks {
+    pub(super) fn of(jobs: &[Job]) -> Self {
+        let mut locks = Self::default();
+        for job in jobs {
+            match &job.work {
+                Work::Change(change) => {
+                    if !change.events.is_empty() {
+                        locks.runs.insert(change.of.clone());
+                    }
+                    if change.before == 0 {
+                        locks.revisions.insert((change.of.tenant.clone(), change.after.workflow.id.clone()));
+                    }
+                    locks.add_mail(&change.of, &change.mail);
+                }
+                Work::Mail(op) => locks.add_operation(op),
+                Work::Plain(_) | Work::Each(..) => {}
+            }
+        }
+        locks
+    }
+
+    fn add_mail(&mut self, of: &RunRef, mail: &Mail) {
+        match mail {
+            Mail::None | Mail::Performed(_) => {}
+            Mail::Enqueue(_) => {
+                self.new_threads.insert((of.tenant.clone(), of.run.as_str().to_owned()));
+            }
+            Mail::Held { claim, .. } => {
+                self.dispatches.insert(claim.dispatch_id.clone());
+            }
+            Mail::Reclaim(id) | Mail::Cancel(id) | Mail::Reconcile(id) => {
+                self.dispatches.insert(id.clone());
+            }
+        }
+    }
+
+    fn add_operation(&mut self, op: &MailOp) {
+        match op {
+            MailOp::Enqueue(rows) => rows.iter().for_each(|row| self.add_new(row)),
+            MailOp::Claim { tenant, thread, .. } => {
+                self.threads.insert((tenant.clone(), thread.clone()));
+            }
+            MailOp::ClaimReady(order) => {
+                let (now, limit) = self.ready.unwrap_or((order.now, 0));
+                self.ready = Some((now.min(order.now), limit + order.limit));
+            }
+            MailOp::Fenced { dispatch_id, .. } => {
+                self.dispatches.insert(dispatch_id.clone());
+            }
+            _ => {}
+        }
+    }
+
+    fn add_new(&mut self, row: &RunDispatch) {
+        self.new_threads.insert((row.tenant.clone(), row.thread_id.clone()));
+        self.dispatches.insert(row.dispatch_id.clone());
+        if let Some(key) = &row.dedupe_key {
+            self.keys.insert((row.tenant.clone(), row.thread_id.clone(), key.clone()));
+        }
+    }
+
+    /// Threads before dispatches before runs, each in the order of its keys: so two batches never wait for each
+    /// other in a circle.
+    pub(super) fn queries(&self) -> Vec<Query<'static>> {
+        let thread = |(tenant, thread): &Thread| params![tenant.as_str(), thread.as_str()];
+        let new_threads = self.new_threads.iter().map(thread).collect();
+        let threads = self.new_threads.union(&self.threads).map(thread).collect();
+        let ready = self.ready.iter().map(|(now, limit)| params![*now, *limit as u64]).collect();
+        let ids = self.dispatches.iter().map(|id| params![id.as_str()]).collect();
+        let keys = self
+            .keys
+            .iter()
+            .map(|(tenant, thread, key)| params![tenant.as_str(), thread.as_str(), key.as_str()]);
+        let revisions = self.revisions.iter().map(|(tenant, id)| params![tenant.as_str(), id.as_str()]);
+        let runs = self.runs.iter().map(|of| params![of.tenant.as_str(), of.run.as_str()]).collect();
+        vec![
+            Query::each(dispatches::ADD_THREAD, new_threads),
+            Query::each(dispatches::THREAD, threads).locking("t", "t.tenant_id, t.thread_id"),
+            Query::each(dispatches::READY_THREADS, ready).locking_free("t"),
+            Query::each(dispatches::BY_ID, ids).locking("d", "d.dispatch_id"),
+            Query::each(dispatches::BY_LIVE_KEY, keys.collect()),
+            Query::each(workflows::LATEST_REVISION, revisions.collect()),
+            Query::each(runs::SEQUENCE, runs).locking("r", "r.tenant_id, r.run_id"),
+        ]
+    }
+
+    pub(super) fn read(&self, answers: &[Answer]) -> Result<Found, Error> {
+        let mut found = Found::default();
+        let [_, threads, ready, dispatches, keys, revisions, runs] = answers else {
+            return Err(Error::Failed("the database answered in part".to_owned()));
+        };
+        for row in &threads.rows {
+            found.epochs.insert((tenant(row.text(0)?)?, row.text(1)?.to_owned()), row.count(2)?);
+        }
+        for row in &ready.rows {
+            found.ready.push((tenant(row.text(0)?)?, row.text(1)?.to_owned()));
+        }
+        for row in &dispatches.rows {
+            let stored = dispatches::read(row)?;
+            found.dispatches.insert(stored.row.dispatch_id.clone(), stored);
+        }
+        for row in &keys.rows {
+            let key = (tenant(row.text(0)?)?, row.text(1)?.to_owned(), row.text(2)?.to_owned());
+            found.live_keys.insert(key, row.text(3)?.to_owned());
+        }
+        for row in &revisions.rows {
+            let id = WorkflowId::parse(row.text(1)?)
+                .map_err(|error| crate::store::unreadable("workflow", error))?;
+            found.revisions.insert((tenant(row.text(0)?)?, id), row.count(2)?);
+        }
+        for row in &runs.rows {
+            found.runs.insert(runs::reference(row)?, row.count(2)?);
+        }
+        Ok(found)
+    }
+}
+
+fn tenant(text: &str) -> Result<TenantId, Error> {
+    TenantId::parse(text).map_err(|error| crate::store::unreadable("tenant", error))
+}
+
+/// The values by which the next dispatch of a thread is looked for.
+pub(super) fn head(thread: &Thread, now: Timestamp) -> Vec<Param> {
+    params![thread.0.as_str(), thread.1.as_str(), now]
+}

@@ -1,0 +1,218 @@
+//! Jobs that take a transaction of their own, as scripts of statements. The same for every database.
+
+use holdpoint_core::mailbox::{Fenced, MailboxInterrupt, Reclaimed, RunDispatch, RunDispatchStatus};
+use holdpoint_core::{TenantId, Timestamp};
+use uuid::Uuid;
+
+use super::work::{ClaimOrder, MailOp, Reply, Work};
+use crate::store::dispatches::{self, Stored};
+use crate::store::{Answer, Error, Query, Row, Statement, Tx, params};
+
+pub(super) async fn write<T: Tx>(
+    tx: &T,
+    work: &Work,
+    pause: impl FnOnce() -> Result<(), Error>,
+) -> Result<Reply, Error> {
+    let (reply, last) = match work {
+        Work::Plain(statements) => plain(tx, statements).await?,
+        Work::Mail(op) => operate(tx, op).await?,
+        Work::Each(sql, sets) => {
+            let answers = tx.begin(&[Query::each(sql, sets.clone())]).await?;
+            (Reply::Table(answers.into_iter().flat_map(|answer| answer.rows).collect()), Vec::new())
+        }
+        Work::Change(_) => return Err(Error::Failed("a change is never written alone".to_owned())),
+    };
+    pause()?;
+    tx.commit(&last).await?;
+    Ok(reply)
+}
+
+/// A reply, and what is still to be written before it is true.
+type Script = Result<(Reply, Vec<Query<'static>>), Error>;
+
+async fn operate<T: Tx>(tx: &T, op: &MailOp) -> Script {
+    match op {
+        MailOp::Claim { tenant, thread, order } => claim(tx, tenant, thread, order).await,
+        MailOp::ClaimDispatch { tenant, dispatch_id, order } => {
+            claim_dispatch(tx, tenant, dispatch_id, order).await
+        }
+        MailOp::ExtendLeases { claims, until, now } => extend(tx, claims, *until, *now).await,
+        MailOp::Cancel { tenant, dispatch_id, now } => cancel(tx, tenant, dispatch_id, *now).await,
+        MailOp::Interrupt { tenant, thread, now } => interrupt(tx, tenant, thread, *now).await,
+        MailOp::Reclaim { now, limit, returnable } => reclaim(tx, *now, *limit, *returnable).await,
+        MailOp::ReclaimAll { now } => reclaim_all(tx, *now).await,
+        MailOp::Purge { before, limit } => {
+            let answers = tx.begin(&[Query::one(dispatches::PURGE, params![*before, *limit as u64])]).await?;
+            Ok((Reply::Touched(answers.iter().map(|answer| answer.touched).sum()), Vec::new()))
+        }
+        MailOp::Enqueue(_) | MailOp::ClaimReady(_) | MailOp::Fenced { .. } => {
+            Err(Error::Failed("this operation is never written alone".to_owned()))
+        }
+    }
+}
+
+async fn plain<T: Tx>(tx: &T, statements: &[Statement]) -> Script {
+    let queries: Vec<Query<'_>> =
+        statements.iter().map(|statement| Query::one(statement.sql, statement.params.clone())).collect();
+    let answers = tx.begin(&queries).await?;
+    Ok((Reply::Touched(answers.last().map_or(0, |answer| answer.touched)), Vec::new()))
+}
+
+async fn claim<T: Tx>(tx: &T, tenant: &TenantId, thread: &str, order: &ClaimOrder) -> Script {
+    tx.begin(&[lock_thread(tenant, thread)]).await?;
+    let values = params![tenant.as_str(), thread, order.now, order.limit as u64];
+    let heads = stored(&tx.all(&[Query::one(dispatches::HEADS, values)]).await?)?;
+    let mut moves = Moves::default();
+    let claimed = heads.iter().map(|head| moves.claim(head, order)).collect::<Result<_, _>>()?;
+    Ok((Reply::Rows(claimed), moves.queries()))
+}
+
+/// For whoever carries out an activation on the spot: the row need not be available yet.
+async fn claim_dispatch<T: Tx>(tx: &T, tenant: &TenantId, id: &str, order: &ClaimOrder) -> Script {
+    let by_id = Query::one(dispatches::BY_ID, params![id]);
+    let found = stored(&tx.begin(&[by_id.clone()]).await?)?;
+    let Some(thread) =
+        found.iter().find(|found| found.row.tenant == *tenant).map(|found| &found.row.thread_id)
+    else {
+        return Ok((Reply::Rows(Vec::new()), Vec::new()));
+    };
+    // The thread's lock first, as everybody takes it; then the row as it is under that lock.
+    tx.all(&[lock_thread(tenant, thread)]).await?;
+    let active = Query::one(dispatches::ACTIVE, params![tenant.as_str(), thread.as_str()]);
+    let answers = tx.all(&[by_id.locking("d", "d.dispatch_id"), active]).await?;
+    let (found, active) = (stored(&answers[..1])?, stored(&answers[1..])?);
+    let mut moves = Moves::default();
+    let mut claimed = Vec::new();
+    if let Some(found) = found.first().filter(|found| found.row.status == RunDispatchStatus::Queued) {
+        if found.row.dispatch_epoch < found.epoch {
+            moves.add(&found.row, &found.row.overtaken(order.now), true)?;
+        } else if active.is_empty() {
+            claimed.push(moves.claim(found, order)?);
+        }
+    }
+    Ok((Reply::Rows(claimed), moves.queries()))
+}
+
+/// One statement for all of them. Only for a claim that did not come back it is asked why.
+async fn extend<T: Tx>(tx: &T, claims: &[(String, String)], until: Timestamp, now: Timestamp) -> Script {
+    let mut sets: Vec<_> =
+        claims.iter().map(|(id, token)| params![until, now, id.as_str(), token.as_str()]).collect();
+    sets.sort_by(|a, b| format!("{:?}", a[2]).cmp(&format!("{:?}", b[2])));
+    let answers = tx.begin(&[Query::each(dispatches::EXTEND, sets)]).await?;
+    let kept = answers.iter().flat_map(|answer| &answer.rows).map(|row| row.text(0).map(str::to_owned));
+    let kept = kept.collect::<Result<std::collections::HashSet<_>, _>>()?;
+    let mut moves = Moves::default();
+    let lost: Vec<_> = claims.iter().filter(|(id, _)| !kept.contains(id)).collect();
+    if !lost.is_empty() {
+        let sets = lost.iter().map(|(id, _)| params![id.as_str()]).collect();
+        let found = Query::each(dispatches::BY_ID, sets).locking("d", "d.dispatch_id");
+        for found in stored(&tx.all(&[found]).await?)? {
+            let token =
+                lost.iter().find(|(id, _)| *id == found.row.dispatch_id).map_or("", |(_, token)| token);
+            let denied = found.row.fenced(token, &Fenced::ExtendLease { until }, found.epoch, now);
+            if let Some(superseded) = denied.err().and_then(|denied| denied.superseded) {
+                moves.add(&found.row, &superseded, true)?;
+            }
+        }
+    }
+    Ok((Reply::Flags(claims.iter().map(|(id, _)| kept.contains(id)).collect()), moves.queries()))
+}
+
+async fn cancel<T: Tx>(tx: &T, tenant: &TenantId, id: &str, now: Timestamp) -> Script {
+    let by_id = Query::one(dispatches::BY_ID, params![id]).locking("d", "d.dispatch_id");
+    let found = stored(&tx.begin(&[by_id]).await?)?;
+    let mut moves = Moves::default();
+    let mut cancelled = Vec::new();
+    if let Some(found) = found.first().filter(|found| found.row.tenant == *tenant)
+        && let Some(to) = found.row.cancelled(now)
+    {
+        moves.add(&found.row, &to, true)?;
+        cancelled.push(to);
+    }
+    Ok((Reply::Rows(cancelled), moves.queries()))
+}
+
+async fn interrupt<T: Tx>(tx: &T, tenant: &TenantId, thread: &str, now: Timestamp) -> Script {
+    let key = || params![tenant.as_str(), thread];
+    let raise = [Query::one(dispatches::ADD_THREAD, key()), Query::one(dispatches::RAISE_EPOCH, key())];
+    let answers = tx.begin(&raise).await?;
+    let raised = answers.last().and_then(|answer| answer.rows.first());
+    let epoch = raised.map_or(Ok(0), |row| row.count(0))?;
+    let queued = Query::one(dispatches::OVERTAKEN, key()).locking("d", "d.dispatch_id");
+    let answers = tx.all(&[queued, Query::one(dispatches::ACTIVE, key())]).await?;
+    let (queued, active) = (stored(&answers[..1])?, stored(&answers[1..])?);
+    let mut moves = Moves::default();
+    let mut superseded = Vec::with_capacity(queued.len());
+    for found in &queued {
+        let to = found.row.overtaken(now);
+        moves.add(&found.row, &to, true)?;
+        superseded.push(to);
+    }
+    let reply = MailboxInterrupt {
+        new_dispatch_epoch: epoch,
+        active_dispatch: active.into_iter().next().map(|found| found.row),
+        superseded_count: superseded.len(),
+        superseded_dispatches: superseded,
+    };
+    Ok((Reply::Interrupted(reply), moves.queries()))
+}
+
+async fn reclaim<T: Tx>(tx: &T, now: Timestamp, limit: usize, returnable: bool) -> Script {
+    let values = params![now, i64::from(returnable), limit as u64];
+    let lapsed = Query::one(dispatches::LAPSED, values).locking_free("d");
+    let found = stored(&tx.begin(&[lapsed]).await?)?;
+    let reclaimed = found.iter().filter_map(|found| Some((found, found.row.reclaimed(found.epoch, now)?)));
+    take_back(reclaimed)
+}
+
+async fn reclaim_all<T: Tx>(tx: &T, now: Timestamp) -> Script {
+    let found = stored(&tx.begin(&[Query::one(dispatches::ALL_CLAIMED, Vec::new())]).await?)?;
+    let why = "the process that held it has ended";
+    take_back(found.iter().map(|found| (found, found.row.abandoned(why, found.epoch, now))))
+}
+
+fn take_back<'f>(found: impl Iterator<Item = (&'f Stored, Reclaimed)>) -> Script {
+    let mut moves = Moves::default();
+    let mut returned = Vec::new();
+    for (found, reclaimed) in found {
+        match reclaimed {
+            Reclaimed::Superseded(to) => moves.add(&found.row, &to, true)?,
+            Reclaimed::Returned(to) => {
+                moves.add(&found.row, &to, to.status.is_terminal())?;
+                returned.push(to);
+            }
+        }
+    }
+    Ok((Reply::Rows(returned), moves.queries()))
+}
+
+fn lock_thread(tenant: &TenantId, thread: &str) -> Query<'static> {
+    Query::one(dispatches::THREAD, params![tenant.as_str(), thread]).locking("t", "t.tenant_id, t.thread_id")
+}
+
+fn stored(answers: &[Answer]) -> Result<Vec<Stored>, Error> {
+    let rows: Vec<&Row> = answers.iter().flat_map(|answer| &answer.rows).collect();
+    rows.into_iter().map(dispatches::read).collect()
+}
+
+/// Rows to be moved at the end of a script.
+#[derive(Default)]
+struct Moves(Vec<Vec<crate::store::Param>>);
+
+impl Moves {
+    fn add(&mut self, from: &RunDispatch, to: &RunDispatch, unreconciled: bool) -> Result<(), Error> {
+        self.0.push(dispatches::moved(from, to, unreconciled)?);
+        Ok(())
+    }
+
+    fn claim(&mut self, head: &Stored, order: &ClaimOrder) -> Result<RunDispatch, Error> {
+        let token = Uuid::now_v7().to_string();
+        let to = head.row.claimed(token, &order.consumer, order.lease_until, order.now);
+        self.add(&head.row, &to, false)?;
+        Ok(to)
+    }
+
+    fn queries(self) -> Vec<Query<'static>> {
+        vec![Query::each(dispatches::MOVE, self.0)]
+    }
+}

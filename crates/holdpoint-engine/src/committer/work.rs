@@ -1,0 +1,214 @@
+//! What can be asked of the committer, and what it answers.
+
+use std::sync::Arc;
+
+use holdpoint_core::mailbox::{Fenced, MailboxError, MailboxInterrupt, RunDispatch};
+use holdpoint_core::{Event, Obligation, Run, RunId, RunRef, TenantId, Timestamp};
+use tokio::sync::oneshot;
+use uuid::Uuid;
+
+use crate::store::{self, Param, Row, Statement};
+
+/// Everything that happens to one run at one instant: all of it or none.
+#[derive(Debug)]
+pub(crate) struct Change {
+    pub of: RunRef,
+    /// The number of events the change was decided on.
+    pub before: u64,
+    pub after: Arc<Run>,
+    pub events: Vec<Event>,
+    pub obligations: Vec<Obligation>,
+    pub mail: Mail,
+    pub at: Timestamp,
+}
+
+/// What a change does to the mailbox.
+#[derive(Clone, Debug)]
+pub(crate) enum Mail {
+    /// Nothing: the run has nothing to do, or a live dispatch will find it.
+    None,
+    /// A worker must pick the run up.
+    Enqueue(String),
+    /// The activation was carried out in this very change.
+    Performed(String),
+    /// Something a worker does under its claim.
+    Held { claim: Claim, what: Fenced },
+    /// The dispatch is taken from a holder whose lease ran out.
+    Reclaim(String),
+    /// The dispatch is cancelled, provided that nobody has claimed it.
+    Cancel(String),
+    /// The run of this ended dispatch is seen to.
+    Reconcile(String),
+}
+
+/// A dispatch that a worker holds; the token fences everything it writes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Claim {
+    pub run: RunRef,
+    pub dispatch_id: String,
+    pub token: String,
+    /// Names this attempt in the dispatch's projection.
+    pub instance: String,
+    /// Attempts that failed before this one, and how many there may be.
+    pub attempts: u32,
+    pub max_attempts: u32,
+}
+
+impl Claim {
+    /// What a claimed row gives the right to; nothing when it is for no run of ours.
+    pub(crate) fn of(row: &RunDispatch) -> Option<Self> {
+        let run = RunId::parse(&row.run_id).ok()?;
+        Some(Self {
+            run: RunRef { tenant: row.tenant.clone(), run },
+            dispatch_id: row.dispatch_id.clone(),
+            token: row.claim_token.clone()?,
+            instance: Uuid::now_v7().to_string(),
+            attempts: row.attempt_count,
+            max_attempts: row.max_attempts,
+        })
+    }
+}
+
+/// Who claims, until when, and how much.
+#[derive(Clone, Debug)]
+pub(crate) struct ClaimOrder {
+    pub consumer: String,
+    pub lease_until: Timestamp,
+    pub now: Timestamp,
+    pub limit: usize,
+}
+
+/// An operation on the mailbox that belongs to no change of a run.
+#[derive(Debug)]
+pub(crate) enum MailOp {
+    Enqueue(Vec<RunDispatch>),
+    Claim {
+        tenant: TenantId,
+        thread: String,
+        order: ClaimOrder,
+    },
+    ClaimReady(ClaimOrder),
+    ClaimDispatch {
+        tenant: TenantId,
+        dispatch_id: String,
+        order: ClaimOrder,
+    },
+    Fenced {
+        tenant: TenantId,
+        dispatch_id: String,
+        token: String,
+        what: Fenced,
+        now: Timestamp,
+    },
+    ExtendLeases {
+        claims: Vec<(String, String)>,
+        until: Timestamp,
+        now: Timestamp,
+    },
+    Cancel {
+        tenant: TenantId,
+        dispatch_id: String,
+        now: Timestamp,
+    },
+    Interrupt {
+        tenant: TenantId,
+        thread: String,
+        now: Timestamp,
+    },
+    /// With `returnable` only what has attempts left.
+    Reclaim {
+        now: Timestamp,
+        limit: usize,
+        returnable: bool,
+    },
+    /// Takes every claim back, for a database that nobody else has open.
+    ReclaimAll {
+        now: Timestamp,
+    },
+    Purge {
+        before: Timestamp,
+        limit: usize,
+    },
+}
+
+#[derive(Debug)]
+pub(crate) enum Work {
+    Change(Box<Change>),
+    Mail(MailOp),
+    /// Statements that belong to no run: keys and definitions.
+    Plain(Vec<Statement>),
+    /// One statement for many sets of values, and what it returns.
+    Each(&'static str, Vec<Vec<Param>>),
+}
+
+/// Something that a change relies on and that was not so when it came to be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Guard {
+    /// The run is at the sequence number the change was decided on.
+    Sequence,
+    /// The dispatch is as the change takes it to be: held with this token, lapsed, queued.
+    Claim,
+    /// The run starts with the newest revision of its workflow.
+    Revision,
+}
+
+#[derive(Debug)]
+pub(crate) enum Reply {
+    Done,
+    /// What did not hold; nothing of this change was written.
+    Conflict(Guard),
+    /// How many rows the last plain statement touched.
+    Touched(u64),
+    Table(Vec<Row>),
+    Rows(Vec<RunDispatch>),
+    Each(Vec<Result<RunDispatch, MailboxError>>),
+    Flags(Vec<bool>),
+    Interrupted(MailboxInterrupt),
+}
+
+#[derive(Debug)]
+pub(super) struct Job {
+    pub work: Work,
+    /// The rows of a change besides its dispatch.
+    pub writes: Vec<Statement>,
+    /// Bytes of the events among them.
+    pub size: usize,
+    pub reply: oneshot::Sender<Result<Reply, store::Error>>,
+}
+
+impl Work {
+    /// What must not be done side by side goes to the same committer.
+    pub(super) fn affinity(&self) -> &str {
+        match self {
+            Self::Change(change) => change.of.run.as_str(),
+            Self::Mail(MailOp::Claim { thread, .. } | MailOp::Interrupt { thread, .. }) => thread,
+            Self::Mail(MailOp::Enqueue(rows)) => rows.first().map_or("", |row| &row.thread_id),
+            Self::Mail(
+                MailOp::Fenced { dispatch_id, .. }
+                | MailOp::ClaimDispatch { dispatch_id, .. }
+                | MailOp::Cancel { dispatch_id, .. },
+            ) => dispatch_id,
+            Self::Mail(_) | Self::Plain(_) | Self::Each(..) => "",
+        }
+    }
+
+    /// Whether it is written together with others. The rest takes a transaction of its own: it is rare, and it
+    /// locks in an order of its own.
+    pub(super) fn flows(&self) -> bool {
+        match self {
+            Self::Change(_) => true,
+            Self::Mail(op) => match op {
+                MailOp::Enqueue(_) | MailOp::ClaimReady(_) | MailOp::Fenced { .. } => true,
+                MailOp::Claim { order, .. } => order.limit <= 1,
+                MailOp::ClaimDispatch { .. }
+                | MailOp::ExtendLeases { .. }
+                | MailOp::Cancel { .. }
+                | MailOp::Interrupt { .. }
+                | MailOp::Reclaim { .. }
+                | MailOp::ReclaimAll { .. }
+                | MailOp::Purge { .. } => false,
+            },
+            Self::Plain(_) | Self::Each(..) => false,
+        }
+    }
+}

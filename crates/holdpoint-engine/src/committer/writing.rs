@@ -1,0 +1,277 @@
+//! The loop behind a queue: take what waits, write it, tell everybody. What fails together is tried alone; what the
+//! connection lost is looked up before it is tried again.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::sync::mpsc::Receiver;
+
+use super::work::{Change, Job, MailOp, Reply, Work};
+use super::{flow, solo};
+use crate::bus::Bus;
+use crate::peers::Outbox;
+use crate::run_cache::RunCache;
+use crate::store::{self, Error, Query, Tx};
+
+/// How many jobs share one transaction at most.
+const BATCH_MAX: usize = 512;
+/// After this long without work the database may tidy up.
+const IDLE: Duration = Duration::from_millis(500);
+/// How long a batch waits for a database that cannot be reached, in all about ten seconds.
+const RECONNECT_WAITS: [u64; 14] =
+    [20, 50, 100, 200, 400, 800, 1000, 1000, 1000, 1000, 1000, 1000, 1000, 1000];
+
+/// Counts for whoever measures.
+#[derive(Debug, Default)]
+pub struct Counters {
+    pub commits: AtomicU64,
+    pub changes: AtomicU64,
+    pub rows: AtomicU64,
+    /// Times that somebody waited for the database to answer, for writing or reading.
+    pub round_trips: AtomicU64,
+}
+
+/// What goes wrong at the writer's n-th try to commit: for tests of recovery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// It stops before the commit, as a crash would.
+    StopBefore(u64),
+    /// It stops after the commit and before anybody is told.
+    StopAfter(u64),
+    /// The commit fails, as on a full disk, and the next one works again.
+    Fail(u64),
+}
+
+/// Troubles that are wanted, and how much may share a commit.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Troubles {
+    pub fault: Option<Fault>,
+    pub batch_max: Option<usize>,
+}
+
+/// Who hears of a commit.
+#[derive(Clone, Debug)]
+pub(crate) struct Audience {
+    pub cache: Arc<RunCache>,
+    pub bus: Arc<Bus>,
+    pub counters: Arc<Counters>,
+    /// The other nodes, where there may be some.
+    pub outbox: Option<Arc<Outbox>>,
+}
+
+pub(crate) struct Writing<T> {
+    tx: T,
+    audience: Audience,
+    troubles: Troubles,
+    tries: AtomicU64,
+}
+
+/// Why a commit did not happen.
+enum Trouble {
+    /// The writer was told to stop here.
+    Stop,
+    Store(Error),
+}
+
+impl From<Error> for Trouble {
+    fn from(error: Error) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl<T: Tx> Writing<T> {
+    pub(super) fn new(tx: T, audience: Audience, troubles: Troubles) -> Self {
+        Self { tx, audience, troubles, tries: AtomicU64::new(0) }
+    }
+
+    /// What must be true before the first job is written.
+    pub(super) async fn prepare(&self, works: Vec<Work>) -> Result<(), Error> {
+        for work in works {
+            solo::write(&self.tx, &work, || Ok(())).await?;
+        }
+        Ok(())
+    }
+
+    pub(super) async fn run(self, mut jobs: Receiver<Job>) {
+        let most = self.troubles.batch_max.unwrap_or(BATCH_MAX).max(1);
+        while let Some(job) = self.next_job(&mut jobs).await {
+            let (mut together, mut alone) = (Vec::new(), Vec::new());
+            let mut next = Some(job);
+            while let Some(job) = next.take() {
+                if job.work.flows() { &mut together } else { &mut alone }.push(job);
+                if together.len() + alone.len() < most {
+                    next = jobs.try_recv().ok();
+                }
+            }
+            let mut going = together.is_empty() || self.commit(together).await;
+            for job in alone {
+                going = going && self.commit(vec![job]).await;
+            }
+            if !going {
+                return;
+            }
+        }
+        self.tx.idle();
+    }
+
+    /// Tidies up once when nothing has come for a while, then waits until somebody has work.
+    async fn next_job(&self, jobs: &mut Receiver<Job>) -> Option<Job> {
+        match tokio::time::timeout(IDLE, jobs.recv()).await {
+            Ok(job) => job,
+            Err(_) => {
+                self.tx.idle();
+                jobs.recv().await
+            }
+        }
+    }
+
+    /// Writes jobs and answers them, whatever it takes. False when the writer was told to stop here.
+    async fn commit(&self, mut jobs: Vec<Job>) -> bool {
+        let mut waits = RECONNECT_WAITS.iter();
+        loop {
+            match self.try_commit(&jobs).await {
+                Ok(replies) => {
+                    self.publish(jobs, replies);
+                    return true;
+                }
+                Err(Trouble::Stop) => return false,
+                Err(Trouble::Store(error)) => {
+                    self.tx.rollback().await;
+                    match (error, waits.next()) {
+                        (Error::Unavailable(_), Some(wait)) => {
+                            tokio::time::sleep(Duration::from_millis(*wait)).await;
+                        }
+                        (Error::Unknown(why), Some(_)) => {
+                            jobs = self.settle_doubts(jobs, &why).await;
+                            if jobs.is_empty() {
+                                return true;
+                            }
+                        }
+                        (error @ (Error::Unavailable(_) | Error::Unknown(_)), _) => {
+                            self.fail(jobs, &error);
+                            return true;
+                        }
+                        (error, _) if jobs.len() > 1 => return self.one_by_one(jobs, &error).await,
+                        (error, _) => {
+                            self.fail(jobs, &error);
+                            return true;
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// One change that the database will not take must not take others down with it: each is tried by itself.
+    async fn one_by_one(&self, jobs: Vec<Job>, error: &Error) -> bool {
+        tracing::warn!(%error, jobs = jobs.len(), "a batch failed; its changes are written one by one");
+        for job in jobs {
+            if !Box::pin(self.commit(vec![job])).await {
+                return false;
+            }
+        }
+        true
+    }
+
+    async fn try_commit(&self, jobs: &[Job]) -> Result<Vec<Reply>, Trouble> {
+        let number = self.tries.fetch_add(1, Ordering::Relaxed) + 1;
+        let fault = self.troubles.fault;
+        let stop = fault == Some(Fault::StopBefore(number));
+        let pause = || {
+            let fail = stop || fault == Some(Fault::Fail(number));
+            if fail { Err(Error::Failed("told to fail".to_owned())) } else { Ok(()) }
+        };
+        let replies = match jobs {
+            [alone] if !alone.work.flows() => {
+                solo::write(&self.tx, &alone.work, pause).await.map(|reply| vec![reply])
+            }
+            together => flow::write(&self.tx, together, pause).await,
+        };
+        if stop || (replies.is_ok() && fault == Some(Fault::StopAfter(number))) {
+            return Err(Trouble::Stop);
+        }
+        self.audience.counters.commits.fetch_add(1, Ordering::Relaxed);
+        Ok(replies?)
+    }
+
+    /// The connection broke while a commit was under way. A change that is found in the log has happened; one that
+    /// is not is tried again; of anything else nobody can say.
+    async fn settle_doubts(&self, jobs: Vec<Job>, why: &str) -> Vec<Job> {
+        let (mut again, mut landed) = (Vec::new(), Vec::new());
+        for job in jobs {
+            let appended = job.writes.iter().find(|statement| statement.sql == store::events::INSERT);
+            let Some(appended) = appended else {
+                let unsure = Error::Unknown(why.to_owned());
+                // A caller that went away is no longer interested.
+                let _ = job.reply.send(Err(unsure));
+                continue;
+            };
+            let look = Query::one(store::events::LANDED, appended.params.clone());
+            let found = loop {
+                match self.tx.begin(std::slice::from_ref(&look)).await {
+                    Ok(answers) => break answers.iter().any(|answer| !answer.rows.is_empty()),
+                    Err(error) => {
+                        tracing::warn!(%error, "looking up whether a commit has landed");
+                        tokio::time::sleep(Duration::from_millis(500)).await;
+                    }
+                }
+            };
+            self.tx.rollback().await;
+            if found { landed.push(job) } else { again.push(job) }
+        }
+        let replies = landed.iter().map(|_| Reply::Done).collect();
+        self.publish(landed, replies);
+        again
+    }
+
+    /// Makes what is committed visible, then answers. Here and not in the caller's task, which may be gone by now.
+    fn publish(&self, jobs: Vec<Job>, replies: Vec<Reply>) {
+        let counters = &self.audience.counters;
+        for (job, reply) in jobs.into_iter().zip(replies) {
+            if let (Work::Change(change), Reply::Done) = (&job.work, &reply) {
+                let rows = job.writes.len() as u64 + 1;
+                counters.rows.fetch_add(rows, Ordering::Relaxed);
+                counters.changes.fetch_add(1, Ordering::Relaxed);
+                self.audience.tell(change, job.size);
+            }
+            if let (Work::Mail(MailOp::Enqueue(_)), Reply::Each(each)) = (&job.work, &reply)
+                && each.iter().any(Result::is_ok)
+            {
+                self.audience.tell_of_work();
+            }
+            // A caller that went away is no longer interested.
+            let _ = job.reply.send(Ok(reply));
+        }
+    }
+
+    fn fail(&self, jobs: Vec<Job>, error: &Error) {
+        tracing::error!(%error, jobs = jobs.len(), "a commit failed; its callers are told");
+        for job in jobs {
+            if let Work::Change(change) = &job.work {
+                self.audience.cache.forget(&change.of);
+            }
+            let _ = job.reply.send(Err(error.again()));
+        }
+    }
+}
+
+impl Audience {
+    fn tell(&self, change: &Change, size: usize) {
+        if !change.events.is_empty() {
+            self.cache.put(&change.of, change.after.clone(), size);
+            self.bus.publish(&change.of, change.after.seq);
+        }
+        let work = self.bus.remind(&change.mail, &change.obligations);
+        if let Some(outbox) = &self.outbox {
+            outbox.note(&change.of, work);
+        }
+    }
+
+    fn tell_of_work(&self) {
+        self.bus.wake_worker();
+        if let Some(outbox) = &self.outbox {
+            outbox.note_work();
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! Other nodes on the same database. What they change is heard of in two ways: a notification, which is a hint and
+//! may be lost, and a look at the store now and then, which is what can be relied on.
+
+use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use holdpoint_core::RunRef;
+use tokio::sync::{Notify, mpsc, watch};
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use crate::bus::Bus;
+use crate::store::postgres::{Ear, Settings};
+use crate::store::{Database, Error, runs};
+
+/// How often readers' runs are looked up, with and without somebody to tell us.
+const LOOK_LISTENING: Duration = Duration::from_secs(1);
+const LOOK_DEAF: Duration = Duration::from_millis(100);
+/// Hints of this long go out together.
+const GATHER: Duration = Duration::from_millis(10);
+/// Hints that fit into a notification; beyond it everybody looks for themselves.
+const HINTS_MAX: usize = 400;
+/// How often a node says that it is there, and how long it is believed.
+const HELLO: Duration = Duration::from_secs(1);
+const BELIEVED_MS: i64 = 5000;
+/// How long before a broken connection for listening is made anew.
+const RETRY: Duration = Duration::from_millis(500);
+
+/// What this node has to tell others.
+#[derive(Debug, Default)]
+pub(crate) struct Outbox {
+    hints: Mutex<Hints>,
+    filled: Notify,
+    /// When another node was last heard of; while there is none, nothing is gathered.
+    heard_ms: AtomicI64,
+}
+
+#[derive(Debug, Default)]
+struct Hints {
+    runs: HashSet<u64>,
+    work: bool,
+}
+
+impl Outbox {
+    pub(crate) fn note(&self, of: &RunRef, work: bool) {
+        if !self.somebody_listens() {
+            return;
+        }
+        let mut hints = self.hints.lock().unwrap_or_else(PoisonError::into_inner);
+        hints.work |= work;
+        if hints.runs.len() <= HINTS_MAX {
+            hints.runs.insert(mark(of));
+        }
+        self.filled.notify_one();
+    }
+
+    pub(crate) fn note_work(&self) {
+        if self.somebody_listens() {
+            self.hints.lock().unwrap_or_else(PoisonError::into_inner).work = true;
+            self.filled.notify_one();
+        }
+    }
+
+    fn somebody_listens(&self) -> bool {
+        elapsed_ms() - self.heard_ms.load(Ordering::Relaxed) < BELIEVED_MS
+    }
+
+    fn take(&self) -> Hints {
+        std::mem::take(&mut *self.hints.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// A short name for a run, the same on every node.
+fn mark(of: &RunRef) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    of.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// Milliseconds of a clock that nobody sets, offset so that "never" is long ago.
+fn elapsed_ms() -> i64 {
+    static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
+    let since = START.get_or_init(Instant::now).elapsed().as_millis();
+    i64::try_from(since).unwrap_or(i64::MAX).saturating_add(2 * BELIEVED_MS)
+}
+
+/// Listens for other nodes and tells them what happens here.
+#[derive(Debug)]
+pub(crate) struct Peers {
+    pub db: Database,
+    pub settings: Arc<Settings>,
+    pub bus: Arc<Bus>,
+    pub outbox: Arc<Outbox>,
+}
+
+impl Peers {
+    /// Until told to stop. Whatever goes wrong here costs time, not truth.
+    pub(crate) async fn run(self, mut stop: watch::Receiver<bool>) {
+        let node = Uuid::now_v7().simple().to_string();
+        while !*stop.borrow() {
+            let ear = if self.settings.notify { Ear::open(&self.settings).await.ok() } else { None };
+            let deaf = self.settings.notify && ear.is_none();
+            let ended = match ear {
+                Some((ear, hints)) => self.listen(&node, &ear, hints, &mut stop).await,
+                None => self.look_until(deaf.then_some(RETRY), &mut stop).await,
+            };
+            if let Err(error) = ended {
+                tracing::debug!(%error, "not hearing of other nodes for a moment");
+                let _ = tokio::time::timeout(RETRY, stop.changed()).await;
+            }
+        }
+    }
+
+    async fn listen(
+        &self,
+        node: &str,
+        ear: &Ear,
+        mut hints: mpsc::Receiver<String>,
+        stop: &mut watch::Receiver<bool>,
+    ) -> Result<(), Error> {
+        ear.tell(&format!("{node} hello")).await?;
+        let (mut hello, mut look) = (tokio::time::interval(HELLO), tokio::time::interval(LOOK_LISTENING));
+        loop {
+            tokio::select! {
+                hint = hints.recv() => match hint {
+                    Some(hint) => self.hear(node, &hint),
+                    None => return Err(Error::Unavailable("the connection for listening has ended".to_owned())),
+                },
+                () = self.outbox.filled.notified() => {
+                    tokio::time::sleep(GATHER).await;
+                    self.tell(node, ear).await?;
+                }
+                _ = hello.tick() => ear.tell(&format!("{node} hello")).await?,
+                _ = look.tick() => self.look().await?,
+                _ = stop.changed() => return Ok(()),
+            }
+        }
+    }
+
+    /// Without notifications: looks often, until told to stop or until it is time to try listening again.
+    async fn look_until(&self, end: Option<Duration>, stop: &mut watch::Receiver<bool>) -> Result<(), Error> {
+        let began = Instant::now();
+        let mut look = tokio::time::interval(LOOK_DEAF);
+        while !*stop.borrow() && end.is_none_or(|end| began.elapsed() < end) {
+            tokio::select! {
+                _ = look.tick() => self.look().await?,
+                _ = stop.changed() => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Wakes readers of runs that have grown somewhere else.
+    async fn look(&self) -> Result<(), Error> {
+        let watched = self.bus.watched();
+        if watched.is_empty() {
+            return Ok(());
+        }
+        let of: Vec<RunRef> = watched.iter().map(|(of, _)| of.clone()).collect();
+        let found = runs::sequences(&self.db, &of).await?;
+        let told: std::collections::HashMap<RunRef, u64> = watched.into_iter().collect();
+        for (of, seq) in found {
+            if told.get(&of).is_some_and(|told| *told < seq) {
+                self.bus.publish(&of, seq);
+            }
+        }
+        Ok(())
+    }
+
+    async fn tell(&self, node: &str, ear: &Ear) -> Result<(), Error> {
+        let hints = self.outbox.take();
+        let mut text = format!("{node} {}", if hints.work { "work" } else { "runs" });
+        if hints.runs.len() > HINTS_MAX {
+            text.push_str(" all");
+        } else {
+            hints.runs.iter().for_each(|run| text.push_str(&format!(" {run:x}")));
+        }
+        ear.tell(&text).await
+    }
+
+    /// A hint of another node: who, what, and the runs it is about.
+    fn hear(&self, node: &str, hint: &str) {
+        let mut words = hint.split(' ');
+        if words.next() == Some(node) {
+            return;
+        }
+        self.outbox.heard_ms.store(elapsed_ms(), Ordering::Relaxed);
+        match words.next() {
+            Some("work") => self.bus.wake_worker(),
+            Some("runs") => {}
+            _ => return,
+        }
+        let marks: HashSet<&str> = words.collect();
+        for (of, told) in self.bus.watched() {
+            if marks.contains("all") || marks.contains(format!("{:x}", mark(&of)).as_str()) {
+                // How far it has grown the reader finds out; that it has, it must be told.
+                self.bus.publish(&of, told);
+            }
+        }
+    }
+}

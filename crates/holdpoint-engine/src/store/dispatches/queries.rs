@@ -1,0 +1,139 @@
+//! What transactions ask of the two tables. Whether a row may move is decided by the core, on rows locked here.
+
+/// Columns of a dispatch `d` whose thread `t` is joined, in the order `read` wants them.
+macro_rules! columns {
+    () => {
+        "d.seq, COALESCE(t.epoch, 0), d.tenant_id, d.dispatch_id, d.thread_id, d.run_id, d.priority, d.dedupe_key, \
+         d.dispatch_epoch, d.status, d.available_ms, d.attempt_count, d.max_attempts, d.last_error, d.claim_token, \
+         d.claimed_by, d.lease_until_ms, d.instance_id, d.run_status, d.termination, d.run_response, d.run_error, \
+         d.completed_ms, d.created_ms, d.updated_ms"
+    };
+}
+macro_rules! dispatches {
+    () => {
+        "dispatches d LEFT JOIN threads t ON t.tenant_id = d.tenant_id AND t.thread_id = d.thread_id"
+    };
+}
+pub(super) use {columns, dispatches};
+
+/// The condition that nothing of the thread of `d` is in flight.
+macro_rules! thread_is_free {
+    () => {
+        "NOT EXISTS (SELECT 1 FROM dispatches c
+            WHERE c.tenant_id = d.tenant_id AND c.thread_id = d.thread_id AND c.status = 'claimed')"
+    };
+}
+
+/// The condition that of what is available at `$now` nothing in the thread of `d` comes before it.
+macro_rules! first_in_thread {
+    ($now:literal) => {
+        concat!(
+            "NOT EXISTS (SELECT 1 FROM dispatches e
+            WHERE e.tenant_id = d.tenant_id AND e.thread_id = d.thread_id AND e.status = 'queued'
+            AND e.available_ms <= ",
+            $now,
+            " AND (e.priority, e.created_ms, e.seq) < (d.priority, d.created_ms, d.seq))"
+        )
+    };
+}
+
+pub(crate) const INSERT: &str =
+    "INSERT INTO dispatches (tenant_id, dispatch_id, thread_id, run_id, priority, \
+    dedupe_key, dispatch_epoch, status, available_ms, attempt_count, max_attempts, last_error, instance_id, \
+    run_status, termination, run_response, run_error, completed_ms, created_ms, updated_ms)
+    VALUES ($1, $2, $3, $4, $5, $6, \
+    COALESCE((SELECT epoch FROM threads WHERE tenant_id = $1 AND thread_id = $3), 0), \
+    $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)";
+pub(crate) const MOVE: &str = "UPDATE dispatches SET dispatch_epoch = $1, status = $2, available_ms = $3, \
+    attempt_count = $4, last_error = $5, claim_token = $6, claimed_by = $7, lease_until_ms = $8, instance_id = $9, \
+    run_status = $10, termination = $11, run_response = $12, run_error = $13, completed_ms = $14, updated_ms = $15, \
+    unreconciled = $16
+    WHERE dispatch_id = $17 AND status = $18 AND COALESCE(claim_token, '') = $19";
+pub(crate) const RECONCILED: &str = "UPDATE dispatches SET unreconciled = 0 WHERE dispatch_id = $1";
+
+/// A row by its id, to be moved on.
+pub(crate) const BY_ID: &str =
+    concat!("SELECT ", columns!(), " FROM ", dispatches!(), " WHERE d.dispatch_id = $1");
+/// The live row under a key.
+pub(crate) const BY_LIVE_KEY: &str =
+    "SELECT d.tenant_id, d.thread_id, d.dedupe_key, d.dispatch_id FROM dispatches d
+    WHERE d.tenant_id = $1 AND d.thread_id = $2 AND d.dedupe_key = $3 AND d.status IN ('queued', 'claimed')";
+
+pub(crate) const ADD_THREAD: &str =
+    "INSERT INTO threads (tenant_id, thread_id) VALUES ($1, $2) ON CONFLICT DO NOTHING";
+pub(crate) const THREAD: &str =
+    "SELECT t.tenant_id, t.thread_id, t.epoch FROM threads t WHERE t.tenant_id = $1 AND t.thread_id = $2";
+pub(crate) const RAISE_EPOCH: &str =
+    "UPDATE threads SET epoch = epoch + 1 WHERE tenant_id = $1 AND thread_id = $2 RETURNING epoch";
+
+/// Threads that have something to do, the most urgent first. Locking them keeps other nodes away.
+pub(crate) const READY_THREADS: &str = concat!(
+    "SELECT t.tenant_id, t.thread_id FROM dispatches d
+    JOIN threads t ON t.tenant_id = d.tenant_id AND t.thread_id = d.thread_id
+    WHERE d.status = 'queued' AND d.available_ms <= $1 AND d.dispatch_epoch >= t.epoch AND ",
+    thread_is_free!(),
+    " AND ",
+    first_in_thread!("$1"),
+    " ORDER BY d.priority, d.created_ms, d.seq LIMIT $2"
+);
+/// What a free thread would do next: of what is available the first in order.
+pub(crate) const HEAD: &str = concat!(
+    "SELECT ",
+    columns!(),
+    " FROM ",
+    dispatches!(),
+    " WHERE d.tenant_id = $1 AND d.thread_id = $2 AND d.status = 'queued' AND d.available_ms <= $3
+    AND d.dispatch_epoch >= COALESCE(t.epoch, 0) AND ",
+    thread_is_free!(),
+    " AND ",
+    first_in_thread!("$3")
+);
+/// The same, several at once.
+pub(crate) const HEADS: &str = concat!(
+    "SELECT ",
+    columns!(),
+    " FROM ",
+    dispatches!(),
+    " WHERE d.tenant_id = $1 AND d.thread_id = $2 AND d.status = 'queued' AND d.available_ms <= $3
+    AND d.dispatch_epoch >= COALESCE(t.epoch, 0) AND ",
+    thread_is_free!(),
+    " ORDER BY d.priority, d.created_ms, d.seq LIMIT $4"
+);
+/// Rows of a thread that an interrupt supersedes.
+pub(crate) const OVERTAKEN: &str = concat!(
+    "SELECT ",
+    columns!(),
+    " FROM ",
+    dispatches!(),
+    " WHERE d.tenant_id = $1 AND d.thread_id = $2 AND d.status = 'queued' AND d.dispatch_epoch < t.epoch
+    ORDER BY d.priority, d.created_ms, d.seq"
+);
+pub(crate) const ACTIVE: &str = concat!(
+    "SELECT ",
+    columns!(),
+    " FROM ",
+    dispatches!(),
+    " WHERE d.tenant_id = $1 AND d.thread_id = $2 AND d.status = 'claimed'
+    ORDER BY d.priority, d.created_ms, d.seq"
+);
+/// Renews a lease; a claim that is lost, or that an interrupt has overtaken, is not among what comes back.
+pub(crate) const EXTEND: &str = "UPDATE dispatches SET lease_until_ms = $1, updated_ms = $2
+    WHERE dispatch_id = $3 AND claim_token = $4 AND status = 'claimed' AND dispatch_epoch >= COALESCE(
+        (SELECT t.epoch FROM threads t WHERE t.tenant_id = dispatches.tenant_id AND t.thread_id = dispatches.thread_id), 0)
+    RETURNING dispatch_id";
+/// Claims whose lease ran out before $1, those with the oldest lease first. With $2 = 1 only those that have
+/// attempts left.
+pub(crate) const LAPSED: &str = concat!(
+    "SELECT ",
+    columns!(),
+    " FROM ",
+    dispatches!(),
+    " WHERE d.status = 'claimed' AND d.lease_until_ms < $1 AND ($2 = 0 OR d.attempt_count + 1 < d.max_attempts)
+    ORDER BY d.lease_until_ms, d.seq LIMIT $3"
+);
+/// Every claim, for a database that nobody else can have open: whoever held them is gone.
+pub(crate) const ALL_CLAIMED: &str =
+    concat!("SELECT ", columns!(), " FROM ", dispatches!(), " WHERE d.status = 'claimed' ORDER BY d.seq");
+pub(crate) const PURGE: &str = "DELETE FROM dispatches WHERE seq IN (SELECT seq FROM dispatches
+    WHERE status IN ('acked', 'cancelled', 'superseded', 'dead_letter') AND unreconciled = 0 AND updated_ms < $1
+    ORDER BY updated_ms LIMIT $2)";

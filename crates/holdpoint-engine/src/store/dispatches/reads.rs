@@ -1,0 +1,125 @@
+//! What readers ask of the mailbox, outside of any transaction.
+
+use super::queries::{BY_ID, LAPSED, THREAD, columns, dispatches};
+use super::{
+    Database, Error, Row, RunDispatch, RunDispatchStatus, Stored, TenantId, Timestamp, params, read,
+};
+
+const LIST: &str = concat!(
+    "SELECT ",
+    columns!(),
+    " FROM ",
+    dispatches!(),
+    " WHERE d.tenant_id = $1 AND d.thread_id = $2
+    AND (d.priority, d.created_ms, d.seq) > ($3, $4, $5) AND ($6 = '' OR $6 LIKE '%,' || d.status || ',%')
+    ORDER BY d.priority, d.created_ms, d.seq LIMIT $7 OFFSET $8"
+);
+const UNRECONCILED: &str = concat!(
+    "SELECT ",
+    columns!(),
+    " FROM ",
+    dispatches!(),
+    " WHERE d.unreconciled = 1 ORDER BY d.seq LIMIT $1"
+);
+const COUNTS: &str = "SELECT status, COUNT(*) FROM dispatches WHERE tenant_id = $1 GROUP BY status";
+const QUEUED_THREADS: &str =
+    "SELECT DISTINCT thread_id FROM dispatches WHERE tenant_id = $1 AND status = 'queued' ORDER BY thread_id";
+/// The next moment at which something becomes available or a lease has run out.
+const NEXT: &str = "SELECT
+    (SELECT MIN(available_ms) FROM dispatches WHERE status = 'queued' AND available_ms > $1),
+    (SELECT MIN(lease_until_ms) + 1 FROM dispatches WHERE status = 'claimed' AND lease_until_ms >= $1)";
+/// Whether something can be claimed or reclaimed at this moment.
+const NOW: &str = "SELECT
+    EXISTS (SELECT 1 FROM dispatches d WHERE d.status = 'queued' AND d.available_ms <= $1
+        AND NOT EXISTS (SELECT 1 FROM dispatches c
+            WHERE c.tenant_id = d.tenant_id AND c.thread_id = d.thread_id AND c.status = 'claimed')) AS ready,
+    EXISTS (SELECT 1 FROM dispatches WHERE status = 'claimed' AND lease_until_ms < $1) AS lapsed,
+    EXISTS (SELECT 1 FROM dispatches WHERE unreconciled = 1) AS unreconciled";
+const NEWER: &str =
+    "SELECT dispatch_id FROM dispatches WHERE tenant_id = $1 AND thread_id = $2 AND run_id = $3
+    AND seq > $4 ORDER BY seq DESC LIMIT 1";
+
+/// What a worker could do at this moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Doable {
+    pub ready: bool,
+    pub lapsed: bool,
+    pub unreconciled: bool,
+}
+
+pub(crate) async fn by_id(db: &Database, id: &str) -> Result<Option<Stored>, Error> {
+    db.query_one(BY_ID, params![id]).await?.as_ref().map(read).transpose()
+}
+
+/// Rows of a thread in claim order, behind a place in it.
+pub(crate) async fn list(
+    db: &Database,
+    tenant: &TenantId,
+    thread: &str,
+    filter: Option<&[RunDispatchStatus]>,
+    after: (i64, i64, i64),
+    (limit, offset): (u64, u64),
+) -> Result<Vec<Stored>, Error> {
+    let wanted = match filter {
+        None => String::new(),
+        Some([]) => return Ok(Vec::new()),
+        Some(statuses) => statuses.iter().fold(",".to_owned(), |list, status| list + status.as_str() + ","),
+    };
+    let values = params![tenant.as_str(), thread, after.0, after.1, after.2, wanted, limit, offset];
+    stored(&db.query(LIST, values).await?)
+}
+
+/// Rows that ended while their run may still have to be closed, in the order in which they were enqueued.
+pub(crate) async fn unreconciled(db: &Database, limit: u64) -> Result<Vec<Stored>, Error> {
+    stored(&db.query(UNRECONCILED, params![limit]).await?)
+}
+
+/// Claims whose lease has run out.
+pub(crate) async fn lapsed(db: &Database, now: Timestamp, limit: u64) -> Result<Vec<Stored>, Error> {
+    stored(&db.query(LAPSED, params![now, 0_i64, limit]).await?)
+}
+
+/// How many dispatches a tenant has of each status, in the order of `RunDispatchStatus::ALL`.
+pub(crate) async fn counts(db: &Database, tenant: &TenantId) -> Result<[u64; 6], Error> {
+    let mut counts = [0; 6];
+    for row in db.query(COUNTS, params![tenant.as_str()]).await? {
+        let status = row.text(0)?;
+        if let Some(at) = RunDispatchStatus::ALL.iter().position(|known| known.as_str() == status) {
+            counts[at] = row.count(1)?;
+        }
+    }
+    Ok(counts)
+}
+
+pub(crate) async fn queued_threads(db: &Database, tenant: &TenantId) -> Result<Vec<String>, Error> {
+    let rows = db.query(QUEUED_THREADS, params![tenant.as_str()]).await?;
+    rows.iter().map(|row| Ok(row.text(0)?.to_owned())).collect()
+}
+
+pub(crate) async fn epoch(db: &Database, tenant: &TenantId, thread: &str) -> Result<u64, Error> {
+    let row = db.query_one(THREAD, params![tenant.as_str(), thread]).await?;
+    row.map_or(Ok(0), |row| row.count(2))
+}
+
+/// The next moment, after `now`, at which time alone makes something possible.
+pub(crate) async fn next_wakeup(db: &Database, now: Timestamp) -> Result<Option<Timestamp>, Error> {
+    let Some(row) = db.query_one(NEXT, params![now]).await? else { return Ok(None) };
+    Ok([row.optional_int(0)?, row.optional_int(1)?].into_iter().flatten().min().map(Timestamp))
+}
+
+pub(crate) async fn doable(db: &Database, now: Timestamp) -> Result<Doable, Error> {
+    let Some(row) = db.query_one(NOW, params![now]).await? else { return Ok(Doable::default()) };
+    let flag = |column| Ok::<_, Error>(row.int(column)? != 0);
+    Ok(Doable { ready: flag(0)?, lapsed: flag(1)?, unreconciled: flag(2)? })
+}
+
+/// Whether the run was dispatched again after this row.
+pub(crate) async fn has_newer(db: &Database, of: &Stored) -> Result<bool, Error> {
+    let row: &RunDispatch = &of.row;
+    let values = params![row.tenant.as_str(), row.thread_id.as_str(), row.run_id.as_str(), of.seq];
+    Ok(db.query_one(NEWER, values).await?.is_some())
+}
+
+fn stored(rows: &[Row]) -> Result<Vec<Stored>, Error> {
+    rows.iter().map(read).collect()
+}

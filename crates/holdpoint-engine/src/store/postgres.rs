@@ -1,0 +1,206 @@
+//! The PostgreSQL driver: connections that write, a few that read, and the migrations. Knows statements, not what
+//! they mean.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+
+use super::{Answer, Error, Param, Query, Row, Tx, migrations};
+use crate::committer::Counters;
+
+pub(crate) mod address;
+pub(crate) mod connect;
+mod ear;
+mod session;
+mod sets;
+mod tls;
+mod trouble;
+
+pub(crate) use address::Settings;
+pub(crate) use ear::Ear;
+use session::Session;
+
+/// How long we wait for an answer beyond the time the server gives a statement.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Waits between the tries of a read whose connection was lost.
+const READ_WAITS: [u64; 3] = [50, 250, 700];
+/// Any number, as long as all nodes take the same: it keeps them from migrating at the same time.
+const MIGRATION_LOCK: i64 = 0x_686f_6c64_706f_696e;
+
+/// Looks the server over and brings its tables to this version.
+pub(crate) async fn prepare(settings: &Settings) -> Result<(), Error> {
+    let client = connect::connect(settings, None).await?;
+    connect::check(&client, settings).await?;
+    let session = Session::new(client, settings);
+    if version(&session).await? == migrations::known() {
+        return Ok(());
+    }
+    session.ask(Some("BEGIN"), &[], None).await?;
+    let lock = Query::one("SELECT 1 FROM pg_advisory_xact_lock($1)", vec![Param::from(MIGRATION_LOCK)]);
+    session.ask(None, &[lock], None).await?;
+    let (found, known) = (version(&session).await?, migrations::known());
+    if found > known {
+        return Err(Error::NewerSchema { place: settings.place(), found, known });
+    }
+    session.ask(Some(migrations::CREATE_VERSIONS), &[], None).await?;
+    for (version, text) in migrations::missing(found)? {
+        session.ask(Some(&migrations::for_postgres(text)), &[], None).await?;
+        session
+            .ask(None, &[Query::one(migrations::RECORD_VERSION, vec![Param::from(version)])], None)
+            .await?;
+    }
+    session.ask(Some("COMMIT"), &[], None).await?;
+    Ok(())
+}
+
+async fn version(session: &Session) -> Result<i64, Error> {
+    let first = |answers: Vec<Answer>| answers.into_iter().flat_map(|answer| answer.rows).next();
+    let exists = Query::one("SELECT to_regclass('schema_versions') IS NOT NULL", Vec::new());
+    let exists = first(session.ask(None, &[exists], None).await?);
+    if exists.map_or(Ok(0), |row| row.int(0))? == 0 {
+        return Ok(0);
+    }
+    let found = first(session.ask(None, &[Query::one(migrations::CURRENT_VERSION, Vec::new())], None).await?);
+    found.map_or(Ok(0), |row| row.int(0))
+}
+
+/// A connection of the committer's. Broken, it is made anew by the next transaction.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    settings: Arc<Settings>,
+    counters: Arc<Counters>,
+    session: std::sync::Mutex<Option<Arc<Session>>>,
+    begin: String,
+}
+
+impl Writer {
+    pub(crate) fn new(settings: Arc<Settings>, counters: Arc<Counters>) -> Self {
+        let begin = if settings.pooled {
+            format!("BEGIN; {}", connect::local_session(&settings))
+        } else {
+            "BEGIN".to_owned()
+        };
+        Self { settings, counters, session: std::sync::Mutex::default(), begin }
+    }
+
+    fn current(&self) -> Option<Arc<Session>> {
+        let session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
+        session.as_ref().filter(|session| !session.is_closed()).cloned()
+    }
+
+    fn keep(&self, session: Option<Arc<Session>>) {
+        *self.session.lock().unwrap_or_else(PoisonError::into_inner) = session;
+    }
+
+    async fn ask(
+        &self,
+        session: &Session,
+        before: Option<&str>,
+        queries: &[Query<'_>],
+        after: Option<&str>,
+    ) -> Result<Vec<Answer>, Error> {
+        self.counters.round_trips.fetch_add(1, Ordering::Relaxed);
+        let answered = in_time(&self.settings, session.ask(before, queries, after)).await;
+        if let Err(Error::Unavailable(_)) = &answered {
+            self.keep(None);
+        }
+        answered
+    }
+
+    fn lost() -> Error {
+        Error::Unavailable("the connection to PostgreSQL was lost".to_owned())
+    }
+}
+
+impl Tx for Writer {
+    async fn begin(&self, first: &[Query<'_>]) -> Result<Vec<Answer>, Error> {
+        let session = match self.current() {
+            Some(session) => session,
+            None => {
+                let session = Arc::new(Session::open(&self.settings).await?);
+                self.keep(Some(session.clone()));
+                session
+            }
+        };
+        self.ask(&session, Some(&self.begin), first, None).await
+    }
+
+    async fn all(&self, queries: &[Query<'_>]) -> Result<Vec<Answer>, Error> {
+        let session = self.current().ok_or_else(Self::lost)?;
+        self.ask(&session, None, queries, None).await
+    }
+
+    /// Once this is on its way nobody knows what became of it, unless the server says so.
+    async fn commit(&self, last: &[Query<'_>]) -> Result<Vec<Answer>, Error> {
+        let session = self.current().ok_or_else(Self::lost)?;
+        match self.ask(&session, None, last, Some("COMMIT")).await {
+            Err(Error::Unavailable(why)) => Err(Error::Unknown(why)),
+            other => other,
+        }
+    }
+
+    async fn rollback(&self) {
+        if let Some(session) = self.current()
+            && self.ask(&session, Some("ROLLBACK"), &[], None).await.is_err()
+        {
+            self.keep(None);
+        }
+    }
+}
+
+/// Connections for reading.
+#[derive(Clone, Debug)]
+pub(crate) struct Readers {
+    settings: Arc<Settings>,
+    counters: Arc<Counters>,
+    idle: Arc<std::sync::Mutex<Vec<Session>>>,
+    permits: Arc<Semaphore>,
+}
+
+impl Readers {
+    pub(crate) fn new(settings: Arc<Settings>, counters: Arc<Counters>) -> Self {
+        // The committers have theirs, and one listens.
+        let most = settings.connections.saturating_sub(settings.committers + 1).max(1);
+        Self { settings, counters, idle: Arc::default(), permits: Arc::new(Semaphore::new(most)) }
+    }
+
+    pub(crate) async fn query(&self, query: Query<'_>) -> Result<Vec<Row>, Error> {
+        let _permit = self.permits.acquire().await.map_err(|_| Error::Closed)?;
+        let mut waits = READ_WAITS.iter();
+        loop {
+            match (self.try_query(&query).await, waits.next()) {
+                (Err(Error::Unavailable(_)), Some(wait)) => {
+                    tokio::time::sleep(Duration::from_millis(*wait)).await;
+                }
+                (answered, _) => return answered,
+            }
+        }
+    }
+
+    async fn try_query(&self, query: &Query<'_>) -> Result<Vec<Row>, Error> {
+        let session = match self.take() {
+            Some(session) => session,
+            None => Session::open(&self.settings).await?,
+        };
+        self.counters.round_trips.fetch_add(1, Ordering::Relaxed);
+        let answers = in_time(&self.settings, session.ask(None, std::slice::from_ref(query), None)).await?;
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(session);
+        Ok(answers.into_iter().flat_map(|answer| answer.rows).collect())
+    }
+
+    fn take(&self) -> Option<Session> {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        idle.retain(|session| !session.is_closed());
+        idle.pop()
+    }
+}
+
+/// A server that does not answer at all is as good as gone.
+async fn in_time<T>(settings: &Settings, asking: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+    match tokio::time::timeout(settings.statement_timeout + PATIENCE, asking).await {
+        Ok(answered) => answered,
+        Err(_) => Err(Error::Unavailable("PostgreSQL does not answer".to_owned())),
+    }
+}

@@ -1,0 +1,153 @@
+//! Turns a statement for one set of values into one for many, so that each statement is written once, in its plain
+//! form. The values come as arrays, side by side, under the name `u`.
+
+use std::fmt::Write;
+
+use super::super::{Lock, Param};
+
+/// The text for one set.
+pub(super) fn single(sql: &str, lock: Option<Lock>) -> String {
+    let mut text = flat(sql);
+    add_lock(&mut text, lock);
+    text
+}
+
+/// The text for many sets of values like `sample`.
+pub(super) fn many(sql: &str, sample: &[Param], lock: Option<Lock>) -> String {
+    let text = named(&flat(sql));
+    let source = source(sample);
+    let mut text = match text.split(' ').next() {
+        Some("INSERT") => insert(&text, &source),
+        Some("UPDATE") => before(&text, " WHERE ", &format!(" FROM {source}")),
+        Some("DELETE") => before(&text, " WHERE ", &format!(" USING {source}")),
+        _ => after(&text, " FROM ", &format!("{source}, ")),
+    };
+    add_lock(&mut text, lock);
+    text
+}
+
+fn add_lock(text: &mut String, lock: Option<Lock>) {
+    let Some(lock) = lock else { return };
+    if let Some(order) = lock.order {
+        text.push_str(" ORDER BY ");
+        text.push_str(order);
+    }
+    text.push_str(" FOR UPDATE OF ");
+    text.push_str(lock.of);
+    if lock.skip {
+        text.push_str(" SKIP LOCKED");
+    }
+}
+
+/// One line, one blank between words: so clauses can be found.
+fn flat(sql: &str) -> String {
+    sql.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// `$3` becomes `u.p3`.
+fn named(sql: &str) -> String {
+    sql.replace('$', "u.p")
+}
+
+fn source(sample: &[Param]) -> String {
+    let (mut arrays, mut names) = (String::new(), String::new());
+    for (at, param) in sample.iter().enumerate() {
+        let (comma, number) = (if at == 0 { "" } else { ", " }, at + 1);
+        let kind = match param {
+            Param::Int(_) => "bigint[]",
+            Param::Text(_) => "text[]",
+        };
+        // Writing to a string cannot fail.
+        let _ = write!(arrays, "{comma}${number}::{kind}");
+        let _ = write!(names, "{comma}p{number}");
+    }
+    format!("unnest({arrays}) AS u({names})")
+}
+
+/// `VALUES (…)` becomes `SELECT … FROM source`.
+fn insert(text: &str, source: &str) -> String {
+    const VALUES: &str = "VALUES (";
+    let Some(begin) = find(text, VALUES) else { return text.to_owned() };
+    let inside = &text[begin + VALUES.len()..];
+    let Some(end) = find(inside, ")") else { return text.to_owned() };
+    format!("{}SELECT {} FROM {source}{}", &text[..begin], &inside[..end], &inside[end + 1..])
+}
+
+fn before(text: &str, clause: &str, addition: &str) -> String {
+    let at = find(text, clause).unwrap_or(text.len());
+    format!("{}{addition}{}", &text[..at], &text[at..])
+}
+
+fn after(text: &str, clause: &str, addition: &str) -> String {
+    let at = find(text, clause).map_or(text.len(), |at| at + clause.len());
+    format!("{}{addition}{}", &text[..at], &text[at..])
+}
+
+/// Where `clause` first stands outside of all parentheses.
+fn find(text: &str, clause: &str) -> Option<usize> {
+    let mut depth = 0_i32;
+    for (at, byte) in text.bytes().enumerate() {
+        if depth == 0 && text.as_bytes()[at..].starts_with(clause.as_bytes()) {
+            return Some(at);
+        }
+        match byte {
+            b'(' => depth += 1,
+            b')' => depth -= 1,
+            _ => {}
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> [Param; 2] {
+        [Param::Text(None), Param::Int(None)]
+    }
+
+    const SOURCE: &str = "unnest($1::text[], $2::bigint[]) AS u(p1, p2)";
+
+    #[test]
+    fn values_become_a_selection() {
+        let text = many(
+            "INSERT INTO t (a, b, c)\n    VALUES ($1, COALESCE((SELECT x FROM y WHERE z = $1), 0), $2) ON CONFLICT DO NOTHING",
+            &sample(),
+            None,
+        );
+        let expected = format!(
+            "INSERT INTO t (a, b, c) SELECT u.p1, COALESCE((SELECT x FROM y WHERE z = u.p1), 0), u.p2 FROM {SOURCE} ON CONFLICT DO NOTHING"
+        );
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn updates_and_deletions_join_the_values() {
+        let update = many("UPDATE t SET a = $1 WHERE b = $2 RETURNING b", &sample(), None);
+        assert_eq!(update, format!("UPDATE t SET a = u.p1 FROM {SOURCE} WHERE b = u.p2 RETURNING b"));
+        let delete = many("DELETE FROM t WHERE a = $1 AND b = $2", &sample(), None);
+        assert_eq!(delete, format!("DELETE FROM t USING {SOURCE} WHERE a = u.p1 AND b = u.p2"));
+    }
+
+    #[test]
+    fn selections_join_the_values_and_lock_in_order() {
+        let lock = Some(Lock { of: "t", order: Some("t.a"), skip: false });
+        let many = many(
+            "SELECT t.a, (SELECT 1 FROM y) FROM t LEFT JOIN s ON s.a = t.a WHERE t.a = $1 AND t.b = $2",
+            &sample(),
+            lock,
+        );
+        assert_eq!(
+            many,
+            format!(
+                "SELECT t.a, (SELECT 1 FROM y) FROM {SOURCE}, t LEFT JOIN s ON s.a = t.a WHERE t.a = u.p1 AND t.b = u.p2 ORDER BY t.a FOR UPDATE OF t"
+            )
+        );
+        let free = Some(Lock { of: "t", order: None, skip: true });
+        assert_eq!(
+            single("SELECT 1 FROM t LIMIT $1", free),
+            "SELECT 1 FROM t LIMIT $1 FOR UPDATE OF t SKIP LOCKED"
+        );
+    }
+}

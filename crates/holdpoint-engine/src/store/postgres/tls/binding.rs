@@ -1,0 +1,48 @@
+//! The hash of a certificate that both ends mix into the password exchange (`tls-server-end-point`, RFC 5929).
+
+use sha2::{Digest, Sha256, Sha384, Sha512};
+
+/// The bytes inside the object identifiers of signatures, before their last number.
+const RSA: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01];
+const ECDSA_SHA2: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03];
+const ECDSA: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04];
+
+/// The hash is the one the certificate is signed with, and SHA-256 in place of MD5 and SHA-1. `None` where a
+/// signature has no such hash: then there is no binding.
+pub(super) fn end_point(certificate: &[u8]) -> Option<Vec<u8>> {
+    let identifier = signature_algorithm(certificate)?;
+    let (last, family) = identifier.split_last()?;
+    match (family, last) {
+        (RSA, 4 | 5 | 11) | (ECDSA, 1) | (ECDSA_SHA2, 2) => Some(Sha256::digest(certificate).to_vec()),
+        (RSA, 12) | (ECDSA_SHA2, 3) => Some(Sha384::digest(certificate).to_vec()),
+        (RSA, 13) | (ECDSA_SHA2, 4) => Some(Sha512::digest(certificate).to_vec()),
+        _ => None,
+    }
+}
+
+/// A certificate is a sequence of the signed part, the algorithm and the signature; the algorithm begins with its
+/// object identifier.
+fn signature_algorithm(certificate: &[u8]) -> Option<&[u8]> {
+    const SEQUENCE: u8 = 0x30;
+    const OBJECT_IDENTIFIER: u8 = 0x06;
+    let (parts, _) = element(SEQUENCE, certificate)?;
+    let (_, after_signed_part) = element(SEQUENCE, parts)?;
+    let (algorithm, _) = element(SEQUENCE, after_signed_part)?;
+    element(OBJECT_IDENTIFIER, algorithm).map(|(identifier, _)| identifier)
+}
+
+/// The content of the DER element at the beginning, and what follows it.
+fn element(tag: u8, bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (found, rest) = bytes.split_first()?;
+    let (length, rest) = rest.split_first()?;
+    let (length, rest) = match length {
+        0..=0x7f => (usize::from(*length), rest),
+        0x81..=0x84 => {
+            let (digits, rest) = rest.split_at_checked(usize::from(length - 0x80))?;
+            (digits.iter().fold(0, |length, digit| length << 8 | usize::from(*digit)), rest)
+        }
+        _ => return None,
+    };
+    (*found == tag).then_some(())?;
+    rest.split_at_checked(length)
+}

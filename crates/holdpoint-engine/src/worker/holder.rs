@@ -1,0 +1,171 @@
+//! The right to carry on one run: a claimed dispatch. Whatever it writes is fenced by the claim's token.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use holdpoint_core::mailbox::Fenced;
+use holdpoint_core::{Command, Outcome, Refusal, Run, RunError, Timestamp, Work};
+
+use super::Lease;
+use crate::advance::Draft;
+use crate::committer::{Claim, Guard, Mail, result};
+use crate::context::{Context, EffectContext, Stop};
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::nodes::NodeType;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Holder {
+    engine: Engine,
+    claim: Claim,
+    lease: Arc<Lease>,
+}
+
+impl Holder {
+    pub(super) fn new(engine: Engine, claim: Claim, lease: Arc<Lease>) -> Self {
+        Self { engine, claim, lease }
+    }
+
+    /// Runs the run's nodes until it waits, ends, or is taken away.
+    pub(super) async fn perform(self) -> Result<(), Error> {
+        let mut finished: Option<(usize, Outcome)> = None;
+        let mut started = false;
+        loop {
+            // From the store: a claim can be seen before the cache has heard of the commit that caused it.
+            let run = self.engine.load(&self.claim.run).await?;
+            let before = run.seq;
+            let mut draft = Draft::new(run, self.engine.now());
+            if let Some((position, outcome)) = finished.clone() {
+                // Refused, the outcome came too late: the run ended, or the node must be entered again.
+                let _ = draft.finish(position, outcome);
+            }
+            draft.advance(self.engine.nodes())?;
+            let work = draft.run.next_work();
+            if let Some(work) = work {
+                draft.begin(work)?;
+            }
+            let what = match work {
+                Some(_) if started => Fenced::Touch,
+                Some(_) => Fenced::RecordStart { instance_id: self.claim.instance.clone() },
+                None => Fenced::Complete(result(&draft.run, Some(&self.claim.instance))),
+            };
+            let (run, now) = (draft.run.clone(), draft.now);
+            match self.settle(before, draft, what).await? {
+                Some(Guard::Claim) => return Ok(()),
+                Some(Guard::Sequence | Guard::Revision) => continue,
+                None => started = true,
+            }
+            let Some(work) = work else { return Ok(()) };
+            finished = Some((work.position(), self.execute(run, work, now).await?));
+        }
+    }
+
+    async fn settle(&self, before: u64, draft: Draft, what: Fenced) -> Result<Option<Guard>, Error> {
+        let mail = Mail::Held { claim: self.claim.clone(), what };
+        self.engine.settle(&self.claim.run, before, draft, mail).await
+    }
+
+    /// Enters one node with effects.
+    async fn execute(&self, run: Arc<Run>, work: Work, now: Timestamp) -> Result<Outcome, Error> {
+        let node = &run.workflow.nodes[work.position()];
+        let Some(NodeType::Effect(effect)) = self.engine.nodes().get(&node.type_id).cloned() else {
+            let message = format!("this engine has no node type {:?}", node.type_id);
+            return Ok(Outcome::Failed(RunError::new("unknown_node_type", message)));
+        };
+        let result = match Context::new(run, work.position(), now) {
+            Ok(context) => effect.run(&mut EffectContext::new(context, self.clone())).await,
+            Err(stop) => Err(stop),
+        };
+        match result {
+            Ok(outputs) => Ok(Outcome::Completed(outputs)),
+            Err(stop) => Ok(stop.outcome()?),
+        }
+    }
+
+    /// Right before an effect: whether it is still ours to do. Asks the store only when the lease may be over, as
+    /// after a long stop of the whole process.
+    pub(crate) async fn check(&self) -> Result<(), Stop> {
+        let now = self.engine.now();
+        if self.lease.holds(now) {
+            return Ok(());
+        }
+        let until = now.plus_ms(self.engine.lease_ms());
+        let claim = (self.claim.dispatch_id.clone(), self.claim.token.clone());
+        match self.engine.extend_leases(vec![claim], until, now).await {
+            Ok(kept) if kept == [true] => {
+                self.lease.renew(until);
+                Ok(())
+            }
+            Ok(_) => Err(Stop::Lost),
+            Err(error) => Err(Stop::Broken(error.to_string())),
+        }
+    }
+
+    /// Commits a recorded step before the node goes on, and returns the run as it is then. The effect is done and
+    /// must not be done again because the store is busy: that is waited for.
+    pub(crate) async fn record(&self, command: Command) -> Result<Arc<Run>, Stop> {
+        let mut waits = RECORD_WAITS.iter();
+        loop {
+            match self.try_record(&command).await {
+                Ok(Some(run)) => return Ok(run),
+                Ok(None) => {}
+                Err(Unrecorded::Stop(stop)) => return Err(stop),
+                Err(Unrecorded::Trouble(Error::Store(error @ crate::store::Error::Closed))) => {
+                    return Err(Stop::Broken(error.to_string()));
+                }
+                Err(Unrecorded::Trouble(error)) => match waits.next() {
+                    Some(wait) => tokio::time::sleep(*wait).await,
+                    None => return Err(Stop::Broken(error.to_string())),
+                },
+            }
+        }
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.engine.now()
+    }
+
+    /// Nothing when somebody else changed the run first.
+    async fn try_record(&self, command: &Command) -> Result<Option<Arc<Run>>, Unrecorded> {
+        let run = self.engine.load(&self.claim.run).await?;
+        let before = run.seq;
+        let mut draft = Draft::new(run, self.engine.now());
+        match draft.decide(command) {
+            Ok(()) => {}
+            Err(Refusal::RunFinished(_) | Refusal::NodeNotRunning) => {
+                return Err(Unrecorded::Stop(Stop::Lost));
+            }
+            Err(refusal) => return Err(Unrecorded::Stop(Stop::failed(refusal.code(), refusal.to_string()))),
+        }
+        let after = draft.run.clone();
+        match self.settle(before, draft, Fenced::Touch).await? {
+            None => Ok(Some(after)),
+            Some(Guard::Claim) => Err(Unrecorded::Stop(Stop::Lost)),
+            Some(Guard::Sequence | Guard::Revision) => Ok(None),
+        }
+    }
+}
+
+/// How long a finished effect waits for the store, again and again, before it is given up: about a minute.
+const RECORD_WAITS: [Duration; 16] = {
+    let mut waits = [Duration::from_secs(6); 16];
+    let short = [50, 100, 200, 400, 800, 1600, 3200];
+    let mut at = 0;
+    while at < short.len() {
+        waits[at] = Duration::from_millis(short[at]);
+        at += 1;
+    }
+    waits
+};
+
+/// Why a step was not recorded.
+enum Unrecorded {
+    Stop(Stop),
+    Trouble(Error),
+}
+
+impl From<Error> for Unrecorded {
+    fn from(error: Error) -> Self {
+        Self::Trouble(error)
+    }
+}

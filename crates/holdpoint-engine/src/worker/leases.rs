@@ -1,0 +1,127 @@
+//! The claims of this node and how long they are good for. One statement renews all of them; one that is lost, or
+//! that can no longer be renewed in time, ends the work under it and nothing else.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use holdpoint_core::Timestamp;
+use tokio::task::AbortHandle;
+
+use crate::committer::Claim;
+use crate::engine::Engine;
+
+/// Until when a claim is ours without asking.
+#[derive(Debug)]
+pub(crate) struct Lease(AtomicI64);
+
+impl Lease {
+    pub(super) fn new(until: Timestamp) -> Self {
+        Self(AtomicI64::new(until.0))
+    }
+
+    pub(super) fn holds(&self, now: Timestamp) -> bool {
+        now.0 < self.0.load(Ordering::SeqCst)
+    }
+
+    pub(super) fn renew(&self, until: Timestamp) {
+        self.0.store(until.0, Ordering::SeqCst);
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Leases {
+    engine: Engine,
+    held: Mutex<HashMap<String, Held>>,
+}
+
+#[derive(Debug)]
+struct Held {
+    token: String,
+    lease: Arc<Lease>,
+    work: AbortHandle,
+}
+
+impl Leases {
+    pub(super) fn new(engine: Engine) -> Self {
+        Self { engine, held: Mutex::default() }
+    }
+
+    pub(super) fn add(&self, claim: &Claim, lease: Arc<Lease>, work: AbortHandle) {
+        let held = Held { token: claim.token.clone(), lease, work };
+        self.lock().insert(claim.dispatch_id.clone(), held);
+    }
+
+    pub(super) fn remove(&self, claim: &Claim) {
+        let mut held = self.lock();
+        if held.get(&claim.dispatch_id).is_some_and(|held| held.token == claim.token) {
+            held.remove(&claim.dispatch_id);
+        }
+    }
+
+    /// Renews for ever, three times in every lease; when the store is in trouble, more often.
+    pub(super) async fn keep(self: Arc<Self>) {
+        let beat = Duration::from_millis((self.engine.lease_ms() / 3).max(1));
+        let mut wait = beat;
+        loop {
+            tokio::time::sleep(wait).await;
+            wait = if self.beat(beat).await { beat } else { beat / 10 };
+        }
+    }
+
+    /// False when the store could not be asked.
+    async fn beat(&self, patience: Duration) -> bool {
+        let claims: Vec<(String, String)> =
+            self.lock().iter().map(|(id, held)| (id.clone(), held.token.clone())).collect();
+        if claims.is_empty() {
+            return true;
+        }
+        let (now, lease_ms) = (self.engine.now(), self.engine.lease_ms());
+        let renewing = self.engine.extend_leases(claims.clone(), now.plus_ms(lease_ms), now);
+        match tokio::time::timeout(patience, renewing).await {
+            Ok(Ok(kept)) => {
+                for ((id, _), kept) in claims.iter().zip(kept) {
+                    if kept {
+                        self.renew(id, now.plus_ms(lease_ms))
+                    } else {
+                        self.stop(id, "it was taken away")
+                    }
+                }
+                true
+            }
+            Ok(Err(_)) | Err(_) => {
+                // A sixth of the lease is left for the work to notice and for clocks that differ.
+                let end = self.engine.now().plus_ms(lease_ms / 6);
+                for (id, _) in &claims {
+                    if !self.holds(id, end) {
+                        self.stop(id, "the lease could not be renewed");
+                    }
+                }
+                false
+            }
+        }
+    }
+
+    fn renew(&self, id: &str, until: Timestamp) {
+        if let Some(held) = self.lock().get(id) {
+            held.lease.renew(until);
+        }
+    }
+
+    fn holds(&self, id: &str, at: Timestamp) -> bool {
+        self.lock().get(id).is_some_and(|held| held.lease.holds(at))
+    }
+
+    fn stop(&self, id: &str, why: &str) {
+        if let Some(held) = self.lock().remove(id) {
+            tracing::warn!(dispatch = id, why, "a claim is lost; the work under it is stopped");
+            held.lease.renew(Timestamp(i64::MIN));
+            held.work.abort();
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, Held>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

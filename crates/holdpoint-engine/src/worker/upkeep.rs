@@ -1,0 +1,125 @@
+//! What keeps the mailbox honest: lapsed claims are taken back, runs of ended dispatches are closed, old rows go.
+
+use holdpoint_core::mailbox::{Fenced, RunDispatch, RunDispatchStatus};
+use holdpoint_core::{Command, Principal, Refusal, RunError, RunId, RunRef};
+
+use crate::advance::Draft;
+use crate::committer::{Guard, Mail, MailOp, Reply};
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::store::Statement;
+use crate::store::dispatches::{self, Stored};
+
+/// Claims taken back, rows closed or deleted in one go.
+const BATCH: usize = 100;
+const PURGE_BATCH: usize = 1000;
+
+/// Takes back claims whose lease ran out. True when there may be something to claim now.
+pub(super) async fn reclaim(engine: &Engine) -> Result<bool, Error> {
+    let now = engine.now();
+    let op = MailOp::Reclaim { now, limit: BATCH, returnable: true };
+    let returned = match engine.mail(op).await? {
+        Reply::Rows(rows) => rows.len(),
+        _ => 0,
+    };
+    // What is left has no attempts left: it ends, and its run with it.
+    let mut closed = 0;
+    for stored in engine.lapsed(BATCH as u64).await? {
+        if stored.row.attempt_count + 1 >= stored.row.max_attempts {
+            close(engine, &stored, Mail::Reclaim(stored.row.dispatch_id.clone())).await?;
+            closed += 1;
+        }
+    }
+    if returned + closed > 0 {
+        tracing::warn!(returned, closed, "claims of holders that went silent are taken back");
+    }
+    Ok(returned > 0)
+}
+
+/// Sees to the runs of dispatches that ended without them. How many that were.
+pub(super) async fn reconcile(engine: &Engine) -> Result<usize, Error> {
+    let rows = engine.unreconciled(BATCH as u64).await?;
+    for stored in &rows {
+        close(engine, stored, Mail::Reconcile(stored.row.dispatch_id.clone())).await?;
+    }
+    Ok(rows.len())
+}
+
+/// Ends the run of a dispatch that is never carried out, in the change that closes the dispatch; unless the run has
+/// ended already or was dispatched again.
+async fn close(engine: &Engine, stored: &Stored, mail: Mail) -> Result<(), Error> {
+    let row = &stored.row;
+    let Ok(run) = RunId::parse(&row.run_id) else { return forget(engine, row, mail).await };
+    let of = RunRef { tenant: row.tenant.clone(), run };
+    loop {
+        let run = match engine.load(&of).await {
+            Ok(run) => run,
+            Err(Error::NotFound(_)) => return forget(engine, row, mail).await,
+            Err(error) => return Err(error),
+        };
+        let before = run.seq;
+        let mut draft = Draft::new(run, engine.now());
+        if !engine.has_newer(stored).await? {
+            match draft.decide(&ending(row)) {
+                Ok(()) | Err(Refusal::RunFinished(_)) => {}
+                Err(refusal) => return Err(refusal.into()),
+            }
+        }
+        // A row that moved on meanwhile is not ours to close any more.
+        if engine.settle(&of, before, draft, mail.clone()).await? != Some(Guard::Sequence) {
+            return Ok(());
+        }
+    }
+}
+
+fn ending(row: &RunDispatch) -> Command {
+    let why = row.last_error.clone();
+    match row.status {
+        RunDispatchStatus::Cancelled | RunDispatchStatus::Superseded => {
+            let by = Principal { name: "holdpoint".to_owned(), roles: Vec::new() };
+            Command::Cancel {
+                reason: Some(why.unwrap_or_else(|| "its dispatch was cancelled".to_owned())),
+                by,
+            }
+        }
+        RunDispatchStatus::Queued
+        | RunDispatchStatus::Claimed
+        | RunDispatchStatus::Acked
+        | RunDispatchStatus::DeadLetter => {
+            let why = why.unwrap_or_else(|| "the work was begun too often and never finished".to_owned());
+            Command::Abandon { error: RunError::new("dispatch_failed", why) }
+        }
+    }
+}
+
+/// A dispatch of something that is no run of ours: only the row is closed.
+async fn forget(engine: &Engine, row: &RunDispatch, mail: Mail) -> Result<(), Error> {
+    if let Mail::Reclaim(_) = mail {
+        let op = MailOp::Reclaim { now: engine.now(), limit: BATCH, returnable: false };
+        engine.mail(op).await?;
+    }
+    let values = crate::store::params![row.dispatch_id.as_str()];
+    engine.write(vec![Statement::new(dispatches::RECONCILED, values)]).await.map(|_| ())
+}
+
+/// Claimed, but not for anything that could be a run.
+pub(super) async fn refuse(engine: &Engine, row: &RunDispatch) -> Result<(), Error> {
+    let token = row.claim_token.as_deref().unwrap_or_default();
+    let what = Fenced::DeadLetter { error: "there is no such run".to_owned() };
+    engine.mailbox(&row.tenant).fenced(&row.dispatch_id, token, what, engine.now()).await?;
+    Ok(())
+}
+
+/// Deletes what ended longer ago than it is kept.
+pub(super) async fn purge(engine: &Engine) {
+    loop {
+        match engine.purge(PURGE_BATCH).await {
+            Ok(deleted) if deleted >= PURGE_BATCH => {}
+            Ok(_) => return,
+            Err(error) => {
+                tracing::warn!(%error, "old dispatches could not be deleted; it is tried again");
+                return;
+            }
+        }
+    }
+}
