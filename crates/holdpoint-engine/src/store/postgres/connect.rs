@@ -41,10 +41,17 @@ async fn open(
     if let Err(error) = &attempt
         && worth_trying_plain(error, &settings.config, &tls)
     {
+        tracing::warn!(
+            "PostgreSQL is asked again without TLS, as sslmode=prefer says: {}",
+            trouble::told(error)
+        );
         let mut plain = settings.config.clone();
         plain.ssl_mode(SslMode::Disable);
-        // If that fails too, the first error is the better one to tell.
-        attempt = plain.connect(tls.clone()).await.or(attempt);
+        let second = plain.connect(tls.clone()).await;
+        // A server that lets nobody in without TLS says nothing new; any other answer is nearer to the trouble.
+        if !second.as_ref().is_err_and(not_let_in) {
+            attempt = second;
+        }
     }
     let (client, connection) = attempt.map_err(|error| trouble::connecting(&error, settings, tls.begun()))?;
     tokio::spawn(drive(connection, notifications));
@@ -65,8 +72,12 @@ async fn connector(settings: &Settings) -> Result<tls::Connector, Error> {
 /// `prefer` means: with TLS if that works, otherwise without. It may fail in the handshake, or because the server
 /// lets this user in without TLS only.
 fn worth_trying_plain(error: &tokio_postgres::Error, config: &Config, tls: &tls::Connector) -> bool {
-    let refused = error.code() == Some(&SqlState::INVALID_AUTHORIZATION_SPECIFICATION);
-    config.get_ssl_mode() == SslMode::Prefer && tls.begun() && (refused || trouble::in_handshake(error))
+    let worth_it = not_let_in(error) || trouble::in_handshake(error);
+    config.get_ssl_mode() == SslMode::Prefer && tls.begun() && worth_it
+}
+
+fn not_let_in(error: &tokio_postgres::Error) -> bool {
+    error.code() == Some(&SqlState::INVALID_AUTHORIZATION_SPECIFICATION)
 }
 
 /// Moves the bytes of one connection until its client is dropped or the server goes away. The client notices the
@@ -147,7 +158,9 @@ pub(crate) async fn check(client: &Client, settings: &Settings) -> Result<(), Er
     }
     if text(4).is_empty() {
         let message = match &settings.schema {
-            Some(schema) => format!("the schema {schema} does not exist; make it: CREATE SCHEMA {schema}"),
+            Some(schema) => {
+                format!("the schema {schema} does not exist; make it: CREATE SCHEMA \"{schema}\"")
+            }
             None => "no schema of the search_path exists; make one, or name one with `schema=`".to_owned(),
         };
         return Err(trouble::needs_change(settings, message));

@@ -17,14 +17,13 @@ mod tests;
 /// Trouble with a statement while we run.
 pub(crate) fn running(error: &tokio_postgres::Error) -> Error {
     if let Some(refusal) = error.as_db_error() {
+        let said = refusal.message();
         return match refusal.code() {
-            code if is_transient(code) => {
-                Error::Unavailable(format!("PostgreSQL is not available: {refusal}"))
-            }
+            code if is_transient(code) => Error::Unavailable(format!("PostgreSQL is not available: {said}")),
             &SqlState::T_R_DEADLOCK_DETECTED
             | &SqlState::T_R_SERIALIZATION_FAILURE
             | &SqlState::LOCK_NOT_AVAILABLE => Error::Busy,
-            code => Error::Failed(format!("{refusal} (code {})", code.code())),
+            code => Error::Failed(format!("{said} (code {})", code.code())),
         };
     }
     match io_cause(error) {
@@ -84,44 +83,43 @@ pub(crate) fn connecting(error: &tokio_postgres::Error, settings: &Settings, agr
         None => "; the address has no password: postgres://user:password@host/database",
         Some(_) => "",
     };
-    needs_change(settings, format!("cannot sign in: {}{hint}", told(error)))
+    let why = error.source().map_or_else(|| error.to_string(), ToString::to_string);
+    needs_change(settings, format!("cannot sign in: {why}{hint}"))
 }
 
 /// The server answered with an error.
 fn refused(refusal: &DbError, settings: &Settings) -> Error {
-    let place = settings.place();
+    let (place, said) = (settings.place(), refusal.message());
     let message = match refusal.code() {
         &SqlState::INVALID_PASSWORD => {
-            format!(
-                "{refusal}; check the user and the password in the address (a `@`, `/` or `?` is %-encoded)"
-            )
+            format!("{said}; check the user and the password in the address (a `@`, `/` or `?` is %-encoded)")
         }
         &SqlState::INVALID_AUTHORIZATION_SPECIFICATION => format!(
-            "{refusal}; check that the user exists, and that pg_hba.conf lets it in from this machine, with or \
+            "{said}; check that the user exists, and that pg_hba.conf lets it in from this machine, with or \
              without TLS as `sslmode` says"
         ),
         &SqlState::INVALID_CATALOG_NAME => match settings.database() {
             Some(database) => format!("there is no database {database}; make it: createdb {database}"),
-            None => format!("{refusal}; name the database in the address: postgres://user@host/database"),
+            None => format!("{said}; name the database in the address: postgres://user@host/database"),
         },
         &SqlState::INSUFFICIENT_PRIVILEGE => format!(
-            "{refusal}; the user needs a schema it may create tables in: GRANT CREATE, USAGE ON SCHEMA … TO …"
+            "{said}; the user needs a schema it may create tables in: GRANT CREATE, USAGE ON SCHEMA … TO …"
         ),
         &SqlState::TOO_MANY_CONNECTIONS => {
             let wanted = settings.connections;
             return Error::Unavailable(format!(
-                "PostgreSQL at {place}: {refusal}; this node wants {wanted} connections; raise max_connections, or \
+                "PostgreSQL at {place}: {said}; this node wants {wanted} connections; raise max_connections, or \
                  lower `connections=` in the address of every node"
             ));
         }
         &SqlState::CANNOT_CONNECT_NOW => {
-            return Error::Unavailable(format!("PostgreSQL at {place} is starting or stopping: {refusal}"));
+            return Error::Unavailable(format!("PostgreSQL at {place} is starting or stopping: {said}"));
         }
         &SqlState::READ_ONLY_SQL_TRANSACTION => READ_ONLY.to_owned(),
         code if is_transient(code) => {
-            return Error::Unavailable(format!("PostgreSQL at {place}: {refusal}"));
+            return Error::Unavailable(format!("PostgreSQL at {place}: {said}"));
         }
-        code => format!("{refusal} (code {})", code.code()),
+        code => format!("{said} (code {})", code.code()),
     };
     needs_change(settings, message)
 }
@@ -170,7 +168,10 @@ fn handshake(cause: &rustls::Error) -> String {
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
             format!("its certificate has expired ({cause}); renew it")
         }
-        _ => format!("its certificate cannot be used: {cause}"),
+        _ => format!(
+            "its certificate cannot be used: {cause}; it must be of X.509 version 3, for a server, and not that of an \
+             authority itself"
+        ),
     }
 }
 
