@@ -46,3 +46,44 @@ fn element(tag: u8, bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     (*found == tag).then_some(())?;
     rest.split_at_checked(length)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{ECDSA, ECDSA_SHA2, RSA, end_point};
+
+    /// As much of a certificate as counts here, with a signed part that needs a length of two bytes.
+    fn signed_with(family: &[u8], last: u8) -> Vec<u8> {
+        let identifier = [&[0x06, family.len() as u8 + 1], family, &[last]].concat();
+        let algorithm = [&[0x30, identifier.len() as u8], &identifier[..]].concat();
+        let parts = [&[0x30, 0x82, 0x01, 0x00][..], &[0; 256], &algorithm, &[0x03, 0x01, 0x00]].concat();
+        [&[0x30, 0x82][..], &(parts.len() as u16).to_be_bytes(), &parts].concat()
+    }
+
+    #[test]
+    fn the_hash_is_that_of_the_signature_and_at_least_sha_256() {
+        for (family, last, bytes) in [
+            (RSA, 4, Some(32)),
+            (RSA, 5, Some(32)),
+            (RSA, 11, Some(32)),
+            (RSA, 12, Some(48)),
+            (RSA, 13, Some(64)),
+            (ECDSA, 1, Some(32)),
+            (ECDSA_SHA2, 2, Some(32)),
+            (ECDSA_SHA2, 3, Some(48)),
+            (ECDSA_SHA2, 4, Some(64)),
+            // RSASSA-PSS names its hash elsewhere.
+            (RSA, 10, None),
+        ] {
+            let hash = end_point(&signed_with(family, last));
+            assert_eq!(hash.map(|hash| hash.len()), bytes, "{family:?} {last}");
+        }
+    }
+
+    #[test]
+    fn a_certificate_that_is_cut_off_has_no_hash() {
+        let certificate = signed_with(RSA, 11);
+        for length in 0..certificate.len() {
+            assert_eq!(end_point(&certificate[..length]), None, "{length} bytes");
+        }
+    }
+}
