@@ -4,11 +4,18 @@
 use std::sync::atomic::Ordering;
 
 use holdpoint_engine::core::{NodeId, Refusal, RunRef, WorkflowId};
-use holdpoint_engine::{Clock, Engine, Error, Fault, Location, Options};
+use holdpoint_engine::{Clock, Engine, Error, Fault, Options};
 use serde_json::{Value, json};
 
 use crate::effects::{Shop, shopping};
 use crate::house::{House, NOON, accept, gated, line, resolve, run_id, start, stopping, tenant};
+use crate::place::{Place, on_both};
+
+on_both! {
+    a_crash_around_any_commit_leaves_the_same_log,
+    a_commit_that_was_not_acknowledged_may_have_happened_and_is_then_found,
+    a_commit_that_fails_once_repeats_no_effect_and_parks_no_run,
+}
 
 /// What somebody does who wants the run to end and does not give up.
 struct Story {
@@ -77,12 +84,12 @@ impl Story {
 }
 
 /// Runs a story with a crash somewhere, restarts until it is told, and returns the log.
-async fn told(story: &Story, stop: Option<Fault>) -> (Vec<String>, u64, bool) {
+async fn told(place: Place, story: &Story, stop: Option<Fault>) -> (Vec<String>, u64, bool) {
     let shop = Shop::default();
     let furnish = |options: Options| options.node("test.shop", shop.clone());
     let house = match stop {
-        Some(stop) => House::with(|options| stopping(stop)(furnish(options))).await,
-        None => House::with(furnish).await,
+        Some(stop) => House::with(place, |options| stopping(stop)(furnish(options))).await,
+        None => House::with(place, furnish).await,
     };
     let crashed = story.tell(&house.engine, &house.clock).await.is_err();
     let commits = house.engine.counters().commits.load(Ordering::SeqCst);
@@ -103,14 +110,13 @@ async fn told(story: &Story, stop: Option<Fault>) -> (Vec<String>, u64, bool) {
     (house.log(&of).await, commits, crashed)
 }
 
-#[tokio::test]
-async fn a_crash_around_any_commit_leaves_the_same_log() {
+async fn a_crash_around_any_commit_leaves_the_same_log(place: Place) {
     for story in stories() {
-        let (expected, commits, _) = told(&story, None).await;
+        let (expected, commits, _) = told(place.another().await, &story, None).await;
         assert!(commits >= 3, "there is something to interrupt");
         for n in 1..=commits {
             for stop in [Fault::StopBefore(n), Fault::StopAfter(n)] {
-                let (log, _, crashed) = told(&story, Some(stop)).await;
+                let (log, _, crashed) = told(place.another().await, &story, Some(stop)).await;
                 assert!(crashed, "{stop:?} was reached");
                 assert_eq!(log, expected, "{stop:?} in {}", story.definition["id"]);
             }
@@ -118,13 +124,8 @@ async fn a_crash_around_any_commit_leaves_the_same_log() {
     }
 }
 
-#[tokio::test]
-async fn a_commit_that_was_not_acknowledged_may_have_happened_and_is_then_found() {
-    let folder = tempfile::tempdir().unwrap();
-    let options = || {
-        let location = Location::Sqlite(folder.path().join("holdpoint.db"));
-        Options::new(location).clock(Clock::manual(NOON))
-    };
+async fn a_commit_that_was_not_acknowledged_may_have_happened_and_is_then_found(place: Place) {
+    let options = || Options::new(place.location()).clock(Clock::manual(NOON));
     let engine = Engine::open(options().fault(Fault::StopAfter(2))).await.unwrap();
     engine.register(&tenant(), gated("gated")).await.unwrap();
     let (id, workflow) = (run_id("r"), WorkflowId::parse("gated").unwrap());
@@ -138,14 +139,13 @@ async fn a_commit_that_was_not_acknowledged_may_have_happened_and_is_then_found(
     assert_eq!(engine.run(&of).await.unwrap().status().as_str(), "completed");
 }
 
-#[tokio::test]
-async fn a_commit_that_fails_once_repeats_no_effect_and_parks_no_run() {
+async fn a_commit_that_fails_once_repeats_no_effect_and_parks_no_run(place: Place) {
     let story = &stories()[1];
-    let (_, commits, _) = told(story, None).await;
+    let (_, commits, _) = told(place.another().await, story, None).await;
     for n in 1..=commits {
         let shop = Shop::default();
-        let house =
-            House::with(|options| options.fault(Fault::Fail(n)).node("test.shop", shop.clone())).await;
+        let furnish = |options: Options| options.fault(Fault::Fail(n)).node("test.shop", shop.clone());
+        let house = House::with(place.another().await, furnish).await;
         let of = RunRef { tenant: tenant(), run: run_id("the-run") };
         // Whoever gets an error tries again; what went back into the queue comes back after a while.
         for _ in 0..10 {

@@ -8,6 +8,19 @@ use holdpoint_engine::{EffectContext, Node, Options, Outputs, Stop};
 use serde_json::{Value, json};
 
 use crate::house::{House, NOON, alice, line};
+use crate::place::{Place, on_both};
+
+on_both! {
+    a_step_is_done_once_however_often_its_node_is_entered,
+    work_that_nobody_had_begun_is_done_after_a_restart,
+    a_node_sleeps_from_the_moment_it_says_so,
+    a_node_may_have_a_name_of_any_length,
+    a_cancelled_run_is_left_alone_by_its_worker,
+    a_worker_that_panics_is_tried_again,
+    a_worker_that_always_panics_ends_the_run_with_an_error,
+    a_node_that_only_says_it_lost_its_run_fails_instead_of_parking_it,
+    a_run_that_is_cancelled_under_its_worker_writes_nothing_more,
+}
 
 /// Buys something: gets a quote, asks, pays. Counts what it did outside.
 #[derive(Clone, Default)]
@@ -61,10 +74,9 @@ fn with_shop(shop: &Shop) -> impl FnOnce(Options) -> Options + use<> {
     move |options| options.node("test.shop", shop)
 }
 
-#[tokio::test]
-async fn a_step_is_done_once_however_often_its_node_is_entered() {
+async fn a_step_is_done_once_however_often_its_node_is_entered(place: Place) {
     let shop = Shop::default();
-    let house = House::with(with_shop(&shop)).await;
+    let house = House::with(place, with_shop(&shop)).await;
     house.register(shopping()).await;
     let of = house.start("shopping").await;
     assert_eq!(house.status(&of).await, "running", "a worker must come");
@@ -80,10 +92,9 @@ async fn a_step_is_done_once_however_often_its_node_is_entered() {
     assert_eq!((shop.quotes.load(Ordering::SeqCst), shop.payments.load(Ordering::SeqCst)), (1, 1));
 }
 
-#[tokio::test]
-async fn work_that_nobody_had_begun_is_done_after_a_restart() {
+async fn work_that_nobody_had_begun_is_done_after_a_restart(place: Place) {
     let shop = Shop::default();
-    let house = House::with(with_shop(&shop)).await;
+    let house = House::with(place, with_shop(&shop)).await;
     house.register(shopping()).await;
     let of = house.start("shopping").await;
     let house = house.reopen(with_shop(&shop)).await;
@@ -91,8 +102,7 @@ async fn work_that_nobody_had_begun_is_done_after_a_restart() {
     assert_eq!(house.status(&of).await, "waiting-input");
 }
 
-#[tokio::test]
-async fn a_node_sleeps_from_the_moment_it_says_so() {
+async fn a_node_sleeps_from_the_moment_it_says_so(place: Place) {
     struct Rester(holdpoint_engine::Clock);
     impl Node for Rester {
         async fn run(&self, context: &mut EffectContext) -> Result<Outputs, Stop> {
@@ -109,7 +119,7 @@ async fn a_node_sleeps_from_the_moment_it_says_so() {
     }
     let clock = holdpoint_engine::Clock::manual(NOON);
     let rester = Rester(clock.clone());
-    let house = House::with(|options| options.clock(clock.clone()).node("test.rester", rester)).await;
+    let house = House::with(place, |options| options.clock(clock.clone()).node("test.rester", rester)).await;
     house.register(line("rest", &[("r", "test.rester", json!({}))])).await;
     let of = house.start("rest").await;
     house.drain().await;
@@ -121,9 +131,7 @@ async fn a_node_sleeps_from_the_moment_it_says_so() {
     assert_eq!(house.status(&of).await, "completed");
 }
 
-#[tokio::test]
-async fn a_node_may_have_a_name_of_any_length() {
-    let house = House::new().await;
+async fn a_node_may_have_a_name_of_any_length(house: House) {
     let long = "n".repeat(1000);
     let gate = json!({"title": "ok?", "actions": ["accept"]});
     house.register(line("long", &[(&long, "core.approvalGate", gate)])).await;
@@ -132,10 +140,9 @@ async fn a_node_may_have_a_name_of_any_length() {
     assert_eq!(house.status(&of).await, "completed");
 }
 
-#[tokio::test]
-async fn a_cancelled_run_is_left_alone_by_its_worker() {
+async fn a_cancelled_run_is_left_alone_by_its_worker(place: Place) {
     let shop = Shop::default();
-    let house = House::with(with_shop(&shop)).await;
+    let house = House::with(place, with_shop(&shop)).await;
     house.register(shopping()).await;
     let of = house.start("shopping").await;
     house.engine.cancel(&of, None, alice()).await.unwrap();
@@ -144,9 +151,8 @@ async fn a_cancelled_run_is_left_alone_by_its_worker() {
     assert_eq!(shop.quotes.load(Ordering::SeqCst), 0);
 }
 
-#[tokio::test]
-async fn a_worker_that_panics_is_tried_again() {
-    let house = House::with(|options| options.node("test.shaky", Shaky(AtomicU32::new(3)))).await;
+async fn a_worker_that_panics_is_tried_again(place: Place) {
+    let house = House::with(place, |options| options.node("test.shaky", Shaky(AtomicU32::new(3)))).await;
     house.register(line("shaky", &[("s", "test.shaky", json!({}))])).await;
     let of = house.start("shaky").await;
     let mut delays = Vec::new();
@@ -161,9 +167,8 @@ async fn a_worker_that_panics_is_tried_again() {
     assert_eq!(delays.len(), 1 + 2 + 4, "each wait is twice as long as the last");
 }
 
-#[tokio::test]
-async fn a_worker_that_always_panics_ends_the_run_with_an_error() {
-    let house = House::with(|options| options.node("test.shaky", Shaky(AtomicU32::new(1000)))).await;
+async fn a_worker_that_always_panics_ends_the_run_with_an_error(place: Place) {
+    let house = House::with(place, |options| options.node("test.shaky", Shaky(AtomicU32::new(1000)))).await;
     house.register(line("shaky", &[("s", "test.shaky", json!({}))])).await;
     let of = house.start("shaky").await;
     for _ in 0..10 {
@@ -175,15 +180,14 @@ async fn a_worker_that_always_panics_ends_the_run_with_an_error() {
     assert!(log.last().unwrap().contains("dispatch_failed"), "{log:?}");
 }
 
-#[tokio::test]
-async fn a_node_that_only_says_it_lost_its_run_fails_instead_of_parking_it() {
+async fn a_node_that_only_says_it_lost_its_run_fails_instead_of_parking_it(place: Place) {
     struct Quitter;
     impl Node for Quitter {
         async fn run(&self, _context: &mut EffectContext) -> Result<Outputs, Stop> {
             Err(Stop::Lost)
         }
     }
-    let house = House::with(|options| options.node("test.quitter", Quitter)).await;
+    let house = House::with(place, |options| options.node("test.quitter", Quitter)).await;
     house.register(line("quit", &[("q", "test.quitter", json!({}))])).await;
     let of = house.start("quit").await;
     house.drain().await;
@@ -191,8 +195,7 @@ async fn a_node_that_only_says_it_lost_its_run_fails_instead_of_parking_it() {
     assert!(house.log(&of).await.last().unwrap().contains("run_lost"));
 }
 
-#[tokio::test]
-async fn a_run_that_is_cancelled_under_its_worker_writes_nothing_more() {
+async fn a_run_that_is_cancelled_under_its_worker_writes_nothing_more(place: Place) {
     type Signals = (tokio::sync::oneshot::Sender<()>, tokio::sync::oneshot::Receiver<()>);
     struct Slow(tokio::sync::Mutex<Option<Signals>>);
     impl Node for Slow {
@@ -212,7 +215,7 @@ async fn a_run_that_is_cancelled_under_its_worker_writes_nothing_more() {
     let (begun, has_begun) = tokio::sync::oneshot::channel();
     let (open, gate) = tokio::sync::oneshot::channel();
     let slow = Slow(tokio::sync::Mutex::new(Some((begun, gate))));
-    let house = House::with(|options| options.node("test.slow", slow)).await;
+    let house = House::with(place, |options| options.node("test.slow", slow)).await;
     house.register(line("slow", &[("s", "test.slow", json!({}))])).await;
     let of = house.start("slow").await;
     let mut worker = house.engine.worker();

@@ -1,48 +1,46 @@
-//! One engine in a temporary folder, and short words for what tests do with it.
+//! One engine in a place of its own, and short words for what tests do with it.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use holdpoint_engine::core::{
     Answer, Command, Event, InterruptId, NodeId, Owner, Principal, Run, RunId, RunRef, Start, TenantId,
     WorkflowId,
 };
-use holdpoint_engine::{Clock, Engine, Error, Fault, Location, Options, PendingCursor};
+use holdpoint_engine::{Clock, Engine, Error, Fault, Options, PendingCursor};
 use serde_json::{Map, Value, json};
-use tempfile::TempDir;
+
+use crate::place::{Place, Subject};
 
 pub(crate) const NOON: i64 = 1_800_000_000_000;
 
 pub(crate) struct House {
-    folder: TempDir,
     pub clock: Clock,
     pub engine: Engine,
+    // Last, so that the engine is gone before its data is.
+    pub place: Place,
+}
+
+impl Subject for House {
+    async fn at(place: Place) -> Self {
+        Self::with(place, |options| options).await
+    }
 }
 
 impl House {
-    pub(crate) async fn new() -> Self {
-        Self::with(|options| options).await
-    }
-
-    pub(crate) async fn with(furnish: impl FnOnce(Options) -> Options) -> Self {
-        let folder = tempfile::tempdir().unwrap();
+    pub(crate) async fn with(place: Place, furnish: impl FnOnce(Options) -> Options) -> Self {
         let clock = Clock::manual(NOON);
-        let options = Options::new(Location::Sqlite(folder.path().join("holdpoint.db"))).clock(clock.clone());
+        let options = Options::new(place.location()).clock(clock.clone());
         let engine = Engine::open(furnish(options)).await.unwrap();
-        Self { folder, clock, engine }
+        Self { clock, engine, place }
     }
 
-    /// Closes the engine and opens another on the same file, as a restart does.
+    /// Closes the engine and opens another on the same data, as a restart does.
     pub(crate) async fn reopen(self, furnish: impl FnOnce(Options) -> Options) -> Self {
         self.engine.close().await;
-        let options = Options::new(Location::Sqlite(self.path())).clock(self.clock.clone());
+        let options = Options::new(self.place.location()).clock(self.clock.clone());
         let engine = Engine::open(furnish(options)).await.unwrap();
-        Self { folder: self.folder, clock: self.clock, engine }
-    }
-
-    pub(crate) fn path(&self) -> PathBuf {
-        self.folder.path().join("holdpoint.db")
+        Self { engine, ..self }
     }
 
     pub(crate) async fn register(&self, definition: Value) {

@@ -3,6 +3,9 @@
 // What a test cannot do without, it may demand.
 #![allow(clippy::unwrap_used)]
 
+#[path = "../place/mod.rs"]
+mod place;
+
 mod crashes;
 mod effects;
 mod house;

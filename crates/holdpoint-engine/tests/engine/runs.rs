@@ -5,10 +5,22 @@ use holdpoint_engine::core::{Refusal, RunRef, WorkflowId};
 use serde_json::json;
 
 use crate::house::{House, accept, alice, gated, graph, node, run_id, start, tenant};
+use crate::place::on_both;
 
-#[tokio::test]
-async fn a_run_waits_for_its_approval_and_then_completes() {
-    let house = House::new().await;
+on_both! {
+    a_run_waits_for_its_approval_and_then_completes,
+    a_parked_run_survives_a_restart,
+    of_many_answers_at_once_exactly_one_counts,
+    of_an_answer_and_a_cancel_at_once_one_wins,
+    parallel_gates_are_answered_in_any_order,
+    a_cancelled_run_asks_nobody_any_more,
+    a_run_keeps_the_revision_it_was_started_with,
+    the_same_definition_again_is_no_new_revision,
+    a_run_id_is_used_once,
+    another_tenant_finds_nothing,
+}
+
+async fn a_run_waits_for_its_approval_and_then_completes(house: House) {
     house.register(gated("flow")).await;
     let of = house.start("flow").await;
     assert_eq!(house.status(&of).await, "waiting-approval");
@@ -19,9 +31,7 @@ async fn a_run_waits_for_its_approval_and_then_completes() {
     assert_eq!(house.drain().await, 0, "nothing is left for a worker");
 }
 
-#[tokio::test]
-async fn a_parked_run_survives_a_restart() {
-    let house = House::new().await;
+async fn a_parked_run_survives_a_restart(house: House) {
     house.register(gated("flow")).await;
     let of = house.start("flow").await;
     let house = house.reopen(|options| options).await;
@@ -31,9 +41,7 @@ async fn a_parked_run_survives_a_restart() {
     assert_eq!(house.status(&of).await, "completed");
 }
 
-#[tokio::test]
-async fn of_many_answers_at_once_exactly_one_counts() {
-    let house = House::new().await;
+async fn of_many_answers_at_once_exactly_one_counts(house: House) {
     house.register(gated("flow")).await;
     for _ in 0..20 {
         let of = house.start("flow").await;
@@ -55,9 +63,7 @@ async fn of_many_answers_at_once_exactly_one_counts() {
     }
 }
 
-#[tokio::test]
-async fn of_an_answer_and_a_cancel_at_once_one_wins() {
-    let house = House::new().await;
+async fn of_an_answer_and_a_cancel_at_once_one_wins(house: House) {
     house.register(gated("flow")).await;
     for _ in 0..50 {
         let of = house.start("flow").await;
@@ -75,9 +81,7 @@ async fn of_an_answer_and_a_cancel_at_once_one_wins() {
     }
 }
 
-#[tokio::test]
-async fn parallel_gates_are_answered_in_any_order() {
-    let house = House::new().await;
+async fn parallel_gates_are_answered_in_any_order(house: House) {
     let gate = json!({"title": "ok?", "actions": ["accept"]});
     let nodes = [
         node("a", "core.approvalGate", gate.clone()),
@@ -97,9 +101,7 @@ async fn parallel_gates_are_answered_in_any_order() {
     assert_eq!(house.status(&of).await, "completed");
 }
 
-#[tokio::test]
-async fn a_cancelled_run_asks_nobody_any_more() {
-    let house = House::new().await;
+async fn a_cancelled_run_asks_nobody_any_more(house: House) {
     house.register(gated("flow")).await;
     let of = house.start("flow").await;
     let run = house.engine.cancel(&of, Some("changed our minds".to_owned()), alice()).await.unwrap();
@@ -111,9 +113,7 @@ async fn a_cancelled_run_asks_nobody_any_more() {
     assert_eq!(again.seq, run.seq, "cancelling twice changes nothing");
 }
 
-#[tokio::test]
-async fn a_run_keeps_the_revision_it_was_started_with() {
-    let house = House::new().await;
+async fn a_run_keeps_the_revision_it_was_started_with(house: House) {
     house.register(gated("flow")).await;
     let old = house.start("flow").await;
     let mut newer = gated("flow");
@@ -127,17 +127,13 @@ async fn a_run_keeps_the_revision_it_was_started_with() {
     assert_eq!(house.run(&new).await.workflow.revision, 2);
 }
 
-#[tokio::test]
-async fn the_same_definition_again_is_no_new_revision() {
-    let house = House::new().await;
+async fn the_same_definition_again_is_no_new_revision(house: House) {
     house.register(gated("flow")).await;
     let (workflow, stored) = house.engine.register(&tenant(), gated("flow")).await.unwrap();
     assert_eq!((workflow.revision, stored), (1, false));
 }
 
-#[tokio::test]
-async fn a_run_id_is_used_once() {
-    let house = House::new().await;
+async fn a_run_id_is_used_once(house: House) {
     house.register(gated("flow")).await;
     let (id, workflow) = (run_id("mine"), WorkflowId::parse("flow").unwrap());
     house.engine.start_as(&id, &workflow, start(json!({}))).await.unwrap();
@@ -145,9 +141,7 @@ async fn a_run_id_is_used_once() {
     assert!(matches!(twice, Error::Refused(Refusal::AlreadyStarted)), "{twice}");
 }
 
-#[tokio::test]
-async fn another_tenant_finds_nothing() {
-    let house = House::new().await;
+async fn another_tenant_finds_nothing(house: House) {
     house.register(gated("flow")).await;
     let of = house.start("flow").await;
     let foreign = RunRef { tenant: holdpoint_engine::core::TenantId::parse("other").unwrap(), run: of.run };

@@ -5,6 +5,19 @@ use holdpoint_engine::core::Refusal;
 use serde_json::json;
 
 use crate::house::{House, accept, graph, line, node};
+use crate::place::on_both;
+
+on_both! {
+    silence_is_no_approval,
+    a_late_answer_is_refused_even_before_the_timer_fired,
+    an_answer_in_time_disarms_the_deadline,
+    a_deadline_that_passed_while_the_server_was_down_fires_at_the_next_start,
+    a_sleeping_run_is_running_and_wakes_after_a_restart,
+    a_cancelled_sleeper_is_not_woken,
+    the_length_of_a_sleep_can_come_from_an_input,
+    a_timer_that_cannot_be_fired_holds_up_no_other,
+    many_deadlines_fire_together_and_each_once,
+}
 
 fn hurried() -> serde_json::Value {
     let gate = json!({"title": "Quick?", "actions": ["accept"], "timeoutMs": 1000});
@@ -15,9 +28,7 @@ fn sleepy() -> serde_json::Value {
     line("sleepy", &[("nap", "core.delay", json!({"ms": 60_000})), ("after", "core.noop", json!({}))])
 }
 
-#[tokio::test]
-async fn silence_is_no_approval() {
-    let house = House::new().await;
+async fn silence_is_no_approval(house: House) {
     house.register(hurried()).await;
     let of = house.start("hurried").await;
     house.clock.advance(999);
@@ -31,9 +42,7 @@ async fn silence_is_no_approval() {
     assert_eq!(house.drain().await, 0, "a deadline fires once");
 }
 
-#[tokio::test]
-async fn a_late_answer_is_refused_even_before_the_timer_fired() {
-    let house = House::new().await;
+async fn a_late_answer_is_refused_even_before_the_timer_fired(house: House) {
     house.register(hurried()).await;
     let of = house.start("hurried").await;
     house.clock.advance(1000);
@@ -41,9 +50,7 @@ async fn a_late_answer_is_refused_even_before_the_timer_fired() {
     assert!(matches!(late, Error::Refused(Refusal::Expired)), "{late}");
 }
 
-#[tokio::test]
-async fn an_answer_in_time_disarms_the_deadline() {
-    let house = House::new().await;
+async fn an_answer_in_time_disarms_the_deadline(house: House) {
     house.register(hurried()).await;
     let of = house.start("hurried").await;
     house.clock.advance(999);
@@ -53,9 +60,7 @@ async fn an_answer_in_time_disarms_the_deadline() {
     assert_eq!(house.status(&of).await, "completed");
 }
 
-#[tokio::test]
-async fn a_deadline_that_passed_while_the_server_was_down_fires_at_the_next_start() {
-    let house = House::new().await;
+async fn a_deadline_that_passed_while_the_server_was_down_fires_at_the_next_start(house: House) {
     house.register(hurried()).await;
     let of = house.start("hurried").await;
     house.engine.close().await;
@@ -65,9 +70,7 @@ async fn a_deadline_that_passed_while_the_server_was_down_fires_at_the_next_star
     assert_eq!(house.status(&of).await, "failed");
 }
 
-#[tokio::test]
-async fn a_sleeping_run_is_running_and_wakes_after_a_restart() {
-    let house = House::new().await;
+async fn a_sleeping_run_is_running_and_wakes_after_a_restart(house: House) {
     house.register(sleepy()).await;
     let of = house.start("sleepy").await;
     assert_eq!(house.status(&of).await, "running");
@@ -79,9 +82,7 @@ async fn a_sleeping_run_is_running_and_wakes_after_a_restart() {
     assert_eq!(house.status(&of).await, "completed");
 }
 
-#[tokio::test]
-async fn a_cancelled_sleeper_is_not_woken() {
-    let house = House::new().await;
+async fn a_cancelled_sleeper_is_not_woken(house: House) {
     house.register(sleepy()).await;
     let of = house.start("sleepy").await;
     house.engine.cancel(&of, None, crate::house::alice()).await.unwrap();
@@ -90,9 +91,7 @@ async fn a_cancelled_sleeper_is_not_woken() {
     assert_eq!(house.status(&of).await, "cancelled");
 }
 
-#[tokio::test]
-async fn the_length_of_a_sleep_can_come_from_an_input() {
-    let house = House::new().await;
+async fn the_length_of_a_sleep_can_come_from_an_input(house: House) {
     let mut nap = node("nap", "core.delay", json!({}));
     nap["inputs"] = json!({"delayMs": {"type": "variable", "variableName": "ms"}});
     house.register(graph("nap", &[nap], &[])).await;
@@ -104,16 +103,14 @@ async fn the_length_of_a_sleep_can_come_from_an_input() {
     assert_eq!(house.status(&wrong).await, "failed");
 }
 
-#[tokio::test]
-async fn a_timer_that_cannot_be_fired_holds_up_no_other() {
-    let house = House::new().await;
+async fn a_timer_that_cannot_be_fired_holds_up_no_other(house: House) {
     house.register(hurried()).await;
     house.register(sleepy()).await;
     let broken = house.start("sleepy").await;
     house.clock.advance(59_500);
     let fine = house.start("hurried").await;
-    let db = rusqlite::Connection::open(house.path()).unwrap();
-    db.execute("UPDATE workflows SET definition = '{}' WHERE workflow_id = 'sleepy'", []).unwrap();
+    let spoil = "UPDATE workflows SET definition = '{}' WHERE workflow_id = 'sleepy'";
+    house.place.execute(spoil).await.unwrap();
     let house = house.reopen(|options| options).await;
     house.clock.advance(1000);
     assert!(house.engine.worker().drain().await.is_err(), "what could not be done is said");
@@ -121,9 +118,7 @@ async fn a_timer_that_cannot_be_fired_holds_up_no_other() {
     assert!(house.engine.run(&broken).await.is_err(), "the other run cannot be read, and says so");
 }
 
-#[tokio::test]
-async fn many_deadlines_fire_together_and_each_once() {
-    let house = House::new().await;
+async fn many_deadlines_fire_together_and_each_once(house: House) {
     house.register(hurried()).await;
     let mut runs = Vec::new();
     for _ in 0..300 {
