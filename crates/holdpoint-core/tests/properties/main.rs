@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use serde_json::json;
 
+mod dispatches;
 mod executor;
 mod workflows;
 mod world;
