@@ -73,6 +73,11 @@ impl Outbox {
     }
 }
 
+/// Told to, or nobody is left who could.
+fn stopped(stop: &watch::Receiver<bool>) -> bool {
+    *stop.borrow() || stop.has_changed().is_err()
+}
+
 /// A short name for a run, the same on every node.
 fn mark(of: &RunRef) -> u64 {
     let mut hasher = DefaultHasher::new();
@@ -100,7 +105,7 @@ impl Peers {
     /// Until told to stop. Whatever goes wrong here costs time, not truth.
     pub(crate) async fn run(self, mut stop: watch::Receiver<bool>) {
         let node = Uuid::now_v7().simple().to_string();
-        while !*stop.borrow() {
+        while !stopped(&stop) {
             let ear = if self.settings.notify { Ear::open(&self.settings).await.ok() } else { None };
             let deaf = self.settings.notify && ear.is_none();
             let ended = match ear {
@@ -144,7 +149,7 @@ impl Peers {
     async fn look_until(&self, end: Option<Duration>, stop: &mut watch::Receiver<bool>) -> Result<(), Error> {
         let began = Instant::now();
         let mut look = tokio::time::interval(LOOK_DEAF);
-        while !*stop.borrow() && end.is_none_or(|end| began.elapsed() < end) {
+        while !stopped(stop) && end.is_none_or(|end| began.elapsed() < end) {
             tokio::select! {
                 _ = look.tick() => self.look().await?,
                 _ = stop.changed() => {}

@@ -198,7 +198,8 @@ impl<'a> Flow<'a> {
         let Some(now) = orders.iter().map(|(_, _, order)| order.now).min() else { return Ok(()) };
         let threads: BTreeSet<&Thread> =
             orders.iter().filter_map(|(_, thread, _)| thread.as_ref()).chain(&self.found.ready).collect();
-        let heads = Query::each(dispatches::HEAD, threads.iter().map(|thread| head(thread, now)).collect());
+        let heads = Query::each(dispatches::HEAD, threads.iter().map(|thread| head(thread, now)).collect())
+            .locking("d", "d.dispatch_id");
         let [answer] = &tx.all(&[heads]).await?[..] else { return Ok(()) };
         let mut heads = answer.rows.iter().map(dispatches::read).collect::<Result<Vec<_>, _>>()?;
         heads.sort_by_key(|head| (head.row.priority, head.row.created_at, head.seq));

@@ -61,7 +61,7 @@ async fn plain<T: Tx>(tx: &T, statements: &[Statement]) -> Script {
 async fn claim<T: Tx>(tx: &T, tenant: &TenantId, thread: &str, order: &ClaimOrder) -> Script {
     tx.begin(&[lock_thread(tenant, thread)]).await?;
     let values = params![tenant.as_str(), thread, order.now, order.limit as u64];
-    let heads = stored(&tx.all(&[Query::one(dispatches::HEADS, values)]).await?)?;
+    let heads = stored(&tx.all(&[Query::one(dispatches::HEADS, values).locking_within("d")]).await?)?;
     let mut moves = Moves::default();
     let claimed = heads.iter().map(|head| moves.claim(head, order)).collect::<Result<_, _>>()?;
     Ok((Reply::Rows(claimed), moves.queries()))
@@ -138,7 +138,7 @@ async fn interrupt<T: Tx>(tx: &T, tenant: &TenantId, thread: &str, now: Timestam
     let answers = tx.begin(&raise).await?;
     let raised = answers.last().and_then(|answer| answer.rows.first());
     let epoch = raised.map_or(Ok(0), |row| row.count(0))?;
-    let queued = Query::one(dispatches::OVERTAKEN, key()).locking("d", "d.dispatch_id");
+    let queued = Query::one(dispatches::OVERTAKEN, key()).locking_within("d");
     let answers = tx.all(&[queued, Query::one(dispatches::ACTIVE, key())]).await?;
     let (queued, active) = (stored(&answers[..1])?, stored(&answers[1..])?);
     let mut moves = Moves::default();

@@ -55,6 +55,12 @@ impl<'a> Query<'a> {
         self
     }
 
+    /// Locks rows of a thread that is locked already, so that the order does not matter.
+    pub(crate) fn locking_within(mut self, of: &'static str) -> Self {
+        self.lock = Some(Lock { of, order: None, skip: false });
+        self
+    }
+
     /// Locks what nobody else has locked, in the statement's own order.
     pub(crate) fn locking_free(mut self, of: &'static str) -> Self {
         self.lock = Some(Lock { of, order: None, skip: true });

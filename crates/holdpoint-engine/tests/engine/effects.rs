@@ -164,7 +164,8 @@ async fn a_worker_that_panics_is_tried_again(place: Place) {
         assert!(delays.len() < 100, "it never came back");
     }
     assert_eq!(house.status(&of).await, "completed");
-    assert_eq!(delays.len(), 1 + 2 + 4, "each wait is twice as long as the last");
+    // Each wait is twice as long as the last, give or take a fifth.
+    assert!((6..=9).contains(&delays.len()), "{delays:?}");
 }
 
 async fn a_worker_that_always_panics_ends_the_run_with_an_error(place: Place) {

@@ -38,6 +38,11 @@ impl House {
     /// Closes the engine and opens another on the same data, as a restart does.
     pub(crate) async fn reopen(self, furnish: impl FnOnce(Options) -> Options) -> Self {
         self.engine.close().await;
+        if let Place::Postgres(_) = self.place {
+            // Whoever opens a file knows that the holders of its claims are gone; here their leases must run out.
+            let lapse = "UPDATE dispatches SET lease_until_ms = 0 WHERE status = 'claimed'; UPDATE timers SET held_ms = 0";
+            self.place.execute(lapse).await.unwrap();
+        }
         let options = Options::new(self.place.location()).clock(self.clock.clone());
         let engine = Engine::open(furnish(options)).await.unwrap();
         Self { engine, ..self }

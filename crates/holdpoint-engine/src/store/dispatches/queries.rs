@@ -135,5 +135,5 @@ pub(crate) const LAPSED: &str = concat!(
 pub(crate) const ALL_CLAIMED: &str =
     concat!("SELECT ", columns!(), " FROM ", dispatches!(), " WHERE d.status = 'claimed' ORDER BY d.seq");
 pub(crate) const PURGE: &str = "DELETE FROM dispatches WHERE seq IN (SELECT seq FROM dispatches
-    WHERE status IN ('acked', 'cancelled', 'superseded', 'dead_letter') AND unreconciled = 0 AND updated_ms < $1
+    WHERE status IN ('acked', 'cancelled', 'superseded', 'dead_letter') AND updated_ms < $1
     ORDER BY updated_ms LIMIT $2)";

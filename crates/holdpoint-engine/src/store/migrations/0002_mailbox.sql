@@ -50,6 +50,8 @@ CREATE TABLE dispatches (
     CHECK (trim(claim_token) <> '' AND trim(claimed_by) <> ''),
     CHECK (status <> 'queued' OR (instance_id IS NULL AND run_status IS NULL AND termination IS NULL
         AND run_response IS NULL AND run_error IS NULL AND completed_ms IS NULL)),
+    CHECK (status <> 'superseded' OR (instance_id IS NULL AND run_status IS NULL AND termination IS NULL
+        AND run_response IS NULL AND run_error IS NULL)),
     CHECK (status IN ('queued', 'claimed') OR completed_ms IS NOT NULL)
 );
 
