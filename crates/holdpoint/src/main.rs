@@ -1,88 +1,11 @@
-//! The `holdpoint` program: a server and the command line that talks to it.
+//! The `holdpoint` program: the library as it is, with the node types that are built in.
 
-use std::io::IsTerminal;
 use std::process::ExitCode;
-
-use clap::{Parser, Subcommand};
-use tracing_subscriber::EnvFilter;
-use tracing_subscriber::filter::LevelFilter;
-
-mod admin;
-mod app;
-mod auth;
-mod body;
-mod cli;
-mod config;
-mod error;
-mod openwop;
-mod serve;
-mod welcome;
 
 /// Many small, short-lived values: measured, this allocator needs less time and memory than the system's.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Hold points for agents and workflows: runs pause for a person, survive crashes, and go on exactly once.
-#[derive(Debug, Parser)]
-#[command(version, after_help = cli::EXIT_CODES)]
-struct Arguments {
-    #[command(subcommand)]
-    command: Command,
-}
-
-#[derive(Debug, Subcommand)]
-enum Command {
-    /// Start the server
-    #[command(after_help = SERVE_EXAMPLES)]
-    Serve(config::ServeArgs),
-    #[command(flatten)]
-    Client(cli::ClientCommand),
-}
-
-const SERVE_EXAMPLES: &str = "Examples:
-  holdpoint serve
-  holdpoint serve --listen 0.0.0.0:8484 --data /var/lib/holdpoint
-  holdpoint serve --config holdpoint.toml --workflows ./workflows
-
-Settings are taken from flags, then HOLDPOINT_… variables, then the file. HOLDPOINT_LOG sets the log level
-(error, warn, info, debug, trace; default info). SIGTERM and Ctrl-C finish what is in flight before the server ends;
-kill -9 loses nothing that was acknowledged.";
-
 fn main() -> ExitCode {
-    match Arguments::parse().command {
-        Command::Serve(args) => serve(args),
-        Command::Client(command) => cli::run(command),
-    }
-}
-
-fn serve(args: config::ServeArgs) -> ExitCode {
-    let level = std::env::var("HOLDPOINT_LOG").unwrap_or_else(|_| "info".to_owned());
-    // A single word that is no level would be taken for the name of a module and silence everything else.
-    let is_word = level.chars().all(char::is_alphanumeric);
-    let is_level = is_word && level.parse::<LevelFilter>().is_ok();
-    let filter = EnvFilter::try_new(&level).ok().filter(|_| is_level || !is_word);
-    let Some(filter) = filter else {
-        eprintln!("holdpoint: HOLDPOINT_LOG={level}: try off, error, warn, info, debug or trace");
-        return ExitCode::from(2);
-    };
-    let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colour).with_target(false);
-    log.with_writer(std::io::stderr).init();
-    let config = match config::Config::load(args) {
-        Ok(config) => config,
-        Err(error) => {
-            eprintln!("holdpoint: {error:#}");
-            return ExitCode::from(2);
-        }
-    };
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let ended =
-        runtime.map_err(anyhow::Error::from).and_then(|runtime| runtime.block_on(serve::serve(config)));
-    match ended {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("holdpoint: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    holdpoint::main_with(|options| options)
 }

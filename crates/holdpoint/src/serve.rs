@@ -20,15 +20,15 @@ use crate::welcome;
 /// How long requests in flight may take once the server is going down.
 const GRACE: Duration = Duration::from_secs(10);
 
-pub(crate) async fn serve(config: Config) -> anyhow::Result<()> {
+pub(crate) async fn serve(config: Config, customize: impl FnOnce(Options) -> Options) -> anyhow::Result<()> {
     // What people are asked and what they answer is nobody else's business.
     std::fs::DirBuilder::new()
         .recursive(true)
         .mode(0o700)
         .create(&config.data)
         .with_context(|| format!("cannot create the data folder {}", config.data.display()))?;
-    let engine =
-        Engine::open(Options::new(config.location.clone())).await.context("cannot open the database")?;
+    let options = customize(Options::new(config.location.clone()));
+    let engine = Engine::open(options).await.context("cannot open the database")?;
     let tenant = TenantId::parse("default")?;
     // Everything that can go wrong for a reason outside comes before the key is made and shown.
     let listener = listen(config.listen).await?;
