@@ -4,6 +4,7 @@ use axum::Json;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use holdpoint_core::Refusal;
+use holdpoint_core::mailbox::MailboxError;
 use holdpoint_core::workflow::Flaw;
 use holdpoint_engine::{Error, StoreError};
 use serde_json::{Value, json};
@@ -44,6 +45,13 @@ impl ApiError {
         let message = "something went wrong on our side; the log has more under this correlation id";
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", message)
             .with(json!({"correlationId": id}))
+    }
+
+    /// The database is away. What it said stays in the log: it may name hosts and users.
+    pub(crate) fn unavailable(why: impl std::fmt::Display) -> Self {
+        tracing::warn!(%why, "the database cannot be reached");
+        let message = "the database cannot be reached now; try again, and look before you repeat a change";
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "database_unavailable", message)
     }
 }
 
@@ -100,9 +108,46 @@ impl From<Error> for ApiError {
             Error::NotFound(what) => Self::not_found(what),
             Error::InvalidWorkflow(flaws) => invalid_workflow(&flaws),
             Error::Busy => Self::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded", error.to_string()),
+            Error::Mailbox(error) => error.into(),
+            Error::Store(StoreError::Unavailable(why)) => Self::unavailable(why),
             Error::Store(StoreError::Closed) => {
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, "shutting_down", "the server is shutting down")
             }
+            other => Self::internal(other),
+        }
+    }
+}
+
+impl From<MailboxError> for ApiError {
+    fn from(error: MailboxError) -> Self {
+        let message = error.to_string();
+        let conflict = |code| Self::new(StatusCode::CONFLICT, code, message.clone());
+        match error {
+            MailboxError::Validation(_) => Self::new(StatusCode::BAD_REQUEST, "validation_error", message),
+            MailboxError::NotFound { kind, .. } => Self::not_found(kind),
+            MailboxError::DuplicateDispatch { dispatch_id } => {
+                conflict("dispatch_exists").with(json!({"dispatchId": dispatch_id}))
+            }
+            MailboxError::DuplicateKey { existing_dispatch_id, .. } => {
+                conflict("dispatch_key_in_use").with(json!({"dispatchId": existing_dispatch_id}))
+            }
+            MailboxError::StaleClaim { status, .. } => {
+                conflict("dispatch_not_held").with(json!({"status": status.as_str()}))
+            }
+            MailboxError::EpochConflict { dispatch_epoch, current_epoch, .. } => {
+                let details = json!({"dispatchEpoch": dispatch_epoch, "currentEpoch": current_epoch});
+                conflict("dispatch_superseded").with(details)
+            }
+            MailboxError::VersionConflict { expected, actual } => {
+                conflict("version_conflict").with(json!({"expected": expected, "actual": actual}))
+            }
+            MailboxError::CommitUnknown(why) => {
+                tracing::warn!(%why, "a commit may be stored or not");
+                let message = "the change may be stored or not: look before you repeat it";
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "commit_unknown", message)
+            }
+            MailboxError::Busy => Self::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded", message),
+            MailboxError::Io(why) => Self::unavailable(why),
             other => Self::internal(other),
         }
     }
@@ -127,4 +172,54 @@ fn invalid_workflow(flaws: &[Flaw]) -> ApiError {
         return ApiError::new(StatusCode::BAD_REQUEST, "capability_required", message).with(details);
     }
     ApiError::new(StatusCode::BAD_REQUEST, "validation_error", message).with(details)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use holdpoint_core::mailbox::RunDispatchStatus;
+
+    #[test]
+    fn every_no_of_the_mailbox_has_its_status_and_code() {
+        let id = || "d1".to_owned();
+        let table = [
+            (MailboxError::Validation(id()), 400, "validation_error"),
+            (MailboxError::NotFound { kind: "dispatch", id: id() }, 404, "not_found"),
+            (MailboxError::DuplicateDispatch { dispatch_id: id() }, 409, "dispatch_exists"),
+            (
+                MailboxError::DuplicateKey { dedupe_key: id(), existing_dispatch_id: id() },
+                409,
+                "dispatch_key_in_use",
+            ),
+            (
+                MailboxError::StaleClaim { dispatch_id: id(), status: RunDispatchStatus::Acked },
+                409,
+                "dispatch_not_held",
+            ),
+            (
+                MailboxError::EpochConflict { dispatch_id: id(), dispatch_epoch: 0, current_epoch: 1 },
+                409,
+                "dispatch_superseded",
+            ),
+            (MailboxError::VersionConflict { expected: 1, actual: 2 }, 409, "version_conflict"),
+            (MailboxError::CommitUnknown(id()), 503, "commit_unknown"),
+            (MailboxError::Busy, 503, "overloaded"),
+            (MailboxError::Io(id()), 503, "database_unavailable"),
+            (MailboxError::Serialization(id()), 500, "internal_error"),
+        ];
+        for (error, status, code) in table {
+            let shown = ApiError::from(Error::Mailbox(error.clone()));
+            assert_eq!((shown.status.as_u16(), shown.code), (status, code), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_database_that_is_away_is_no_secret_and_no_fault_of_ours() {
+        let error = Error::Store(StoreError::Unavailable("connect to db-7 as holdpoint".to_owned()));
+        let shown = ApiError::from(error);
+        assert_eq!((shown.code, shown.message.contains("db-7")), ("database_unavailable", false));
+        let response = shown.into_response();
+        assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(response.headers()[header::RETRY_AFTER], "1");
+    }
 }

@@ -1,5 +1,7 @@
 //! `/healthz`: the process is alive. `/readyz`: it can answer, database included.
 
+use std::time::Duration;
+
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -7,6 +9,9 @@ use serde_json::{Value, json};
 
 use crate::app::App;
 use crate::error::ApiError;
+
+/// A proxy asks every few seconds and must not be kept waiting by a database that says nothing at all.
+const PING_TIME_MAX: Duration = Duration::from_secs(3);
 
 pub(crate) async fn alive() -> Json<Value> {
     Json(json!({"status": "ok"}))
@@ -20,6 +25,13 @@ pub(crate) async fn ready(State(app): State<App>) -> Result<Json<Value>, ApiErro
     if !app.engine.is_alive() {
         return Err(not_ready("the database takes no changes any more; restart the server"));
     }
-    app.engine.key_count().await.map_err(|_| not_ready("the database does not answer"))?;
+    match tokio::time::timeout(PING_TIME_MAX, app.engine.ping()).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => {
+            tracing::warn!(%error, "not ready");
+            return Err(not_ready("the database does not answer"));
+        }
+        Err(_) => return Err(not_ready("the database does not answer in time")),
+    }
     Ok(Json(json!({"status": "ready"})))
 }
