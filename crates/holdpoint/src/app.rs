@@ -15,7 +15,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::auth::KeyRing;
 use crate::error::ApiError;
-use crate::{admin, openwop};
+use crate::{admin, mailbox, openwop};
 
 /// What handlers need, shared by all of them.
 pub(crate) type App = Arc<Shared>;
@@ -40,6 +40,11 @@ pub(crate) fn router(app: App) -> Router {
         .route("/v1/runs/{run}/events/poll", get(openwop::events::poll))
         .route("/v1/runs/{run}/interrupts/{node}", post(openwop::interrupts::resolve))
         .route("/v1/interrupts", get(openwop::interrupts::pending))
+        .route("/v1/threads/{thread}/dispatches", get(mailbox::dispatches::list))
+        .route("/v1/dispatches/{dispatch}", get(mailbox::dispatches::show))
+        .route("/v1/dispatches/{dispatch}/cancel", post(mailbox::dispatches::cancel))
+        .route("/v1/dispatches/{dispatch}/requeue", post(mailbox::dispatches::requeue))
+        .route("/v1/mailbox/stats", get(mailbox::dispatches::stats))
         .route("/v1/keys", post(admin::keys::create).get(admin::keys::list))
         .route("/v1/keys/{key}", delete(admin::keys::revoke))
         .route("/healthz", get(admin::health::alive))

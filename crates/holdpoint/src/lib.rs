@@ -18,6 +18,8 @@ mod body;
 mod cli;
 mod config;
 mod error;
+mod instants;
+mod mailbox;
 mod openwop;
 mod serve;
 mod welcome;

@@ -11,7 +11,7 @@ use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use super::translate::interrupt_id;
-use super::wire::iso;
+use crate::instants::{iso, optional_iso};
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -145,13 +145,5 @@ fn node_state<'a>(state: &'a NodeState, type_id: &'a str) -> Node<'a> {
         started_at: state.started_at,
         completed_at: state.ended_at,
         error: state.error.as_ref(),
-    }
-}
-
-// Only called when there is one: the attribute beside it skips the other case.
-fn optional_iso<S: Serializer>(at: &Option<Timestamp>, serializer: S) -> Result<S::Ok, S::Error> {
-    match at {
-        Some(at) => serializer.collect_str(at),
-        None => serializer.serialize_none(),
     }
 }

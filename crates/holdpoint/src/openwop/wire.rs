@@ -1,10 +1,11 @@
 //! The protocol's own shapes. Unknown members of requests are ignored: clients of several ages exist.
 
 use holdpoint_core::{RunId, StrictValue, Timestamp};
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::body::Object;
+use crate::instants::iso;
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -75,8 +76,4 @@ pub(crate) struct EventDoc {
     #[serde(serialize_with = "iso")]
     pub timestamp: Timestamp,
     pub sequence: u64,
-}
-
-pub(crate) fn iso<S: Serializer>(at: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(at)
 }

@@ -8,7 +8,7 @@ const CORE: &str = "crates/holdpoint-core/";
 const ENGINE: &str = "crates/holdpoint-engine/";
 const SERVER: &str = "crates/holdpoint/";
 const STORE: &str = "crates/holdpoint-engine/src/store";
-const PROTOCOLS: [&str; 6] = ["openwop", "agui", "chat", "control", "inbox", "admin"];
+const PROTOCOLS: [&str; 7] = ["openwop", "agui", "chat", "control", "inbox", "mailbox", "admin"];
 
 #[test]
 fn only_the_server_serves_http() {

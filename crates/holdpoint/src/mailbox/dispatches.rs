@@ -1,0 +1,118 @@
+//! Looking into the queues and, with care, reaching into them.
+
+use std::collections::HashMap;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use holdpoint_core::mailbox::RunDispatch;
+use holdpoint_core::{RunId, RunRef, TenantId};
+use holdpoint_engine::Error;
+
+use super::{translate, wire};
+use crate::app::App;
+use crate::auth::{Caller, CanCancelRuns, CanCreateRuns, CanReadRuns};
+use crate::body::{InPath, Page, Params};
+use crate::error::ApiError;
+
+pub(crate) async fn list(
+    State(app): State<App>,
+    CanReadRuns(caller): CanReadRuns,
+    InPath(thread): InPath<String>,
+    Params(page): Params<Page>,
+    Params(filter): Params<wire::ListDispatches>,
+) -> Result<Json<wire::Dispatches>, ApiError> {
+    let statuses = translate::statuses(filter.status.as_deref())?;
+    let after = page.cursor.as_deref().map(translate::parse_cursor).transpose()?;
+    let rows = usize::try_from(page.rows()?).unwrap_or(usize::MAX);
+    let mailbox = app.engine.mailbox(caller.tenant());
+    let mut found = mailbox.page(&thread, statuses.as_deref(), after, rows).await?;
+    let more = page.cut(&mut found)?;
+    let next_cursor = found.last().filter(|_| more).map(|(at, _)| translate::cursor(at));
+    let rows = found.into_iter().map(|(_, row)| row).collect();
+    Ok(Json(wire::Dispatches { dispatches: shown(&app, caller.tenant(), rows).await?, next_cursor }))
+}
+
+pub(crate) async fn show(
+    State(app): State<App>,
+    CanReadRuns(caller): CanReadRuns,
+    InPath(id): InPath<String>,
+) -> Result<Json<wire::Dispatch>, ApiError> {
+    let row = find(&app, &caller, &id).await?;
+    Ok(Json(shown_one(&app, &caller, row).await?))
+}
+
+pub(crate) async fn cancel(
+    State(app): State<App>,
+    CanCancelRuns(caller): CanCancelRuns,
+    InPath(id): InPath<String>,
+) -> Result<Json<wire::Dispatch>, ApiError> {
+    let cancelled = app.engine.cancel_dispatch(caller.tenant(), &id, caller.principal()).await?;
+    let Some(row) = cancelled else {
+        return Err(translate::not_cancelled(&find(&app, &caller, &id).await?));
+    };
+    Ok(Json(shown_one(&app, &caller, row).await?))
+}
+
+pub(crate) async fn requeue(
+    State(app): State<App>,
+    CanCreateRuns(caller): CanCreateRuns,
+    InPath(id): InPath<String>,
+) -> Result<(StatusCode, Json<wire::Dispatch>), ApiError> {
+    translate::check_dead(&find(&app, &caller, &id).await?)?;
+    let row = app.engine.requeue_dispatch(caller.tenant(), &id).await?;
+    Ok((StatusCode::CREATED, Json(shown_one(&app, &caller, row).await?)))
+}
+
+pub(crate) async fn stats(
+    State(app): State<App>,
+    CanReadRuns(caller): CanReadRuns,
+) -> Result<Json<wire::Stats>, ApiError> {
+    let mailbox = app.engine.mailbox(caller.tenant());
+    let counts = mailbox.count_by_status().await?;
+    // The next instant is that of the whole database; only an administrator may see beyond a tenant.
+    let next = match caller.may("tenants:manage") {
+        true => mailbox.next_wakeup(app.engine.now()).await?,
+        false => None,
+    };
+    Ok(Json(translate::stats(counts, next)))
+}
+
+/// A dispatch of another tenant is not found, like one that never was.
+async fn find(app: &App, caller: &Caller, id: &str) -> Result<RunDispatch, ApiError> {
+    let found = app.engine.mailbox(caller.tenant()).load_dispatch(id).await?;
+    found.ok_or_else(|| ApiError::not_found("dispatch"))
+}
+
+async fn shown_one(app: &App, caller: &Caller, row: RunDispatch) -> Result<wire::Dispatch, ApiError> {
+    let run = run_now(app, caller.tenant(), &row.run_id).await?;
+    Ok(translate::dispatch(row, run))
+}
+
+/// A thread mostly holds dispatches of few runs, so each run is looked up once.
+async fn shown(
+    app: &App,
+    tenant: &TenantId,
+    rows: Vec<RunDispatch>,
+) -> Result<Vec<wire::Dispatch>, ApiError> {
+    let mut runs = HashMap::new();
+    let mut dispatches = Vec::with_capacity(rows.len());
+    for row in rows {
+        if !runs.contains_key(&row.run_id) {
+            runs.insert(row.run_id.clone(), run_now(app, tenant, &row.run_id).await?);
+        }
+        let run = runs.get(&row.run_id).cloned().flatten();
+        dispatches.push(translate::dispatch(row, run));
+    }
+    Ok(dispatches)
+}
+
+/// Dispatches may be of runs that live elsewhere; an id that cannot be one of ours is such a case.
+async fn run_now(app: &App, tenant: &TenantId, id: &str) -> Result<Option<wire::RunNow>, ApiError> {
+    let Ok(run) = RunId::parse(id) else { return Ok(None) };
+    match app.engine.run(&RunRef { tenant: tenant.clone(), run }).await {
+        Ok(run) => Ok(Some(translate::run_now(&run))),
+        Err(Error::NotFound(_)) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}

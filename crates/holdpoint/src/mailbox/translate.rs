@@ -1,0 +1,166 @@
+//! Between the mailbox and the wire: pure functions, no decisions.
+
+use axum::http::StatusCode;
+use holdpoint_core::mailbox::{RunDispatch, RunDispatchStatus, RunStatus};
+use holdpoint_core::{Run, Timestamp};
+use holdpoint_engine::{DispatchCursor, Error};
+use serde_json::json;
+
+use super::wire;
+use crate::error::ApiError;
+
+pub(crate) fn dispatch(row: RunDispatch, run: Option<wire::RunNow>) -> wire::Dispatch {
+    wire::Dispatch {
+        dispatch_id: row.dispatch_id,
+        thread_id: row.thread_id,
+        run_id: row.run_id,
+        status: row.status.as_str(),
+        priority: row.priority,
+        dedupe_key: row.dedupe_key,
+        dispatch_epoch: row.dispatch_epoch,
+        available_at: row.available_at,
+        attempt_count: row.attempt_count,
+        max_attempts: row.max_attempts,
+        last_error: row.last_error,
+        claimed_by: row.claimed_by,
+        lease_until: row.lease_until,
+        created_at: row.created_at,
+        updated_at: row.updated_at,
+        run,
+        projection: wire::Projection {
+            run_status: row.run_status.map(RunStatus::as_str),
+            termination: row.termination,
+            response: row.run_response,
+            error: row.run_error,
+            instance_id: row.dispatch_instance_id,
+            completed_at: row.completed_at,
+        },
+    }
+}
+
+pub(crate) fn run_now(run: &Run) -> wire::RunNow {
+    wire::RunNow {
+        run_id: run.id.to_string(),
+        workflow_id: run.workflow.id.to_string(),
+        status: run.status().as_str(),
+        status_url: format!("/v1/runs/{}", run.id),
+    }
+}
+
+pub(crate) fn stats(counts: [u64; 6], next_wakeup_at: Option<Timestamp>) -> wire::Stats {
+    let names = RunDispatchStatus::ALL.map(RunDispatchStatus::as_str);
+    wire::Stats { counts: names.into_iter().zip(counts).collect(), next_wakeup_at }
+}
+
+/// `queued,claimed`; no filter at all means every status.
+pub(crate) fn statuses(text: Option<&str>) -> Result<Option<Vec<RunDispatchStatus>>, ApiError> {
+    let Some(text) = text else { return Ok(None) };
+    let parsed: Option<Vec<_>> = text.split(',').map(|word| RunDispatchStatus::parse(word.trim())).collect();
+    parsed.map(Some).ok_or_else(|| {
+        let known = RunDispatchStatus::ALL.map(RunDispatchStatus::as_str).join(", ");
+        ApiError::invalid("status", format!("must be one or more of {known}, separated by commas"))
+    })
+}
+
+/// A cursor is opaque to callers: the place of the last row seen in the order of claiming.
+pub(crate) fn cursor(at: &DispatchCursor) -> String {
+    format!("{}.{}.{}", at.priority, at.created_at.0, at.seq)
+}
+
+pub(crate) fn parse_cursor(text: &str) -> Result<DispatchCursor, ApiError> {
+    let parsed = || {
+        let mut parts = text.split('.');
+        let priority = parts.next()?.parse().ok()?;
+        let created_at = Timestamp(parts.next()?.parse().ok()?);
+        let seq = parts.next()?.parse().ok()?;
+        parts.next().is_none().then_some(DispatchCursor { priority, created_at, seq })
+    };
+    parsed().ok_or_else(|| ApiError::invalid("cursor", "is not one that this server handed out"))
+}
+
+/// Why a dispatch was not cancelled, and what to do instead.
+pub(crate) fn not_cancelled(row: &RunDispatch) -> ApiError {
+    let (code, message) = match row.status {
+        RunDispatchStatus::Claimed => {
+            let run = &row.run_id;
+            let message = format!("a worker is carrying it out; cancel its run: POST /v1/runs/{run}/cancel");
+            ("dispatch_claimed", message)
+        }
+        RunDispatchStatus::Acked
+        | RunDispatchStatus::Cancelled
+        | RunDispatchStatus::Superseded
+        | RunDispatchStatus::DeadLetter => {
+            let message =
+                format!("it has already ended as {}; nothing is left to cancel", row.status.as_str());
+            ("dispatch_ended", message)
+        }
+        // It went back into the queue between the two looks.
+        RunDispatchStatus::Queued => return Error::Busy.into(),
+    };
+    conflict(row, code, message)
+}
+
+/// Only what nobody will try any more can be put back.
+pub(crate) fn check_dead(row: &RunDispatch) -> Result<(), ApiError> {
+    if row.status == RunDispatchStatus::DeadLetter {
+        return Ok(());
+    }
+    let message = match row.status.is_terminal() {
+        true => "only dead letters can be put back into the queue; this one was not given up",
+        false => "it is still in the queue and tried by itself; only dead letters can be put back",
+    };
+    Err(conflict(row, "dispatch_not_dead", message))
+}
+
+fn conflict(row: &RunDispatch, code: &'static str, message: impl Into<String>) -> ApiError {
+    let details = json!({"status": row.status.as_str(), "runId": row.run_id});
+    ApiError::new(StatusCode::CONFLICT, code, message).with(details)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use holdpoint_core::TenantId;
+
+    fn row() -> RunDispatch {
+        let tenant = TenantId::parse("default").unwrap();
+        RunDispatch::queued(&tenant, "d1", "t1", "r1", Timestamp(0))
+    }
+
+    #[test]
+    fn a_claims_token_is_never_shown() {
+        let claimed = row().claimed("secret-token".to_owned(), "node-1", Timestamp(30_000), Timestamp(5));
+        let shown = serde_json::to_value(dispatch(claimed, None)).unwrap();
+        assert!(!shown.to_string().contains("secret-token") && shown.get("claimToken").is_none(), "{shown}");
+        assert_eq!((&shown["status"], &shown["claimedBy"]), (&json!("claimed"), &json!("node-1")));
+        assert_eq!(shown["leaseUntil"], "1970-01-01T00:00:30.000Z");
+    }
+
+    #[test]
+    fn both_tracks_are_always_there() {
+        let shown = serde_json::to_value(dispatch(row(), None)).unwrap();
+        assert_eq!((&shown["status"], &shown["run"]), (&json!("queued"), &json!(null)));
+        let members = ["runStatus", "termination", "response", "error", "instanceId", "completedAt"];
+        let projection = shown["projection"].as_object().unwrap();
+        assert!(members.iter().all(|name| projection[*name].is_null()), "{shown}");
+    }
+
+    #[test]
+    fn a_cursor_reads_as_it_was_written_and_nothing_else_does() {
+        let at = DispatchCursor { priority: 255, created_at: Timestamp(-1), seq: u64::MAX };
+        assert_eq!(parse_cursor(&cursor(&at)).unwrap(), at);
+        for bad in ["", "1.2", "256.2.3", "1.2.3.4", "1.2.-3", "a.b.c"] {
+            assert!(parse_cursor(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_filter_names_statuses_and_an_unknown_one_is_refused() {
+        use RunDispatchStatus::{DeadLetter, Queued};
+        assert_eq!(statuses(None).unwrap(), None);
+        assert_eq!(statuses(Some("queued, dead_letter")).unwrap(), Some(vec![Queued, DeadLetter]));
+        for bad in ["", "queued,", "lost"] {
+            assert!(statuses(Some(bad)).is_err(), "{bad}");
+        }
+    }
+}
