@@ -7,6 +7,7 @@ mod client;
 mod connection;
 mod failure;
 mod keys;
+mod mailbox;
 mod output;
 mod runs;
 mod values;
@@ -62,6 +63,14 @@ pub(crate) enum ClientCommand {
         #[command(subcommand)]
         action: runs::Action,
     },
+    /// Look into the queues behind the runs: what is to be done, in work, given up
+    #[command(after_help = mailbox::EXAMPLES)]
+    Mailbox {
+        #[command(flatten)]
+        connection: Connection,
+        #[command(subcommand)]
+        action: mailbox::Action,
+    },
     /// Show what waits for an answer
     #[command(after_help = answer::PENDING_EXAMPLES)]
     Pending {
@@ -107,6 +116,7 @@ impl ClientCommand {
             Self::Keys { connection, .. }
             | Self::Workflows { connection, .. }
             | Self::Runs { connection, .. }
+            | Self::Mailbox { connection, .. }
             | Self::Pending { connection, .. }
             | Self::Answer { connection, .. }
             | Self::Bench { connection, .. } => connection,
@@ -124,6 +134,9 @@ fn perform(command: ClientCommand) -> Result<(), Failure> {
         }
         ClientCommand::Runs { connection, action } => {
             runs::run(&open(&connection)?, &Output::of(&connection), action)
+        }
+        ClientCommand::Mailbox { connection, action } => {
+            mailbox::run(&open(&connection)?, &Output::of(&connection), action)
         }
         ClientCommand::Pending { connection, limit } => {
             answer::pending(&open(&connection)?, &Output::of(&connection), limit)

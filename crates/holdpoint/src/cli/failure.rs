@@ -198,6 +198,19 @@ fn advice(status: u16, code: &str, path: &str, details: &Value) -> Option<String
         (_, "interrupt_cancelled") => {
             return Some(format!("the run no longer waits; `holdpoint runs watch {run}` says why"));
         }
+        (_, "dispatch_claimed") => {
+            let run = clean(details["runId"].as_str()?);
+            return Some(format!("`holdpoint runs cancel {run}` ends the run, whoever works on it"));
+        }
+        (_, "dispatch_not_dead" | "dispatch_ended") => {
+            "`holdpoint mailbox show ID` tells where it stands, and its run"
+        }
+        (_, "run_finished") if path.starts_with("/v1/dispatches/") => {
+            "its run has ended and cannot go on; start a new one with `holdpoint runs start`"
+        }
+        (404, _) if path.starts_with("/v1/dispatches/") => {
+            "`holdpoint mailbox list THREAD` shows ids; dispatches that have ended are kept for a day"
+        }
         (400, _) if path == "/v1/runs" && field == "workflowId" => {
             "`holdpoint workflows list` shows what is registered; `holdpoint workflows put FILE` registers"
         }

@@ -108,7 +108,7 @@ impl Output {
     pub(crate) fn status(&self, text: &str) -> String {
         let code = match text.trim() {
             "completed" | "run.completed" => "32",
-            "failed" | "cancelled" | "run.failed" | "run.cancelled" | "node.failed" => "31",
+            "failed" | "cancelled" | "dead_letter" | "run.failed" | "run.cancelled" | "node.failed" => "31",
             waiting if waiting.starts_with("waiting") || waiting == "interrupt.requested" => "33",
             _ => return text.to_string(),
         };
