@@ -43,7 +43,9 @@ pub(crate) async fn create(
         key.principal = principal;
     }
     (key.roles, key.scopes) = (roles, scopes);
-    app.engine.add_key(&key).await?;
+    if !app.engine.add_key(&key).await? {
+        return Err(ApiError::internal("the id of a new key was taken"));
+    }
     let mut shown = show(&key);
     shown["key"] = json!(secret);
     Ok((StatusCode::CREATED, Json(shown)))
