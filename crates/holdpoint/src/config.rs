@@ -3,7 +3,7 @@
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use clap::Args;
 use holdpoint_engine::Location;
 use serde::Deserialize;
@@ -16,8 +16,10 @@ pub(crate) struct ServeArgs {
     /// Folder for the database and for what the command line needs [default: ./holdpoint-data]
     #[arg(long, env = "HOLDPOINT_DATA", value_name = "DIR")]
     data: Option<PathBuf>,
-    /// Database: sqlite:PATH [default: holdpoint.db in the data folder]
-    #[arg(long, env = "HOLDPOINT_DATABASE", value_name = "URL")]
+    /// Database: sqlite:PATH for one server, or postgres://USER:PASSWORD@HOST:PORT/DATABASE for any number of them.
+    /// A password is better given in the variable or the file, where others cannot see it in the list of processes
+    /// [default: holdpoint.db in the data folder]
+    #[arg(long, env = "HOLDPOINT_DATABASE", value_name = "URL", hide_env_values = true)]
     database: Option<String>,
     /// TOML file with the same settings: listen, data, database, workflows, bootstrap_key
     #[arg(long, env = "HOLDPOINT_CONFIG", value_name = "FILE")]
@@ -81,19 +83,59 @@ fn address(text: &str) -> Result<SocketAddr, String> {
 
 fn read(path: &Path) -> anyhow::Result<File> {
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    toml::from_str(&text).with_context(|| format!("{} is not a valid configuration", path.display()))
+    // Of the error only the words: it would also show the line, and in it a key or a password.
+    toml::from_str(&text).map_err(|error: toml::de::Error| {
+        let line = error.span().map_or(1, |span| text[..span.start].matches('\n').count() + 1);
+        anyhow!("{} is not a valid configuration: line {line}: {}", path.display(), error.message())
+    })
 }
 
 fn location(database: Option<&str>, data: &Path) -> anyhow::Result<Location> {
-    match database {
-        None => Ok(Location::Sqlite(data.join("holdpoint.db"))),
-        Some(url) => match url.strip_prefix("sqlite:").map(|rest| rest.strip_prefix("//").unwrap_or(rest)) {
-            Some("") => {
-                bail!("--database {url}: a path must follow, as in sqlite:/var/lib/holdpoint/holdpoint.db")
-            }
-            Some(path) => Ok(Location::Sqlite(PathBuf::from(path))),
-            None => bail!("--database: only sqlite:PATH is supported by this version"),
-        },
+    let Some(url) = database else { return Ok(Location::Sqlite(data.join("holdpoint.db"))) };
+    let postgres = ["postgres://", "postgresql://"].iter().find_map(|scheme| url.strip_prefix(scheme));
+    let sqlite = url.strip_prefix("sqlite:").map(|rest| rest.strip_prefix("//").unwrap_or(rest));
+    match (sqlite, postgres) {
+        (Some(""), _) => {
+            bail!("--database {url}: a path must follow, as in sqlite:/var/lib/holdpoint/holdpoint.db")
+        }
+        (Some(path), _) => Ok(Location::Sqlite(PathBuf::from(path))),
+        (None, Some("")) => {
+            bail!("--database {url}: a host must follow, as in postgres://holdpoint@db.example.com/holdpoint")
+        }
+        (None, Some(_)) => Ok(Location::Postgres(url.to_owned())),
+        // What was given is not repeated: there may be a password in it.
+        (None, None) => bail!(
+            "--database: there are two forms: sqlite:PATH, as in sqlite:/var/lib/holdpoint/holdpoint.db, and \
+             postgres://USER:PASSWORD@HOST:PORT/DATABASE"
+        ),
+    }
+}
+
+/// A location as people may see it: without passwords.
+pub(crate) fn shown(location: &Location) -> String {
+    match location {
+        Location::Sqlite(path) => format!("sqlite:{}", path.display()),
+        Location::Postgres(url) => masked(url),
+    }
+}
+
+/// Rather too much is hidden than too little: an unescaped `/`, `?` or `@` in a password must not bring it to light.
+fn masked(url: &str) -> String {
+    const HIDDEN: &str = "***";
+    let mut shown = String::new();
+    let mut rest = url;
+    while let Some((before, after)) = rest.split_once("password=") {
+        shown.push_str(&format!("{before}password={HIDDEN}"));
+        rest = after.find('&').map_or("", |end| &after[end..]);
+    }
+    shown.push_str(rest);
+    let Some((scheme, rest)) = shown.split_once("://") else { return HIDDEN.to_owned() };
+    match rest.rsplit_once('@') {
+        Some((who, place)) if who.contains(':') => {
+            let user = who.split(':').next().unwrap_or_default();
+            format!("{scheme}://{user}:{HIDDEN}@{place}")
+        }
+        _ => shown,
     }
 }
 
@@ -134,9 +176,51 @@ mod tests {
     }
 
     #[test]
-    fn databases_we_do_not_know_are_refused() {
-        let args = ServeArgs { database: Some("mysql://x".to_owned()), ..ServeArgs::default() };
-        assert!(Config::load(args).is_err());
+    fn a_broken_file_is_named_with_its_line_and_shows_no_secret() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("holdpoint.toml");
+        std::fs::write(&path, "listen = \"x\"\ndatabase = \"postgres://u:secret@h/db\n").unwrap();
+        let args = ServeArgs { config: Some(path), ..ServeArgs::default() };
+        let error = format!("{:#}", Config::load(args).unwrap_err());
+        assert!(error.contains("line 2") && !error.contains("secret"), "{error}");
+    }
+
+    #[test]
+    fn both_databases_are_known_and_no_other() {
+        let at = |url: &str| location(Some(url), Path::new("data"));
+        assert_eq!(at("sqlite:///a/b.db").unwrap(), Location::Sqlite("/a/b.db".into()));
+        for url in ["postgres://u@h/db", "postgresql://u:p@a,b:5433/db?target_session_attrs=read-write"] {
+            assert_eq!(at(url).unwrap(), Location::Postgres(url.to_owned()));
+        }
+        for url in ["mysql://u:secret@h/db", "host=h password=secret", "sqlite:", "postgres://", ""] {
+            let error = format!("{:#}", at(url).unwrap_err());
+            assert!(!error.contains("secret"), "{error}");
+        }
+        let error = format!("{:#}", at("mysql://x").unwrap_err());
+        assert!(error.contains("sqlite:PATH") && error.contains("postgres://USER"), "{error}");
+    }
+
+    #[test]
+    fn a_password_is_never_shown() {
+        for (url, text) in [
+            ("postgres://u@h/db", "postgres://u@h/db"),
+            ("postgres://h:5432/db", "postgres://h:5432/db"),
+            ("postgres://u:secret@a,b:5432/db?schema=x", "postgres://u:***@a,b:5432/db?schema=x"),
+            ("postgres://u:se@cret@h/db", "postgres://u:***@h/db"),
+            ("postgres://u:se/cret?secret@h/db", "postgres://u:***@h/db"),
+            (
+                "postgres://h:5432/db?user=u&password=se@cret&schema=x",
+                "postgres://h:5432/db?user=u&password=***&schema=x",
+            ),
+            ("postgres://h/db?sslpassword=secret", "postgres://h/db?sslpassword=***"),
+        ] {
+            assert_eq!(shown(&Location::Postgres(url.to_owned())), text);
+        }
+        assert_eq!(shown(&Location::Sqlite("a/b.db".into())), "sqlite:a/b.db");
+    }
+
+    #[test]
+    fn a_bootstrap_key_must_fit_into_a_header() {
         let args = ServeArgs { bootstrap_key: Some("two words".to_owned()), ..ServeArgs::default() };
         assert!(Config::load(args).is_err());
     }

@@ -47,6 +47,7 @@ const SERVE_EXAMPLES: &str = "Examples:
   holdpoint serve
   holdpoint serve --listen 0.0.0.0:8484 --data /var/lib/holdpoint
   holdpoint serve --config holdpoint.toml --workflows ./workflows
+  HOLDPOINT_DATABASE=postgres://holdpoint:…@db/holdpoint holdpoint serve
 
 Settings are taken from flags, then HOLDPOINT_… variables, then the file. HOLDPOINT_LOG sets the log level
 (error, warn, info, debug, trace; default info). SIGTERM and Ctrl-C finish what is in flight before the server ends;

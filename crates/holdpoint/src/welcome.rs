@@ -11,7 +11,7 @@ use holdpoint_engine::Engine;
 use serde_json::{Value, json};
 
 use crate::admin::keys::{fresh_secret, stored_key};
-use crate::config::Config;
+use crate::config::{self, Config};
 
 /// What the command line reads: address and key.
 const CLIENT_FILE: &str = "client.json";
@@ -23,6 +23,8 @@ const SAMPLE: &str = include_str!("welcome/sample-approval.json");
 pub(crate) struct Prepared {
     /// A key that nobody has seen yet.
     shown_key: Option<String>,
+    /// Another node made the first key at the same time, and showed it.
+    key_is_elsewhere: bool,
     /// Whether the command line finds a key in the data folder.
     key_is_left: bool,
 }
@@ -51,12 +53,27 @@ pub(crate) async fn prepare(
     // The file comes first: a key that is stored and known to nobody would lock everybody out.
     let key = shown_key.clone().or(left);
     leave_client_file(&config.data, address, key.as_deref())?;
-    if let Some(secret) = config.bootstrap_key.as_ref().or(shown_key.as_ref()) {
+    if let Some(secret) = &config.bootstrap_key {
         let mut stored = stored_key(secret, tenant.clone(), engine.now()).map_err(broken)?;
-        stored.principal = if shown_key.is_some() { "admin" } else { "bootstrap" }.to_owned();
+        stored.principal = "bootstrap".to_owned();
+        // Stored before, by an earlier start or by another node, is as good.
         engine.add_key(&stored).await?;
+    } else if let Some(secret) = &shown_key
+        && !store_first_key(engine, tenant, secret).await?
+    {
+        leave_client_file(&config.data, address, None)?;
+        return Ok(Prepared { shown_key: None, key_is_elsewhere: true, key_is_left: false });
     }
-    Ok(Prepared { shown_key, key_is_left: key.is_some() })
+    Ok(Prepared { shown_key, key_is_elsewhere: false, key_is_left: key.is_some() })
+}
+
+/// Nodes that start together on an empty database all come here with keys of their own. They store them under one id,
+/// so that the primary key lets one through. False for the others.
+async fn store_first_key(engine: &Engine, tenant: &TenantId, secret: &str) -> anyhow::Result<bool> {
+    let mut stored = stored_key(secret, tenant.clone(), engine.now()).map_err(broken)?;
+    stored.key_id = "key_first".to_owned();
+    stored.principal = "admin".to_owned();
+    Ok(engine.add_key(&stored).await?)
 }
 
 fn broken(error: crate::error::ApiError) -> anyhow::Error {
@@ -97,9 +114,18 @@ pub(crate) fn greet(config: &Config, address: SocketAddr, prepared: &Prepared) {
     let server = format!("http://{}", reachable(address));
     let mut lines = vec![format!("Holdpoint {} is ready on {server}", env!("CARGO_PKG_VERSION"))];
     lines.push(format!("  data folder  {}", config.data.display()));
+    lines.push(format!("  database     {}", config::shown(&config.location)));
     if let Some(key) = &prepared.shown_key {
         lines.push(format!("  API key      {key}"));
         lines.push(format!("               shown once; also in {}", config.data.join(CLIENT_FILE).display()));
+    }
+    if prepared.key_is_elsewhere {
+        lines.push(
+            "  API key      another node made the first one at this moment and showed it there".to_owned(),
+        );
+        lines.push(
+            "               for one that all nodes know, start any of them with --bootstrap-key".to_owned(),
+        );
     }
     let program = std::env::args().next().unwrap_or_else(|| "holdpoint".to_owned());
     let data = if config.data == Path::new("./holdpoint-data") {
@@ -116,4 +142,34 @@ pub(crate) fn greet(config: &Config, address: SocketAddr, prepared: &Prepared) {
     lines.push(format!("  {program} pending{data}"));
     lines.push(format!("  {program} answer latest review accept{data}"));
     println!("{}", lines.join("\n"));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use holdpoint_engine::{Location, Options};
+
+    #[tokio::test]
+    async fn of_nodes_that_start_together_one_makes_the_first_key() {
+        let folder = tempfile::tempdir().unwrap();
+        let location = Location::Sqlite(folder.path().join("holdpoint.db"));
+        let engine = Engine::open(Options::new(location.clone())).await.unwrap();
+        let tenant = TenantId::parse("default").unwrap();
+        let address = SocketAddr::from(([127, 0, 0, 1], 8484));
+        let node = |name: &str| {
+            let data = folder.path().join(name);
+            std::fs::create_dir(&data).unwrap();
+            let location = location.clone();
+            Config { listen: address, data, location, workflows: None, bootstrap_key: None }
+        };
+        let (a, b) = (node("a"), node("b"));
+        let (one, other) =
+            tokio::join!(prepare(&engine, &tenant, &a, address), prepare(&engine, &tenant, &b, address));
+        let shown: Vec<String> =
+            [one.unwrap(), other.unwrap()].into_iter().filter_map(|node| node.shown_key).collect();
+        assert_eq!((shown.len(), engine.key_count().await.unwrap()), (1, 1));
+        let left: Vec<String> = [&a, &b].iter().filter_map(|node| read_client_file(&node.data)).collect();
+        assert_eq!(left, shown, "no file keeps a key that nobody knows");
+        assert!(!store_first_key(&engine, &tenant, "another").await.unwrap());
+    }
 }

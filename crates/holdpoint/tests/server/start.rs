@@ -110,7 +110,7 @@ fn wrong_settings_are_explained() {
     let table: [(&[&str], i32, &str); 6] = [
         (&["--listen", "everywhere"], 2, "such as 127.0.0.1:8484"),
         (&["--database", "sqlite:nowhere/x.db"], 1, "nowhere/x.db"),
-        (&["--database", "oracle:x"], 2, "only sqlite:PATH"),
+        (&["--database", "oracle:x"], 2, "two forms: sqlite:PATH"),
         (&["--config", "bad.toml"], 2, "listn"),
         (&["--config", "missing.toml"], 2, "cannot read missing.toml"),
         (&["--workflows", "flows"], 1, "broken.json"),
