@@ -2,5 +2,7 @@
 //! live here.
 
 pub(crate) mod dispatches;
+#[cfg(test)]
+mod tests;
 mod translate;
 mod wire;

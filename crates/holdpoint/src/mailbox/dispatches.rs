@@ -12,7 +12,7 @@ use holdpoint_engine::Error;
 use super::{translate, wire};
 use crate::app::App;
 use crate::auth::{Caller, CanCancelRuns, CanCreateRuns, CanReadRuns};
-use crate::body::{InPath, Page, Params};
+use crate::body::{InPath, OptionalBody, Page, Params};
 use crate::error::ApiError;
 
 pub(crate) async fn list(
@@ -46,6 +46,7 @@ pub(crate) async fn cancel(
     State(app): State<App>,
     CanCancelRuns(caller): CanCancelRuns,
     InPath(id): InPath<String>,
+    OptionalBody(_): OptionalBody<wire::Nothing>,
 ) -> Result<Json<wire::Dispatch>, ApiError> {
     let cancelled = app.engine.cancel_dispatch(caller.tenant(), &id, caller.principal()).await?;
     let Some(row) = cancelled else {
@@ -58,6 +59,7 @@ pub(crate) async fn requeue(
     State(app): State<App>,
     CanCreateRuns(caller): CanCreateRuns,
     InPath(id): InPath<String>,
+    OptionalBody(_): OptionalBody<wire::Nothing>,
 ) -> Result<(StatusCode, Json<wire::Dispatch>), ApiError> {
     translate::check_dead(&find(&app, &caller, &id).await?)?;
     let row = app.engine.requeue_dispatch(caller.tenant(), &id).await?;

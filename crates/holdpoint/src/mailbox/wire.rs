@@ -14,6 +14,10 @@ pub(crate) struct ListDispatches {
     pub status: Option<String>,
 }
 
+/// A body with nothing to say. It is read all the same: one left unread would cost the caller its connection.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Nothing {}
+
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Dispatches {

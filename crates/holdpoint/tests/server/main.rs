@@ -9,6 +9,7 @@ mod bad_input;
 mod command_line;
 mod harness;
 mod kills;
+mod mailbox;
 mod races;
 mod reading;
 mod start;
