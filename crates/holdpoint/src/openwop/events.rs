@@ -8,8 +8,9 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
+use axum::response::IntoResponse;
 use axum::response::sse::{Event as Frame, KeepAlive, Sse};
-use futures_util::stream::{Stream, unfold};
+use futures_util::stream::unfold;
 use holdpoint_core::{Run, RunRef};
 use holdpoint_engine::{Recorded, Subscription};
 use serde_json::{Value, json};
@@ -34,7 +35,7 @@ pub(crate) async fn stream(
     InPath(run): InPath<String>,
     Params(params): Params<wire::Stream>,
     headers: HeaderMap,
-) -> Result<Sse<impl Stream<Item = Result<Frame, Infallible>>>, ApiError> {
+) -> Result<impl IntoResponse, ApiError> {
     let mode = mode(params.stream_mode.as_deref())?;
     let of = caller.run(&run)?;
     let next = next_sequence(&headers)?;
@@ -46,9 +47,11 @@ pub(crate) async fn stream(
                 recorded.iter().filter(|one| mode.shows(&one.event)).filter_map(|one| frame(&run, one)),
             );
         }
-        ready.pop_front().map(|frame| (Ok(frame), (reader, ready)))
+        ready.pop_front().map(|frame| (Ok::<_, Infallible>(frame), (reader, ready)))
     });
-    Ok(Sse::new(frames).keep_alive(KeepAlive::new().interval(KEEP_ALIVE).text("keepalive")))
+    let sse = Sse::new(frames).keep_alive(KeepAlive::new().interval(KEEP_ALIVE).text("keepalive"));
+    // Some proxies gather an answer before they pass it on, unless they are told not to.
+    Ok(([("x-accel-buffering", "no")], sse))
 }
 
 fn frame(run: &Run, recorded: &Recorded) -> Option<Frame> {
@@ -115,11 +118,12 @@ impl Reader {
         }
     }
 
-    /// New events, and a fold that has folded at least these.
+    /// New events, and a fold that has folded at least these. What this reader saw before may have been shown to it by
+    /// another node, so that this one has not folded it yet.
     async fn read(&mut self) -> Result<(Arc<Run>, Vec<Recorded>), ApiError> {
         let recorded = self.app.engine.events(&self.of, self.next).await?;
         self.next = recorded.last().map_or(self.next, |last| last.seq + 1);
-        let run = self.app.engine.run_since(&self.of, recorded.last().map_or(0, |last| last.seq + 1)).await?;
+        let run = self.app.engine.run_since(&self.of, self.next).await?;
         Ok((run, recorded))
     }
 }
@@ -141,7 +145,7 @@ pub(crate) async fn poll(
     let mut reader = Reader::new(app, caller.run(&run)?, next).await?;
     let (run, recorded) = match tokio::time::timeout(Duration::from_secs(seconds), reader.next()).await {
         Ok(Some(found)) => found,
-        Ok(None) | Err(_) => (reader.app.engine.run(&reader.of).await?, Vec::new()),
+        Ok(None) | Err(_) => (reader.app.engine.run_since(&reader.of, reader.next).await?, Vec::new()),
     };
     let shown: Vec<wire::EventDoc> = recorded.iter().map(|one| document(&run, one)).collect();
     // Complete for this reader: it has now been shown everything.

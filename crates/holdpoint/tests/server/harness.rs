@@ -209,6 +209,7 @@ impl Client {
         }
         let mut response = request.call().unwrap();
         assert_eq!(response.headers()["content-type"], "text/event-stream");
+        assert_eq!(response.headers()["x-accel-buffering"], "no", "a proxy must pass events on at once");
         let mut frames = Vec::new();
         let mut frame = (String::new(), String::new(), Value::Null);
         for line in BufReader::new(response.body_mut().as_reader()).lines() {
