@@ -1,7 +1,7 @@
 //! Every answer that is not a success: one envelope, one table from refusals to statuses.
 
 use axum::Json;
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use holdpoint_core::Refusal;
 use holdpoint_core::mailbox::MailboxError;
@@ -70,7 +70,12 @@ impl IntoResponse for ApiError {
         }
         let mut response = (self.status, Json(body)).into_response();
         if self.status == StatusCode::SERVICE_UNAVAILABLE {
-            response.headers_mut().insert(header::RETRY_AFTER, header::HeaderValue::from_static("1"));
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        // Who may not call is told so before the body is read. What is left of it ends the connection, and a client
+        // that is not told would send its next request into a closed one.
+        if matches!(self.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+            response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
         response
     }
