@@ -1,0 +1,55 @@
+//! A server with one more node type, `test.ledger`, whose outside effect can be counted: it appends a line to the file
+//! named by LEDGER. The tests of several nodes on one database run this program and kill it in the middle.
+
+// A test program may demand what it cannot do without.
+#![allow(clippy::unwrap_used)]
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, SystemTime};
+
+use holdpoint::engine::{EffectContext, Node, Outputs, Stop};
+use serde_json::{Value, json};
+
+fn main() -> ExitCode {
+    holdpoint::main_with(|options| {
+        let path = std::env::var_os("LEDGER").map(PathBuf::from);
+        options.node("test.ledger", Ledger { path: path.expect("LEDGER names a file") })
+    })
+}
+
+struct Ledger {
+    path: PathBuf,
+}
+
+impl Node for Ledger {
+    /// Takes up to `ms` milliseconds of its config before it pays, so that a process can die in between.
+    async fn run(&self, context: &mut EffectContext) -> Result<Outputs, Stop> {
+        let (run, node) = (context.run_id().to_string(), context.node().id.to_string());
+        self.append(&run, &node, "enter");
+        let below = context.config().get("ms").and_then(Value::as_u64).unwrap_or(0);
+        tokio::time::sleep(Duration::from_millis(random() % (below + 1))).await;
+        let nonce = context.step("pay", || async { Ok(json!(self.append(&run, &node, "pay"))) }).await?;
+        Ok(Outputs::from_iter([("nonce".to_owned(), nonce)]))
+    }
+}
+
+impl Ledger {
+    /// One line in one write: run, node, what, nonce, process, and when this began. Returns the nonce.
+    fn append(&self, run: &str, node: &str, what: &str) -> String {
+        let began = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_millis();
+        let nonce = format!("{:016x}", random());
+        let line = format!("{run} {node} {what} {nonce} {} {began}\n", std::process::id());
+        let mut file = OpenOptions::new().append(true).create(true).open(&self.path).unwrap();
+        file.write_all(line.as_bytes()).unwrap();
+        nonce
+    }
+}
+
+fn random() -> u64 {
+    let mut bytes = [0; 8];
+    getrandom::fill(&mut bytes).unwrap();
+    u64::from_le_bytes(bytes)
+}
