@@ -128,8 +128,13 @@ impl Answer {
 
 impl Client {
     pub(crate) fn new(url: &str, key: Option<&str>) -> Self {
+        Self::patient(url, key, Duration::from_secs(60))
+    }
+
+    /// Waits this long for an answer, and no longer.
+    pub(crate) fn patient(url: &str, key: Option<&str>, patience: Duration) -> Self {
         let config = ureq::Agent::config_builder().http_status_as_error(false);
-        let agent = config.timeout_global(Some(Duration::from_secs(60))).build().new_agent();
+        let agent = config.timeout_global(Some(patience)).build().new_agent();
         Self { agent, url: url.to_owned(), key: key.map(str::to_owned) }
     }
 

@@ -1,0 +1,226 @@
+//! Clients that start runs and answer them, at any node and two at a time, and remember what they were told. An error
+//! of the network, a 503 and a time-out all mean: perhaps.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, RwLock};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::dice::Dice;
+use crate::harness::{Answer, Client};
+
+pub(crate) const CLIENTS: u64 = 6;
+/// A frozen node keeps its callers waiting; they must get on.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Between two runs of a client, at most: what is tested is what happens under load, not how much load there can be.
+const PAUSE_MS_MAX: u64 = 80;
+/// After a "perhaps", so that clients do not spin on a dead node.
+const PAUSE_AFTER_TROUBLE: Duration = Duration::from_millis(20);
+pub(crate) const GATE: &str = "gate";
+
+/// A step, a gate, a payment, a timer, a step.
+pub(crate) fn paying() -> Value {
+    let node = |id: &str, type_id: &str, config: Value| json!({"id": id, "typeId": type_id, "name": id, "position": {"x": 0, "y": 0}, "config": config, "inputs": {}});
+    let nodes = json!([
+        node("before", "core.noop", json!({})),
+        node(GATE, "core.approvalGate", json!({"title": "Pay?", "actions": ["accept"]})),
+        node("pay", "test.ledger", json!({"ms": 200})),
+        node("rest", "core.delay", json!({"ms": 50})),
+        node("after", "core.noop", json!({})),
+    ]);
+    let names = ["before", GATE, "pay", "rest", "after"];
+    let edge = |pair: &[&str]| json!({"id": pair[0], "sourceNodeId": pair[0], "targetNodeId": pair[1]});
+    json!({
+        "id": "paying", "name": "paying", "version": "1", "nodes": nodes,
+        "edges": names.windows(2).map(edge).collect::<Vec<_>>(),
+        "triggers": [{"id": "manual", "type": "manual", "enabled": true}],
+        "variables": [], "metadata": {}, "settings": {},
+    })
+}
+
+/// How a command ended for the one who gave it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Acknowledged,
+    /// Refused because another command had come first.
+    TooLate,
+    Unknown,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Given {
+    /// What tells this answer from every other.
+    pub mark: String,
+    pub by: String,
+    pub outcome: Outcome,
+}
+
+/// What was asked of one run whose start was acknowledged.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Known {
+    pub answers: Vec<Given>,
+    pub cancel: Option<Outcome>,
+}
+
+/// What the clients know for certain.
+#[derive(Debug, Default)]
+pub(crate) struct Journal {
+    pub runs: Mutex<BTreeMap<String, Known>>,
+    /// When commands were acknowledged.
+    pub acknowledged: Mutex<Vec<Instant>>,
+    /// Requests without a certain outcome.
+    pub unknown: AtomicU64,
+    pub raced: AtomicU64,
+    /// What must never be said.
+    pub wrong: Mutex<Vec<String>>,
+}
+
+impl Journal {
+    fn accuse(&self, what: String) {
+        self.wrong.lock().unwrap().push(what);
+    }
+}
+
+/// Where the nodes are, and who calls them: two principals with their keys.
+pub(crate) struct Fleet {
+    pub urls: RwLock<Vec<String>>,
+    pub callers: [(String, String); 2],
+}
+
+/// One caller's connections.
+struct Caller<'a> {
+    fleet: &'a Fleet,
+    journal: &'a Journal,
+    who: usize,
+    clients: HashMap<String, Client>,
+    dice: Dice,
+}
+
+impl<'a> Caller<'a> {
+    fn new(fleet: &'a Fleet, journal: &'a Journal, who: usize, seed: u64) -> Self {
+        Self { fleet, journal, who, clients: HashMap::new(), dice: Dice::new(seed) }
+    }
+
+    /// Asks some node; nothing when the outcome is not known.
+    fn send(&mut self, method: &str, path: &str, body: &Value) -> Option<Answer> {
+        let urls = self.fleet.urls.read().unwrap().clone();
+        let url = &urls[self.dice.index(urls.len())];
+        self.clients.retain(|known, _| urls.contains(known));
+        let key = &self.fleet.callers[self.who].1;
+        let client = || Client::patient(url, Some(key), PATIENCE);
+        let client = self.clients.entry(url.clone()).or_insert_with(client);
+        let bytes = body.to_string();
+        let answer = client.try_send(method, path, (method == "POST").then_some(bytes.as_bytes()));
+        match answer {
+            Ok(answer) if answer.status < 500 => {
+                if method == "POST" && answer.status < 300 {
+                    self.journal.acknowledged.lock().unwrap().push(Instant::now());
+                }
+                return Some(answer);
+            }
+            Ok(answer) if answer.status == 503 => {}
+            Ok(answer) => self.journal.accuse(format!("{method} {path}: {answer:?}")),
+            Err(_) => {}
+        }
+        self.journal.unknown.fetch_add(1, Ordering::Relaxed);
+        std::thread::sleep(PAUSE_AFTER_TROUBLE);
+        None
+    }
+
+    fn start(&mut self) -> Option<String> {
+        let answer = self.send("POST", "/v1/runs", &json!({"workflowId": "paying"}))?;
+        let run = answer.body["runId"].as_str().map(str::to_owned);
+        if answer.status != 201 || run.is_none() {
+            self.journal.accuse(format!("a start: {answer:?}"));
+        }
+        run
+    }
+
+    /// Answers until it knows what became of the answer.
+    fn answer(&mut self, run: &str, over: &AtomicBool) {
+        let (by, mark) =
+            (self.fleet.callers[self.who].0.clone(), format!("{}-{:x}", self.who, self.dice.below(u64::MAX)));
+        let body = json!({"resumeValue": {"action": "accept", "mark": mark}});
+        let path = format!("/v1/runs/{run}/interrupts/{GATE}");
+        let mut outcome = Outcome::Unknown;
+        while outcome == Outcome::Unknown && !over.load(Ordering::SeqCst) {
+            outcome = match self.send("POST", &path, &body) {
+                None => Outcome::Unknown,
+                Some(answer) => match (answer.status, answer.code()) {
+                    (200, _) => Outcome::Acknowledged,
+                    (409, "interrupt_already_resolved") | (422, "interrupt_cancelled") => Outcome::TooLate,
+                    _ => {
+                        self.journal.accuse(format!("an answer to {run}: {answer:?}"));
+                        return;
+                    }
+                },
+            };
+        }
+        let mut runs = self.journal.runs.lock().unwrap();
+        runs.entry(run.to_owned()).or_default().answers.push(Given { mark, by, outcome });
+    }
+
+    /// One try: a cancellation that may have happened is as good a test as one that did.
+    fn cancel(&mut self, run: &str) {
+        let outcome = match self.send("POST", &format!("/v1/runs/{run}/cancel"), &json!({})) {
+            None => Outcome::Unknown,
+            Some(answer) if answer.status == 200 && answer.body["status"] == "cancelled" => {
+                Outcome::Acknowledged
+            }
+            Some(answer) if answer.status == 200 => Outcome::TooLate,
+            Some(answer) => return self.journal.accuse(format!("a cancellation of {run}: {answer:?}")),
+        };
+        self.journal.runs.lock().unwrap().entry(run.to_owned()).or_default().cancel = Some(outcome);
+    }
+
+    /// A run whose start was acknowledged is seen by every node.
+    fn look(&mut self, run: &str) {
+        if let Some(answer) = self.send("GET", &format!("/v1/runs/{run}"), &Value::Null)
+            && answer.status != 200
+        {
+            self.journal.accuse(format!("{run} was acknowledged, and a node says: {answer:?}"));
+        }
+    }
+}
+
+/// Says that it is over when it goes, also when the reason is a panic: nobody could wait for the clients otherwise.
+pub(crate) struct AtEnd<'a>(pub &'a AtomicBool);
+
+impl Drop for AtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+/// Works until it is over. Half of the answers are raced by the other principal.
+pub(crate) fn client(fleet: &Fleet, journal: &Journal, over: &AtomicBool, seed: u64) {
+    let mut first = Caller::new(fleet, journal, 0, seed);
+    let mut second = Caller::new(fleet, journal, 1, !seed);
+    let mut dice = Dice::new(seed.rotate_left(32));
+    while !over.load(Ordering::SeqCst) {
+        let Some(run) = first.start() else { continue };
+        journal.runs.lock().unwrap().entry(run.clone()).or_default();
+        match dice.below(100) {
+            0..4 => first.cancel(&run),
+            4..8 => {
+                first.answer(&run, over);
+                second.cancel(&run);
+            }
+            8..54 => {
+                journal.raced.fetch_add(1, Ordering::Relaxed);
+                std::thread::scope(|scope| {
+                    scope.spawn(|| second.answer(&run, over));
+                    first.answer(&run, over);
+                });
+            }
+            54..64 => {
+                first.look(&run);
+                second.answer(&run, over);
+            }
+            _ => first.answer(&run, over),
+        }
+        std::thread::sleep(Duration::from_millis(dice.below(PAUSE_MS_MAX)));
+    }
+}

@@ -1,0 +1,22 @@
+//! Several real server processes on one real PostgreSQL: killed, frozen, cut off, restarted. Every process is a child
+//! of the test and dies with it.
+
+// What a test cannot do without, it may demand.
+#![allow(clippy::unwrap_used)]
+
+mod chaos;
+mod check;
+mod cluster;
+mod dice;
+// The client of the other tests; not every test uses all of it.
+#[allow(dead_code)]
+#[path = "../server/harness.rs"]
+mod harness;
+mod ledger;
+mod load;
+mod nemesis;
+mod node;
+mod pooler;
+mod report;
+mod samples;
+mod together;
