@@ -40,11 +40,13 @@ pub(crate) async fn prepare(settings: &Settings) -> Result<(), Error> {
     session.ask(Some("BEGIN"), &[], None).await?;
     let lock = Query::one("SELECT 1 FROM pg_advisory_xact_lock($1)", vec![Param::from(MIGRATION_LOCK)]);
     session.ask(None, &[lock], None).await?;
+    // Before anything is looked up: a server process believes what it knew about tables before it waited, until a
+    // statement takes a lock of the ordinary kind.
+    session.ask(Some(migrations::CREATE_VERSIONS), &[], None).await?;
     let (found, known) = (version(&session).await?, migrations::known());
     if found > known {
         return Err(Error::NewerSchema { place: settings.place(), found, known });
     }
-    session.ask(Some(migrations::CREATE_VERSIONS), &[], None).await?;
     for (version, text) in migrations::missing(found)? {
         session.ask(Some(&migrations::for_postgres(text)), &[], None).await?;
         session
