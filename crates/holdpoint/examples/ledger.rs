@@ -16,7 +16,11 @@ use serde_json::{Value, json};
 fn main() -> ExitCode {
     holdpoint::main_with(|options| {
         let path = std::env::var_os("LEDGER").map(PathBuf::from);
-        options.node("test.ledger", Ledger { path: path.expect("LEDGER names a file") })
+        let options = options.node("test.ledger", Ledger { path: path.expect("LEDGER names a file") });
+        match std::env::var("HOLDPOINT_TEST_LEASE_MS") {
+            Ok(ms) => options.lease(Duration::from_millis(ms.parse().unwrap())),
+            Err(_) => options,
+        }
     })
 }
 
