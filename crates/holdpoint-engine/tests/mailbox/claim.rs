@@ -39,8 +39,8 @@ async fn case_13_a_claim_gives_token_holder_and_lease(h: Harness) {
         updated_at: at(10),
         ..queued("a")
     };
-    assert_eq!(rows, [expected.clone()]);
     assert_eq!(h.load("a").await, expected);
+    assert_eq!(rows, [expected]);
 }
 
 async fn case_14_a_row_is_claimable_from_its_instant_on(h: Harness) {

@@ -155,8 +155,8 @@ async fn case_73_any_text_is_an_id(h: Harness) {
         };
         let acked = h.mail.complete(text, token(&held), &result, at(30)).await.unwrap();
         assert_eq!(acked, ended(&resulted(&back, &result, at(30)), RunDispatchStatus::Acked, at(30)));
-        assert_eq!(h.list(text).await, [acked.clone()]);
         assert_eq!(h.load(text).await, acked);
+        assert_eq!(h.list(text).await, [acked]);
         assert_eq!(h.mail.interrupt(text, at(40)).await.unwrap().new_dispatch_epoch, 1);
     }
     assert_eq!(h.mail.purge_terminal(at(99), 100).await.unwrap(), texts.len());

@@ -100,7 +100,7 @@ async fn case_35_a_nack_after_a_result_leaves_a_sound_row(h: Harness) {
     let back = h.mail.nack("a", token(&held), at(500), "again", at(20)).await.unwrap();
     assert_eq!(back, failed(&queued("a"), Some("again".to_owned()), at(500), at(20)));
     assert_eq!(h.load("a").await, back);
-    assert_eq!(h.list("t").await, [back.clone()]);
+    assert_eq!(h.list("t").await, std::slice::from_ref(&back));
     let interrupted = h.mail.interrupt("t", at(30)).await.unwrap();
     let found = h.load("a").await;
     assert_eq!(found, superseded(&back, &found, at(30)));
