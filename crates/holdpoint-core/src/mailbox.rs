@@ -171,6 +171,11 @@ impl RunDispatch {
             | RunDispatchStatus::Cancelled
             | RunDispatchStatus::Superseded
             | RunDispatchStatus::DeadLetter => {
+                let unprojected = Self { completed_at: None, ..self.clone() }.is_unprojected();
+                rule(
+                    self.status != RunDispatchStatus::Superseded || unprojected,
+                    "a superseded dispatch has no result",
+                )?;
                 rule(unclaimed, "a dispatch that has ended has no claim")?;
                 rule(self.completed_at.is_some(), "a dispatch that has ended says when")
             }

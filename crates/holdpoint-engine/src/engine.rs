@@ -49,6 +49,7 @@ struct Shared {
     nodes: NodeTypes,
     registry: Registry,
     counters: Arc<Counters>,
+    name: String,
     lease_ms: u64,
     retention_ms: u64,
     /// Ends what listens to other nodes.

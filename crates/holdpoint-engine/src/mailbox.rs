@@ -216,7 +216,7 @@ impl Mailbox {
     pub async fn interrupt(&self, thread_id: &str, now: Timestamp) -> Result<MailboxInterrupt> {
         let op = MailOp::Interrupt { tenant: self.tenant.clone(), thread: thread_id.to_owned(), now };
         match self.mail(op).await? {
-            Reply::Interrupted(interrupt) => Ok(interrupt),
+            Reply::Interrupted(interrupt) => Ok(*interrupt),
             _ => Err(odd()),
         }
     }

@@ -41,17 +41,17 @@ pub struct Worker {
     engine: Engine,
     consumer: String,
     in_flight: JoinSet<Result<(), Error>>,
-    claims: HashMap<Id, Claim>,
+    claims: HashMap<Id, Arc<Claim>>,
     leases: Arc<Leases>,
     /// Claims that could not be given back, and why they should be. Tried again at every look.
-    unreturned: Vec<(Claim, String)>,
+    unreturned: Vec<(Arc<Claim>, String)>,
 }
 
 type Ended = Result<(Id, Result<(), Error>), tokio::task::JoinError>;
 
 impl Worker {
     pub(crate) fn new(engine: Engine) -> Self {
-        let consumer = format!("worker-{}", Uuid::now_v7());
+        let consumer = format!("{}-{}", engine.name(), Uuid::now_v7());
         let leases = Arc::new(Leases::new(engine.clone()));
         let (in_flight, claims) = (JoinSet::new(), HashMap::new());
         Self { engine, consumer, in_flight, claims, leases, unreturned: Vec::new() }
@@ -137,7 +137,7 @@ impl Worker {
         let rows = self.engine.claim_ready(order).await?;
         let count = rows.len();
         for row in rows {
-            let Some(claim) = Claim::of(&row) else {
+            let Some(claim) = Claim::of(&row).map(Arc::new) else {
                 upkeep::refuse(&self.engine, &row).await?;
                 continue;
             };
@@ -199,7 +199,7 @@ impl Worker {
         }
     }
 
-    async fn give_back(&mut self, claim: Claim, why: String) -> Result<(), Error> {
+    async fn give_back(&mut self, claim: Arc<Claim>, why: String) -> Result<(), Error> {
         let given = give_back(&self.engine, claim.clone(), why.clone()).await;
         if given.is_err() {
             self.unreturned.push((claim, why));

@@ -27,7 +27,9 @@ pub(crate) async fn serve(config: Config, customize: impl FnOnce(Options) -> Opt
         .mode(0o700)
         .create(&config.data)
         .with_context(|| format!("cannot create the data folder {}", config.data.display()))?;
-    let options = customize(Options::new(config.location.clone()));
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let name = if host.trim().is_empty() { "node" } else { host.trim() };
+    let options = customize(Options::new(config.location.clone()).name(name));
     let engine = Engine::open(options).await.context("cannot open the database")?;
     let tenant = TenantId::parse("default")?;
     // Everything that can go wrong for a reason outside comes before the key is made and shown.

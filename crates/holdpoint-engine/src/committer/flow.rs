@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::locks::{Found, Locks, Thread, head};
 use super::mail::performed;
-use super::work::{Change, Claim, ClaimOrder, Guard, Job, Mail, MailOp, Reply, Work};
+use super::work::{Change, ClaimOrder, Guard, Job, Mail, MailOp, Reply, Work};
 use crate::store::dispatches::{self, Stored};
 use crate::store::{Error, Param, Query, Tx, params};
 
@@ -106,9 +106,9 @@ impl<'a> Flow<'a> {
         let stored = |id: &String| self.found.dispatches.get(id).ok_or(Guard::Claim);
         match &change.mail {
             Mail::None | Mail::Enqueue(_) | Mail::Performed(_) | Mail::Reconcile(_) => Ok(None),
-            Mail::Held { claim: Claim { dispatch_id, token, .. }, what } => {
-                let Stored { row, epoch, .. } = stored(dispatch_id)?;
-                match row.fenced(token, what, *epoch, change.at) {
+            Mail::Held { claim, what } => {
+                let Stored { row, epoch, .. } = stored(&claim.dispatch_id)?;
+                match row.fenced(&claim.token, what, *epoch, change.at) {
                     Ok(_) if *what == Fenced::Touch => Ok(None),
                     Ok(to) => Ok(Some(to)),
                     Err(denied) => {

@@ -1,5 +1,7 @@
 //! Jobs that take a transaction of their own, as scripts of statements. The same for every database.
 
+use std::collections::{BTreeMap, HashSet};
+
 use holdpoint_core::mailbox::{Fenced, MailboxInterrupt, Reclaimed, RunDispatch, RunDispatchStatus};
 use holdpoint_core::{TenantId, Timestamp};
 use uuid::Uuid;
@@ -70,7 +72,7 @@ async fn claim<T: Tx>(tx: &T, tenant: &TenantId, thread: &str, order: &ClaimOrde
 /// For whoever carries out an activation on the spot: the row need not be available yet.
 async fn claim_dispatch<T: Tx>(tx: &T, tenant: &TenantId, id: &str, order: &ClaimOrder) -> Script {
     let by_id = Query::one(dispatches::BY_ID, params![id]);
-    let found = stored(&tx.begin(&[by_id.clone()]).await?)?;
+    let found = stored(&tx.begin(std::slice::from_ref(&by_id)).await?)?;
     let Some(thread) =
         found.iter().find(|found| found.row.tenant == *tenant).map(|found| &found.row.thread_id)
     else {
@@ -95,12 +97,12 @@ async fn claim_dispatch<T: Tx>(tx: &T, tenant: &TenantId, id: &str, order: &Clai
 
 /// One statement for all of them. Only for a claim that did not come back it is asked why.
 async fn extend<T: Tx>(tx: &T, claims: &[(String, String)], until: Timestamp, now: Timestamp) -> Script {
-    let mut sets: Vec<_> =
-        claims.iter().map(|(id, token)| params![until, now, id.as_str(), token.as_str()]).collect();
-    sets.sort_by(|a, b| format!("{:?}", a[2]).cmp(&format!("{:?}", b[2])));
+    let in_order: BTreeMap<_, _> = claims.iter().map(|(id, token)| (id, token)).collect();
+    let set = |(id, token): (&String, &String)| params![until, now, id.as_str(), token.as_str()];
+    let sets = in_order.into_iter().map(set).collect();
     let answers = tx.begin(&[Query::each(dispatches::EXTEND, sets)]).await?;
     let kept = answers.iter().flat_map(|answer| &answer.rows).map(|row| row.text(0).map(str::to_owned));
-    let kept = kept.collect::<Result<std::collections::HashSet<_>, _>>()?;
+    let kept = kept.collect::<Result<HashSet<_>, _>>()?;
     let mut moves = Moves::default();
     let lost: Vec<_> = claims.iter().filter(|(id, _)| !kept.contains(id)).collect();
     if !lost.is_empty() {
@@ -154,7 +156,7 @@ async fn interrupt<T: Tx>(tx: &T, tenant: &TenantId, thread: &str, now: Timestam
         superseded_count: superseded.len(),
         superseded_dispatches: superseded,
     };
-    Ok((Reply::Interrupted(reply), moves.queries()))
+    Ok((Reply::Interrupted(Box::new(reply)), moves.queries()))
 }
 
 async fn reclaim<T: Tx>(tx: &T, now: Timestamp, limit: usize, returnable: bool) -> Script {

@@ -32,7 +32,7 @@ pub(crate) enum Mail {
     /// The activation was carried out in this very change.
     Performed(String),
     /// Something a worker does under its claim.
-    Held { claim: Claim, what: Fenced },
+    Held { claim: Arc<Claim>, what: Fenced },
     /// The dispatch is taken from a holder whose lease ran out.
     Reclaim(String),
     /// The dispatch is cancelled, provided that nobody has claimed it.
@@ -163,7 +163,7 @@ pub(crate) enum Reply {
     Rows(Vec<RunDispatch>),
     Each(Vec<Result<RunDispatch, MailboxError>>),
     Flags(Vec<bool>),
-    Interrupted(MailboxInterrupt),
+    Interrupted(Box<MailboxInterrupt>),
 }
 
 #[derive(Debug)]

@@ -22,6 +22,11 @@ const IDLE: Duration = Duration::from_millis(500);
 const RECONNECT_WAITS: [u64; 14] =
     [20, 50, 100, 200, 400, 800, 1000, 1000, 1000, 1000, 1000, 1000, 1000, 1000];
 
+const BUSY_WAIT_MAX: u64 = 400;
+/// How long it is tried to find out what became of a commit: about half a minute.
+const DOUBT_TRIES: usize = 60;
+const DOUBT_WAIT: Duration = Duration::from_millis(500);
+
 /// Counts for whoever measures.
 #[derive(Debug, Default)]
 pub struct Counters {
@@ -142,6 +147,10 @@ impl<T: Tx> Writing<T> {
                         (Error::Unavailable(_), Some(wait)) => {
                             tokio::time::sleep(Duration::from_millis(*wait)).await;
                         }
+                        // Two transactions were in each other's way, and this one had to give in.
+                        (Error::Busy, Some(wait)) if jobs.len() == 1 && *wait < BUSY_WAIT_MAX => {
+                            tokio::time::sleep(Duration::from_millis(*wait)).await;
+                        }
                         (Error::Unknown(why), Some(_)) => {
                             jobs = self.settle_doubts(jobs, &why).await;
                             if jobs.is_empty() {
@@ -208,21 +217,33 @@ impl<T: Tx> Writing<T> {
                 continue;
             };
             let look = Query::one(store::events::LANDED, appended.params.clone());
-            let found = loop {
-                match self.tx.begin(std::slice::from_ref(&look)).await {
-                    Ok(answers) => break answers.iter().any(|answer| !answer.rows.is_empty()),
-                    Err(error) => {
-                        tracing::warn!(%error, "looking up whether a commit has landed");
-                        tokio::time::sleep(Duration::from_millis(500)).await;
-                    }
-                }
-            };
-            self.tx.rollback().await;
-            if found { landed.push(job) } else { again.push(job) }
+            match self.look_up(&look).await {
+                Ok(true) => landed.push(job),
+                Ok(false) => again.push(job),
+                Err(error) => self.fail(vec![job], &Error::Unknown(error.to_string())),
+            }
         }
         let replies = landed.iter().map(|_| Reply::Done).collect();
         self.publish(landed, replies);
         again
+    }
+
+    /// Whether a row is there, asked until there is an answer.
+    async fn look_up(&self, look: &Query<'_>) -> Result<bool, Error> {
+        let mut tries = 0;
+        loop {
+            let found = self.tx.begin(std::slice::from_ref(look)).await;
+            self.tx.rollback().await;
+            tries += 1;
+            match found {
+                Ok(answers) => return Ok(answers.iter().any(|answer| !answer.rows.is_empty())),
+                Err(error) if tries >= DOUBT_TRIES => return Err(error),
+                Err(error) => {
+                    tracing::warn!(%error, "looking up whether a commit has landed");
+                    tokio::time::sleep(DOUBT_WAIT).await;
+                }
+            }
+        }
     }
 
     /// Makes what is committed visible, then answers. Here and not in the caller's task, which may be gone by now.

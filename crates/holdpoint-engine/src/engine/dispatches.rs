@@ -98,6 +98,10 @@ impl Engine {
 
     // For the worker and the mailbox
 
+    pub(crate) fn name(&self) -> &str {
+        &self.0.name
+    }
+
     pub(crate) fn lease_ms(&self) -> u64 {
         self.0.lease_ms
     }

@@ -17,7 +17,7 @@ use crate::store::{self, Database, Location, Statement, sqlite, timers};
 
 impl Engine {
     pub async fn open(options: Options) -> Result<Self, Error> {
-        let Options { location, clock, nodes, troubles, alone, lease, retention } = options;
+        let Options { location, clock, nodes, troubles, alone, name, lease, retention } = options;
         let (cache, bus) = (Arc::new(RunCache::default()), Arc::new(Bus::default()));
         let counters = Arc::new(Counters::default());
         let mut audience =
@@ -44,6 +44,7 @@ impl Engine {
         };
         let (registry, lease_ms, retention_ms) = (Registry::default(), millis(lease), millis(retention));
         let shared = Shared {
+            name,
             db,
             committer,
             cache,

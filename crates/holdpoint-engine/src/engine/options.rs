@@ -19,6 +19,7 @@ pub struct Options {
     pub(super) troubles: Troubles,
     /// Whether nobody else may have the database open, where that can be known.
     pub(super) alone: bool,
+    pub(super) name: String,
     pub(super) lease: Duration,
     pub(super) retention: Duration,
 }
@@ -31,6 +32,7 @@ impl Options {
             nodes: NodeTypes::built_in(),
             troubles: Troubles { fault: None, batch_max: None },
             alone: true,
+            name: "worker".to_owned(),
             lease: LEASE,
             retention: RETENTION,
         }
@@ -76,6 +78,13 @@ impl Options {
     #[must_use]
     pub fn second_handle(mut self) -> Self {
         self.alone = false;
+        self
+    }
+
+    /// The name under which this node claims work; operators see it beside what is in flight.
+    #[must_use]
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
         self
     }
 

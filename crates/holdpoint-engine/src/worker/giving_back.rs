@@ -1,5 +1,7 @@
 //! What becomes of a claim that came to nothing.
 
+use std::sync::Arc;
+
 use holdpoint_core::mailbox::{Fenced, backoff_ms};
 use holdpoint_core::{Command, Refusal, RunError};
 
@@ -10,7 +12,7 @@ use crate::error::Error;
 
 /// Tried again when others change the run meanwhile: a claim that nobody closes would park the run until its lease
 /// runs out.
-pub(super) async fn give_back(engine: &Engine, claim: Claim, why: String) -> Result<(), Error> {
+pub(super) async fn give_back(engine: &Engine, claim: Arc<Claim>, why: String) -> Result<(), Error> {
     tracing::warn!(run = %claim.run.run, attempts = claim.attempts + 1, why, "a dispatch failed");
     let of = claim.run.clone();
     loop {

@@ -17,12 +17,12 @@ use crate::nodes::NodeType;
 #[derive(Clone, Debug)]
 pub(crate) struct Holder {
     engine: Engine,
-    claim: Claim,
+    claim: Arc<Claim>,
     lease: Arc<Lease>,
 }
 
 impl Holder {
-    pub(super) fn new(engine: Engine, claim: Claim, lease: Arc<Lease>) -> Self {
+    pub(super) fn new(engine: Engine, claim: Arc<Claim>, lease: Arc<Lease>) -> Self {
         Self { engine, claim, lease }
     }
 

@@ -83,9 +83,9 @@ impl Leases {
             Ok(Ok(kept)) => {
                 for ((id, _), kept) in claims.iter().zip(kept) {
                     if kept {
-                        self.renew(id, now.plus_ms(lease_ms))
+                        self.renew(id, now.plus_ms(lease_ms));
                     } else {
-                        self.stop(id, "it was taken away")
+                        self.stop(id, "it was taken away");
                     }
                 }
                 true
