@@ -103,14 +103,18 @@ impl Report<'_> {
         }
         for deed in self.deeds {
             let at = deed.at - self.began;
-            say(format!(
+            let mut line = format!(
                 "  {:>4} s  {:?} {:?} for {} ms, ready again after {} ms",
                 at.as_secs(),
                 deed.action,
                 deed.pids,
                 deed.healed - deed.began,
                 deed.recovery().as_millis()
-            ));
+            );
+            if let Some(taken) = deed.taken_over_after {
+                write!(line, ", taken over after {} ms", taken.as_millis()).unwrap();
+            }
+            say(line);
         }
     }
 }
