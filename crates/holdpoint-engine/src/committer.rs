@@ -1,7 +1,6 @@
 //! The one function that writes. Everything that waits is written in one transaction and answered after its fsync;
 //! what queues up meanwhile is the next batch. Nobody sleeps to fill one.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Mutex, PoisonError, RwLock};
 
 use tokio::sync::mpsc::error::TrySendError;
@@ -26,6 +25,8 @@ pub use writing::{Counters, Fault};
 
 /// How many jobs may wait; beyond that callers are told to come back.
 const QUEUE_MAX: usize = 8192;
+/// Jobs that make a good batch; what comes on top of them can go to somebody else.
+const ENOUGH: usize = 64;
 
 #[derive(Debug)]
 pub(crate) struct Committer {
@@ -70,7 +71,7 @@ impl Committer {
         Ok(Self { queues: RwLock::new(vec![sender]), writers: Mutex::new(vec![Hand::Thread(thread)]) })
     }
 
-    /// Several writers, each with a connection. What concerns one run or thread always goes to the same.
+    /// Several writers, each with a connection. The next one is used when the ones before it have enough to do.
     pub(crate) fn on_tasks<T: Tx + Send + Sync + 'static>(
         connections: Vec<T>,
         audience: &Audience,
@@ -106,11 +107,10 @@ impl Committer {
 
     fn send(&self, job: Job) -> Result<(), crate::Error> {
         let queues = self.queues.read().unwrap_or_else(PoisonError::into_inner);
-        let queue = match &queues[..] {
-            [] => return Err(store::Error::Closed.into()),
-            [only] => only,
-            several => &several[place(job.work.affinity(), several.len())],
-        };
+        // Sharing a commit is cheaper than having one's own, up to a point.
+        let waiting = |queue: &&Sender<Job>| queue.max_capacity() - queue.capacity();
+        let free = queues.iter().find(|queue| waiting(queue) < ENOUGH);
+        let queue = free.or_else(|| queues.iter().min_by_key(waiting)).ok_or(store::Error::Closed)?;
         match queue.try_send(job) {
             Ok(()) => Ok(()),
             Err(TrySendError::Full(_)) => Err(crate::Error::Busy),
@@ -135,12 +135,6 @@ impl Committer {
             }
         }
     }
-}
-
-fn place(affinity: &str, places: usize) -> usize {
-    let mut hasher = DefaultHasher::new();
-    affinity.hash(&mut hasher);
-    usize::try_from(hasher.finish() % places as u64).unwrap_or(0)
 }
 
 /// The rows of a change besides its dispatch, and the size of the events among them.

@@ -16,6 +16,7 @@ use crate::error::Error;
 use crate::nodes::NodeTypes;
 use crate::registry::Registry;
 use crate::run_cache::RunCache;
+use crate::sequences::Sequences;
 use crate::store::events::{self, Recorded};
 use crate::store::pending::{self, Pending, PendingCursor};
 use crate::store::runs::{self, RunFilter, RunSummary};
@@ -48,6 +49,7 @@ struct Shared {
     clock: Clock,
     nodes: NodeTypes,
     registry: Registry,
+    sequences: Arc<Sequences>,
     counters: Arc<Counters>,
     name: String,
     lease_ms: u64,
@@ -220,8 +222,7 @@ impl Engine {
         if !self.is_shared() || run.finished() {
             return Ok(true);
         }
-        let stored = runs::sequences(&self.0.db, std::slice::from_ref(of)).await?;
-        Ok(stored.first().is_some_and(|(_, seq)| *seq == run.seq))
+        Ok(self.0.sequences.of(&self.0.db, of).await? == Some(run.seq))
     }
 
     /// The run as it is stored.

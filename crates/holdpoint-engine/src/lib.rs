@@ -15,6 +15,7 @@ mod nodes;
 mod peers;
 mod registry;
 mod run_cache;
+mod sequences;
 mod store;
 mod worker;
 

@@ -177,21 +177,6 @@ pub(super) struct Job {
 }
 
 impl Work {
-    /// What must not be done side by side goes to the same committer.
-    pub(super) fn affinity(&self) -> &str {
-        match self {
-            Self::Change(change) => change.of.run.as_str(),
-            Self::Mail(MailOp::Claim { thread, .. } | MailOp::Interrupt { thread, .. }) => thread,
-            Self::Mail(MailOp::Enqueue(rows)) => rows.first().map_or("", |row| &row.thread_id),
-            Self::Mail(
-                MailOp::Fenced { dispatch_id, .. }
-                | MailOp::ClaimDispatch { dispatch_id, .. }
-                | MailOp::Cancel { dispatch_id, .. },
-            ) => dispatch_id,
-            Self::Mail(_) | Self::Plain(_) | Self::Each(..) => "",
-        }
-    }
-
     /// Whether it is written together with others. The rest takes a transaction of its own: it is rare, and it
     /// locks in an order of its own.
     pub(super) fn flows(&self) -> bool {

@@ -52,6 +52,7 @@ impl Engine {
             clock,
             nodes,
             registry,
+            sequences: Arc::default(),
             counters,
             lease_ms,
             retention_ms,

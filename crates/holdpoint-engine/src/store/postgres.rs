@@ -17,6 +17,7 @@ mod session;
 mod sets;
 mod tls;
 mod trouble;
+mod values;
 
 pub(crate) use address::Settings;
 pub(crate) use ear::Ear;
@@ -96,15 +97,10 @@ impl Writer {
         *self.session.lock().unwrap_or_else(PoisonError::into_inner) = session;
     }
 
-    async fn ask(
-        &self,
-        session: &Session,
-        before: Option<&str>,
-        queries: &[Query<'_>],
-        after: Option<&str>,
-    ) -> Result<Vec<Answer>, Error> {
+    /// Counts a question, limits its time, and lets go of a connection that broke over it.
+    async fn answered<T>(&self, asking: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
         self.counters.round_trips.fetch_add(1, Ordering::Relaxed);
-        let answered = in_time(&self.settings, session.ask(before, queries, after)).await;
+        let answered = in_time(&self.settings, asking).await;
         if let Err(Error::Unavailable(_)) = &answered {
             self.keep(None);
         }
@@ -126,18 +122,19 @@ impl Tx for Writer {
                 session
             }
         };
-        self.ask(&session, Some(&self.begin), first, None).await
+        self.answered(session.ask(Some(&self.begin), first, None)).await
     }
 
     async fn all(&self, queries: &[Query<'_>]) -> Result<Vec<Answer>, Error> {
         let session = self.current().ok_or_else(Self::lost)?;
-        self.ask(&session, None, queries, None).await
+        self.answered(session.ask(None, queries, None)).await
     }
 
     /// Once this is on its way nobody knows what became of it, unless the server says so.
-    async fn commit(&self, last: &[Query<'_>]) -> Result<Vec<Answer>, Error> {
+    async fn commit(&self, last: &[Query<'_>]) -> Result<(), Error> {
         let session = self.current().ok_or_else(Self::lost)?;
-        match self.ask(&session, None, last, Some("COMMIT")).await {
+        let last: Vec<&Query<'_>> = last.iter().collect();
+        match self.answered(session.write(&last, "COMMIT")).await {
             Err(Error::Unavailable(why)) => Err(Error::Unknown(why)),
             other => other,
         }
@@ -145,7 +142,7 @@ impl Tx for Writer {
 
     async fn rollback(&self) {
         if let Some(session) = self.current()
-            && self.ask(&session, Some("ROLLBACK"), &[], None).await.is_err()
+            && self.answered(session.ask(Some("ROLLBACK"), &[], None)).await.is_err()
         {
             self.keep(None);
         }

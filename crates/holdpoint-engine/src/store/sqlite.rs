@@ -142,8 +142,8 @@ impl Tx for Writer {
         ready(self.answer(queries))
     }
 
-    fn commit(&self, last: &[Query<'_>]) -> impl Future<Output = Result<Vec<Answer>, Error>> + Send {
-        ready(self.answer(last).and_then(|answers| self.commit_now().map(|()| answers)))
+    fn commit(&self, last: &[Query<'_>]) -> impl Future<Output = Result<(), Error>> + Send {
+        ready(self.answer(last).and_then(|_| self.commit_now()))
     }
 
     fn rollback(&self) -> impl Future<Output = ()> + Send {

@@ -80,7 +80,8 @@ pub(crate) struct Answer {
 pub(crate) trait Tx {
     fn begin(&self, first: &[Query<'_>]) -> impl Future<Output = Result<Vec<Answer>, Error>> + Send;
     fn all(&self, queries: &[Query<'_>]) -> impl Future<Output = Result<Vec<Answer>, Error>> + Send;
-    fn commit(&self, last: &[Query<'_>]) -> impl Future<Output = Result<Vec<Answer>, Error>> + Send;
+    /// Writes what is left and commits. These queries return nothing and do not see each other.
+    fn commit(&self, last: &[Query<'_>]) -> impl Future<Output = Result<(), Error>> + Send;
     fn rollback(&self) -> impl Future<Output = ()> + Send;
     /// Called when there is nothing to write for a while.
     fn idle(&self) {}

@@ -1,6 +1,7 @@
 //! The right to carry on one run: a claimed dispatch. Whatever it writes is fenced by the claim's token.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use holdpoint_core::mailbox::Fenced;
@@ -104,6 +105,13 @@ impl Holder {
     /// Commits a recorded step before the node goes on, and returns the run as it is then. The effect is done and
     /// must not be done again because the store is busy: that is waited for.
     pub(crate) async fn record(&self, command: Command) -> Result<Arc<Run>, Stop> {
+        self.lease.recording.store(true, Ordering::SeqCst);
+        let recorded = self.record_whole(command).await;
+        self.lease.recording.store(false, Ordering::SeqCst);
+        recorded
+    }
+
+    async fn record_whole(&self, command: Command) -> Result<Arc<Run>, Stop> {
         let mut waits = RECORD_WAITS.iter();
         loop {
             match self.try_record(&command).await {

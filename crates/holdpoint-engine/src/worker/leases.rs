@@ -2,7 +2,7 @@
 //! that can no longer be renewed in time, ends the work under it and nothing else.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -14,19 +14,23 @@ use crate::engine::Engine;
 
 /// Until when a claim is ours without asking.
 #[derive(Debug)]
-pub(crate) struct Lease(AtomicI64);
+pub(crate) struct Lease {
+    until: AtomicI64,
+    /// An effect is done and not yet on record. The token decides whether it may be; to give up would repeat it.
+    pub(super) recording: AtomicBool,
+}
 
 impl Lease {
     pub(super) fn new(until: Timestamp) -> Self {
-        Self(AtomicI64::new(until.0))
+        Self { until: AtomicI64::new(until.0), recording: AtomicBool::new(false) }
     }
 
     pub(super) fn holds(&self, now: Timestamp) -> bool {
-        now.0 < self.0.load(Ordering::SeqCst)
+        now.0 < self.until.load(Ordering::SeqCst)
     }
 
     pub(super) fn renew(&self, until: Timestamp) {
-        self.0.store(until.0, Ordering::SeqCst);
+        self.until.store(until.0, Ordering::SeqCst);
     }
 }
 
@@ -94,7 +98,7 @@ impl Leases {
                 // A sixth of the lease is left for the work to notice and for clocks that differ.
                 let end = self.engine.now().plus_ms(lease_ms / 6);
                 for (id, _) in &claims {
-                    if !self.holds(id, end) {
+                    if !self.may_go_on(id, end) {
                         self.stop(id, "the lease could not be renewed");
                     }
                 }
@@ -109,8 +113,9 @@ impl Leases {
         }
     }
 
-    fn holds(&self, id: &str, at: Timestamp) -> bool {
-        self.lock().get(id).is_some_and(|held| held.lease.holds(at))
+    fn may_go_on(&self, id: &str, at: Timestamp) -> bool {
+        let goes_on = |lease: &Lease| lease.holds(at) || lease.recording.load(Ordering::SeqCst);
+        self.lock().get(id).is_some_and(|held| goes_on(&held.lease))
     }
 
     fn stop(&self, id: &str, why: &str) {

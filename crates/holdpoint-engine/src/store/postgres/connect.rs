@@ -15,7 +15,7 @@ use crate::store::Error;
 const VERSION_MIN: u32 = 15;
 
 /// A transaction that we left open is ended by the server, so that its locks do not outlive a stuck node.
-const IDLE_IN_TRANSACTION: Duration = Duration::from_secs(15);
+const IDLE_IN_TRANSACTION: Duration = Duration::from_secs(5);
 
 /// Connects and prepares the session. Notifications go to `notifications`; its receiver ends when the connection
 /// does. They are hints: where nobody takes them they are dropped.
@@ -112,7 +112,7 @@ fn session(settings: &Settings) -> String {
     let mut text = format!(
         "SET statement_timeout = {statement_ms}; SET lock_timeout = {lock_ms}; \
          SET idle_in_transaction_session_timeout = {idle_ms}; SET jit = off; SET enable_seqscan = off; \
-         SET enable_hashjoin = off; SET enable_mergejoin = off"
+         SET enable_hashjoin = off; SET enable_mergejoin = off; SET plan_cache_mode = force_generic_plan"
     );
     if let Some(schema) = &settings.schema {
         text.push_str(&format!("; SET search_path TO \"{schema}\""));

@@ -14,8 +14,25 @@ pub(super) fn single(sql: &str, lock: Option<Lock>) -> String {
 
 /// The text for many sets of values like `sample`.
 pub(super) fn many(sql: &str, sample: &[Param], lock: Option<Lock>) -> String {
+    numbered(sql, sample, lock, 1)
+}
+
+/// Several statements that write and return nothing, as one: each for many sets, their parameters in a row.
+pub(super) fn joined<'q>(statements: impl Iterator<Item = (&'q str, &'q [Param])>) -> String {
+    let (mut text, mut first) = (String::from("WITH "), 1);
+    for (at, (sql, sample)) in statements.enumerate() {
+        let comma = if at == 0 { "" } else { ", " };
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{comma}w{at} AS ({})", numbered(sql, sample, None, first));
+        first += sample.len();
+    }
+    text.push_str(" SELECT 1");
+    text
+}
+
+fn numbered(sql: &str, sample: &[Param], lock: Option<Lock>, first: usize) -> String {
     let text = named(&flat(sql));
-    let source = source(sample);
+    let source = source(sample, first);
     let mut text = match text.split(' ').next() {
         Some("INSERT") => insert(&text, &source),
         Some("UPDATE") => before(&text, " WHERE ", &format!(" FROM {source}")),
@@ -49,7 +66,7 @@ fn named(sql: &str) -> String {
     sql.replace('$', "u.p")
 }
 
-fn source(sample: &[Param]) -> String {
+fn source(sample: &[Param], first: usize) -> String {
     let (mut arrays, mut names) = (String::new(), String::new());
     for (at, param) in sample.iter().enumerate() {
         let (comma, number) = (if at == 0 { "" } else { ", " }, at + 1);
@@ -57,8 +74,7 @@ fn source(sample: &[Param]) -> String {
             Param::Int(_) => "bigint[]",
             Param::Text(_) => "text[]",
         };
-        // Writing to a string cannot fail.
-        let _ = write!(arrays, "{comma}${number}::{kind}");
+        let _ = write!(arrays, "{comma}${}::{kind}", first + at);
         let _ = write!(names, "{comma}p{number}");
     }
     format!("unnest({arrays}) AS u({names})")
@@ -120,6 +136,20 @@ mod tests {
             "INSERT INTO t (a, b, c) SELECT u.p1, COALESCE((SELECT x FROM y WHERE z = u.p1), 0), u.p2 FROM {SOURCE} ON CONFLICT DO NOTHING"
         );
         assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn several_writes_become_one_statement() {
+        let (a, b) = ("INSERT INTO t (a, b) VALUES ($1, $2)", "DELETE FROM s WHERE b = $1");
+        let samples = [sample().to_vec(), vec![Param::Int(None)]];
+        let text = joined([(a, &samples[0][..]), (b, &samples[1][..])].into_iter());
+        assert_eq!(
+            text,
+            format!(
+                "WITH w0 AS (INSERT INTO t (a, b) SELECT u.p1, u.p2 FROM {SOURCE}), \
+                 w1 AS (DELETE FROM s USING unnest($3::bigint[]) AS u(p1) WHERE b = u.p1) SELECT 1"
+            )
+        );
     }
 
     #[test]

@@ -1,0 +1,139 @@
+//! Our values as PostgreSQL's, and back; and the texts of statements in the form for one or for many sets of them.
+
+use std::collections::HashMap;
+use std::error::Error as StdError;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio_postgres::types::{IsNull, ToSql, Type, private::BytesMut, to_sql_checked};
+
+use super::sets;
+use crate::store::{Error, Lock, Param, Query, Row, unreadable};
+
+/// A text that can be sent, with its values.
+#[derive(Debug)]
+pub(super) struct Bound<'a> {
+    pub text: Arc<str>,
+    pub values: Vec<Value<'a>>,
+}
+
+impl Bound<'_> {
+    pub(super) fn types(&self) -> Vec<Type> {
+        self.values.iter().map(Value::kind).collect()
+    }
+}
+
+/// Texts that were made once.
+#[derive(Debug, Default)]
+pub(super) struct Texts {
+    plain: Mutex<HashMap<Form, Arc<str>>>,
+    together: Mutex<HashMap<Vec<&'static str>, Arc<str>>>,
+}
+
+/// A statement, whether for many sets, and what it locks.
+type Form = (&'static str, bool, Option<(&'static str, bool)>);
+
+impl Texts {
+    /// Nothing where there is nothing to ask.
+    pub(super) fn bind<'q>(&self, query: &'q Query<'_>) -> Option<Bound<'q>> {
+        let sample = query.sets.first()?;
+        let many = query.sets.len() > 1;
+        let form = (query.sql, many, query.lock.map(|Lock { of, skip, .. }| (of, skip)));
+        let mut texts = self.plain.lock().unwrap_or_else(PoisonError::into_inner);
+        let text = texts.entry(form).or_insert_with(|| {
+            let text = if many {
+                sets::many(query.sql, sample, query.lock)
+            } else {
+                sets::single(query.sql, query.lock)
+            };
+            text.into()
+        });
+        let values = if many { columns(query) } else { sample.iter().map(Value::one).collect() };
+        Some(Bound { text: text.clone(), values })
+    }
+
+    /// All queries as one statement. In the order of their texts, so that the same ones always make the same text.
+    pub(super) fn bind_together<'q>(&self, queries: &[&'q Query<'_>]) -> Option<Bound<'q>> {
+        let mut queries: Vec<&Query<'_>> =
+            queries.iter().copied().filter(|query| !query.sets.is_empty()).collect();
+        if queries.is_empty() {
+            return None;
+        }
+        queries.sort_by_key(|query| query.sql);
+        let form: Vec<&'static str> = queries.iter().map(|query| query.sql).collect();
+        let mut texts = self.together.lock().unwrap_or_else(PoisonError::into_inner);
+        let text = texts.entry(form).or_insert_with(|| {
+            let statements = queries.iter().map(|query| (query.sql, &*query.sets[0]));
+            sets::joined(statements).into()
+        });
+        let values = queries.iter().flat_map(|query| columns(query)).collect();
+        Some(Bound { text: text.clone(), values })
+    }
+}
+
+/// One value, or what one parameter is in each of many sets.
+#[derive(Debug)]
+pub(super) enum Value<'a> {
+    Int(Option<i64>),
+    Text(Option<&'a str>),
+    Ints(Vec<Option<i64>>),
+    Texts(Vec<Option<&'a str>>),
+}
+
+impl<'a> Value<'a> {
+    fn one(param: &'a Param) -> Self {
+        match param {
+            Param::Int(number) => Self::Int(*number),
+            Param::Text(text) => Self::Text(text.as_deref()),
+        }
+    }
+
+    fn kind(&self) -> Type {
+        match self {
+            Self::Int(_) => Type::INT8,
+            Self::Text(_) => Type::TEXT,
+            Self::Ints(_) => Type::INT8_ARRAY,
+            Self::Texts(_) => Type::TEXT_ARRAY,
+        }
+    }
+}
+
+fn columns<'q>(query: &'q Query<'_>) -> Vec<Value<'q>> {
+    let Some(sample) = query.sets.first() else { return Vec::new() };
+    let number = |param: &Param| if let Param::Int(number) = param { *number } else { None };
+    let text = |param: &'q Param| if let Param::Text(text) = param { text.as_deref() } else { None };
+    let column = |at: usize| match &sample[at] {
+        Param::Int(_) => Value::Ints(query.sets.iter().map(|set| number(&set[at])).collect()),
+        Param::Text(_) => Value::Texts(query.sets.iter().map(|set| text(&set[at])).collect()),
+    };
+    (0..sample.len()).map(column).collect()
+}
+
+impl ToSql for Value<'_> {
+    fn to_sql(&self, kind: &Type, out: &mut BytesMut) -> Result<IsNull, Box<dyn StdError + Sync + Send>> {
+        match self {
+            Self::Int(number) => number.to_sql(kind, out),
+            Self::Text(text) => text.to_sql(kind, out),
+            Self::Ints(numbers) => numbers.to_sql(kind, out),
+            Self::Texts(texts) => texts.to_sql(kind, out),
+        }
+    }
+
+    fn accepts(kind: &Type) -> bool {
+        [Type::INT8, Type::TEXT, Type::INT8_ARRAY, Type::TEXT_ARRAY].contains(kind)
+    }
+
+    to_sql_checked!();
+}
+
+pub(super) fn read(row: &tokio_postgres::Row) -> Result<Row, Error> {
+    let bad = |error: tokio_postgres::Error| unreadable("column", error);
+    let cell = |at: usize| {
+        Ok(match *row.columns()[at].type_() {
+            Type::INT8 => Param::Int(row.try_get(at).map_err(bad)?),
+            Type::INT4 => Param::Int(row.try_get::<_, Option<i32>>(at).map_err(bad)?.map(i64::from)),
+            Type::BOOL => Param::Int(row.try_get::<_, Option<bool>>(at).map_err(bad)?.map(i64::from)),
+            _ => Param::Text(row.try_get(at).map_err(bad)?),
+        })
+    };
+    Ok(Row((0..row.len()).map(cell).collect::<Result<_, Error>>()?))
+}
