@@ -1,4 +1,5 @@
-//! The commands that talk to a running server. They know the HTTP contract and nothing else: no engine, no store.
+//! The commands that talk to a running server. They know the HTTP contract and nothing else: no engine, no store. The
+//! one exception is `bench mailbox`, which measures the engine itself.
 
 mod answer;
 mod asked;

@@ -90,7 +90,7 @@ fn read(path: &Path) -> anyhow::Result<File> {
     })
 }
 
-fn location(database: Option<&str>, data: &Path) -> anyhow::Result<Location> {
+pub(crate) fn location(database: Option<&str>, data: &Path) -> anyhow::Result<Location> {
     let Some(url) = database else { return Ok(Location::Sqlite(data.join("holdpoint.db"))) };
     let postgres = ["postgres://", "postgresql://"].iter().find_map(|scheme| url.strip_prefix(scheme));
     let sqlite = url.strip_prefix("sqlite:").map(|rest| rest.strip_prefix("//").unwrap_or(rest));

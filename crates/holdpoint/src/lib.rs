@@ -21,6 +21,7 @@ mod error;
 mod instants;
 mod mailbox;
 mod openwop;
+mod process;
 mod serve;
 mod welcome;
 

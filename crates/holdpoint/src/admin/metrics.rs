@@ -8,6 +8,7 @@ use axum::http::header;
 use axum::response::IntoResponse;
 
 use crate::app::App;
+use crate::process::Process;
 
 pub(crate) async fn text(State(app): State<App>) -> impl IntoResponse {
     let counters = app.engine.counters();
@@ -21,21 +22,15 @@ pub(crate) async fn text(State(app): State<App>) -> impl IntoResponse {
     put("holdpoint_commits_total", "counter", "Transactions committed.", count(&counters.commits));
     put("holdpoint_changes_total", "counter", "Changes written, many to a commit.", count(&counters.changes));
     put("holdpoint_rows_written_total", "counter", "Rows touched by changes.", count(&counters.rows));
-    if let Some((cpu_seconds, resident_bytes)) = process() {
-        put("process_cpu_seconds_total", "counter", "User and system CPU time.", cpu_seconds);
-        put("process_resident_memory_bytes", "gauge", "Memory in use.", resident_bytes);
+    put(
+        "holdpoint_database_round_trips_total",
+        "counter",
+        "Waits for an answer of the database server.",
+        count(&counters.round_trips),
+    );
+    if let Some(process) = Process::read("self") {
+        put("process_cpu_seconds_total", "counter", "User and system CPU time.", process.cpu_seconds);
+        put("process_resident_memory_bytes", "gauge", "Memory in use.", process.resident_bytes);
     }
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text)
-}
-
-/// CPU seconds and resident bytes of this process, where the system tells (Linux).
-fn process() -> Option<(f64, f64)> {
-    /// The kernel's unit in /proc/self/stat; fixed at 100 on every architecture we build for.
-    const TICKS_PER_SECOND: f64 = 100.0;
-    const PAGE_BYTES: f64 = 4096.0;
-    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
-    // The second field is the program's name in parentheses and may hold spaces.
-    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
-    let number = |index: usize| fields.get(index)?.parse::<f64>().ok();
-    Some(((number(11)? + number(12)?) / TICKS_PER_SECOND, number(21)? * PAGE_BYTES))
 }

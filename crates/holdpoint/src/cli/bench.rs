@@ -1,13 +1,19 @@
-//! `holdpoint bench`: measures a server from outside, over HTTP, as a client sees it.
+//! `holdpoint bench`: measures a server from outside, over HTTP, as a client sees it; and the mailbox from inside.
 
+mod cluster;
 mod cycle;
 mod driver;
 mod fsyncs;
+mod ground;
+mod mailbox;
 mod measure;
 mod parked;
+mod postmaster;
+mod scratch;
 mod server;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use serde_json::Value;
@@ -16,17 +22,23 @@ use super::connection::{Connection, Settings};
 use super::failure::Failure;
 use super::output::Output;
 use driver::Driver;
+use ground::{Database, Ground};
 use server::OwnServer;
 
 pub(crate) const EXAMPLES: &str = "\
 Without --server (or HOLDPOINT_SERVER) a server of its own is started on a free port with an empty
-data folder, and removed afterwards. A server that is named keeps the runs that the benchmark made.
+data folder, and removed afterwards. A server or a database that is named keeps what the benchmark made.
+--postgres starts a PostgreSQL of its own and removes it; its programs must be installed. `bench mailbox` uses the
+library in its own process and talks to no server.
 
 Examples:
   holdpoint bench cycle
   holdpoint bench cycle --concurrency 1 --runs 500 --json
   holdpoint bench cycle --server http://127.0.0.1:8484 --key KEY
-  holdpoint bench parked --runs 10000";
+  holdpoint bench cycle --postgres
+  holdpoint bench cycle --database postgres://bench:PASSWORD@127.0.0.1:5432/bench
+  holdpoint bench parked --runs 10000
+  holdpoint bench mailbox --postgres --concurrency 16 --seconds 5";
 
 /// Unlike the other commands, a benchmark does not look for a server.
 pub(crate) const SERVER_HELP: &str =
@@ -38,6 +50,8 @@ pub(crate) enum Action {
     Cycle {
         #[command(flatten)]
         load: Load,
+        #[command(flatten)]
+        database: Database,
         /// Cycles to count
         #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(1..))]
         runs: u32,
@@ -52,6 +66,23 @@ pub(crate) enum Action {
         /// Runs to park
         #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
         runs: u32,
+    },
+    /// The mailbox by itself, without HTTP: enqueue, claim, ack; with shared commits, and with one for each operation
+    Mailbox {
+        #[command(flatten)]
+        database: Database,
+        /// Clients at the same time, each with a thread of the mailbox of its own
+        #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=4096))]
+        concurrency: u32,
+        /// How long each of the six rounds counts, three each way in turn
+        #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=3600))]
+        seconds: u64,
+        /// Threads of this process for clients and engine [default: one for each core]
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+        threads: Option<u16>,
+        /// Where its databases are for the while; on a tmpfs, fsync costs nothing
+        #[arg(long, value_name = "DIR", default_value_os_t = std::env::temp_dir())]
+        scratch: PathBuf,
     },
 }
 
@@ -87,22 +118,61 @@ pub(crate) fn run(connection: Connection, action: Action) -> Result<(), Failure>
 }
 
 fn measure(connection: &Connection, action: &Action) -> Result<Report, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime(action).enable_all().build();
     let runtime = runtime.map_err(|error| Failure::broken(format!("cannot start the benchmark: {error}")))?;
     runtime.block_on(async {
         tokio::select! {
             result = bench(connection, action) => result,
-            // Leaving by the front door stops our own server and removes its folder.
+            // Leaving by the front door stops what we started and removes its folder.
             _ = tokio::signal::ctrl_c() => Err(Failure::refused("interrupted")),
         }
     })
 }
 
+/// A client needs one thread; an engine takes as many as a server would.
+fn runtime(action: &Action) -> tokio::runtime::Builder {
+    let Action::Mailbox { threads, .. } = action else {
+        return tokio::runtime::Builder::new_current_thread();
+    };
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    if let Some(threads) = threads {
+        runtime.worker_threads(usize::from(*threads));
+    }
+    runtime
+}
+
 async fn bench(connection: &Connection, action: &Action) -> Result<Report, Failure> {
-    let (Action::Cycle { load, .. } | Action::Parked { load, .. }) = action;
+    match action {
+        Action::Cycle { load, database, runs, warmup } => {
+            let is_named = connection.named_server().is_some();
+            if is_named && (database.postgres || database.database.is_some()) {
+                return Err(Failure::usage("a server that is named has its database already")
+                    .hint("leave out --server (and HOLDPOINT_SERVER), or --database and --postgres"));
+            }
+            let ground = Ground::prepare(database, &load.scratch)?;
+            let (driver, own) = start(connection, load, ground.address("bench")?).await?;
+            cycle::bench(&driver, own.as_ref(), &ground, load.concurrency, *runs, *warmup).await
+        }
+        Action::Parked { load, runs } => {
+            let (driver, mut own) = start(connection, load, None).await?;
+            parked::bench(&driver, own.as_mut(), load.concurrency, *runs).await
+        }
+        Action::Mailbox { database, concurrency, seconds, scratch, .. } => {
+            let ground = Ground::prepare(database, scratch)?;
+            mailbox::bench(&ground, scratch, *concurrency, Duration::from_secs(*seconds)).await
+        }
+    }
+}
+
+/// A client of the server that is named, or of one that is started here, with everything it needs.
+async fn start(
+    connection: &Connection,
+    load: &Load,
+    database: Option<String>,
+) -> Result<(Driver, Option<OwnServer>), Failure> {
     let mut own = match connection.named_server() {
         Some(_) => None,
-        None => Some(OwnServer::start(&load.scratch)?),
+        None => Some(OwnServer::start(&load.scratch, database)?),
     };
     let settings = match &own {
         Some(server) => server.settings(),
@@ -113,10 +183,5 @@ async fn bench(connection: &Connection, action: &Action) -> Result<Report, Failu
         server.ready(&driver).await?;
     }
     driver.prepare().await?;
-    match action {
-        Action::Cycle { runs, warmup, .. } => {
-            cycle::bench(&driver, own.as_ref(), load.concurrency, *runs, *warmup).await
-        }
-        Action::Parked { runs, .. } => parked::bench(&driver, own.as_mut(), load.concurrency, *runs).await,
-    }
+    Ok((driver, own))
 }

@@ -1,7 +1,6 @@
-//! A server of the benchmark's own: a child process with an empty data folder, gone with the value that holds it.
+//! A server of the benchmark's own: a child process with an empty data folder or a database that was named, gone with the value that holds it.
 
-use std::fs::{DirBuilder, File, Metadata};
-use std::net::TcpListener;
+use std::fs::{File, Metadata};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -9,6 +8,7 @@ use std::time::{Duration, Instant};
 use super::super::connection::Settings;
 use super::super::failure::Failure;
 use super::driver::Driver;
+use super::scratch::{Folder, failed, free_address, random_name};
 
 const START_MAX: Duration = Duration::from_secs(30);
 const START_POLL: Duration = Duration::from_millis(5);
@@ -17,17 +17,18 @@ pub(super) struct OwnServer {
     child: Child,
     address: String,
     key: String,
+    /// Where its data is, if not in its folder.
+    database: Option<String>,
     folder: Folder,
 }
 
 impl OwnServer {
-    pub(super) fn start(scratch: &Path) -> Result<Self, Failure> {
-        let secret = random_name()?;
-        let folder = Folder::create(scratch.join(format!("holdpoint-bench-{}", random_name()?)))?;
-        let address = free_address().map_err(|error| failed("cannot find a free port", &error))?;
-        let key = format!("hp_bench_{secret}");
-        let child = spawn(&folder, &address, &key)?;
-        Ok(Self { child, address, key, folder })
+    pub(super) fn start(scratch: &Path, database: Option<String>) -> Result<Self, Failure> {
+        let folder = Folder::create(scratch)?;
+        let address = free_address()?.to_string();
+        let key = format!("hp_bench_{}", random_name()?);
+        let child = spawn(&folder.path, &address, &key, database.as_deref())?;
+        Ok(Self { child, address, key, database, folder })
     }
 
     pub(super) fn settings(&self) -> Settings {
@@ -44,7 +45,7 @@ impl OwnServer {
         while !driver.is_ready().await {
             let exited = self.child.try_wait().ok().flatten();
             if exited.is_some() || begun.elapsed() > START_MAX {
-                let log = std::fs::read_to_string(self.folder.log()).unwrap_or_default();
+                let log = std::fs::read_to_string(log_of(&self.folder.path)).unwrap_or_default();
                 let last = log.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("its log is empty");
                 return Err(Failure::broken(format!("the benchmark's own server did not start: {last}")));
             }
@@ -56,13 +57,13 @@ impl OwnServer {
     /// kill -9 and a new process on the same port and data.
     pub(super) fn kill_and_start_again(&mut self) -> Result<(), Failure> {
         self.kill();
-        self.child = spawn(&self.folder, &self.address, &self.key)?;
+        self.child = spawn(&self.folder.path, &self.address, &self.key, self.database.as_deref())?;
         Ok(())
     }
 
     /// What the data folder takes up on the disk.
     pub(super) fn disk_bytes(&self) -> u64 {
-        allocated_bytes(&self.folder.data())
+        allocated_bytes(&data_of(&self.folder.path))
     }
 
     /// For files of the benchmark itself, beside the data.
@@ -83,68 +84,30 @@ impl Drop for OwnServer {
     }
 }
 
-/// A folder that is removed when it is no longer held.
-struct Folder {
-    path: PathBuf,
+fn data_of(folder: &Path) -> PathBuf {
+    folder.join("data")
 }
 
-impl Folder {
-    fn create(path: PathBuf) -> Result<Self, Failure> {
-        let mut builder = DirBuilder::new();
-        #[cfg(unix)]
-        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        builder
-            .create(&path)
-            .map_err(|error| failed(&format!("cannot create {}", path.display()), &error))?;
-        Ok(Self { path })
-    }
-
-    fn data(&self) -> PathBuf {
-        self.path.join("data")
-    }
-
-    fn log(&self) -> PathBuf {
-        self.path.join("server.log")
-    }
+fn log_of(folder: &Path) -> PathBuf {
+    folder.join("server.log")
 }
 
-impl Drop for Folder {
-    fn drop(&mut self) {
-        if let Err(error) = std::fs::remove_dir_all(&self.path) {
-            eprintln!("cannot remove {}: {error}", self.path.display());
-        }
-    }
-}
-
-fn spawn(folder: &Folder, address: &str, key: &str) -> Result<Child, Failure> {
+fn spawn(folder: &Path, address: &str, key: &str, database: Option<&str>) -> Result<Child, Failure> {
     let program = std::env::current_exe().map_err(|error| failed("cannot find this program", &error))?;
-    let log = File::options().create(true).append(true).open(folder.log());
+    let log = File::options().create(true).append(true).open(log_of(folder));
     let log = log.map_err(|error| failed("cannot write the server's log", &error))?;
     let errors = log.try_clone().map_err(|error| failed("cannot write the server's log", &error))?;
     let mut command = Command::new(program);
-    command.args(["serve", "--listen", address, "--bootstrap-key", key, "--data"]).arg(folder.data());
-    command.current_dir(&folder.path).stdin(Stdio::null()).stdout(log).stderr(errors);
+    command.args(["serve", "--listen", address, "--bootstrap-key", key, "--data"]).arg(data_of(folder));
+    command.current_dir(folder).stdin(Stdio::null()).stdout(log).stderr(errors);
     // The user's settings must not lead the benchmark to the user's database.
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("HOLDPOINT_"))
     {
         command.env_remove(name);
     }
+    // Not as a flag: others must not see a password in the list of processes.
+    command.envs(database.map(|url| ("HOLDPOINT_DATABASE", url)));
     command.spawn().map_err(|error| failed("cannot start a server", &error))
-}
-
-fn free_address() -> std::io::Result<String> {
-    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string())
-}
-
-fn random_name() -> Result<String, Failure> {
-    let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes).map_err(|error| Failure::broken(format!("no randomness: {error}")))?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
-}
-
-fn failed(what: &str, error: &std::io::Error) -> Failure {
-    Failure::broken(format!("{what}: {error}"))
-        .hint("--scratch names another folder for the benchmark's own server")
 }
 
 /// Files may vanish while we look, for example a log that the server folds away; they then count nothing.
