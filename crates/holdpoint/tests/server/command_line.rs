@@ -1,6 +1,6 @@
 //! The command line against a running server, with right and wrong words.
 
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
 
@@ -197,4 +197,45 @@ fn the_benchmark_measures_a_server_of_its_own() {
     let report = json_of(&output.output().unwrap());
     assert_eq!((&report["cycles"], &report["errors"]), (&json!(40), &json!(0)), "{report}");
     assert!(report["commits"].as_u64().is_some_and(|commits| commits > 0), "{report}");
+}
+
+#[test]
+fn the_benchmark_measures_on_a_postgres_of_its_own() {
+    let mut command = Command::new(PROGRAM);
+    let words =
+        ["bench", "cycle", "--postgres", "--runs", "40", "--concurrency", "4", "--warmup", "4", "--json"];
+    let report = json_of(&clean(&mut command).args(words).output().unwrap());
+    assert_eq!((&report["cycles"], &report["errors"]), (&json!(40), &json!(0)), "{report}");
+    for known in ["databaseCpuSecondsPer1000Cycles", "bothCpuSecondsPer1000Cycles", "roundTripsPerCycle"] {
+        assert!(report[known].is_number(), "{known}: {report}");
+    }
+}
+
+#[test]
+fn the_benchmark_of_the_mailbox_compares_shared_commits_with_single_ones() {
+    let start = |database: &[&str]| {
+        let words = ["bench", "mailbox", "--seconds", "1", "--concurrency", "4", "--json"];
+        let mut command = Command::new(PROGRAM);
+        clean(&mut command).args(words).args(database).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()
+    };
+    let benches = [start(&[]).unwrap(), start(&["--postgres"]).unwrap()];
+    for bench in benches {
+        let report = json_of(&bench.wait_with_output().unwrap());
+        assert_eq!(report["errors"], json!(0), "{report}");
+        assert_eq!(report["alone"]["rowsPerCommit"], json!(1), "{report}");
+        assert!(report["shared"]["rowsPerCommit"].as_f64().is_some_and(|rows| rows > 1.0), "{report}");
+        assert!(report["ratio"].is_number(), "{report}");
+    }
+}
+
+#[test]
+fn a_benchmark_has_one_database() {
+    let refused = |words: &[&str]| {
+        let mut command = Command::new(PROGRAM);
+        let output = clean(&mut command).args(["bench", "cycle"]).args(words).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+    };
+    refused(&["--postgres", "--database", "sqlite:x.db"]);
+    refused(&["--database", "mysql://x"]);
+    refused(&["--database", "sqlite:x.db", "--server", "http://127.0.0.1:1", "--key", "k"]);
 }
