@@ -122,9 +122,11 @@ fn measure(connection: &Connection, action: &Action) -> Result<Report, Failure> 
     let runtime = runtime.map_err(|error| Failure::broken(format!("cannot start the benchmark: {error}")))?;
     runtime.block_on(async {
         tokio::select! {
-            result = bench(connection, action) => result,
-            // Leaving by the front door stops what we started and removes its folder.
+            // First, so that it listens before anything is started. Leaving by the front door stops what we started
+            // and removes its folder.
+            biased;
             _ = tokio::signal::ctrl_c() => Err(Failure::refused("interrupted")),
+            result = bench(connection, action) => result,
         }
     })
 }
