@@ -2,7 +2,7 @@
 //! that may not happen leaves nothing behind, so there is never anything to undo.
 
 use std::borrow::Cow;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 
 use holdpoint_core::mailbox::{Denied, Fenced, MailboxError, Reclaimed, RunDispatch, RunDispatchStatus};
 use holdpoint_core::{TenantId, Timestamp};
@@ -179,7 +179,7 @@ impl<'a> Flow<'a> {
 
     /// Gives the threads that are ready to those who asked, in their order.
     async fn claim<T: Tx>(&mut self, tx: &T, jobs: &[Job], replies: &mut [Reply]) -> Result<(), Error> {
-        let orders: Vec<(usize, Option<Thread>, &ClaimOrder)> = jobs
+        let orders: Vec<Wish<'_>> = jobs
             .iter()
             .enumerate()
             .filter_map(|(at, job)| match &job.work {
@@ -190,11 +190,12 @@ impl<'a> Flow<'a> {
                 _ => None,
             })
             .collect();
-        let Some(now) = orders.iter().map(|(_, _, order)| order.now).min() else { return Ok(()) };
-        let threads: BTreeSet<&Thread> =
-            orders.iter().filter_map(|(_, thread, _)| thread.as_ref()).chain(&self.found.ready).collect();
-        let heads = Query::each(dispatches::HEAD, threads.iter().map(|thread| head(thread, now)).collect())
-            .locking("d", "d.dispatch_id");
+        let threads = latest(&orders, &self.found.ready);
+        if threads.is_empty() {
+            return Ok(());
+        }
+        let sets = threads.into_iter().map(|(thread, now)| head(thread, now)).collect();
+        let heads = Query::each(dispatches::HEAD, sets).locking("d", "d.dispatch_id");
         let [answer] = &tx.all(&[heads]).await?[..] else { return Ok(()) };
         let mut heads = answer.rows.iter().map(dispatches::read).collect::<Result<Vec<_>, _>>()?;
         heads.sort_by_key(|head| (head.row.priority, head.row.created_at, head.seq));
@@ -214,7 +215,8 @@ impl<'a> Flow<'a> {
         order: &ClaimOrder,
     ) -> Vec<RunDispatch> {
         let fits = |head: &Stored| {
-            thread.is_none_or(|(tenant, id)| head.row.tenant == *tenant && head.row.thread_id == *id)
+            head.row.available_at <= order.now
+                && thread.is_none_or(|(tenant, id)| head.row.tenant == *tenant && head.row.thread_id == *id)
         };
         let mut taken = Vec::new();
         while taken.len() < order.limit
@@ -253,6 +255,26 @@ impl<'a> Flow<'a> {
             None => self.writes.push(Query { sql, sets: vec![set], lock: None }),
         }
     }
+}
+
+/// Whose order it is, by its place in the batch; the thread it is for, if not any; the order.
+type Wish<'a> = (usize, Option<Thread>, &'a ClaimOrder);
+
+/// The threads to look at, each at the latest time of those who may get something of it. Orders come with clocks of
+/// their own; whoever asks with a later one must not be told what was true for somebody else earlier.
+fn latest<'a>(orders: &'a [Wish<'_>], ready: &'a [Thread]) -> BTreeMap<&'a Thread, Timestamp> {
+    let mut threads = BTreeMap::new();
+    let mut look = |thread: &'a Thread, now: Timestamp| {
+        let at = threads.entry(thread).or_insert(now);
+        *at = now.max(*at);
+    };
+    for (_, wanted, order) in orders {
+        match wanted {
+            Some(thread) => look(thread, order.now),
+            None => ready.iter().for_each(|thread| look(thread, order.now)),
+        }
+    }
+    threads
 }
 
 /// Only what waits and has no past can be enqueued.

@@ -80,7 +80,7 @@ impl Locks {
             }
             MailOp::ClaimReady(order) => {
                 let (now, limit) = self.ready.unwrap_or((order.now, 0));
-                self.ready = Some((now.min(order.now), limit + order.limit));
+                self.ready = Some((now.max(order.now), limit + order.limit));
             }
             MailOp::Fenced { dispatch_id, .. } => {
                 self.dispatches.insert(dispatch_id.clone());

@@ -10,6 +10,7 @@ use crate::rows::{LEASE_MS, at, claimed, queued, queued_at, token};
 on_both! {
     case_23_of_sixteen_claimers_one_wins_two_hundred_times_over,
     case_24_one_row_of_a_thread_is_out_at_a_time,
+    a_claim_does_not_suffer_from_the_earlier_clocks_of_others,
 }
 
 async fn case_23_of_sixteen_claimers_one_wins_two_hundred_times_over(h: Harness) {
@@ -53,6 +54,22 @@ async fn case_24_one_row_of_a_thread_is_out_at_a_time(h: Harness) {
             assert_eq!(late.concat(), []);
             h.mail.ack(&row.dispatch_id, token(&claims[winner][0]), at(20)).await.unwrap();
         }
+    }
+}
+
+async fn a_claim_does_not_suffer_from_the_earlier_clocks_of_others(h: Harness) {
+    for round in 0..50 {
+        h.given([queued_at(&format!("{round}"), 5)]).await;
+        // Written together with the last, all others are from a time when there was nothing to claim.
+        let claims = (0..CROWD).map(|n| {
+            let last = n + 1 == CROWD;
+            let (thread, now) = if last { ("t".to_owned(), at(10)) } else { (format!("other {n}"), at(1)) };
+            let mail = h.mail.clone();
+            async move { mail.claim(&thread, &claimer(n), LEASE_MS, now, 1).await.unwrap() }
+        });
+        let claims = futures_util::future::join_all(claims).await.concat();
+        assert_eq!(claims.len(), 1, "round {round}");
+        h.mail.ack(&claims[0].dispatch_id, token(&claims[0]), at(20)).await.unwrap();
     }
 }
 
