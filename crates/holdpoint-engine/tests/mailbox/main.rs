@@ -10,6 +10,7 @@ mod place;
 
 mod claim;
 mod claim_races;
+mod edges;
 mod enqueue;
 mod harness;
 mod interrupt;

@@ -24,10 +24,12 @@ const UNRECONCILED: &str = concat!(
 const COUNTS: &str = "SELECT status, COUNT(*) FROM dispatches WHERE tenant_id = $1 GROUP BY status";
 const QUEUED_THREADS: &str =
     "SELECT DISTINCT thread_id FROM dispatches WHERE tenant_id = $1 AND status = 'queued' ORDER BY thread_id";
-/// The next moment at which something becomes available or a lease has run out.
+/// The next moment at which something becomes available or a lease has run out. One that lasts to the end of time
+/// never does, and there is no moment behind it.
 const NEXT: &str = "SELECT
     (SELECT MIN(available_ms) FROM dispatches WHERE status = 'queued' AND available_ms > $1),
-    (SELECT MIN(lease_until_ms) + 1 FROM dispatches WHERE status = 'claimed' AND lease_until_ms >= $1)";
+    (SELECT MIN(lease_until_ms) + 1 FROM dispatches
+        WHERE status = 'claimed' AND lease_until_ms >= $1 AND lease_until_ms < 9223372036854775807)";
 /// Whether something can be claimed or reclaimed at this moment.
 const NOW: &str = "SELECT
     EXISTS (SELECT 1 FROM dispatches d WHERE d.status = 'queued' AND d.available_ms <= $1
