@@ -152,7 +152,8 @@ impl RunDispatch {
     fn failed(mut self, error: &str, retry_at: Timestamp, now: Timestamp) -> Self {
         self.unproject();
         self.last_error = Some(error.to_owned());
-        self.attempt_count += 1;
+        // A row may come with all its attempts used up; what it is given all the same does not count.
+        self.attempt_count = self.attempt_count.saturating_add(1).min(self.max_attempts);
         if self.attempt_count >= self.max_attempts {
             return self.ended(RunDispatchStatus::DeadLetter, now);
         }

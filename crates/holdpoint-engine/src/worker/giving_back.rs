@@ -13,7 +13,7 @@ use crate::error::Error;
 /// Tried again when others change the run meanwhile: a claim that nobody closes would park the run until its lease
 /// runs out.
 pub(super) async fn give_back(engine: &Engine, claim: Arc<Claim>, why: String) -> Result<(), Error> {
-    tracing::warn!(run = %claim.run.run, attempts = claim.attempts + 1, why, "a dispatch failed");
+    tracing::warn!(run = %claim.run.run, attempts = claim.attempts.saturating_add(1), why, "a dispatch failed");
     let of = claim.run.clone();
     loop {
         let run = match engine.load(&of).await {
@@ -34,7 +34,7 @@ pub(super) async fn give_back(engine: &Engine, claim: Arc<Claim>, why: String) -
 
 /// Back into the queue while there are attempts left; otherwise the run ends with the error.
 fn returned(draft: &mut Draft, claim: &Claim, error: String) -> Result<Fenced, Error> {
-    let failed = claim.attempts + 1;
+    let failed = claim.attempts.saturating_add(1);
     let retry_at = draft.now.plus_ms(backoff_ms(failed, jitter()));
     if failed >= claim.max_attempts {
         match draft.decide(&Command::Abandon { error: RunError::new("dispatch_failed", error.clone()) }) {

@@ -25,7 +25,7 @@ pub(super) async fn reclaim(engine: &Engine) -> Result<bool, Error> {
     // What is left has no attempts left: it ends, and its run with it.
     let mut closed = 0;
     for stored in engine.lapsed(BATCH as u64).await? {
-        if stored.row.attempt_count + 1 >= stored.row.max_attempts {
+        if stored.row.attempt_count.saturating_add(1) >= stored.row.max_attempts {
             close(engine, &stored, Mail::Reclaim(stored.row.dispatch_id.clone())).await?;
             closed += 1;
         }

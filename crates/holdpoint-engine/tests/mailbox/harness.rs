@@ -12,7 +12,7 @@ use crate::rows::{CONSUMER, LEASE_MS, done, tenant, token};
 
 pub(crate) struct Harness {
     pub mail: Mailbox,
-    engine: Engine,
+    pub engine: Engine,
     // Last, so that the engine is gone before its data is.
     pub place: Place,
 }
