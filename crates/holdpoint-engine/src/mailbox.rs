@@ -186,7 +186,8 @@ impl Mailbox {
         extension_ms: u64,
         now: Timestamp,
     ) -> Result<Vec<bool>> {
-        Ok(self.engine.extend_leases(claims.to_vec(), now.plus_ms(extension_ms), now).await?)
+        let (tenant, until) = (Some(self.tenant.clone()), now.plus_ms(extension_ms));
+        Ok(self.engine.extend_leases(tenant, claims.to_vec(), until, now).await?)
     }
 
     pub(crate) async fn fenced(

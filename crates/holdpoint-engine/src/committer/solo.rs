@@ -1,6 +1,6 @@
 //! Jobs that take a transaction of their own, as scripts of statements. The same for every database.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeSet, HashSet};
 
 use holdpoint_core::mailbox::{Fenced, MailboxInterrupt, Reclaimed, RunDispatch, RunDispatchStatus};
 use holdpoint_core::{TenantId, Timestamp};
@@ -38,7 +38,9 @@ async fn operate<T: Tx>(tx: &T, op: &MailOp) -> Script {
         MailOp::ClaimDispatch { tenant, dispatch_id, order } => {
             claim_dispatch(tx, tenant, dispatch_id, order).await
         }
-        MailOp::ExtendLeases { claims, until, now } => extend(tx, claims, *until, *now).await,
+        MailOp::ExtendLeases { tenant, claims, until, now } => {
+            extend(tx, tenant.as_ref(), claims, *until, *now).await
+        }
         MailOp::Cancel { tenant, dispatch_id, now } => cancel(tx, tenant, dispatch_id, *now).await,
         MailOp::Interrupt { tenant, thread, now } => interrupt(tx, tenant, thread, *now).await,
         MailOp::Reclaim { now, limit, returnable } => reclaim(tx, *now, *limit, *returnable).await,
@@ -96,19 +98,30 @@ async fn claim_dispatch<T: Tx>(tx: &T, tenant: &TenantId, id: &str, order: &Clai
 }
 
 /// One statement for all of them. Only for a claim that did not come back it is asked why.
-async fn extend<T: Tx>(tx: &T, claims: &[(String, String)], until: Timestamp, now: Timestamp) -> Script {
-    let in_order: BTreeMap<_, _> = claims.iter().map(|(id, token)| (id, token)).collect();
-    let set = |(id, token): (&String, &String)| params![until, now, id.as_str(), token.as_str()];
-    let sets = in_order.into_iter().map(set).collect();
+async fn extend<T: Tx>(
+    tx: &T,
+    tenant: Option<&TenantId>,
+    claims: &[(String, String)],
+    until: Timestamp,
+    now: Timestamp,
+) -> Script {
+    let owner = tenant.map_or("", TenantId::as_str);
+    // In the order of their ids, as everybody locks them.
+    let claims_in_order: BTreeSet<&(String, String)> = claims.iter().collect();
+    let set = |(id, token): &(String, String)| params![until, now, id.as_str(), token.as_str(), owner];
+    let sets = claims_in_order.into_iter().map(set).collect();
     let answers = tx.begin(&[Query::each(dispatches::EXTEND, sets)]).await?;
-    let kept = answers.iter().flat_map(|answer| &answer.rows).map(|row| row.text(0).map(str::to_owned));
-    let kept = kept.collect::<Result<HashSet<_>, _>>()?;
+    let mut kept = HashSet::new();
+    for row in answers.iter().flat_map(|answer| &answer.rows) {
+        kept.insert((row.text(0)?.to_owned(), row.text(1)?.to_owned()));
+    }
     let mut moves = Moves::default();
-    let lost: Vec<_> = claims.iter().filter(|(id, _)| !kept.contains(id)).collect();
+    let lost: Vec<_> = claims.iter().filter(|claim| !kept.contains(*claim)).collect();
     if !lost.is_empty() {
         let sets = lost.iter().map(|(id, _)| params![id.as_str()]).collect();
         let found = Query::each(dispatches::BY_ID, sets).locking("d", "d.dispatch_id");
-        for found in stored(&tx.all(&[found]).await?)? {
+        let found = stored(&tx.all(&[found]).await?)?;
+        for found in found.iter().filter(|found| tenant.is_none_or(|tenant| found.row.tenant == *tenant)) {
             let token =
                 lost.iter().find(|(id, _)| *id == found.row.dispatch_id).map_or("", |(_, token)| token);
             let denied = found.row.fenced(token, &Fenced::ExtendLease { until }, found.epoch, now);
@@ -117,7 +130,7 @@ async fn extend<T: Tx>(tx: &T, claims: &[(String, String)], until: Timestamp, no
             }
         }
     }
-    Ok((Reply::Flags(claims.iter().map(|(id, _)| kept.contains(id)).collect()), moves.queries()))
+    Ok((Reply::Flags(claims.iter().map(|claim| kept.contains(claim)).collect()), moves.queries()))
 }
 
 async fn cancel<T: Tx>(tx: &T, tenant: &TenantId, id: &str, now: Timestamp) -> Script {

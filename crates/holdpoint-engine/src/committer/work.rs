@@ -100,7 +100,9 @@ pub(crate) enum MailOp {
         what: Fenced,
         now: Timestamp,
     },
+    /// Of one tenant, or of whoever they are.
     ExtendLeases {
+        tenant: Option<TenantId>,
         claims: Vec<(String, String)>,
         until: Timestamp,
         now: Timestamp,

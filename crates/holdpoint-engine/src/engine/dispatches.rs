@@ -119,11 +119,12 @@ impl Engine {
 
     pub(crate) async fn extend_leases(
         &self,
+        tenant: Option<TenantId>,
         claims: Vec<(String, String)>,
         until: Timestamp,
         now: Timestamp,
     ) -> Result<Vec<bool>, Error> {
-        match self.mail(MailOp::ExtendLeases { claims, until, now }).await? {
+        match self.mail(MailOp::ExtendLeases { tenant, claims, until, now }).await? {
             Reply::Flags(flags) => Ok(flags),
             _ => Ok(Vec::new()),
         }

@@ -92,7 +92,7 @@ impl Holder {
         }
         let until = now.plus_ms(self.engine.lease_ms());
         let claim = (self.claim.dispatch_id.clone(), self.claim.token.clone());
-        match self.engine.extend_leases(vec![claim], until, now).await {
+        match self.engine.extend_leases(None, vec![claim], until, now).await {
             Ok(kept) if kept == [true] => {
                 self.lease.renew(until);
                 Ok(())

@@ -82,7 +82,7 @@ impl Leases {
             return true;
         }
         let (now, lease_ms) = (self.engine.now(), self.engine.lease_ms());
-        let renewing = self.engine.extend_leases(claims.clone(), now.plus_ms(lease_ms), now);
+        let renewing = self.engine.extend_leases(None, claims.clone(), now.plus_ms(lease_ms), now);
         match tokio::time::timeout(patience, renewing).await {
             Ok(Ok(kept)) => {
                 for ((id, _), kept) in claims.iter().zip(kept) {

@@ -20,3 +20,4 @@ mod projection;
 mod reads;
 mod rows;
 mod settle;
+mod tenants;

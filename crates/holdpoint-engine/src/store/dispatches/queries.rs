@@ -116,11 +116,13 @@ pub(crate) const ACTIVE: &str = concat!(
     " WHERE d.tenant_id = $1 AND d.thread_id = $2 AND d.status = 'claimed'
     ORDER BY d.priority, d.created_ms, d.seq"
 );
-/// Renews a lease; a claim that is lost, or that an interrupt has overtaken, is not among what comes back.
+/// Renews a lease of tenant $5, or of any where that is empty; a claim that is lost, or that an interrupt has
+/// overtaken, is not among what comes back.
 pub(crate) const EXTEND: &str = "UPDATE dispatches SET lease_until_ms = $1, updated_ms = $2
-    WHERE dispatch_id = $3 AND claim_token = $4 AND status = 'claimed' AND dispatch_epoch >= COALESCE(
+    WHERE dispatch_id = $3 AND claim_token = $4 AND ($5 = '' OR tenant_id = $5) AND status = 'claimed'
+    AND dispatch_epoch >= COALESCE(
         (SELECT t.epoch FROM threads t WHERE t.tenant_id = dispatches.tenant_id AND t.thread_id = dispatches.thread_id), 0)
-    RETURNING dispatch_id";
+    RETURNING dispatch_id, claim_token";
 /// Claims whose lease ran out before $1, those with the oldest lease first. With $2 = 1 only those that have
 /// attempts left.
 pub(crate) const LAPSED: &str = concat!(

@@ -1,0 +1,109 @@
+//! One tenant's mailbox is another's nothing: neither ids nor the names of threads lead across. And the list of ended
+//! rows whose runs somebody must still see to.
+
+use holdpoint_engine::core::TenantId;
+use holdpoint_engine::core::mailbox::{MailboxError, RunDispatch, RunDispatchStatus};
+use holdpoint_engine::{Error, Mailbox};
+
+use crate::harness::Harness;
+use crate::place::on_both;
+use crate::rows::{CONSUMER, LEASE_MS, at, done, ids, keyed, on, queued, token};
+
+on_both! {
+    a_foreign_dispatch_is_not_there_for_any_operation,
+    threads_of_the_same_name_are_two_threads,
+    what_ended_without_its_run_is_listed_until_it_is_seen_to,
+}
+
+fn foreign(h: &Harness) -> (TenantId, Mailbox) {
+    let other = TenantId::parse("other").unwrap();
+    let mail = h.engine.mailbox(&other);
+    (other, mail)
+}
+
+async fn a_foreign_dispatch_is_not_there_for_any_operation(h: Harness) {
+    let (other, theirs) = foreign(&h);
+    h.given([on("u", queued("waiting"))]).await;
+    let waiting = h.load("waiting").await;
+    assert_eq!(theirs.load_dispatch("waiting").await.unwrap(), None);
+    assert_eq!(theirs.claim_dispatch("waiting", CONSUMER, LEASE_MS, at(1)).await.unwrap(), None);
+    assert_eq!(theirs.cancel("waiting", at(1)).await.unwrap(), None);
+    let by = holdpoint_engine::core::Principal { name: "eve".to_owned(), roles: Vec::new() };
+    let cancelled = h.engine.cancel_dispatch(&other, "waiting", by).await;
+    assert!(matches!(cancelled, Err(Error::NotFound("dispatch"))), "{cancelled:?}");
+    assert_eq!(h.load("waiting").await, waiting);
+
+    let held = h.held(queued("held"), at(1)).await;
+    let (id, token) = ("held", token(&held));
+    let missing = Err(MailboxError::NotFound { kind: "dispatch", id: id.to_owned() });
+    assert_eq!(theirs.ack(id, token, at(2)).await, missing);
+    assert_eq!(theirs.nack(id, token, at(9), "no", at(2)).await, missing);
+    assert_eq!(theirs.dead_letter(id, token, "no", at(2)).await, missing);
+    assert_eq!(theirs.record_dispatch_start(id, token, "i", at(2)).await, missing);
+    assert_eq!(theirs.record_run_result(id, token, &done(&held), at(2)).await, missing);
+    assert_eq!(theirs.complete(id, token, &done(&held), at(2)).await, missing);
+    assert_eq!(theirs.supersede_claimed(id, token, at(2), "no").await, Ok(None));
+    assert_eq!(theirs.extend_lease(id, token, 99_000, at(2)).await, Ok(false));
+    // Nor does a call that is denied close the row because its thread was interrupted.
+    h.mail.interrupt("t", at(2)).await.unwrap();
+    assert_eq!(theirs.extend_lease(id, token, 99_000, at(2)).await, Ok(false));
+    assert_eq!(theirs.ack(id, token, at(2)).await, missing);
+    assert_eq!(h.load("held").await, held);
+
+    let held = h.held(on("v", queued("given up")), at(1)).await;
+    let (id, token) = ("given up", crate::rows::token(&held));
+    h.mail.dead_letter(id, token, "hopeless", at(3)).await.unwrap();
+    let requeued = h.engine.requeue_dispatch(&other, id).await;
+    assert!(matches!(requeued, Err(Error::NotFound("dispatch"))), "{requeued:?}");
+}
+
+async fn threads_of_the_same_name_are_two_threads(h: Harness) {
+    let (other, theirs) = foreign(&h);
+    h.given([keyed("k", queued("ours"))]).await;
+    // The same key in the same thread, were it one thread, would be refused.
+    let row = RunDispatch { tenant: other, ..keyed("k", queued("theirs")) };
+    assert_eq!(theirs.enqueue(&row).await, Ok(row.clone()));
+    assert_eq!(theirs.list_dispatches("t", None, 10, 0).await.unwrap(), [row.clone()]);
+    assert_eq!(ids(&h.list("t").await), ["ours"]);
+    assert_eq!(h.mail.count_by_status().await.unwrap(), [1, 0, 0, 0, 0, 0]);
+    // What is in flight here keeps nobody from claiming there.
+    let held = h.claim_one("t", at(1)).await;
+    assert_eq!(held.dispatch_id, "ours");
+    assert_eq!(h.mail.queued_thread_ids().await.unwrap(), [""; 0]);
+    assert_eq!(theirs.queued_thread_ids().await.unwrap(), ["t"]);
+    let theirs_held = theirs.claim("t", CONSUMER, LEASE_MS, at(1), 10).await.unwrap();
+    assert_eq!(ids(&theirs_held), ["theirs"]);
+    // An interrupt here overtakes nothing there.
+    assert_eq!(h.mail.interrupt("t", at(2)).await.unwrap().active_dispatch, Some(held.clone()));
+    assert_eq!(theirs.current_dispatch_epoch("t").await.unwrap(), 0);
+    theirs.ack("theirs", token(&theirs_held[0]), at(3)).await.unwrap();
+    let overtaken = h.mail.ack("ours", token(&held), at(3)).await;
+    assert!(matches!(overtaken, Err(MailboxError::EpochConflict { .. })), "{overtaken:?}");
+    // An id is one tenant's, everywhere.
+    let taken = theirs.enqueue(&RunDispatch { dispatch_id: "ours".to_owned(), ..row }).await;
+    assert_eq!(taken, Err(MailboxError::DuplicateDispatch { dispatch_id: "ours".to_owned() }));
+}
+
+async fn what_ended_without_its_run_is_listed_until_it_is_seen_to(h: Harness) {
+    for status in RunDispatchStatus::ALL {
+        let name = status.as_str();
+        h.brought(on(name, queued(name)), status, at(1)).await;
+    }
+    // Used up by a holder that went silent.
+    h.held(on("u", RunDispatch { max_attempts: 1, ..queued("silent") }), at(1)).await;
+    h.mail.reclaim_expired_leases(at(1 + i64::try_from(LEASE_MS).unwrap() + 1), 10).await.unwrap();
+    // Superseded in the queue.
+    h.given([on("v", queued("overtaken"))]).await;
+    h.mail.interrupt("v", at(1)).await.unwrap();
+    // Acked says that the run was seen to; what lives is nobody's to close. The rest comes in the order it came in.
+    let expected = ["cancelled", "superseded", "dead_letter", "silent", "overtaken"];
+    let listed = h.mail.list_terminal_unreconciled(10).await.unwrap();
+    assert_eq!(ids(&listed), expected);
+    for row in &listed {
+        assert_eq!(*row, h.load(&row.dispatch_id).await);
+    }
+    assert_eq!(ids(&h.mail.list_terminal_unreconciled(2).await.unwrap()), expected[..2]);
+    // They are no runs of ours, so that there is nothing to do about them but to say so.
+    h.engine.worker().drain().await.unwrap();
+    assert_eq!(h.mail.list_terminal_unreconciled(10).await.unwrap(), []);
+}
