@@ -2,6 +2,10 @@
 
 /// Characters of a run, tenant or workflow id.
 pub const ID_CHARS_MAX: usize = 128;
+/// Bytes of a dispatch's or a thread's id, and of a dedupe key. Together with a tenant's id they must fit into one
+/// entry of PostgreSQL's indexes, which takes 2704; a key has room for a word before the id of a dispatch.
+pub const DISPATCH_ID_BYTES_MAX: usize = 1024;
+pub const DEDUPE_KEY_BYTES_MAX: usize = 1040;
 /// Bytes of one request body.
 pub const REQUEST_BYTES_MAX: usize = 1024 * 1024;
 /// Bytes of an interrupt's `data`, as compact JSON.

@@ -3,7 +3,7 @@
 //! Two tracks run beside each other. The queue's track ([`RunDispatchStatus`]) says whether an activation was
 //! delivered; the projection ([`RunStatus`], [`TerminationReason`], response and error) says what the run did with it.
 
-use crate::{TenantId, Timestamp};
+use crate::{TenantId, Timestamp, limits};
 
 mod error;
 mod outcome;
@@ -182,6 +182,20 @@ impl RunDispatch {
         }
     }
 
+    /// The rules for a row that is to be enqueued: it waits, and every database can find it again.
+    pub fn validate_new(&self) -> Result<(), MailboxError> {
+        self.validate()?;
+        if self.status != RunDispatchStatus::Queued {
+            return Err(invalid("only a queued dispatch can be enqueued"));
+        }
+        check_length("dispatch_id", &self.dispatch_id, limits::DISPATCH_ID_BYTES_MAX)?;
+        validate_thread(&self.thread_id)?;
+        match &self.dedupe_key {
+            Some(key) => check_length("dedupe_key", key, limits::DEDUPE_KEY_BYTES_MAX),
+            None => Ok(()),
+        }
+    }
+
     fn is_unprojected(&self) -> bool {
         let words = [&self.dispatch_instance_id, &self.run_response, &self.run_error];
         words.iter().all(|word| word.is_none())
@@ -189,6 +203,15 @@ impl RunDispatch {
             && self.termination.is_none()
             && self.completed_at.is_none()
     }
+}
+
+/// Whether a thread may have this id.
+pub fn validate_thread(thread_id: &str) -> Result<(), MailboxError> {
+    check_length("thread_id", thread_id, limits::DISPATCH_ID_BYTES_MAX)
+}
+
+fn check_length(what: &str, text: &str, max: usize) -> Result<(), MailboxError> {
+    if text.len() > max { Err(invalid(&format!("{what} must have at most {max} bytes"))) } else { Ok(()) }
 }
 
 /// The delay before the attempt after `failed` failed ones: doubled each time, capped, and moved by up to a fifth

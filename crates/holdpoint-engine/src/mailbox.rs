@@ -3,6 +3,7 @@
 
 use holdpoint_core::mailbox::{
     Fenced, MailboxError, MailboxInterrupt, RunDispatch, RunDispatchResult, RunDispatchStatus,
+    validate_thread,
 };
 use holdpoint_core::{TenantId, Timestamp};
 
@@ -215,6 +216,7 @@ impl Mailbox {
 
     /// Raises the thread's epoch: what is queued is superseded, what is in flight fails at its next call.
     pub async fn interrupt(&self, thread_id: &str, now: Timestamp) -> Result<MailboxInterrupt> {
+        validate_thread(thread_id)?;
         let op = MailOp::Interrupt { tenant: self.tenant.clone(), thread: thread_id.to_owned(), now };
         match self.mail(op).await? {
             Reply::Interrupted(interrupt) => Ok(*interrupt),

@@ -155,7 +155,7 @@ impl<'a> Flow<'a> {
     }
 
     fn enqueue(&mut self, row: &RunDispatch) -> Result<Result<RunDispatch, MailboxError>, Error> {
-        if let Err(error) = fresh(row) {
+        if let Err(error) = row.validate_new() {
             return Ok(Err(error));
         }
         let id = row.dispatch_id.clone();
@@ -275,13 +275,4 @@ fn latest<'a>(orders: &'a [Wish<'_>], ready: &'a [Thread]) -> BTreeMap<&'a Threa
         }
     }
     threads
-}
-
-/// Only what waits and has no past can be enqueued.
-fn fresh(row: &RunDispatch) -> Result<(), MailboxError> {
-    row.validate()?;
-    if row.status != RunDispatchStatus::Queued {
-        return Err(MailboxError::Validation("only a queued dispatch can be enqueued".to_owned()));
-    }
-    Ok(())
 }

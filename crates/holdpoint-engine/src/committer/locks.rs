@@ -74,7 +74,10 @@ impl Locks {
 
     fn add_operation(&mut self, op: &MailOp) {
         match op {
-            MailOp::Enqueue(rows) => rows.iter().for_each(|row| self.add_new(row)),
+            // One that will be refused must not leave a thread behind.
+            MailOp::Enqueue(rows) => {
+                rows.iter().filter(|row| row.validate_new().is_ok()).for_each(|row| self.add_new(row));
+            }
             MailOp::Claim { tenant, thread, .. } => {
                 self.threads.insert((tenant.clone(), thread.clone()));
             }
