@@ -69,7 +69,7 @@ pub(crate) fn shopping() -> Value {
     )
 }
 
-fn with_shop(shop: &Shop) -> impl FnOnce(Options) -> Options + use<> {
+pub(crate) fn with_shop(shop: &Shop) -> impl FnOnce(Options) -> Options + use<> {
     let shop = shop.clone();
     move |options| options.node("test.shop", shop)
 }

@@ -9,6 +9,7 @@ mod place;
 mod crashes;
 mod effects;
 mod house;
+mod mail;
 mod opening;
 mod runs;
 mod time;
