@@ -63,7 +63,7 @@ async fn threads_of_the_same_name_are_two_threads(h: Harness) {
     // The same key in the same thread, were it one thread, would be refused.
     let row = RunDispatch { tenant: other, ..keyed("k", queued("theirs")) };
     assert_eq!(theirs.enqueue(&row).await, Ok(row.clone()));
-    assert_eq!(theirs.list_dispatches("t", None, 10, 0).await.unwrap(), [row.clone()]);
+    assert_eq!(theirs.list_dispatches("t", None, 10, 0).await.unwrap(), *std::slice::from_ref(&row));
     assert_eq!(ids(&h.list("t").await), ["ours"]);
     assert_eq!(h.mail.count_by_status().await.unwrap(), [1, 0, 0, 0, 0, 0]);
     // What is in flight here keeps nobody from claiming there.

@@ -2,7 +2,7 @@
 //! PostgreSQL cluster that `HOLDPOINT_TEST_POSTGRES` names. [`on_both`] runs a test on each.
 
 // Several test targets share this file, and not each of them needs all of it.
-#![allow(dead_code)]
+#![allow(dead_code, unused_imports, unused_macros)]
 
 use holdpoint_engine::Location;
 use tempfile::TempDir;
@@ -85,7 +85,41 @@ impl Place {
             }
         }
     }
+
+    /// Reads rows behind the engine's back.
+    pub(crate) async fn read(&self, sql: &str) -> Vec<Texts> {
+        match self {
+            Self::Sqlite(folder) => {
+                let db = rusqlite::Connection::open(folder.path().join("holdpoint.db")).unwrap();
+                let mut statement = db.prepare(sql).unwrap();
+                let names: Vec<String> = statement.column_names().map(str::to_owned).collect();
+                let value = |row: &rusqlite::Row<'_>, at| -> rusqlite::Result<Option<String>> {
+                    match row.get_ref(at)? {
+                        rusqlite::types::ValueRef::Null => Ok(None),
+                        rusqlite::types::ValueRef::Integer(number) => Ok(Some(number.to_string())),
+                        other => Ok(Some(other.as_str()?.to_owned())),
+                    }
+                };
+                let texts = |row: &rusqlite::Row<'_>| -> rusqlite::Result<Texts> {
+                    names.iter().enumerate().map(|(at, name)| Ok((name.clone(), value(row, at)?))).collect()
+                };
+                statement.query_map([], texts).unwrap().collect::<Result<_, _>>().unwrap()
+            }
+            Self::Postgres(schema) => {
+                let (client, connection) = tokio_postgres::connect(&schema.cluster, NoTls).await.unwrap();
+                let connection = tokio::spawn(connection);
+                let sql = format!("SET search_path TO {}; {sql}", schema.name);
+                let messages = client.simple_query(&sql).await.unwrap();
+                drop(client);
+                connection.await.unwrap().unwrap();
+                messages.iter().filter_map(texts).collect()
+            }
+        }
+    }
 }
+
+/// A row as names of columns and what the database writes for their values.
+pub(crate) type Texts = Vec<(String, Option<String>)>;
 
 /// A schema of one test. Dropping it takes it out of the cluster.
 pub(crate) struct Schema {
@@ -124,6 +158,14 @@ impl Drop for Schema {
             eprintln!("the schema {} stays behind: {error}", self.name);
         }
     }
+}
+
+fn texts(message: &tokio_postgres::SimpleQueryMessage) -> Option<Texts> {
+    let tokio_postgres::SimpleQueryMessage::Row(row) = message else { return None };
+    let column = |(at, column): (usize, &tokio_postgres::SimpleColumn)| {
+        (column.name().to_owned(), row.get(at).map(str::to_owned))
+    };
+    Some(row.columns().iter().enumerate().map(column).collect())
 }
 
 async fn execute(cluster: &str, sql: &str) -> Result<(), String> {

@@ -1,0 +1,153 @@
+//! What a side shows of itself: lists in pieces of some size, and the tables behind them. Where an order is not
+//! promised, it is made one here.
+
+use std::collections::BTreeSet;
+
+use holdpoint_engine::core::mailbox::RunDispatch;
+use holdpoint_engine::core::{InterruptId, Kind, Timestamp};
+use holdpoint_engine::{PendingCursor, RunFilter};
+
+use super::{Side, name, reference, said};
+use crate::place::Texts;
+
+const TABLES: [&str; 9] =
+    ["tenants", "keys", "workflows", "runs", "events", "pending", "timers", "threads", "dispatches"];
+
+impl Side {
+    pub(crate) async fn log(&self, tenant: usize, run: &str) -> String {
+        format!("{:?}", self.engine.events(&reference(tenant, run), 0).await.unwrap())
+    }
+
+    /// The rows of a thread, page by page. Where they stand in the table is the database's own affair.
+    pub(crate) async fn thread(&mut self, tenant: usize, thread: &str, limit: usize) -> String {
+        let mail = self.mail(tenant);
+        let (mut rows, mut after) = (Vec::new(), None);
+        loop {
+            let page = mail.page(thread, None, after, limit).await.unwrap();
+            let Some((last, _)) = page.last() else { break };
+            after = Some(*last);
+            rows.extend(page.into_iter().map(|(_, row)| row));
+        }
+        self.learn(&rows);
+        format!("{rows:?} epoch {:?}", mail.current_dispatch_epoch(thread).await)
+    }
+
+    /// Whether rows of two threads could be claimed in either order. Runs that were woken at the same instant stand
+    /// in the queue as they were written, and that they are written in a certain order is not promised.
+    pub(crate) async fn has_ties(&self) -> bool {
+        let ties = "SELECT 1 FROM dispatches WHERE status = 'queued' GROUP BY priority, created_ms HAVING COUNT(*) > 1";
+        !self.place.read(ties).await.is_empty()
+    }
+
+    pub(super) async fn claim_ready(&mut self, lease_ms: u64, now: i64, all: bool) -> String {
+        let limit = if all { 1000 } else { 2 };
+        let claimed = self.mail(0).claim_ready("raw", lease_ms, Timestamp(now), limit).await;
+        let order: Vec<_> = claimed.iter().flatten().map(|row| (row.priority, row.created_at)).collect();
+        assert!(order.is_sorted(), "{order:?}");
+        self.rows(claimed.map(by_thread))
+    }
+
+    /// Bite by bite, because which of several with the same lease come first is not promised.
+    pub(super) async fn reclaim(&mut self, now: Timestamp, bite: usize) -> String {
+        let (mut counts, mut all) = (Vec::new(), Vec::new());
+        loop {
+            let mut rows = self.mail(0).reclaim_expired_leases(now, bite).await.unwrap();
+            counts.push(rows.len());
+            all.append(&mut rows);
+            // Rows that an interrupt overtook are closed and not returned, so an empty bite may not be the last.
+            let left =
+                format!("SELECT 1 FROM dispatches WHERE status = 'claimed' AND lease_until_ms < {}", now.0);
+            if self.place.read(&left).await.is_empty() {
+                break;
+            }
+        }
+        format!("{} {}", counts.len(), self.rows(Ok(by_thread(all))))
+    }
+
+    pub(super) async fn purge(&mut self, before: Timestamp, bite: usize) -> String {
+        let mut counts = Vec::new();
+        while counts.last() != Some(&0) {
+            counts.push(self.mail(0).purge_terminal(before, bite).await.unwrap());
+        }
+        format!("{counts:?}")
+    }
+
+    pub(crate) async fn pending(&self, tenant: usize, limit: u64) -> String {
+        let (mut all, mut after) = (Vec::new(), PendingCursor::default());
+        loop {
+            let page = self.engine.pending(&name(tenant), after, limit).await.unwrap();
+            let Some(last) = page.last() else { return format!("{all:?}") };
+            after = PendingCursor {
+                requested_ms: last.requested_at.0,
+                run: last.run.to_string(),
+                interrupt: i64::from(last.id.0),
+            };
+            all.extend(page);
+        }
+    }
+
+    pub(crate) async fn runs(&self, tenant: usize, limit: u64) -> String {
+        let (mut all, mut before) = (Vec::new(), None);
+        loop {
+            let filter = RunFilter { before, limit, ..RunFilter::default() };
+            let page = self.engine.runs(&name(tenant), filter).await.unwrap();
+            let Some(last) = page.last() else { return format!("{all:?}") };
+            before = Some(last.run.to_string());
+            all.extend(page);
+        }
+    }
+
+    /// Counts, threads, keys and definitions of a tenant.
+    pub(crate) async fn overview(&self, tenant: usize) -> String {
+        let (mail, name) = (self.mail(tenant), name(tenant));
+        let unreconciled = mail.list_terminal_unreconciled(1000).await.map(by_thread);
+        let parts = [
+            said(mail.count_by_status().await),
+            said(mail.queued_thread_ids().await),
+            said(mail.next_wakeup(self.clock.now()).await),
+            said(unreconciled),
+            said(self.engine.keys(&name, 100).await),
+            said(self.engine.workflows(&name, 100).await),
+        ];
+        parts.join("\n")
+    }
+
+    /// The statuses that runs and dispatches have come to.
+    pub(crate) async fn statuses(&self) -> BTreeSet<String> {
+        let rows = self.place.read("SELECT status FROM dispatches UNION SELECT status FROM runs").await;
+        rows.into_iter().flatten().filter_map(|(_, status)| status).collect()
+    }
+
+    pub(crate) async fn waiting(&self, tenant: usize) -> Vec<(String, InterruptId, Kind)> {
+        let start = PendingCursor::default();
+        let rows = self.engine.pending(&name(tenant), start, 100).await.unwrap();
+        rows.into_iter().map(|row| (row.run.to_string(), row.id, Kind::parse(&row.kind).unwrap())).collect()
+    }
+
+    /// Every table as it is stored. Rows come sorted, but those of a thread stay in the order of insertion.
+    pub(crate) async fn tables(&mut self) -> Vec<String> {
+        let mut texts = Vec::new();
+        for table in TABLES {
+            let order = if table == "dispatches" { "seq" } else { "1" };
+            let mut rows = self.place.read(&format!("SELECT * FROM {table} ORDER BY {order}")).await;
+            let value = |row: &Texts, wanted: &str| {
+                row.iter().find(|(name, _)| name == wanted).and_then(|(_, value)| value.clone())
+            };
+            match table {
+                "dispatches" => rows.sort_by_key(|row| (value(row, "tenant_id"), value(row, "thread_id"))),
+                _ => rows.sort(),
+            }
+            for row in &mut rows {
+                row.retain(|(name, _)| name != "seq" || table != "dispatches");
+                texts.push(self.names.normal(&format!("{table}: {row:?}")));
+            }
+        }
+        texts
+    }
+}
+
+/// Rows of different threads side by side; those of one thread stay in their order.
+fn by_thread(mut rows: Vec<RunDispatch>) -> Vec<RunDispatch> {
+    rows.sort_by_key(|row| (row.tenant.clone(), row.thread_id.clone()));
+    rows
+}
