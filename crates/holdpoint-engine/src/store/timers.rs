@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use holdpoint_core::{InterruptId, NodeId, Obligation, RunId, RunRef, TenantId, Timer, Timestamp};
+use holdpoint_core::{InterruptId, NodeId, Obligation, Run, RunId, RunRef, TenantId, Timer, Timestamp};
+use sha2::{Digest, Sha256};
 
 use super::{Database, Error, Param, Row, Statement, params, unreadable};
 
@@ -19,6 +20,9 @@ pub(crate) const RELEASE_ALL: &str = "UPDATE timers SET held_ms = 0 WHERE held_m
 /// The next deadline, and when a timer that is overdue and held may be tried again.
 const NEXT: &str = "SELECT (SELECT MIN(due_ms) FROM timers WHERE due_ms > $1),
     (SELECT MIN(held_ms) FROM timers WHERE due_ms <= $1)";
+
+/// A name is part of the table's key, and PostgreSQL takes no more than 2704 bytes into one, with tenant and run.
+const NAME_BYTES_MAX: usize = 1024;
 
 /// What the obligations make of the table: of several about one timer the last counts.
 pub(crate) fn write(of: &RunRef, obligations: &[Obligation]) -> Vec<Statement> {
@@ -41,18 +45,40 @@ pub(crate) fn write(of: &RunRef, obligations: &[Obligation]) -> Vec<Statement> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Due {
     pub of: RunRef,
-    pub timer: Timer,
     pub due: Timestamp,
+    name: String,
 }
 
 impl Due {
-    pub(crate) fn clear(&self) -> Vec<Statement> {
-        write(&self.of, &[Obligation::ClearTimer { timer: self.timer.clone(), due: self.due }])
+    pub(crate) fn clear(&self) -> Statement {
+        let (of, name) = (&self.of, self.name.as_str());
+        Statement::new(DELETE, params![self.due, of.tenant.as_str(), of.run.as_str(), name])
+    }
+
+    /// What is to be fired; nothing when only the run knows.
+    pub(crate) fn timer(&self) -> Result<Option<Timer>, Error> {
+        match self.name.split_once(':') {
+            Some(("interrupt", id)) => {
+                let id = id.parse().map_err(|error| unreadable("timer", error))?;
+                Ok(Some(Timer::Interrupt(InterruptId(id))))
+            }
+            Some(("sleep", node)) => {
+                let node = NodeId::parse(node).map_err(|error| unreadable("timer", error))?;
+                Ok(Some(Timer::Sleep(node)))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// The timer whose name was too long to be stored.
+    pub(crate) fn timer_in(&self, run: &Run) -> Result<Timer, Error> {
+        let mut sleeps = run.workflow.nodes.iter().map(|node| Timer::Sleep(node.id.clone()));
+        sleeps.find(|timer| name(timer) == self.name).ok_or_else(|| unreadable("timer", &self.name))
     }
 
     /// The values for `HOLD`.
     pub(crate) fn hold(&self, until: Timestamp, now: Timestamp) -> Vec<Param> {
-        params![until, self.due, self.of.tenant.as_str(), self.of.run.as_str(), name(&self.timer), now]
+        params![until, self.due, self.of.tenant.as_str(), self.of.run.as_str(), self.name.as_str(), now]
     }
 }
 
@@ -68,7 +94,12 @@ pub(crate) async fn next_due(db: &Database, now: Timestamp) -> Result<Option<Tim
 fn name(timer: &Timer) -> String {
     match timer {
         Timer::Interrupt(id) => format!("interrupt:{}", id.0),
-        Timer::Sleep(node) => format!("sleep:{node}"),
+        Timer::Sleep(node) if node.as_str().len() <= NAME_BYTES_MAX => format!("sleep:{node}"),
+        // Node ids have any length. A long one is found again among those of its run.
+        Timer::Sleep(node) => {
+            let digest = Sha256::digest(node.as_str());
+            digest.iter().fold("sleep#".to_owned(), |name, byte| format!("{name}{byte:02x}"))
+        }
     }
 }
 
@@ -76,12 +107,5 @@ pub(crate) fn read(row: &Row) -> Result<Due, Error> {
     let bad = |error: holdpoint_core::BadId| unreadable("timer", error);
     let tenant = TenantId::parse(row.text(0)?).map_err(bad)?;
     let run = RunId::parse(row.text(1)?).map_err(bad)?;
-    let timer = match row.text(2)?.split_once(':') {
-        Some(("interrupt", id)) => {
-            Timer::Interrupt(InterruptId(id.parse().map_err(|error| unreadable("timer", error))?))
-        }
-        Some(("sleep", node)) => Timer::Sleep(NodeId::parse(node).map_err(bad)?),
-        _ => return Err(unreadable("timer", row.text(2)?)),
-    };
-    Ok(Due { of: RunRef { tenant, run }, timer, due: Timestamp(row.int(3)?) })
+    Ok(Due { of: RunRef { tenant, run }, due: Timestamp(row.int(3)?), name: row.text(2)?.to_owned() })
 }

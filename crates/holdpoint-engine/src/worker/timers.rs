@@ -29,16 +29,20 @@ pub(super) async fn fire_all(engine: &Engine) -> Result<(usize, Option<Error>), 
 }
 
 async fn fire(engine: Engine, due: Due) -> Result<(), Error> {
-    let command = match &due.timer {
-        Timer::Interrupt(interrupt) => Command::Expire { interrupt: *interrupt },
-        Timer::Sleep(node) => Command::Wake { node: node.clone() },
+    let timer = match due.timer()? {
+        Some(timer) => timer,
+        None => due.timer_in(&*engine.run(&due.of).await?)?,
+    };
+    let command = match timer {
+        Timer::Interrupt(interrupt) => Command::Expire { interrupt },
+        Timer::Sleep(node) => Command::Wake { node },
     };
     match engine.execute(&due.of, &command).await {
         Ok(_) => Ok(()),
         Err(Error::Refused(refusal)) => {
             // The run went on without the timer. Its row should be gone; make sure that it does not fire for ever.
             tracing::debug!(%refusal, run = %due.of.run, "a timer came too late");
-            engine.write(due.clear()).await.map(|_| ())
+            engine.write(vec![due.clear()]).await.map(|_| ())
         }
         Err(error) => Err(error),
     }

@@ -14,6 +14,7 @@ on_both! {
     a_deadline_that_passed_while_the_server_was_down_fires_at_the_next_start,
     a_sleeping_run_is_running_and_wakes_after_a_restart,
     a_cancelled_sleeper_is_not_woken,
+    a_sleeper_may_have_a_name_of_any_length,
     the_length_of_a_sleep_can_come_from_an_input,
     a_timer_that_cannot_be_fired_holds_up_no_other,
     many_deadlines_fire_together_and_each_once,
@@ -89,6 +90,29 @@ async fn a_cancelled_sleeper_is_not_woken(house: House) {
     house.clock.advance(60_000);
     assert_eq!(house.drain().await, 0);
     assert_eq!(house.status(&of).await, "cancelled");
+}
+
+async fn a_sleeper_may_have_a_name_of_any_length(house: House) {
+    // Ids that no database can make shorter.
+    let long = |seed: u32| -> String {
+        (0..2000_u32).map(|n| format!("{:x}", (n ^ seed).wrapping_mul(2_654_435_761))).collect()
+    };
+    let (first, second) = (long(1), long(2));
+    let nap = json!({"ms": 1000});
+    house.register(line("nap", &[(&first, "core.delay", nap.clone()), (&second, "core.delay", nap)])).await;
+    let of = house.start("nap").await;
+    let house = house.reopen(|options| options).await;
+    for _ in 0..2 {
+        house.clock.advance(999);
+        assert_eq!(house.drain().await, 0);
+        house.clock.advance(1);
+        assert_eq!(house.drain().await, 1);
+    }
+    assert_eq!(house.status(&of).await, "completed");
+    let gone = house.start("nap").await;
+    house.engine.cancel(&gone, None, crate::house::alice()).await.unwrap();
+    house.clock.advance(1000);
+    assert_eq!(house.drain().await, 0, "a cancelled sleeper leaves no timer");
 }
 
 async fn the_length_of_a_sleep_can_come_from_an_input(house: House) {
