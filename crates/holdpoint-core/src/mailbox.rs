@@ -142,10 +142,7 @@ impl RunDispatch {
     pub fn validate(&self) -> Result<(), MailboxError> {
         let rule = |holds: bool, words: &str| if holds { Ok(()) } else { Err(invalid(words)) };
         let ids = [&self.dispatch_id, &self.thread_id, &self.run_id];
-        rule(
-            ids.iter().all(|id| !id.trim().is_empty()),
-            "dispatch_id, thread_id and run_id must not be blank",
-        )?;
+        rule(ids.iter().all(|id| !blank(id)), "dispatch_id, thread_id and run_id must not be blank")?;
         rule(ids.iter().all(|id| !id.contains('\0')), "ids must not contain NUL")?;
         rule(
             self.dedupe_key.as_ref().is_none_or(|key| !key.contains('\0')),
@@ -158,10 +155,10 @@ impl RunDispatch {
         match self.status {
             RunDispatchStatus::Queued => {
                 rule(unclaimed, "a queued dispatch has no claim")?;
-                rule(self.is_unprojected(), "a queued dispatch has no result")
+                rule(self.has_no_result() && self.completed_at.is_none(), "a queued dispatch has no result")
             }
             RunDispatchStatus::Claimed => {
-                let held = claim.iter().all(|word| word.is_some_and(|word| !word.trim().is_empty()));
+                let held = claim.iter().all(|word| word.is_some_and(|word| !blank(word)));
                 rule(
                     held && self.lease_until.is_some(),
                     "a claimed dispatch has a token, a holder and a lease",
@@ -171,11 +168,8 @@ impl RunDispatch {
             | RunDispatchStatus::Cancelled
             | RunDispatchStatus::Superseded
             | RunDispatchStatus::DeadLetter => {
-                let unprojected = Self { completed_at: None, ..self.clone() }.is_unprojected();
-                rule(
-                    self.status != RunDispatchStatus::Superseded || unprojected,
-                    "a superseded dispatch has no result",
-                )?;
+                let kept = self.status != RunDispatchStatus::Superseded;
+                rule(kept || self.has_no_result(), "a superseded dispatch has no result")?;
                 rule(unclaimed, "a dispatch that has ended has no claim")?;
                 rule(self.completed_at.is_some(), "a dispatch that has ended says when")
             }
@@ -185,6 +179,9 @@ impl RunDispatch {
     /// The rules for a row that is to be enqueued: it waits, and every database can find it again.
     pub fn validate_new(&self) -> Result<(), MailboxError> {
         self.validate()?;
+        if [&self.dispatch_id, &self.run_id].iter().any(|id| id.trim().is_empty()) {
+            return Err(invalid("dispatch_id and run_id must not be blank"));
+        }
         if self.status != RunDispatchStatus::Queued {
             return Err(invalid("only a queued dispatch can be enqueued"));
         }
@@ -196,18 +193,23 @@ impl RunDispatch {
         }
     }
 
-    fn is_unprojected(&self) -> bool {
+    fn has_no_result(&self) -> bool {
         let words = [&self.dispatch_instance_id, &self.run_response, &self.run_error];
-        words.iter().all(|word| word.is_none())
-            && self.run_status.is_none()
-            && self.termination.is_none()
-            && self.completed_at.is_none()
+        words.iter().all(|word| word.is_none()) && self.run_status.is_none() && self.termination.is_none()
     }
 }
 
 /// Whether a thread may have this id.
 pub fn validate_thread(thread_id: &str) -> Result<(), MailboxError> {
+    if thread_id.trim().is_empty() || thread_id.contains('\0') {
+        return Err(invalid("thread_id must not be blank and must not contain NUL"));
+    }
     check_length("thread_id", thread_id, limits::DISPATCH_ID_BYTES_MAX)
+}
+
+/// As the constraints of the tables see it: what they let in must stay readable.
+fn blank(text: &str) -> bool {
+    text.trim_matches(' ').is_empty()
 }
 
 fn check_length(what: &str, text: &str, max: usize) -> Result<(), MailboxError> {

@@ -9,6 +9,7 @@ use tokio::sync::oneshot;
 
 use crate::store::{self, Statement, Tx};
 
+mod doubts;
 mod flow;
 mod locks;
 mod mail;
@@ -101,7 +102,7 @@ impl Committer {
     pub(crate) async fn submit(&self, work: Work) -> Result<Reply, crate::Error> {
         let (writes, size) = writes(&work)?;
         let (reply, answer) = oneshot::channel();
-        self.send(Job { work, writes, size, reply })?;
+        self.send(Job { work, writes, size, doubtful: false, reply })?;
         Ok(answer.await.map_err(|_| store::Error::Closed)??)
     }
 

@@ -63,6 +63,7 @@ impl Mailbox {
         now: Timestamp,
         limit: usize,
     ) -> Result<Vec<RunDispatch>> {
+        validate_thread(thread_id)?;
         let order = order(consumer, lease_ms, now, limit)?;
         self.rows(MailOp::Claim { tenant: self.tenant.clone(), thread: thread_id.to_owned(), order }).await
     }
@@ -309,7 +310,7 @@ impl Mailbox {
 
     /// Deletes rows that ended and were last changed before `older_than`.
     pub async fn purge_terminal(&self, older_than: Timestamp, limit: usize) -> Result<usize> {
-        match self.mail(MailOp::Purge { before: older_than, limit }).await? {
+        match self.mail(MailOp::Purge { before: older_than, limit, unseen: true }).await? {
             Reply::Touched(rows) => Ok(usize::try_from(rows).unwrap_or(usize::MAX)),
             _ => Err(odd()),
         }
@@ -328,8 +329,8 @@ impl Mailbox {
 }
 
 fn order(consumer: &str, lease_ms: u64, now: Timestamp, limit: usize) -> Result<ClaimOrder> {
-    if consumer.trim().is_empty() {
-        return Err(MailboxError::Validation("a consumer needs a name".to_owned()));
+    if consumer.trim().is_empty() || consumer.contains('\0') {
+        return Err(MailboxError::Validation("a consumer needs a name, without NUL".to_owned()));
     }
     Ok(ClaimOrder { consumer: consumer.to_owned(), lease_until: now.plus_ms(lease_ms), now, limit })
 }

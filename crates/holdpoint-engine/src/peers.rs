@@ -3,13 +3,13 @@
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use holdpoint_core::RunRef;
 use tokio::sync::{Notify, mpsc, watch};
-use tokio::time::Instant;
+use tokio::time::{Instant, MissedTickBehavior};
 use uuid::Uuid;
 
 use crate::bus::Bus;
@@ -103,15 +103,22 @@ pub(crate) struct Peers {
 
 impl Peers {
     /// Until told to stop. Whatever goes wrong here costs time, not truth.
-    pub(crate) async fn run(self, mut stop: watch::Receiver<bool>) {
+    pub(crate) async fn run(self, stop: watch::Receiver<bool>) {
+        let hears = AtomicBool::new(false);
+        tokio::join!(self.keep_listening(&hears, stop.clone()), self.keep_looking(&hears, stop));
+    }
+
+    async fn keep_listening(&self, hears: &AtomicBool, mut stop: watch::Receiver<bool>) {
         let node = Uuid::now_v7().simple().to_string();
-        while !stopped(&stop) {
-            let ear = if self.settings.notify { Ear::open(&self.settings).await.ok() } else { None };
-            let deaf = self.settings.notify && ear.is_none();
-            let ended = match ear {
-                Some((ear, hints)) => self.listen(&node, &ear, hints, &mut stop).await,
-                None => self.look_until(deaf.then_some(RETRY), &mut stop).await,
+        while self.settings.notify && !stopped(&stop) {
+            let ended = match Ear::open(&self.settings).await {
+                Ok((ear, hints)) => {
+                    hears.store(true, Ordering::Relaxed);
+                    self.listen(&node, &ear, hints, &mut stop).await
+                }
+                Err(error) => Err(error),
             };
+            hears.store(false, Ordering::Relaxed);
             if let Err(error) = ended {
                 tracing::debug!(%error, "not hearing of other nodes for a moment");
                 let _ = tokio::time::timeout(RETRY, stop.changed()).await;
@@ -126,9 +133,9 @@ impl Peers {
         mut hints: mpsc::Receiver<String>,
         stop: &mut watch::Receiver<bool>,
     ) -> Result<(), Error> {
-        ear.tell(&format!("{node} hello")).await?;
-        let (mut hello, mut look) = (tokio::time::interval(HELLO), tokio::time::interval(LOOK_LISTENING));
-        loop {
+        let mut hello = tokio::time::interval(HELLO);
+        hello.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        while !stopped(stop) {
             tokio::select! {
                 hint = hints.recv() => match hint {
                     Some(hint) => self.hear(node, &hint),
@@ -136,26 +143,24 @@ impl Peers {
                 },
                 () = self.outbox.filled.notified() => {
                     tokio::time::sleep(GATHER).await;
-                    self.tell(node, ear).await?;
+                    ear.tell(&self.news(node)).await?;
                 }
                 _ = hello.tick() => ear.tell(&format!("{node} hello")).await?,
-                _ = look.tick() => self.look().await?,
-                _ = stop.changed() => return Ok(()),
-            }
-        }
-    }
-
-    /// Without notifications: looks often, until told to stop or until it is time to try listening again.
-    async fn look_until(&self, end: Option<Duration>, stop: &mut watch::Receiver<bool>) -> Result<(), Error> {
-        let began = Instant::now();
-        let mut look = tokio::time::interval(LOOK_DEAF);
-        while !stopped(stop) && end.is_none_or(|end| began.elapsed() < end) {
-            tokio::select! {
-                _ = look.tick() => self.look().await?,
                 _ = stop.changed() => {}
             }
         }
         Ok(())
+    }
+
+    /// Looks now and then, and often while nobody could tell us. A question that gets no answer is asked again.
+    async fn keep_looking(&self, hears: &AtomicBool, mut stop: watch::Receiver<bool>) {
+        while !stopped(&stop) {
+            let pause = if hears.load(Ordering::Relaxed) { LOOK_LISTENING } else { LOOK_DEAF };
+            let _ = tokio::time::timeout(pause, stop.changed()).await;
+            if let Err(error) = self.look().await {
+                tracing::debug!(%error, "could not look for news of other nodes");
+            }
+        }
     }
 
     /// Wakes readers of runs that have grown somewhere else.
@@ -175,7 +180,8 @@ impl Peers {
         Ok(())
     }
 
-    async fn tell(&self, node: &str, ear: &Ear) -> Result<(), Error> {
+    /// What happened here since the last time, in one line.
+    fn news(&self, node: &str) -> String {
         let hints = self.outbox.take();
         let mut text = format!("{node} {}", if hints.work { "work" } else { "runs" });
         if hints.runs.len() > HINTS_MAX {
@@ -183,7 +189,7 @@ impl Peers {
         } else {
             hints.runs.iter().for_each(|run| text.push_str(&format!(" {run:x}")));
         }
-        ear.tell(&text).await
+        text
     }
 
     /// A hint of another node: who, what, and the runs it is about.
@@ -198,9 +204,12 @@ impl Peers {
             Some("runs") => {}
             _ => return,
         }
-        let marks: HashSet<&str> = words.collect();
+        let words: Vec<&str> = words.collect();
+        let all = words.contains(&"all");
+        let marks: HashSet<u64> =
+            words.iter().filter_map(|word| u64::from_str_radix(word, 16).ok()).collect();
         for (of, told) in self.bus.watched() {
-            if marks.contains("all") || marks.contains(format!("{:x}", mark(&of)).as_str()) {
+            if all || marks.contains(&mark(&of)) {
                 // How far it has grown the reader finds out; that it has, it must be told.
                 self.bus.publish(&of, told);
             }

@@ -23,6 +23,19 @@ struct Waiting {
     attended: bool,
 }
 
+/// Whatever ends the attendant: whoever asks next becomes one, and those who wait are told.
+struct Attendant<'a>(&'a Sequences);
+
+impl Drop for Attendant<'_> {
+    fn drop(&mut self) {
+        let mut waiting = self.0.lock();
+        if std::thread::panicking() {
+            waiting.attended = false;
+            waiting.asked.clear();
+        }
+    }
+}
+
 #[derive(Debug)]
 struct Asked {
     of: RunRef,
@@ -46,6 +59,7 @@ impl Sequences {
     }
 
     async fn attend(self: Arc<Self>, db: Database) {
+        let _attendant = Attendant(&self);
         loop {
             let asked = {
                 let mut waiting = self.lock();

@@ -114,14 +114,18 @@ impl Worker {
             trouble = self.give_back(claim, why).await.err().or(trouble);
         }
         let (timers, unfired) = timers::fire_all(&self.engine).await?;
-        let trouble = unfired.or(trouble);
+        let mut trouble = unfired.or(trouble);
         let mut doable = self.engine.doable().await?;
         if doable.lapsed {
-            doable.ready |= upkeep::reclaim(&self.engine).await?;
+            let (ready, error) = upkeep::reclaim(&self.engine).await?;
+            doable.ready |= ready;
+            trouble = trouble.or(error);
         }
         let mut done = timers;
         if doable.unreconciled {
-            done += upkeep::reconcile(&self.engine).await?;
+            let (closed, error) = upkeep::reconcile(&self.engine).await?;
+            done += closed;
+            trouble = trouble.or(error);
         }
         let free = IN_FLIGHT_MAX.saturating_sub(self.in_flight.len());
         if free > 0 && doable.ready {
@@ -138,7 +142,10 @@ impl Worker {
         let count = rows.len();
         for row in rows {
             let Some(claim) = Claim::of(&row).map(Arc::new) else {
-                upkeep::refuse(&self.engine, &row).await?;
+                // Left alone it is taken back when its lease runs out; the others must not wait for that.
+                if let Err(error) = upkeep::refuse(&self.engine, &row).await {
+                    tracing::warn!(%error, dispatch = row.dispatch_id, "a dispatch of no run could not be closed");
+                }
                 continue;
             };
             let lease = Arc::new(Lease::new(lease_until));

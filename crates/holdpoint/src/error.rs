@@ -115,6 +115,12 @@ impl From<Error> for ApiError {
             Error::Busy => Self::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded", error.to_string()),
             Error::Mailbox(error) => error.into(),
             Error::Store(StoreError::Unavailable(why)) => Self::unavailable(why),
+            Error::Store(StoreError::Busy) => {
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded", "the database is busy; try again")
+            }
+            Error::Store(error @ StoreError::Unknown(_)) => {
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "commit_unknown", error.to_string())
+            }
             Error::Store(StoreError::Closed) => {
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, "shutting_down", "the server is shutting down")
             }

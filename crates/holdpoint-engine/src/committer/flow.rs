@@ -73,7 +73,8 @@ impl<'a> Flow<'a> {
             if change.before == 0 && newest.is_some_and(|newest| *newest != workflow.revision) {
                 return Ok(Reply::Conflict(Guard::Revision));
             }
-            self.found.runs.insert(of.clone(), change.after.seq);
+            // Only one change of a run in a batch: the next one would not see its rows.
+            self.found.runs.insert(of.clone(), u64::MAX);
         }
         if let Some(to) = moved {
             self.move_to(to, false);
@@ -195,9 +196,11 @@ impl<'a> Flow<'a> {
             return Ok(());
         }
         let sets = threads.into_iter().map(|(thread, now)| head(thread, now)).collect();
-        let heads = Query::each(dispatches::HEAD, sets).locking("d", "d.dispatch_id");
+        let heads = Query::each(dispatches::HEAD, sets).locking_free("d");
         let [answer] = &tx.all(&[heads]).await?[..] else { return Ok(()) };
         let mut heads = answer.rows.iter().map(dispatches::read).collect::<Result<Vec<_>, _>>()?;
+        // What somebody else of this batch moves is not as it was read.
+        heads.retain(|head| !self.moved.contains_key(&head.row.dispatch_id));
         heads.sort_by_key(|head| (head.row.priority, head.row.created_at, head.seq));
         // Those who want one thread first: the others can take any.
         for wanting in [true, false] {

@@ -83,7 +83,7 @@ impl Locks {
             }
             MailOp::ClaimReady(order) => {
                 let (now, limit) = self.ready.unwrap_or((order.now, 0));
-                self.ready = Some((now.max(order.now), limit + order.limit));
+                self.ready = Some((now.max(order.now), limit.saturating_add(order.limit)));
             }
             MailOp::Fenced { dispatch_id, .. } => {
                 self.dispatches.insert(dispatch_id.clone());
@@ -112,6 +112,7 @@ impl Locks {
             .keys
             .iter()
             .map(|(tenant, thread, key)| params![tenant.as_str(), thread.as_str(), key.as_str()]);
+        let again = self.dispatches.iter().map(|id| params![id.as_str()]).collect();
         let revisions = self.revisions.iter().map(|(tenant, id)| params![tenant.as_str(), id.as_str()]);
         let runs = self.runs.iter().map(|of| params![of.tenant.as_str(), of.run.as_str()]).collect();
         vec![
@@ -119,6 +120,8 @@ impl Locks {
             Query::each(dispatches::THREAD, threads).locking("t", "t.tenant_id, t.thread_id"),
             Query::each(dispatches::READY_THREADS, ready).locking_free("t"),
             Query::each(dispatches::BY_ID, ids).locking("d", "d.dispatch_id"),
+            // Again, now that nobody can move the rows: an interrupt may have come first.
+            Query::each(dispatches::EPOCH_BY_ID, again),
             Query::each(dispatches::BY_LIVE_KEY, keys.collect()),
             Query::each(workflows::LATEST_REVISION, revisions.collect()),
             Query::each(runs::SEQUENCE, runs).locking("r", "r.tenant_id, r.run_id"),
@@ -127,7 +130,7 @@ impl Locks {
 
     pub(super) fn read(&self, answers: &[Answer]) -> Result<Found, Error> {
         let mut found = Found::default();
-        let [_, threads, ready, dispatches, keys, revisions, runs] = answers else {
+        let [_, threads, ready, dispatches, epochs, keys, revisions, runs] = answers else {
             return Err(Error::Failed("the database answered in part".to_owned()));
         };
         for row in &threads.rows {
@@ -139,6 +142,11 @@ impl Locks {
         for row in &dispatches.rows {
             let stored = dispatches::read(row)?;
             found.dispatches.insert(stored.row.dispatch_id.clone(), stored);
+        }
+        for row in &epochs.rows {
+            if let Some(stored) = found.dispatches.get_mut(row.text(0)?) {
+                stored.epoch = row.count(1)?;
+            }
         }
         for row in &keys.rows {
             let key = (tenant(row.text(0)?)?, row.text(1)?.to_owned(), row.text(2)?.to_owned());

@@ -45,8 +45,9 @@ async fn operate<T: Tx>(tx: &T, op: &MailOp) -> Script {
         MailOp::Interrupt { tenant, thread, now } => interrupt(tx, tenant, thread, *now).await,
         MailOp::Reclaim { now, limit, returnable } => reclaim(tx, *now, *limit, *returnable).await,
         MailOp::ReclaimAll { now } => reclaim_all(tx, *now).await,
-        MailOp::Purge { before, limit } => {
-            let answers = tx.begin(&[Query::one(dispatches::PURGE, params![*before, *limit as u64])]).await?;
+        MailOp::Purge { before, limit, unseen } => {
+            let values = params![*before, i64::from(*unseen), *limit as u64];
+            let answers = tx.begin(&[Query::one(dispatches::PURGE, values)]).await?;
             Ok((Reply::Touched(answers.iter().map(|answer| answer.touched).sum()), Vec::new()))
         }
         MailOp::Enqueue(_) | MailOp::ClaimReady(_) | MailOp::Fenced { .. } => {
@@ -153,9 +154,11 @@ async fn interrupt<T: Tx>(tx: &T, tenant: &TenantId, thread: &str, now: Timestam
     let answers = tx.begin(&raise).await?;
     let raised = answers.last().and_then(|answer| answer.rows.first());
     let epoch = raised.map_or(Ok(0), |row| row.count(0))?;
+    // First what is in flight: whoever is just giving it back is waited for, and then it is queued like the others.
+    let active = Query::one(dispatches::ACTIVE, key()).locking_within("d");
     let queued = Query::one(dispatches::OVERTAKEN, key()).locking_within("d");
-    let answers = tx.all(&[queued, Query::one(dispatches::ACTIVE, key())]).await?;
-    let (queued, active) = (stored(&answers[..1])?, stored(&answers[1..])?);
+    let answers = tx.all(&[active, queued]).await?;
+    let (active, queued) = (stored(&answers[..1])?, stored(&answers[1..])?);
     let mut moves = Moves::default();
     let mut superseded = Vec::with_capacity(queued.len());
     for found in &queued {
@@ -175,7 +178,16 @@ async fn interrupt<T: Tx>(tx: &T, tenant: &TenantId, thread: &str, now: Timestam
 async fn reclaim<T: Tx>(tx: &T, now: Timestamp, limit: usize, returnable: bool) -> Script {
     let values = params![now, i64::from(returnable), limit as u64];
     let lapsed = Query::one(dispatches::LAPSED, values).locking_free("d");
-    let found = stored(&tx.begin(&[lapsed]).await?)?;
+    let mut found = stored(&tx.begin(&[lapsed]).await?)?;
+    let ids = found.iter().map(|found| params![found.row.dispatch_id.as_str()]).collect();
+    for row in
+        tx.all(&[Query::each(dispatches::EPOCH_BY_ID, ids)]).await?.iter().flat_map(|answer| &answer.rows)
+    {
+        let id = row.text(0)?;
+        if let Some(found) = found.iter_mut().find(|found| found.row.dispatch_id == id) {
+            found.epoch = row.count(1)?;
+        }
+    }
     let reclaimed = found.iter().filter_map(|found| Some((found, found.row.reclaimed(found.epoch, now)?)));
     take_back(reclaimed)
 }

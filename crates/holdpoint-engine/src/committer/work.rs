@@ -41,6 +41,21 @@ pub(crate) enum Mail {
     Reconcile(String),
 }
 
+impl Mail {
+    /// Whether a row of the mailbox is written.
+    pub(super) fn writes(&self) -> bool {
+        match self {
+            Self::None => false,
+            Self::Held { what, .. } => *what != Fenced::Touch,
+            Self::Enqueue(_)
+            | Self::Performed(_)
+            | Self::Reclaim(_)
+            | Self::Cancel(_)
+            | Self::Reconcile(_) => true,
+        }
+    }
+}
+
 /// A dispatch that a worker holds; the token fences everything it writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Claim {
@@ -127,9 +142,11 @@ pub(crate) enum MailOp {
     ReclaimAll {
         now: Timestamp,
     },
+    /// With `unseen` also rows whose runs nobody has seen to.
     Purge {
         before: Timestamp,
         limit: usize,
+        unseen: bool,
     },
 }
 
@@ -157,6 +174,8 @@ pub(crate) enum Guard {
 #[derive(Debug)]
 pub(crate) enum Reply {
     Done,
+    /// Whether it happened could not be found out.
+    Unsure(String),
     /// What did not hold; nothing of this change was written.
     Conflict(Guard),
     /// How many rows the last plain statement touched.
@@ -175,6 +194,8 @@ pub(super) struct Job {
     pub writes: Vec<Statement>,
     /// Bytes of the events among them.
     pub size: usize,
+    /// It was tried before, and nobody knows whether that has landed.
+    pub doubtful: bool,
     pub reply: oneshot::Sender<Result<Reply, store::Error>>,
 }
 

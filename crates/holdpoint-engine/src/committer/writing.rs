@@ -12,7 +12,7 @@ use super::{flow, solo};
 use crate::bus::Bus;
 use crate::peers::Outbox;
 use crate::run_cache::RunCache;
-use crate::store::{self, Error, Query, Tx};
+use crate::store::{Error, Tx};
 
 /// How many jobs share one transaction at most.
 const BATCH_MAX: usize = 512;
@@ -23,9 +23,6 @@ const RECONNECT_WAITS: [u64; 14] =
     [20, 50, 100, 200, 400, 800, 1000, 1000, 1000, 1000, 1000, 1000, 1000, 1000];
 
 const BUSY_WAIT_MAX: u64 = 400;
-/// How long it is tried to find out what became of a commit: about half a minute.
-const DOUBT_TRIES: usize = 60;
-const DOUBT_WAIT: Duration = Duration::from_millis(500);
 
 /// Counts for whoever measures.
 #[derive(Debug, Default)]
@@ -46,6 +43,10 @@ pub enum Fault {
     StopAfter(u64),
     /// The commit fails, as on a full disk, and the next one works again.
     Fail(u64),
+    /// The connection is lost before the commit arrives, or after it was done and before anybody heard of it. Nobody
+    /// can tell one from the other.
+    LoseBefore(u64),
+    LoseAfter(u64),
 }
 
 /// Troubles that are wanted, and how much may share a commit.
@@ -66,8 +67,8 @@ pub(crate) struct Audience {
 }
 
 pub(crate) struct Writing<T> {
-    tx: T,
-    audience: Audience,
+    pub(super) tx: T,
+    pub(super) audience: Audience,
     troubles: Troubles,
     tries: AtomicU64,
 }
@@ -77,6 +78,18 @@ enum Trouble {
     /// The writer was told to stop here.
     Stop,
     Store(Error),
+}
+
+/// How writing some jobs ended. All of them are answered, unless the writer was told to stop.
+enum End {
+    Going,
+    Stop,
+    /// The database cannot be reached, and it was waited for.
+    Away(Error),
+}
+
+async fn sleep_ms(ms: u64) {
+    tokio::time::sleep(Duration::from_millis(ms)).await;
 }
 
 impl From<Error> for Trouble {
@@ -109,11 +122,13 @@ impl<T: Tx> Writing<T> {
                     next = jobs.try_recv().ok();
                 }
             }
-            let mut going = together.is_empty() || self.commit(together).await;
+            let mut end = if together.is_empty() { End::Going } else { self.commit(together).await };
             for job in alone {
-                going = going && self.commit(vec![job]).await;
+                if !matches!(end, End::Stop) {
+                    end = self.commit(vec![job]).await;
+                }
             }
-            if !going {
+            if matches!(end, End::Stop) {
                 return;
             }
         }
@@ -131,67 +146,74 @@ impl<T: Tx> Writing<T> {
         }
     }
 
-    /// Writes jobs and answers them, whatever it takes. False when the writer was told to stop here.
-    async fn commit(&self, mut jobs: Vec<Job>) -> bool {
+    /// Writes jobs and answers them, whatever it takes.
+    async fn commit(&self, mut jobs: Vec<Job>) -> End {
         let mut waits = RECONNECT_WAITS.iter();
         loop {
-            match self.try_commit(&jobs).await {
+            let error = match self.try_commit(&jobs).await {
                 Ok(replies) => {
                     self.publish(jobs, replies);
-                    return true;
+                    return End::Going;
                 }
-                Err(Trouble::Stop) => return false,
-                Err(Trouble::Store(error)) => {
-                    self.tx.rollback().await;
-                    match (error, waits.next()) {
-                        (Error::Unavailable(_), Some(wait)) => {
-                            tokio::time::sleep(Duration::from_millis(*wait)).await;
-                        }
-                        // Two transactions were in each other's way, and this one had to give in.
-                        (Error::Busy, Some(wait)) if jobs.len() == 1 && *wait < BUSY_WAIT_MAX => {
-                            tokio::time::sleep(Duration::from_millis(*wait)).await;
-                        }
-                        (Error::Unknown(why), Some(_)) => {
-                            jobs = self.settle_doubts(jobs, &why).await;
-                            if jobs.is_empty() {
-                                return true;
-                            }
-                        }
-                        (error @ (Error::Unavailable(_) | Error::Unknown(_)), _) => {
-                            self.fail(jobs, &error);
-                            return true;
-                        }
-                        (error, _) if jobs.len() > 1 => return self.one_by_one(jobs, &error).await,
-                        (error, _) => {
-                            self.fail(jobs, &error);
-                            return true;
-                        }
+                Err(Trouble::Stop) => return End::Stop,
+                Err(Trouble::Store(error)) => error,
+            };
+            self.tx.rollback().await;
+            match (error, waits.next()) {
+                (Error::Unavailable(_), Some(wait)) => sleep_ms(*wait).await,
+                // Two transactions were in each other's way, and this one had to give in.
+                (Error::Busy, Some(wait)) if jobs.len() == 1 && *wait < BUSY_WAIT_MAX => {
+                    sleep_ms(*wait).await;
+                }
+                (Error::Unknown(why), Some(_)) => {
+                    jobs = self.settle_doubts(jobs, &why).await;
+                    if jobs.is_empty() {
+                        return End::Going;
                     }
+                }
+                (error @ Error::Unavailable(_), None) => {
+                    self.fail(jobs, &error);
+                    return End::Away(error);
+                }
+                (error, _) if jobs.len() > 1 => return self.one_by_one(jobs, &error).await,
+                (error, _) => {
+                    self.fail(jobs, &error);
+                    return End::Going;
                 }
             }
         }
     }
 
-    /// One change that the database will not take must not take others down with it: each is tried by itself.
-    async fn one_by_one(&self, jobs: Vec<Job>, error: &Error) -> bool {
+    /// One change that the database will not take must not take others down with it: each is tried by itself, for as
+    /// long as there is a database.
+    async fn one_by_one(&self, jobs: Vec<Job>, error: &Error) -> End {
         tracing::warn!(%error, jobs = jobs.len(), "a batch failed; its changes are written one by one");
-        for job in jobs {
-            if !Box::pin(self.commit(vec![job])).await {
-                return false;
+        let mut jobs = jobs.into_iter();
+        while let Some(job) = jobs.next() {
+            match Box::pin(self.commit(vec![job])).await {
+                End::Going => {}
+                End::Stop => return End::Stop,
+                End::Away(error) => {
+                    self.fail(jobs.collect(), &error);
+                    return End::Away(error);
+                }
             }
         }
-        true
+        End::Going
     }
 
     async fn try_commit(&self, jobs: &[Job]) -> Result<Vec<Reply>, Trouble> {
         let number = self.tries.fetch_add(1, Ordering::Relaxed) + 1;
         let fault = self.troubles.fault;
         let stop = fault == Some(Fault::StopBefore(number));
-        let pause = || {
-            let fail = stop || fault == Some(Fault::Fail(number));
-            if fail { Err(Error::Failed("told to fail".to_owned())) } else { Ok(()) }
+        let told = || "told to".to_owned();
+        let pause = || match fault {
+            _ if stop => Err(Error::Failed(told())),
+            Some(Fault::Fail(n)) if n == number => Err(Error::Failed(told())),
+            Some(Fault::LoseBefore(n)) if n == number => Err(Error::Unknown(told())),
+            _ => Ok(()),
         };
-        let replies = match jobs {
+        let mut replies = match jobs {
             [alone] if !alone.work.flows() => {
                 solo::write(&self.tx, &alone.work, pause).await.map(|reply| vec![reply])
             }
@@ -200,58 +222,21 @@ impl<T: Tx> Writing<T> {
         if stop || (replies.is_ok() && fault == Some(Fault::StopAfter(number))) {
             return Err(Trouble::Stop);
         }
+        if replies.is_ok() && fault == Some(Fault::LoseAfter(number)) {
+            replies = Err(Error::Unknown(told()));
+        }
+        let mut replies = replies?;
         self.audience.counters.commits.fetch_add(1, Ordering::Relaxed);
-        Ok(replies?)
-    }
-
-    /// The connection broke while a commit was under way. A change that is found in the log has happened; one that
-    /// is not is tried again; of anything else nobody can say.
-    async fn settle_doubts(&self, jobs: Vec<Job>, why: &str) -> Vec<Job> {
-        let (mut again, mut landed) = (Vec::new(), Vec::new());
-        for job in jobs {
-            let appended = job.writes.iter().find(|statement| statement.sql == store::events::INSERT);
-            let Some(appended) = appended else {
-                let unsure = Error::Unknown(why.to_owned());
-                // A caller that went away is no longer interested.
-                let _ = job.reply.send(Err(unsure));
-                continue;
-            };
-            let look = Query::one(store::events::LANDED, appended.params.clone());
-            match self.look_up(&look).await {
-                Ok(true) => landed.push(job),
-                Ok(false) => again.push(job),
-                Err(error) => self.fail(vec![job], &Error::Unknown(error.to_string())),
-            }
-        }
-        let replies = landed.iter().map(|_| Reply::Done).collect();
-        self.publish(landed, replies);
-        again
-    }
-
-    /// Whether a row is there, asked until there is an answer.
-    async fn look_up(&self, look: &Query<'_>) -> Result<bool, Error> {
-        let mut tries = 0;
-        loop {
-            let found = self.tx.begin(std::slice::from_ref(look)).await;
-            self.tx.rollback().await;
-            tries += 1;
-            match found {
-                Ok(answers) => return Ok(answers.iter().any(|answer| !answer.rows.is_empty())),
-                Err(error) if tries >= DOUBT_TRIES => return Err(error),
-                Err(error) => {
-                    tracing::warn!(%error, "looking up whether a commit has landed");
-                    tokio::time::sleep(DOUBT_WAIT).await;
-                }
-            }
-        }
+        self.confirm(jobs, &mut replies).await;
+        Ok(replies)
     }
 
     /// Makes what is committed visible, then answers. Here and not in the caller's task, which may be gone by now.
-    fn publish(&self, jobs: Vec<Job>, replies: Vec<Reply>) {
+    pub(super) fn publish(&self, jobs: Vec<Job>, replies: Vec<Reply>) {
         let counters = &self.audience.counters;
         for (job, reply) in jobs.into_iter().zip(replies) {
             if let (Work::Change(change), Reply::Done) = (&job.work, &reply) {
-                let rows = job.writes.len() as u64 + 1;
+                let rows = job.writes.len() as u64 + u64::from(change.mail.writes());
                 counters.rows.fetch_add(rows, Ordering::Relaxed);
                 counters.changes.fetch_add(1, Ordering::Relaxed);
                 self.audience.tell(change, job.size);
@@ -261,12 +246,16 @@ impl<T: Tx> Writing<T> {
             {
                 self.audience.tell_of_work();
             }
+            let answer = match reply {
+                Reply::Unsure(why) => Err(Error::Unknown(why)),
+                reply => Ok(reply),
+            };
             // A caller that went away is no longer interested.
-            let _ = job.reply.send(Ok(reply));
+            let _ = job.reply.send(answer);
         }
     }
 
-    fn fail(&self, jobs: Vec<Job>, error: &Error) {
+    pub(super) fn fail(&self, jobs: Vec<Job>, error: &Error) {
         tracing::error!(%error, jobs = jobs.len(), "a commit failed; its callers are told");
         for job in jobs {
             if let Work::Change(change) = &job.work {

@@ -134,7 +134,7 @@ impl Engine {
     pub(crate) async fn purge(&self, limit: usize) -> Result<usize, Error> {
         let ms = i64::try_from(self.0.retention_ms).unwrap_or(i64::MAX);
         let before = Timestamp(self.now().0.saturating_sub(ms));
-        match self.mail(MailOp::Purge { before, limit }).await? {
+        match self.mail(MailOp::Purge { before, limit, unseen: false }).await? {
             Reply::Touched(rows) => Ok(usize::try_from(rows).unwrap_or(usize::MAX)),
             _ => Ok(0),
         }

@@ -7,7 +7,7 @@ use super::{Database, Error, Statement, params, unreadable};
 pub(crate) const INSERT: &str =
     "INSERT INTO events (tenant_id, run_id, seq, at_ms, events) VALUES ($1, $2, $3, $4, $5)";
 /// Finds the row that an insertion with the same values left.
-pub(crate) const LANDED: &str = "SELECT seq FROM events
+pub(crate) const LANDED: &str = "SELECT tenant_id, run_id, seq FROM events
     WHERE tenant_id = $1 AND run_id = $2 AND seq = $3 AND at_ms = $4 AND events = $5";
 const ALL: &str = "SELECT seq, at_ms, events FROM events WHERE tenant_id = $1 AND run_id = $2 ORDER BY seq";
 // The row that holds sequence $3 began at or before it.

@@ -38,7 +38,9 @@ pub(crate) async fn prepare(settings: &Settings) -> Result<(), Error> {
     if version(&session).await? == migrations::known() {
         return Ok(());
     }
-    session.ask(Some("BEGIN"), &[], None).await?;
+    // A migration takes the time it takes, and so does waiting for another node's.
+    let begin = "BEGIN; SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0";
+    session.ask(Some(begin), &[], None).await?;
     let lock = Query::one("SELECT 1 FROM pg_advisory_xact_lock($1)", vec![Param::from(MIGRATION_LOCK)]);
     session.ask(None, &[lock], None).await?;
     // Before anything is looked up: a server process believes what it knew about tables before it waited, until a

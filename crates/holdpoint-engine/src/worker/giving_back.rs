@@ -9,6 +9,7 @@ use crate::advance::Draft;
 use crate::committer::{Claim, Guard, Mail};
 use crate::engine::Engine;
 use crate::error::Error;
+use crate::store;
 
 /// Tried again when others change the run meanwhile: a claim that nobody closes would park the run until its lease
 /// runs out.
@@ -19,7 +20,9 @@ pub(super) async fn give_back(engine: &Engine, claim: Arc<Claim>, why: String) -
         let run = match engine.load(&of).await {
             Ok(run) => run,
             // Nobody could ever carry it out.
-            Err(Error::NotFound(_)) => return dead_letter(engine, &claim, why).await,
+            Err(Error::NotFound(_) | Error::Store(store::Error::Unreadable { .. })) => {
+                return dead_letter(engine, &claim, why).await;
+            }
             Err(error) => return Err(error),
         };
         let before = run.seq;

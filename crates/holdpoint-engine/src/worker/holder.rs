@@ -136,6 +136,12 @@ impl Holder {
     /// Nothing when somebody else changed the run first.
     async fn try_record(&self, command: &Command) -> Result<Option<Arc<Run>>, Unrecorded> {
         let run = self.engine.load(&self.claim.run).await?;
+        if let Command::Record { node, name, result } = command
+            && let Some(recorded) = run.node_state(node).and_then(|state| state.steps.get(name))
+        {
+            // An earlier try has landed, though nobody could say so; or somebody else has done the step.
+            return if recorded == result { Ok(Some(run)) } else { Err(Unrecorded::Stop(Stop::Lost)) };
+        }
         let before = run.seq;
         let mut draft = Draft::new(run, self.engine.now());
         match draft.decide(command) {

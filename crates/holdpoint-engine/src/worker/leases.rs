@@ -25,8 +25,12 @@ impl Lease {
         Self { until: AtomicI64::new(until.0), recording: AtomicBool::new(false) }
     }
 
+    pub(super) fn ends(&self) -> Timestamp {
+        Timestamp(self.until.load(Ordering::SeqCst))
+    }
+
     pub(super) fn holds(&self, now: Timestamp) -> bool {
-        now.0 < self.until.load(Ordering::SeqCst)
+        now < self.ends()
     }
 
     pub(super) fn renew(&self, until: Timestamp) {
@@ -75,47 +79,52 @@ impl Leases {
     }
 
     /// False when the store could not be asked.
-    async fn beat(&self, patience: Duration) -> bool {
+    async fn beat(&self, beat: Duration) -> bool {
+        let left = self.stop_overdue();
         let claims: Vec<(String, String)> =
             self.lock().iter().map(|(id, held)| (id.clone(), held.token.clone())).collect();
         if claims.is_empty() {
             return true;
         }
         let (now, lease_ms) = (self.engine.now(), self.engine.lease_ms());
-        let renewing = self.engine.extend_leases(None, claims.clone(), now.plus_ms(lease_ms), now);
-        match tokio::time::timeout(patience, renewing).await {
-            Ok(Ok(kept)) => {
-                for ((id, _), kept) in claims.iter().zip(kept) {
-                    if kept {
-                        self.renew(id, now.plus_ms(lease_ms));
-                    } else {
-                        self.stop(id, "it was taken away");
-                    }
-                }
-                true
-            }
-            Ok(Err(_)) | Err(_) => {
-                // A sixth of the lease is left for the work to notice and for clocks that differ.
-                let end = self.engine.now().plus_ms(lease_ms / 6);
-                for (id, _) in &claims {
-                    if !self.may_go_on(id, end) {
-                        self.stop(id, "the lease could not be renewed");
-                    }
-                }
-                false
+        let until = now.plus_ms(lease_ms);
+        let renewing = self.engine.extend_leases(None, claims.clone(), until, now);
+        let Ok(Ok(kept)) = tokio::time::timeout(beat.min(left), renewing).await else {
+            self.stop_overdue();
+            return false;
+        };
+        for ((id, _), kept) in claims.iter().zip(kept) {
+            if kept {
+                self.renew(id, until);
+            } else {
+                self.stop(id, "it was taken away");
             }
         }
+        true
+    }
+
+    /// Stops what may soon be somebody else's. A sixth of the lease is left for the work to notice and for clocks
+    /// that differ. How long there is until the next has to be stopped.
+    fn stop_overdue(&self) -> Duration {
+        let end = self.engine.now().plus_ms(self.engine.lease_ms() / 6);
+        let mut left = i64::MAX;
+        let mut overdue = Vec::new();
+        for (id, held) in self.lock().iter() {
+            let over = held.lease.ends().0.saturating_sub(end.0);
+            match held.lease.recording.load(Ordering::SeqCst) {
+                true => {}
+                false if over <= 0 => overdue.push(id.clone()),
+                false => left = left.min(over),
+            }
+        }
+        overdue.iter().for_each(|id| self.stop(id, "the lease could not be renewed"));
+        Duration::from_millis(left.unsigned_abs())
     }
 
     fn renew(&self, id: &str, until: Timestamp) {
         if let Some(held) = self.lock().get(id) {
             held.lease.renew(until);
         }
-    }
-
-    fn may_go_on(&self, id: &str, at: Timestamp) -> bool {
-        let goes_on = |lease: &Lease| lease.holds(at) || lease.recording.load(Ordering::SeqCst);
-        self.lock().get(id).is_some_and(|held| goes_on(&held.lease))
     }
 
     fn stop(&self, id: &str, why: &str) {

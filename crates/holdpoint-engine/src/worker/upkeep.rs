@@ -1,21 +1,21 @@
 //! What keeps the mailbox honest: lapsed claims are taken back, runs of ended dispatches are closed, old rows go.
 
-use holdpoint_core::mailbox::{Fenced, RunDispatch, RunDispatchStatus};
-use holdpoint_core::{Command, Principal, Refusal, RunError, RunId, RunRef};
+use holdpoint_core::mailbox::{Fenced, Reclaimed, RunDispatch, RunDispatchStatus};
+use holdpoint_core::{Command, Principal, Refusal, RunError, RunId, RunRef, Timestamp};
 
 use crate::advance::Draft;
 use crate::committer::{Guard, Mail, MailOp, Reply};
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::store::Statement;
 use crate::store::dispatches::{self, Stored};
+use crate::store::{self, Statement};
 
 /// Claims taken back, rows closed or deleted in one go.
 const BATCH: usize = 100;
 const PURGE_BATCH: usize = 1000;
 
-/// Takes back claims whose lease ran out. True when there may be something to claim now.
-pub(super) async fn reclaim(engine: &Engine) -> Result<bool, Error> {
+/// Takes back claims whose lease ran out. Whether there may be something to claim now, and what went wrong.
+pub(super) async fn reclaim(engine: &Engine) -> Result<(bool, Option<Error>), Error> {
     let now = engine.now();
     let op = MailOp::Reclaim { now, limit: BATCH, returnable: true };
     let returned = match engine.mail(op).await? {
@@ -23,26 +23,31 @@ pub(super) async fn reclaim(engine: &Engine) -> Result<bool, Error> {
         _ => 0,
     };
     // What is left has no attempts left: it ends, and its run with it.
-    let mut closed = 0;
+    let (mut closed, mut trouble) = (0, None);
     for stored in engine.lapsed(BATCH as u64).await? {
         if stored.row.attempt_count.saturating_add(1) >= stored.row.max_attempts {
-            close(engine, &stored, Mail::Reclaim(stored.row.dispatch_id.clone())).await?;
-            closed += 1;
+            match close(engine, &stored, Mail::Reclaim(stored.row.dispatch_id.clone())).await {
+                Ok(()) => closed += 1,
+                Err(error) => trouble = Some(error),
+            }
         }
     }
     if returned + closed > 0 {
         tracing::warn!(returned, closed, "claims of holders that went silent are taken back");
     }
-    Ok(returned > 0)
+    Ok((returned > 0, trouble))
 }
 
-/// Sees to the runs of dispatches that ended without them. How many that were.
-pub(super) async fn reconcile(engine: &Engine) -> Result<usize, Error> {
-    let rows = engine.unreconciled(BATCH as u64).await?;
-    for stored in &rows {
-        close(engine, stored, Mail::Reconcile(stored.row.dispatch_id.clone())).await?;
+/// Sees to the runs of dispatches that ended without them. How many that were, and what went wrong with others.
+pub(super) async fn reconcile(engine: &Engine) -> Result<(usize, Option<Error>), Error> {
+    let (mut closed, mut trouble) = (0, None);
+    for stored in &engine.unreconciled(BATCH as u64).await? {
+        match close(engine, stored, Mail::Reconcile(stored.row.dispatch_id.clone())).await {
+            Ok(()) => closed += 1,
+            Err(error) => trouble = Some(error),
+        }
     }
-    Ok(rows.len())
+    Ok((closed, trouble))
 }
 
 /// Ends the run of a dispatch that is never carried out, in the change that closes the dispatch; unless the run has
@@ -55,12 +60,17 @@ async fn close(engine: &Engine, stored: &Stored, mail: Mail) -> Result<(), Error
         let run = match engine.load(&of).await {
             Ok(run) => run,
             Err(Error::NotFound(_)) => return forget(engine, row, mail).await,
+            // Nobody can end what nobody can read; but it must not be in everybody's way.
+            Err(Error::Store(error @ store::Error::Unreadable { .. })) => {
+                tracing::error!(%error, run = %of.run, dispatch = row.dispatch_id, "a run cannot be read");
+                return forget(engine, row, mail).await;
+            }
             Err(error) => return Err(error),
         };
         let before = run.seq;
         let mut draft = Draft::new(run, engine.now());
         if !engine.has_newer(stored).await? {
-            match draft.decide(&ending(row)) {
+            match draft.decide(&ending(stored, draft.now)) {
                 Ok(()) | Err(Refusal::RunFinished(_)) => {}
                 Err(refusal) => return Err(refusal.into()),
             }
@@ -72,8 +82,13 @@ async fn close(engine: &Engine, stored: &Stored, mail: Mail) -> Result<(), Error
     }
 }
 
-fn ending(row: &RunDispatch) -> Command {
-    let why = row.last_error.clone();
+/// How the run of a dispatch ends that has ended, or is about to.
+fn ending(stored: &Stored, now: Timestamp) -> Command {
+    let row = match stored.row.reclaimed(stored.epoch, now) {
+        Some(Reclaimed::Returned(row) | Reclaimed::Superseded(row)) => row,
+        None => stored.row.clone(),
+    };
+    let why = row.last_error;
     match row.status {
         RunDispatchStatus::Cancelled | RunDispatchStatus::Superseded => {
             let by = Principal { name: "holdpoint".to_owned(), roles: Vec::new() };

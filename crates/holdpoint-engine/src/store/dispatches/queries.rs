@@ -54,6 +54,10 @@ pub(crate) const RECONCILED: &str = "UPDATE dispatches SET unreconciled = 0 WHER
 /// A row by its id, to be moved on.
 pub(crate) const BY_ID: &str =
     concat!("SELECT ", columns!(), " FROM ", dispatches!(), " WHERE d.dispatch_id = $1");
+/// The epoch of a row's thread, read by itself: a statement that waited for a row's lock still sees the thread as it
+/// was when it began.
+pub(crate) const EPOCH_BY_ID: &str = "SELECT d.dispatch_id, t.epoch FROM dispatches d
+    JOIN threads t ON t.tenant_id = d.tenant_id AND t.thread_id = d.thread_id WHERE d.dispatch_id = $1";
 /// The live row under a key.
 pub(crate) const BY_LIVE_KEY: &str =
     "SELECT d.tenant_id, d.thread_id, d.dedupe_key, d.dispatch_id FROM dispatches d
@@ -137,5 +141,5 @@ pub(crate) const LAPSED: &str = concat!(
 pub(crate) const ALL_CLAIMED: &str =
     concat!("SELECT ", columns!(), " FROM ", dispatches!(), " WHERE d.status = 'claimed' ORDER BY d.seq");
 pub(crate) const PURGE: &str = "DELETE FROM dispatches WHERE seq IN (SELECT seq FROM dispatches
-    WHERE status IN ('acked', 'cancelled', 'superseded', 'dead_letter') AND updated_ms < $1
-    ORDER BY updated_ms LIMIT $2)";
+    WHERE status <> 'queued' AND status <> 'claimed' AND updated_ms < $1 AND ($2 = 1 OR unreconciled = 0)
+    ORDER BY updated_ms LIMIT $3)";

@@ -1,4 +1,5 @@
 -- The whole mailbox: threads with epochs, every field of a dispatch, and the rules of its rows as constraints.
+-- Lists of more than two words are written with OR: for IN, SQLite builds a table of them at every insert.
 -- {sequence} is a number the database gives to each row in the order of insertion.
 
 -- Threads that were ever queued in or interrupted; any other is at epoch 0. Epochs only grow, so rows stay.
@@ -40,10 +41,11 @@ CREATE TABLE dispatches (
     updated_ms     BIGINT NOT NULL,
     -- 1 while the run of an ended dispatch may still have to be closed.
     unreconciled   BIGINT NOT NULL DEFAULT 0 CHECK (unreconciled IN (0, 1)),
-    CHECK (status IN ('queued', 'claimed', 'acked', 'cancelled', 'superseded', 'dead_letter')),
+    CHECK (status = 'queued' OR status = 'claimed' OR status = 'acked' OR status = 'cancelled'
+        OR status = 'superseded' OR status = 'dead_letter'),
     CHECK (trim(dispatch_id) <> '' AND trim(thread_id) <> '' AND trim(run_id) <> ''),
     CHECK (attempt_count <= max_attempts),
-    CHECK (run_status IN ('created', 'running', 'waiting', 'done')),
+    CHECK (run_status = 'created' OR run_status = 'running' OR run_status = 'waiting' OR run_status = 'done'),
     CHECK ((status = 'claimed') = (claim_token IS NOT NULL)),
     CHECK ((status = 'claimed') = (claimed_by IS NOT NULL)),
     CHECK ((status = 'claimed') = (lease_until_ms IS NOT NULL)),
@@ -70,12 +72,13 @@ CREATE UNIQUE INDEX dispatches_by_id ON dispatches (dispatch_id);
 CREATE INDEX dispatches_by_thread ON dispatches (tenant_id, thread_id, priority, created_ms, seq);
 CREATE UNIQUE INDEX dispatches_live_keys ON dispatches (tenant_id, thread_id, dedupe_key)
     WHERE dedupe_key IS NOT NULL AND status IN ('queued', 'claimed');
+CREATE INDEX dispatches_waiting ON dispatches (tenant_id, thread_id, priority, created_ms, seq)
+    WHERE status = 'queued';
 CREATE INDEX dispatches_queued ON dispatches (priority, created_ms, seq) WHERE status = 'queued';
 CREATE INDEX dispatches_available ON dispatches (available_ms) WHERE status = 'queued';
 CREATE INDEX dispatches_claimed ON dispatches (tenant_id, thread_id) WHERE status = 'claimed';
 CREATE INDEX dispatches_leases ON dispatches (lease_until_ms) WHERE status = 'claimed';
-CREATE INDEX dispatches_ended ON dispatches (updated_ms)
-    WHERE status IN ('acked', 'cancelled', 'superseded', 'dead_letter');
+CREATE INDEX dispatches_ended ON dispatches (updated_ms) WHERE status <> 'queued' AND status <> 'claimed';
 CREATE INDEX dispatches_unreconciled ON dispatches (seq) WHERE unreconciled = 1;
 
 -- Until then somebody is firing the timer; nobody else needs to try.

@@ -1,20 +1,23 @@
 //! A connection for notifications, in both directions. Only hints go through it.
 
+use std::time::Duration;
+
 use tokio::sync::mpsc;
 
 use super::address::Settings;
+use super::connect;
 use super::session::Session;
-use super::{connect, in_time};
 use crate::store::{Error, Param, Query};
 
 const CHANNEL: &str = "holdpoint";
+/// A hint that takes longer than this is not worth waiting for, and the connection is probably gone.
+const PATIENCE: Duration = Duration::from_secs(2);
 /// Hints that wait to be heard; more are dropped.
 const HINTS_MAX: usize = 1024;
 
 #[derive(Debug)]
 pub(crate) struct Ear {
     session: Session,
-    settings: Settings,
 }
 
 impl Ear {
@@ -31,12 +34,13 @@ impl Ear {
                 let _ = texts.try_send(notification.payload().to_owned());
             }
         });
-        Ok((Self { session, settings: settings.clone() }, hints))
+        Ok((Self { session }, hints))
     }
 
     pub(crate) async fn tell(&self, text: &str) -> Result<(), Error> {
         let values = vec![Param::from(CHANNEL), Param::from(text)];
         let query = Query::one("SELECT 1 FROM pg_notify($1, $2)", values);
-        in_time(&self.settings, self.session.ask(None, &[query], None)).await.map(|_| ())
+        let told = tokio::time::timeout(PATIENCE, self.session.ask(None, &[query], None)).await;
+        told.unwrap_or_else(|_| Err(Error::Unavailable("nobody takes our hints".to_owned()))).map(|_| ())
     }
 }

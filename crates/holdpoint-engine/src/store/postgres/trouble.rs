@@ -22,7 +22,9 @@ pub(crate) fn running(error: &tokio_postgres::Error) -> Error {
             code if is_transient(code) => Error::Unavailable(format!("PostgreSQL is not available: {said}")),
             &SqlState::T_R_DEADLOCK_DETECTED
             | &SqlState::T_R_SERIALIZATION_FAILURE
-            | &SqlState::LOCK_NOT_AVAILABLE => Error::Busy,
+            | &SqlState::LOCK_NOT_AVAILABLE
+            // Somebody else was first by a moment; looking again tells who.
+            | &SqlState::UNIQUE_VIOLATION => Error::Busy,
             code => Error::Failed(format!("{said} (code {})", code.code())),
         };
     }
