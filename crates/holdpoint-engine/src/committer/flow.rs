@@ -1,8 +1,8 @@
 //! Jobs that are written together: judged one after the other on what was locked, then written all at once. A job
 //! that may not happen leaves nothing behind, so there is never anything to undo.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use holdpoint_core::mailbox::{Denied, Fenced, MailboxError, Reclaimed, RunDispatch, RunDispatchStatus};
 use holdpoint_core::{TenantId, Timestamp};
@@ -14,35 +14,46 @@ use super::work::{Change, ClaimOrder, Guard, Job, Mail, MailOp, Reply, Work};
 use crate::store::dispatches::{self, Stored};
 use crate::store::{Error, Param, Query, Tx, params};
 
-/// Writes the jobs in one transaction. One reply for each, in their order.
+/// Writes jobs in one transaction, and those with them that `more` adds while it is being made up. One reply for
+/// each, in their order.
 pub(super) async fn write<T: Tx>(
     tx: &T,
-    jobs: &[Job],
+    jobs: &mut Vec<Job>,
+    mut more: impl FnMut(&mut Vec<Job>),
     pause: impl FnOnce() -> Result<(), Error>,
 ) -> Result<Vec<Reply>, Error> {
-    let locks = Locks::of(jobs);
-    let answers = tx.begin(&locks.queries()).await?;
-    let mut flow = Flow { found: locks.read(&answers)?, moved: HashMap::new(), writes: Vec::new() };
+    let mut flow = Flow::default();
     let mut replies = Vec::with_capacity(jobs.len());
-    for job in jobs {
-        replies.push(flow.judge(job)?);
+    while replies.len() < jobs.len() {
+        let judged = replies.len();
+        let locks = Locks::of(&jobs[judged..]);
+        let queries = locks.queries();
+        let answers = if judged == 0 { tx.begin(&queries).await? } else { tx.all(&queries).await? };
+        flow.found.add(&answers)?;
+        for job in &jobs[judged..] {
+            replies.push(flow.judge(job)?);
+        }
+        flow.claim(tx, &jobs[judged..], &mut replies[judged..]).await?;
+        if T::MAY_GROW {
+            more(jobs);
+        }
     }
-    flow.claim(tx, jobs, &mut replies).await?;
     flow.write_moves()?;
     pause()?;
     tx.commit(&flow.writes).await?;
     Ok(replies)
 }
 
-struct Flow<'a> {
+#[derive(Default)]
+struct Flow {
     found: Found,
     /// Rows that move, as they were stored, and whether somebody must still see to the run.
     moved: HashMap<String, (RunDispatch, bool)>,
-    writes: Vec<Query<'a>>,
+    writes: Vec<Query>,
 }
 
-impl<'a> Flow<'a> {
-    fn judge(&mut self, job: &'a Job) -> Result<Reply, Error> {
+impl Flow {
+    fn judge(&mut self, job: &Job) -> Result<Reply, Error> {
         match &job.work {
             Work::Change(change) => self.judge_change(change, job),
             Work::Mail(MailOp::Enqueue(rows)) => {
@@ -57,7 +68,7 @@ impl<'a> Flow<'a> {
         }
     }
 
-    fn judge_change(&mut self, change: &'a Change, job: &'a Job) -> Result<Reply, Error> {
+    fn judge_change(&mut self, change: &Change, job: &Job) -> Result<Reply, Error> {
         let of = &change.of;
         let moved = match self.mail_moves(change) {
             Ok(moved) => moved,
@@ -82,17 +93,17 @@ impl<'a> Flow<'a> {
         match &change.mail {
             Mail::Enqueue(id) => {
                 let row = RunDispatch::queued(&of.tenant, id, of.run.as_str(), of.run.as_str(), change.at);
-                self.add(dispatches::INSERT, Cow::Owned(dispatches::inserted(&row)?));
+                self.add(dispatches::INSERT, dispatches::inserted(&row)?.into());
             }
             Mail::Performed(id) => {
                 let row = performed(change, id);
-                self.add(dispatches::INSERT, Cow::Owned(dispatches::inserted(&row)?));
+                self.add(dispatches::INSERT, dispatches::inserted(&row)?.into());
             }
-            Mail::Reconcile(id) => self.add(dispatches::RECONCILED, Cow::Owned(params![id.as_str()])),
+            Mail::Reconcile(id) => self.add(dispatches::RECONCILED, params![id.as_str()].into()),
             Mail::None | Mail::Held { .. } | Mail::Reclaim(_) | Mail::Cancel(_) => {}
         }
         for statement in &job.writes {
-            self.add(statement.sql, Cow::Borrowed(&statement.params));
+            self.add(statement.sql, statement.params.clone());
         }
         Ok(Reply::Done)
     }
@@ -173,7 +184,7 @@ impl<'a> Flow<'a> {
         }
         let epoch = self.found.epochs.get(&(row.tenant.clone(), row.thread_id.clone())).copied().unwrap_or(0);
         let row = RunDispatch { dispatch_epoch: epoch, ..row.clone() };
-        self.add(dispatches::INSERT, Cow::Owned(dispatches::inserted(&row)?));
+        self.add(dispatches::INSERT, dispatches::inserted(&row)?.into());
         self.found.dispatches.insert(id, Stored { seq: 0, epoch, row: row.clone() });
         Ok(Ok(row))
     }
@@ -246,13 +257,13 @@ impl<'a> Flow<'a> {
         for (id, (from, unreconciled)) in std::mem::take(&mut self.moved) {
             if let Some(stored) = self.found.dispatches.get(&id) {
                 let values = dispatches::moved(&from, &stored.row, unreconciled)?;
-                self.add(dispatches::MOVE, Cow::Owned(values));
+                self.add(dispatches::MOVE, values.into());
             }
         }
         Ok(())
     }
 
-    fn add(&mut self, sql: &'static str, set: Cow<'a, [Param]>) {
+    fn add(&mut self, sql: &'static str, set: Arc<[Param]>) {
         match self.writes.iter_mut().find(|query| query.sql == sql) {
             Some(query) => query.sets.push(set),
             None => self.writes.push(Query { sql, sets: vec![set], lock: None }),

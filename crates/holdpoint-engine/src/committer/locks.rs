@@ -102,7 +102,7 @@ impl Locks {
 
     /// Threads before dispatches before runs, each in the order of its keys: so two batches never wait for each
     /// other in a circle.
-    pub(super) fn queries(&self) -> Vec<Query<'static>> {
+    pub(super) fn queries(&self) -> Vec<Query> {
         let thread = |(tenant, thread): &Thread| params![tenant.as_str(), thread.as_str()];
         let new_threads = self.new_threads.iter().map(thread).collect();
         let threads = self.new_threads.union(&self.threads).map(thread).collect();
@@ -127,40 +127,43 @@ impl Locks {
             Query::each(runs::SEQUENCE, runs).locking("r", "r.tenant_id, r.run_id"),
         ]
     }
+}
 
-    pub(super) fn read(&self, answers: &[Answer]) -> Result<Found, Error> {
-        let mut found = Found::default();
+impl Found {
+    /// Adds the answers to the queries above. What is known already stays: it may have been judged since.
+    pub(super) fn add(&mut self, answers: &[Answer]) -> Result<(), Error> {
         let [_, threads, ready, dispatches, epochs, keys, revisions, runs] = answers else {
             return Err(Error::Failed("the database answered in part".to_owned()));
         };
         for row in &threads.rows {
-            found.epochs.insert((tenant(row.text(0)?)?, row.text(1)?.to_owned()), row.count(2)?);
+            self.epochs.insert((tenant(row.text(0)?)?, row.text(1)?.to_owned()), row.count(2)?);
         }
+        self.ready.clear();
         for row in &ready.rows {
-            found.ready.push((tenant(row.text(0)?)?, row.text(1)?.to_owned()));
+            self.ready.push((tenant(row.text(0)?)?, row.text(1)?.to_owned()));
         }
         for row in &dispatches.rows {
             let stored = dispatches::read(row)?;
-            found.dispatches.insert(stored.row.dispatch_id.clone(), stored);
+            self.dispatches.entry(stored.row.dispatch_id.clone()).or_insert(stored);
         }
         for row in &epochs.rows {
-            if let Some(stored) = found.dispatches.get_mut(row.text(0)?) {
+            if let Some(stored) = self.dispatches.get_mut(row.text(0)?) {
                 stored.epoch = row.count(1)?;
             }
         }
         for row in &keys.rows {
             let key = (tenant(row.text(0)?)?, row.text(1)?.to_owned(), row.text(2)?.to_owned());
-            found.live_keys.insert(key, row.text(3)?.to_owned());
+            self.live_keys.entry(key).or_insert(row.text(3)?.to_owned());
         }
         for row in &revisions.rows {
             let id = WorkflowId::parse(row.text(1)?)
                 .map_err(|error| crate::store::unreadable("workflow", error))?;
-            found.revisions.insert((tenant(row.text(0)?)?, id), row.count(2)?);
+            self.revisions.insert((tenant(row.text(0)?)?, id), row.count(2)?);
         }
         for row in &runs.rows {
-            found.runs.insert(runs::reference(row)?, row.count(2)?);
+            self.runs.entry(runs::reference(row)?).or_insert(row.count(2)?);
         }
-        Ok(found)
+        Ok(())
     }
 }
 

@@ -30,7 +30,7 @@ pub(super) async fn write<T: Tx>(
 }
 
 /// A reply, and what is still to be written before it is true.
-type Script = Result<(Reply, Vec<Query<'static>>), Error>;
+type Script = Result<(Reply, Vec<Query>), Error>;
 
 async fn operate<T: Tx>(tx: &T, op: &MailOp) -> Script {
     match op {
@@ -57,8 +57,8 @@ async fn operate<T: Tx>(tx: &T, op: &MailOp) -> Script {
 }
 
 async fn plain<T: Tx>(tx: &T, statements: &[Statement]) -> Script {
-    let queries: Vec<Query<'_>> =
-        statements.iter().map(|statement| Query::one(statement.sql, statement.params.clone())).collect();
+    let query = |of: &Statement| Query { sql: of.sql, sets: vec![of.params.clone()], lock: None };
+    let queries: Vec<Query> = statements.iter().map(query).collect();
     let answers = tx.begin(&queries).await?;
     Ok((Reply::Touched(answers.last().map_or(0, |answer| answer.touched)), Vec::new()))
 }
@@ -213,7 +213,7 @@ fn take_back<'f>(found: impl Iterator<Item = (&'f Stored, Reclaimed)>) -> Script
     Ok((Reply::Rows(returned), moves.queries()))
 }
 
-fn lock_thread(tenant: &TenantId, thread: &str) -> Query<'static> {
+fn lock_thread(tenant: &TenantId, thread: &str) -> Query {
     Query::one(dispatches::THREAD, params![tenant.as_str(), thread]).locking("t", "t.tenant_id, t.thread_id")
 }
 
@@ -239,7 +239,7 @@ impl Moves {
         Ok(to)
     }
 
-    fn queries(self) -> Vec<Query<'static>> {
+    fn queries(self) -> Vec<Query> {
         vec![Query::each(dispatches::MOVE, self.0)]
     }
 }

@@ -1,6 +1,7 @@
 //! The loop behind a queue: take what waits, write it, tell everybody. What fails together is tried alone; what the
 //! connection lost is looked up before it is tried again.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -80,6 +81,27 @@ enum Trouble {
     Store(Error),
 }
 
+/// What waits to be written.
+struct Inbox {
+    jobs: Receiver<Job>,
+    /// The one that was waited for.
+    first: Option<Job>,
+    /// Those that take a transaction of their own.
+    alone: VecDeque<Job>,
+    /// How many may share a transaction.
+    most: usize,
+}
+
+impl Inbox {
+    /// Everything that waits now and can be written with others joins `together`, up to the most there may be.
+    fn take(&mut self, together: &mut Vec<Job>) {
+        while together.len() + self.alone.len() < self.most {
+            let Some(job) = self.first.take().or_else(|| self.jobs.try_recv().ok()) else { return };
+            if job.work.flows() { together.push(job) } else { self.alone.push_back(job) }
+        }
+    }
+}
+
 /// How writing some jobs ended. All of them are answered, unless the writer was told to stop.
 enum End {
     Going,
@@ -111,22 +133,18 @@ impl<T: Tx> Writing<T> {
         Ok(())
     }
 
-    pub(super) async fn run(self, mut jobs: Receiver<Job>) {
+    pub(super) async fn run(self, jobs: Receiver<Job>) {
         let most = self.troubles.batch_max.unwrap_or(BATCH_MAX).max(1);
-        while let Some(job) = self.next_job(&mut jobs).await {
-            let (mut together, mut alone) = (Vec::new(), Vec::new());
-            let mut next = Some(job);
-            while let Some(job) = next.take() {
-                if job.work.flows() { &mut together } else { &mut alone }.push(job);
-                if together.len() + alone.len() < most {
-                    next = jobs.try_recv().ok();
-                }
-            }
-            let mut end = if together.is_empty() { End::Going } else { self.commit(together).await };
-            for job in alone {
-                if !matches!(end, End::Stop) {
-                    end = self.commit(vec![job]).await;
-                }
+        let mut inbox = Inbox { jobs, first: None, alone: VecDeque::new(), most };
+        while self.wait(&mut inbox).await {
+            let mut together = Vec::new();
+            inbox.take(&mut together);
+            let mut end =
+                if together.is_empty() { End::Going } else { self.commit(together, &mut inbox).await };
+            while !matches!(end, End::Stop)
+                && let Some(job) = inbox.alone.pop_front()
+            {
+                end = self.commit(vec![job], &mut inbox).await;
             }
             if matches!(end, End::Stop) {
                 return;
@@ -135,22 +153,22 @@ impl<T: Tx> Writing<T> {
         self.tx.idle();
     }
 
-    /// Tidies up once when nothing has come for a while, then waits until somebody has work.
-    async fn next_job(&self, jobs: &mut Receiver<Job>) -> Option<Job> {
-        match tokio::time::timeout(IDLE, jobs.recv()).await {
-            Ok(job) => job,
-            Err(_) => {
-                self.tx.idle();
-                jobs.recv().await
-            }
+    /// Tidies up once when nothing has come for a while, then waits until somebody has work. False when nobody will.
+    async fn wait(&self, inbox: &mut Inbox) -> bool {
+        let mut first = Vec::with_capacity(1);
+        let waited = tokio::time::timeout(IDLE, inbox.jobs.recv_many(&mut first, 1)).await;
+        if waited.is_err() {
+            self.tx.idle();
+            inbox.jobs.recv_many(&mut first, 1).await;
         }
+        first.pop().map(|job| inbox.first = Some(job)).is_some()
     }
 
     /// Writes jobs and answers them, whatever it takes.
-    async fn commit(&self, mut jobs: Vec<Job>) -> End {
+    async fn commit(&self, mut jobs: Vec<Job>, inbox: &mut Inbox) -> End {
         let mut waits = RECONNECT_WAITS.iter();
         loop {
-            let error = match self.try_commit(&jobs).await {
+            let error = match self.try_commit(&mut jobs, inbox).await {
                 Ok(replies) => {
                     self.publish(jobs, replies);
                     return End::Going;
@@ -175,7 +193,7 @@ impl<T: Tx> Writing<T> {
                     self.fail(jobs, &error);
                     return End::Away(error);
                 }
-                (error, _) if jobs.len() > 1 => return self.one_by_one(jobs, &error).await,
+                (error, _) if jobs.len() > 1 => return self.one_by_one(jobs, &error, inbox).await,
                 (error, _) => {
                     self.fail(jobs, &error);
                     return End::Going;
@@ -186,23 +204,28 @@ impl<T: Tx> Writing<T> {
 
     /// One change that the database will not take must not take others down with it: each is tried by itself, for as
     /// long as there is a database.
-    async fn one_by_one(&self, jobs: Vec<Job>, error: &Error) -> End {
+    async fn one_by_one(&self, jobs: Vec<Job>, error: &Error, inbox: &mut Inbox) -> End {
         tracing::warn!(%error, jobs = jobs.len(), "a batch failed; its changes are written one by one");
         let mut jobs = jobs.into_iter();
+        // Each really alone: nobody joins until the culprit is found.
+        let most = std::mem::replace(&mut inbox.most, 1);
+        let mut end = End::Going;
         while let Some(job) = jobs.next() {
-            match Box::pin(self.commit(vec![job])).await {
+            end = Box::pin(self.commit(vec![job], inbox)).await;
+            match &end {
                 End::Going => {}
-                End::Stop => return End::Stop,
+                End::Stop => break,
                 End::Away(error) => {
-                    self.fail(jobs.collect(), &error);
-                    return End::Away(error);
+                    self.fail(jobs.by_ref().collect(), error);
+                    break;
                 }
             }
         }
-        End::Going
+        inbox.most = most;
+        end
     }
 
-    async fn try_commit(&self, jobs: &[Job]) -> Result<Vec<Reply>, Trouble> {
+    async fn try_commit(&self, jobs: &mut Vec<Job>, inbox: &mut Inbox) -> Result<Vec<Reply>, Trouble> {
         let number = self.tries.fetch_add(1, Ordering::Relaxed) + 1;
         let fault = self.troubles.fault;
         let stop = fault == Some(Fault::StopBefore(number));
@@ -213,11 +236,11 @@ impl<T: Tx> Writing<T> {
             Some(Fault::LoseBefore(n)) if n == number => Err(Error::Unknown(told())),
             _ => Ok(()),
         };
-        let mut replies = match jobs {
+        let mut replies = match &jobs[..] {
             [alone] if !alone.work.flows() => {
                 solo::write(&self.tx, &alone.work, pause).await.map(|reply| vec![reply])
             }
-            together => flow::write(&self.tx, together, pause).await,
+            _ => flow::write(&self.tx, jobs, |jobs| inbox.take(jobs), pause).await,
         };
         if stop || (replies.is_ok() && fault == Some(Fault::StopAfter(number))) {
             return Err(Trouble::Stop);

@@ -115,7 +115,9 @@ impl Writer {
 }
 
 impl Tx for Writer {
-    async fn begin(&self, first: &[Query<'_>]) -> Result<Vec<Answer>, Error> {
+    const MAY_GROW: bool = false;
+
+    async fn begin(&self, first: &[Query]) -> Result<Vec<Answer>, Error> {
         let session = match self.current() {
             Some(session) => session,
             None => {
@@ -127,15 +129,15 @@ impl Tx for Writer {
         self.answered(session.ask(Some(&self.begin), first, None)).await
     }
 
-    async fn all(&self, queries: &[Query<'_>]) -> Result<Vec<Answer>, Error> {
+    async fn all(&self, queries: &[Query]) -> Result<Vec<Answer>, Error> {
         let session = self.current().ok_or_else(Self::lost)?;
         self.answered(session.ask(None, queries, None)).await
     }
 
     /// Once this is on its way nobody knows what became of it, unless the server says so.
-    async fn commit(&self, last: &[Query<'_>]) -> Result<(), Error> {
+    async fn commit(&self, last: &[Query]) -> Result<(), Error> {
         let session = self.current().ok_or_else(Self::lost)?;
-        let last: Vec<&Query<'_>> = last.iter().collect();
+        let last: Vec<&Query> = last.iter().collect();
         match self.answered(session.write(&last, "COMMIT")).await {
             Err(Error::Unavailable(why)) => Err(Error::Unknown(why)),
             other => other,
@@ -167,7 +169,7 @@ impl Readers {
         Self { settings, counters, idle: Arc::default(), permits: Arc::new(Semaphore::new(most)) }
     }
 
-    pub(crate) async fn query(&self, query: Query<'_>) -> Result<Vec<Row>, Error> {
+    pub(crate) async fn query(&self, query: Query) -> Result<Vec<Row>, Error> {
         let _permit = self.permits.acquire().await.map_err(|_| Error::Closed)?;
         let mut waits = READ_WAITS.iter();
         loop {
@@ -180,7 +182,7 @@ impl Readers {
         }
     }
 
-    async fn try_query(&self, query: &Query<'_>) -> Result<Vec<Row>, Error> {
+    async fn try_query(&self, query: &Query) -> Result<Vec<Row>, Error> {
         let session = match self.take() {
             Some(session) => session,
             None => Session::open(&self.settings).await?,

@@ -102,12 +102,12 @@ impl Writer {
         Ok(())
     }
 
-    fn answer(&self, queries: &[Query<'_>]) -> Result<Vec<Answer>, Error> {
+    fn answer(&self, queries: &[Query]) -> Result<Vec<Answer>, Error> {
         queries.iter().map(|query| self.ask(query)).collect()
     }
 
     /// Locks need no words here: whoever writes has the whole database.
-    fn ask(&self, query: &Query<'_>) -> Result<Answer, Error> {
+    fn ask(&self, query: &Query) -> Result<Answer, Error> {
         let mut prepared = self.connection.prepare_cached(query.sql)?;
         assert_order(&prepared, query.sql);
         let mut answer = Answer::default();
@@ -134,15 +134,17 @@ impl Writer {
 }
 
 impl Tx for Writer {
-    fn begin(&self, first: &[Query<'_>]) -> impl Future<Output = Result<Vec<Answer>, Error>> + Send {
+    const MAY_GROW: bool = true;
+
+    fn begin(&self, first: &[Query]) -> impl Future<Output = Result<Vec<Answer>, Error>> + Send {
         ready(self.begin_now().and_then(|()| self.answer(first)))
     }
 
-    fn all(&self, queries: &[Query<'_>]) -> impl Future<Output = Result<Vec<Answer>, Error>> + Send {
+    fn all(&self, queries: &[Query]) -> impl Future<Output = Result<Vec<Answer>, Error>> + Send {
         ready(self.answer(queries))
     }
 
-    fn commit(&self, last: &[Query<'_>]) -> impl Future<Output = Result<(), Error>> + Send {
+    fn commit(&self, last: &[Query]) -> impl Future<Output = Result<(), Error>> + Send {
         ready(self.answer(last).and_then(|_| self.commit_now()))
     }
 

@@ -1,7 +1,7 @@
 //! Statements, parameters and rows as plain values, the same for every driver.
 
-use std::borrow::Cow;
 use std::future::Future;
+use std::sync::Arc;
 
 use super::{Error, unreadable};
 
@@ -10,7 +10,7 @@ use super::{Error, unreadable};
 #[derive(Clone, Debug)]
 pub(crate) struct Statement {
     pub sql: &'static str,
-    pub params: Vec<Param>,
+    pub params: Arc<[Param]>,
 }
 
 /// A value, or none of that type: PostgreSQL must know the type of a parameter even when it is NULL.
@@ -23,9 +23,9 @@ pub(crate) enum Param {
 /// One statement for one or for many sets of values. A database that can does them all at once; the order in which
 /// the sets are treated must not matter, and rows that come back carry their own keys.
 #[derive(Clone, Debug)]
-pub(crate) struct Query<'a> {
+pub(crate) struct Query {
     pub sql: &'static str,
-    pub sets: Vec<Cow<'a, [Param]>>,
+    pub sets: Vec<Arc<[Param]>>,
     pub lock: Option<Lock>,
 }
 
@@ -40,13 +40,13 @@ pub(crate) struct Lock {
     pub skip: bool,
 }
 
-impl<'a> Query<'a> {
+impl Query {
     pub(crate) fn one(sql: &'static str, params: Vec<Param>) -> Self {
-        Self { sql, sets: vec![Cow::Owned(params)], lock: None }
+        Self { sql, sets: vec![params.into()], lock: None }
     }
 
     pub(crate) fn each(sql: &'static str, sets: Vec<Vec<Param>>) -> Self {
-        Self { sql, sets: sets.into_iter().map(Cow::Owned).collect(), lock: None }
+        Self { sql, sets: sets.into_iter().map(Arc::from).collect(), lock: None }
     }
 
     /// Rows are locked in the order of the columns `order`.
@@ -78,10 +78,14 @@ pub(crate) struct Answer {
 /// A connection in the middle of a transaction. SQLite is always ready at once; PostgreSQL sends everything of one
 /// call in one go and waits once.
 pub(crate) trait Tx {
-    fn begin(&self, first: &[Query<'_>]) -> impl Future<Output = Result<Vec<Answer>, Error>> + Send;
-    fn all(&self, queries: &[Query<'_>]) -> impl Future<Output = Result<Vec<Answer>, Error>> + Send;
+    /// Whether what comes while a transaction is being made up may still join it. Not where rows are locked one by
+    /// one: they would no longer be locked in order.
+    const MAY_GROW: bool;
+
+    fn begin(&self, first: &[Query]) -> impl Future<Output = Result<Vec<Answer>, Error>> + Send;
+    fn all(&self, queries: &[Query]) -> impl Future<Output = Result<Vec<Answer>, Error>> + Send;
     /// Writes what is left and commits. These queries return nothing and do not see each other.
-    fn commit(&self, last: &[Query<'_>]) -> impl Future<Output = Result<(), Error>> + Send;
+    fn commit(&self, last: &[Query]) -> impl Future<Output = Result<(), Error>> + Send;
     fn rollback(&self) -> impl Future<Output = ()> + Send;
     /// Called when there is nothing to write for a while.
     fn idle(&self) {}
@@ -89,7 +93,7 @@ pub(crate) trait Tx {
 
 impl Statement {
     pub(crate) fn new(sql: &'static str, params: Vec<Param>) -> Self {
-        Self { sql, params }
+        Self { sql, params: params.into() }
     }
 }
 

@@ -41,7 +41,7 @@ impl Session {
     pub(super) async fn ask(
         &self,
         before: Option<&str>,
-        queries: &[Query<'_>],
+        queries: &[Query],
         after: Option<&str>,
     ) -> Result<Vec<Answer>, Error> {
         let bound = queries.iter().map(|query| self.texts.bind(query)).collect();
@@ -49,7 +49,7 @@ impl Session {
     }
 
     /// The same for queries that only write: they go as one statement, and what each of them touched is not told.
-    pub(super) async fn write(&self, queries: &[&Query<'_>], after: &str) -> Result<(), Error> {
+    pub(super) async fn write(&self, queries: &[&Query], after: &str) -> Result<(), Error> {
         self.send(None, vec![self.texts.bind_together(queries)], Some(after)).await.map(|_| ())
     }
 

@@ -34,7 +34,7 @@ type Form = (&'static str, bool, Option<(&'static str, bool)>);
 
 impl Texts {
     /// Nothing where there is nothing to ask.
-    pub(super) fn bind<'q>(&self, query: &'q Query<'_>) -> Option<Bound<'q>> {
+    pub(super) fn bind<'q>(&self, query: &'q Query) -> Option<Bound<'q>> {
         let sample = query.sets.first()?;
         let many = query.sets.len() > 1;
         let form = (query.sql, many, query.lock.map(|Lock { of, skip, .. }| (of, skip)));
@@ -52,8 +52,8 @@ impl Texts {
     }
 
     /// All queries as one statement. In the order of their texts, so that the same ones always make the same text.
-    pub(super) fn bind_together<'q>(&self, queries: &[&'q Query<'_>]) -> Option<Bound<'q>> {
-        let mut queries: Vec<&Query<'_>> =
+    pub(super) fn bind_together<'q>(&self, queries: &[&'q Query]) -> Option<Bound<'q>> {
+        let mut queries: Vec<&Query> =
             queries.iter().copied().filter(|query| !query.sets.is_empty()).collect();
         if queries.is_empty() {
             return None;
@@ -97,7 +97,7 @@ impl<'a> Value<'a> {
     }
 }
 
-fn columns<'q>(query: &'q Query<'_>) -> Vec<Value<'q>> {
+fn columns<'q>(query: &'q Query) -> Vec<Value<'q>> {
     let Some(sample) = query.sets.first() else { return Vec::new() };
     let number = |param: &Param| if let Param::Int(number) = param { *number } else { None };
     let text = |param: &'q Param| if let Param::Text(text) = param { text.as_deref() } else { None };
