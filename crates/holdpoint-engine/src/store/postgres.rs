@@ -30,17 +30,22 @@ const READ_WAITS: [u64; 3] = [50, 250, 700];
 /// Any number, as long as all nodes take the same: it keeps them from migrating at the same time.
 const MIGRATION_LOCK: i64 = 0x_686f_6c64_706f_696e;
 
+/// Asked only where tables are missing: whoever made them before us may have made them for a user that may not.
+const MAY_CREATE: &str = "SELECT has_schema_privilege(current_schema(), 'CREATE')";
+
 /// Looks the server over and brings its tables to this version.
 pub(crate) async fn prepare(settings: &Settings) -> Result<(), Error> {
     let client = connect::connect(settings, None).await?;
     connect::check(&client, settings).await?;
     let session = Session::new(client, settings);
-    if version(&session).await? == migrations::known() {
+    let found = version(&session).await?;
+    if found == migrations::known() {
         return Ok(());
     }
-    // A migration takes the time it takes, and so does waiting for another node's.
-    let begin = "BEGIN; SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0";
-    session.ask(Some(begin), &[], None).await?;
+    if found < migrations::known() && number(&session, MAY_CREATE).await? == 0 {
+        return Err(trouble::needs_change(settings, trouble::NO_TABLES));
+    }
+    session.ask(Some("BEGIN"), &[], None).await?;
     let lock = Query::one("SELECT 1 FROM pg_advisory_xact_lock($1)", vec![Param::from(MIGRATION_LOCK)]);
     session.ask(None, &[lock], None).await?;
     // Before anything is looked up: a server process believes what it knew about tables before it waited, until a
@@ -61,14 +66,17 @@ pub(crate) async fn prepare(settings: &Settings) -> Result<(), Error> {
 }
 
 async fn version(session: &Session) -> Result<i64, Error> {
-    let first = |answers: Vec<Answer>| answers.into_iter().flat_map(|answer| answer.rows).next();
-    let exists = Query::one("SELECT to_regclass('schema_versions') IS NOT NULL", Vec::new());
-    let exists = first(session.ask(None, &[exists], None).await?);
-    if exists.map_or(Ok(0), |row| row.int(0))? == 0 {
-        return Ok(0);
+    match number(session, "SELECT to_regclass('schema_versions') IS NOT NULL").await? {
+        0 => Ok(0),
+        _ => number(session, migrations::CURRENT_VERSION).await,
     }
-    let found = first(session.ask(None, &[Query::one(migrations::CURRENT_VERSION, Vec::new())], None).await?);
-    found.map_or(Ok(0), |row| row.int(0))
+}
+
+/// The number that a statement without values returns; 0 for no row, and for what is not true.
+async fn number(session: &Session, sql: &'static str) -> Result<i64, Error> {
+    let answers = session.ask(None, &[Query::one(sql, Vec::new())], None).await?;
+    let row = answers.into_iter().flat_map(|answer| answer.rows).next();
+    row.map_or(Ok(0), |row| row.int(0))
 }
 
 /// A connection of the committer's. Broken, it is made anew by the next transaction.

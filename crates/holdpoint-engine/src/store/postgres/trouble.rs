@@ -104,9 +104,9 @@ fn refused(refusal: &DbError, settings: &Settings) -> Error {
             Some(database) => format!("there is no database {database}; make it: createdb {database}"),
             None => format!("{said}; name the database in the address: postgres://user@host/database"),
         },
-        &SqlState::INSUFFICIENT_PRIVILEGE => format!(
-            "{said}; the user needs a schema it may create tables in: GRANT CREATE, USAGE ON SCHEMA … TO …"
-        ),
+        &SqlState::INSUFFICIENT_PRIVILEGE => {
+            format!("{said}; the user must be let in: GRANT CONNECT ON DATABASE … TO …")
+        }
         &SqlState::TOO_MANY_CONNECTIONS => {
             let wanted = settings.connections;
             return Error::Unavailable(format!(
@@ -128,6 +128,9 @@ fn refused(refusal: &DbError, settings: &Settings) -> Error {
 
 pub(crate) const READ_ONLY: &str = "it takes no writes; if it is a standby, point the address at the primary, or name \
      all servers and add target_session_attrs=read-write; otherwise turn off default_transaction_read_only";
+
+pub(crate) const NO_TABLES: &str = "tables are missing, and the user may not create them; give it a schema where it may: \
+     GRANT CREATE, USAGE ON SCHEMA … TO …";
 
 /// Somebody has to change something before this can work.
 pub(crate) fn needs_change(settings: &Settings, message: impl Into<String>) -> Error {

@@ -15,7 +15,7 @@ async fn every_refusal_says_what_to_do() {
         ("28P01", "check the user and the password"),
         ("28000", "pg_hba.conf"),
         ("3D000", "there is no database flows; make it: createdb flows"),
-        ("42501", "GRANT CREATE"),
+        ("42501", "GRANT CONNECT"),
         ("25006", "target_session_attrs=read-write"),
         ("42704", "said in the server's tongue (code 42704)"),
     ] {
