@@ -106,13 +106,7 @@ impl Place {
                 statement.query_map([], texts).unwrap().collect::<Result<_, _>>().unwrap()
             }
             Self::Postgres(schema) => {
-                let (client, connection) = tokio_postgres::connect(&schema.cluster, NoTls).await.unwrap();
-                let connection = tokio::spawn(connection);
-                let sql = format!("SET search_path TO {}; {sql}", schema.name);
-                let messages = client.simple_query(&sql).await.unwrap();
-                drop(client);
-                connection.await.unwrap().unwrap();
-                messages.iter().filter_map(texts).collect()
+                read(&schema.cluster, &format!("SET search_path TO {}; {sql}", schema.name)).await
             }
         }
     }
@@ -136,6 +130,15 @@ impl Schema {
         let name = format!("t_{}", uuid::Uuid::now_v7().simple());
         execute(&cluster, &format!("CREATE SCHEMA {name}")).await.unwrap();
         Self { cluster, name }
+    }
+
+    /// A session of the test's own in the schema.
+    pub(crate) async fn session(&self) -> tokio_postgres::Client {
+        let (client, connection) = tokio_postgres::connect(&self.cluster, NoTls).await.unwrap();
+        // It ends with its client.
+        tokio::spawn(connection);
+        client.batch_execute(&format!("SET search_path TO {}", self.name)).await.unwrap();
+        client
     }
 
     fn url(&self) -> String {
@@ -168,7 +171,17 @@ fn texts(message: &tokio_postgres::SimpleQueryMessage) -> Option<Texts> {
     Some(row.columns().iter().enumerate().map(column).collect())
 }
 
-async fn execute(cluster: &str, sql: &str) -> Result<(), String> {
+/// The rows that a database returns.
+pub(crate) async fn read(cluster: &str, sql: &str) -> Vec<Texts> {
+    let (client, connection) = tokio_postgres::connect(cluster, NoTls).await.unwrap();
+    let connection = tokio::spawn(connection);
+    let messages = client.simple_query(sql).await.unwrap();
+    drop(client);
+    connection.await.unwrap().unwrap();
+    messages.iter().filter_map(texts).collect()
+}
+
+pub(crate) async fn execute(cluster: &str, sql: &str) -> Result<(), String> {
     let words = |error: tokio_postgres::Error| match error.as_db_error() {
         Some(said) => said.to_string(),
         None => error.to_string(),
