@@ -82,6 +82,43 @@ async fn a_lost_connection_is_made_anew_by_whoever_needs_it() {
 }
 
 const CALLERS: usize = 16;
+const RUNS_EACH: usize = 20;
+
+/// Connections break before, in and after transactions; what happened then is found out, and no caller sees it.
+#[tokio::test(flavor = "multi_thread")]
+async fn callers_do_not_notice_connections_that_are_killed_under_them() {
+    let place = Place::postgres().await;
+    let name = uuid::Uuid::now_v7().simple().to_string();
+    let engine = open(&address(&place, &format!("application_name={name}"))).await;
+    engine.register(&tenant(), gated("flow")).await.unwrap();
+    let ended = Arc::new(AtomicUsize::new(0));
+    let caller = |_| {
+        let (engine, ended) = (engine.clone(), ended.clone());
+        tokio::spawn(async move {
+            for _ in 0..RUNS_EACH {
+                let of = begin(&engine).await;
+                say_yes(&engine, &of).await.unwrap();
+                ended.fetch_add(1, Ordering::SeqCst);
+            }
+        })
+    };
+    let callers: Vec<_> = (0..CALLERS).map(caller).collect();
+    let kill =
+        format!("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = '{name}'");
+    for round in 0..RUNS_EACH {
+        while ended.load(Ordering::SeqCst) < round * CALLERS {
+            tokio::task::yield_now().await;
+        }
+        place.read(&kill).await;
+    }
+    for caller in callers {
+        caller.await.unwrap();
+    }
+    let stored = "SELECT count(*), count(*) FILTER (WHERE status = 'completed') FROM runs";
+    let all = Some((CALLERS * RUNS_EACH).to_string());
+    let found = place.read(stored).await;
+    assert_eq!((&found[0][0].1, &found[0][1].1), (&all, &all));
+}
 
 /// What callers were told.
 #[derive(Default)]

@@ -7,7 +7,7 @@ use tokio_postgres::NoTls;
 
 use crate::cluster::Cluster;
 use crate::place::Place;
-use crate::server::{address, needs_change, open, refused, unavailable, whole_run};
+use crate::server::{address, begin, needs_change, open, refused, unavailable, whole_run};
 
 const SECRET: &str = "open-sesame";
 
@@ -95,23 +95,27 @@ async fn a_server_that_gives_too_little_says_what_is_missing() {
         "this node wants 10 connections, but max_connections leaves 5 in all",
     )
     .await;
-    let engine = open(&as_user("keeper", "connections=5")).await;
+    let engine = open(&as_user("keeper", "connections=5&notify=off")).await;
     whole_run(&engine).await;
-    engine.close().await;
-    drop(engine);
-
-    full_server_says_so(&as_user("keeper", "connections=4"), &as_user("keeper", "")).await;
+    let theirs = format!("postgres://keeper:{SECRET}@127.0.0.1:{}/postgres", cluster.port);
+    a_full_server_is_waited_for(&cluster, &engine, &as_user("keeper", "connections=4"), &theirs).await;
 
     cluster.execute("ALTER SYSTEM SET default_transaction_read_only = on").await;
     cluster.restart();
     needs_change(&as_user("keeper", "connections=4"), "it takes no writes").await;
 }
 
-/// Others take every connection that there is; when they have left, the node can come in.
-async fn full_server_says_so(ours: &str, theirs: &str) {
+/// Others take every connection that there is. Whoever wants to open an engine is told so; one that is open waits, and
+/// goes on when they have left.
+async fn a_full_server_is_waited_for(cluster: &Cluster, engine: &Engine, ours: &str, theirs: &str) {
+    cluster
+        .execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'holdpoint'",
+        )
+        .await;
     let mut guests = Vec::new();
     let full = loop {
-        match tokio_postgres::connect(theirs.trim_end_matches('?'), NoTls).await {
+        match tokio_postgres::connect(theirs, NoTls).await {
             Ok((client, connection)) => guests.push((client, tokio::spawn(connection))),
             Err(error) if guests.len() == 5 => break error,
             // What the engine had is on its way out.
@@ -119,13 +123,13 @@ async fn full_server_says_so(ours: &str, theirs: &str) {
         }
     };
     assert_eq!(full.code(), Some(&tokio_postgres::error::SqlState::TOO_MANY_CONNECTIONS), "{full}");
+    let engine = engine.clone();
+    let waiting = tokio::spawn(async move { begin(&engine).await });
     let said = unavailable(ours, "this node wants 4 connections; raise max_connections, or lower").await;
     assert!(!said.contains(SECRET), "{said}");
     for (client, connection) in guests {
         drop(client);
         connection.await.unwrap().unwrap();
     }
-    while let Err(error) = Engine::open(Options::new(Location::Postgres(ours.to_owned()))).await {
-        assert!(error.to_string().contains("this node wants 4 connections"), "{error}");
-    }
+    waiting.await.unwrap();
 }
