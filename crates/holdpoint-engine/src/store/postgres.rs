@@ -30,6 +30,11 @@ const READ_WAITS: [u64; 3] = [50, 250, 700];
 /// Any number, as long as all nodes take the same: it keeps them from migrating at the same time.
 const MIGRATION_LOCK: i64 = 0x_686f_6c64_706f_696e;
 
+/// The limits of the address are for answering callers. A migration takes as long as it takes, and whoever waits for
+/// the one who migrates holds up nobody.
+const BEGIN_MIGRATION: &str = "BEGIN; SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0";
+/// From here on waiting for a lock does hold up others, who wait behind us.
+const OUR_TURN: &str = "SET LOCAL lock_timeout = '15s'";
 /// Asked only where tables are missing: whoever made them before us may have made them for a user that may not.
 const MAY_CREATE: &str = "SELECT has_schema_privilege(current_schema(), 'CREATE')";
 
@@ -45,9 +50,10 @@ pub(crate) async fn prepare(settings: &Settings) -> Result<(), Error> {
     if found < migrations::known() && number(&session, MAY_CREATE).await? == 0 {
         return Err(trouble::needs_change(settings, trouble::NO_TABLES));
     }
-    session.ask(Some("BEGIN"), &[], None).await?;
+    session.ask(Some(BEGIN_MIGRATION), &[], None).await?;
     let lock = Query::one("SELECT 1 FROM pg_advisory_xact_lock($1)", vec![Param::from(MIGRATION_LOCK)]);
     session.ask(None, &[lock], None).await?;
+    session.ask(Some(OUR_TURN), &[], None).await?;
     // Before anything is looked up: a server process believes what it knew about tables before it waited, until a
     // statement takes a lock of the ordinary kind.
     session.ask(Some(migrations::CREATE_VERSIONS), &[], None).await?;

@@ -15,7 +15,7 @@ use crate::server::{address, begin, open, say_yes, status, whole_run};
 #[tokio::test(flavor = "multi_thread")]
 async fn a_row_that_somebody_else_keeps_locked_is_not_waited_for_for_ever() {
     let place = Place::postgres().await;
-    let engine = open(&address(&place, "statement_timeout=200")).await;
+    let engine = open(&address(&place, "statement_timeout=1000")).await;
     engine.register(&tenant(), gated("flow")).await.unwrap();
     let of = begin(&engine).await;
     let Place::Postgres(schema) = &place else { panic!("this place is a file") };
@@ -35,6 +35,29 @@ async fn a_row_that_somebody_else_keeps_locked_is_not_waited_for_for_ever() {
     assert_eq!(status(&engine, &of).await, "completed");
 }
 
+/// The number that nodes agree on so that one of them migrates at a time.
+const MIGRATION_LOCK: i64 = 0x_686f_6c64_706f_696e;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_waits_for_another_that_migrates_longer_than_a_statement_may_take() {
+    let place = Place::postgres().await;
+    let name = uuid::Uuid::now_v7().simple().to_string();
+    let url = address(&place, &format!("statement_timeout=100&application_name={name}"));
+    let Place::Postgres(schema) = &place else { panic!("this place is a file") };
+    let other = schema.session().await;
+    other.batch_execute(&format!("SELECT pg_advisory_lock({MIGRATION_LOCK})")).await.unwrap();
+    let opening = tokio::spawn(async move { open(&url).await });
+    let waits = format!(
+        "SELECT 1 FROM pg_stat_activity WHERE application_name = '{name}' AND wait_event = 'advisory' \
+         AND clock_timestamp() - query_start > interval '300 ms'"
+    );
+    while place.read(&waits).await.is_empty() {
+        assert!(!opening.is_finished(), "it did not wait");
+    }
+    other.batch_execute(&format!("SELECT pg_advisory_unlock({MIGRATION_LOCK})")).await.unwrap();
+    opening.await.unwrap().close().await;
+}
+
 /// Appending to the log takes half an hour.
 const SLOW: &str = "CREATE FUNCTION dawdle() RETURNS trigger LANGUAGE plpgsql AS \
                     $$ BEGIN PERFORM pg_sleep(1800); RETURN NEW; END $$; \
@@ -43,7 +66,7 @@ const SLOW: &str = "CREATE FUNCTION dawdle() RETURNS trigger LANGUAGE plpgsql AS
 #[tokio::test(flavor = "multi_thread")]
 async fn a_statement_that_takes_too_long_is_ended_and_leaves_nothing_behind() {
     let place = Place::postgres().await;
-    let engine = open(&address(&place, "statement_timeout=200")).await;
+    let engine = open(&address(&place, "statement_timeout=1000")).await;
     engine.register(&tenant(), gated("flow")).await.unwrap();
     let of = begin(&engine).await;
     place.execute(SLOW).await.unwrap();

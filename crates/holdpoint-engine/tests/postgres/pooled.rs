@@ -81,6 +81,9 @@ async fn behind_a_pooler_nothing_is_kept_in_a_session() {
 fn kept(log: &str) -> Vec<&str> {
     let named =
         |line: &str| line.split_once("execute ").is_some_and(|(_, name)| !name.starts_with("<unnamed>"));
-    let session = |line: &str| line.contains("statement: SET ") || line.contains("statement: LISTEN");
+    let lasting =
+        |sql: &str| sql.starts_with("LISTEN") || (sql.starts_with("SET ") && !sql.starts_with("SET LOCAL "));
+    let session =
+        |line: &str| line.split_once("statement: ").is_some_and(|(_, text)| text.split("; ").any(lasting));
     log.lines().filter(|line| line.contains(" LOG: ") && (named(line) || session(line))).collect()
 }
