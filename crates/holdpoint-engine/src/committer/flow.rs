@@ -27,7 +27,7 @@ pub(super) async fn write<T: Tx>(
     while replies.len() < jobs.len() {
         let judged = replies.len();
         let locks = Locks::of(&jobs[judged..]);
-        let queries = locks.queries();
+        let queries = locks.queries(!T::MAY_GROW);
         let answers = if judged == 0 { tx.begin(&queries).await? } else { tx.all(&queries).await? };
         flow.found.add(&answers)?;
         for job in &jobs[judged..] {
@@ -93,6 +93,7 @@ impl Flow {
         match &change.mail {
             Mail::Enqueue(id) => {
                 let row = RunDispatch::queued(&of.tenant, id, of.run.as_str(), of.run.as_str(), change.at);
+                self.add_thread((of.tenant.clone(), of.run.as_str().to_owned()));
                 self.add(dispatches::INSERT, dispatches::inserted(&row)?.into());
             }
             Mail::Performed(id) => {
@@ -182,11 +183,22 @@ impl Flow {
             }
             self.found.live_keys.insert(key, id.clone());
         }
-        let epoch = self.found.epochs.get(&(row.tenant.clone(), row.thread_id.clone())).copied().unwrap_or(0);
+        let epoch = self.add_thread((row.tenant.clone(), row.thread_id.clone()));
         let row = RunDispatch { dispatch_epoch: epoch, ..row.clone() };
         self.add(dispatches::INSERT, dispatches::inserted(&row)?.into());
         self.found.dispatches.insert(id, Stored { seq: 0, epoch, row: row.clone() });
         Ok(Ok(row))
+    }
+
+    /// The epoch of a thread, which gets its row if it has none yet.
+    fn add_thread(&mut self, thread: Thread) -> u64 {
+        if let Some(epoch) = self.found.epochs.get(&thread) {
+            return *epoch;
+        }
+        let values = params![thread.0.as_str(), thread.1.as_str()];
+        self.add(dispatches::ADD_THREAD, values.into());
+        self.found.epochs.insert(thread, 0);
+        0
     }
 
     /// Gives the threads that are ready to those who asked, in their order.

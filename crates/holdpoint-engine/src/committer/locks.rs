@@ -102,17 +102,23 @@ impl Locks {
 
     /// Threads before dispatches before runs, each in the order of its keys: so two batches never wait for each
     /// other in a circle.
-    pub(super) fn queries(&self) -> Vec<Query> {
+    ///
+    /// Where whoever writes has the whole database, nothing needs to be there to be locked, and nothing changes
+    /// between two looks at it.
+    pub(super) fn queries(&self, row_by_row: bool) -> Vec<Query> {
         let thread = |(tenant, thread): &Thread| params![tenant.as_str(), thread.as_str()];
-        let new_threads = self.new_threads.iter().map(thread).collect();
-        let threads = self.new_threads.union(&self.threads).map(thread).collect();
+        let nothing = BTreeSet::new();
+        let (to_be_there, to_lock) =
+            if row_by_row { (&self.new_threads, &self.threads) } else { (&nothing, &nothing) };
+        let new_threads = to_be_there.iter().map(thread).collect();
+        let threads = self.new_threads.union(to_lock).map(thread).collect();
         let ready = self.ready.iter().map(|(now, limit)| params![*now, *limit as u64]).collect();
         let ids = self.dispatches.iter().map(|id| params![id.as_str()]).collect();
         let keys = self
             .keys
             .iter()
             .map(|(tenant, thread, key)| params![tenant.as_str(), thread.as_str(), key.as_str()]);
-        let again = self.dispatches.iter().map(|id| params![id.as_str()]).collect();
+        let again = self.dispatches.iter().filter(|_| row_by_row).map(|id| params![id.as_str()]).collect();
         let revisions = self.revisions.iter().map(|(tenant, id)| params![tenant.as_str(), id.as_str()]);
         let runs = self.runs.iter().map(|of| params![of.tenant.as_str(), of.run.as_str()]).collect();
         vec![

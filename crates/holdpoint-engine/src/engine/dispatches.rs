@@ -63,15 +63,16 @@ impl Engine {
         {
             return Err(Refusal::RunFinished(run.status()).into());
         }
-        if self.has_newer(&stored).await? {
-            return Err(MailboxError::Validation("the run was dispatched again since".to_owned()).into());
+        // Two who ask at the same time get one.
+        let key = format!("requeue:{dispatch_id}");
+        if let Some(existing_dispatch_id) = self.newer(&stored).await? {
+            return Err(MailboxError::DuplicateKey { dedupe_key: key, existing_dispatch_id }.into());
         }
         let id = Uuid::now_v7().to_string();
         let fresh = RunDispatch {
             priority: row.priority,
             max_attempts: row.max_attempts,
-            // Two who ask at the same time get one.
-            dedupe_key: Some(format!("requeue:{dispatch_id}")),
+            dedupe_key: Some(key),
             ..RunDispatch::queued(tenant, &id, &row.thread_id, &row.run_id, self.now())
         };
         Ok(self.mailbox(tenant).enqueue(&fresh).await?)
@@ -152,8 +153,9 @@ impl Engine {
         Ok(dispatches::unreconciled(self.db(), limit).await?)
     }
 
-    pub(crate) async fn has_newer(&self, stored: &Stored) -> Result<bool, Error> {
-        Ok(dispatches::has_newer(self.db(), stored).await?)
+    /// The dispatch that the run got after this one, if it did.
+    pub(crate) async fn newer(&self, stored: &Stored) -> Result<Option<String>, Error> {
+        Ok(dispatches::newer(self.db(), stored).await?)
     }
 
     pub(crate) async fn next_dispatch(&self) -> Result<Option<Timestamp>, Error> {

@@ -69,7 +69,7 @@ async fn close(engine: &Engine, stored: &Stored, mail: Mail) -> Result<(), Error
         };
         let before = run.seq;
         let mut draft = Draft::new(run, engine.now());
-        if !engine.has_newer(stored).await? {
+        if engine.newer(stored).await?.is_none() {
             match draft.decide(&ending(stored, draft.now)) {
                 Ok(()) | Err(Refusal::RunFinished(_)) => {}
                 Err(refusal) => return Err(refusal.into()),

@@ -115,11 +115,12 @@ pub(crate) async fn doable(db: &Database, now: Timestamp) -> Result<Doable, Erro
     Ok(Doable { ready: flag(0)?, lapsed: flag(1)?, unreconciled: flag(2)? })
 }
 
-/// Whether the run was dispatched again after this row.
-pub(crate) async fn has_newer(db: &Database, of: &Stored) -> Result<bool, Error> {
+/// The newest dispatch of the run that came after this row.
+pub(crate) async fn newer(db: &Database, of: &Stored) -> Result<Option<String>, Error> {
     let row: &RunDispatch = &of.row;
     let values = params![row.tenant.as_str(), row.thread_id.as_str(), row.run_id.as_str(), of.seq];
-    Ok(db.query_one(NEWER, values).await?.is_some())
+    let found = db.query_one(NEWER, values).await?;
+    found.map(|row| Ok(row.text(0)?.to_owned())).transpose()
 }
 
 fn stored(rows: &[Row]) -> Result<Vec<Stored>, Error> {

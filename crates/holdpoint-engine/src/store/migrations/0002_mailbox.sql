@@ -72,11 +72,10 @@ CREATE UNIQUE INDEX dispatches_by_id ON dispatches (dispatch_id);
 CREATE INDEX dispatches_by_thread ON dispatches (tenant_id, thread_id, priority, created_ms, seq);
 CREATE UNIQUE INDEX dispatches_live_keys ON dispatches (tenant_id, thread_id, dedupe_key)
     WHERE dedupe_key IS NOT NULL AND status IN ('queued', 'claimed');
-CREATE INDEX dispatches_waiting ON dispatches (tenant_id, thread_id, priority, created_ms, seq)
-    WHERE status = 'queued';
+CREATE INDEX dispatches_live ON dispatches (tenant_id, thread_id, status, priority, created_ms, seq)
+    WHERE status = 'queued' OR status = 'claimed';
 CREATE INDEX dispatches_queued ON dispatches (priority, created_ms, seq) WHERE status = 'queued';
 CREATE INDEX dispatches_available ON dispatches (available_ms) WHERE status = 'queued';
-CREATE INDEX dispatches_claimed ON dispatches (tenant_id, thread_id) WHERE status = 'claimed';
 CREATE INDEX dispatches_leases ON dispatches (lease_until_ms) WHERE status = 'claimed';
 CREATE INDEX dispatches_ended ON dispatches (updated_ms) WHERE status <> 'queued' AND status <> 'claimed';
 CREATE INDEX dispatches_unreconciled ON dispatches (seq) WHERE unreconciled = 1;

@@ -153,15 +153,15 @@ fn sort_parameters(query: &str) -> Result<(Parameters, Vec<Pair<'_>>), String> {
         } else if PASSED_ON.contains(&name) {
             passed_on.push((name, value));
         } else {
-            return Err(unknown(name, pair));
+            return Err(unknown(name, query));
         }
     }
     Ok((Parameters(own), passed_on))
 }
 
-fn unknown(name: &str, pair: &str) -> String {
+fn unknown(name: &str, query: &str) -> String {
     // What does not look like a parameter may be the rest of a password, so it is not repeated.
-    if name.is_empty() || !name.chars().all(|c| c.is_ascii_lowercase() || c == '_') || pair.contains('@') {
+    if name.is_empty() || !name.chars().all(|c| c.is_ascii_lowercase() || c == '_') || query.contains('@') {
         return "after the `?` there are no parameters; in a user or a password `?` is written %3F"
             .to_owned();
     }
