@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use super::work::{Job, Reply};
+use super::work::{Job, Mail, Reply, Work};
 use super::writing::Writing;
 use crate::store::{self, Error, Param, Query, Tx};
 
@@ -12,11 +12,11 @@ const TRIES: usize = 60;
 const WAIT: Duration = Duration::from_millis(500);
 
 impl<T: Tx> Writing<T> {
-    /// A change that is found in the log has happened; one that is not is given back to be tried again; of anything
-    /// else nobody can say.
+    /// A change that is found in the log has happened; one that is not is given back to be tried again, and so is what
+    /// can be done twice; of anything else nobody can say.
     pub(super) async fn settle_doubts(&self, jobs: Vec<Job>, why: &str) -> Vec<Job> {
         let (mut changes, others): (Vec<Job>, Vec<Job>) =
-            jobs.into_iter().partition(|job| appended(job).is_some());
+            jobs.into_iter().partition(|job| appended(job).is_some() || repeatable(job));
         self.fail(others, &Error::Unknown(why.to_owned()));
         let mut tries = 0;
         let found = loop {
@@ -69,6 +69,14 @@ impl<T: Tx> Writing<T> {
 fn appended(job: &Job) -> Option<&[Param]> {
     let statement = job.writes.iter().find(|statement| statement.sql == store::events::INSERT);
     statement.map(|statement| &statement.params[..])
+}
+
+/// A change that only moves a dispatch, and only from where its first try would have found it: with this token, or
+/// with this lease. The second try does it, or finds that it is done.
+fn repeatable(job: &Job) -> bool {
+    let Work::Change(change) = &job.work else { return false };
+    change.events.is_empty()
+        && matches!(change.mail, Mail::Held { .. } | Mail::Reclaim(_) | Mail::Reconcile(_))
 }
 
 /// Tenant, run and sequence number, as they stand first in both.
