@@ -118,9 +118,7 @@ impl From<Error> for ApiError {
             Error::Store(StoreError::Busy) => {
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded", "the database is busy; try again")
             }
-            Error::Store(error @ StoreError::Unknown(_)) => {
-                Self::new(StatusCode::SERVICE_UNAVAILABLE, "commit_unknown", error.to_string())
-            }
+            Error::Store(StoreError::Unknown(why)) => MailboxError::CommitUnknown(why).into(),
             Error::Store(StoreError::Closed) => {
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, "shutting_down", "the server is shutting down")
             }
@@ -191,46 +189,48 @@ mod tests {
     use holdpoint_core::mailbox::RunDispatchStatus;
 
     #[test]
-    fn every_no_of_the_mailbox_has_its_status_and_code() {
+    fn every_no_of_mailbox_and_store_has_its_status_and_code() {
         let id = || "d1".to_owned();
-        let table = [
-            (MailboxError::Validation(id()), 400, "validation_error"),
-            (MailboxError::NotFound { kind: "dispatch", id: id() }, 404, "not_found"),
-            (MailboxError::DuplicateDispatch { dispatch_id: id() }, 409, "dispatch_exists"),
-            (
-                MailboxError::DuplicateKey { dedupe_key: id(), existing_dispatch_id: id() },
-                409,
-                "dispatch_key_in_use",
-            ),
-            (
-                MailboxError::StaleClaim { dispatch_id: id(), status: RunDispatchStatus::Acked },
-                409,
-                "dispatch_not_held",
-            ),
-            (
-                MailboxError::EpochConflict { dispatch_id: id(), dispatch_epoch: 0, current_epoch: 1 },
-                409,
-                "dispatch_superseded",
-            ),
-            (MailboxError::VersionConflict { expected: 1, actual: 2 }, 409, "version_conflict"),
-            (MailboxError::CommitUnknown(id()), 503, "commit_unknown"),
-            (MailboxError::Busy, 503, "overloaded"),
-            (MailboxError::Io(id()), 503, "database_unavailable"),
-            (MailboxError::Serialization(id()), 500, "internal_error"),
+        let stale = MailboxError::StaleClaim { dispatch_id: id(), status: RunDispatchStatus::Acked };
+        let key = MailboxError::DuplicateKey { dedupe_key: id(), existing_dispatch_id: id() };
+        let epoch = MailboxError::EpochConflict { dispatch_id: id(), dispatch_epoch: 0, current_epoch: 1 };
+        let table: Vec<(Error, u16, &str)> = vec![
+            (MailboxError::Validation(id()).into(), 400, "validation_error"),
+            (MailboxError::NotFound { kind: "dispatch", id: id() }.into(), 404, "not_found"),
+            (MailboxError::DuplicateDispatch { dispatch_id: id() }.into(), 409, "dispatch_exists"),
+            (key.into(), 409, "dispatch_key_in_use"),
+            (stale.into(), 409, "dispatch_not_held"),
+            (epoch.into(), 409, "dispatch_superseded"),
+            (MailboxError::VersionConflict { expected: 1, actual: 2 }.into(), 409, "version_conflict"),
+            (MailboxError::CommitUnknown(id()).into(), 503, "commit_unknown"),
+            (MailboxError::Busy.into(), 503, "overloaded"),
+            (MailboxError::Io(id()).into(), 503, "database_unavailable"),
+            (MailboxError::Serialization(id()).into(), 500, "internal_error"),
+            (StoreError::Busy.into(), 503, "overloaded"),
+            (StoreError::Unknown(id()).into(), 503, "commit_unknown"),
+            (StoreError::Unavailable(id()).into(), 503, "database_unavailable"),
+            (StoreError::Closed.into(), 503, "shutting_down"),
+            (StoreError::Failed(id()).into(), 500, "internal_error"),
         ];
         for (error, status, code) in table {
-            let shown = ApiError::from(Error::Mailbox(error.clone()));
-            assert_eq!((shown.status.as_u16(), shown.code), (status, code), "{error}");
+            let words = error.to_string();
+            let shown = ApiError::from(error);
+            assert_eq!((shown.status.as_u16(), shown.code), (status, code), "{words}");
         }
     }
 
     #[test]
     fn a_database_that_is_away_is_no_secret_and_no_fault_of_ours() {
-        let error = Error::Store(StoreError::Unavailable("connect to db-7 as holdpoint".to_owned()));
-        let shown = ApiError::from(error);
-        assert_eq!((shown.code, shown.message.contains("db-7")), ("database_unavailable", false));
-        let response = shown.into_response();
-        assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
-        assert_eq!(response.headers()[header::RETRY_AFTER], "1");
+        let words = || "connect to db-7 as holdpoint".to_owned();
+        for (error, code) in [
+            (StoreError::Unavailable(words()), "database_unavailable"),
+            (StoreError::Unknown(words()), "commit_unknown"),
+        ] {
+            let shown = ApiError::from(Error::Store(error));
+            assert_eq!((shown.code, shown.message.contains("db-7")), (code, false));
+            let response = shown.into_response();
+            assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+            assert_eq!(response.headers()[header::RETRY_AFTER], "1");
+        }
     }
 }
