@@ -20,6 +20,7 @@ on_both! {
     case_11_the_key_of_a_row_that_went_back_is_live,
     case_12_the_epoch_is_the_threads_and_not_the_callers,
     many_rows_are_enqueued_together_and_each_has_its_own_answer,
+    of_one_id_on_two_threads_at_once_one_is_taken,
 }
 
 async fn case_01_an_enqueued_row_is_queued_at_epoch_0(h: Harness) {
@@ -211,4 +212,18 @@ async fn many_rows_are_enqueued_together_and_each_has_its_own_answer(h: Harness)
 
 fn duplicate_key(key: &str, holder: &str) -> MailboxError {
     MailboxError::DuplicateKey { dedupe_key: key.to_owned(), existing_dispatch_id: holder.to_owned() }
+}
+
+async fn of_one_id_on_two_threads_at_once_one_is_taken(h: Harness) {
+    let handles = h.two_handles().await;
+    for round in 0..100 {
+        let id = format!("d{round}");
+        let rows = ["left", "right"].map(|thread| on(thread, queued(&id)));
+        let (left, right) = tokio::join!(handles[0].enqueue(&rows[0]), handles[1].enqueue(&rows[1]));
+        let taken = Err(MailboxError::DuplicateDispatch { dispatch_id: id.clone() });
+        let winner = if left.is_ok() { &rows[0] } else { &rows[1] };
+        let expected = rows.each_ref().map(|row| if row == winner { Ok(row.clone()) } else { taken.clone() });
+        assert_eq!([left, right], expected, "round {round}");
+        assert_eq!(h.load(&id).await, *winner);
+    }
 }

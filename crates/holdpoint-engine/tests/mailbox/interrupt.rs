@@ -7,7 +7,8 @@ use holdpoint_engine::core::mailbox::{
 use crate::harness::{CROWD, Harness, crowd};
 use crate::place::on_both;
 use crate::rows::{
-    CONSUMER, LEASE_MS, TERMINAL, UNKNOWN, at, claimed, done, ended, on, queued, stale, superseded, token,
+    CONSUMER, LEASE_MS, TERMINAL, UNKNOWN, at, claimed, done, ended, failed, on, queued, stale, superseded,
+    token,
 };
 
 on_both! {
@@ -24,6 +25,8 @@ on_both! {
     case_59_a_holder_may_supersede_its_own_row,
     case_60_an_epoch_outlives_the_rows,
     case_61_an_interrupt_stays_in_its_thread,
+    a_row_that_goes_back_during_an_interrupt_is_not_left_in_the_queue,
+    a_row_that_is_taken_back_during_an_interrupt_is_not_left_in_the_queue,
 }
 
 async fn case_49_only_a_queued_row_is_cancelled(h: Harness) {
@@ -259,4 +262,54 @@ async fn case_61_an_interrupt_stays_in_its_thread(h: Harness) {
     assert_eq!(h.mail.current_dispatch_epoch("b").await.unwrap(), 0);
     let acked = h.mail.ack("held", token(&held), at(10)).await.unwrap();
     assert_eq!(acked, ended(&on("b", queued("held")), RunDispatchStatus::Acked, at(10)));
+}
+
+async fn a_row_that_goes_back_during_an_interrupt_is_not_left_in_the_queue(h: Harness) {
+    let handles = h.two_handles().await;
+    for round in 0..200 {
+        let thread = format!("t{round}");
+        let row = on(&thread, queued(&thread));
+        let held = h.held(row.clone(), at(5)).await;
+        let (holder, interrupter) = (&handles[round % 2], &handles[(round + 1) % 2]);
+        let nack = holder.nack(&thread, token(&held), at(99), "not me", at(10));
+        let (nacked, interrupted) = tokio::join!(nack, interrupter.interrupt(&thread, at(10)));
+        let (interrupted, found) = (interrupted.unwrap(), h.load(&thread).await);
+        if let Ok(nacked) = nacked {
+            // It was back in the queue when the interrupt came.
+            let back = failed(&row, Some("not me".to_owned()), at(99), at(10));
+            assert_eq!((nacked, interrupted.active_dispatch), (back.clone(), None));
+            assert_eq!(interrupted.superseded_dispatches, std::slice::from_ref(&found));
+            assert_eq!(found, superseded(&back, &found, at(10)));
+        } else {
+            let current = MailboxError::EpochConflict {
+                dispatch_id: thread.clone(),
+                dispatch_epoch: 0,
+                current_epoch: 1,
+            };
+            assert_eq!((nacked, interrupted.active_dispatch), (Err(current), Some(held)));
+            assert_eq!((interrupted.superseded_count, &found), (0, &superseded(&row, &found, at(10))));
+        }
+    }
+}
+
+async fn a_row_that_is_taken_back_during_an_interrupt_is_not_left_in_the_queue(h: Harness) {
+    let handles = h.two_handles().await;
+    for round in 0..200 {
+        let thread = format!("t{round}");
+        let held = h.held(on(&thread, queued(&thread)), at(5)).await;
+        let (taker, interrupter) = (&handles[round % 2], &handles[(round + 1) % 2]);
+        let reclaim = taker.reclaim_expired_leases(at(5000), 10);
+        let (reclaimed, interrupted) = tokio::join!(reclaim, interrupter.interrupt(&thread, at(5000)));
+        let (reclaimed, interrupted) = (reclaimed.unwrap(), interrupted.unwrap());
+        if reclaimed.is_empty() {
+            // The interrupt was first. Whoever looks for lapsed claims may have passed over one that it held.
+            assert_eq!((interrupted.active_dispatch, interrupted.superseded_count), (Some(held), 0));
+            assert_eq!(taker.reclaim_expired_leases(at(5000), 10).await.unwrap(), []);
+        } else {
+            assert_eq!((reclaimed.len(), interrupted.superseded_count), (1, 1));
+            assert_eq!(interrupted.active_dispatch, None);
+        }
+        let found = h.load(&thread).await;
+        assert_eq!((found.status, found.claim_token), (RunDispatchStatus::Superseded, None), "round {round}");
+    }
 }
