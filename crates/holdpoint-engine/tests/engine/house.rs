@@ -40,12 +40,23 @@ impl House {
         self.engine.close().await;
         if let Place::Postgres(_) = self.place {
             // Whoever opens a file knows that the holders of its claims are gone; here their leases must run out.
-            let lapse = "UPDATE dispatches SET lease_until_ms = 0 WHERE status = 'claimed'; UPDATE timers SET held_ms = 0";
-            self.place.execute(lapse).await.unwrap();
+            self.lapse().await;
         }
         let options = Options::new(self.place.location()).clock(self.clock.clone());
         let engine = Engine::open(furnish(options)).await.unwrap();
         Self { engine, ..self }
+    }
+
+    /// Another engine on the same data and with the same clock, as another node would be.
+    pub(crate) async fn second_engine(&self, furnish: impl FnOnce(Options) -> Options) -> Engine {
+        let options = Options::new(self.place.location()).clock(self.clock.clone()).second_handle();
+        Engine::open(furnish(options)).await.unwrap()
+    }
+
+    /// Lets every lease run out without letting time pass.
+    pub(crate) async fn lapse(&self) {
+        let lapse = "UPDATE dispatches SET lease_until_ms = 0 WHERE status = 'claimed'; UPDATE timers SET held_ms = 0";
+        self.place.execute(lapse).await.unwrap();
     }
 
     pub(crate) async fn register(&self, definition: Value) {

@@ -1,10 +1,11 @@
 //! A run's dispatch is a row of the mailbox like any other. Whoever ends it there, ends the run.
 
+use holdpoint_engine::Mailbox;
 use holdpoint_engine::core::RunRef;
 use holdpoint_engine::core::mailbox::{RunDispatch, RunDispatchStatus};
 
 use crate::effects::{Shop, shopping, with_shop};
-use crate::house::{House, tenant};
+use crate::house::{House, alice, tenant};
 use crate::place::{Place, on_both};
 
 on_both! {
@@ -13,6 +14,10 @@ on_both! {
     an_interrupt_of_the_thread_cancels_the_run,
     a_holder_that_is_silent_too_often_loses_dispatch_and_run_in_one_commit,
     a_run_that_was_dispatched_again_is_left_alone,
+    of_a_cancel_and_a_claim_of_one_batch_one_wins,
+    of_a_cancel_and_a_claim_on_two_nodes_one_wins,
+    a_run_that_cannot_be_read_is_given_up_when_its_last_holder_is_silent,
+    a_run_that_cannot_be_read_is_given_up_by_whoever_claims_it,
 }
 
 const LEASE_MS: u64 = 1000;
@@ -40,6 +45,27 @@ impl House {
         let mail = self.engine.mailbox(&tenant());
         let claimed = mail.claim_dispatch(&row.dispatch_id, "raw", LEASE_MS, self.clock.now()).await.unwrap();
         claimed.expect("nothing stands in its way").claim_token.unwrap()
+    }
+
+    /// Claims the row as often as may be and lets the lease run out each time; the last claim nobody takes back.
+    async fn silent_to_the_last(&self, row: &RunDispatch) {
+        let mail = self.engine.mailbox(&tenant());
+        for attempt in 1..=row.max_attempts {
+            self.claimed(row).await;
+            self.clock.advance(i64::try_from(LEASE_MS).unwrap() + 1);
+            if attempt < row.max_attempts {
+                let back = mail.reclaim_expired_leases(self.clock.now(), 10).await.unwrap();
+                assert_eq!(back.iter().map(|row| row.attempt_count).collect::<Vec<_>>(), [attempt]);
+            }
+        }
+    }
+
+    /// Makes the run one that only a later version could read.
+    async fn spoil(&self, of: &RunRef) {
+        let events = r#"[{"type":"from.the.future"}]"#;
+        let spoil = format!("UPDATE events SET events = '{events}' WHERE run_id = '{}'", of.run);
+        self.place.execute(&spoil).await.unwrap();
+        assert!(self.engine.events(of, 0).await.is_err());
     }
 
     /// The run has ended like this, and everything else has ended with it.
@@ -86,15 +112,7 @@ async fn an_interrupt_of_the_thread_cancels_the_run(place: Place) {
 
 async fn a_holder_that_is_silent_too_often_loses_dispatch_and_run_in_one_commit(place: Place) {
     let (house, shop, of, row) = given(place).await;
-    for attempt in 1..row.max_attempts {
-        house.claimed(&row).await;
-        house.clock.advance(i64::try_from(LEASE_MS).unwrap() + 1);
-        let mail = house.engine.mailbox(&tenant());
-        let back = mail.reclaim_expired_leases(house.clock.now(), 10).await.unwrap();
-        assert_eq!(back.iter().map(|row| row.attempt_count).collect::<Vec<_>>(), [attempt]);
-    }
-    house.claimed(&row).await;
-    house.clock.advance(i64::try_from(LEASE_MS).unwrap() + 1);
+    house.silent_to_the_last(&row).await;
     assert_eq!(house.status(&of).await, "running");
     let commits = || house.engine.counters().commits.load(std::sync::atomic::Ordering::SeqCst);
     let before = commits();
@@ -124,4 +142,84 @@ async fn a_run_that_was_dispatched_again_is_left_alone(place: Place) {
     assert_eq!(shop.quotes.load(std::sync::atomic::Ordering::SeqCst), 1);
     let statuses: Vec<_> = house.dispatches(&of).await.iter().map(|row| row.status).collect();
     assert_eq!(statuses, [RunDispatchStatus::DeadLetter, RunDispatchStatus::Acked]);
+}
+
+async fn of_a_cancel_and_a_claim_of_one_batch_one_wins(place: Place) {
+    let house = House::with(place, with_shop(&Shop::default())).await;
+    let mail = house.engine.mailbox(&tenant());
+    race_to_cancel(&house, &mail).await;
+}
+
+async fn of_a_cancel_and_a_claim_on_two_nodes_one_wins(place: Place) {
+    let house = House::with(place, with_shop(&Shop::default())).await;
+    let second = house.second_engine(with_shop(&Shop::default())).await;
+    race_to_cancel(&house, &second.mailbox(&tenant())).await;
+    second.close().await;
+}
+
+/// The house cancels what `claimer` claims, again and again.
+async fn race_to_cancel(house: &House, claimer: &Mailbox) {
+    house.register(shopping()).await;
+    let (mut cancels, now, tenant) = (0, house.clock.now(), tenant());
+    const ROUNDS: usize = 120;
+    for round in 0..ROUNDS {
+        let of = house.start("shopping").await;
+        let row = house.dispatches(&of).await.remove(0);
+        // A cancel reads before it writes; after as many reads a claim comes at the same moment.
+        let claim = async {
+            for _ in 0..round % 6 {
+                claimer.load_dispatch(&row.dispatch_id).await.unwrap();
+            }
+            if round % 4 < 2 {
+                return claimer.claim(of.run.as_str(), "raw", LEASE_MS, now, 1).await.unwrap();
+            }
+            claimer.claim_ready("raw", LEASE_MS, now, 10).await.unwrap()
+        };
+        let cancel = house.engine.cancel_dispatch(&tenant, &row.dispatch_id, alice());
+        let (claimed, cancelled) = tokio::join!(claim, cancel);
+        let found = house.dispatches(&of).await;
+        if let Some(cancelled) = cancelled.unwrap() {
+            cancels += 1;
+            assert_eq!((claimed, cancelled.status), (vec![], RunDispatchStatus::Cancelled), "round {round}");
+            assert_eq!((found, house.status(&of).await), (vec![cancelled], "cancelled"), "round {round}");
+        } else {
+            assert_eq!((&found, house.status(&of).await), (&claimed, "running"), "round {round}");
+            let token = claimed[0].claim_token.as_deref().expect("somebody has it");
+            claimer.ack(&row.dispatch_id, token, now).await.unwrap();
+        }
+    }
+    assert!((1..ROUNDS).contains(&cancels), "both sides win at times; {cancels} cancels did");
+}
+
+async fn a_run_that_cannot_be_read_is_given_up_when_its_last_holder_is_silent(place: Place) {
+    let (house, _, of, row) = given(place).await;
+    house.silent_to_the_last(&row).await;
+    let healthy = house.start("shopping").await;
+    house.spoil(&of).await;
+    assert_eq!(house.drain().await, 1, "the other run's dispatch");
+    house.has_given_up(&of, &healthy).await;
+}
+
+async fn a_run_that_cannot_be_read_is_given_up_by_whoever_claims_it(place: Place) {
+    let (house, _, of, _) = given(place).await;
+    let healthy = house.start("shopping").await;
+    house.spoil(&of).await;
+    house.drain().await;
+    house.has_given_up(&of, &healthy).await;
+}
+
+impl House {
+    /// The dispatch of a run that nobody can read is closed, and the other run went on as if there were no such run.
+    async fn has_given_up(&self, of: &RunRef, healthy: &RunRef) {
+        let rows = self.dispatches(of).await;
+        assert_eq!(rows.iter().map(|row| row.status).collect::<Vec<_>>(), [RunDispatchStatus::DeadLetter]);
+        assert!(rows[0].last_error.is_some());
+        let mail = self.engine.mailbox(&tenant());
+        assert_eq!(mail.list_terminal_unreconciled(10).await.unwrap(), []);
+        assert_eq!(self.status(healthy).await, "waiting-input");
+        self.answer(healthy, "buy", serde_json::json!("r1")).await.unwrap();
+        assert_eq!(self.drain().await, 1);
+        assert_eq!(self.status(healthy).await, "completed");
+        assert_eq!(self.drain().await, 0, "nothing is left to do");
+    }
 }

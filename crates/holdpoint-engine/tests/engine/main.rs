@@ -7,8 +7,10 @@
 mod place;
 
 mod crashes;
+mod doubts;
 mod effects;
 mod house;
+mod leases;
 mod mail;
 mod opening;
 mod runs;

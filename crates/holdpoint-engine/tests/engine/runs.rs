@@ -17,6 +17,7 @@ on_both! {
     a_run_keeps_the_revision_it_was_started_with,
     the_same_definition_again_is_no_new_revision,
     a_run_id_is_used_once,
+    of_two_nodes_that_start_one_run_at_once_one_does,
     another_tenant_finds_nothing,
 }
 
@@ -148,4 +149,26 @@ async fn another_tenant_finds_nothing(house: House) {
     assert!(matches!(house.engine.run(&foreign).await, Err(Error::NotFound("run"))));
     let cancelled = house.engine.cancel(&foreign, None, alice()).await;
     assert!(matches!(cancelled, Err(Error::NotFound("run"))));
+}
+
+async fn of_two_nodes_that_start_one_run_at_once_one_does(house: House) {
+    house.register(gated("flow")).await;
+    let second = house.second_engine(|options| options).await;
+    let workflow = WorkflowId::parse("flow").unwrap();
+    for round in 0..50 {
+        let id = run_id(&format!("run-{round}"));
+        let first = house.engine.start_as(&id, &workflow, start(json!({})));
+        let answers = tokio::join!(first, second.start_as(&id, &workflow, start(json!({}))));
+        let (Ok(run), Err(refused)) = (match answers {
+            (Err(error), Ok(run)) => (Ok(run), Err(error)),
+            other => other,
+        }) else {
+            panic!("both did, or nobody")
+        };
+        assert!(matches!(refused, Error::Refused(Refusal::AlreadyStarted)), "round {round}: {refused}");
+        let of = RunRef { tenant: tenant(), run: id };
+        assert_eq!(house.run(&of).await.seq, run.seq);
+        assert_eq!(second.run(&of).await.unwrap().status().as_str(), "waiting-approval");
+    }
+    second.close().await;
 }
