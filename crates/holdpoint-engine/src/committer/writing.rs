@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tokio::sync::mpsc::Receiver;
+use tokio::sync::oneshot;
 
 use super::work::{Change, Job, MailOp, Reply, Work};
 use super::{flow, solo};
@@ -65,6 +67,8 @@ pub(crate) struct Audience {
     pub counters: Arc<Counters>,
     /// The other nodes, where there may be some.
     pub outbox: Option<Arc<Outbox>>,
+    /// Where the callers live, when that is not where commits are made.
+    pub callers: Option<Handle>,
 }
 
 pub(crate) struct Writing<T> {
@@ -257,6 +261,7 @@ impl<T: Tx> Writing<T> {
     /// Makes what is committed visible, then answers. Here and not in the caller's task, which may be gone by now.
     pub(super) fn publish(&self, jobs: Vec<Job>, replies: Vec<Reply>) {
         let counters = &self.audience.counters;
+        let mut answers = Vec::with_capacity(jobs.len());
         for (job, reply) in jobs.into_iter().zip(replies) {
             if let (Work::Change(change), Reply::Done) = (&job.work, &reply) {
                 let rows = job.writes.len() as u64 + u64::from(change.mail.writes());
@@ -273,9 +278,9 @@ impl<T: Tx> Writing<T> {
                 Reply::Unsure(why) => Err(Error::Unknown(why)),
                 reply => Ok(reply),
             };
-            // A caller that went away is no longer interested.
-            let _ = job.reply.send(answer);
+            answers.push((job.reply, answer));
         }
+        self.audience.answer(answers);
     }
 
     pub(super) fn fail(&self, jobs: Vec<Job>, error: &Error) {
@@ -289,7 +294,23 @@ impl<T: Tx> Writing<T> {
     }
 }
 
+type Answer = (oneshot::Sender<Result<Reply, Error>>, Result<Reply, Error>);
+
 impl Audience {
+    /// Many callers on other threads are woken by one of them: that is one call of the system instead of one each.
+    fn answer(&self, answers: Vec<Answer>) {
+        let send = |answers: Vec<Answer>| {
+            for (caller, answer) in answers {
+                // One that went away is no longer interested.
+                let _ = caller.send(answer);
+            }
+        };
+        match &self.callers {
+            Some(callers) if answers.len() > 1 => drop(callers.spawn(async move { send(answers) })),
+            _ => send(answers),
+        }
+    }
+
     fn tell(&self, change: &Change, size: usize) {
         if !change.events.is_empty() {
             self.cache.put(&change.of, change.after.clone(), size);

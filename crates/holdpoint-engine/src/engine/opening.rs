@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use holdpoint_core::Timestamp;
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use super::{Engine, Options, Shared};
@@ -20,11 +21,17 @@ impl Engine {
         let Options { location, clock, nodes, troubles, alone, name, lease, retention } = options;
         let (cache, bus) = (Arc::new(RunCache::default()), Arc::new(Bus::default()));
         let counters = Arc::new(Counters::default());
-        let mut audience =
-            Audience { cache: cache.clone(), bus: bus.clone(), counters: counters.clone(), outbox: None };
+        let mut audience = Audience {
+            cache: cache.clone(),
+            bus: bus.clone(),
+            counters: counters.clone(),
+            outbox: None,
+            callers: None,
+        };
         let (stop, stopping) = watch::channel(false);
         let (db, committer) = match location {
             Location::Sqlite(path) => {
+                audience.callers = Some(Handle::current());
                 let writer = sqlite::Writer::open(&path, alone)?;
                 let db = Database::Sqlite(sqlite::Readers::new(&path));
                 let first = if alone { take_over(clock.now()) } else { Vec::new() };

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OpenFlags, ToSql, params_from_iter};
 use tokio::sync::Semaphore;
@@ -44,6 +45,7 @@ impl Writer {
         let connection = Connection::open(path).map_err(|error| open(error.to_string()))?;
         connection.busy_timeout(BUSY)?;
         connection.set_prepared_statement_cache_capacity(64);
+        keep_plans(&connection)?;
         let mut writer = Self { connection, path: path.to_owned(), _lock: lock };
         writer.migrate().map_err(|error| writer.explain(error))?;
         Ok(writer)
@@ -216,6 +218,7 @@ impl Readers {
         let connection = Connection::open_with_flags(&self.path, flags)?;
         connection.busy_timeout(BUSY)?;
         connection.set_prepared_statement_cache_capacity(32);
+        keep_plans(&connection)?;
         Ok(connection)
     }
 }
@@ -261,6 +264,13 @@ impl ToSql for Param {
             Param::Text(Some(text)) => ValueRef::Text(text.as_bytes()),
         }))
     }
+}
+
+/// A statement is planned once and not again for every value: a status that is a parameter would otherwise be held
+/// against the conditions of the indexes each time.
+fn keep_plans(connection: &Connection) -> Result<(), Error> {
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+    Ok(())
 }
 
 /// `$2` before `$1` would silently swap two values.
