@@ -30,15 +30,18 @@ pub(super) async fn write<T: Tx>(
         let queries = locks.queries(!T::MAY_GROW);
         let answers = if judged == 0 { tx.begin(&queries).await? } else { tx.all(&queries).await? };
         flow.found.add(&answers)?;
+        locks.new_threads.into_iter().for_each(|thread| flow.add_thread(thread));
         for job in &jobs[judged..] {
             replies.push(flow.judge(job)?);
         }
         flow.claim(tx, &jobs[judged..], &mut replies[judged..]).await?;
+        flow.write_moves()?;
         if T::MAY_GROW {
+            // Written first: that gives others the time to come, and what they are judged on is then the truth.
+            tx.all(&std::mem::take(&mut flow.writes)).await?;
             more(jobs);
         }
     }
-    flow.write_moves()?;
     pause()?;
     tx.commit(&flow.writes).await?;
     Ok(replies)
@@ -93,7 +96,6 @@ impl Flow {
         match &change.mail {
             Mail::Enqueue(id) => {
                 let row = RunDispatch::queued(&of.tenant, id, of.run.as_str(), of.run.as_str(), change.at);
-                self.add_thread((of.tenant.clone(), of.run.as_str().to_owned()));
                 self.add(dispatches::INSERT, dispatches::inserted(&row)?.into());
             }
             Mail::Performed(id) => {
@@ -183,22 +185,19 @@ impl Flow {
             }
             self.found.live_keys.insert(key, id.clone());
         }
-        let epoch = self.add_thread((row.tenant.clone(), row.thread_id.clone()));
+        let epoch = self.found.epochs.get(&(row.tenant.clone(), row.thread_id.clone())).copied().unwrap_or(0);
         let row = RunDispatch { dispatch_epoch: epoch, ..row.clone() };
         self.add(dispatches::INSERT, dispatches::inserted(&row)?.into());
         self.found.dispatches.insert(id, Stored { seq: 0, epoch, row: row.clone() });
         Ok(Ok(row))
     }
 
-    /// The epoch of a thread, which gets its row if it has none yet.
-    fn add_thread(&mut self, thread: Thread) -> u64 {
-        if let Some(epoch) = self.found.epochs.get(&thread) {
-            return *epoch;
+    /// A thread that has no row yet gets one. Where rows are locked it has one by now.
+    fn add_thread(&mut self, thread: Thread) {
+        if !self.found.epochs.contains_key(&thread) {
+            self.add(dispatches::ADD_THREAD, params![thread.0.as_str(), thread.1.as_str()].into());
+            self.found.epochs.insert(thread, 0);
         }
-        let values = params![thread.0.as_str(), thread.1.as_str()];
-        self.add(dispatches::ADD_THREAD, values.into());
-        self.found.epochs.insert(thread, 0);
-        0
     }
 
     /// Gives the threads that are ready to those who asked, in their order.

@@ -14,7 +14,7 @@ pub(super) type Thread = (TenantId, String);
 /// What to lock and read, sorted and without doubles.
 #[derive(Debug, Default)]
 pub(super) struct Locks {
-    new_threads: BTreeSet<Thread>,
+    pub new_threads: BTreeSet<Thread>,
     threads: BTreeSet<Thread>,
     dispatches: BTreeSet<String>,
     keys: BTreeSet<(TenantId, String, String)>,
