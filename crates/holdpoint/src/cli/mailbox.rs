@@ -47,7 +47,7 @@ pub(crate) enum Action {
         #[arg(value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
         id: String,
     },
-    /// Put a dead letter back: a new dispatch of the same run, with all its attempts
+    /// Put a dead letter back, if its run has not ended: a new dispatch with all its attempts
     Requeue {
         #[arg(value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
         id: String,

@@ -37,6 +37,21 @@ macro_rules! first_in_thread {
     };
 }
 
+/// What is available at $3 in a thread, provided that nothing of it is in flight.
+macro_rules! available_of_free_thread {
+    () => {
+        concat!(
+            "SELECT ",
+            columns!(),
+            " FROM ",
+            dispatches!(),
+            " WHERE d.tenant_id = $1 AND d.thread_id = $2 AND d.status = 'queued' AND d.available_ms <= $3
+            AND d.dispatch_epoch >= COALESCE(t.epoch, 0) AND ",
+            thread_is_free!()
+        )
+    };
+}
+
 pub(crate) const INSERT: &str =
     "INSERT INTO dispatches (tenant_id, dispatch_id, thread_id, run_id, priority, \
     dedupe_key, dispatch_epoch, status, available_ms, attempt_count, max_attempts, last_error, instance_id, \
@@ -81,28 +96,10 @@ pub(crate) const READY_THREADS: &str = concat!(
     " ORDER BY d.priority, d.created_ms, d.seq LIMIT $2"
 );
 /// What a free thread would do next: of what is available the first in order.
-pub(crate) const HEAD: &str = concat!(
-    "SELECT ",
-    columns!(),
-    " FROM ",
-    dispatches!(),
-    " WHERE d.tenant_id = $1 AND d.thread_id = $2 AND d.status = 'queued' AND d.available_ms <= $3
-    AND d.dispatch_epoch >= COALESCE(t.epoch, 0) AND ",
-    thread_is_free!(),
-    " AND ",
-    first_in_thread!("$3")
-);
+pub(crate) const HEAD: &str = concat!(available_of_free_thread!(), " AND ", first_in_thread!("$3"));
 /// The same, several at once.
-pub(crate) const HEADS: &str = concat!(
-    "SELECT ",
-    columns!(),
-    " FROM ",
-    dispatches!(),
-    " WHERE d.tenant_id = $1 AND d.thread_id = $2 AND d.status = 'queued' AND d.available_ms <= $3
-    AND d.dispatch_epoch >= COALESCE(t.epoch, 0) AND ",
-    thread_is_free!(),
-    " ORDER BY d.priority, d.created_ms, d.seq LIMIT $4"
-);
+pub(crate) const HEADS: &str =
+    concat!(available_of_free_thread!(), " ORDER BY d.priority, d.created_ms, d.seq LIMIT $4");
 /// Rows of a thread that an interrupt supersedes.
 pub(crate) const OVERTAKEN: &str = concat!(
     "SELECT ",
