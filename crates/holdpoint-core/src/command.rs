@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use crate::event::{Owner, RunError};
-use crate::ids::{InterruptId, NodeId, Principal, Timestamp};
+use crate::event::{ChildResult, Drain, Fork, Owner, Parent, Reducer, RunError};
+use crate::ids::{InterruptId, NodeId, Principal, RunId, Timestamp, WorkflowId};
 use crate::interrupt::{Answer, Request};
+use crate::run::Status;
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
@@ -47,6 +48,25 @@ pub enum Command {
         reason: Option<String>,
         by: Principal,
     },
+    /// The run that started this one was cancelled.
+    CancelWithParent,
+    Pause {
+        reason: Option<String>,
+        drain: Drain,
+        by: Principal,
+    },
+    Resume {
+        by: Principal,
+    },
+    /// The run has taken as long as it may.
+    TimeOut,
+    /// A run that this one started is in another state now.
+    Child {
+        child: RunId,
+        status: Status,
+        /// With the end of the child.
+        result: Option<ChildResult>,
+    },
     /// The machinery gave up on the run; the error is the run's end.
     Abandon {
         error: RunError,
@@ -60,16 +80,79 @@ pub struct Start {
     pub configurable: Map<String, Value>,
     pub tags: Vec<String>,
     pub metadata: Map<String, Value>,
+    pub scope: Option<String>,
+    pub callback_url: Option<String>,
+    pub trace: Option<String>,
+    pub parent: Option<Parent>,
+    pub fork: Option<Fork>,
+}
+
+impl Start {
+    /// Without inputs and options.
+    pub fn new(owner: Owner) -> Self {
+        Self {
+            owner,
+            inputs: Map::new(),
+            configurable: Map::new(),
+            tags: Vec::new(),
+            metadata: Map::new(),
+            scope: None,
+            callback_url: None,
+            trace: None,
+            parent: None,
+            fork: None,
+        }
+    }
 }
 
 /// How one execution of a node ended.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
-    Completed(Map<String, Value>),
+    Completed(Box<Completion>),
     Failed(RunError),
     /// The node asks under a key nobody asked under before.
     Asked(Box<Request>),
     /// The node asks under a key that is still open: it waits for the same answer.
     Joined(InterruptId),
     Sleeping(Timestamp),
+    /// The node starts a run of its own.
+    Dispatched(Box<Dispatch>),
+    /// The node waits for a run that it started.
+    Awaiting(RunId),
+}
+
+/// What a completed node leaves.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Completion {
+    /// Named values that later nodes and the run's variables can see.
+    pub outputs: Map<String, Value>,
+    /// Of a node that chooses a way: the `sourceOutput` of the edges to take. Other named ways are not taken.
+    pub branch: Option<String>,
+    pub variables: Vec<(String, Value)>,
+    pub channels: Vec<ChannelWrite>,
+    pub chunks: Vec<String>,
+}
+
+impl Completion {
+    pub fn of(outputs: Map<String, Value>) -> Self {
+        Self { outputs, ..Self::default() }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct ChannelWrite {
+    pub channel: String,
+    pub value: Value,
+    pub reducer: Reducer,
+    pub ttl_ms: Option<u64>,
+    pub max_size: Option<u64>,
+}
+
+/// A run that a node wants to be started.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Dispatch {
+    pub workflow: WorkflowId,
+    pub inputs: Map<String, Value>,
+    pub wait: bool,
+    pub cascade: bool,
 }

@@ -7,9 +7,11 @@ use crate::refusal::Refusal;
 use crate::run::Run;
 
 mod cancel;
+mod children;
 mod consequences;
 mod expire;
 mod finish;
+mod pause;
 mod resolve;
 mod start;
 
@@ -24,6 +26,11 @@ pub fn decide(run: &Run, command: &Command, now: Timestamp) -> Result<Vec<Event>
         Command::Expire { interrupt } => expire::expire(run, *interrupt, now),
         Command::Wake { node } => expire::wake(run, node, now),
         Command::Cancel { reason, by } => cancel::cancel(run, reason.as_deref(), by),
+        Command::CancelWithParent => cancel::cancel_with_parent(run),
+        Command::Child { child, status, result } => children::child(run, child, *status, result.as_ref()),
+        Command::Pause { reason, drain, by } => pause::pause(run, reason.as_deref(), *drain, by),
+        Command::Resume { by } => pause::resume(run, by),
+        Command::TimeOut => expire::time_out(run, now),
         Command::Abandon { error } => cancel::abandon(run, error),
     }
 }

@@ -6,8 +6,9 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::ids::{InterruptId, NodeId, TenantId, Timestamp, WorkflowId};
+use crate::ids::{InterruptId, NodeId, RunId, TenantId, Timestamp, WorkflowId};
 use crate::interrupt::Kind;
+use crate::run::Status;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type")]
@@ -21,6 +22,9 @@ pub enum Event {
         node: NodeId,
         #[serde(default, skip_serializing_if = "Map::is_empty")]
         outputs: Map<String, Value>,
+        /// The way it chose, of a node that chooses one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        branch: Option<String>,
     },
     #[serde(rename = "node.failed")]
     NodeFailed { node: NodeId, error: RunError },
@@ -61,6 +65,81 @@ pub enum Event {
     SleepStarted { node: NodeId, until: Timestamp },
     #[serde(rename = "holdpoint.sleep.ended")]
     SleepEnded { node: NodeId },
+    /// The node fails for now; it is entered again after the delay.
+    #[serde(rename = "node.retried")]
+    NodeRetried { node: NodeId, attempt: u32, delay_ms: u64, error: RunError },
+    #[serde(rename = "variable.changed")]
+    VariableChanged {
+        node: NodeId,
+        name: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        previous: Option<Value>,
+        next: Value,
+    },
+    /// `value` is the write, before it is reduced. Reducer and limits are those in force at the time.
+    #[serde(rename = "channel.written")]
+    ChannelWritten {
+        node: NodeId,
+        channel: String,
+        value: Value,
+        reducer: Reducer,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        ttl_ms: Option<u64>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        max_size: Option<u64>,
+    },
+    /// A piece of what a model says.
+    #[serde(rename = "ai.message.chunk")]
+    MessageChunk {
+        node: NodeId,
+        chunk: String,
+        last: bool,
+        #[serde(default, skip_serializing_if = "Map::is_empty")]
+        meta: Map<String, Value>,
+    },
+    /// A node's outputs are an artifact; they are kept in its completion.
+    #[serde(rename = "artifact.created")]
+    ArtifactCreated { node: NodeId, artifact: String, version: u32 },
+    /// A back edge was taken: its target and everything behind it begin anew.
+    #[serde(rename = "holdpoint.loop.turned")]
+    LoopTurned { edge: String, iteration: u32 },
+    #[serde(rename = "workflow.loopback-limit")]
+    LoopbackLimit { node: NodeId, iterations: u32, limit: u32 },
+    #[serde(rename = "cap.breached")]
+    CapBreached {
+        cap: Cap,
+        limit: u64,
+        observed: u64,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        node: Option<NodeId>,
+    },
+    /// A node starts a run of its own. Whether it waits for it, and whether that run is cancelled with this one.
+    #[serde(rename = "node.dispatched")]
+    NodeDispatched {
+        node: NodeId,
+        child: RunId,
+        workflow: WorkflowId,
+        #[serde(default, skip_serializing_if = "Map::is_empty")]
+        inputs: Map<String, Value>,
+        wait: bool,
+        cascade: bool,
+    },
+    #[serde(rename = "holdpoint.child.changed")]
+    ChildChanged { child: RunId, status: Status },
+    #[serde(rename = "holdpoint.child.ended")]
+    ChildEnded { child: RunId, status: Status, result: ChildResult },
+    #[serde(rename = "run.paused")]
+    RunPaused {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+        drain: Drain,
+        by: String,
+    },
+    #[serde(rename = "run.resumed")]
+    RunResumed { by: String },
+    /// A replay came to something else than what is recorded.
+    #[serde(rename = "replay.diverged")]
+    ReplayDiverged { source: RunId, at_sequence: u64, expected: String, found: String },
     #[serde(rename = "run.completed")]
     RunCompleted,
     #[serde(rename = "run.failed")]
@@ -74,6 +153,9 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
         by: String,
+        /// The run whose cancellation took this one with it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        parent: Option<RunId>,
     },
 }
 
@@ -91,6 +173,85 @@ pub struct Started {
     pub tags: Vec<String>,
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
+    /// What the run works on; callers may ask that only one run does so at a time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scope: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub callback_url: Option<String>,
+    /// The caller's `traceparent`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<Parent>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fork: Option<Fork>,
+}
+
+/// The run and the node that started this run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Parent {
+    pub run: RunId,
+    pub workflow: WorkflowId,
+    pub node: NodeId,
+    /// How many runs are above this one.
+    pub depth: u32,
+}
+
+/// Where a forked run comes from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fork {
+    pub source: RunId,
+    /// The first of a line of forks: keys of interrupts carry its name, so that they stay the same in each.
+    pub origin: RunId,
+    pub from_seq: u64,
+    pub mode: ForkMode,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ForkMode {
+    Replay,
+    Branch,
+}
+
+/// What becomes of a node that is at work when its run is paused.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Drain {
+    Immediate,
+    #[default]
+    DrainCurrentNode,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Cap {
+    NodeExecutions,
+    RunDuration,
+    LoopIterations,
+}
+
+/// How writes to a channel come together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Reducer {
+    Replace,
+    Append,
+    Merge,
+    Counter,
+    Votes,
+    Feedback,
+    Message,
+}
+
+/// What a run leaves to the one that started it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ChildResult {
+    /// Those of its variables that the parent asked for.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub outputs: Map<String, Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<RunError>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -104,10 +265,13 @@ pub struct Owner {
 pub struct RunError {
     pub code: String,
     pub message: String,
+    /// Trying again may help.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub retryable: bool,
 }
 
 impl RunError {
     pub fn new(code: &str, message: impl Into<String>) -> Self {
-        Self { code: code.to_owned(), message: message.into() }
+        Self { code: code.to_owned(), message: message.into(), retryable: false }
     }
 }

@@ -17,13 +17,13 @@ mod run;
 mod strict;
 pub mod workflow;
 
-pub use command::{Command, Outcome, Start};
+pub use command::{ChannelWrite, Command, Completion, Dispatch, Outcome, Start};
 pub use decide::decide;
-pub use event::{Event, Owner, RunError, Started};
+pub use event::{Cap, ChildResult, Drain, Event, Fork, ForkMode, Owner, Parent, Reducer, RunError, Started};
 pub use ids::{BadId, InterruptId, NodeId, Principal, RunId, RunRef, TenantId, Timestamp, WorkflowId};
 pub use interrupt::{Answer, BadRequest, Interrupt, Kind, Request, Resolution};
 pub use react::{Obligation, Timer, react};
 pub use refusal::Refusal;
-pub use run::{End, NodeState, NodeStatus, Run, Status, Verdict, Work};
+pub use run::{Child, End, NodeState, NodeStatus, Pause, Run, Status, Verdict, Work};
 pub use strict::{StrictValue, parse_strict};
 pub use workflow::Workflow;

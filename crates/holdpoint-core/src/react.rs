@@ -1,7 +1,7 @@
 //! What an event obliges the shell to do later. Each obligation becomes a row in the event's own transaction.
 
 use crate::event::Event;
-use crate::ids::{InterruptId, NodeId, Timestamp};
+use crate::ids::{InterruptId, NodeId, RunId, Timestamp};
 use crate::run::Run;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +16,14 @@ pub enum Obligation {
         timer: Timer,
         due: Timestamp,
     },
+    /// A run is to be started, in the same commit.
+    StartChild {
+        child: RunId,
+    },
+    /// A run that this one started is to be cancelled, in the same commit.
+    CancelChild {
+        child: RunId,
+    },
 }
 
 /// What a timer is for; unique within its run.
@@ -23,12 +31,16 @@ pub enum Obligation {
 pub enum Timer {
     Interrupt(InterruptId),
     Sleep(NodeId),
+    /// The time the whole run may take.
+    Run,
 }
 
 /// `run` is the fold just before `event`.
 pub fn react(run: &Run, event: &Event, at: Timestamp) -> Vec<Obligation> {
     match event {
-        Event::RunStarted(_) => vec![Obligation::Activate],
+        Event::RunStarted(_) | Event::RunResumed { .. } => vec![Obligation::Activate],
+        Event::NodeDispatched { child, .. } => vec![Obligation::StartChild { child: child.clone() }],
+        Event::ChildEnded { .. } => vec![Obligation::Activate],
         Event::InterruptRequested { id, timeout_ms: Some(ms), .. } => {
             vec![Obligation::SetTimer { timer: Timer::Interrupt(*id), due: at.plus_ms(*ms) }]
         }
@@ -57,7 +69,18 @@ pub fn react(run: &Run, event: &Event, at: Timestamp) -> Vec<Obligation> {
         | Event::ApprovalReceived { .. }
         | Event::ClarificationRequested { .. }
         | Event::ClarificationResolved { .. }
-        | Event::StepRecorded { .. } => Vec::new(),
+        | Event::StepRecorded { .. }
+        | Event::NodeRetried { .. }
+        | Event::VariableChanged { .. }
+        | Event::ChannelWritten { .. }
+        | Event::MessageChunk { .. }
+        | Event::ArtifactCreated { .. }
+        | Event::LoopTurned { .. }
+        | Event::LoopbackLimit { .. }
+        | Event::CapBreached { .. }
+        | Event::ChildChanged { .. }
+        | Event::RunPaused { .. }
+        | Event::ReplayDiverged { .. } => Vec::new(),
     }
 }
 

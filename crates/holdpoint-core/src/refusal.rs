@@ -28,6 +28,10 @@ pub enum Refusal {
     NotAnApprover(String),
     #[error("the event does not match: {0} differs from what the interrupt waits for")]
     CorrelationMismatch(String),
+    #[error("the run is {status}, and that cannot be done to it now", status = .0.as_str())]
+    WrongState(Status),
+    #[error("this run has not started that one")]
+    ChildNotFound,
     #[error("the node is not at a point where it could do that")]
     NodeNotRunning,
 }
@@ -50,6 +54,8 @@ impl Refusal {
             Self::NotDue => "not_due",
             Self::NotAnApprover(_) => "forbidden",
             Self::CorrelationMismatch(_) => "correlation_mismatch",
+            Self::WrongState(_) => "wrong_state",
+            Self::ChildNotFound => "child_not_found",
             Self::NodeNotRunning => "node_not_running",
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use crate::event::{Event, Owner, Started};
+use crate::event::{ChildResult, Event, Owner, Started};
 use crate::ids::{InterruptId, NodeId, RunId, Timestamp};
 use crate::interrupt::{Interrupt, Kind, Resolution};
 use crate::refusal::json_bytes;
@@ -13,7 +13,7 @@ use crate::workflow::{Node, Turn, Workflow, judge_edge, next_turn, resolve_input
 
 mod state;
 
-pub use state::{End, NodeState, NodeStatus, Status, Verdict, Work};
+pub use state::{Child, End, NodeState, NodeStatus, Pause, Status, Verdict, Work};
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Run {
@@ -35,6 +35,11 @@ pub struct Run {
     pub conditions: Vec<Option<Verdict>>,
     /// Bytes of JSON that nodes and answers put into the run so far.
     pub bytes: usize,
+    /// How many executions of nodes began.
+    pub starts: u64,
+    /// Runs that this one started, in that order.
+    pub children: Vec<Arc<Child>>,
+    pub paused: Option<Pause>,
     pub end: Option<End>,
 }
 
@@ -64,6 +69,9 @@ impl Run {
             interrupts: Vec::new(),
             conditions,
             bytes: 0,
+            starts: 0,
+            children: Vec::new(),
+            paused: None,
             end: None,
         }
     }
@@ -86,11 +94,16 @@ impl Run {
         self.bytes += weight(event);
         match event {
             Event::RunStarted(started) => self.start(started, at),
-            Event::NodeStarted { node } => self.touch(node, |state| {
-                state.status = NodeStatus::Running;
-                state.started_at = Some(at);
-            }),
-            Event::NodeCompleted { node, outputs } => self.complete_node(node, outputs, at),
+            Event::NodeStarted { node } => {
+                self.starts += 1;
+                self.touch(node, |state| {
+                    state.status = NodeStatus::Running;
+                    state.started_at = Some(at);
+                });
+            }
+            Event::NodeCompleted { node, outputs, branch } => {
+                self.complete_node(node, outputs, branch.as_deref(), at)
+            }
             Event::NodeFailed { node, error } => self.touch(node, |state| {
                 state.status = NodeStatus::Failed;
                 state.error = Some(error.clone());
@@ -132,11 +145,27 @@ impl Run {
             Event::RunFailed { error, node } => {
                 self.end = Some(End::Failed { at, error: error.clone(), node: node.clone() });
             }
-            Event::RunCancelled { reason, by } => {
-                self.end = Some(End::Cancelled { at, reason: reason.clone(), by: by.clone() });
+            Event::RunCancelled { reason, by, parent } => {
+                let (reason, by, parent) = (reason.clone(), by.clone(), parent.clone());
+                self.end = Some(End::Cancelled { at, reason, by, parent });
             }
-            // These repeat, for readers of older vocabularies, what the interrupt's own events said.
-            Event::ApprovalRequested { .. }
+            Event::NodeDispatched { .. } | Event::ChildChanged { .. } | Event::ChildEnded { .. } => {
+                self.apply_child(event);
+            }
+            Event::RunPaused { reason, drain, by } => {
+                self.paused = Some(Pause { at, reason: reason.clone(), drain: *drain, by: by.clone() });
+            }
+            Event::RunResumed { .. } => self.paused = None,
+            Event::VariableChanged { name, next, .. } => self.set_variable(name, next),
+            Event::ChannelWritten { .. } | Event::LoopTurned { .. } | Event::NodeRetried { .. } => {}
+            // These repeat, for readers of older vocabularies, what the interrupt's own events said; or they only
+            // tell readers something.
+            Event::MessageChunk { .. }
+            | Event::ArtifactCreated { .. }
+            | Event::LoopbackLimit { .. }
+            | Event::CapBreached { .. }
+            | Event::ReplayDiverged { .. }
+            | Event::ApprovalRequested { .. }
             | Event::ApprovalReceived { .. }
             | Event::ClarificationRequested { .. }
             | Event::ClarificationResolved { .. } => {}
@@ -156,7 +185,57 @@ impl Run {
         self.started_at = at;
     }
 
-    fn complete_node(&mut self, node: &NodeId, outputs: &Map<String, Value>, at: Timestamp) {
+    fn apply_child(&mut self, event: &Event) {
+        match event {
+            Event::NodeDispatched { node, child, workflow, inputs, wait, cascade } => {
+                self.children.push(Arc::new(Child {
+                    run: child.clone(),
+                    node: node.clone(),
+                    workflow: workflow.clone(),
+                    inputs: inputs.clone(),
+                    wait: *wait,
+                    cascade: *cascade,
+                    status: Status::Pending,
+                    result: None,
+                }));
+                if *wait {
+                    self.touch(node, |state| state.status = NodeStatus::Awaiting(child.clone()));
+                }
+            }
+            Event::ChildChanged { child, status } => self.hear_of(child, *status, None),
+            Event::ChildEnded { child, status, result } => self.hear_of(child, *status, Some(result)),
+            _ => {}
+        }
+    }
+
+    fn hear_of(&mut self, child: &RunId, status: Status, result: Option<&ChildResult>) {
+        let Some(known) = self.children.iter_mut().find(|known| known.run == *child) else { return };
+        let known = Arc::make_mut(known);
+        known.status = status;
+        let Some(result) = result else { return };
+        known.result = Some(Arc::new(result.clone()));
+        let node = known.node.clone();
+        self.touch(&node, |state| {
+            if state.status == NodeStatus::Awaiting(child.clone()) {
+                state.status = NodeStatus::Running;
+            }
+        });
+    }
+
+    fn set_variable(&mut self, name: &str, value: &Value) {
+        if let Value::Object(variables) = Arc::make_mut(&mut self.variables) {
+            variables.insert(name.to_owned(), value.clone());
+        }
+    }
+
+    fn complete_node(
+        &mut self,
+        node: &NodeId,
+        outputs: &Map<String, Value>,
+        branch: Option<&str>,
+        at: Timestamp,
+    ) {
+        let _ = branch;
         if !outputs.is_empty()
             && let Value::Object(variables) = Arc::make_mut(&mut self.variables)
         {
@@ -200,6 +279,9 @@ impl Run {
         }
         if self.started.is_none() {
             return Status::Pending;
+        }
+        if self.paused.is_some() {
+            return Status::Paused;
         }
         match self.waiting_on() {
             Some(interrupt) if self.next_work().is_none() => match interrupt.kind {
@@ -249,6 +331,12 @@ impl Run {
         closed.into_iter().find(|interrupt| interrupt.node == *node)
     }
 
+    /// How long the run may take: what its caller said, else what its workflow says.
+    pub fn timeout_ms(&self) -> Option<u64> {
+        let started = self.started.as_ref()?;
+        started.configurable.get("runTimeoutMs").and_then(Value::as_u64).filter(|ms| *ms > 0)
+    }
+
     pub fn owner(&self) -> Option<&Owner> {
         self.started.as_ref().map(|started| &started.owner)
     }
@@ -286,7 +374,21 @@ fn weight(event: &Event) -> usize {
         Event::StepRecorded { result, .. } => json_bytes(result),
         Event::InterruptRequested { data, .. } => json_bytes(data),
         Event::InterruptResolved { value, .. } => json_bytes(value),
+        Event::VariableChanged { next, .. } => json_bytes(next),
+        Event::ChannelWritten { value, .. } => json_bytes(value),
+        Event::ChildEnded { result, .. } => json_bytes(&result.outputs),
+        Event::NodeDispatched { inputs, .. } => json_bytes(inputs),
+        Event::MessageChunk { chunk, .. } => chunk.len(),
         Event::NodeCompleted { .. }
+        | Event::NodeRetried { .. }
+        | Event::ArtifactCreated { .. }
+        | Event::LoopTurned { .. }
+        | Event::LoopbackLimit { .. }
+        | Event::CapBreached { .. }
+        | Event::ChildChanged { .. }
+        | Event::RunPaused { .. }
+        | Event::RunResumed { .. }
+        | Event::ReplayDiverged { .. }
         | Event::RunStarted(_)
         | Event::NodeStarted { .. }
         | Event::NodeFailed { .. }

@@ -38,9 +38,7 @@ async fn main() -> anyhow::Result<()> {
     engine.register(&tenant, definition).await?;
 
     let owner = Owner { tenant: tenant.clone(), principal: "shop".to_owned() };
-    let (inputs, configurable, tags, metadata) = (Map::new(), Map::new(), Vec::new(), Map::new());
-    let start = Start { owner, inputs, configurable, tags, metadata };
-    let run = engine.start(&WorkflowId::parse("checkout")?, start).await?;
+    let run = engine.start(&WorkflowId::parse("checkout")?, Start::new(owner)).await?;
     let of = RunRef { tenant, run: run.id.clone() };
     let mut worker = engine.worker();
     worker.drain().await?;

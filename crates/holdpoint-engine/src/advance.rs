@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use holdpoint_core::{
-    Command, Event, Obligation, Outcome, Refusal, Run, RunError, Timestamp, Work, decide, react,
+    Command, Completion, Event, Obligation, Outcome, Refusal, Run, RunError, Timestamp, Work, decide, react,
 };
 
 use crate::context::Context;
@@ -78,7 +78,7 @@ impl Draft {
         let entered = Context::new(self.run.clone(), position, self.now);
         let result = entered.and_then(|mut context| pure.run(&mut context));
         match result {
-            Ok(outputs) => Outcome::Completed(outputs),
+            Ok(outputs) => Outcome::Completed(Box::new(Completion::of(outputs))),
             // A pure node has no store that could be broken.
             Err(stop) => stop
                 .outcome()

@@ -65,7 +65,10 @@ impl Bus {
         };
         let sooner = obligations.iter().any(|obligation| match obligation {
             Obligation::SetTimer { due, .. } => due.0 < self.next_look.load(Ordering::SeqCst),
-            Obligation::Activate | Obligation::ClearTimer { .. } => false,
+            Obligation::Activate
+            | Obligation::ClearTimer { .. }
+            | Obligation::StartChild { .. }
+            | Obligation::CancelChild { .. } => false,
         });
         if queued || sooner {
             self.wake_worker();

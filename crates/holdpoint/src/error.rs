@@ -94,13 +94,17 @@ impl From<Refusal> for ApiError {
             | Refusal::AlreadyResolved
             | Refusal::Expired
             | Refusal::NotDue
+            | Refusal::WrongState(_)
+            | Refusal::ChildNotFound
             | Refusal::NodeNotRunning => StatusCode::CONFLICT,
         };
         let error = Self::new(status, refusal.code(), refusal.to_string());
         match refusal {
             Refusal::InvalidRequest { field, .. } => error.with(json!({"field": field})),
             Refusal::TooLarge { max, .. } => error.with(json!({"maxBytes": max})),
-            Refusal::RunFinished(status) => error.with(json!({"runStatus": status.as_str()})),
+            Refusal::RunFinished(status) | Refusal::WrongState(status) => {
+                error.with(json!({"runStatus": status.as_str()}))
+            }
             _ => error,
         }
     }

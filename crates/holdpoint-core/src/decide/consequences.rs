@@ -39,6 +39,10 @@ fn consequence(run: &Run) -> Option<Event> {
 fn is_done(run: &Run) -> bool {
     run.nodes.iter().all(|state| match state.status {
         NodeStatus::Completed | NodeStatus::Failed | NodeStatus::Skipped => true,
-        NodeStatus::Pending | NodeStatus::Running | NodeStatus::Waiting(_) | NodeStatus::Sleeping(_) => false,
+        NodeStatus::Pending
+        | NodeStatus::Running
+        | NodeStatus::Waiting(_)
+        | NodeStatus::Sleeping(_)
+        | NodeStatus::Awaiting(_) => false,
     })
 }

@@ -2,7 +2,7 @@
 
 use super::check_unfinished;
 use super::resolve::resumed;
-use crate::event::Event;
+use crate::event::{Cap, Event, RunError};
 use crate::ids::{InterruptId, NodeId, Timestamp};
 use crate::interrupt::Kind;
 use crate::refusal::Refusal;
@@ -33,4 +33,20 @@ pub(super) fn wake(run: &Run, node: &NodeId, now: Timestamp) -> Result<Vec<Event
         Some(_) => Err(Refusal::NotDue),
         None => Err(Refusal::NodeNotRunning),
     }
+}
+
+/// The run has taken as long as it may.
+pub(super) fn time_out(run: &Run, now: Timestamp) -> Result<Vec<Event>, Refusal> {
+    check_unfinished(run)?;
+    let Some(limit) = run.timeout_ms() else { return Err(Refusal::NotDue) };
+    let observed = u64::try_from(now.0 - run.started_at.0).unwrap_or(0);
+    if observed < limit {
+        return Err(Refusal::NotDue);
+    }
+    let message = format!("the run took longer than the {limit} ms it may take");
+    Ok(vec![
+        // What is observed is more than what is allowed, also in the very millisecond.
+        Event::CapBreached { cap: Cap::RunDuration, limit, observed: observed.max(limit + 1), node: None },
+        Event::RunFailed { error: RunError::new("run_timeout", message), node: None },
+    ])
 }

@@ -1,10 +1,10 @@
 //! Decides what the executions of nodes do to their run.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::check_unfinished;
 use super::consequences::with_consequences;
-use crate::command::Outcome;
+use crate::command::{Completion, Outcome};
 use crate::event::{Event, RunError};
 use crate::ids::{InterruptId, NodeId, Timestamp};
 use crate::interrupt::{Interrupt, Kind, Request};
@@ -31,10 +31,11 @@ pub(super) fn finish(
     check_running(run, node)?;
     let node = node.clone();
     let events = match outcome {
-        Outcome::Completed(outputs) => complete(run, node, outputs),
+        Outcome::Completed(completion) => complete(run, node, completion),
         Outcome::Failed(error) => fail(run, node, error.clone()),
         Outcome::Asked(request) => ask(run, node, request)?,
         Outcome::Joined(interrupt) => vec![join(run, node, *interrupt)?],
+        Outcome::Dispatched(_) | Outcome::Awaiting(_) => Vec::new(),
         Outcome::Sleeping(until) => {
             // A sleep that is already over still goes through its timer: there is one way to wake up.
             vec![Event::SleepStarted { node, until: (*until).max(now) }]
@@ -66,9 +67,13 @@ fn check_running(run: &Run, node: &NodeId) -> Result<(), Refusal> {
     }
 }
 
-fn complete(run: &Run, node: NodeId, outputs: &Map<String, Value>) -> Vec<Event> {
+fn complete(run: &Run, node: NodeId, completion: &Completion) -> Vec<Event> {
+    let outputs = &completion.outputs;
     match check_size("the node's output", outputs, limits::NODE_OUTPUT_BYTES_MAX.min(room(run))) {
-        Ok(()) => vec![Event::NodeCompleted { node, outputs: outputs.clone() }],
+        Ok(()) => {
+            let branch = completion.branch.clone();
+            vec![Event::NodeCompleted { node, outputs: outputs.clone(), branch }]
+        }
         Err(refusal) => fail(run, node, RunError::new("output_too_large", refusal.to_string())),
     }
 }

@@ -27,6 +27,11 @@ pub(super) fn start(run: &Run, start: &Start) -> Result<Vec<Event>, Refusal> {
         configurable: start.configurable.clone(),
         tags: start.tags.clone(),
         metadata: start.metadata.clone(),
+        scope: start.scope.clone(),
+        callback_url: start.callback_url.clone(),
+        trace: start.trace.clone(),
+        parent: start.parent.clone(),
+        fork: start.fork.clone(),
     }));
     Ok(with_consequences(run, vec![started]))
 }

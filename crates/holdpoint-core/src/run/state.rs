@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
-use crate::event::RunError;
-use crate::ids::{InterruptId, NodeId, Timestamp};
+use crate::event::{ChildResult, Drain, RunError};
+use crate::ids::{InterruptId, NodeId, RunId, Timestamp, WorkflowId};
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeState {
@@ -22,12 +23,38 @@ pub struct NodeState {
     pub slept: u32,
 }
 
+/// A run that this one started.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Child {
+    pub run: RunId,
+    pub node: NodeId,
+    pub workflow: WorkflowId,
+    pub inputs: Map<String, Value>,
+    pub wait: bool,
+    pub cascade: bool,
+    /// As this run last heard of it.
+    pub status: Status,
+    /// Once it has ended.
+    pub result: Option<Arc<ChildResult>>,
+}
+
+/// Why and how a run stands still.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pause {
+    pub at: Timestamp,
+    pub reason: Option<String>,
+    pub drain: Drain,
+    pub by: String,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NodeStatus {
     Pending,
     Running,
     Waiting(InterruptId),
     Sleeping(Timestamp),
+    /// For a run that it started.
+    Awaiting(RunId),
     Completed,
     Failed,
     Skipped,
@@ -40,6 +67,7 @@ impl NodeStatus {
             Self::Running => "running",
             Self::Waiting(_) => "suspended",
             Self::Sleeping(_) => "sleeping",
+            Self::Awaiting(_) => "awaiting",
             Self::Completed => "completed",
             Self::Failed => "failed",
             Self::Skipped => "skipped",
@@ -61,7 +89,7 @@ pub enum Verdict {
 pub enum End {
     Completed { at: Timestamp },
     Failed { at: Timestamp, error: RunError, node: Option<NodeId> },
-    Cancelled { at: Timestamp, reason: Option<String>, by: String },
+    Cancelled { at: Timestamp, reason: Option<String>, by: String, parent: Option<RunId> },
 }
 
 impl End {
@@ -72,10 +100,12 @@ impl End {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Status {
     Pending,
     Running,
+    Paused,
     WaitingApproval,
     WaitingInput,
     WaitingExternal,
@@ -85,9 +115,10 @@ pub enum Status {
 }
 
 impl Status {
-    pub const ALL: [Status; 8] = [
+    pub const ALL: [Status; 9] = [
         Self::Pending,
         Self::Running,
+        Self::Paused,
         Self::WaitingApproval,
         Self::WaitingInput,
         Self::WaitingExternal,
@@ -100,6 +131,7 @@ impl Status {
         match self {
             Self::Pending => "pending",
             Self::Running => "running",
+            Self::Paused => "paused",
             Self::WaitingApproval => "waiting-approval",
             Self::WaitingInput => "waiting-input",
             Self::WaitingExternal => "waiting-external",

@@ -93,9 +93,11 @@ fn flow(run: &Run, position: usize, edge: &Edge) -> Result<Flow, String> {
         },
         NodeStatus::Failed => Ok(Flow::Failed),
         NodeStatus::Skipped => Ok(Flow::Skipped),
-        NodeStatus::Pending | NodeStatus::Running | NodeStatus::Waiting(_) | NodeStatus::Sleeping(_) => {
-            Ok(Flow::Open)
-        }
+        NodeStatus::Pending
+        | NodeStatus::Running
+        | NodeStatus::Waiting(_)
+        | NodeStatus::Sleeping(_)
+        | NodeStatus::Awaiting(_) => Ok(Flow::Open),
     }
 }
 

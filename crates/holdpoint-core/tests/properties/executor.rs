@@ -1,8 +1,8 @@
 //! The executor inside the test: plays the nodes by the rules that node code follows, and sometimes against them.
 
 use holdpoint_core::{
-    Answer, Command, InterruptId, Kind, Outcome, Owner, Principal, Request, Resolution, Run, RunError, Start,
-    TenantId, Timestamp,
+    Answer, Command, Completion, InterruptId, Kind, Outcome, Owner, Principal, Request, Resolution, Run,
+    RunError, Start, TenantId, Timestamp,
 };
 use serde_json::{Map, json};
 
@@ -17,7 +17,7 @@ pub(crate) fn somebody() -> Principal {
 pub(crate) fn start() -> Command {
     let owner = Owner { tenant: TenantId::parse("acme").expect("a tenant id"), principal: "ada".to_owned() };
     let (configurable, metadata) = (Map::new(), Map::new());
-    Command::Start(Start { owner, inputs: Map::new(), configurable, tags: Vec::new(), metadata })
+    Command::Start(Start { configurable, metadata, ..Start::new(owner) })
 }
 
 pub(crate) fn answer(choice: usize) -> Answer {
@@ -45,7 +45,7 @@ fn broken() -> Outcome {
 /// An outcome that has nothing to do with the node.
 pub(crate) fn any_outcome(choice: usize, now: Timestamp) -> Outcome {
     match choice {
-        0 => Outcome::Completed(Map::new()),
+        0 => Outcome::Completed(Box::default()),
         1 => broken(),
         2 => question("k", None),
         3 => question("another", Some(20)),
@@ -66,7 +66,7 @@ pub(crate) fn perform(run: &Run, position: usize, lucky: bool, now: Timestamp) -
                 Some(_) if !lucky => question(key, None),
                 Some((id, None)) => Outcome::Joined(id),
                 Some((_, Some(Resolution::Answered { value, .. }))) if value["action"] == "accept" => {
-                    Outcome::Completed(value.as_object().expect("a decision is an object").clone())
+                    completed(value.as_object().expect("a decision is an object").clone())
                 }
                 Some((_, Some(_))) => broken(),
             }
@@ -74,7 +74,11 @@ pub(crate) fn perform(run: &Run, position: usize, lucky: bool, now: Timestamp) -
         "delay" if run.nodes[position].slept == 0 => {
             Outcome::Sleeping(now.plus_ms(config["ms"].as_u64().expect("a delay has a length")))
         }
-        _ if lucky => Outcome::Completed(Map::from_iter([("done".to_owned(), json!(position))])),
+        _ if lucky => completed(Map::from_iter([("done".to_owned(), json!(position))])),
         _ => broken(),
     }
+}
+
+fn completed(outputs: Map<String, serde_json::Value>) -> Outcome {
+    Outcome::Completed(Box::new(Completion::of(outputs)))
 }

@@ -19,9 +19,11 @@ fn a_cancelled_run_stays_cancelled() {
 
 #[test]
 fn a_run_may_be_cancelled_without_a_reason() {
-    given([start()])
-        .when(Command::Cancel { reason: None, by: ada() })
-        .then([Event::RunCancelled { reason: None, by: "ada".to_owned() }]);
+    given([start()]).when(Command::Cancel { reason: None, by: ada() }).then([Event::RunCancelled {
+        reason: None,
+        by: "ada".to_owned(),
+        parent: None,
+    }]);
 }
 
 #[test]

@@ -111,7 +111,11 @@ fn a_condition_that_cannot_be_evaluated_fails_the_run() {
         .given([start(), begin("a")])
         .when(done_with("a", json!({"amount": "lots"})))
         .then([
-            Event::NodeCompleted { node: node_id("a"), outputs: object(json!({"amount": "lots"})) },
+            Event::NodeCompleted {
+                node: node_id("a"),
+                outputs: object(json!({"amount": "lots"})),
+                branch: None,
+            },
             Event::RunFailed { error: RunError::new("condition_failed", why), node: Some(node_id("b")) },
         ]);
 }

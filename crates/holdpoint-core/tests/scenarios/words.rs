@@ -108,13 +108,7 @@ pub(crate) fn start_with(inputs: Value) -> Command {
 }
 
 pub(crate) fn start_of(inputs: Value) -> Start {
-    Start {
-        owner: owner(),
-        inputs: object(inputs),
-        configurable: Map::new(),
-        tags: Vec::new(),
-        metadata: Map::new(),
-    }
+    Start { inputs: object(inputs), ..Start::new(owner()) }
 }
 
 pub(crate) fn begin(node: &str) -> Command {
@@ -130,7 +124,7 @@ pub(crate) fn done(node: &str) -> Command {
 }
 
 pub(crate) fn done_with(node: &str, outputs: Value) -> Command {
-    finish(node, Outcome::Completed(object(outputs)))
+    finish(node, Outcome::Completed(Box::new(Completion::of(object(outputs)))))
 }
 
 pub(crate) fn fail(node: &str) -> Command {
@@ -218,7 +212,7 @@ pub(crate) fn node_started(node: &str) -> Event {
 }
 
 pub(crate) fn completed(node: &str) -> Event {
-    Event::NodeCompleted { node: node_id(node), outputs: Map::new() }
+    Event::NodeCompleted { node: node_id(node), outputs: Map::new(), branch: None }
 }
 
 pub(crate) fn failed(node: &str) -> Event {
@@ -260,7 +254,7 @@ pub(crate) fn approval_received(interrupt: u32) -> Event {
 
 /// Answered by Ada.
 pub(crate) fn resolved(id: u32, value: Value) -> Event {
-    Event::InterruptResolved { id: InterruptId(id), value, by: "ada".to_owned() }
+    Event::InterruptResolved { id: InterruptId(id), value, by: "ada".to_owned(), parent: None }
 }
 
 pub(crate) fn timed_out(id: u32) -> Event {
@@ -272,5 +266,5 @@ pub(crate) fn run_failed_at(node: &str) -> Event {
 }
 
 pub(crate) fn run_cancelled() -> Event {
-    Event::RunCancelled { reason: Some("no longer wanted".to_owned()), by: "ada".to_owned() }
+    Event::RunCancelled { reason: Some("no longer wanted".to_owned()), by: "ada".to_owned(), parent: None }
 }

@@ -31,8 +31,7 @@ async fn answered_behind_the_caches_back(engine: &Engine, last: Value) -> RunRef
     let tenant = TenantId::parse("default").unwrap();
     engine.register(&tenant, definition).await.unwrap();
     let owner = Owner { tenant: tenant.clone(), principal: "tester".to_owned() };
-    let (inputs, configurable, tags, metadata) = (Map::new(), Map::new(), Vec::new(), Map::new());
-    let start = Start { owner, inputs, configurable, tags, metadata };
+    let start = Start::new(owner);
     let old = engine.start(&WorkflowId::parse("flow").unwrap(), start).await.unwrap();
     let of = RunRef { tenant, run: old.id.clone() };
     let by = Principal { name: "alice".to_owned(), roles: Vec::new() };

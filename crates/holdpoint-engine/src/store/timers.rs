@@ -29,7 +29,7 @@ pub(crate) fn write(of: &RunRef, obligations: &[Obligation]) -> Vec<Statement> {
     let mut last = BTreeMap::new();
     for obligation in obligations {
         let (sql, timer, due) = match obligation {
-            Obligation::Activate => continue,
+            Obligation::Activate | Obligation::StartChild { .. } | Obligation::CancelChild { .. } => continue,
             Obligation::SetTimer { timer, due } => (INSERT, timer, due),
             Obligation::ClearTimer { timer, due } => (DELETE, timer, due),
         };
@@ -66,6 +66,7 @@ impl Due {
                 let node = NodeId::parse(node).map_err(|error| unreadable("timer", error))?;
                 Ok(Some(Timer::Sleep(node)))
             }
+            None if self.name == "run" => Ok(Some(Timer::Run)),
             _ => Ok(None),
         }
     }
@@ -93,6 +94,7 @@ pub(crate) async fn next_due(db: &Database, now: Timestamp) -> Result<Option<Tim
 
 fn name(timer: &Timer) -> String {
     match timer {
+        Timer::Run => "run".to_owned(),
         Timer::Interrupt(id) => format!("interrupt:{}", id.0),
         Timer::Sleep(node) if node.as_str().len() <= NAME_BYTES_MAX => format!("sleep:{node}"),
         // Node ids have any length. A long one is found again among those of its run.

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use holdpoint_core::mailbox::Fenced;
-use holdpoint_core::{Command, Outcome, Refusal, Run, RunError, Timestamp, Work};
+use holdpoint_core::{Command, Completion, Outcome, Refusal, Run, RunError, Timestamp, Work};
 
 use super::Lease;
 use crate::advance::Draft;
@@ -78,7 +78,7 @@ impl Holder {
             Err(stop) => Err(stop),
         };
         match result {
-            Ok(outputs) => Ok(Outcome::Completed(outputs)),
+            Ok(outputs) => Ok(Outcome::Completed(Box::new(Completion::of(outputs)))),
             Err(stop) => Ok(stop.outcome()?),
         }
     }

@@ -36,6 +36,7 @@ async fn fire(engine: Engine, due: Due) -> Result<(), Error> {
     let command = match timer {
         Timer::Interrupt(interrupt) => Command::Expire { interrupt },
         Timer::Sleep(node) => Command::Wake { node },
+        Timer::Run => Command::TimeOut,
     };
     match engine.execute(&due.of, &command).await {
         Ok(_) => Ok(()),

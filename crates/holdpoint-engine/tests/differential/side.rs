@@ -312,7 +312,7 @@ fn alice() -> Principal {
 fn start(tenant: usize) -> Start {
     let owner = Owner { tenant: name(tenant), principal: "tester".to_owned() };
     let inputs = Map::from_iter([("text".to_owned(), Value::from("NUL \0"))]);
-    Start { owner, inputs, configurable: Map::new(), tags: Vec::new(), metadata: Map::new() }
+    Start { inputs, ..Start::new(owner) }
 }
 
 impl New {

@@ -119,7 +119,7 @@ pub(crate) fn run_id(text: &str) -> RunId {
 pub(crate) fn start(inputs: Value) -> Start {
     let owner = Owner { tenant: tenant(), principal: "tester".to_owned() };
     let inputs = inputs.as_object().cloned().unwrap_or_default();
-    Start { owner, inputs, configurable: Map::new(), tags: Vec::new(), metadata: Map::new() }
+    Start { inputs, ..Start::new(owner) }
 }
 
 pub(crate) fn resolve(id: InterruptId, value: Value) -> Command {

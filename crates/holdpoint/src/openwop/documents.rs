@@ -7,6 +7,8 @@ use serde_json::{Value, json};
 use super::translate::interrupt_id;
 use super::wire::EventDoc;
 
+mod progress;
+
 /// What a stream shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
@@ -32,7 +34,17 @@ impl Mode {
                 | Event::NodeResumed { .. }
                 | Event::StepRecorded { .. }
                 | Event::SleepStarted { .. }
-                | Event::SleepEnded { .. } => false,
+                | Event::SleepEnded { .. }
+                | Event::NodeRetried { .. }
+                | Event::VariableChanged { .. }
+                | Event::ChannelWritten { .. }
+                | Event::MessageChunk { .. }
+                | Event::LoopTurned { .. }
+                | Event::LoopbackLimit { .. }
+                | Event::CapBreached { .. }
+                | Event::ChildChanged { .. }
+                | Event::ChildEnded { .. }
+                | Event::ReplayDiverged { .. } => false,
                 Event::RunStarted(_)
                 | Event::NodeCompleted { .. }
                 | Event::NodeFailed { .. }
@@ -45,6 +57,10 @@ impl Mode {
                 | Event::InterruptTimedOut { .. }
                 | Event::ApprovalReceived { .. }
                 | Event::ClarificationResolved { .. }
+                | Event::ArtifactCreated { .. }
+                | Event::NodeDispatched { .. }
+                | Event::RunPaused { .. }
+                | Event::RunResumed { .. }
                 | Event::RunCompleted
                 | Event::RunFailed { .. }
                 | Event::RunCancelled { .. } => true,
@@ -71,14 +87,29 @@ type Description<'a> = (&'static str, Option<&'a NodeId>, Value);
 
 fn describe<'a>(run: &'a Run, recorded: &'a Recorded) -> Description<'a> {
     match &recorded.event {
-        Event::RunStarted(_) | Event::RunCompleted | Event::RunFailed { .. } | Event::RunCancelled { .. } => {
-            of_run(run, recorded)
-        }
+        Event::RunStarted(_)
+        | Event::RunCompleted
+        | Event::RunFailed { .. }
+        | Event::RunCancelled { .. }
+        | Event::RunPaused { .. }
+        | Event::RunResumed { .. }
+        | Event::CapBreached { .. }
+        | Event::ReplayDiverged { .. } => of_run(run, recorded),
+        Event::NodeRetried { .. }
+        | Event::VariableChanged { .. }
+        | Event::ChannelWritten { .. }
+        | Event::MessageChunk { .. }
+        | Event::ArtifactCreated { .. }
+        | Event::LoopTurned { .. }
+        | Event::LoopbackLimit { .. }
+        | Event::NodeDispatched { .. }
+        | Event::ChildChanged { .. }
+        | Event::ChildEnded { .. } => progress::describe(run, recorded),
         Event::NodeStarted { node } => {
             let type_id = run.workflow.node(node).map_or("", |node| node.type_id.as_str());
             ("node.started", Some(node), json!({"nodeId": node, "typeId": type_id}))
         }
-        Event::NodeCompleted { node, outputs } => {
+        Event::NodeCompleted { node, outputs, .. } => {
             ("node.completed", Some(node), json!({"nodeId": node, "outputs": outputs}))
         }
         Event::NodeFailed { node, error } => {
@@ -130,8 +161,34 @@ fn of_run<'a>(run: &Run, recorded: &'a Recorded) -> Description<'a> {
             }
             ("run.failed", None, payload)
         }
-        Event::RunCancelled { reason, by } => {
+        Event::RunPaused { reason, drain, by } => {
+            let mut payload = json!({"drainPolicy": drain, "pausedBy": by});
+            if let Some(reason) = reason {
+                payload["reason"] = json!(reason);
+            }
+            ("run.paused", None, payload)
+        }
+        Event::RunResumed { by } => ("run.resumed", None, json!({"resumedBy": by})),
+        Event::CapBreached { cap, limit, observed, node } => {
+            let mut payload = json!({"kind": cap, "limit": limit, "observed": observed});
+            if let Some(node) = node {
+                payload["nodeId"] = json!(node);
+            }
+            ("cap.breached", node.as_ref(), payload)
+        }
+        Event::ReplayDiverged { source, at_sequence, expected, found } => {
+            let payload = json!({
+                "sourceRunId": source, "atSequence": at_sequence, "divergenceKind": "event-mismatch",
+                "originalEventId": format!("{source}:{at_sequence}"),
+                "divergencePoint": {"expected": expected, "found": found},
+            });
+            ("replay.diverged", None, payload)
+        }
+        Event::RunCancelled { reason, by, parent } => {
             let mut payload = json!({"cancelledBy": by, "durationMs": duration_ms});
+            if let Some(parent) = parent {
+                payload["parentRunId"] = json!(parent);
+            }
             if let Some(reason) = reason {
                 payload["reason"] = json!(reason);
             }
@@ -152,7 +209,7 @@ fn of_run<'a>(run: &Run, recorded: &'a Recorded) -> Description<'a> {
 }
 
 fn failure(error: &RunError) -> Value {
-    json!({"code": error.code, "message": error.message, "retryable": false})
+    json!({"code": error.code, "message": error.message, "retryable": error.retryable})
 }
 
 fn of_interrupt<'a>(

@@ -16,11 +16,11 @@ pub(crate) fn start(caller: &Caller, body: wire::CreateRun) -> Result<Start, Api
     }
     let owner = Owner { tenant: caller.tenant().clone(), principal: caller.principal().name };
     Ok(Start {
-        owner,
         inputs: body.inputs.0,
         configurable: body.configurable.0,
         tags: body.tags,
         metadata: body.metadata.0,
+        ..Start::new(owner)
     })
 }
 

@@ -1,0 +1,64 @@
+//! Documents of what nodes do on their way: values they set, runs they start, rounds they go.
+
+use holdpoint_core::{Event, Run};
+use holdpoint_engine::Recorded;
+use serde_json::{Value, json};
+
+use super::{Description, failure};
+
+pub(super) fn describe<'a>(run: &Run, recorded: &'a Recorded) -> Description<'a> {
+    match &recorded.event {
+        Event::NodeRetried { node, attempt, delay_ms, error } => {
+            let payload = json!({
+                "nodeId": node, "attempt": attempt, "delayMs": delay_ms, "lastError": failure(error),
+            });
+            ("node.retried", Some(node), payload)
+        }
+        Event::VariableChanged { node, name, previous, next } => {
+            let mut payload = json!({"nodeId": node, "name": name, "next": next});
+            if let Some(previous) = previous {
+                payload["previous"] = previous.clone();
+            }
+            ("variable.changed", Some(node), payload)
+        }
+        Event::ChannelWritten { node, channel, value, reducer, .. } => {
+            let payload = json!({
+                "nodeId": node, "channel": channel, "value": value, "reducer": reducer,
+                "writtenAt": recorded.at.to_string(),
+            });
+            ("channel.written", Some(node), payload)
+        }
+        Event::MessageChunk { node, chunk, last, meta } => {
+            let mut payload = json!({"nodeId": node, "runId": run.id, "chunk": chunk, "isLast": last});
+            if !meta.is_empty() {
+                payload["meta"] = json!(meta);
+            }
+            ("ai.message.chunk", Some(node), payload)
+        }
+        Event::ArtifactCreated { node, artifact, version } => {
+            let kind = run.workflow.node(node).and_then(|node| node.artifact_type.as_deref());
+            let payload = json!({
+                "nodeId": node, "artifactId": artifact, "artifactType": kind, "version": version,
+            });
+            ("artifact.created", Some(node), payload)
+        }
+        Event::LoopbackLimit { node, iterations, limit } => {
+            let payload = json!({"nodeId": node, "iterations": iterations, "limit": limit});
+            ("workflow.loopback-limit", Some(node), payload)
+        }
+        Event::NodeDispatched { node, child, workflow, .. } => {
+            ("node.dispatched", Some(node), json!({"childRunId": child, "childWorkflowId": workflow}))
+        }
+        Event::LoopTurned { edge, iteration } => {
+            ("holdpoint.loop.turned", None, json!({"edgeId": edge, "iteration": iteration}))
+        }
+        Event::ChildChanged { child, status } => {
+            ("holdpoint.child.changed", None, json!({"childRunId": child, "status": status}))
+        }
+        Event::ChildEnded { child, status, .. } => {
+            ("holdpoint.child.ended", None, json!({"childRunId": child, "status": status}))
+        }
+        // The caller sends only those above.
+        _ => ("", None, Value::Null),
+    }
+}
