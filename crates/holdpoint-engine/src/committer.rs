@@ -7,12 +7,14 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::mpsc::{Sender, channel};
 use tokio::sync::oneshot;
 
+use crate::store::receipts::{Key, Receipt};
 use crate::store::{self, Statement, Tx};
 
 mod doubts;
 mod flow;
 mod locks;
 mod mail;
+mod receipts;
 mod solo;
 mod work;
 mod writing;
@@ -99,10 +101,16 @@ impl Committer {
             })
     }
 
-    pub(crate) async fn submit(&self, work: Work) -> Result<Reply, crate::Error> {
-        let (writes, size) = writes(&work)?;
+    /// With a receipt, the work is done if nothing stands under the receipt's key yet; and the receipt is written if
+    /// the work is done.
+    pub(crate) async fn submit(
+        &self,
+        work: Work,
+        receipt: Option<Box<(Key, Receipt)>>,
+    ) -> Result<Reply, crate::Error> {
+        let (writes, sizes) = writes(&work)?;
         let (reply, answer) = oneshot::channel();
-        self.send(Job { work, writes, size, doubtful: false, reply })?;
+        self.send(Job { work, receipt, writes, sizes, doubtful: false, reply })?;
         Ok(answer.await.map_err(|_| store::Error::Closed)??)
     }
 
@@ -138,17 +146,36 @@ impl Committer {
     }
 }
 
-/// The rows of a change besides its dispatch, and the size of the events among them.
-fn writes(work: &Work) -> Result<(Vec<Statement>, usize), store::Error> {
-    let Work::Change(change) = work else { return Ok((Vec::new(), 0)) };
-    if change.events.is_empty() {
-        return Ok((Vec::new(), 0));
+/// The rows of the changes besides their dispatches, and the size of the events of each.
+fn writes(work: &Work) -> Result<(Vec<Statement>, Vec<usize>), store::Error> {
+    let Work::Changes(changes) = work else { return Ok((Vec::new(), Vec::new())) };
+    let mut statements = Vec::with_capacity(6 * changes.len());
+    let mut sizes = Vec::with_capacity(changes.len());
+    for change in changes {
+        sizes.push(if change.is_silent() { 0 } else { add_writes(change, &mut statements)? });
     }
-    let mut statements = Vec::with_capacity(6);
-    statements.push(store::runs::write(&change.of, change.before, &change.after));
-    let (append, size) = store::events::append(&change.of, change.before, &change.events, change.at)?;
-    statements.push(append);
-    statements.extend(store::pending::write(&change.of, &change.after, &change.events));
-    statements.extend(store::timers::write(&change.of, &change.obligations));
-    Ok((statements, size))
+    Ok((statements, sizes))
+}
+
+fn add_writes(change: &Change, statements: &mut Vec<Statement>) -> Result<usize, store::Error> {
+    let Change { of, after, .. } = change;
+    statements.push(store::runs::write(of, change.before, after));
+    let (mut seq, mut bytes) = (change.before, 0);
+    let own = std::iter::once((change.at, change.events.as_slice())).filter(|(_, events)| !events.is_empty());
+    for (at, events) in change.history.iter().map(|(at, events)| (*at, events.as_slice())).chain(own) {
+        let (append, size) = store::events::append(of, seq, events, at)?;
+        statements.push(append);
+        seq += events.len() as u64;
+        bytes += size;
+    }
+    if change.is_birth() {
+        statements.extend(store::runs::tag(of, after));
+    }
+    if change.history.is_empty() {
+        statements.extend(store::pending::write(of, after, &change.events));
+    } else {
+        statements.extend(store::pending::write_open(of, after));
+    }
+    statements.extend(store::timers::write(of, &change.obligations));
+    Ok(bytes)
 }

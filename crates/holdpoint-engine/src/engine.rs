@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use holdpoint_core::{
-    Command, Obligation, Principal, Refusal, Run, RunId, RunRef, Start, TenantId, Timestamp, WorkflowId,
-};
+use holdpoint_core::{Command, Obligation, Principal, Refusal, Run, RunRef, TenantId, Timestamp};
 use tokio::sync::watch;
 use uuid::Uuid;
 
@@ -25,20 +23,26 @@ use crate::worker::Worker;
 
 mod definitions;
 mod dispatches;
+mod families;
 mod keys;
+mod once;
 mod opening;
 mod options;
 #[cfg(test)]
 mod staleness;
+mod starting;
 
+pub(crate) use families::Before;
+pub use once::{Done, Once};
 pub use options::Options;
+pub use starting::StartOptions;
 
 /// How often a command is decided again because others changed the run first.
 const ATTEMPTS_MAX: usize = 64;
 
-/// A handle to an open engine; clones share it.
+/// A handle to an open engine; clones share it. The second part is for handles from [`Engine::once`].
 #[derive(Clone, Debug)]
-pub struct Engine(Arc<Shared>);
+pub struct Engine(Arc<Shared>, Option<Arc<Once>>);
 
 #[derive(Debug)]
 struct Shared {
@@ -66,7 +70,7 @@ impl Engine {
     }
 
     pub fn worker(&self) -> Worker {
-        Worker::new(self.clone())
+        Worker::new(self.once(None))
     }
 
     pub fn now(&self) -> Timestamp {
@@ -96,31 +100,6 @@ impl Engine {
 
     // Runs
 
-    /// Starts a run of the latest revision under a new id.
-    pub async fn start(&self, workflow: &WorkflowId, start: Start) -> Result<Arc<Run>, Error> {
-        let id = Uuid::now_v7().to_string();
-        let run = RunId::parse(&id).map_err(|error| crate::store::unreadable("run", error))?;
-        self.start_as(&run, workflow, start).await
-    }
-
-    /// Starts a run under an id of the caller's choice; refused when there is such a run.
-    pub async fn start_as(&self, id: &RunId, workflow: &WorkflowId, start: Start) -> Result<Arc<Run>, Error> {
-        let tenant = start.owner.tenant.clone();
-        let of = RunRef { tenant: tenant.clone(), run: id.clone() };
-        let command = Command::Start(start);
-        for _ in 0..ATTEMPTS_MAX {
-            let latest = self.0.registry.latest(&self.0.db, &tenant, workflow).await?;
-            let unborn = Arc::new(Run::unborn(id.clone(), latest.ok_or(Error::NotFound("workflow"))?));
-            match self.try_execute(&of, unborn, &command).await? {
-                Ok(run) => return Ok(run),
-                // Another node has registered a newer one.
-                Err(Guard::Revision) => self.0.registry.forget_latest(&tenant, workflow),
-                Err(Guard::Sequence | Guard::Claim) => return Err(Refusal::AlreadyStarted.into()),
-            }
-        }
-        Err(Error::Busy)
-    }
-
     /// Does what a command asks, or says why not. When this returns, it is on disk.
     pub async fn execute(&self, of: &RunRef, command: &Command) -> Result<Arc<Run>, Error> {
         let mut run = self.run(of).await?;
@@ -148,7 +127,11 @@ impl Engine {
         by: Principal,
     ) -> Result<Arc<Run>, Error> {
         match self.execute(of, &Command::Cancel { reason, by }).await {
-            Err(Error::Refused(Refusal::RunFinished(_))) => self.run(of).await,
+            Err(Error::Refused(Refusal::RunFinished(_))) => {
+                let run = self.run(of).await?;
+                self.keep_done(Done::Run(&run)).await?;
+                Ok(run)
+            }
             other => other,
         }
     }
@@ -159,13 +142,11 @@ impl Engine {
         run: Arc<Run>,
         command: &Command,
     ) -> Result<Result<Arc<Run>, Guard>, Error> {
-        // A run with work left has a live dispatch whose holder will see this change before it can finish.
-        let idle = run.next_work().is_none();
-        let before = run.seq;
+        let before = Before::of(&run);
         let mut draft = Draft::new(run, self.now());
         draft.decide(command)?;
-        let wakes = idle && draft.obligations.contains(&Obligation::Activate);
-        let mail = if wakes { self.activate(&mut draft)? } else { Mail::None };
+        let wakes = before.idle() && draft.obligations.contains(&Obligation::Activate);
+        let mail = if wakes { self.activate(&mut draft).await? } else { Mail::None };
         let after = draft.run.clone();
         Ok(match self.settle(of, before, draft, mail).await? {
             None => Ok(after),
@@ -175,31 +156,41 @@ impl Engine {
 
     /// Carries the woken run on in the same change as far as it goes without outside effects; what is left is for a
     /// worker. Either way the activation is a dispatch.
-    fn activate(&self, draft: &mut Draft) -> Result<Mail, Error> {
-        draft.advance(&self.0.nodes)?;
+    async fn activate(&self, draft: &mut Draft) -> Result<Mail, Error> {
+        self.carry_on(draft).await?;
         let id = Uuid::now_v7().to_string();
         Ok(if draft.run.next_work().is_some() { Mail::Enqueue(id) } else { Mail::Performed(id) })
     }
 
-    /// Commits a draft that began at sequence `before`. Names the guard that did not hold, if one did not.
+    /// Commits a draft and what it does to the runs around it. Names the guard that did not hold, if one did not.
     pub(crate) async fn settle(
         &self,
         of: &RunRef,
-        before: u64,
+        before: Before,
         draft: Draft,
         mail: Mail,
     ) -> Result<Option<Guard>, Error> {
-        let change = Change {
-            of: of.clone(),
-            before,
-            after: draft.run,
-            events: draft.events,
-            obligations: draft.obligations,
-            mail,
-            at: draft.now,
-        };
-        match self.0.committer.submit(Work::Change(Box::new(change))).await? {
-            Reply::Conflict(guard) => Ok(Some(guard)),
+        match self.family(of, before, draft, mail).await? {
+            Ok(changes) => self.commit(changes).await,
+            Err(guard) => Ok(Some(guard)),
+        }
+    }
+
+    /// Writes changes, all or none of them.
+    async fn commit(&self, changes: Vec<Change>) -> Result<Option<Guard>, Error> {
+        let Some(after) = changes.first().map(|change| change.after.clone()) else { return Ok(None) };
+        let born = changes.iter().filter(|change| change.before == 0);
+        let born: Vec<_> =
+            born.map(|birth| (birth.of.tenant.clone(), birth.after.workflow.id.clone())).collect();
+        match self.submit(Work::Changes(changes), Done::Run(&after)).await? {
+            Reply::Conflict(guard) => {
+                if guard == Guard::Revision {
+                    // Another node has registered a newer one.
+                    born.iter()
+                        .for_each(|(tenant, workflow)| self.0.registry.forget_latest(tenant, workflow));
+                }
+                Ok(Some(guard))
+            }
             _ => Ok(None),
         }
     }
@@ -263,7 +254,7 @@ impl Engine {
     }
 
     pub(crate) async fn write(&self, statements: Vec<Statement>) -> Result<Reply, Error> {
-        self.0.committer.submit(Work::Plain(statements)).await
+        self.0.committer.submit(Work::Plain(statements), None).await
     }
 
     pub(crate) fn db(&self) -> &Database {

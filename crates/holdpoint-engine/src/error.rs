@@ -1,10 +1,11 @@
 //! What can come back instead of a result. Refusals are part of the contract; the rest is trouble.
 
-use holdpoint_core::Refusal;
 use holdpoint_core::mailbox::MailboxError;
 use holdpoint_core::workflow::Flaw;
+use holdpoint_core::{Refusal, RunId};
 
 use crate::store;
+use crate::store::receipts::Receipt;
 
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -15,6 +16,15 @@ pub enum Error {
     NotFound(&'static str),
     #[error("the workflow has {} flaw(s); the first: {}", .0.len(), .0.first().map(ToString::to_string).unwrap_or_default())]
     InvalidWorkflow(Vec<Flaw>),
+    /// Something was done under this key before; nothing was done now. Whether it was the same tells the body's hash.
+    #[error("a request with this key was answered before")]
+    Duplicate(Box<Receipt>),
+    /// The scope was asked for as a whole, and a run is at work in it.
+    #[error("run {active_run} is at work in this scope")]
+    ScopeBusy { active_run: RunId },
+    /// What is asked for would change too many runs at once.
+    #[error("more than {runs_max} runs would change together")]
+    FamilyTooLarge { runs_max: usize },
     /// Too much is waiting to be written, or others keep changing the run. Trying again later helps.
     #[error("the engine is busy; try again")]
     Busy,

@@ -107,6 +107,11 @@ impl Worker {
         beating.abort();
     }
 
+    /// Deletes rows that nobody needs any more. `run` does so now and then.
+    pub async fn tidy(&self) {
+        upkeep::purge(&self.engine).await;
+    }
+
     /// Begins what is due. How much that was, and why something could not be begun.
     async fn look(&mut self) -> Result<(usize, Option<Error>), Error> {
         let mut trouble = None;

@@ -45,7 +45,8 @@ impl<T: Tx> Writing<T> {
     /// A change that was in doubt and now meets a conflict may have met itself: the first try was still on its way.
     pub(super) async fn confirm(&self, jobs: &[Job], replies: &mut [Reply]) {
         for (job, reply) in jobs.iter().zip(replies) {
-            if job.doubtful && matches!(reply, Reply::Conflict(_)) {
+            if job.doubtful && matches!(reply, Reply::Conflict(_) | Reply::Duplicate(_) | Reply::ScopeBusy(_))
+            {
                 match self.landed(std::slice::from_ref(job)).await {
                     Ok(found) if found.is_empty() => {}
                     Ok(_) => *reply = Reply::Done,
@@ -65,7 +66,7 @@ impl<T: Tx> Writing<T> {
     }
 }
 
-/// The values of the events that a change appends.
+/// The values of the first events that are appended: where they are, the rest is.
 fn appended(job: &Job) -> Option<&[Param]> {
     let statement = job.writes.iter().find(|statement| statement.sql == store::events::INSERT);
     statement.map(|statement| &statement.params[..])
@@ -74,9 +75,10 @@ fn appended(job: &Job) -> Option<&[Param]> {
 /// A change that only moves a dispatch, and only from where its first try would have found it: with this token, or
 /// with this lease. The second try does it, or finds that it is done.
 fn repeatable(job: &Job) -> bool {
-    let Work::Change(change) = &job.work else { return false };
-    change.events.is_empty()
-        && matches!(change.mail, Mail::Held { .. } | Mail::Reclaim(_) | Mail::Reconcile(_))
+    let Work::Changes(changes) = &job.work else { return false };
+    changes.iter().all(|change| {
+        change.is_silent() && matches!(change.mail, Mail::Held { .. } | Mail::Reclaim(_) | Mail::Reconcile(_))
+    })
 }
 
 /// Tenant, run and sequence number, as they stand first in both.

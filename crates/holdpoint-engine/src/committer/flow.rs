@@ -12,7 +12,7 @@ use super::locks::{Found, Locks, Thread, head};
 use super::mail::performed;
 use super::work::{Change, ClaimOrder, Guard, Job, Mail, MailOp, Reply, Work};
 use crate::store::dispatches::{self, Stored};
-use crate::store::{Error, Param, Query, Tx, params};
+use crate::store::{Error, Param, Query, Tx, params, receipts};
 
 /// Writes jobs in one transaction, and those with them that `more` adds while it is being made up. One reply for
 /// each, in their order.
@@ -32,7 +32,7 @@ pub(super) async fn write<T: Tx>(
         flow.found.add(&answers)?;
         locks.new_threads.into_iter().for_each(|thread| flow.add_thread(thread));
         for job in &jobs[judged..] {
-            replies.push(flow.judge(job)?);
+            replies.push(flow.judge_once(job)?);
         }
         flow.claim(tx, &jobs[judged..], &mut replies[judged..]).await?;
         flow.write_moves()?;
@@ -56,9 +56,22 @@ struct Flow {
 }
 
 impl Flow {
+    /// What is asked for under a key is done unless it was done before.
+    fn judge_once(&mut self, job: &Job) -> Result<Reply, Error> {
+        let Some((key, _)) = job.receipt.as_deref() else { return self.judge(job) };
+        if let Some(reply) = self.found.receipts.stands_against(key) {
+            return Ok(reply);
+        }
+        let reply = self.judge(job)?;
+        if !reply.counts() {
+            self.add(receipts::DROP, key.values().into());
+        }
+        Ok(reply)
+    }
+
     fn judge(&mut self, job: &Job) -> Result<Reply, Error> {
         match &job.work {
-            Work::Change(change) => self.judge_change(change, job),
+            Work::Changes(changes) => self.judge_changes(changes, job),
             Work::Mail(MailOp::Enqueue(rows)) => {
                 let each = rows.iter().map(|row| self.enqueue(row)).collect::<Result<_, Error>>()?;
                 Ok(Reply::Each(each))
@@ -71,27 +84,54 @@ impl Flow {
         }
     }
 
-    fn judge_change(&mut self, change: &Change, job: &Job) -> Result<Reply, Error> {
+    /// All of them may happen, or none does.
+    fn judge_changes(&mut self, changes: &[Change], job: &Job) -> Result<Reply, Error> {
+        let mut moves = Vec::new();
+        for change in changes {
+            match self.mail_moves(change) {
+                Ok(moved) => moves.extend(moved),
+                Err(guard) => return Ok(Reply::Conflict(guard)),
+            }
+        }
+        if let Some(reply) = changes.iter().find_map(|change| self.stands_against(change)) {
+            return Ok(reply);
+        }
+        moves.into_iter().for_each(|to| self.move_to(to, false));
+        for change in changes {
+            self.let_happen(change)?;
+        }
+        for statement in &job.writes {
+            self.add(statement.sql, statement.params.clone());
+        }
+        Ok(Reply::Done)
+    }
+
+    /// What a change relies on and what is not so.
+    fn stands_against(&self, change: &Change) -> Option<Reply> {
+        if change.is_silent() {
+            return None;
+        }
         let of = &change.of;
-        let moved = match self.mail_moves(change) {
-            Ok(moved) => moved,
-            Err(guard) => return Ok(Reply::Conflict(guard)),
-        };
-        if !change.events.is_empty() {
-            let seq = self.found.runs.get(of).copied().unwrap_or(0);
-            if seq != change.before {
-                return Ok(Reply::Conflict(Guard::Sequence));
-            }
-            let workflow = &change.after.workflow;
-            let newest = self.found.revisions.get(&(of.tenant.clone(), workflow.id.clone()));
-            if change.before == 0 && newest.is_some_and(|newest| *newest != workflow.revision) {
-                return Ok(Reply::Conflict(Guard::Revision));
-            }
+        if self.found.runs.get(of).copied().unwrap_or(0) != change.before {
+            return Some(Reply::Conflict(Guard::Sequence));
+        }
+        let workflow = &change.after.workflow;
+        let newest = self.found.revisions.get(&(of.tenant.clone(), workflow.id.clone()));
+        if change.wants_newest_revision() && newest.is_some_and(|newest| *newest != workflow.revision) {
+            return Some(Reply::Conflict(Guard::Revision));
+        }
+        let active = change.exclusive.then(|| self.found.scopes.get(&change.scope()?)).flatten();
+        active.map(|run| Reply::ScopeBusy(run.clone()))
+    }
+
+    fn let_happen(&mut self, change: &Change) -> Result<(), Error> {
+        let of = &change.of;
+        if !change.is_silent() {
             // Only one change of a run in a batch: the next one would not see its rows.
             self.found.runs.insert(of.clone(), u64::MAX);
         }
-        if let Some(to) = moved {
-            self.move_to(to, false);
+        if let Some(scope) = change.scope() {
+            self.found.scopes.insert(scope, of.run.clone());
         }
         match &change.mail {
             Mail::Enqueue(id) => {
@@ -105,10 +145,7 @@ impl Flow {
             Mail::Reconcile(id) => self.add(dispatches::RECONCILED, params![id.as_str()].into()),
             Mail::None | Mail::Held { .. } | Mail::Reclaim(_) | Mail::Cancel(_) => {}
         }
-        for statement in &job.writes {
-            self.add(statement.sql, statement.params.clone());
-        }
-        Ok(Reply::Done)
+        Ok(())
     }
 
     /// What a change makes of the dispatch it relies on; nothing where it stays as it is.

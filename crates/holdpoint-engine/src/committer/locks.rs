@@ -1,13 +1,15 @@
 //! The first half of a batch: everything its jobs rely on, locked in one order and read in one go.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use holdpoint_core::mailbox::RunDispatch;
-use holdpoint_core::{RunRef, TenantId, Timestamp, WorkflowId};
+use holdpoint_core::{RunId, RunRef, TenantId, Timestamp, WorkflowId};
 
-use super::work::{Job, Mail, MailOp, Work};
+use super::receipts::Receipts;
+use super::work::{Change, Job, Mail, MailOp, Work};
 use crate::store::dispatches::{self, Stored};
-use crate::store::{Answer, Error, Param, Query, params, runs, workflows};
+use crate::store::receipts::Key;
+use crate::store::{Answer, Error, Param, Query, params, receipts, runs, scopes, workflows};
 
 pub(super) type Thread = (TenantId, String);
 
@@ -20,6 +22,9 @@ pub(super) struct Locks {
     keys: BTreeSet<(TenantId, String, String)>,
     revisions: BTreeSet<(TenantId, WorkflowId)>,
     runs: BTreeSet<RunRef>,
+    /// Those that somebody wants for itself, and when.
+    scopes: BTreeMap<(TenantId, String), Timestamp>,
+    receipts: BTreeMap<Key, Vec<Param>>,
     /// When to look for threads that are ready, and for how many.
     ready: Option<(Timestamp, usize)>,
 }
@@ -33,6 +38,9 @@ pub(super) struct Found {
     pub revisions: HashMap<(TenantId, WorkflowId), u64>,
     /// A run that is not here does not exist.
     pub runs: HashMap<RunRef, u64>,
+    /// Runs at work in scopes that somebody asked for.
+    pub scopes: HashMap<(TenantId, String), RunId>,
+    pub receipts: Receipts,
     pub ready: Vec<Thread>,
 }
 
@@ -40,21 +48,31 @@ impl Locks {
     pub(super) fn of(jobs: &[Job]) -> Self {
         let mut locks = Self::default();
         for job in jobs {
+            if let Some((key, receipt)) = job.receipt.as_deref() {
+                locks.receipts.entry(key.clone()).or_insert_with(|| receipt.values(key));
+            }
             match &job.work {
-                Work::Change(change) => {
-                    if !change.events.is_empty() {
-                        locks.runs.insert(change.of.clone());
-                    }
-                    if change.before == 0 {
-                        locks.revisions.insert((change.of.tenant.clone(), change.after.workflow.id.clone()));
-                    }
-                    locks.add_mail(&change.of, &change.mail);
-                }
+                Work::Changes(changes) => changes.iter().for_each(|change| locks.add_change(change)),
                 Work::Mail(op) => locks.add_operation(op),
                 Work::Plain(_) | Work::Each(..) => {}
             }
         }
         locks
+    }
+
+    fn add_change(&mut self, change: &Change) {
+        if !change.is_silent() {
+            self.runs.insert(change.of.clone());
+        }
+        if change.wants_newest_revision() {
+            self.revisions.insert((change.of.tenant.clone(), change.after.workflow.id.clone()));
+        }
+        if change.exclusive
+            && let Some(scope) = change.scope()
+        {
+            self.scopes.insert(scope, change.at);
+        }
+        self.add_mail(&change.of, &change.mail);
     }
 
     fn add_mail(&mut self, of: &RunRef, mail: &Mail) {
@@ -100,7 +118,7 @@ impl Locks {
         }
     }
 
-    /// Threads before dispatches before runs, each in the order of its keys: so two batches never wait for each
+    /// Receipts before scopes before threads before dispatches before runs, each in the order of its keys: so two batches never wait for each
     /// other in a circle.
     ///
     /// Where whoever writes has the whole database, nothing needs to be there to be locked, and nothing changes
@@ -121,7 +139,16 @@ impl Locks {
         let again = self.dispatches.iter().filter(|_| row_by_row).map(|id| params![id.as_str()]).collect();
         let revisions = self.revisions.iter().map(|(tenant, id)| params![tenant.as_str(), id.as_str()]);
         let runs = self.runs.iter().map(|of| params![of.tenant.as_str(), of.run.as_str()]).collect();
+        let receipts = self.receipts.values().cloned().collect();
+        let keyed = self.receipts.keys().map(Key::values).collect();
+        let scope = |(tenant, scope): &(TenantId, String)| params![tenant.as_str(), scope.as_str()];
+        let locked =
+            self.scopes.iter().map(|((tenant, scope), at)| params![tenant.as_str(), scope.as_str(), *at]);
         vec![
+            Query::each(receipts::TAKE, receipts),
+            Query::each(receipts::BY_KEY, keyed),
+            Query::each(scopes::LOCK, locked.collect()),
+            Query::each(scopes::ACTIVE, self.scopes.keys().map(scope).collect()),
             Query::each(dispatches::ADD_THREAD, new_threads),
             Query::each(dispatches::THREAD, threads).locking("t", "t.tenant_id, t.thread_id"),
             Query::each(dispatches::READY_THREADS, ready).locking_free("t"),
@@ -138,9 +165,16 @@ impl Locks {
 impl Found {
     /// Adds the answers to the queries above. What is known already stays: it may have been judged since.
     pub(super) fn add(&mut self, answers: &[Answer]) -> Result<(), Error> {
-        let [_, threads, ready, dispatches, epochs, keys, revisions, runs] = answers else {
+        let [taken, receipts, _, scopes, _, threads, ready, dispatches, epochs, keys, revisions, runs] =
+            answers
+        else {
             return Err(Error::Failed("the database answered in part".to_owned()));
         };
+        self.receipts.add(taken, receipts)?;
+        for row in &scopes.rows {
+            let run = RunId::parse(row.text(2)?).map_err(|error| crate::store::unreadable("run", error))?;
+            self.scopes.entry((tenant(row.text(0)?)?, row.text(1)?.to_owned())).or_insert(run);
+        }
         for row in &threads.rows {
             self.epochs.insert((tenant(row.text(0)?)?, row.text(1)?.to_owned()), row.count(2)?);
         }

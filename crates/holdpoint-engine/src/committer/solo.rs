@@ -1,32 +1,84 @@
 //! Jobs that take a transaction of their own, as scripts of statements. The same for every database.
 
 use std::collections::{BTreeSet, HashSet};
+use std::future::Future;
 
 use holdpoint_core::mailbox::{Fenced, MailboxInterrupt, Reclaimed, RunDispatch, RunDispatchStatus};
 use holdpoint_core::{TenantId, Timestamp};
 use uuid::Uuid;
 
+use super::receipts::Receipts;
 use super::work::{ClaimOrder, MailOp, Reply, Work};
 use crate::store::dispatches::{self, Stored};
+use crate::store::receipts::{self, Key, Receipt};
 use crate::store::{Answer, Error, Query, Row, Statement, Tx, params};
 
 pub(super) async fn write<T: Tx>(
     tx: &T,
     work: &Work,
+    receipt: Option<&(Key, Receipt)>,
     pause: impl FnOnce() -> Result<(), Error>,
 ) -> Result<Reply, Error> {
-    let (reply, last) = match work {
-        Work::Plain(statements) => plain(tx, statements).await?,
-        Work::Mail(op) => operate(tx, op).await?,
-        Work::Each(sql, sets) => {
-            let answers = tx.begin(&[Query::each(sql, sets.clone())]).await?;
-            (Reply::Table(answers.into_iter().flat_map(|answer| answer.rows).collect()), Vec::new())
-        }
-        Work::Change(_) => return Err(Error::Failed("a change is never written alone".to_owned())),
+    let (reply, last) = match receipt {
+        Some((key, receipt)) => once(tx, work, key, receipt).await?,
+        None => script(tx, work).await?,
     };
     pause()?;
     tx.commit(&last).await?;
     Ok(reply)
+}
+
+async fn script<T: Tx>(tx: &T, work: &Work) -> Script {
+    match work {
+        Work::Plain(statements) => plain(tx, statements).await,
+        Work::Mail(op) => operate(tx, op).await,
+        Work::Each(sql, sets) => {
+            let answers = tx.begin(&[Query::each(sql, sets.clone())]).await?;
+            Ok((Reply::Table(answers.into_iter().flat_map(|answer| answer.rows).collect()), Vec::new()))
+        }
+        Work::Changes(_) => Err(Error::Failed("a change is never written alone".to_owned())),
+    }
+}
+
+/// Takes the key first, then does what is to be done under it.
+async fn once<T: Tx>(tx: &T, work: &Work, key: &Key, receipt: &Receipt) -> Script {
+    let take = Query::one(receipts::TAKE, receipt.values(key));
+    let answers = tx.begin(&[take, Query::one(receipts::BY_KEY, key.values())]).await?;
+    let mut receipts = Receipts::default();
+    if let [taken, found] = &answers[..] {
+        receipts.add(taken, found)?;
+    }
+    if let Some(reply) = receipts.stands_against(key) {
+        return Ok((reply, Vec::new()));
+    }
+    let (reply, mut last) = script(&Begun(tx), work).await?;
+    if !reply.counts() {
+        last.push(Query::one(receipts::DROP, key.values()));
+    }
+    Ok((reply, last))
+}
+
+/// A transaction in which something was asked already.
+struct Begun<'t, T>(&'t T);
+
+impl<T: Tx> Tx for Begun<'_, T> {
+    const MAY_GROW: bool = T::MAY_GROW;
+
+    fn begin(&self, first: &[Query]) -> impl Future<Output = Result<Vec<Answer>, Error>> + Send {
+        self.0.all(first)
+    }
+
+    fn all(&self, queries: &[Query]) -> impl Future<Output = Result<Vec<Answer>, Error>> + Send {
+        self.0.all(queries)
+    }
+
+    fn commit(&self, last: &[Query]) -> impl Future<Output = Result<(), Error>> + Send {
+        self.0.commit(last)
+    }
+
+    fn rollback(&self) -> impl Future<Output = ()> + Send {
+        self.0.rollback()
+    }
 }
 
 /// A reply, and what is still to be written before it is true.
@@ -56,7 +108,11 @@ async fn operate<T: Tx>(tx: &T, op: &MailOp) -> Script {
     }
 }
 
+/// How many rows the last statement touched; with no statement there is only a receipt, and that is written.
 async fn plain<T: Tx>(tx: &T, statements: &[Statement]) -> Script {
+    if statements.is_empty() {
+        return Ok((Reply::Done, Vec::new()));
+    }
     let query = |of: &Statement| Query { sql: of.sql, sets: vec![of.params.clone()], lock: None };
     let queries: Vec<Query> = statements.iter().map(query).collect();
     let answers = tx.begin(&queries).await?;

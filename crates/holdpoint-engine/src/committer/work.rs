@@ -7,6 +7,7 @@ use holdpoint_core::{Event, Obligation, Run, RunId, RunRef, TenantId, Timestamp}
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
+use crate::store::receipts::{Key, Receipt};
 use crate::store::{self, Param, Row, Statement};
 
 /// Everything that happens to one run at one instant: all of it or none.
@@ -16,10 +17,36 @@ pub(crate) struct Change {
     /// The number of events the change was decided on.
     pub before: u64,
     pub after: Arc<Run>,
+    /// Of a run that begins as a copy: what happened before, with its times.
+    pub history: Vec<(Timestamp, Vec<Event>)>,
     pub events: Vec<Event>,
     pub obligations: Vec<Obligation>,
     pub mail: Mail,
     pub at: Timestamp,
+    /// Of a run that begins: refused while another run of its scope is unfinished.
+    pub exclusive: bool,
+}
+
+impl Change {
+    /// Nothing happens to the run itself, only to its dispatch.
+    pub(super) fn is_silent(&self) -> bool {
+        self.events.is_empty() && self.history.is_empty()
+    }
+
+    pub(super) fn is_birth(&self) -> bool {
+        self.before == 0 && !self.is_silent()
+    }
+
+    /// A copy keeps the revision of the run that it is made from; anything else begins with the newest.
+    pub(super) fn wants_newest_revision(&self) -> bool {
+        self.is_birth() && self.after.started.as_ref().is_none_or(|started| started.fork.is_none())
+    }
+
+    /// The scope of a run that begins.
+    pub(super) fn scope(&self) -> Option<(TenantId, String)> {
+        let started = self.after.started.as_ref().filter(|_| self.is_birth())?;
+        Some((self.of.tenant.clone(), started.scope.clone()?))
+    }
 }
 
 /// What a change does to the mailbox.
@@ -152,7 +179,8 @@ pub(crate) enum MailOp {
 
 #[derive(Debug)]
 pub(crate) enum Work {
-    Change(Box<Change>),
+    /// A change of a run, and after it what it does to runs around it: all of it or nothing.
+    Changes(Vec<Change>),
     Mail(MailOp),
     /// Statements that belong to no run: keys and definitions.
     Plain(Vec<Statement>),
@@ -169,6 +197,8 @@ pub(crate) enum Guard {
     Claim,
     /// The run starts with the newest revision of its workflow.
     Revision,
+    /// Nobody else does something under the same key at this moment.
+    Receipt,
 }
 
 #[derive(Debug)]
@@ -178,6 +208,10 @@ pub(crate) enum Reply {
     Unsure(String),
     /// What did not hold; nothing of this change was written.
     Conflict(Guard),
+    /// Something was done under this key before, and this is what was answered. Nothing was written.
+    Duplicate(Box<Receipt>),
+    /// This run is at work in the scope. Nothing was written.
+    ScopeBusy(RunId),
     /// How many rows the last plain statement touched.
     Touched(u64),
     Table(Vec<Row>),
@@ -187,13 +221,28 @@ pub(crate) enum Reply {
     Interrupted(Box<MailboxInterrupt>),
 }
 
+impl Reply {
+    /// Whether what was asked for was done, so that a receipt for it may stay.
+    pub(super) fn counts(&self) -> bool {
+        match self {
+            Self::Done | Self::Table(_) | Self::Flags(_) | Self::Interrupted(_) => true,
+            Self::Unsure(_) | Self::Conflict(_) | Self::Duplicate(_) | Self::ScopeBusy(_) => false,
+            Self::Touched(rows) => *rows > 0,
+            Self::Rows(rows) => !rows.is_empty(),
+            Self::Each(each) => each.iter().all(Result::is_ok),
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Job {
     pub work: Work,
-    /// The rows of a change besides its dispatch.
+    /// To be written with the work.
+    pub receipt: Option<Box<(Key, Receipt)>>,
+    /// The rows of the changes besides their dispatches.
     pub writes: Vec<Statement>,
-    /// Bytes of the events among them.
-    pub size: usize,
+    /// Bytes of the events of each change.
+    pub sizes: Vec<usize>,
     /// It was tried before, and nobody knows whether that has landed.
     pub doubtful: bool,
     pub reply: oneshot::Sender<Result<Reply, store::Error>>,
@@ -204,7 +253,7 @@ impl Work {
     /// locks in an order of its own.
     pub(super) fn flows(&self) -> bool {
         match self {
-            Self::Change(_) => true,
+            Self::Changes(_) => true,
             Self::Mail(op) => match op {
                 MailOp::Enqueue(_) | MailOp::ClaimReady(_) | MailOp::Fenced { .. } => true,
                 MailOp::Claim { order, .. } => order.limit <= 1,

@@ -132,7 +132,7 @@ impl<T: Tx> Writing<T> {
     /// What must be true before the first job is written.
     pub(super) async fn prepare(&self, works: Vec<Work>) -> Result<(), Error> {
         for work in works {
-            solo::write(&self.tx, &work, || Ok(())).await?;
+            solo::write(&self.tx, &work, None, || Ok(())).await?;
         }
         Ok(())
     }
@@ -242,7 +242,8 @@ impl<T: Tx> Writing<T> {
         };
         let mut replies = match &jobs[..] {
             [alone] if !alone.work.flows() => {
-                solo::write(&self.tx, &alone.work, pause).await.map(|reply| vec![reply])
+                let receipt = alone.receipt.as_deref();
+                solo::write(&self.tx, &alone.work, receipt, pause).await.map(|reply| vec![reply])
             }
             _ => flow::write(&self.tx, jobs, |jobs| inbox.take(jobs), pause).await,
         };
@@ -263,11 +264,13 @@ impl<T: Tx> Writing<T> {
         let counters = &self.audience.counters;
         let mut answers = Vec::with_capacity(jobs.len());
         for (job, reply) in jobs.into_iter().zip(replies) {
-            if let (Work::Change(change), Reply::Done) = (&job.work, &reply) {
-                let rows = job.writes.len() as u64 + u64::from(change.mail.writes());
-                counters.rows.fetch_add(rows, Ordering::Relaxed);
-                counters.changes.fetch_add(1, Ordering::Relaxed);
-                self.audience.tell(change, job.size);
+            if let (Work::Changes(changes), Reply::Done) = (&job.work, &reply) {
+                let moved = changes.iter().filter(|change| change.mail.writes()).count();
+                counters.rows.fetch_add((job.writes.len() + moved) as u64, Ordering::Relaxed);
+                counters.changes.fetch_add(changes.len() as u64, Ordering::Relaxed);
+                for (change, size) in changes.iter().zip(&job.sizes) {
+                    self.audience.tell(change, *size);
+                }
             }
             if let (Work::Mail(MailOp::Enqueue(_)), Reply::Each(each)) = (&job.work, &reply)
                 && each.iter().any(Result::is_ok)
@@ -286,8 +289,8 @@ impl<T: Tx> Writing<T> {
     pub(super) fn fail(&self, jobs: Vec<Job>, error: &Error) {
         tracing::error!(%error, jobs = jobs.len(), "a commit failed; its callers are told");
         for job in jobs {
-            if let Work::Change(change) = &job.work {
-                self.audience.cache.forget(&change.of);
+            if let Work::Changes(changes) = &job.work {
+                changes.iter().for_each(|change| self.audience.cache.forget(&change.of));
             }
             let _ = job.reply.send(Err(error.again()));
         }
@@ -312,7 +315,7 @@ impl Audience {
     }
 
     fn tell(&self, change: &Change, size: usize) {
-        if !change.events.is_empty() {
+        if !change.is_silent() {
             self.cache.put(&change.of, change.after.clone(), size);
             self.bus.publish(&change.of, change.after.seq);
         }

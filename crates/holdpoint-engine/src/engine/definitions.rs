@@ -5,8 +5,8 @@ use std::sync::Arc;
 use holdpoint_core::{TenantId, Workflow, WorkflowId};
 use serde_json::Value;
 
-use super::{ATTEMPTS_MAX, Engine};
-use crate::committer::Reply;
+use super::{ATTEMPTS_MAX, Done, Engine};
+use crate::committer::{Reply, Work};
 use crate::error::Error;
 use crate::store::workflows::{self, Registered};
 use crate::store::{self, keys};
@@ -42,6 +42,9 @@ impl Engine {
             let unchanged = latest.as_ref().is_some_and(|known| known.definition == definition);
             let known = latest.map_or(0, |known| known.revision);
             workflow.revision = if unchanged { known } else { known + 1 };
+            if unchanged {
+                self.keep_done(Done::Workflow { workflow: &workflow, stored: false }).await?;
+            }
             if unchanged || self.store_revision(tenant, &workflow, &definition).await? {
                 let workflow = Arc::new(workflow);
                 self.0.registry.put(tenant, workflow.clone());
@@ -62,7 +65,8 @@ impl Engine {
         let registered = Registered { revision, definition, created_at: self.now() };
         let tenant_row = keys::insert_tenant(tenant, self.now());
         let row = workflows::insert(tenant, &workflow.id, &registered);
-        Ok(matches!(self.write(vec![tenant_row, row]).await?, Reply::Touched(1)))
+        let done = Done::Workflow { workflow, stored: true };
+        Ok(matches!(self.submit(Work::Plain(vec![tenant_row, row]), done).await?, Reply::Touched(1)))
     }
 
     /// Parses and checks a definition without storing it.

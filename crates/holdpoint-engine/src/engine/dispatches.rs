@@ -4,7 +4,7 @@ use holdpoint_core::mailbox::{MailboxError, RunDispatch, RunDispatchStatus};
 use holdpoint_core::{Command, Principal, Refusal, RunId, RunRef, TenantId, Timestamp};
 use uuid::Uuid;
 
-use super::Engine;
+use super::{Before, Done, Engine};
 use crate::advance::Draft;
 use crate::committer::{ClaimOrder, Guard, Mail, MailOp, Reply, Work};
 use crate::error::Error;
@@ -33,9 +33,9 @@ impl Engine {
                 return Ok(None);
             }
             let Some((of, run)) = self.run_of(&row).await? else {
-                return Ok(self.mailbox(tenant).cancel(dispatch_id, self.now()).await?);
+                return self.cancel_row(&row).await;
             };
-            let before = run.seq;
+            let before = Before::of(&run);
             let mut draft = Draft::new(run, self.now());
             let reason = Some("its dispatch was cancelled".to_owned());
             match draft.decide(&Command::Cancel { reason, by: by.clone() }) {
@@ -45,8 +45,20 @@ impl Engine {
             match self.settle(&of, before, draft, Mail::Cancel(dispatch_id.to_owned())).await? {
                 None => return Ok(Some(self.dispatch(tenant, dispatch_id).await?.row)),
                 Some(Guard::Claim) => return Ok(None),
-                Some(Guard::Sequence | Guard::Revision) => {}
+                Some(Guard::Sequence | Guard::Revision | Guard::Receipt) => {}
             }
+        }
+    }
+
+    /// Of a dispatch that is for no run of ours.
+    async fn cancel_row(&self, row: &RunDispatch) -> Result<Option<RunDispatch>, Error> {
+        let now = self.now();
+        let Some(cancelled) = row.cancelled(now) else { return Ok(None) };
+        let (tenant, dispatch_id) = (row.tenant.clone(), row.dispatch_id.clone());
+        let op = Work::Mail(MailOp::Cancel { tenant, dispatch_id, now });
+        match self.submit(op, Done::Dispatch(&cancelled)).await? {
+            Reply::Rows(rows) => Ok(rows.into_iter().next()),
+            _ => Ok(None),
         }
     }
 
@@ -75,7 +87,11 @@ impl Engine {
             dedupe_key: Some(key),
             ..RunDispatch::queued(tenant, &id, &row.thread_id, &row.run_id, self.now())
         };
-        Ok(self.mailbox(tenant).enqueue(&fresh).await?)
+        let op = Work::Mail(MailOp::Enqueue(vec![fresh.clone()]));
+        match self.submit(op, Done::Dispatch(&fresh)).await? {
+            Reply::Each(each) => Ok(each.into_iter().next().unwrap_or(Ok(fresh))?),
+            _ => Err(Error::Busy),
+        }
     }
 
     async fn dispatch(&self, tenant: &TenantId, dispatch_id: &str) -> Result<Stored, Error> {
@@ -108,7 +124,7 @@ impl Engine {
     }
 
     pub(crate) async fn mail(&self, op: MailOp) -> Result<Reply, Error> {
-        self.0.committer.submit(Work::Mail(op)).await
+        self.0.committer.submit(Work::Mail(op), None).await
     }
 
     pub(crate) async fn claim_ready(&self, order: ClaimOrder) -> Result<Vec<RunDispatch>, Error> {
@@ -175,7 +191,7 @@ impl Engine {
         }
         let until = now.plus_ms(TIMER_HOLD_MS);
         let sets = due.iter().map(|due| due.hold(until, now)).collect();
-        match self.0.committer.submit(Work::Each(timers::HOLD, sets)).await? {
+        match self.0.committer.submit(Work::Each(timers::HOLD, sets), None).await? {
             Reply::Table(rows) => Ok(rows.iter().map(timers::read).collect::<Result<_, _>>()?),
             _ => Ok(Vec::new()),
         }

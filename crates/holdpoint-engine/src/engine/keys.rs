@@ -2,8 +2,8 @@
 
 use holdpoint_core::TenantId;
 
-use super::Engine;
-use crate::committer::Reply;
+use super::{Done, Engine};
+use crate::committer::{Reply, Work};
 use crate::error::Error;
 use crate::store::keys::{self, ApiKey};
 
@@ -12,7 +12,7 @@ impl Engine {
     /// True when it was stored.
     pub async fn add_key(&self, key: &ApiKey) -> Result<bool, Error> {
         let rows = vec![keys::insert_tenant(&key.tenant, key.created_at), keys::insert(key)];
-        Ok(matches!(self.write(rows).await?, Reply::Touched(1)))
+        Ok(matches!(self.submit(Work::Plain(rows), Done::KeyAdded(key)).await?, Reply::Touched(1)))
     }
 
     pub async fn tenant_exists(&self, tenant: &TenantId) -> Result<bool, Error> {
@@ -33,7 +33,8 @@ impl Engine {
 
     /// False when the tenant has no such key.
     pub async fn revoke_key(&self, tenant: &TenantId, key_id: &str) -> Result<bool, Error> {
-        let revoked = self.write(vec![keys::revoke(tenant, key_id, self.now())]).await?;
+        let revoke = Work::Plain(vec![keys::revoke(tenant, key_id, self.now())]);
+        let revoked = self.submit(revoke, Done::KeyRevoked(key_id)).await?;
         Ok(matches!(revoked, Reply::Touched(rows) if rows > 0))
     }
 }

@@ -65,7 +65,7 @@ impl Engine {
             retention_ms,
             stop,
         };
-        Ok(Self(Arc::new(shared)))
+        Ok(Self(Arc::new(shared), None))
     }
 
     /// Whether the store answers.

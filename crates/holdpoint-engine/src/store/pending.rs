@@ -42,6 +42,14 @@ pub(crate) fn write(of: &RunRef, after: &Run, events: &[Event]) -> Vec<Statement
     inserted.chain(deleted.map(|interrupt| delete(of, interrupt))).collect()
 }
 
+/// The rows of a run that has none yet.
+pub(crate) fn write_open(of: &RunRef, run: &Run) -> Vec<Statement> {
+    if run.finished() {
+        return Vec::new();
+    }
+    run.open_interrupts().map(|interrupt| insert(of, run, interrupt)).collect()
+}
+
 fn insert(of: &RunRef, run: &Run, interrupt: &Interrupt) -> Statement {
     let values = params![
         of.tenant.as_str(),

@@ -4,16 +4,33 @@ use holdpoint_core::{Run, RunId, RunRef, TenantId, Timestamp, WorkflowId};
 
 use super::{Database, Error, Param, Row, Statement, params, unreadable};
 
-const INSERT: &str = "INSERT INTO runs (tenant_id, run_id, seq, status, workflow_id, created_ms, updated_ms)
-    VALUES ($1, $2, $3, $4, $5, $6, $7)";
+const INSERT: &str = "INSERT INTO runs (tenant_id, run_id, seq, status, workflow_id, created_ms, updated_ms, \
+    scope_id, parent_run_id) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
+const TAG: &str = "INSERT INTO run_tags (tenant_id, tag, run_id) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
 const UPDATE: &str = "UPDATE runs SET seq = $1, status = $2, updated_ms = $3
     WHERE tenant_id = $4 AND run_id = $5 AND seq = $6";
 /// How many events of a run are stored: what every change is checked against.
 pub(crate) const SEQUENCE: &str =
     "SELECT r.tenant_id, r.run_id, r.seq FROM runs r WHERE r.tenant_id = $1 AND r.run_id = $2";
-const PAGE: &str = "SELECT run_id, workflow_id, status, created_ms, updated_ms FROM runs
-    WHERE tenant_id = $1 AND run_id < $2 AND ($3 = '' OR status = $3) AND ($4 = '' OR workflow_id = $4)
-    ORDER BY run_id DESC LIMIT $5";
+/// A page of a list, with what it is found by. Values that are not asked for are empty.
+macro_rules! page {
+    ($found_by:literal) => {
+        concat!(
+            "SELECT run_id, workflow_id, status, created_ms, updated_ms, scope_id, parent_run_id FROM runs
+            WHERE tenant_id = $1 AND run_id < $2 AND ($3 = '' OR status = $3) AND ($4 = '' OR workflow_id = $4)
+            AND ($5 = '' OR scope_id = $5) AND ($6 = '' OR parent_run_id = $6)
+            AND created_ms >= $7 AND created_ms < $8
+            AND ($9 = '' OR run_id IN (SELECT g.run_id FROM run_tags g WHERE g.tenant_id = $1 AND g.tag = $9))",
+            $found_by,
+            " ORDER BY run_id DESC LIMIT $10"
+        )
+    };
+}
+const PAGE: &str = page!("");
+const PAGE_OF_SCOPE: &str = page!(" AND scope_id = $5");
+const PAGE_OF_PARENT: &str = page!(" AND parent_run_id = $6");
+const PAGE_OF_TAG: &str =
+    page!(" AND run_id IN (SELECT f.run_id FROM run_tags f WHERE f.tenant_id = $1 AND f.tag = $9)");
 
 /// Sorts after every id we generate.
 const BEYOND_EVERY_ID: &str = "\u{10FFFF}";
@@ -22,6 +39,7 @@ const BEYOND_EVERY_ID: &str = "\u{10FFFF}";
 pub(crate) fn write(of: &RunRef, before: u64, run: &Run) -> Statement {
     let status = run.status().as_str();
     if before == 0 {
+        let started = run.started.as_deref();
         let values = params![
             of.tenant.as_str(),
             of.run.as_str(),
@@ -29,13 +47,22 @@ pub(crate) fn write(of: &RunRef, before: u64, run: &Run) -> Statement {
             status,
             run.workflow.id.as_str(),
             run.started_at,
-            run.updated_at
+            run.updated_at,
+            started.and_then(|started| started.scope.as_deref()),
+            started.and_then(|started| started.parent.as_ref()).map(|parent| parent.run.as_str())
         ];
         Statement::new(INSERT, values)
     } else {
         let values = params![run.seq, status, run.updated_at, of.tenant.as_str(), of.run.as_str(), before];
         Statement::new(UPDATE, values)
     }
+}
+
+/// The tags of a new run.
+pub(crate) fn tag<'r>(of: &'r RunRef, run: &'r Run) -> impl Iterator<Item = Statement> + use<'r> {
+    let tags = run.started.as_deref().map(|started| started.tags.as_slice()).unwrap_or_default();
+    let row = |tag: &String| Statement::new(TAG, params![of.tenant.as_str(), tag.as_str(), of.run.as_str()]);
+    tags.iter().map(row)
 }
 
 /// How many events of each run are stored.
@@ -60,6 +87,9 @@ pub struct RunSummary {
     pub status: String,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
+    pub scope: Option<String>,
+    /// The run that started it.
+    pub parent: Option<RunId>,
 }
 
 /// Which runs a list is about. `before` continues after the last run of the previous page.
@@ -67,6 +97,13 @@ pub struct RunSummary {
 pub struct RunFilter {
     pub status: Option<String>,
     pub workflow: Option<String>,
+    pub scope: Option<String>,
+    pub parent: Option<String>,
+    pub tag: Option<String>,
+    /// Not before.
+    pub created_from: Option<Timestamp>,
+    /// Before.
+    pub created_to: Option<Timestamp>,
     pub before: Option<String>,
     pub limit: u64,
 }
@@ -77,23 +114,37 @@ pub(crate) async fn page(
     tenant: &TenantId,
     filter: RunFilter,
 ) -> Result<Vec<RunSummary>, Error> {
+    let sql = match &filter {
+        RunFilter { parent: Some(_), .. } => PAGE_OF_PARENT,
+        RunFilter { scope: Some(_), .. } => PAGE_OF_SCOPE,
+        RunFilter { tag: Some(_), .. } => PAGE_OF_TAG,
+        _ => PAGE,
+    };
     let before = filter.before.unwrap_or_else(|| BEYOND_EVERY_ID.to_owned());
     let values: Vec<Param> = params![
         tenant.as_str(),
         before,
         filter.status.unwrap_or_default(),
         filter.workflow.unwrap_or_default(),
+        filter.scope.unwrap_or_default(),
+        filter.parent.unwrap_or_default(),
+        filter.created_from.unwrap_or(Timestamp(i64::MIN)),
+        filter.created_to.unwrap_or(Timestamp(i64::MAX)),
+        filter.tag.unwrap_or_default(),
         filter.limit
     ];
-    db.query(PAGE, values).await?.iter().map(summary).collect()
+    db.query(sql, values).await?.iter().map(summary).collect()
 }
 
 fn summary(row: &Row) -> Result<RunSummary, Error> {
+    let run = |text: &str| RunId::parse(text).map_err(|error| unreadable("run", error));
     Ok(RunSummary {
-        run: RunId::parse(row.text(0)?).map_err(|error| unreadable("run", error))?,
+        run: run(row.text(0)?)?,
         workflow: WorkflowId::parse(row.text(1)?).map_err(|error| unreadable("run", error))?,
         status: row.text(2)?.to_owned(),
         created_at: Timestamp(row.int(3)?),
         updated_at: Timestamp(row.int(4)?),
+        scope: row.optional_text(5)?.map(str::to_owned),
+        parent: row.optional_text(6)?.map(run).transpose()?,
     })
 }

@@ -7,7 +7,7 @@ use holdpoint_core::{Command, Refusal, RunError};
 
 use crate::advance::Draft;
 use crate::committer::{Claim, Guard, Mail};
-use crate::engine::Engine;
+use crate::engine::{Before, Engine};
 use crate::error::Error;
 use crate::store;
 
@@ -25,7 +25,7 @@ pub(super) async fn give_back(engine: &Engine, claim: Arc<Claim>, why: String) -
             }
             Err(error) => return Err(error),
         };
-        let before = run.seq;
+        let before = Before::of(&run);
         let mut draft = Draft::new(run, engine.now());
         let what = returned(&mut draft, &claim, why.clone())?;
         let mail = Mail::Held { claim: claim.clone(), what };

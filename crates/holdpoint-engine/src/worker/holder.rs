@@ -11,7 +11,7 @@ use super::Lease;
 use crate::advance::Draft;
 use crate::committer::{Claim, Guard, Mail, result};
 use crate::context::{Context, EffectContext, Stop};
-use crate::engine::Engine;
+use crate::engine::{Before, Engine};
 use crate::error::Error;
 use crate::nodes::NodeType;
 
@@ -34,13 +34,13 @@ impl Holder {
         loop {
             // From the store: a claim can be seen before the cache has heard of the commit that caused it.
             let run = self.engine.load(&self.claim.run).await?;
-            let before = run.seq;
+            let before = Before::of(&run);
             let mut draft = Draft::new(run, self.engine.now());
             if let Some((position, outcome)) = finished.clone() {
                 // Refused, the outcome came too late: the run ended, or the node must be entered again.
                 let _ = draft.finish(position, outcome);
             }
-            draft.advance(self.engine.nodes())?;
+            self.engine.carry_on(&mut draft).await?;
             let work = draft.run.next_work();
             if let Some(work) = work {
                 draft.begin(work)?;
@@ -53,7 +53,7 @@ impl Holder {
             let (run, now) = (draft.run.clone(), draft.now);
             match self.settle(before, draft, what).await? {
                 Some(Guard::Claim) => return Ok(()),
-                Some(Guard::Sequence | Guard::Revision) => continue,
+                Some(Guard::Sequence | Guard::Revision | Guard::Receipt) => continue,
                 None => started = true,
             }
             let Some(work) = work else { return Ok(()) };
@@ -61,7 +61,7 @@ impl Holder {
         }
     }
 
-    async fn settle(&self, before: u64, draft: Draft, what: Fenced) -> Result<Option<Guard>, Error> {
+    async fn settle(&self, before: Before, draft: Draft, what: Fenced) -> Result<Option<Guard>, Error> {
         let mail = Mail::Held { claim: self.claim.clone(), what };
         self.engine.settle(&self.claim.run, before, draft, mail).await
     }
@@ -142,7 +142,7 @@ impl Holder {
             // An earlier try has landed, though nobody could say so; or somebody else has done the step.
             return if recorded == result { Ok(Some(run)) } else { Err(Unrecorded::Stop(Stop::Lost)) };
         }
-        let before = run.seq;
+        let before = Before::of(&run);
         let mut draft = Draft::new(run, self.engine.now());
         match draft.decide(command) {
             Ok(()) => {}
@@ -155,7 +155,7 @@ impl Holder {
         match self.settle(before, draft, Fenced::Touch).await? {
             None => Ok(Some(after)),
             Some(Guard::Claim) => Err(Unrecorded::Stop(Stop::Lost)),
-            Some(Guard::Sequence | Guard::Revision) => Ok(None),
+            Some(Guard::Sequence | Guard::Revision | Guard::Receipt) => Ok(None),
         }
     }
 }

@@ -5,7 +5,7 @@ use holdpoint_core::{Command, Principal, Refusal, RunError, RunId, RunRef, Times
 
 use crate::advance::Draft;
 use crate::committer::{Guard, Mail, MailOp, Reply};
-use crate::engine::Engine;
+use crate::engine::{Before, Engine};
 use crate::error::Error;
 use crate::store::dispatches::{self, Stored};
 use crate::store::{self, Statement};
@@ -67,7 +67,7 @@ async fn close(engine: &Engine, stored: &Stored, mail: Mail) -> Result<(), Error
             }
             Err(error) => return Err(error),
         };
-        let before = run.seq;
+        let before = Before::of(&run);
         let mut draft = Draft::new(run, engine.now());
         if engine.newer(stored).await?.is_none() {
             match draft.decide(&ending(stored, draft.now)) {
@@ -125,16 +125,19 @@ pub(super) async fn refuse(engine: &Engine, row: &RunDispatch) -> Result<(), Err
     Ok(())
 }
 
-/// Deletes what ended longer ago than it is kept.
+/// Deletes what ended longer ago than it is kept, and receipts that are out of date.
 pub(super) async fn purge(engine: &Engine) {
-    loop {
-        match engine.purge(PURGE_BATCH).await {
-            Ok(deleted) if deleted >= PURGE_BATCH => {}
-            Ok(_) => return,
-            Err(error) => {
-                tracing::warn!(%error, "old dispatches could not be deleted; it is tried again");
-                return;
-            }
+    while one_more(engine.purge(PURGE_BATCH).await, "dispatches") {}
+    while one_more(engine.purge_receipts(PURGE_BATCH).await, "receipts") {}
+}
+
+/// Whether there may be more of it.
+fn one_more(deleted: Result<usize, Error>, what: &str) -> bool {
+    match deleted {
+        Ok(deleted) => deleted >= PURGE_BATCH,
+        Err(error) => {
+            tracing::warn!(%error, "old {what} could not be deleted; it is tried again");
+            false
         }
     }
 }

@@ -147,7 +147,7 @@ impl Side {
             }
             Step::Runs { tenant, before, status, limit } => {
                 let (before, status) = (before.clone(), status.clone());
-                let filter = RunFilter { status, workflow: None, before, limit: *limit };
+                let filter = RunFilter { status, before, limit: *limit, ..RunFilter::default() };
                 said(self.engine.runs(&name(*tenant), filter).await)
             }
             Step::Pending { tenant, limit } => self.pending(*tenant, *limit).await,

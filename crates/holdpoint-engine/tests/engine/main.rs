@@ -13,5 +13,7 @@ mod house;
 mod leases;
 mod mail;
 mod opening;
+mod receipts;
 mod runs;
+mod scopes;
 mod time;

@@ -60,6 +60,7 @@ pub(crate) async fn list(
         workflow: filter.workflow_id,
         before: page.cursor.clone(),
         limit: page.rows()?,
+        ..RunFilter::default()
     };
     let mut found = app.engine.runs(caller.tenant(), filter).await?;
     let more = page.cut(&mut found)?;

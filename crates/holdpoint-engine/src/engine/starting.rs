@@ -1,0 +1,103 @@
+//! Starting runs.
+
+use std::sync::Arc;
+
+use holdpoint_core::{Command, Refusal, Run, RunId, RunRef, Start, WorkflowId};
+use uuid::Uuid;
+
+use super::{ATTEMPTS_MAX, Before, Engine};
+use crate::advance::Draft;
+use crate::committer::Guard;
+use crate::error::Error;
+
+/// A scope is part of an index, and PostgreSQL takes no more than 2704 bytes into an entry, with tenant and run.
+const SCOPE_CHARS_MAX: usize = 256;
+
+/// How a run is started, besides what it is started with.
+#[derive(Clone, Debug, Default)]
+pub struct StartOptions {
+    /// Nothing for a new one, which sorts by time.
+    pub id: Option<RunId>,
+    /// Refused with [`Error::ScopeBusy`] while another run of the tenant with the same scope is unfinished.
+    pub exclusive: bool,
+}
+
+impl Engine {
+    /// Starts a run of the latest revision under a new id.
+    pub async fn start(&self, workflow: &WorkflowId, start: Start) -> Result<Arc<Run>, Error> {
+        self.start_with(workflow, start, StartOptions::default()).await
+    }
+
+    /// Starts a run under an id of the caller's choice; refused when there is such a run.
+    pub async fn start_as(&self, id: &RunId, workflow: &WorkflowId, start: Start) -> Result<Arc<Run>, Error> {
+        let options = StartOptions { id: Some(id.clone()), exclusive: false };
+        self.start_with(workflow, start, options).await
+    }
+
+    pub async fn start_with(
+        &self,
+        workflow: &WorkflowId,
+        start: Start,
+        options: StartOptions,
+    ) -> Result<Arc<Run>, Error> {
+        check_scope(start.scope.as_deref())?;
+        let tenant = start.owner.tenant.clone();
+        let id = options.id.map_or_else(new_id, Ok)?;
+        let of = RunRef { tenant: tenant.clone(), run: id.clone() };
+        let command = Command::Start(start);
+        for _ in 0..ATTEMPTS_MAX {
+            let latest = self.0.registry.latest(&self.0.db, &tenant, workflow).await?;
+            let unborn = Arc::new(Run::unborn(id.clone(), latest.ok_or(Error::NotFound("workflow"))?));
+            match self.try_start(&of, unborn, &command, options.exclusive).await? {
+                Ok(run) => return Ok(run),
+                Err(Guard::Revision | Guard::Receipt) => {}
+                // Or it was a run that this one starts, or that started it.
+                Err(Guard::Sequence | Guard::Claim) => {
+                    if self.0.sequences.of(&self.0.db, &of).await?.is_some() {
+                        return Err(Refusal::AlreadyStarted.into());
+                    }
+                }
+            }
+        }
+        Err(Error::Busy)
+    }
+
+    async fn try_start(
+        &self,
+        of: &RunRef,
+        unborn: Arc<Run>,
+        command: &Command,
+        exclusive: bool,
+    ) -> Result<Result<Arc<Run>, Guard>, Error> {
+        let before = Before::of(&unborn);
+        let mut draft = Draft::new(unborn, self.now());
+        draft.decide(command)?;
+        let mail = self.activate(&mut draft).await?;
+        let after = draft.run.clone();
+        let mut changes = match self.family(of, before, draft, mail).await? {
+            Ok(changes) => changes,
+            Err(guard) => return Ok(Err(guard)),
+        };
+        if let Some(first) = changes.first_mut() {
+            first.exclusive = exclusive;
+        }
+        Ok(self.commit(changes).await?.map_or(Ok(after), Err))
+    }
+}
+
+/// Sorts by time.
+pub(super) fn new_id() -> Result<RunId, Error> {
+    let id = Uuid::now_v7().to_string();
+    Ok(RunId::parse(&id).map_err(|error| crate::store::unreadable("run", error))?)
+}
+
+fn check_scope(scope: Option<&str>) -> Result<(), Refusal> {
+    match scope.map(|scope| scope.chars().count()) {
+        Some(0) => Err(Refusal::invalid("scopeId", "is empty")),
+        Some(length) if length > SCOPE_CHARS_MAX => {
+            let message = format!("is longer than {SCOPE_CHARS_MAX} characters");
+            Err(Refusal::invalid("scopeId", message))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,86 @@
+//! The `receipts` table: what callers were told under a key of theirs, for as long as they may ask again.
+
+use holdpoint_core::{TenantId, Timestamp};
+
+use super::{Database, Error, Param, Row, params, unreadable};
+
+/// Takes the key, also from a receipt that is out of date; comes back empty when another receipt stands there. Whoever
+/// comes second waits here for the end of the first one's transaction.
+pub(crate) const TAKE: &str =
+    "INSERT INTO receipts (tenant_id, operation, key_hash, body_hash, status, response, created_ms, expires_ms)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (tenant_id, operation, key_hash) DO UPDATE
+    SET body_hash = excluded.body_hash, status = excluded.status, response = excluded.response,
+        created_ms = excluded.created_ms, expires_ms = excluded.expires_ms
+    WHERE receipts.expires_ms <= excluded.created_ms
+    RETURNING tenant_id, operation, key_hash";
+pub(crate) const BY_KEY: &str = "SELECT r.tenant_id, r.operation, r.key_hash, r.body_hash, r.status, r.response, \
+    r.created_ms, r.expires_ms FROM receipts r WHERE r.tenant_id = $1 AND r.operation = $2 AND r.key_hash = $3";
+/// For a receipt that was taken in this very transaction, for something that then did not happen.
+pub(crate) const DROP: &str =
+    "DELETE FROM receipts WHERE tenant_id = $1 AND operation = $2 AND key_hash = $3";
+pub(crate) const PURGE: &str = "DELETE FROM receipts WHERE (tenant_id, operation, key_hash) IN (
+    SELECT tenant_id, operation, key_hash FROM receipts WHERE expires_ms <= $1 ORDER BY expires_ms LIMIT $2)";
+
+/// Under which a receipt is found.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Key {
+    pub tenant: TenantId,
+    pub operation: String,
+    pub key_hash: String,
+}
+
+/// What was answered to a request, for whoever sends it again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Receipt {
+    /// Of the request; another body under the same key is another request.
+    pub body_hash: String,
+    pub status: u16,
+    pub response: String,
+    pub created_at: Timestamp,
+    pub expires_at: Timestamp,
+}
+
+impl Key {
+    pub(crate) fn values(&self) -> Vec<Param> {
+        params![self.tenant.as_str(), self.operation.as_str(), self.key_hash.as_str()]
+    }
+
+    pub(crate) fn read(row: &Row) -> Result<Self, Error> {
+        Ok(Self {
+            tenant: TenantId::parse(row.text(0)?).map_err(|error| unreadable("receipt", error))?,
+            operation: row.text(1)?.to_owned(),
+            key_hash: row.text(2)?.to_owned(),
+        })
+    }
+}
+
+impl Receipt {
+    pub(crate) fn values(&self, key: &Key) -> Vec<Param> {
+        let mut values = key.values();
+        values.extend(params![
+            self.body_hash.as_str(),
+            i64::from(self.status),
+            self.response.as_str(),
+            self.created_at,
+            self.expires_at
+        ]);
+        values
+    }
+
+    pub(crate) fn read(row: &Row) -> Result<Self, Error> {
+        Ok(Self {
+            body_hash: row.text(3)?.to_owned(),
+            status: row.small(4)?,
+            response: row.text(5)?.to_owned(),
+            created_at: Timestamp(row.int(6)?),
+            expires_at: Timestamp(row.int(7)?),
+        })
+    }
+}
+
+/// The receipt under a key, unless it is out of date.
+pub(crate) async fn find(db: &Database, key: &Key, now: Timestamp) -> Result<Option<Receipt>, Error> {
+    let row = db.query_one(BY_KEY, key.values()).await?;
+    let receipt = row.as_ref().map(Receipt::read).transpose()?;
+    Ok(receipt.filter(|receipt| receipt.expires_at > now))
+}

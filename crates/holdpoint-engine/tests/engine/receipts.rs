@@ -1,0 +1,175 @@
+//! Requests with a key: carried out once, and answered the same for as long as the receipt is kept.
+
+use holdpoint_engine::core::{Refusal, Run, RunRef, WorkflowId};
+use holdpoint_engine::{Done, Engine, Error, Fault, Once, RunFilter};
+use serde_json::json;
+
+use crate::house::{House, accept, alice, gated, resolve, start, stopping, tenant};
+use crate::place::{Place, on_both};
+
+on_both! {
+    the_same_key_starts_one_run,
+    of_many_with_one_key_at_once_on_two_nodes_one_is_done,
+    a_refusal_leaves_no_receipt_and_can_be_kept,
+    what_was_done_before_leaves_a_receipt_too,
+    a_receipt_that_is_out_of_date_is_replaced_and_purged,
+    a_crash_leaves_a_receipt_exactly_with_its_run,
+    a_commit_whose_answer_was_lost_is_no_duplicate_of_itself,
+    a_change_that_meets_a_conflict_takes_its_receipt_along,
+}
+
+const DAY_MS: u64 = 86_400_000;
+
+fn once(key: &str) -> Once {
+    Once {
+        tenant: tenant(),
+        operation: "runs.create".to_owned(),
+        key_hash: key.to_owned(),
+        body_hash: "body".to_owned(),
+        ttl_ms: DAY_MS,
+        respond: Box::new(|done| (201, words(&done))),
+    }
+}
+
+fn words(done: &Done<'_>) -> String {
+    match done {
+        Done::Run(run) => format!("{}: {}", run.id, run.status().as_str()),
+        Done::Workflow { workflow, stored } => format!("{} {} {stored}", workflow.id, workflow.revision),
+        other => format!("{other:?}"),
+    }
+}
+
+async fn begin(engine: &Engine, key: &str) -> Result<std::sync::Arc<Run>, Error> {
+    engine.once(once(key)).start(&WorkflowId::parse("flow").unwrap(), start(json!({}))).await
+}
+
+fn response(error: Error) -> String {
+    match error {
+        Error::Duplicate(receipt) => receipt.response.clone(),
+        other => panic!("{other}"),
+    }
+}
+
+async fn runs(house: &House) -> usize {
+    let filter = RunFilter { limit: 1000, ..RunFilter::default() };
+    house.engine.runs(&tenant(), filter).await.unwrap().len()
+}
+
+async fn the_same_key_starts_one_run(house: House) {
+    house.register(gated("flow")).await;
+    let run = begin(&house.engine, "k").await.unwrap();
+    let expected = format!("{}: waiting-approval", run.id);
+    assert_eq!(response(begin(&house.engine, "k").await.unwrap_err()), expected);
+    let receipt = house.engine.receipt(&tenant(), "runs.create", "k").await.unwrap().unwrap();
+    assert_eq!((receipt.status, receipt.response.as_str()), (201, expected.as_str()));
+    assert_eq!(receipt.body_hash, "body");
+    assert_eq!(house.engine.receipt(&tenant(), "runs.cancel", "k").await.unwrap(), None);
+    begin(&house.engine, "other").await.unwrap();
+    assert_eq!(runs(&house).await, 2);
+}
+
+async fn of_many_with_one_key_at_once_on_two_nodes_one_is_done(house: House) {
+    house.register(gated("flow")).await;
+    let other = house.second_engine(|options| options).await;
+    let mut calls = tokio::task::JoinSet::new();
+    for n in 0..20 {
+        let engine = if n % 2 == 0 { house.engine.clone() } else { other.clone() };
+        calls.spawn(async move { begin(&engine, "k").await.map(|run| run.id.clone()) });
+    }
+    let (mut done, mut told) = (Vec::new(), Vec::new());
+    while let Some(ended) = calls.join_next().await {
+        match ended.unwrap() {
+            Ok(run) => done.push(run),
+            Err(error) => told.push(response(error)),
+        }
+    }
+    assert_eq!((done.len(), told.len(), runs(&house).await), (1, 19, 1));
+    assert!(told.iter().all(|text| *text == format!("{}: waiting-approval", done[0])));
+    other.close().await;
+}
+
+async fn a_refusal_leaves_no_receipt_and_can_be_kept(house: House) {
+    house.register(gated("flow")).await;
+    let of = house.start("flow").await;
+    let id = house.run(&of).await.waiting_on().unwrap().id;
+    let engine = house.engine.once(once("k"));
+    let wrong = engine.execute(&of, &resolve(id, json!({"action": "dance"}))).await;
+    assert!(matches!(wrong, Err(Error::Refused(Refusal::InvalidRequest { .. }))));
+    assert_eq!(engine.receipt(&tenant(), "runs.create", "k").await.unwrap(), None);
+    engine.keep_receipt(409, "no").await.unwrap();
+    let told = engine.execute(&of, &resolve(id, accept())).await.unwrap_err();
+    assert_eq!(response(told), "no");
+    assert_eq!(house.status(&of).await, "waiting-approval", "nothing was done");
+    assert_eq!(response(engine.keep_receipt(410, "again").await.unwrap_err()), "no");
+    house.engine.keep_receipt(500, "without a key there is nothing to keep").await.unwrap();
+}
+
+async fn what_was_done_before_leaves_a_receipt_too(house: House) {
+    let registered = house.engine.once(once("r1")).register(&tenant(), gated("flow")).await.unwrap();
+    assert!(registered.1);
+    house.engine.once(once("r2")).register(&tenant(), gated("flow")).await.unwrap();
+    let receipt = async |key: &str| {
+        let found = house.engine.receipt(&tenant(), "runs.create", key).await.unwrap();
+        found.map(|receipt| receipt.response)
+    };
+    assert_eq!(receipt("r1").await.as_deref(), Some("flow 1 true"));
+    assert_eq!(receipt("r2").await.as_deref(), Some("flow 1 false"));
+    let of = house.start("flow").await;
+    house.engine.cancel(&of, None, alice()).await.unwrap();
+    house.engine.once(once("c")).cancel(&of, None, alice()).await.unwrap();
+    assert_eq!(receipt("c").await, Some(format!("{}: cancelled", of.run)));
+    assert!(!house.engine.once(once("x")).revoke_key(&tenant(), "nobody").await.unwrap());
+    assert_eq!(receipt("x").await, None, "nothing was revoked");
+}
+
+async fn a_receipt_that_is_out_of_date_is_replaced_and_purged(house: House) {
+    house.register(gated("flow")).await;
+    let first = begin(&house.engine, "k").await.unwrap();
+    begin(&house.engine, "old").await.unwrap();
+    house.clock.advance(i64::try_from(DAY_MS).unwrap());
+    assert_eq!(house.engine.receipt(&tenant(), "runs.create", "k").await.unwrap(), None);
+    let second = begin(&house.engine, "k").await.unwrap();
+    assert_ne!(first.id, second.id);
+    house.engine.worker().tidy().await;
+    let rows = house.place.read("SELECT key_hash FROM receipts").await;
+    assert_eq!(rows, [[("key_hash".to_owned(), Some("k".to_owned()))]]);
+}
+
+async fn a_crash_leaves_a_receipt_exactly_with_its_run(place: Place) {
+    for (stop, expected) in [(Fault::StopBefore(2), 0), (Fault::StopAfter(2), 1)] {
+        let house = House::with(place.another().await, stopping(stop)).await;
+        house.register(gated("flow")).await;
+        assert!(begin(&house.engine, "k").await.is_err());
+        let house = house.reopen(|options| options).await;
+        let receipt = house.engine.receipt(&tenant(), "runs.create", "k").await.unwrap();
+        assert_eq!((runs(&house).await, usize::from(receipt.is_some())), (expected, expected), "{stop:?}");
+        assert_eq!(begin(&house.engine, "k").await.is_ok(), expected == 0);
+        assert_eq!(runs(&house).await, 1);
+    }
+}
+
+async fn a_commit_whose_answer_was_lost_is_no_duplicate_of_itself(place: Place) {
+    for fault in [Fault::LoseBefore(2), Fault::LoseAfter(2)] {
+        let house = House::with(place.another().await, stopping(fault)).await;
+        house.register(gated("flow")).await;
+        let run = begin(&house.engine, "k").await.unwrap();
+        assert_eq!(runs(&house).await, 1, "{fault:?}");
+        let told = response(begin(&house.engine, "k").await.unwrap_err());
+        assert_eq!(told, format!("{}: waiting-approval", run.id), "{fault:?}");
+    }
+}
+
+/// Many answers under keys of their own: one counts, and only its key has a receipt.
+async fn a_change_that_meets_a_conflict_takes_its_receipt_along(house: House) {
+    house.register(gated("flow")).await;
+    let of: RunRef = house.start("flow").await;
+    let id = house.run(&of).await.waiting_on().unwrap().id;
+    let mut calls = tokio::task::JoinSet::new();
+    for n in 0..20 {
+        let (engine, of) = (house.engine.once(once(&format!("k{n}"))), of.clone());
+        calls.spawn(async move { engine.execute(&of, &resolve(id, accept())).await.is_ok() });
+    }
+    let done = calls.join_all().await.into_iter().filter(|done| *done).count();
+    let rows = house.place.read("SELECT key_hash FROM receipts").await;
+    assert_eq!((done, rows.len()), (1, 1));
+}
