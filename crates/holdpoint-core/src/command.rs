@@ -117,8 +117,6 @@ pub enum Outcome {
     Sleeping(Timestamp),
     /// The node starts a run of its own.
     Dispatched(Box<Dispatch>),
-    /// The node waits for a run that it started.
-    Awaiting(RunId),
 }
 
 /// What a completed node leaves.
@@ -130,13 +128,20 @@ pub struct Completion {
     pub branch: Option<String>,
     pub variables: Vec<(String, Value)>,
     pub channels: Vec<ChannelWrite>,
-    pub chunks: Vec<String>,
+    pub chunks: Vec<Chunk>,
 }
 
 impl Completion {
     pub fn of(outputs: Map<String, Value>) -> Self {
         Self { outputs, ..Self::default() }
     }
+}
+
+/// A piece of what a model says, and what is known about it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Chunk {
+    pub text: String,
+    pub meta: Map<String, Value>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -153,6 +158,8 @@ pub struct ChannelWrite {
 pub struct Dispatch {
     pub workflow: WorkflowId,
     pub inputs: Map<String, Value>,
+    /// The node goes on when the run has ended.
     pub wait: bool,
+    /// The run is cancelled when this one is, or fails.
     pub cascade: bool,
 }

@@ -8,8 +8,11 @@ use crate::run::Run;
 
 mod cancel;
 mod children;
+mod complete;
+mod configurable;
 mod consequences;
 mod expire;
+mod failure;
 mod finish;
 mod pause;
 mod resolve;
@@ -17,7 +20,7 @@ mod start;
 
 pub fn decide(run: &Run, command: &Command, now: Timestamp) -> Result<Vec<Event>, Refusal> {
     match command {
-        Command::Start(start) => start::start(run, start),
+        Command::Start(start) => start::start(run, start, now),
         Command::Begin { node } => finish::begin(run, node),
         Command::Finish { node, outcome } => finish::finish(run, node, outcome, now),
         Command::Record { node, name, result } => finish::record(run, node, name, result),

@@ -6,11 +6,11 @@ use serde_json::Value;
 use crate::ids::{InterruptId, NodeId, Principal, Timestamp};
 use crate::limits;
 use crate::refusal::{Refusal, check_size};
+use crate::schema;
 
 mod approval;
 mod clarification;
 mod external_event;
-mod resume_schema;
 
 /// What an interrupt is about. Decides the shape of its data and of its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -80,8 +80,8 @@ impl Request {
         }
         check_size("interrupt data", &self.data, limits::INTERRUPT_DATA_BYTES_MAX)
             .map_err(|refusal| BadRequest::new("data", refusal.to_string()))?;
-        if let Some(schema) = &self.resume_schema {
-            resume_schema::compile(schema).map_err(|why| BadRequest::new("resumeSchema", why))?;
+        if let Some(wanted) = &self.resume_schema {
+            schema::compile(wanted).map_err(|why| BadRequest::new("resumeSchema", why))?;
         }
         match self.kind {
             Kind::Approval => approval::check_data(&self.data),
@@ -156,8 +156,8 @@ impl Interrupt {
             Kind::ExternalEvent => external_event::judge(&self.data, &answer.value)?,
             Kind::Custom => answer.value.clone(),
         };
-        if let Some(schema) = &self.resume_schema {
-            resume_schema::check(schema, &answer.value)
+        if let Some(wanted) = &self.resume_schema {
+            schema::check(wanted, &answer.value)
                 .map_err(|(path, message)| Refusal::invalid(format!("resumeValue{path}"), message))?;
         }
         Ok(value)

@@ -14,10 +14,11 @@ pub mod mailbox;
 mod react;
 mod refusal;
 mod run;
+mod schema;
 mod strict;
 pub mod workflow;
 
-pub use command::{ChannelWrite, Command, Completion, Dispatch, Outcome, Start};
+pub use command::{ChannelWrite, Chunk, Command, Completion, Dispatch, Outcome, Start};
 pub use decide::decide;
 pub use event::{Cap, ChildResult, Drain, Event, Fork, ForkMode, Owner, Parent, Reducer, RunError, Started};
 pub use ids::{BadId, InterruptId, NodeId, Principal, RunId, RunRef, TenantId, Timestamp, WorkflowId};

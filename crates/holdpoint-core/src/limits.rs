@@ -32,6 +32,19 @@ pub const EXPRESSION_STRING_BYTES_MAX: usize = 1024 * 1024;
 /// Conditions of type regex in a workflow, and bytes of each compiled pattern: together they bound its memory.
 pub const PATTERNS_MAX: usize = 32;
 pub const PATTERN_BYTES_MAX: usize = 1024 * 1024;
+/// Channels of a workflow, and milliseconds that their entries may be kept: a year.
+pub const CHANNELS_MAX: usize = 1000;
+pub const CHANNEL_TTL_MS_MAX: u64 = 365 * 24 * 60 * 60 * 1000;
+/// Executions of nodes in one run; a caller may ask for fewer.
+pub const NODE_EXECUTIONS_MAX: u64 = 1000;
+/// How often one way back may be taken, where the workflow does not say.
+pub const LOOPBACK_ITERATIONS_DEFAULT: u32 = 5;
+/// Retries of one execution of a node, and the waits between them.
+pub const RETRIES_MAX: u32 = 100;
+pub const RETRY_DELAY_MS: u64 = 1000;
+pub const RETRY_DELAY_MS_MAX: u64 = 60_000;
+/// How many runs may be above one another.
+pub const CHILD_DEPTH_MAX: u32 = 16;
 /// Bytes of JSON that nodes and answers may put into one run: outputs, step results, what is asked and answered.
 pub const RUN_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// Interrupts one run may ask for.

@@ -2,7 +2,7 @@
 
 use crate::event::Event;
 use crate::ids::{InterruptId, NodeId, RunId, Timestamp};
-use crate::run::Run;
+use crate::run::{Run, timeout_ms};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Obligation {
@@ -38,9 +38,16 @@ pub enum Timer {
 /// `run` is the fold just before `event`.
 pub fn react(run: &Run, event: &Event, at: Timestamp) -> Vec<Obligation> {
     match event {
-        Event::RunStarted(_) | Event::RunResumed { .. } => vec![Obligation::Activate],
+        Event::RunStarted(started) => {
+            let mut obligations = vec![Obligation::Activate];
+            let limit = timeout_ms(&run.workflow, started);
+            let timer = |ms| Obligation::SetTimer { timer: Timer::Run, due: at.plus_ms(ms) };
+            obligations.extend(limit.map(timer));
+            obligations
+        }
+        Event::RunResumed { .. } => vec![Obligation::Activate],
         Event::NodeDispatched { child, .. } => vec![Obligation::StartChild { child: child.clone() }],
-        Event::ChildEnded { .. } => vec![Obligation::Activate],
+        Event::ChildEnded { child, .. } if run.awaits(child) => vec![Obligation::Activate],
         Event::InterruptRequested { id, timeout_ms: Some(ms), .. } => {
             vec![Obligation::SetTimer { timer: Timer::Interrupt(*id), due: at.plus_ms(*ms) }]
         }
@@ -57,7 +64,13 @@ pub fn react(run: &Run, event: &Event, at: Timestamp) -> Vec<Obligation> {
             obligations.extend(clear_sleep(run, node));
             obligations
         }
-        Event::RunCompleted | Event::RunFailed { .. } | Event::RunCancelled { .. } => clear_all(run),
+        // A run that has done its work leaves those it has started to theirs.
+        Event::RunCompleted => clear_all(run),
+        Event::RunFailed { .. } | Event::RunCancelled { .. } => {
+            let mut obligations = clear_all(run);
+            obligations.extend(cancel_children(run));
+            obligations
+        }
         Event::InterruptRequested { timeout_ms: None, .. }
         | Event::NodeStarted { .. }
         | Event::NodeCompleted { .. }
@@ -79,6 +92,7 @@ pub fn react(run: &Run, event: &Event, at: Timestamp) -> Vec<Obligation> {
         | Event::LoopbackLimit { .. }
         | Event::CapBreached { .. }
         | Event::ChildChanged { .. }
+        | Event::ChildEnded { .. }
         | Event::RunPaused { .. }
         | Event::ReplayDiverged { .. } => Vec::new(),
     }
@@ -98,5 +112,13 @@ fn clear_sleep(run: &Run, node: &NodeId) -> Option<Obligation> {
 fn clear_all(run: &Run) -> Vec<Obligation> {
     let deadlines = run.open_interrupts().filter_map(|interrupt| clear_deadline(run, interrupt.id));
     let sleeps = run.workflow.nodes.iter().filter_map(|node| clear_sleep(run, &node.id));
-    deadlines.chain(sleeps).collect()
+    let limit = run
+        .timeout_ms()
+        .map(|ms| Obligation::ClearTimer { timer: Timer::Run, due: run.started_at.plus_ms(ms) });
+    deadlines.chain(sleeps).chain(limit).collect()
+}
+
+fn cancel_children(run: &Run) -> impl Iterator<Item = Obligation> {
+    let unended = run.children.iter().filter(|child| child.cascade && child.result.is_none());
+    unended.map(|child| Obligation::CancelChild { child: child.run.clone() })
 }

@@ -5,17 +5,23 @@ use std::collections::{BTreeMap, HashMap};
 use serde_json::{Map, Value};
 
 use crate::ids::{NodeId, WorkflowId};
+use crate::schema::Schema;
 
+mod channel;
 mod condition;
 mod expression;
 mod graph;
+mod loops;
 mod parse;
 mod ports;
 mod turns;
 
+pub use channel::Channel;
 pub use condition::Condition;
 pub use expression::{Expression, Scope};
-pub(crate) use ports::resolve_inputs;
+pub use loops::Loop;
+pub use ports::NoInput;
+pub(crate) use ports::{readable_variables, resolve_inputs};
 pub(crate) use turns::{Turn, judge_edge, next_turn};
 
 /// A definition that passed every check. Nodes and edges keep the order of the file.
@@ -29,9 +35,28 @@ pub struct Workflow {
     pub nodes: Vec<Node>,
     pub edges: Vec<Edge>,
     pub variables: Vec<Variable>,
+    pub settings: Settings,
+    pub channels: BTreeMap<String, Channel>,
+    /// The edges that lead back, in the order of the file.
+    pub loops: Vec<Loop>,
+    configurable_schema: Option<Schema>,
+    /// Nodes that no path from a beginning leads to.
+    unreached: Vec<usize>,
     index: HashMap<NodeId, usize>,
+    /// Edges by their target; those that lead back are left out.
     incoming: Vec<Vec<usize>>,
+    /// All edges by their source.
     outgoing: Vec<Vec<usize>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// How long a run may take.
+    pub timeout_ms: Option<u64>,
+    /// How often a node is tried again that does not say so itself.
+    pub max_retries: u32,
+    /// How often one way back may be taken.
+    pub max_loopback_iterations: u32,
 }
 
 #[derive(Clone, Debug)]
@@ -43,14 +68,25 @@ pub struct Node {
     pub inputs: BTreeMap<String, PortValue>,
     pub disabled: bool,
     pub artifact_type: Option<String>,
+    /// How often it is tried again, where it says so itself.
+    pub max_retries: Option<u32>,
 }
 
 /// Where an input port takes its value from.
 #[derive(Clone, Debug)]
 pub enum PortValue {
     Static(Value),
-    Variable { name: String, optional: bool },
-    Connection { node: NodeId, output: String, optional: bool },
+    Variable {
+        name: String,
+        optional: bool,
+    },
+    /// `back`: only a way back leads here from the node, so the value is that of its visit before.
+    Connection {
+        node: NodeId,
+        output: String,
+        optional: bool,
+        back: bool,
+    },
     Expression(Expression),
 }
 
@@ -61,6 +97,8 @@ pub struct Edge {
     pub target: usize,
     pub condition: Option<Condition>,
     pub rule: TriggerRule,
+    /// The way out of its source that it belongs to, where that chooses one.
+    pub source_output: Option<String>,
 }
 
 /// When an edge lets its target run.
@@ -163,8 +201,9 @@ impl std::fmt::Display for Flaw {
 impl Workflow {
     /// Parses and validates a definition. Every flaw is reported, not only the first.
     pub fn parse(definition: &Value, revision: u64) -> Result<Self, Vec<Flaw>> {
-        let workflow = parse::workflow(definition, revision)?;
+        let mut workflow = parse::workflow(definition, revision)?;
         let flaws = graph::flaws(&workflow);
+        graph::mark_ways_back(&mut workflow);
         if flaws.is_empty() { Ok(workflow) } else { Err(flaws) }
     }
 
@@ -176,7 +215,23 @@ impl Workflow {
         self.position(id).map(|position| &self.nodes[position])
     }
 
-    /// The edges that lead to a node, with their positions.
+    /// Why options are not what the workflow wants; a JSON pointer into them and a message.
+    pub(crate) fn check_configurable(&self, options: &Map<String, Value>) -> Result<(), (String, String)> {
+        let check = |schema: &Schema| schema.check(&Value::Object(options.clone()));
+        self.configurable_schema.as_ref().map_or(Ok(()), check)
+    }
+
+    pub fn is_channel(&self, name: &str) -> bool {
+        self.channels.contains_key(name)
+    }
+
+    /// How often a way back may be taken. A `core.loop` counts for itself.
+    pub(crate) fn loop_limit(&self, of: &Loop) -> Option<u32> {
+        let target = &self.nodes[self.edges[of.edge].target];
+        (target.type_id != "core.loop").then_some(self.settings.max_loopback_iterations)
+    }
+
+    /// The edges that lead to a node, with their positions. Ways back do not count.
     pub(crate) fn incoming(&self, position: usize) -> impl Iterator<Item = (usize, &Edge)> {
         self.incoming[position].iter().map(|edge| (*edge, &self.edges[*edge]))
     }

@@ -164,10 +164,73 @@ fn an_edge_leads_from_a_node_to_a_node() {
 }
 
 #[test]
-fn edges_never_lead_in_a_circle() {
+fn edges_may_lead_back_but_never_in_a_circle_without_a_beginning() {
     let back = json!({"id": "back", "sourceNodeId": "b", "targetNodeId": "a"});
+    table([(set("/edges/-", back.clone()), "edges")]);
     let alone = json!({"id": "alone", "sourceNodeId": "b", "targetNodeId": "b"});
-    table([(set("/edges/-", back), "edges"), (set("/edges/-", alone), "edges")]);
+    assert_eq!(flaws(&set("/edges/-", alone)), [""; 0]);
+    let entered = with([
+        ("/nodes/-", Some(node("start"))),
+        ("/edges/-", Some(back)),
+        ("/edges/-", Some(json!({"id": "in", "sourceNodeId": "start", "targetNodeId": "a"}))),
+    ]);
+    assert_eq!(flaws(&entered), [""; 0]);
+    let workflow = Workflow::parse(&entered, 1).expect("a sound definition");
+    let back: Vec<&str> = workflow.loops.iter().map(|found| workflow.edges[found.edge].id.as_str()).collect();
+    assert_eq!(back, ["back"]);
+}
+
+#[test]
+fn a_value_that_comes_over_a_way_back_may_be_missing() {
+    let alone = json!({"id": "alone", "sourceNodeId": "b", "targetNodeId": "b"});
+    let port = |optional: bool| {
+        let port = json!({"type": "connection", "nodeId": "b", "outputKey": "x", "optional": optional});
+        with([("/edges/-", Some(alone.clone())), ("/nodes/1/inputs", Some(json!({"last": port})))])
+    };
+    assert_eq!(flaws(&port(true)), [""; 0]);
+    table([(port(false), "b: inputs.last.nodeId")]);
+}
+
+#[test]
+fn settings_are_whole_numbers_and_known_words() {
+    let settings = |value: Value| set("/settings", value);
+    table([
+        (settings(json!({"timeout": -1})), "settings.timeout"),
+        (settings(json!({"timeout": "soon"})), "settings.timeout"),
+        (settings(json!({"maxRetries": 101})), "settings.maxRetries"),
+        (settings(json!({"maxLoopbackIterations": 1.5})), "settings.maxLoopbackIterations"),
+        (settings(json!({"logLevel": "loud"})), "settings.logLevel"),
+        (set("/nodes/0/settings", json!({"maxRetries": "three"})), "a: settings.maxRetries"),
+        (set("/configurableSchema", json!({"type": 5})), "configurableSchema"),
+        (set("/configurableSchema", json!({"$ref": "https://example.org/x"})), "configurableSchema"),
+    ]);
+    let all =
+        json!({"timeout": 0, "maxRetries": 3, "logLevel": "info", "maxLoopbackIterations": 9, "theirs": {}});
+    let workflow = Workflow::parse(&settings(all), 1).expect("a sound definition");
+    assert_eq!(workflow.settings.timeout_ms, None);
+    assert_eq!((workflow.settings.max_retries, workflow.settings.max_loopback_iterations), (3, 9));
+    let plain = Workflow::parse(&sound(), 1).expect("a sound definition");
+    assert_eq!((plain.settings.max_retries, plain.settings.max_loopback_iterations), (0, 5));
+}
+
+#[test]
+fn a_channel_says_how_writes_come_together_and_who_may_write() {
+    let channel = |value: Value| set("/channels", json!({"c": value}));
+    table([
+        (set("/channels", json!([])), "channels"),
+        (channel(json!("append")), "channels.c"),
+        (channel(json!({})), "channels.c.reducer"),
+        (channel(json!({"reducer": "sum"})), "channels.c.reducer"),
+        (channel(json!({"reducer": "append", "ttl": 5})), "channels.c.ttl"),
+        (channel(json!({"reducer": "append", "ttlMs": "5"})), "channels.c.ttlMs"),
+        (channel(json!({"reducer": "append", "schema": {"type": 5}})), "channels.c.schema"),
+        (channel(json!({"reducer": "append", "access": "none"})), "channels.c.access"),
+        (channel(json!({"reducer": "append", "access": {"writers": "a"}})), "channels.c.access.writers"),
+        (set("/channels", json!({"amount": {"reducer": "counter"}})), "channels.amount"),
+    ]);
+    for access in [json!("public"), json!("private"), json!({"writers": ["core.*"], "readers": []})] {
+        assert_eq!(flaws(&channel(json!({"reducer": "votes", "access": access}))), [""; 0]);
+    }
 }
 
 #[test]

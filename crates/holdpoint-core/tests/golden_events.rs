@@ -4,7 +4,8 @@
 use std::collections::BTreeSet;
 
 use holdpoint_core::{
-    Event, InterruptId, Kind, NodeId, Owner, RunError, Started, TenantId, Timestamp, WorkflowId,
+    Cap, ChildResult, Drain, Event, Fork, ForkMode, InterruptId, Kind, NodeId, Owner, Parent, Reducer,
+    RunError, RunId, Started, Status, TenantId, Timestamp, WorkflowId,
 };
 use serde_json::{Map, Value, json};
 
@@ -63,6 +64,20 @@ fn name(event: &Event) -> &'static str {
         Event::StepRecorded { .. } => "holdpoint.step.recorded",
         Event::SleepStarted { .. } => "holdpoint.sleep.started",
         Event::SleepEnded { .. } => "holdpoint.sleep.ended",
+        Event::NodeRetried { .. } => "node.retried",
+        Event::VariableChanged { .. } => "variable.changed",
+        Event::ChannelWritten { .. } => "channel.written",
+        Event::MessageChunk { .. } => "ai.message.chunk",
+        Event::ArtifactCreated { .. } => "artifact.created",
+        Event::LoopTurned { .. } => "holdpoint.loop.turned",
+        Event::LoopbackLimit { .. } => "workflow.loopback-limit",
+        Event::CapBreached { .. } => "cap.breached",
+        Event::NodeDispatched { .. } => "node.dispatched",
+        Event::ChildChanged { .. } => "holdpoint.child.changed",
+        Event::ChildEnded { .. } => "holdpoint.child.ended",
+        Event::RunPaused { .. } => "run.paused",
+        Event::RunResumed { .. } => "run.resumed",
+        Event::ReplayDiverged { .. } => "replay.diverged",
         Event::RunCompleted => "run.completed",
         Event::RunFailed { .. } => "run.failed",
         Event::RunCancelled { .. } => "run.cancelled",
@@ -90,9 +105,13 @@ fn events() -> Vec<Event> {
         Event::RunCompleted,
         Event::RunFailed { error: error(), node: None },
         Event::RunFailed { error: error(), node: Some(node("a")) },
-        Event::RunCancelled { reason: None, by: "ada".to_owned() },
-        Event::RunCancelled { reason: Some("too late".to_owned()), by: "ada".to_owned() },
+        Event::RunCancelled { reason: None, by: "ada".to_owned(), parent: None },
+        Event::RunCancelled { reason: Some("too late".to_owned()), by: "ada".to_owned(), parent: None },
     ]);
+    events.extend(of_starts_and_ends());
+    events.extend(of_state());
+    events.extend(of_loops_and_caps());
+    events.extend(of_children());
     events
 }
 
@@ -100,8 +119,12 @@ fn of_nodes() -> [Event; 7] {
     let interrupt = InterruptId(1);
     [
         Event::NodeStarted { node: node("größe 1") },
-        Event::NodeCompleted { node: node("a"), outputs: Map::new() },
-        Event::NodeCompleted { node: node("a"), outputs: object(json!({"x": [1, -2.5, true, null, "é"]})) },
+        Event::NodeCompleted { node: node("a"), outputs: Map::new(), branch: None },
+        Event::NodeCompleted {
+            node: node("a"),
+            outputs: object(json!({"x": [1, -2.5, true, null, "é"]})),
+            branch: None,
+        },
         Event::NodeFailed { node: node("a"), error: error() },
         Event::NodeSkipped { node: node("a"), reason: "disabled".to_owned() },
         Event::NodeSuspended { node: node("a"), interrupt },
@@ -151,6 +174,11 @@ fn bare_start() -> Started {
         configurable: Map::new(),
         tags: Vec::new(),
         metadata: Map::new(),
+        scope: None,
+        callback_url: None,
+        trace: None,
+        parent: None,
+        fork: None,
     }
 }
 
@@ -163,6 +191,114 @@ fn full_start() -> Started {
         metadata: object(json!({"ticket": 7})),
         ..bare_start()
     }
+}
+
+fn of_starts_and_ends() -> Vec<Event> {
+    let fork = |mode| Fork { source: run("r2"), origin: run("r1"), from_seq: 7, mode };
+    let forked = |mode| Started { fork: Some(fork(mode)), ..bare_start() };
+    let child = Started {
+        scope: Some("order-7".to_owned()),
+        callback_url: Some("https://example.org/done".to_owned()),
+        trace: Some("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".to_owned()),
+        parent: Some(Parent { run: run("r0"), workflow: flow(), node: node("a"), depth: 1 }),
+        ..bare_start()
+    };
+    let paused = |drain, reason: Option<&str>| Event::RunPaused {
+        reason: reason.map(str::to_owned),
+        drain,
+        by: "ada".to_owned(),
+    };
+    vec![
+        Event::RunStarted(Box::new(child)),
+        Event::RunStarted(Box::new(forked(ForkMode::Replay))),
+        Event::RunStarted(Box::new(forked(ForkMode::Branch))),
+        paused(Drain::DrainCurrentNode, None),
+        paused(Drain::Immediate, Some("a look first")),
+        Event::RunResumed { by: "ada".to_owned() },
+        Event::RunCancelled {
+            reason: Some("parent-cancelled".to_owned()),
+            by: "system:parent".to_owned(),
+            parent: Some(run("r0")),
+        },
+        Event::ReplayDiverged {
+            source: run("r1"),
+            at_sequence: 4,
+            expected: "node.completed".to_owned(),
+            found: "node.failed".to_owned(),
+        },
+    ]
+}
+
+fn of_state() -> Vec<Event> {
+    let written = |reducer| Event::ChannelWritten {
+        node: node("a"),
+        channel: "events".to_owned(),
+        value: json!("x"),
+        reducer,
+        ttl_ms: None,
+        max_size: None,
+    };
+    let mut events: Vec<Event> = Reducer::ALL.map(|(_, reducer)| written(reducer)).into();
+    let (channel, value) = ("events".to_owned(), json!({"a": 1}));
+    let (ttl_ms, max_size, name) = (Some(200), Some(3), "x".to_owned());
+    events.extend([
+        Event::ChannelWritten { node: node("a"), channel, value, reducer: Reducer::Append, ttl_ms, max_size },
+        Event::VariableChanged { node: node("a"), name: name.clone(), previous: None, next: json!(1) },
+        Event::VariableChanged { node: node("a"), name, previous: Some(json!(1)), next: Value::Null },
+        Event::MessageChunk { node: node("a"), chunk: "Hel".to_owned(), last: false, meta: Map::new() },
+        Event::MessageChunk {
+            node: node("a"),
+            chunk: "lo".to_owned(),
+            last: true,
+            meta: object(json!({"finishReason": "stop"})),
+        },
+        Event::ArtifactCreated { node: node("a"), artifact: "r1:a".to_owned(), version: 2 },
+    ]);
+    events
+}
+
+fn of_loops_and_caps() -> Vec<Event> {
+    let breached = |cap, node| Event::CapBreached { cap, limit: 5, observed: 6, node };
+    let outputs = object(json!({"result": true}));
+    let passing = RunError { retryable: true, ..error() };
+    vec![
+        Event::NodeCompleted { node: node("a"), outputs, branch: Some("true".to_owned()) },
+        Event::NodeRetried { node: node("a"), attempt: 1, delay_ms: 1000, error: passing },
+        Event::LoopTurned { edge: "back".to_owned(), iteration: 1 },
+        Event::LoopbackLimit { node: node("a"), iterations: 6, limit: 5 },
+        breached(Cap::NodeExecutions, Some(node("a"))),
+        breached(Cap::RunDuration, None),
+        breached(Cap::LoopIterations, Some(node("a"))),
+    ]
+}
+
+fn of_children() -> Vec<Event> {
+    let dispatched = |inputs: Value, wait, cascade| Event::NodeDispatched {
+        node: node("a"),
+        child: run("r1.1"),
+        workflow: flow(),
+        inputs: object(inputs),
+        wait,
+        cascade,
+    };
+    let ended = |status, result| Event::ChildEnded { child: run("r1.1"), status, result };
+    let outputs = object(json!({"total": 3}));
+    vec![
+        dispatched(json!({}), true, true),
+        dispatched(json!({"amount": 250}), false, false),
+        Event::ChildChanged { child: run("r1.1"), status: Status::WaitingApproval },
+        ended(Status::Completed, ChildResult { outputs, error: None }),
+        ended(Status::Failed, ChildResult { outputs: Map::new(), error: Some(error()) }),
+        ended(Status::Cancelled, ChildResult::default()),
+    ]
+}
+
+fn run(id: &str) -> RunId {
+    RunId::parse(id).expect("a run id")
+}
+
+fn flow() -> WorkflowId {
+    WorkflowId::parse("pay").expect("a workflow id")
 }
 
 fn node(id: &str) -> NodeId {

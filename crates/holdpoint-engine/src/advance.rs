@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use holdpoint_core::{
-    Command, Completion, Event, Obligation, Outcome, Refusal, Run, RunError, Timestamp, Work, decide, react,
+    Command, Event, Obligation, Outcome, Refusal, Run, RunError, Timestamp, Work, decide, react,
 };
 
 use crate::context::Context;
-use crate::nodes::{NodeType, NodeTypes, PureNode};
+use crate::nodes::{NodeType, NodeTypes, PureNode, check_provided};
 
 /// A run in the making: the fold so far, and the events that led there from the stored one.
 #[derive(Debug)]
@@ -38,35 +38,38 @@ impl Draft {
     pub(crate) fn advance(&mut self, types: &NodeTypes) -> Result<(), Refusal> {
         while let Some(work) = self.run.next_work() {
             let node = &self.run.workflow.nodes[work.position()];
-            match types.get(&node.type_id) {
+            let pure = match types.get(&node.type_id) {
                 Some(NodeType::Effect(_)) => return Ok(()),
-                Some(NodeType::Pure(pure)) => {
-                    let pure = pure.clone();
-                    self.begin(work)?;
-                    let outcome = self.perform(work.position(), pure.as_ref());
-                    self.finish(work.position(), outcome)?;
-                }
-                None => {
-                    let message = format!("this engine has no node type {:?}", node.type_id);
-                    self.begin(work)?;
-                    self.finish(
-                        work.position(),
-                        Outcome::Failed(RunError::new("unknown_node_type", message)),
-                    )?;
-                }
+                Some(NodeType::Pure(pure)) => Ok(pure.clone()),
+                None => Err(format!("this engine has no node type {:?}", node.type_id)),
+            };
+            if !self.begin(work)? {
+                return Ok(());
             }
+            let outcome = match pure {
+                Ok(pure) => self.perform(work.position(), pure.as_ref()),
+                Err(why) => Outcome::Failed(RunError::new("unknown_node_type", why)),
+            };
+            self.finish(work.position(), outcome)?;
         }
         Ok(())
     }
 
-    pub(crate) fn begin(&mut self, work: Work) -> Result<(), Refusal> {
-        match work {
-            Work::Begin(position) => {
-                let node = self.run.workflow.nodes[position].id.clone();
-                self.decide(&Command::Begin { node })
-            }
-            Work::Enter(_) => Ok(()),
+    /// Begins what comes next, and says what it is.
+    pub(crate) fn begin_next(&mut self) -> Result<Option<Work>, Refusal> {
+        match self.run.next_work() {
+            Some(work) => Ok(self.begin(work)?.then_some(work)),
+            None => Ok(None),
         }
+    }
+
+    /// False when the run has ended instead: it has begun as many nodes as it may.
+    fn begin(&mut self, work: Work) -> Result<bool, Refusal> {
+        if let Work::Begin(position) = work {
+            let node = self.run.workflow.nodes[position].id.clone();
+            self.decide(&Command::Begin { node })?;
+        }
+        Ok(!self.run.finished())
     }
 
     pub(crate) fn finish(&mut self, position: usize, outcome: Outcome) -> Result<(), Refusal> {
@@ -76,9 +79,13 @@ impl Draft {
 
     fn perform(&self, position: usize, pure: &dyn PureNode) -> Outcome {
         let entered = Context::new(self.run.clone(), position, self.now);
-        let result = entered.and_then(|mut context| pure.run(&mut context));
+        let result = entered.and_then(|mut context| {
+            check_provided(pure.requires())?;
+            let outputs = pure.run(&mut context)?;
+            Ok(context.complete(outputs))
+        });
         match result {
-            Ok(outputs) => Outcome::Completed(Box::new(Completion::of(outputs))),
+            Ok(outcome) => outcome,
             // A pure node has no store that could be broken.
             Err(stop) => stop
                 .outcome()

@@ -4,8 +4,8 @@ use std::future::Future;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-use holdpoint_core::{Command, InterruptId, NodeId, Request, Resolution, Run, RunError, RunId, Timestamp};
-use holdpoint_core::{Outcome, limits, workflow};
+use holdpoint_core::{ChannelWrite, Child, Chunk, Command, Completion, Dispatch, Outcome, Reducer, workflow};
+use holdpoint_core::{InterruptId, NodeId, Request, Resolution, Run, RunError, RunId, Timestamp};
 use serde_json::{Map, Value};
 
 use crate::store;
@@ -25,6 +25,9 @@ pub enum Stop {
     Joined(InterruptId),
     #[doc(hidden)]
     Sleeping(Timestamp),
+    /// A run is started; the node is entered again, at once or when that run has ended.
+    #[doc(hidden)]
+    Dispatched(Box<Dispatch>),
     /// The run ended or went to another worker meanwhile; whatever this node still does, it does in vain.
     Lost,
     /// The store failed; the dispatch is tried again.
@@ -48,11 +51,20 @@ impl Stop {
             Self::Asked(request) => Outcome::Asked(request),
             Self::Joined(id) => Outcome::Joined(id),
             Self::Sleeping(until) => Outcome::Sleeping(until),
+            Self::Dispatched(dispatch) => Outcome::Dispatched(dispatch),
             // Refused when the run really is lost, which is the usual case.
             Self::Lost => Outcome::Failed(RunError::new("run_lost", "the node says that it lost its run")),
             Self::Broken(message) => return Err(store::Error::Failed(message)),
         })
     }
+}
+
+/// How a write to a channel differs from what the channel's declaration says.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ChannelOptions {
+    pub reducer: Option<Reducer>,
+    pub ttl_ms: Option<u64>,
+    pub max_size: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -61,18 +73,28 @@ pub struct Context {
     pub inputs: Map<String, Value>,
     run: Arc<Run>,
     position: usize,
+    variables: Arc<Value>,
     interrupts: u32,
     sleeps: u32,
+    children: usize,
     now: Timestamp,
+    left: Completion,
 }
 
 impl Context {
     /// For a node that is running in `run`; an input that cannot be filled fails the node.
     pub(crate) fn new(run: Arc<Run>, position: usize, now: Timestamp) -> Result<Self, Stop> {
-        let inputs = run.inputs_of(&run.workflow.nodes[position]).map_err(|(port, why)| {
-            Stop::Failed(RunError::new("invalid_input", format!("input {port}: {why}")))
+        let node = &run.workflow.nodes[position];
+        let inputs = run.inputs_of(node).map_err(|missing| {
+            Stop::failed(missing.code, format!("input {}: {}", missing.port, missing.why))
         })?;
-        Ok(Self { inputs, run, position, interrupts: 0, sleeps: 0, now })
+        let (variables, left) = (run.variables_of(node), Completion::default());
+        Ok(Self { inputs, run, position, variables, interrupts: 0, sleeps: 0, children: 0, now, left })
+    }
+
+    /// What the node leaves when it completes with these outputs.
+    pub(crate) fn complete(self, outputs: Map<String, Value>) -> Outcome {
+        Outcome::Completed(Box::new(Completion { outputs, ..self.left }))
     }
 
     pub fn node(&self) -> &workflow::Node {
@@ -87,9 +109,53 @@ impl Context {
         &self.run.id
     }
 
-    /// A JSON object of the run's variables.
+    /// A JSON object of the run's variables, without channels that the node may not read.
     pub fn variables(&self) -> &Value {
-        &self.run.variables
+        &self.variables
+    }
+
+    /// The options that the run was started with.
+    pub fn configurable(&self) -> Option<&Map<String, Value>> {
+        self.run.started.as_ref().map(|started| &started.configurable)
+    }
+
+    /// How often this node was led back to, in the loop that it is in. 0 the first time.
+    pub fn iteration(&self) -> u32 {
+        self.run.iteration_of(self.position)
+    }
+
+    /// Changes a variable of the run when the node completes.
+    pub fn set_variable(&mut self, name: impl Into<String>, value: Value) {
+        self.left.variables.push((name.into(), value));
+    }
+
+    /// Writes to a channel when the node completes. Without a reducer, its declaration's counts, else `append`.
+    pub fn write_channel(&mut self, channel: impl Into<String>, value: Value, write: ChannelOptions) {
+        let channel = channel.into();
+        let declared = self.run.workflow.channels.get(&channel).map(|declared| declared.reducer);
+        let reducer = write.reducer.or(declared).unwrap_or(Reducer::Append);
+        let (ttl_ms, max_size) = (write.ttl_ms, write.max_size);
+        self.left.channels.push(ChannelWrite { channel, value, reducer, ttl_ms, max_size });
+    }
+
+    /// Chooses a way: of the edges that belong to a way (`sourceOutput`), only those of this one are taken.
+    pub fn choose(&mut self, way: impl Into<String>) {
+        self.left.branch = Some(way.into());
+    }
+
+    /// Says a piece of what a model says, for those who listen.
+    pub fn chunk(&mut self, text: impl Into<String>, meta: Map<String, Value>) {
+        self.left.chunks.push(Chunk { text: text.into(), meta });
+    }
+
+    /// Starts a run, and returns it: at once, or when it has ended if it is waited for. Called again after an entry,
+    /// it returns the same run; a second call in one entry starts another.
+    pub fn child(&mut self, dispatch: Dispatch) -> Result<Arc<Child>, Stop> {
+        let count = self.children;
+        self.children += 1;
+        let started = self.run.nodes[self.position].children.get(count);
+        let known = started.and_then(|child| self.run.child(child)).cloned();
+        known.ok_or_else(|| Stop::Dispatched(Box::new(dispatch)))
     }
 
     /// When this node began. The same on every entry, so that code which depends on it repeats itself exactly;
@@ -103,7 +169,11 @@ impl Context {
     pub fn interrupt(&mut self, mut request: Request) -> Result<Value, Stop> {
         let count = self.interrupts;
         self.interrupts += 1;
-        let key = request.key.take().unwrap_or_else(|| self.derived_key(count));
+        let key = request.key.take().unwrap_or_else(|| {
+            // Goes on over the visits of a loop: what was answered in one is asked again in the next.
+            let from = self.run.nodes[self.position].keys_from;
+            self.run.interrupt_key(self.position, from.saturating_add(count))
+        });
         let Some(asked) = self.run.interrupt_by_key(&key) else {
             request.key = Some(key);
             return Err(Stop::Asked(Box::new(request)));
@@ -113,15 +183,6 @@ impl Context {
             Some(Resolution::TimedOut { .. }) => Err(Stop::TimedOut),
             None => Err(Stop::Joined(asked.id)),
         }
-    }
-
-    /// Run, node and count. Tools generate node ids of any length; a key has one, so a long id becomes its place.
-    fn derived_key(&self, count: u32) -> String {
-        let key = format!("{}:{}:{count}", self.run.id, self.node().id);
-        if key.chars().count() <= limits::INTERRUPT_KEY_CHARS_MAX {
-            return key;
-        }
-        format!("{}:#{}:{count}", self.run.id, self.position)
     }
 
     /// Pauses for `ms` milliseconds, over restarts too.
@@ -159,6 +220,10 @@ impl DerefMut for EffectContext {
 impl EffectContext {
     pub(crate) fn new(context: Context, holder: Holder) -> Self {
         Self { context, holder }
+    }
+
+    pub(crate) fn complete(self, outputs: Map<String, Value>) -> Outcome {
+        self.context.complete(outputs)
     }
 
     /// Pauses for `ms` milliseconds from now, over restarts too.

@@ -22,7 +22,7 @@ mod worker;
 pub use bus::Subscription;
 pub use clock::Clock;
 pub use committer::{Counters, Fault};
-pub use context::{Context, EffectContext, Stop};
+pub use context::{ChannelOptions, Context, EffectContext, Stop};
 pub use engine::{Done, Engine, Once, Options, StartOptions};
 pub use error::Error;
 pub use holdpoint_core as core;

@@ -12,12 +12,19 @@ use serde_json::{Map, Value};
 use crate::context::{Context, EffectContext, Stop};
 
 mod approval_gate;
+mod call_prompt;
+mod channel_write;
 mod clarification_gate;
+mod conditional;
 mod delay;
 mod fail;
 mod identity;
 mod interrupt;
+mod loop_node;
 mod noop;
+mod requires_missing;
+mod sub_workflow;
+mod variables;
 
 /// What a node hands on: named values that later nodes and the run's variables can see.
 pub type Outputs = Map<String, Value>;
@@ -31,6 +38,12 @@ pub trait PureNode: Send + Sync {
         Vec::new()
     }
 
+    /// Capabilities of the engine without which the node fails. Asked for when it runs: a definition may be written
+    /// for an engine that has them.
+    fn requires(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     fn run(&self, context: &mut Context) -> Result<Outputs, Stop>;
 }
 
@@ -42,7 +55,25 @@ pub trait Node: Send + Sync + 'static {
         Vec::new()
     }
 
+    /// As for a [`PureNode`].
+    fn requires(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     fn run(&self, context: &mut EffectContext) -> impl Future<Output = Result<Outputs, Stop>> + Send;
+}
+
+/// What nodes may require of this engine.
+const PROVIDED: [&str; 5] = ["interrupts", "timers", "channels", "sub-workflows", "steps"];
+
+pub(crate) fn check_provided(required: &[&str]) -> Result<(), Stop> {
+    match required.iter().find(|name| !PROVIDED.contains(name)) {
+        Some(missing) => Err(Stop::failed(
+            "capability_not_provided",
+            format!("the node requires {missing}, which this engine does not provide"),
+        )),
+        None => Ok(()),
+    }
 }
 
 type Execution<'a> = Pin<Box<dyn Future<Output = Result<Outputs, Stop>> + Send + 'a>>;
@@ -59,7 +90,10 @@ impl<T: Node> ErasedNode for T {
     }
 
     fn run<'a>(&'a self, context: &'a mut EffectContext) -> Execution<'a> {
-        Box::pin(Node::run(self, context))
+        Box::pin(async move {
+            check_provided(Node::requires(self))?;
+            Node::run(self, context).await
+        })
     }
 }
 
@@ -84,6 +118,19 @@ impl NodeTypes {
         let mut types = Self(BTreeMap::new());
         types.pure("core.noop", noop::Noop);
         types.pure("core.identity", identity::Identity);
+        types.pure("core.start", identity::Passage::new(&[]));
+        types.pure("core.end", identity::Passage::new(&[]));
+        types.pure("core.parallel", identity::Passage::new(&[]));
+        types.pure("core.merge", identity::Passage::new(&["mode"]));
+        types.pure("core.conditional", conditional::Conditional);
+        types.pure("core.loop", loop_node::LoopNode);
+        types.pure("core.setVariable", variables::SetVariable);
+        types.pure("core.getVariable", variables::GetVariable);
+        types.pure("core.channelWrite", channel_write::Write);
+        types.pure("core.subWorkflow", sub_workflow::SubWorkflow);
+        types.pure("core.control.subWorkflow", sub_workflow::SubWorkflow);
+        types.pure("core.ai.callPrompt", call_prompt::CallPrompt);
+        types.pure("conformance.requiresMissing", requires_missing::RequiresMissing);
         types.pure("core.delay", delay::Delay);
         types.pure("core.fail", fail::Fail);
         types.pure("core.approvalGate", approval_gate::ApprovalGate);
@@ -128,6 +175,32 @@ pub(crate) fn unknown_config(node: &workflow::Node, known: &[&str]) -> Vec<Flaw>
     let strange = node.config.keys().filter(|name| !known.contains(&name.as_str()));
     let message = format!("is not a setting of {}; known: {}", node.type_id, known.join(", "));
     strange.map(|name| Flaw::of_node(&node.id, format!("config.{name}"), message.clone())).collect()
+}
+
+/// A flaw in a member of a node's config.
+pub(crate) fn config_flaw(node: &workflow::Node, field: &str, message: impl Into<String>) -> Flaw {
+    Flaw::of_node(&node.id, format!("config.{field}"), message)
+}
+
+/// A non-empty text in a node's config.
+pub(crate) fn config_text<'a>(node: &'a workflow::Node, field: &str) -> Result<Option<&'a str>, Flaw> {
+    match node.config.get(field) {
+        None => Ok(None),
+        Some(Value::String(text)) if !text.is_empty() => Ok(Some(text)),
+        Some(_) => Err(config_flaw(node, field, "must be a non-empty string")),
+    }
+}
+
+/// An optional whole number, 1 or more.
+pub(crate) fn config_count(node: &workflow::Node, field: &str) -> Result<Option<u64>, Flaw> {
+    match node.config.get(field) {
+        None => Ok(None),
+        Some(value) => value
+            .as_u64()
+            .filter(|count| *count > 0)
+            .map(Some)
+            .ok_or_else(|| config_flaw(node, field, "must be a whole number, 1 or more")),
+    }
 }
 
 /// An optional non-negative whole number in a node's config.

@@ -1,48 +1,71 @@
-//! What follows by itself once events have happened: nodes that can never run are skipped, a run with nothing left
-//! to do is completed. Recorded like everything else, so that readers need no rules of their own.
+//! What follows by itself once events have happened: ways back are taken, nodes that can never run are skipped, a run
+//! with nothing left to do is completed. Recorded like everything else, so that readers need no rules of their own.
 
-use crate::event::{Event, RunError};
+use crate::event::{Cap, Event, RunError};
 use crate::ids::Timestamp;
-use crate::run::{NodeStatus, Run};
+use crate::run::Run;
 use crate::workflow::{Turn, next_turn};
 
 /// The events, followed by everything they entail.
-pub(super) fn with_consequences(run: &Run, mut events: Vec<Event>) -> Vec<Event> {
+pub(super) fn with_consequences(run: &Run, mut events: Vec<Event>, now: Timestamp) -> Vec<Event> {
     let mut after = run.clone();
     for event in &events {
-        after.apply(event, Timestamp::default());
+        after.apply(event, now);
     }
-    while let Some(event) = consequence(&after) {
-        after.apply(&event, Timestamp::default());
-        events.push(event);
-    }
-    events
-}
-
-fn consequence(run: &Run) -> Option<Event> {
-    if run.finished() {
-        return None;
-    }
-    match next_turn(run) {
-        Some(Turn::Begin(_)) => None,
-        Some(Turn::Skip(position, reason)) => {
-            Some(Event::NodeSkipped { node: run.workflow.nodes[position].id.clone(), reason })
+    loop {
+        let entailed = consequences(&after);
+        if entailed.is_empty() {
+            return events;
         }
-        Some(Turn::Stuck(position, why)) => Some(Event::RunFailed {
-            error: RunError::new("condition_failed", why),
-            node: Some(run.workflow.nodes[position].id.clone()),
-        }),
-        None => is_done(run).then_some(Event::RunCompleted),
+        for event in entailed {
+            after.apply(&event, now);
+            events.push(event);
+        }
     }
 }
 
-fn is_done(run: &Run) -> bool {
-    run.nodes.iter().all(|state| match state.status {
-        NodeStatus::Completed | NodeStatus::Failed | NodeStatus::Skipped => true,
-        NodeStatus::Pending
-        | NodeStatus::Running
-        | NodeStatus::Waiting(_)
-        | NodeStatus::Sleeping(_)
-        | NodeStatus::Awaiting(_) => false,
-    })
+fn consequences(run: &Run) -> Vec<Event> {
+    if run.finished() {
+        return Vec::new();
+    }
+    let name = |position: usize| run.workflow.nodes[position].id.clone();
+    match next_turn(run) {
+        Some(Turn::Begin(_)) => Vec::new(),
+        Some(Turn::Skip(position, reason)) => vec![Event::NodeSkipped { node: name(position), reason }],
+        Some(Turn::Stuck(position, why)) => vec![Event::RunFailed {
+            error: RunError::new("condition_failed", why),
+            node: Some(name(position)),
+        }],
+        Some(Turn::Back(at)) => turn_back(run, at),
+        None if run.nodes.iter().all(|state| state.status.has_ended()) => vec![Event::RunCompleted],
+        None => Vec::new(),
+    }
+}
+
+fn turn_back(run: &Run, at: usize) -> Vec<Event> {
+    let found = &run.workflow.loops[at];
+    let edge = &run.workflow.edges[found.edge];
+    let iteration = run.turns[found.edge].saturating_add(1);
+    match run.workflow.loop_limit(found) {
+        Some(limit) if iteration > limit => {
+            let node = run.workflow.nodes[edge.target].id.clone();
+            let message = format!(
+                "edge {} was taken {limit} times, which is as often as settings.maxLoopbackIterations allows",
+                edge.id
+            );
+            let error = RunError::new("loop_limit_exceeded", message);
+            let (most, observed) = (u64::from(limit), u64::from(iteration));
+            vec![
+                Event::LoopbackLimit { node: node.clone(), iterations: iteration, limit },
+                Event::CapBreached {
+                    cap: Cap::LoopIterations,
+                    limit: most,
+                    observed,
+                    node: Some(node.clone()),
+                },
+                Event::RunFailed { error, node: Some(node) },
+            ]
+        }
+        Some(_) | None => vec![Event::LoopTurned { edge: edge.id.clone(), iteration }],
+    }
 }

@@ -3,9 +3,12 @@
 use serde_json::Value;
 
 use super::check_unfinished;
+use super::children::dispatch;
+use super::complete::complete;
 use super::consequences::with_consequences;
-use crate::command::{Completion, Outcome};
-use crate::event::{Event, RunError};
+use super::failure::{fail, fail_or_retry};
+use crate::command::Outcome;
+use crate::event::{Cap, Drain, Event, RunError};
 use crate::ids::{InterruptId, NodeId, Timestamp};
 use crate::interrupt::{Interrupt, Kind, Request};
 use crate::limits;
@@ -15,11 +18,21 @@ use crate::run::{NodeStatus, Run, Work};
 pub(super) fn begin(run: &Run, node: &NodeId) -> Result<Vec<Event>, Refusal> {
     check_unfinished(run)?;
     let position = run.workflow.position(node).ok_or(Refusal::NodeNotRunning)?;
-    if run.next_work() == Some(Work::Begin(position)) {
-        Ok(vec![Event::NodeStarted { node: node.clone() }])
-    } else {
-        Err(Refusal::NodeNotRunning)
+    if run.next_work() != Some(Work::Begin(position)) {
+        return Err(Refusal::NodeNotRunning);
     }
+    let (limit, observed) = (run.executions_max(), run.starts + 1);
+    if observed <= limit {
+        return Ok(vec![Event::NodeStarted { node: node.clone() }]);
+    }
+    let message = format!("node {node} would be execution {observed} of at most {limit} in this run");
+    Ok(vec![
+        Event::CapBreached { cap: Cap::NodeExecutions, limit, observed, node: Some(node.clone()) },
+        Event::RunFailed {
+            error: RunError::new("recursion_limit_exceeded", message),
+            node: Some(node.clone()),
+        },
+    ])
 }
 
 pub(super) fn finish(
@@ -29,20 +42,24 @@ pub(super) fn finish(
     now: Timestamp,
 ) -> Result<Vec<Event>, Refusal> {
     check_running(run, node)?;
+    // The node is entered again when the run goes on.
+    if run.paused.as_ref().is_some_and(|pause| pause.drain == Drain::Immediate) {
+        return Err(Refusal::WrongState(run.status()));
+    }
     let node = node.clone();
     let events = match outcome {
         Outcome::Completed(completion) => complete(run, node, completion),
-        Outcome::Failed(error) => fail(run, node, error.clone()),
+        Outcome::Failed(error) => fail_or_retry(run, node, error.clone(), now),
         Outcome::Asked(request) => ask(run, node, request)?,
         Outcome::Joined(interrupt) => vec![join(run, node, *interrupt)?],
-        Outcome::Dispatched(_) | Outcome::Awaiting(_) => Vec::new(),
+        Outcome::Dispatched(wanted) => dispatch(run, node, wanted),
         Outcome::Sleeping(until) => {
             // A sleep that is already over still goes through its timer: there is one way to wake up.
             vec![Event::SleepStarted { node, until: (*until).max(now) }]
         }
     };
     // Also when the node only pauses: what can be decided beside it must not wait for its answer.
-    Ok(with_consequences(run, events))
+    Ok(with_consequences(run, events, now))
 }
 
 pub(super) fn record(run: &Run, node: &NodeId, name: &str, result: &Value) -> Result<Vec<Event>, Refusal> {
@@ -55,7 +72,7 @@ pub(super) fn record(run: &Run, node: &NodeId, name: &str, result: &Value) -> Re
 }
 
 /// How many bytes nodes may still put into the run.
-fn room(run: &Run) -> usize {
+pub(super) fn room(run: &Run) -> usize {
     limits::RUN_BYTES_MAX.saturating_sub(run.bytes)
 }
 
@@ -65,26 +82,6 @@ fn check_running(run: &Run, node: &NodeId) -> Result<(), Refusal> {
         Some(state) if state.status == NodeStatus::Running => Ok(()),
         _ => Err(Refusal::NodeNotRunning),
     }
-}
-
-fn complete(run: &Run, node: NodeId, completion: &Completion) -> Vec<Event> {
-    let outputs = &completion.outputs;
-    match check_size("the node's output", outputs, limits::NODE_OUTPUT_BYTES_MAX.min(room(run))) {
-        Ok(()) => {
-            let branch = completion.branch.clone();
-            vec![Event::NodeCompleted { node, outputs: outputs.clone(), branch }]
-        }
-        Err(refusal) => fail(run, node, RunError::new("output_too_large", refusal.to_string())),
-    }
-}
-
-/// A failure ends the run unless an edge of the node is made for failures.
-fn fail(run: &Run, node: NodeId, error: RunError) -> Vec<Event> {
-    let position = run.workflow.position(&node);
-    let admitted =
-        position.is_some_and(|at| run.workflow.outgoing(at).any(|edge| edge.rule.admits_failure()));
-    let failed = Event::NodeFailed { node: node.clone(), error: error.clone() };
-    if admitted { vec![failed] } else { vec![failed, Event::RunFailed { error, node: Some(node) }] }
 }
 
 /// The node waits with others. An answer that came meanwhile is found by entering the node again.

@@ -13,7 +13,7 @@ pub(super) fn pause(
     by: &Principal,
 ) -> Result<Vec<Event>, Refusal> {
     check_unfinished(run)?;
-    if run.paused.is_some() {
+    if run.started.is_none() || run.paused.is_some() {
         return Err(Refusal::WrongState(run.status()));
     }
     Ok(vec![Event::RunPaused { reason: reason.map(str::to_owned), drain, by: by.name.clone() }])

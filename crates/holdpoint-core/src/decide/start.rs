@@ -1,22 +1,25 @@
-//! Decides whether a run may begin: its inputs, tags and metadata.
+//! Decides whether a run may begin: its inputs, options, tags and metadata.
 
 use serde_json::{Map, Value};
 
 use super::check_unfinished;
+use super::configurable::check_configurable;
 use super::consequences::with_consequences;
 use crate::command::Start;
 use crate::event::{Event, Started};
+use crate::ids::Timestamp;
 use crate::limits;
 use crate::refusal::{Refusal, check_size};
 use crate::run::Run;
 use crate::workflow::Workflow;
 
-pub(super) fn start(run: &Run, start: &Start) -> Result<Vec<Event>, Refusal> {
+pub(super) fn start(run: &Run, start: &Start, now: Timestamp) -> Result<Vec<Event>, Refusal> {
     if run.started.is_some() {
         return Err(Refusal::AlreadyStarted);
     }
     check_unfinished(run)?;
     check_inputs(&run.workflow, &start.inputs)?;
+    check_configurable(&run.workflow, &start.configurable)?;
     check_tags(&start.tags)?;
     check_metadata(&start.metadata)?;
     let started = Event::RunStarted(Box::new(Started {
@@ -33,10 +36,13 @@ pub(super) fn start(run: &Run, start: &Start) -> Result<Vec<Event>, Refusal> {
         parent: start.parent.clone(),
         fork: start.fork.clone(),
     }));
-    Ok(with_consequences(run, vec![started]))
+    Ok(with_consequences(run, vec![started], now))
 }
 
 fn check_inputs(workflow: &Workflow, inputs: &Map<String, Value>) -> Result<(), Refusal> {
+    if let Some(name) = inputs.keys().find(|name| workflow.is_channel(name)) {
+        return Err(Refusal::invalid(format!("inputs.{name}"), "is a channel: nodes write to it"));
+    }
     for variable in &workflow.variables {
         let field = || format!("inputs.{}", variable.name);
         // The value that the variable will have: an input goes before the default, null included.

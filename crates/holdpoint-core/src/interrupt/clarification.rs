@@ -2,8 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{BadRequest, resume_schema};
+use super::BadRequest;
 use crate::refusal::Refusal;
+use crate::schema;
 
 pub(super) fn check_data(data: &Value) -> Result<(), BadRequest> {
     let Some(questions) = data.get("questions").and_then(Value::as_array).filter(|list| !list.is_empty())
@@ -24,7 +25,7 @@ pub(super) fn check_data(data: &Value) -> Result<(), BadRequest> {
         }
         seen.push(&question["id"]);
         if let Some(schema) = question.get("schema") {
-            resume_schema::compile(schema)
+            schema::compile(schema)
                 .map_err(|why| BadRequest::new(&format!("data.questions[{index}].schema"), why))?;
         }
     }
@@ -43,7 +44,7 @@ pub(super) fn judge(data: &Value, value: &Value) -> Result<Value, Refusal> {
         match (answers.get(id), question.get("schema")) {
             (None, _) => open.push(id),
             (Some(answer), Some(schema)) => {
-                resume_schema::check(schema, answer).map_err(|(path, message)| {
+                schema::check(schema, answer).map_err(|(path, message)| {
                     Refusal::invalid(format!("resumeValue.answers.{id}{path}"), message)
                 })?;
             }

@@ -21,6 +21,37 @@ pub struct NodeState {
     pub steps: BTreeMap<String, Value>,
     /// How many of the node's sleeps are over.
     pub slept: u32,
+    /// Counts, from 1, how often the node's turn has come: once, and again with every loop.
+    pub visit: u32,
+    /// The outputs of the visit before.
+    pub outputs_before: Arc<Value>,
+    /// How often this visit was tried again, and whether the node sleeps before the next time.
+    pub retries: u32,
+    pub retrying: bool,
+    /// Where the counts of derived keys begin in this visit: after those of all visits before.
+    pub keys_from: u32,
+    /// Runs that this visit started.
+    pub children: Vec<RunId>,
+}
+
+impl NodeState {
+    pub(crate) fn untouched() -> Self {
+        Self {
+            status: NodeStatus::Pending,
+            started_at: None,
+            ended_at: None,
+            outputs: Arc::new(Value::Object(Map::new())),
+            error: None,
+            steps: BTreeMap::new(),
+            slept: 0,
+            visit: 1,
+            outputs_before: Arc::new(Value::Object(Map::new())),
+            retries: 0,
+            retrying: false,
+            keys_from: 0,
+            children: Vec::new(),
+        }
+    }
 }
 
 /// A run that this one started.
@@ -61,6 +92,21 @@ pub enum NodeStatus {
 }
 
 impl NodeStatus {
+    /// It has begun and not ended.
+    pub fn is_at_work(&self) -> bool {
+        match self {
+            Self::Running | Self::Waiting(_) | Self::Sleeping(_) | Self::Awaiting(_) => true,
+            Self::Pending | Self::Completed | Self::Failed | Self::Skipped => false,
+        }
+    }
+
+    pub fn has_ended(&self) -> bool {
+        match self {
+            Self::Completed | Self::Failed | Self::Skipped => true,
+            Self::Pending | Self::Running | Self::Waiting(_) | Self::Sleeping(_) | Self::Awaiting(_) => false,
+        }
+    }
+
     pub fn as_str(&self) -> &'static str {
         match self {
             Self::Pending => "pending",

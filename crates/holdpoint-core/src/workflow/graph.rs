@@ -1,11 +1,13 @@
-//! Checks what only the whole graph can tell: references between nodes, a place to begin, no way back.
+//! Checks what only the whole graph can tell: references between nodes, a place to begin. Finds out which values come
+//! over a way back.
 
+use super::loops::reached;
 use super::{Flaw, Node, PortValue, Workflow};
 
 pub(super) fn flaws(workflow: &Workflow) -> Vec<Flaw> {
     let mut flaws: Vec<Flaw> = workflow.nodes.iter().flat_map(|node| port_flaws(workflow, node)).collect();
     flaws.extend(type_flaws(workflow));
-    flaws.extend(cycle_flaw(workflow));
+    flaws.extend(beginning_flaw(workflow));
     flaws
 }
 
@@ -18,66 +20,80 @@ fn type_flaws(workflow: &Workflow) -> impl Iterator<Item = Flaw> {
     wrong.map(|node| Flaw::of_node(&node.id, "typeId", "must match ^[a-z][a-zA-Z0-9._-]*$"))
 }
 
+/// A connection to a node that may run later, or never before, would make the value a matter of luck. Over a way back
+/// it is there from the second visit on.
 fn port_flaws(workflow: &Workflow, node: &Node) -> Vec<Flaw> {
     let mut flaws = Vec::new();
     for (port, value) in &node.inputs {
-        let PortValue::Connection { node: source, .. } = value else { continue };
-        let field = format!("inputs.{port}.nodeId");
-        match workflow.position(source) {
-            None => {
-                flaws.push(Flaw::of_node(&node.id, field, format!("there is no node {:?}", source.as_str())));
-            }
-            Some(source) if !comes_before(workflow, source, &node.id) => {
-                let message =
-                    format!("no path of edges leads from {:?} to here", workflow.nodes[source].id.as_str());
-                flaws.push(Flaw::of_node(&node.id, field, message));
-            }
-            Some(_) => {}
+        let PortValue::Connection { node: source, optional, .. } = value else { continue };
+        let (field, name) = (format!("inputs.{port}.nodeId"), source.as_str());
+        let (Some(from), Some(to)) = (workflow.position(source), workflow.position(&node.id)) else {
+            flaws.push(Flaw::of_node(&node.id, field, format!("there is no node {name:?}")));
+            continue;
+        };
+        if comes_before(workflow, from, to, Ways::Forward) {
+            continue;
+        }
+        if !comes_before(workflow, from, to, Ways::All) {
+            let message = format!("no path of edges leads from {name:?} to here");
+            flaws.push(Flaw::of_node(&node.id, field, message));
+        } else if !optional {
+            let message = format!("only a way back leads from {name:?} to here: the port must be optional");
+            flaws.push(Flaw::of_node(&node.id, field, message));
         }
     }
     flaws
 }
 
-/// A connection to a node that may run later, or never before, would make the value a matter of luck.
-fn comes_before(workflow: &Workflow, source: usize, target: &crate::ids::NodeId) -> bool {
-    let mut seen = vec![false; workflow.nodes.len()];
-    let mut open = vec![source];
-    while let Some(position) = open.pop() {
-        for edge in workflow.outgoing(position) {
-            if workflow.nodes[edge.target].id == *target {
-                return true;
-            }
-            if !std::mem::replace(&mut seen[edge.target], true) {
-                open.push(edge.target);
+/// Marks connections whose value comes over a way back.
+pub(super) fn mark_ways_back(workflow: &mut Workflow) {
+    if workflow.loops.is_empty() {
+        return;
+    }
+    let mut found = Vec::new();
+    for (to, node) in workflow.nodes.iter().enumerate() {
+        for (port, value) in &node.inputs {
+            if let PortValue::Connection { node: source, .. } = value
+                && let Some(from) = workflow.position(source)
+                && !comes_before(workflow, from, to, Ways::Forward)
+            {
+                found.push((to, port.clone()));
             }
         }
     }
-    false
+    for (position, port) in found {
+        if let Some(PortValue::Connection { back, .. }) = workflow.nodes[position].inputs.get_mut(&port) {
+            *back = true;
+        }
+    }
 }
 
-/// Removes nodes without open incoming edges until none is left; what remains lies on a cycle or behind one.
-fn cycle_flaw(workflow: &Workflow) -> Option<Flaw> {
-    let mut open: Vec<usize> =
-        (0..workflow.nodes.len()).map(|position| workflow.incoming(position).count()).collect();
-    let mut ready: Vec<usize> = (0..open.len()).filter(|position| open[*position] == 0).collect();
-    let mut removed = 0;
-    while let Some(position) = ready.pop() {
-        removed += 1;
-        for edge in workflow.outgoing(position) {
-            open[edge.target] -= 1;
-            if open[edge.target] == 0 {
-                ready.push(edge.target);
-            }
-        }
-    }
-    if removed == workflow.nodes.len() {
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ways {
+    Forward,
+    All,
+}
+
+fn comes_before(workflow: &Workflow, source: usize, target: usize, ways: Ways) -> bool {
+    let is_back = |edge: usize| workflow.loops.iter().any(|found| found.edge == edge);
+    let next = |from: usize| {
+        let edges = workflow.outgoing[from].iter().copied();
+        let edges = edges.filter(move |edge| ways == Ways::All || !is_back(*edge));
+        edges.map(|edge| workflow.edges[edge].target).collect::<Vec<_>>().into_iter()
+    };
+    reached(next(source).collect(), workflow.nodes.len(), next)[target]
+}
+
+/// Nodes in a circle that nothing leads into would wait for each other.
+fn beginning_flaw(workflow: &Workflow) -> Option<Flaw> {
+    if workflow.unreached.is_empty() {
         return None;
     }
-    let stuck: Vec<&str> = (0..open.len())
-        .filter(|position| open[*position] > 0)
-        .map(|position| workflow.nodes[position].id.as_str())
-        .collect();
-    let message =
-        format!("lead in a circle through {}; this version runs graphs without cycles", stuck.join(", "));
+    let names: Vec<&str> =
+        workflow.unreached.iter().map(|position| workflow.nodes[*position].id.as_str()).collect();
+    let message = format!(
+        "lead in a circle without a beginning through {}; a node without incoming edges must lead into it",
+        names.join(", ")
+    );
     Some(Flaw::at_top("edges", message))
 }

@@ -5,9 +5,12 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use serde_json::{Map, Value};
 
 use super::expression::Expression;
-use super::{Condition, Edge, Flaw, Node, PortValue, TriggerRule, Variable, VariableKind, Workflow};
+use super::{Condition, Edge, Flaw, Node, PortValue, TriggerRule, Variable, VariableKind, Workflow, loops};
 use crate::ids::{NodeId, WorkflowId};
 use crate::limits;
+
+mod channels;
+mod settings;
 
 const TOP_MEMBERS: [&str; 23] = [
     "id",
@@ -88,16 +91,41 @@ pub(super) fn workflow(definition: &Value, revision: u64) -> Result<Workflow, Ve
         nodes.iter().enumerate().map(|(position, node)| (node.id.clone(), position)).collect();
     let edges = reader.edges(top, &index);
     let variables = reader.variables(top);
+    let settings = reader.settings(top);
+    let channels = reader.channels(top, &variables);
+    let configurable_schema = reader.configurable_schema(top);
     let (Some(id), true) = (id, reader.flaws.is_empty()) else {
         return Err(reader.flaws);
     };
-    let mut incoming = vec![Vec::new(); nodes.len()];
     let mut outgoing = vec![Vec::new(); nodes.len()];
     for (position, edge) in edges.iter().enumerate() {
-        incoming[edge.target].push(position);
         outgoing[edge.source].push(position);
     }
-    Ok(Workflow { id, name, version, revision, nodes, edges, variables, index, incoming, outgoing })
+    let (loops, reached) = loops::find(&nodes, &edges, &outgoing);
+    let mut incoming = vec![Vec::new(); nodes.len()];
+    for (position, edge) in edges.iter().enumerate() {
+        if !loops.iter().any(|found| found.edge == position) {
+            incoming[edge.target].push(position);
+        }
+    }
+    let unreached = (0..nodes.len()).filter(|position| !reached[*position]).collect();
+    Ok(Workflow {
+        id,
+        name,
+        version,
+        revision,
+        nodes,
+        edges,
+        variables,
+        settings,
+        channels,
+        loops,
+        configurable_schema,
+        unreached,
+        index,
+        incoming,
+        outgoing,
+    })
 }
 
 /// Reads members and remembers what is wrong with them.
@@ -211,7 +239,8 @@ impl Reader {
             }
         };
         let artifact_type = map.get("artifactType").and_then(Value::as_str).map(str::to_owned);
-        Node { id, type_id, name, config, inputs, disabled, artifact_type }
+        let max_retries = self.retries(&id, map);
+        Node { id, type_id, name, config, inputs, disabled, artifact_type, max_retries }
     }
 
     fn port(&mut self, node: &NodeId, port: &str, value: &Value) -> Option<PortValue> {
@@ -235,8 +264,12 @@ impl Reader {
                 let source = self.text(Some(node), &at, map, "nodeId");
                 let output = self.text(Some(node), &at, map, "outputKey");
                 let optional = self.flag(Some(node), &at, map, "optional");
-                let connection =
-                    NodeId::parse(&source).map(|node| PortValue::Connection { node, output, optional });
+                let connection = NodeId::parse(&source).map(|node| PortValue::Connection {
+                    node,
+                    output,
+                    optional,
+                    back: false,
+                });
                 if connection.is_err() && !source.is_empty() {
                     self.flaw(Some(node), format!("{at}nodeId"), format!("there is no node {source:?}"));
                 }
@@ -292,8 +325,10 @@ impl Reader {
                     None
                 }
             });
+            let source_output = map.get("sourceOutput").and_then(Value::as_str);
+            let source_output = source_output.filter(|name| *name != "output").map(str::to_owned);
             if let (Some(source), Some(target), Some(rule)) = (source, target, rule) {
-                edges.push(Edge { id, source, target, condition, rule });
+                edges.push(Edge { id, source, target, condition, rule, source_output });
             }
         }
         edges

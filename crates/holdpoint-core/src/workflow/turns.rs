@@ -1,6 +1,6 @@
 //! Whose turn it is: which node may begin, which can never begin, given how the others ended.
 
-use super::{Edge, TriggerRule, Workflow};
+use super::{Edge, Loop, TriggerRule, Workflow};
 use crate::run::{NodeStatus, Run, Verdict};
 use crate::workflow::expression::Scope;
 
@@ -11,12 +11,64 @@ pub(crate) enum Turn {
     Skip(usize, String),
     /// A condition could not be evaluated: the run cannot tell which way to go.
     Stuck(usize, String),
+    /// The way back at this place in `Workflow::loops` is taken.
+    Back(usize),
 }
 
-/// The first node, in the order of the file, about which something can be decided.
+/// The first thing that can be decided: a way back, else about a node, in the order of the file.
 pub(crate) fn next_turn(run: &Run) -> Option<Turn> {
     let untouched = |position: &usize| run.nodes[*position].status == NodeStatus::Pending;
-    (0..run.workflow.nodes.len()).filter(untouched).find_map(|position| turn_of(run, position))
+    let mut pending = (0..run.workflow.nodes.len()).filter(untouched);
+    if run.workflow.loops.is_empty() {
+        return pending.find_map(|position| turn_of(run, position));
+    }
+    next_way_back(run).or_else(|| {
+        let turns = pending.filter_map(|position| turn_of(run, position)).collect::<Vec<_>>();
+        let now = turns.iter().find(|turn| !is_early(run, turn)).cloned();
+        // Two loops may wait for one another to be left. Where nothing else is going on, the first one gives in.
+        now.or_else(|| {
+            turns.into_iter().next().filter(|_| !run.nodes.iter().any(|node| node.status.is_at_work()))
+        })
+    })
+}
+
+fn next_way_back(run: &Run) -> Option<Turn> {
+    run.workflow.loops.iter().enumerate().find_map(|(at, found)| match way_back(run, found) {
+        Ok(true) if is_quiet(run, found) => Some(Turn::Back(at)),
+        Ok(_) => None,
+        Err(why) => {
+            let edge = &run.workflow.edges[found.edge];
+            Some(Turn::Stuck(edge.target, format!("condition of edge {}: {why}", edge.id)))
+        }
+    })
+}
+
+/// Whether a way back is to be taken, once its region is quiet.
+fn way_back(run: &Run, found: &Loop) -> Result<bool, String> {
+    let edge = &run.workflow.edges[found.edge];
+    Ok(match flow(run, found.edge, edge)? {
+        Flow::Passed => edge.rule != TriggerRule::AnyFailed,
+        Flow::Failed => edge.rule.admits_failure(),
+        Flow::Open | Flow::Skipped => false,
+    })
+}
+
+fn is_quiet(run: &Run, found: &Loop) -> bool {
+    std::iter::zip(&found.region, &run.nodes).all(|(member, state)| !member || !state.status.is_at_work())
+}
+
+/// What is about to begin anew must not begin now; and what a loop leads out to must not be given up while the loop
+/// may still come round.
+fn is_early(run: &Run, turn: &Turn) -> bool {
+    let (position, skipped) = match turn {
+        Turn::Begin(position) => (*position, false),
+        Turn::Skip(position, _) => (*position, true),
+        Turn::Stuck(..) | Turn::Back(_) => return false,
+    };
+    run.workflow.loops.iter().filter(|found| found.region[position]).any(|found| {
+        let source = &run.nodes[run.workflow.edges[found.edge].source];
+        way_back(run, found) == Ok(true) || (skipped && found.exits[position] && !source.status.has_ended())
+    })
 }
 
 /// How an incoming edge stands.
@@ -66,7 +118,12 @@ fn turn_of(run: &Run, position: usize) -> Option<Turn> {
 }
 
 /// What an edge's condition says right after its source completed.
-pub(crate) fn judge_edge(run: &Run, edge: &Edge) -> Verdict {
+pub(crate) fn judge_edge(run: &Run, edge: &Edge, branch: Option<&str>) -> Verdict {
+    if let (Some(branch), Some(way)) = (branch, &edge.source_output)
+        && way != branch
+    {
+        return Verdict::NotTaken;
+    }
     let Some(condition) = &edge.condition else { return Verdict::Taken };
     let outputs = &run.nodes[edge.source].outputs;
     let status = serde_json::Value::from("completed");

@@ -1,23 +1,27 @@
 //! The executor inside the test: plays the nodes by the rules that node code follows, and sometimes against them.
 
 use holdpoint_core::{
-    Answer, Command, Completion, InterruptId, Kind, Outcome, Owner, Principal, Request, Resolution, Run,
-    RunError, Start, TenantId, Timestamp,
+    Answer, ChannelWrite, Command, Completion, Dispatch, InterruptId, Kind, Outcome, Owner, Principal,
+    Reducer, Request, Resolution, Run, RunError, Start, TenantId, Timestamp, WorkflowId,
 };
-use serde_json::{Map, json};
+use serde_json::{Map, Value, json};
 
 /// How many different answers and outcomes there are to choose from.
 pub(crate) const ANSWERS: usize = 4;
-pub(crate) const OUTCOMES: usize = 6;
+pub(crate) const OUTCOMES: usize = 9;
 
 pub(crate) fn somebody() -> Principal {
     Principal { name: "ada".to_owned(), roles: Vec::new() }
 }
 
+/// Few executions, so that some runs come to their end by them.
+pub(crate) const EXECUTIONS_MAX: u64 = 25;
+
 pub(crate) fn start() -> Command {
+    let options = json!({"recursionLimit": EXECUTIONS_MAX, "runTimeoutMs": 600});
+    let options = options.as_object().cloned().unwrap_or_default();
     let owner = Owner { tenant: TenantId::parse("acme").expect("a tenant id"), principal: "ada".to_owned() };
-    let (configurable, metadata) = (Map::new(), Map::new());
-    Command::Start(Start { configurable, metadata, ..Start::new(owner) })
+    Command::Start(Start { configurable: options, ..Start::new(owner) })
 }
 
 pub(crate) fn answer(choice: usize) -> Answer {
@@ -50,6 +54,9 @@ pub(crate) fn any_outcome(choice: usize, now: Timestamp) -> Outcome {
         2 => question("k", None),
         3 => question("another", Some(20)),
         4 => Outcome::Joined(InterruptId(1)),
+        5 => Outcome::Failed(RunError { retryable: true, ..RunError::new("busy", "later") }),
+        6 => dispatch(true),
+        7 => dispatch(false),
         _ => Outcome::Sleeping(now.plus_ms(10)),
     }
 }
@@ -59,7 +66,9 @@ pub(crate) fn perform(run: &Run, position: usize, lucky: bool, now: Timestamp) -
     let config = &run.workflow.nodes[position].config;
     match run.workflow.nodes[position].type_id.as_str() {
         "gate" => {
-            let key = config["key"].as_str().expect("a gate has a key");
+            // A gate without a key asks anew in each visit, as node code does.
+            let derived = run.interrupt_key(position, run.nodes[position].keys_from);
+            let key = config["key"].as_str().unwrap_or(&derived);
             match run.interrupt_by_key(key).map(|asked| (asked.id, &asked.resolution)) {
                 None => question(key, config["timeoutMs"].as_u64()),
                 // A worker that saw an old state asks again.
@@ -71,12 +80,42 @@ pub(crate) fn perform(run: &Run, position: usize, lucky: bool, now: Timestamp) -
                 Some((_, Some(_))) => broken(),
             }
         }
+        "parent" => match run.nodes[position].children.last().and_then(|child| run.child(child)) {
+            None => dispatch(config["wait"] == true),
+            Some(child) => completed(Map::from_iter([("child".to_owned(), json!(child.run))])),
+        },
+        "shaky" if !lucky => Outcome::Failed(RunError { retryable: true, ..RunError::new("busy", "later") }),
+        "choice" => Outcome::Completed(Box::new(Completion {
+            branch: Some(if lucky { "body" } else { "done" }.to_owned()),
+            variables: vec![("round".to_owned(), json!(run.iteration_of(position)))],
+            ..Completion::default()
+        })),
+        "writer" => {
+            Outcome::Completed(Box::new(Completion { channels: write(config, now), ..Completion::default() }))
+        }
         "delay" if run.nodes[position].slept == 0 => {
             Outcome::Sleeping(now.plus_ms(config["ms"].as_u64().expect("a delay has a length")))
         }
         _ if lucky => completed(Map::from_iter([("done".to_owned(), json!(position))])),
         _ => broken(),
     }
+}
+
+fn dispatch(wait: bool) -> Outcome {
+    let workflow = WorkflowId::parse("child").expect("a workflow id");
+    Outcome::Dispatched(Box::new(Dispatch { workflow, inputs: Map::new(), wait, cascade: wait }))
+}
+
+/// With a reducer that changes with the time, on one channel: whatever is there must be dealt with.
+fn write(config: &Map<String, Value>, now: Timestamp) -> Vec<ChannelWrite> {
+    let place = usize::try_from(now.0.rem_euclid(7)).expect("less than seven");
+    let reducer = Reducer::ALL[place].1;
+    let value = match reducer {
+        Reducer::Counter => json!(now.0),
+        _ => json!({"userId": "ada", "messageId": now.0.to_string(), "at": now.0}),
+    };
+    let ttl_ms = config.get("ttlMs").and_then(Value::as_u64);
+    vec![ChannelWrite { channel: "log".to_owned(), value, reducer, ttl_ms, max_size: Some(2) }]
 }
 
 fn completed(outputs: Map<String, serde_json::Value>) -> Outcome {

@@ -1,7 +1,7 @@
 //! Whatever is asked of a run, in whatever order: random commands, sensible and not, keep what a run promises.
 //! Nothing here is written, sent or timed.
 
-use holdpoint_core::{Event, InterruptId};
+use holdpoint_core::{Event, InterruptId, Status};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use serde_json::json;
@@ -28,8 +28,16 @@ enum Move {
     Begin(usize),
     Finish(usize, usize),
     Record(usize, usize),
+    Pause {
+        immediate: bool,
+    },
+    Resume,
+    TimeOut,
+    /// A run that this one started is in another state.
+    Child(usize, usize),
     Start,
     Cancel,
+    CancelWithParent,
     Abandon,
 }
 
@@ -39,12 +47,17 @@ fn moves() -> impl Strategy<Value = Vec<Move>> {
         18 => (0..60_u64).prop_map(Move::Tick),
         24 => prop::collection::vec((0..4_u32, 0..ANSWERS), 0..3).prop_map(Move::Answer),
         12 => (0..4_u32).prop_map(Move::Expire),
-        12 => (0..6_usize).prop_map(Move::Wake),
-        2 => (0..6_usize).prop_map(Move::Begin),
-        4 => (0..6_usize, 0..OUTCOMES).prop_map(|(node, outcome)| Move::Finish(node, outcome)),
-        4 => (0..6_usize, 0..2_usize).prop_map(|(node, name)| Move::Record(node, name)),
+        12 => (0..7_usize).prop_map(Move::Wake),
+        2 => (0..7_usize).prop_map(Move::Begin),
+        4 => (0..7_usize, 0..OUTCOMES).prop_map(|(node, outcome)| Move::Finish(node, outcome)),
+        4 => (0..7_usize, 0..2_usize).prop_map(|(node, name)| Move::Record(node, name)),
+        3 => prop::bool::ANY.prop_map(|immediate| Move::Pause { immediate }),
+        8 => Just(Move::Resume),
+        2 => Just(Move::TimeOut),
+        10 => (0..3_usize, 0..Status::ALL.len()).prop_map(|(child, status)| Move::Child(child, status)),
         1 => Just(Move::Start),
         1 => Just(Move::Cancel),
+        1 => Just(Move::CancelWithParent),
         1 => Just(Move::Abandon),
     ];
     prop::collection::vec(step, 1..80)
@@ -68,9 +81,15 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn a_run_keeps_its_promises_whatever_is_asked_of_it(which in 0..4_usize, moves in moves()) {
-        let definitions =
-            [workflows::line(), workflows::diamond("k", "k"), workflows::diamond("k", "other"), workflows::timed()];
+    fn a_run_keeps_its_promises_whatever_is_asked_of_it(which in 0..6_usize, moves in moves()) {
+        let definitions = [
+            workflows::line(),
+            workflows::diamond("k", "k"),
+            workflows::diamond("k", "other"),
+            workflows::timed(),
+            workflows::looping(),
+            workflows::family(),
+        ];
         let mut world = World::new(&definitions[which]);
         world.make(&Move::Start);
         for step in &moves {

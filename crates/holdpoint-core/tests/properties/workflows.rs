@@ -52,6 +52,51 @@ pub(crate) fn timed() -> Value {
     )
 }
 
+/// A loop around a gate that asks anew each time, in a loop around a writer; the way out has a join that takes all.
+pub(crate) fn looping() -> Value {
+    let mut body = edge("outer", "inner", "all_success");
+    body["sourceOutput"] = json!("body");
+    let mut leave = edge("outer", "after", "all_success");
+    leave["sourceOutput"] = json!("done");
+    let mut again = edge("gate", "inner", "any_failed");
+    again["id"] = json!("again");
+    let mut definition = definition(
+        &[
+            node("start", "task", &json!({})),
+            node("outer", "choice", &json!({})),
+            node("inner", "writer", &json!({"ttlMs": 30})),
+            node("gate", "gate", &json!({"key": null, "timeoutMs": 20})),
+            node("end", "shaky", &json!({})),
+            node("after", "task", &json!({})),
+            node("last", "task", &json!({})),
+        ],
+        &[
+            edge("start", "outer", "all_success"),
+            body,
+            edge("inner", "gate", "all_success"),
+            again,
+            edge("gate", "end", "all_success"),
+            edge("end", "outer", "all_complete"),
+            leave,
+            edge("after", "last", "all_complete"),
+        ],
+    );
+    definition["settings"] = json!({"maxLoopbackIterations": 3, "maxRetries": 2});
+    definition
+}
+
+/// One run that is waited for and one that is not.
+pub(crate) fn family() -> Value {
+    definition(
+        &[
+            node("a", "parent", &json!({"wait": true})),
+            node("b", "parent", &json!({"wait": false})),
+            node("z", "shaky", &json!({})),
+        ],
+        &[edge("a", "z", "all_success"), edge("b", "z", "all_success")],
+    )
+}
+
 fn definition(nodes: &[Value], edges: &[Value]) -> Value {
     json!({
         "id": "random", "name": "Random", "version": "1", "triggers": [], "metadata": {}, "settings": {},

@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use holdpoint_core::{
-    Command, Event, InterruptId, NodeId, NodeStatus, Obligation, Run, RunError, RunId, Status, Timer,
-    Timestamp, Work, Workflow, decide, react,
+    ChildResult, Command, Drain, Event, InterruptId, NodeId, NodeStatus, Obligation, Run, RunError, RunId,
+    Status, Timer, Timestamp, Work, Workflow, decide, react,
 };
 use serde_json::{Value, json};
 
 use crate::Move;
-use crate::executor::{answer, any_outcome, perform, somebody, start};
+use crate::executor::{EXECUTIONS_MAX, answer, any_outcome, perform, somebody, start};
 
 /// A run, everything that happened to it, and the timers a shell would have set.
 pub(crate) struct World {
@@ -18,13 +18,16 @@ pub(crate) struct World {
     now: Timestamp,
     log: Vec<(Timestamp, Event)>,
     timers: Vec<(Timer, Timestamp)>,
+    started: Vec<RunId>,
+    cancelled: Vec<RunId>,
 }
 
 impl World {
     pub(crate) fn new(definition: &Value) -> Self {
         let workflow = Workflow::parse(definition, 1).expect("a sound definition");
         let run = Run::unborn(RunId::parse("r").expect("a run id"), Arc::new(workflow));
-        Self { run, now: Timestamp(1_700_000_000_000), log: Vec::new(), timers: Vec::new() }
+        let (log, timers, started, cancelled) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Self { run, now: Timestamp(1_700_000_000_000), log, timers, started, cancelled }
     }
 
     pub(crate) fn make(&mut self, step: &Move) {
@@ -70,6 +73,20 @@ impl World {
                     result: json!(name),
                 }]
             }
+            Move::Pause { immediate } => {
+                let drain = if *immediate { Drain::Immediate } else { Drain::DrainCurrentNode };
+                vec![Command::Pause { reason: None, drain, by: somebody() }]
+            }
+            Move::Resume => vec![Command::Resume { by: somebody() }],
+            Move::TimeOut => vec![Command::TimeOut],
+            Move::Child(place, status) => {
+                let status = Status::ALL[*status];
+                let ended = matches!(status, Status::Completed | Status::Failed | Status::Cancelled);
+                let known = self.run.children.get(*place).map(|child| child.run.clone());
+                let child = known.unwrap_or_else(|| RunId::parse("nobody").expect("a run id"));
+                vec![Command::Child { child, status, result: ended.then(ChildResult::default) }]
+            }
+            Move::CancelWithParent => vec![Command::CancelWithParent],
             Move::Start => vec![start()],
             Move::Cancel => vec![Command::Cancel { reason: None, by: somebody() }],
             Move::Abandon => vec![Command::Abandon { error: RunError::new("lost", "the machinery gave up") }],
@@ -79,7 +96,8 @@ impl World {
     fn tell(&mut self, command: &Command) {
         let Ok(events) = decide(&self.run, command, self.now) else { return };
         assert!(!self.run.finished(), "a finished run accepted {command:?}");
-        assert!(!events.is_empty(), "a command that is accepted does something: {command:?}");
+        let news = matches!(command, Command::Child { .. });
+        assert!(news || !events.is_empty(), "a command that is accepted does something: {command:?}");
         for event in events {
             for obligation in react(&self.run, &event, self.now) {
                 self.keep(obligation);
@@ -92,6 +110,8 @@ impl World {
     fn keep(&mut self, obligation: Obligation) {
         match obligation {
             Obligation::Activate => {}
+            Obligation::StartChild { child } => self.started.push(child),
+            Obligation::CancelChild { child } => self.cancelled.push(child),
             Obligation::SetTimer { timer, due } => self.timers.push((timer, due)),
             Obligation::ClearTimer { timer, due } => {
                 let set = self.timers.iter().position(|known| *known == (timer.clone(), due));
@@ -106,6 +126,8 @@ impl World {
         self.check_interrupts();
         self.check_timers();
         self.check_progress();
+        self.check_children();
+        self.check_caps();
     }
 
     /// The log is the run: written down, read again and folded, it is the same.
@@ -164,8 +186,9 @@ impl World {
             NodeStatus::Sleeping(until) => Some((Timer::Sleep(node.id.clone()), until)),
             _ => None,
         });
+        let limit = self.run.timeout_ms().map(|ms| (Timer::Run, self.run.started_at.plus_ms(ms)));
         let waited_for: Vec<(Timer, Timestamp)> =
-            if self.run.finished() { Vec::new() } else { deadlines.chain(sleeps).collect() };
+            if self.run.finished() { Vec::new() } else { deadlines.chain(sleeps).chain(limit).collect() };
         assert_eq!(self.timers.len(), waited_for.len(), "{:?} instead of {waited_for:?}", self.timers);
         assert!(waited_for.iter().all(|timer| self.timers.contains(timer)), "{:?}", self.timers);
     }
@@ -175,19 +198,42 @@ impl World {
         let has = |wanted: fn(&NodeStatus) -> bool| self.run.nodes.iter().any(|state| wanted(&state.status));
         let waits = has(|status| matches!(status, NodeStatus::Waiting(_)));
         let sleeps = has(|status| matches!(status, NodeStatus::Sleeping(_)));
+        let awaits = has(|status| matches!(status, NodeStatus::Awaiting(_)));
         let idle = self.run.next_work().is_none();
         match self.run.status() {
             Status::WaitingApproval | Status::WaitingInput | Status::WaitingExternal => {
-                assert!(waits && idle);
+                assert!((waits || awaits) && idle);
             }
-            Status::Running => assert!(!idle || sleeps, "the run is stuck: {:?}", self.run.nodes),
+            Status::Running => assert!(!idle || sleeps || awaits, "the run is stuck: {:?}", self.run.nodes),
+            Status::Paused => assert!(idle && self.run.paused.is_some()),
             Status::Pending => assert!(self.log.is_empty()),
-            Status::Completed => assert!(idle && !waits && !sleeps),
+            Status::Completed => assert!(idle && !waits && !sleeps && !awaits),
             Status::Failed | Status::Cancelled => assert!(idle),
         }
-        if idle && self.run.status() != Status::Pending && !self.run.finished() {
+        let may_begin = self.run.status() != Status::Pending && self.run.paused.is_none();
+        let at_work = has(NodeStatus::is_at_work);
+        // What is behind a loop, or about to begin anew, waits for those at work.
+        let held = at_work && !self.run.workflow.loops.is_empty();
+        if idle && may_begin && !self.run.finished() && !held {
             assert_eq!(self.held_up(), None, "a node is held up by nothing that it depends on");
         }
+    }
+
+    /// Every run that was asked for is known, and none outlives a failed or cancelled parent that it belongs to.
+    fn check_children(&self) {
+        let known: Vec<RunId> = self.run.children.iter().map(|child| child.run.clone()).collect();
+        assert_eq!(self.started, known);
+        let lost = matches!(self.run.status(), Status::Failed | Status::Cancelled);
+        let owed = self.run.children.iter().filter(|child| lost && child.cascade && child.result.is_none());
+        assert_eq!(self.cancelled, owed.map(|child| child.run.clone()).collect::<Vec<_>>());
+    }
+
+    fn check_caps(&self) {
+        let begun = self.log.iter().filter(|(_, event)| matches!(event, Event::NodeStarted { .. })).count();
+        assert_eq!(self.run.starts, begun as u64);
+        assert!(self.run.starts <= EXECUTIONS_MAX);
+        let limit = self.run.workflow.settings.max_loopback_iterations;
+        assert!(self.run.turns.iter().all(|turns| *turns <= limit), "{:?}", self.run.turns);
     }
 
     /// A node that has not begun although everything before it has ended.
@@ -195,12 +241,10 @@ impl World {
         let pending = |position: usize| self.run.nodes[position].status == NodeStatus::Pending;
         let ended = |position: usize| self.run.nodes[position].ended_at.is_some() || self.skipped(position);
         let ready = |position: usize| {
-            self.run
-                .workflow
-                .edges
-                .iter()
-                .filter(|edge| edge.target == position)
-                .all(|edge| ended(edge.source))
+            let back = |at: usize| self.run.workflow.loops.iter().any(|found| found.edge == at);
+            let edges = self.run.workflow.edges.iter().enumerate();
+            let mut incoming = edges.filter(|(at, edge)| edge.target == position && !back(*at));
+            incoming.all(|(_, edge)| ended(edge.source))
         };
         let found = (0..self.run.nodes.len()).find(|position| pending(*position) && ready(*position));
         found.map(|position| &self.run.workflow.nodes[position].id)

@@ -1,5 +1,6 @@
 //! Nodes: the order in which they begin and finish, what fills their ports, where their outputs go, and their steps.
 
+use holdpoint_core::workflow::NoInput;
 use holdpoint_core::{Event, NodeStatus, Outcome, Refusal, RunError, Status, limits};
 use serde_json::{Value, json};
 
@@ -114,7 +115,8 @@ fn a_port_that_cannot_be_filled_says_which_and_why() {
         (json!({"type": "expression", "expression": "amount / 0"}), "division by zero"),
     ] {
         let found = receiving(json!({"p": port})).inputs_of("second");
-        assert_eq!(found, Err(("p".to_owned(), why.to_owned())));
+        let missing = NoInput { port: "p".to_owned(), code: "invalid_input", why: why.to_owned() };
+        assert_eq!(found, Err(missing));
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use holdpoint_core::workflow::NoInput;
 use holdpoint_core::{
     Command, End, Event, Interrupt, NodeId, NodeStatus, Obligation, Refusal, Run, RunId, Status, Timestamp,
     Work, Workflow, decide, react,
@@ -155,7 +156,7 @@ impl Story {
     }
 
     /// The values of a node's input ports, or the port that has none and why.
-    pub(crate) fn inputs_of(&self, node: &str) -> Result<Map<String, Value>, (String, String)> {
+    pub(crate) fn inputs_of(&self, node: &str) -> Result<Map<String, Value>, NoInput> {
         let id = NodeId::parse(node).expect("a node id");
         self.run.inputs_of(self.run.workflow.node(&id).expect("a node of the workflow"))
     }

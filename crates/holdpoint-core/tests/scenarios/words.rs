@@ -1,8 +1,8 @@
 //! The vocabulary of the stories: short names for workflows, requests, commands and events. No assertions here.
 
 use holdpoint_core::{
-    Answer, Command, Event, InterruptId, Kind, NodeId, Outcome, Owner, Principal, Request, RunError, Start,
-    Started, TenantId, Timestamp, Workflow, WorkflowId,
+    Answer, Command, Completion, Event, InterruptId, Kind, NodeId, Outcome, Owner, Principal, Request,
+    RunError, Start, Started, TenantId, Timestamp, Workflow, WorkflowId,
 };
 use serde_json::{Map, Value, json};
 
@@ -204,6 +204,11 @@ pub(crate) fn started_with(inputs: Value) -> Event {
         configurable: Map::new(),
         tags: Vec::new(),
         metadata: Map::new(),
+        scope: None,
+        callback_url: None,
+        trace: None,
+        parent: None,
+        fork: None,
     }))
 }
 
@@ -254,7 +259,7 @@ pub(crate) fn approval_received(interrupt: u32) -> Event {
 
 /// Answered by Ada.
 pub(crate) fn resolved(id: u32, value: Value) -> Event {
-    Event::InterruptResolved { id: InterruptId(id), value, by: "ada".to_owned(), parent: None }
+    Event::InterruptResolved { id: InterruptId(id), value, by: "ada".to_owned() }
 }
 
 pub(crate) fn timed_out(id: u32) -> Event {

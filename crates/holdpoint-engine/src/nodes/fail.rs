@@ -13,7 +13,10 @@ impl PureNode for Fail {
     fn check(&self, node: &workflow::Node) -> Vec<Flaw> {
         let wrong = |field: &&str| node.config.get(*field).is_some_and(|value| !value.is_string());
         let fields = ["code", "message"].into_iter().filter(wrong);
-        let mut flaws = unknown_config(node, &["code", "message"]);
+        let mut flaws = unknown_config(node, &["code", "message", "retryable"]);
+        if node.config.get("retryable").is_some_and(|value| !value.is_boolean()) {
+            flaws.push(Flaw::of_node(&node.id, "config.retryable", "must be true or false"));
+        }
         flaws.extend(
             fields.map(|field| Flaw::of_node(&node.id, format!("config.{field}"), "must be a string")),
         );
@@ -24,6 +27,7 @@ impl PureNode for Fail {
         let text = |field: &str| context.config().get(field).and_then(Value::as_str);
         let code = text("code").unwrap_or("node_failed");
         let message = text("message").unwrap_or("the workflow says that this node fails");
-        Err(Stop::Failed(RunError::new(code, message)))
+        let retryable = context.config().get("retryable") == Some(&Value::Bool(true));
+        Err(Stop::Failed(RunError { retryable, ..RunError::new(code, message) }))
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use holdpoint_core::mailbox::Fenced;
-use holdpoint_core::{Command, Completion, Outcome, Refusal, Run, RunError, Timestamp, Work};
+use holdpoint_core::{Command, Outcome, Refusal, Run, RunError, Timestamp, Work};
 
 use super::Lease;
 use crate::advance::Draft;
@@ -41,10 +41,7 @@ impl Holder {
                 let _ = draft.finish(position, outcome);
             }
             self.engine.carry_on(&mut draft).await?;
-            let work = draft.run.next_work();
-            if let Some(work) = work {
-                draft.begin(work)?;
-            }
+            let work = draft.begin_next()?;
             let what = match work {
                 Some(_) if started => Fenced::Touch,
                 Some(_) => Fenced::RecordStart { instance_id: self.claim.instance.clone() },
@@ -73,12 +70,12 @@ impl Holder {
             let message = format!("this engine has no node type {:?}", node.type_id);
             return Ok(Outcome::Failed(RunError::new("unknown_node_type", message)));
         };
-        let result = match Context::new(run, work.position(), now) {
-            Ok(context) => effect.run(&mut EffectContext::new(context, self.clone())).await,
-            Err(stop) => Err(stop),
+        let mut context = match Context::new(run, work.position(), now) {
+            Ok(context) => EffectContext::new(context, self.clone()),
+            Err(stop) => return Ok(stop.outcome()?),
         };
-        match result {
-            Ok(outputs) => Ok(Outcome::Completed(Box::new(Completion::of(outputs)))),
+        match effect.run(&mut context).await {
+            Ok(outputs) => Ok(context.complete(outputs)),
             Err(stop) => Ok(stop.outcome()?),
         }
     }

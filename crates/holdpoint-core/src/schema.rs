@@ -1,9 +1,30 @@
-//! JSON Schema for answers. References to other documents are refused: a schema must say everything itself.
+//! JSON Schema for answers, options and channels. References to other documents are refused: a schema must say
+//! everything itself.
 
 use jsonschema::Validator;
 use serde_json::Value;
 
-pub(super) fn compile(schema: &Value) -> Result<Validator, String> {
+/// A schema that was compiled once.
+pub(crate) struct Schema(Validator);
+
+impl std::fmt::Debug for Schema {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Schema")
+    }
+}
+
+impl Schema {
+    pub(crate) fn compile(schema: &Value) -> Result<Self, String> {
+        compile(schema).map(Self)
+    }
+
+    /// The error is a JSON pointer into the value and a message.
+    pub(crate) fn check(&self, value: &Value) -> Result<(), (String, String)> {
+        self.0.validate(value).map_err(|error| (error.instance_path().to_string(), error.to_string()))
+    }
+}
+
+pub(crate) fn compile(schema: &Value) -> Result<Validator, String> {
     if !schema.is_object() && !schema.is_boolean() {
         return Err("must be a JSON Schema: an object, true or false".to_owned());
     }
@@ -14,9 +35,8 @@ pub(super) fn compile(schema: &Value) -> Result<Validator, String> {
 }
 
 /// Checks a value; the error is a JSON pointer into the value and a message.
-pub(super) fn check(schema: &Value, value: &Value) -> Result<(), (String, String)> {
-    let validator = compile(schema).map_err(|why| (String::new(), why))?;
-    validator.validate(value).map_err(|error| (error.instance_path().to_string(), error.to_string()))
+pub(crate) fn check(schema: &Value, value: &Value) -> Result<(), (String, String)> {
+    Schema::compile(schema).map_err(|why| (String::new(), why))?.check(value)
 }
 
 fn foreign_reference(schema: &Value) -> Option<&str> {

@@ -1,0 +1,115 @@
+//! Decides what the completion of a node leaves: variables, writes to channels, outputs, an artifact. What may not be
+//! left fails the node instead.
+
+use serde_json::Value;
+
+use super::failure::fail;
+use super::finish::room;
+use crate::command::{ChannelWrite, Completion};
+use crate::event::{Event, RunError};
+use crate::ids::NodeId;
+use crate::limits;
+use crate::refusal::{check_size, json_bytes};
+use crate::run::Run;
+use crate::run::channels::check_write;
+use crate::workflow::Node;
+
+pub(super) fn complete(run: &Run, node: NodeId, completion: &Completion) -> Vec<Event> {
+    match run.workflow.node(&node).map(|known| completed(run, known, completion)) {
+        Some(Ok(events)) => events,
+        Some(Err(error)) => fail(run, node, error),
+        None => Vec::new(),
+    }
+}
+
+fn completed(run: &Run, node: &Node, completion: &Completion) -> Result<Vec<Event>, RunError> {
+    check_room(run, completion)?;
+    let mut events = variables(run, node, &completion.variables)?;
+    for write in &completion.channels {
+        events.push(channel_written(run, node, write)?);
+    }
+    for (place, chunk) in completion.chunks.iter().enumerate() {
+        let (text, meta) = (chunk.text.clone(), chunk.meta.clone());
+        let last = place + 1 == completion.chunks.len();
+        events.push(Event::MessageChunk { node: node.id.clone(), chunk: text, last, meta });
+    }
+    if let Some(name) = completion.outputs.keys().find(|name| run.workflow.is_channel(name)) {
+        return Err(taken_by_channel(name));
+    }
+    let (outputs, branch) = (completion.outputs.clone(), completion.branch.clone());
+    events.push(Event::NodeCompleted { node: node.id.clone(), outputs, branch });
+    if node.artifact_type.is_some() {
+        let artifact = format!("{}:{}", run.id, node.id);
+        let version = run.node_state(&node.id).map_or(1, |state| state.visit);
+        events.push(Event::ArtifactCreated { node: node.id.clone(), artifact, version });
+    }
+    Ok(events)
+}
+
+/// Everything together must fit into what a node may leave, and into the run.
+fn check_room(run: &Run, completion: &Completion) -> Result<(), RunError> {
+    let max = limits::NODE_OUTPUT_BYTES_MAX.min(room(run));
+    let too_large = |why: String| RunError::new("output_too_large", why);
+    check_size("the node's output", &completion.outputs, max).map_err(|why| too_large(why.to_string()))?;
+    let variables = completion.variables.iter().map(|(_, value)| json_bytes(value));
+    let channels = completion.channels.iter().map(|write| json_bytes(&write.value));
+    let chunks = completion.chunks.iter().map(|chunk| chunk.text.len() + json_bytes(&chunk.meta));
+    let beside: usize = variables.chain(channels).chain(chunks).sum();
+    if beside > max {
+        let what = "the variables, channels and chunks of the node are";
+        return Err(too_large(format!("{what} {beside} bytes; at most {max} are accepted")));
+    }
+    Ok(())
+}
+
+/// A variable that keeps its value has not changed.
+fn variables(run: &Run, node: &Node, changes: &[(String, Value)]) -> Result<Vec<Event>, RunError> {
+    let mut events: Vec<Event> = Vec::new();
+    for (place, (name, next)) in changes.iter().enumerate() {
+        if run.workflow.is_channel(name) {
+            return Err(taken_by_channel(name));
+        }
+        let declared = run.workflow.variables.iter().find(|variable| variable.name == *name);
+        if let Some(declared) = declared.filter(|known| !next.is_null() && !known.kind.admits(next)) {
+            let message = format!("variable {name:?} must be of type {}", declared.kind.as_str());
+            return Err(RunError::new("invalid_variable", message));
+        }
+        let earlier = changes[..place].iter().rev().find(|(other, _)| other == name).map(|(_, value)| value);
+        let previous = earlier.or_else(|| run.variables.get(name)).cloned();
+        if previous.as_ref() != Some(next) {
+            // Read again, a null would be nothing.
+            let previous = previous.filter(|value| !value.is_null());
+            let (node, name, next) = (node.id.clone(), name.clone(), next.clone());
+            events.push(Event::VariableChanged { node, name, previous, next });
+        }
+    }
+    Ok(events)
+}
+
+/// A value outside of the rules of its channel would stay in it for good.
+fn taken_by_channel(name: &str) -> RunError {
+    RunError::new("invalid_variable", format!("{name:?} is a channel; write to it as to a channel"))
+}
+
+fn channel_written(run: &Run, node: &Node, write: &ChannelWrite) -> Result<Event, RunError> {
+    let (channel, invalid) = (&write.channel, |why: String| RunError::new("invalid_channel_write", why));
+    let declared = run.workflow.channels.get(channel);
+    if let Some(declared) = declared {
+        if !declared.may_write(node) {
+            let message = format!("node {} may not write to the channel {channel:?}", node.id);
+            return Err(RunError::new("channel_access_denied", message));
+        }
+        declared
+            .check(&write.value)
+            .map_err(|(at, why)| invalid(format!("channel {channel:?}{at}: {why}")))?;
+    }
+    check_write(write.reducer, &write.value).map_err(|why| invalid(format!("channel {channel:?}: {why}")))?;
+    Ok(Event::ChannelWritten {
+        node: node.id.clone(),
+        channel: channel.clone(),
+        value: write.value.clone(),
+        reducer: write.reducer,
+        ttl_ms: write.ttl_ms.or_else(|| declared?.ttl_ms),
+        max_size: write.max_size.or_else(|| declared?.max_size),
+    })
+}

@@ -1,0 +1,31 @@
+//! Decides what the failure of a node does: it is tried again, goes where an edge takes failures, or ends the run.
+
+use crate::event::{Event, RunError};
+use crate::ids::{NodeId, Timestamp};
+use crate::limits;
+use crate::run::Run;
+
+/// A failure that may pass is tried again for as long as the workflow wants, with longer and longer waits.
+pub(super) fn fail_or_retry(run: &Run, node: NodeId, error: RunError, now: Timestamp) -> Vec<Event> {
+    let own = run.workflow.node(&node).and_then(|node| node.max_retries);
+    let allowed = own.unwrap_or(run.workflow.settings.max_retries);
+    let retries = run.node_state(&node).map_or(0, |state| state.retries);
+    if !error.retryable || retries >= allowed {
+        return fail(run, node, error);
+    }
+    let doubled = limits::RETRY_DELAY_MS.saturating_mul(1_u64.checked_shl(retries).unwrap_or(u64::MAX));
+    let delay_ms = doubled.min(limits::RETRY_DELAY_MS_MAX);
+    vec![
+        Event::NodeRetried { node: node.clone(), attempt: retries + 1, delay_ms, error },
+        Event::SleepStarted { node, until: now.plus_ms(delay_ms) },
+    ]
+}
+
+/// A failure ends the run unless an edge of the node is made for failures.
+pub(super) fn fail(run: &Run, node: NodeId, error: RunError) -> Vec<Event> {
+    let position = run.workflow.position(&node);
+    let admitted =
+        position.is_some_and(|at| run.workflow.outgoing(at).any(|edge| edge.rule.admits_failure()));
+    let failed = Event::NodeFailed { node: node.clone(), error: error.clone() };
+    if admitted { vec![failed] } else { vec![failed, Event::RunFailed { error, node: Some(node) }] }
+}

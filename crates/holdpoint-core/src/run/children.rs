@@ -1,0 +1,42 @@
+//! Folds what is heard of the runs that a run has started.
+
+use std::sync::Arc;
+
+use super::{Child, NodeStatus, Run, Status};
+use crate::event::ChildResult;
+use crate::ids::RunId;
+
+impl Run {
+    pub(super) fn adopt(&mut self, child: Child) {
+        self.touch(&child.node, |state| {
+            state.children.push(child.run.clone());
+            if child.wait {
+                state.status = NodeStatus::Awaiting(child.run.clone());
+            }
+        });
+        self.children.push(Arc::new(child));
+    }
+
+    pub(super) fn hear_of(&mut self, child: &RunId, status: Status, result: Option<&ChildResult>) {
+        let Some(known) = self.children.iter_mut().find(|known| known.run == *child) else { return };
+        let known = Arc::make_mut(known);
+        known.status = status;
+        let Some(result) = result else { return };
+        known.result = Some(Arc::new(result.clone()));
+        let node = known.node.clone();
+        self.touch(&node, |state| {
+            if state.status == NodeStatus::Awaiting(child.clone()) {
+                state.status = NodeStatus::Running;
+            }
+        });
+    }
+
+    pub fn child(&self, run: &RunId) -> Option<&Arc<Child>> {
+        self.children.iter().find(|child| child.run == *run)
+    }
+
+    /// Whether a node waits for this run.
+    pub fn awaits(&self, run: &RunId) -> bool {
+        self.nodes.iter().any(|state| state.status == NodeStatus::Awaiting(run.clone()))
+    }
+}

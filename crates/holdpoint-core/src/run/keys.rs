@@ -1,0 +1,36 @@
+//! The keys of interrupts that node code does not name itself: run, node and a count that goes on over visits.
+
+use super::Run;
+use crate::ids::RunId;
+use crate::limits::INTERRUPT_KEY_CHARS_MAX;
+
+impl Run {
+    /// The key of a node's interrupt with this count. Tools generate node ids of any length; a key has one, so a long
+    /// id becomes its place.
+    pub fn interrupt_key(&self, position: usize, count: u32) -> String {
+        let [named, placed] = self.key_beginnings(position);
+        let key = format!("{named}{count}");
+        if key.chars().count() <= INTERRUPT_KEY_CHARS_MAX { key } else { format!("{placed}{count}") }
+    }
+
+    /// The first count that no interrupt of the node has used.
+    pub(super) fn unused_key_count(&self, position: usize) -> u32 {
+        let (node, beginnings) = (&self.workflow.nodes[position].id, self.key_beginnings(position));
+        let asked = self.interrupts.iter().filter(|interrupt| interrupt.node == *node);
+        let count = |key: &str| {
+            beginnings.iter().find_map(|beginning| key.strip_prefix(beginning.as_str())?.parse::<u32>().ok())
+        };
+        asked.filter_map(|interrupt| count(&interrupt.key)).max().map_or(0, |last| last.saturating_add(1))
+    }
+
+    fn key_beginnings(&self, position: usize) -> [String; 2] {
+        let run = self.key_owner();
+        [format!("{run}:{}:", self.workflow.nodes[position].id), format!("{run}:#{position}:")]
+    }
+
+    /// A fork's keys carry the name of the first run of its line, so that what was asked there is not asked again.
+    fn key_owner(&self) -> &RunId {
+        let fork = self.started.as_ref().and_then(|started| started.fork.as_ref());
+        fork.map_or(&self.id, |fork| &fork.origin)
+    }
+}

@@ -1,0 +1,165 @@
+//! What can be asked of a fold: its status, its interrupts, its limits, the next thing to do.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use super::{Child, End, NodeState, NodeStatus, Run, Status, Work};
+use crate::event::{Owner, Started};
+use crate::ids::{InterruptId, NodeId, Timestamp};
+use crate::interrupt::{Interrupt, Kind};
+use crate::limits::NODE_EXECUTIONS_MAX;
+use crate::workflow::{NoInput, Node, Turn, Workflow, next_turn, readable_variables, resolve_inputs};
+
+impl Run {
+    pub fn status(&self) -> Status {
+        match &self.end {
+            Some(End::Completed { .. }) => return Status::Completed,
+            Some(End::Failed { .. }) => return Status::Failed,
+            Some(End::Cancelled { .. }) => return Status::Cancelled,
+            None => {}
+        }
+        if self.started.is_none() {
+            return Status::Pending;
+        }
+        if self.paused.is_some() {
+            return Status::Paused;
+        }
+        match self.waiting_on() {
+            Some(interrupt) if self.next_work().is_none() => match interrupt.kind {
+                Kind::Approval => Status::WaitingApproval,
+                Kind::Clarification | Kind::Custom => Status::WaitingInput,
+                Kind::ExternalEvent => Status::WaitingExternal,
+            },
+            None if self.next_work().is_none() => self.child_status().unwrap_or(Status::Running),
+            Some(_) | None => Status::Running,
+        }
+    }
+
+    /// What the oldest of the runs that are waited for waits for itself.
+    fn child_status(&self) -> Option<Status> {
+        let awaited = |child: &&Arc<Child>| {
+            let status = self.node_state(&child.node).map(|state| &state.status);
+            status == Some(&NodeStatus::Awaiting(child.run.clone()))
+        };
+        let waits = |status: &Status| match status {
+            Status::WaitingApproval | Status::WaitingInput | Status::WaitingExternal => true,
+            Status::Pending
+            | Status::Running
+            | Status::Paused
+            | Status::Completed
+            | Status::Failed
+            | Status::Cancelled => false,
+        };
+        self.children.iter().filter(awaited).map(|child| child.status).find(waits)
+    }
+
+    pub fn finished(&self) -> bool {
+        self.end.is_some()
+    }
+
+    /// The oldest interrupt that still holds the run.
+    pub fn waiting_on(&self) -> Option<&Interrupt> {
+        if self.finished() { None } else { self.open_interrupts().next() }
+    }
+
+    pub fn open_interrupts(&self) -> impl Iterator<Item = &Interrupt> {
+        self.interrupts.iter().map(Arc::as_ref).filter(|interrupt| interrupt.is_open())
+    }
+
+    pub fn interrupt(&self, id: InterruptId) -> Option<&Interrupt> {
+        self.interrupts.iter().map(Arc::as_ref).find(|interrupt| interrupt.id == id)
+    }
+
+    pub fn interrupt_by_key(&self, key: &str) -> Option<&Interrupt> {
+        self.interrupts.iter().rev().map(Arc::as_ref).find(|interrupt| interrupt.key == key)
+    }
+
+    /// The interrupt a caller means who names a node: the open one, else the last one it asked.
+    pub fn interrupt_of_node(&self, node: &NodeId) -> Option<&Interrupt> {
+        let waiting = self.node_state(node).and_then(|state| match state.status {
+            NodeStatus::Waiting(id) => self.interrupt(id),
+            NodeStatus::Pending
+            | NodeStatus::Running
+            | NodeStatus::Sleeping(_)
+            | NodeStatus::Awaiting(_)
+            | NodeStatus::Completed
+            | NodeStatus::Failed
+            | NodeStatus::Skipped => None,
+        });
+        waiting.or_else(|| {
+            self.interrupts.iter().rev().map(Arc::as_ref).find(|interrupt| interrupt.node == *node)
+        })
+    }
+
+    /// The last of a node's interrupts that was closed.
+    pub fn closed_interrupt_of_node(&self, node: &NodeId) -> Option<&Interrupt> {
+        let closed = self.interrupts.iter().rev().map(Arc::as_ref).filter(|interrupt| !interrupt.is_open());
+        closed.into_iter().find(|interrupt| interrupt.node == *node)
+    }
+
+    /// How long the run may take: what its caller said, else what its workflow says.
+    pub fn timeout_ms(&self) -> Option<u64> {
+        timeout_ms(&self.workflow, self.started.as_ref()?)
+    }
+
+    /// How many executions of nodes may begin.
+    pub fn executions_max(&self) -> u64 {
+        let asked = self.started.as_ref().and_then(|started| started.configurable.get("recursionLimit"));
+        asked.and_then(Value::as_u64).map_or(NODE_EXECUTIONS_MAX, |asked| asked.min(NODE_EXECUTIONS_MAX))
+    }
+
+    /// How many runs are above this one.
+    pub fn depth(&self) -> u32 {
+        let parent = self.started.as_ref().and_then(|started| started.parent.as_ref());
+        parent.map_or(0, |parent| parent.depth)
+    }
+
+    /// How often a node was led back to, since whatever is around it came round.
+    pub fn iteration_of(&self, position: usize) -> u32 {
+        let loops = self.workflow.loops.iter().map(|found| found.edge);
+        loops.filter(|edge| self.workflow.edges[*edge].target == position).map(|edge| self.turns[edge]).sum()
+    }
+
+    /// The run's variables as a node may see them.
+    pub fn variables_of(&self, node: &Node) -> Arc<Value> {
+        readable_variables(self, node)
+    }
+
+    pub fn owner(&self) -> Option<&Owner> {
+        self.started.as_ref().map(|started| &started.owner)
+    }
+
+    pub fn node_state(&self, node: &NodeId) -> Option<&NodeState> {
+        self.workflow.position(node).map(|position| &self.nodes[position])
+    }
+
+    pub fn sleeping_until(&self, node: &NodeId) -> Option<Timestamp> {
+        if let NodeStatus::Sleeping(until) = self.node_state(node)?.status { Some(until) } else { None }
+    }
+
+    /// What a worker can do now; nothing when the run is unborn, paused, ended, or waits for somebody or something.
+    pub fn next_work(&self) -> Option<Work> {
+        if self.started.is_none() || self.finished() || self.paused.is_some() {
+            return None;
+        }
+        let running = self.nodes.iter().position(|state| state.status == NodeStatus::Running);
+        running.map(Work::Enter).or_else(|| match next_turn(self) {
+            Some(Turn::Begin(position)) => Some(Work::Begin(position)),
+            Some(Turn::Skip(..) | Turn::Stuck(..) | Turn::Back(_)) | None => None,
+        })
+    }
+
+    /// A node's input ports with their values, or the port that has none and why.
+    pub fn inputs_of(&self, node: &Node) -> Result<Map<String, Value>, NoInput> {
+        resolve_inputs(self, node)
+    }
+}
+
+/// How long a run may take that is started like this: no time at all means no limit.
+pub(crate) fn timeout_ms(workflow: &Workflow, started: &Started) -> Option<u64> {
+    match started.configurable.get("runTimeoutMs").and_then(Value::as_u64) {
+        Some(ms) => Some(ms).filter(|ms| *ms > 0),
+        None => workflow.settings.timeout_ms,
+    }
+}

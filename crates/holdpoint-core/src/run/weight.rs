@@ -1,0 +1,45 @@
+//! How many bytes of JSON an event leaves in its run.
+
+use crate::event::Event;
+use crate::refusal::json_bytes;
+
+/// How much an event adds to what a run carries around.
+pub(super) fn weight(event: &Event) -> usize {
+    match event {
+        Event::NodeCompleted { outputs, .. } if !outputs.is_empty() => json_bytes(outputs),
+        Event::StepRecorded { result, .. } => json_bytes(result),
+        Event::InterruptRequested { data, .. } => json_bytes(data),
+        Event::InterruptResolved { value, .. } => json_bytes(value),
+        Event::VariableChanged { next, .. } => json_bytes(next),
+        Event::ChannelWritten { value, .. } => json_bytes(value),
+        Event::ChildEnded { result, .. } => json_bytes(&result.outputs),
+        Event::NodeDispatched { inputs, .. } => json_bytes(inputs),
+        Event::MessageChunk { chunk, meta, .. } => chunk.len() + json_bytes(meta),
+        Event::NodeCompleted { .. }
+        | Event::NodeRetried { .. }
+        | Event::ArtifactCreated { .. }
+        | Event::LoopTurned { .. }
+        | Event::LoopbackLimit { .. }
+        | Event::CapBreached { .. }
+        | Event::ChildChanged { .. }
+        | Event::RunPaused { .. }
+        | Event::RunResumed { .. }
+        | Event::ReplayDiverged { .. }
+        | Event::RunStarted(_)
+        | Event::NodeStarted { .. }
+        | Event::NodeFailed { .. }
+        | Event::NodeSkipped { .. }
+        | Event::NodeSuspended { .. }
+        | Event::NodeResumed { .. }
+        | Event::ApprovalRequested { .. }
+        | Event::ClarificationRequested { .. }
+        | Event::InterruptTimedOut { .. }
+        | Event::ApprovalReceived { .. }
+        | Event::ClarificationResolved { .. }
+        | Event::SleepStarted { .. }
+        | Event::SleepEnded { .. }
+        | Event::RunCompleted
+        | Event::RunFailed { .. }
+        | Event::RunCancelled { .. } => 0,
+    }
+}

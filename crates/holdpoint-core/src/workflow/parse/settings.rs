@@ -1,0 +1,67 @@
+//! The settings of a workflow and of a node, and the schema of a run's options. Members that mean nothing to us may
+//! be there: tools keep their own.
+
+use serde_json::{Map, Value};
+
+use super::Reader;
+use crate::ids::NodeId;
+use crate::limits;
+use crate::schema::Schema;
+use crate::workflow::Settings;
+
+const LOG_LEVELS: [&str; 4] = ["debug", "info", "warn", "error"];
+
+impl Reader {
+    pub(super) fn settings(&mut self, top: &Map<String, Value>) -> Settings {
+        let empty = Map::new();
+        let map = top.get("settings").and_then(Value::as_object).unwrap_or(&empty);
+        let timeout_ms = self.count(None, "settings.", map, "timeout", u64::MAX);
+        let max_retries = self.count(None, "settings.", map, "maxRetries", u64::from(limits::RETRIES_MAX));
+        let back = self.count(None, "settings.", map, "maxLoopbackIterations", limits::NODE_EXECUTIONS_MAX);
+        if let Some(level) = map.get("logLevel")
+            && !level.as_str().is_some_and(|level| LOG_LEVELS.contains(&level))
+        {
+            let message = format!("must be one of {}", LOG_LEVELS.join(", "));
+            self.flaw(None, "settings.logLevel", message);
+        }
+        Settings {
+            timeout_ms: timeout_ms.filter(|ms| *ms > 0),
+            max_retries: max_retries.map_or(0, small),
+            max_loopback_iterations: back.map_or(limits::LOOPBACK_ITERATIONS_DEFAULT, small),
+        }
+    }
+
+    /// How often a node is tried again, where it says so itself.
+    pub(super) fn retries(&mut self, node: &NodeId, map: &Map<String, Value>) -> Option<u32> {
+        let settings = map.get("settings")?.as_object()?;
+        let max = u64::from(limits::RETRIES_MAX);
+        self.count(Some(node), "settings.", settings, "maxRetries", max).map(small)
+    }
+
+    pub(super) fn configurable_schema(&mut self, top: &Map<String, Value>) -> Option<Schema> {
+        let schema = top.get("configurableSchema").filter(|schema| !schema.is_null())?;
+        Schema::compile(schema).map_err(|why| self.flaw(None, "configurableSchema", why)).ok()
+    }
+
+    /// An optional whole number, 0 or more.
+    pub(super) fn count(
+        &mut self,
+        node: Option<&NodeId>,
+        at: &str,
+        map: &Map<String, Value>,
+        name: &str,
+        max: u64,
+    ) -> Option<u64> {
+        let value = map.get(name).filter(|value| !value.is_null())?;
+        let count = value.as_u64().filter(|count| *count <= max);
+        if count.is_none() {
+            let bound = if max == u64::MAX { "0 or more".to_owned() } else { format!("from 0 to {max}") };
+            self.flaw(node, format!("{at}{name}"), format!("must be a whole number, {bound}"));
+        }
+        count
+    }
+}
+
+fn small(count: u64) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
