@@ -24,6 +24,8 @@ pub(crate) type App = Arc<Shared>;
 pub(crate) struct Shared {
     pub engine: Engine,
     pub keys: KeyRing,
+    /// What streams and polls of the same runs share.
+    pub log: Arc<openwop::log::Log>,
     /// Turns true when the server is going down; streams end then.
     pub stopping: watch::Receiver<bool>,
 }
