@@ -30,6 +30,13 @@ pub(crate) struct Shared {
     pub stopping: watch::Receiver<bool>,
 }
 
+impl Shared {
+    pub(crate) fn new(engine: Engine, stopping: watch::Receiver<bool>) -> Self {
+        let log = openwop::log::Log::new(engine.clone(), stopping.clone());
+        Self { engine, keys: KeyRing::default(), log, stopping }
+    }
+}
+
 pub(crate) fn router(app: App) -> Router {
     Router::new()
         .route("/.well-known/openwop", get(openwop::discovery::document))

@@ -13,9 +13,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use crate::app::{Shared, router};
-use crate::auth::KeyRing;
 use crate::config::Config;
-use crate::openwop::log::Log;
 use crate::welcome;
 
 /// How long requests in flight may take once the server is going down.
@@ -44,12 +42,7 @@ pub(crate) async fn serve(config: Config, customize: impl FnOnce(Options) -> Opt
 
     let (stop, stopping) = watch::channel(false);
     let mut worker = tokio::spawn(engine.worker().run(stopping.clone()));
-    let app = Arc::new(Shared {
-        engine: engine.clone(),
-        keys: KeyRing::default(),
-        log: Log::new(engine.clone(), stopping.clone()),
-        stopping: stopping.clone(),
-    });
+    let app = Arc::new(Shared::new(engine.clone(), stopping.clone()));
     let mut draining = stopping;
     let server = axum::serve(ListenerNoDelay(listener), router(app)).with_graceful_shutdown(async move {
         // An error means that the sender has gone, which is as good as a signal.

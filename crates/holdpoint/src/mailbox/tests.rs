@@ -14,10 +14,9 @@ use tokio::sync::watch;
 
 use super::{dispatches, wire};
 use crate::app::{App, Shared};
-use crate::auth::{Caller, CanCancelRuns, CanCreateRuns, CanReadRuns, KeyRing, hash};
+use crate::auth::{Caller, CanCancelRuns, CanCreateRuns, CanReadRuns, hash};
 use crate::body::{InPath, OptionalBody};
 use crate::error::ApiError;
-use crate::openwop::log::Log;
 
 /// Work for a worker; none runs here, so it stays queued until a test takes it.
 struct Effect;
@@ -54,8 +53,7 @@ impl House {
         let caller = caller(&tenant, &engine);
         let (_, stopping) = watch::channel(false);
         let mailbox = engine.mailbox(&tenant);
-        let log = Log::new(engine.clone(), stopping.clone());
-        let app = Arc::new(Shared { engine, keys: KeyRing::default(), log, stopping });
+        let app = Arc::new(Shared::new(engine, stopping));
         Self { app, caller, mailbox, of: RunRef { tenant, run: run.id.clone() }, _folder: folder }
     }
 

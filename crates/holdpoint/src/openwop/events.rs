@@ -18,6 +18,8 @@ use crate::auth::{Caller, CanReadRuns};
 use crate::body::{InPath, Params};
 use crate::error::ApiError;
 
+#[cfg(test)]
+mod crowd;
 mod listing;
 mod stream;
 

@@ -18,7 +18,7 @@ pub(crate) use page::{Frame, Page, Shape, snapshot_frame};
 pub(crate) use reader::{Reader, Rest};
 
 /// Text and folds that are kept, in bytes; one page is kept however large it is.
-const BYTES_MAX: usize = 8 * 1024 * 1024;
+pub(crate) const BYTES_MAX: usize = 8 * 1024 * 1024;
 
 #[derive(Debug)]
 pub(crate) struct Log {
@@ -175,5 +175,23 @@ impl Kept {
         if let Some(page) = removed.as_ref().and_then(|cell| cell.get()) {
             self.bytes -= page.bytes();
         }
+    }
+}
+
+/// For tests of what readers cost.
+#[cfg(test)]
+impl Log {
+    /// How often a log was read from the store so far.
+    pub(crate) fn reads(&self) -> u64 {
+        self.reads.load(Ordering::Relaxed)
+    }
+
+    /// Pages that are kept or being made.
+    pub(crate) fn places(&self) -> usize {
+        self.kept().runs.values().map(BTreeMap::len).sum()
+    }
+
+    pub(crate) fn kept_bytes(&self) -> usize {
+        self.kept().bytes
     }
 }

@@ -24,6 +24,8 @@ pub(super) struct Stream {
     /// Where events are gathered by readers who want that.
     batch: Option<Batch>,
     closed: bool,
+    /// How long to say nothing.
+    silence: Duration,
 }
 
 struct Batch {
@@ -43,15 +45,28 @@ impl Stream {
         baseline: Option<Bytes>,
     ) -> Self {
         let batch = buffer.map(|time| Batch { time, documents: Vec::new(), bytes: 0, highest: 0, due: None });
-        Self { reader, modes, ready: baseline.into_iter().collect(), batch, closed: false }
+        Self {
+            reader,
+            modes,
+            ready: baseline.into_iter().collect(),
+            batch,
+            closed: false,
+            silence: KEEP_ALIVE,
+        }
     }
 
     pub(super) fn into_frames(self) -> impl futures_util::Stream<Item = Result<Bytes, Infallible>> {
         unfold(self, |mut stream| async move { stream.chunk().await.map(|bytes| (Ok(bytes), stream)) })
     }
 
+    #[cfg(test)]
+    pub(super) fn restless(mut self) -> Self {
+        self.silence = Duration::from_millis(1);
+        self
+    }
+
     async fn chunk(&mut self) -> Option<Bytes> {
-        let silent = Instant::now() + KEEP_ALIVE;
+        let silent = Instant::now() + self.silence;
         loop {
             if let Some(bytes) = self.ready.pop_front() {
                 return Some(bytes);
