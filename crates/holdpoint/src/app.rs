@@ -24,8 +24,17 @@ pub(crate) type App = Arc<Shared>;
 pub(crate) struct Shared {
     pub engine: Engine,
     pub keys: KeyRing,
+    /// What streams and polls of the same runs share.
+    pub log: Arc<openwop::log::Log>,
     /// Turns true when the server is going down; streams end then.
     pub stopping: watch::Receiver<bool>,
+}
+
+impl Shared {
+    pub(crate) fn new(engine: Engine, stopping: watch::Receiver<bool>) -> Self {
+        let log = openwop::log::Log::new(engine.clone(), stopping.clone());
+        Self { engine, keys: KeyRing::default(), log, stopping }
+    }
 }
 
 pub(crate) fn router(app: App) -> Router {

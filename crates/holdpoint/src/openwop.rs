@@ -4,6 +4,8 @@ pub(crate) mod discovery;
 mod documents;
 pub(crate) mod events;
 pub(crate) mod interrupts;
+pub(crate) mod log;
+mod mode;
 pub(crate) mod runs;
 mod snapshot;
 mod translate;

@@ -13,7 +13,6 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use crate::app::{Shared, router};
-use crate::auth::KeyRing;
 use crate::config::Config;
 use crate::welcome;
 
@@ -43,8 +42,7 @@ pub(crate) async fn serve(config: Config, customize: impl FnOnce(Options) -> Opt
 
     let (stop, stopping) = watch::channel(false);
     let mut worker = tokio::spawn(engine.worker().run(stopping.clone()));
-    let app =
-        Arc::new(Shared { engine: engine.clone(), keys: KeyRing::default(), stopping: stopping.clone() });
+    let app = Arc::new(Shared::new(engine.clone(), stopping.clone()));
     let mut draining = stopping;
     let server = axum::serve(ListenerNoDelay(listener), router(app)).with_graceful_shutdown(async move {
         // An error means that the sender has gone, which is as good as a signal.

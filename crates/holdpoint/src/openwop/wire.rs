@@ -46,11 +46,13 @@ pub(crate) struct Resolve {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Stream {
     pub stream_mode: Option<String>,
+    pub buffer_ms: Option<u64>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Poll {
+    pub stream_mode: Option<String>,
     pub last_sequence: Option<i64>,
     pub timeout: Option<u64>,
 }

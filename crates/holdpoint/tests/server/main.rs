@@ -13,4 +13,6 @@ mod mailbox;
 mod races;
 mod reading;
 mod start;
+mod streams;
+mod streams_asked;
 mod wire;
