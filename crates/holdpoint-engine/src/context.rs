@@ -5,7 +5,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use holdpoint_core::{Command, InterruptId, NodeId, Request, Resolution, Run, RunError, RunId, Timestamp};
-use holdpoint_core::{Outcome, limits, workflow};
+use holdpoint_core::{Outcome, Started, limits, workflow};
 use serde_json::{Map, Value};
 
 use crate::store;
@@ -85,6 +85,11 @@ impl Context {
 
     pub fn run_id(&self) -> &RunId {
         &self.run.id
+    }
+
+    /// What the run was started with.
+    pub(crate) fn started(&self) -> Option<&Started> {
+        self.run.started.as_deref()
     }
 
     /// A JSON object of the run's variables.

@@ -15,6 +15,7 @@ mod approval_gate;
 mod clarification_gate;
 mod delay;
 mod fail;
+pub(crate) mod http;
 mod identity;
 mod interrupt;
 mod noop;
@@ -89,6 +90,7 @@ impl NodeTypes {
         types.pure("core.approvalGate", approval_gate::ApprovalGate);
         types.pure("core.clarificationGate", clarification_gate::ClarificationGate);
         types.pure("core.interrupt", interrupt::Interrupt);
+        types.effect("core.http", http::Http::default());
         types
     }
 

@@ -1,0 +1,1 @@
+//! `core.http` in a run.
