@@ -17,6 +17,8 @@ mod addresses;
 mod calls;
 mod names;
 mod node;
+mod node_crashes;
+mod node_requests;
 mod peer;
 mod spellings;
 mod tls;

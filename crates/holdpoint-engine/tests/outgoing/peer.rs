@@ -6,7 +6,7 @@ use std::sync::Arc;
 use holdpoint_engine::outgoing::{Method, Outgoing, Policy, Request, Resolver, Script};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpListener;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio_rustls::TlsAcceptor;
 
 /// What the server does with a request.
@@ -16,6 +16,8 @@ pub(crate) enum Reply {
     Say(String),
     /// Says this and then nothing more, without closing.
     Hang(String),
+    /// Says this when it is told to, and closes.
+    When(Arc<Notify>, String),
     /// Says this over and over, as long as somebody listens.
     Drip(String),
 }
@@ -113,6 +115,11 @@ where
         Reply::Hang(text) => {
             let _ = stream.write_all(text.as_bytes()).await;
             stream.read_to_end(&mut Vec::new()).await.map(|_| ())
+        }
+        Reply::When(told, text) => {
+            told.notified().await;
+            let _ = stream.write_all(text.as_bytes()).await;
+            stream.shutdown().await
         }
         Reply::Drip(text) => loop {
             if let Err(error) = stream.write_all(text.as_bytes()).await {

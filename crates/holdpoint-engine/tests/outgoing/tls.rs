@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use holdpoint_engine::outgoing::{Error, Outgoing, Policy, Resolver, Script};
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
@@ -77,9 +79,26 @@ async fn any_other_certificate_is_not() {
 }
 
 #[tokio::test]
-async fn a_server_without_tls_is_told_from_one_with_a_bad_certificate_only_by_its_words() {
-    let peer = Peer::saying([Reply::json(200, "{}")]).await;
-    let url = format!("https://localhost:{}/", peer.address.port());
+async fn a_server_that_does_not_speak_tls_is_not_trusted() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("https://localhost:{}/", listener.local_addr().unwrap().port());
+    tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        stream.write_all(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n").await.unwrap();
+    });
     let failed = trusting(&secured().await.authority).send(get(&url)).await.unwrap_err();
     assert!(matches!(failed, Error::Tls { .. }), "{failed:?}");
+}
+
+#[tokio::test]
+async fn a_server_that_never_shakes_hands_is_given_up() {
+    // Connections are taken by the system, and nobody ever looks at them.
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("https://127.0.0.1:{}/", listener.local_addr().unwrap().port());
+    let connect_timeout = std::time::Duration::from_millis(100);
+    let authorities = secured().await.authority;
+    let outgoing =
+        Outgoing::new(Policy { allow_loopback: true, authorities, connect_timeout, ..Policy::default() });
+    let failed = outgoing.send(get(&url)).await.unwrap_err();
+    assert!(matches!(&failed, Error::Tls { why, .. } if why.contains("100 ms")), "{failed:?}");
 }
