@@ -46,9 +46,11 @@ pub(super) fn embedded(address: IpAddr) -> Vec<Ipv4Addr> {
         found.push(at(96));
     }
     if LOCAL_NAT64.contains(IpAddr::V6(address)) {
-        // A translator with this prefix of 48 bits leaves out the bits 64 to 71.
+        // Its prefix may have 96 bits, or 48, and then the bits 64 to 71 are left out. Where one reading finds
+        // nothing, the other one is meant.
         let (high, low) = ((bits >> 64) & 0xffff, (bits >> 40) & 0xffff);
-        found.push(Ipv4Addr::from_bits(u32::try_from(high << 16 | low).unwrap_or(0)));
+        let split = Ipv4Addr::from_bits(u32::try_from(high << 16 | low).unwrap_or(0));
+        found.extend([at(96), split].into_iter().filter(|one| !one.is_unspecified()));
     }
     if SIX_TO_FOUR.contains(IpAddr::V6(address)) {
         found.push(at(16));
@@ -71,8 +73,7 @@ const SIX_TO_FOUR: Network = Network::v6(0x2002, 0, 0, 0, 16);
 const TEREDO: Network = Network::v6(0x2001, 0, 0, 0, 32);
 
 /// Compatible, mapped and translated addresses all begin with 64 zero bits; so does nothing that is in use otherwise.
-const LAST_32_BITS: [Network; 3] =
-    [Network::v6(0, 0, 0, 0, 64), Network::v6(0x64, 0xff9b, 0, 0, 96), LOCAL_NAT64];
+const LAST_32_BITS: [Network; 2] = [Network::v6(0, 0, 0, 0, 64), Network::v6(0x64, 0xff9b, 0, 0, 96)];
 
 /// The first match names the reason, so parts come before the whole.
 const V4: [(Network, &str); 21] = [

@@ -56,13 +56,10 @@ impl Peer {
             while let Ok((stream, _)) = listener.accept().await {
                 let (tls, replies, heard) = (tls.clone(), replies.clone(), heard.clone());
                 tokio::spawn(async move {
-                    match tls {
-                        None => converse(stream, replies, heard).await,
-                        // Whoever does not trust the certificate hangs up.
-                        Some(tls) => match tls.accept(stream).await {
-                            Ok(stream) => converse(stream, replies, heard).await,
-                            Err(_) => {}
-                        },
+                    let Some(tls) = tls else { return converse(stream, replies, heard).await };
+                    // Whoever does not trust the certificate hangs up.
+                    if let Ok(stream) = tls.accept(stream).await {
+                        converse(stream, replies, heard).await;
                     }
                 });
             }

@@ -79,8 +79,9 @@ fn in_v6([a, b, c, d]: [u8; 4]) -> Vec<String> {
         format!("[64:ff9b:1::{a}.{b}.{c}.{d}]"),
         format!("[64:ff9b:1:{high:x}:{:x}:{:x}::]", low >> 8, (low & 0xff) << 8),
         format!("[2002:{high:x}:{low:x}::1]"),
-        format!("[2001:0:{high:x}:{low:x}::]"),
-        format!("[2001::{client_high:x}:{client_low:x}]"),
+        // Teredo: the server is 8.8.8.8 where the client is not, and the other way round.
+        format!("[2001:0:{high:x}:{low:x}:0:0:f7f7:f7f7]"),
+        format!("[2001:0:808:808:0:0:{client_high:x}:{client_low:x}]"),
         format!("[2a00:1450:4001:82a:0:5efe:{high:x}:{low:x}]"),
         format!("[2a00:1450:4001:82a:200:5efe:{high:x}:{low:x}]"),
     ]
@@ -125,15 +126,14 @@ fn an_allowed_tunnel_is_judged_by_what_hides_in_it() {
     let tunnels = ["::/64", "64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32"];
     let allow = tunnels.iter().map(|network| network.parse().unwrap()).collect();
     let outgoing = Outgoing::new(Policy { allow, ..Policy::default() });
-    for address in CLOSED {
-        for host in in_v6(address) {
-            // The very loopback of IPv6 has nothing inside, and was allowed by its name.
-            if host != "[::0:1]" && host != "[::0.0.0.1]" {
-                assert!(outgoing.check_url(&format!("https://{host}/")).is_err(), "{host}");
-            }
-        }
+    for host in CLOSED.into_iter().filter(|address| *address != [0, 0, 0, 0]).flat_map(in_v6) {
+        assert!(outgoing.check_url(&format!("https://{host}/")).is_err(), "{host}");
     }
-    for open in ["[::ffff:8.8.8.8]", "[64:ff9b::8.8.8.8]", "[2002:808:808::1]"] {
+    // The rows of IPv4-compatible and mapped 0.0.0.0; where a translator has nothing to translate, nothing is hidden.
+    for host in ["[::]", "[::ffff:0.0.0.0]", "[64:ff9b::0.0.0.0]", "[2002::1]"] {
+        assert!(outgoing.check_url(&format!("https://{host}/")).is_err(), "{host}");
+    }
+    for open in in_v6([8, 8, 8, 8]) {
         assert!(outgoing.check_url(&format!("https://{open}/")).is_ok(), "{open}");
     }
 }
