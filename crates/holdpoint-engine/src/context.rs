@@ -5,7 +5,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use holdpoint_core::{Command, InterruptId, NodeId, Request, Resolution, Run, RunError, RunId, Timestamp};
-use holdpoint_core::{Outcome, Started, limits, workflow};
+use holdpoint_core::{Outcome, limits, workflow};
 use serde_json::{Map, Value};
 
 use crate::store;
@@ -75,6 +75,11 @@ impl Context {
         Ok(Self { inputs, run, position, interrupts: 0, sleeps: 0, now })
     }
 
+    /// What the run was started with.
+    pub(crate) fn started(&self) -> Option<&holdpoint_core::Started> {
+        self.run.started.as_deref()
+    }
+
     pub fn node(&self) -> &workflow::Node {
         &self.run.workflow.nodes[self.position]
     }
@@ -85,11 +90,6 @@ impl Context {
 
     pub fn run_id(&self) -> &RunId {
         &self.run.id
-    }
-
-    /// What the run was started with.
-    pub(crate) fn started(&self) -> Option<&Started> {
-        self.run.started.as_deref()
     }
 
     /// A JSON object of the run's variables.
