@@ -12,6 +12,7 @@ mod engine;
 mod error;
 mod mailbox;
 mod nodes;
+pub mod outgoing;
 mod peers;
 mod registry;
 mod run_cache;
