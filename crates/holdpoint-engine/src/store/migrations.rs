@@ -3,8 +3,11 @@
 use super::Error;
 
 /// In order; the version is the position, from 1.
-pub(super) const MIGRATIONS: &[&str] =
-    &[include_str!("migrations/0001_foundation.sql"), include_str!("migrations/0002_mailbox.sql")];
+pub(super) const MIGRATIONS: &[&str] = &[
+    include_str!("migrations/0001_foundation.sql"),
+    include_str!("migrations/0002_mailbox.sql"),
+    include_str!("migrations/0004_keys.sql"),
+];
 
 pub(super) const CREATE_VERSIONS: &str =
     "CREATE TABLE IF NOT EXISTS schema_versions (version BIGINT NOT NULL PRIMARY KEY)";
