@@ -10,6 +10,7 @@ mod crashes;
 mod doubts;
 mod effects;
 mod house;
+mod keys;
 mod leases;
 mod mail;
 mod opening;

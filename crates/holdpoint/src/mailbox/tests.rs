@@ -8,13 +8,13 @@ use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use holdpoint_core::mailbox::RunDispatch;
 use holdpoint_core::{Owner, RunId, RunRef, Start, TenantId, WorkflowId};
-use holdpoint_engine::{ApiKey, EffectContext, Engine, Location, Mailbox, Node, Options, Outputs, Stop};
+use holdpoint_engine::{EffectContext, Engine, Location, Mailbox, Node, Options, Outputs, Stop};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::{dispatches, wire};
 use crate::app::{App, Shared};
-use crate::auth::{Caller, CanCancelRuns, CanCreateRuns, CanReadRuns, hash};
+use crate::auth::{Caller, CanCancelRuns, CanCreateRuns, CanReadRuns, stored_key};
 use crate::body::{InPath, OptionalBody};
 use crate::error::ApiError;
 
@@ -100,16 +100,8 @@ impl House {
 }
 
 fn caller(tenant: &TenantId, engine: &Engine) -> Caller {
-    let key = ApiKey {
-        key_id: "key_1".to_owned(),
-        key_hash: hash("secret"),
-        tenant: tenant.clone(),
-        principal: "ann".to_owned(),
-        roles: Vec::new(),
-        scopes: Vec::new(),
-        created_at: engine.now(),
-        revoked_at: None,
-    };
+    let mut key = stored_key("secret", tenant.clone(), engine.now()).unwrap();
+    key.scopes.clear();
     Caller(Arc::new(key))
 }
 

@@ -6,12 +6,17 @@
 mod access;
 mod answers_on_the_command_line;
 mod bad_input;
+mod canaries;
 mod command_line;
+mod contract;
 mod harness;
 mod kills;
+mod limits;
 mod mailbox;
+mod openapi;
 mod races;
 mod reading;
+mod routes;
 mod start;
 mod streams;
 mod streams_asked;
