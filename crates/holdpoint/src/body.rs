@@ -18,12 +18,14 @@ use crate::error::ApiError;
 #[derive(Debug)]
 pub(crate) struct Body<T>(pub T);
 
-impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
-    type Rejection = ApiError;
+/// Something that is read from the bytes of a body.
+pub(crate) trait FromBytes: Sized {
+    fn from_bytes(bytes: &[u8]) -> Result<Self, ApiError>;
+}
 
-    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
-        let bytes = read(request, state).await?;
-        parse(&bytes).map(Body)
+impl<T: DeserializeOwned> FromBytes for Body<T> {
+    fn from_bytes(bytes: &[u8]) -> Result<Self, ApiError> {
+        parse(bytes).map(Self)
     }
 }
 
@@ -31,19 +33,26 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
 #[derive(Debug)]
 pub(crate) struct OptionalBody<T>(pub T);
 
-impl<T: DeserializeOwned + Default, S: Send + Sync> FromRequest<S> for OptionalBody<T> {
-    type Rejection = ApiError;
+impl<T: DeserializeOwned + Default> FromBytes for OptionalBody<T> {
+    fn from_bytes(bytes: &[u8]) -> Result<Self, ApiError> {
+        if bytes.is_empty() { Ok(Self(T::default())) } else { parse(bytes).map(Self) }
+    }
+}
 
-    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
-        let bytes = read(request, state).await?;
-        if bytes.is_empty() { Ok(Self(T::default())) } else { parse(&bytes).map(Self) }
+/// No body is expected, and none is looked at.
+#[derive(Debug)]
+pub(crate) struct NoBody;
+
+impl FromBytes for NoBody {
+    fn from_bytes(_bytes: &[u8]) -> Result<Self, ApiError> {
+        Ok(Self)
     }
 }
 
 /// A body that comes in drops must not hold a connection for ever.
 const BODY_TIME_MAX: Duration = Duration::from_secs(20);
 
-async fn read<S: Send + Sync>(request: Request, state: &S) -> Result<Bytes, ApiError> {
+pub(crate) async fn read<S: Send + Sync>(request: Request, state: &S) -> Result<Bytes, ApiError> {
     let reading = tokio::time::timeout(BODY_TIME_MAX, Bytes::from_request(request, state));
     let read = reading.await.map_err(|_| {
         let message = format!("the body did not arrive within {} seconds", BODY_TIME_MAX.as_secs());

@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Response};
 use holdpoint_core::Refusal;
 use holdpoint_core::mailbox::MailboxError;
 use holdpoint_core::workflow::Flaw;
-use holdpoint_engine::{Error, StoreError};
+use holdpoint_engine::{Error, Receipt, StoreError};
 use serde_json::{Value, json};
 
 /// `{error, message, details?}` with its status.
@@ -18,11 +18,30 @@ pub(crate) struct ApiError {
     details: Option<Value>,
     /// Seconds after which trying again may help.
     retry_after_s: Option<u64>,
+    /// What was answered to the same request before.
+    receipt: Option<Box<Receipt>>,
 }
 
 impl ApiError {
     pub(crate) fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
-        Self { status, code, message: message.into(), details: None, retry_after_s: None }
+        Self { status, code, message: message.into(), details: None, retry_after_s: None, receipt: None }
+    }
+
+    pub(crate) fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    pub(crate) fn take_receipt(&mut self) -> Option<Receipt> {
+        self.receipt.take().map(|receipt| *receipt)
+    }
+
+    /// The envelope.
+    pub(crate) fn body(&self) -> Value {
+        let mut body = json!({"error": self.code, "message": self.message});
+        if let Some(details) = &self.details {
+            body["details"] = details.clone();
+        }
+        body
     }
 
     #[must_use]
@@ -72,11 +91,7 @@ fn correlation_id() -> String {
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        let mut body = json!({"error": self.code, "message": self.message});
-        if let Some(details) = self.details {
-            body["details"] = details;
-        }
-        let mut response = (self.status, Json(body)).into_response();
+        let mut response = (self.status, Json(self.body())).into_response();
         let unavailable = (self.status == StatusCode::SERVICE_UNAVAILABLE).then_some(1);
         if let Some(seconds) = self.retry_after_s.or(unavailable) {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
@@ -138,6 +153,21 @@ impl From<Error> for ApiError {
             Error::Refused(refusal) => refusal.into(),
             Error::NotFound(what) => Self::not_found(what),
             Error::InvalidWorkflow(flaws) => invalid_workflow(&flaws),
+            Error::Duplicate(receipt) => {
+                let message = "another request with this Idempotency-Key was answered first";
+                let mut error = Self::new(StatusCode::CONFLICT, "idempotency_in_flight", message);
+                error.receipt = Some(receipt);
+                error
+            }
+            Error::ScopeBusy { active_run } => {
+                let message = "another run is at work in this scope; wait for its end or cancel it";
+                Self::new(StatusCode::CONFLICT, "run_already_active", message)
+                    .with(json!({"activeRunId": active_run, "activeHost": "holdpoint", "retryAfter": 5}))
+                    .retry_after_s(5)
+            }
+            Error::FamilyTooLarge { .. } => {
+                Self::new(StatusCode::UNPROCESSABLE_ENTITY, "too_many_runs", error.to_string())
+            }
             Error::Busy => Self::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded", error.to_string()),
             Error::Mailbox(error) => error.into(),
             Error::Store(StoreError::Unavailable(why)) => Self::unavailable(why),

@@ -18,6 +18,7 @@ mod body;
 mod cli;
 mod config;
 mod error;
+mod idempotency;
 mod instants;
 mod mailbox;
 mod openapi;

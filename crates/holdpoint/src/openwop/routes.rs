@@ -1,11 +1,11 @@
 //! The protocol's routes.
 
-use super::{discovery, events, interrupts, runs, workflows};
+use super::{control, discovery, events, interrupts, runs, workflows};
 use crate::routes::Content::{Json, Text};
 use crate::routes::Route;
 
 pub(crate) fn all() -> Vec<Route> {
-    [public(), definitions(), of_runs(), reading(), answering()].into_iter().flatten().collect()
+    [public(), definitions(), of_runs(), control_of_runs(), reading(), answering()].into_iter().flatten().collect()
 }
 
 /// Whether there is such an operation. Discovery tells of nothing that has no route.
@@ -54,10 +54,35 @@ fn of_runs() -> Vec<Route> {
         Route::get("/v1/runs/{runId}", "getRun", runs::show)
             .says("A run as it is now")
             .answers(200, Json("RunSnapshot")),
-        Route::post("/v1/runs/{runId}/cancel", "cancelRun", runs::cancel)
-            .says("Cancel a run; one that has ended stays as it is")
+    ]
+}
+
+fn control_of_runs() -> Vec<Route> {
+    vec![
+        Route::post("/v1/runs/{runId}/cancel", "cancelRun", control::cancel)
+            .says("Cancel a run and the runs it started; one that has ended stays as it is")
             .optional_body("CancelRun")
-            .answers(200, Json("RunStatusNow")),
+            .takes(&["Idempotency-Key"])
+            .answers(200, Json("RunStatusNow"))
+            .fails(&[409, 422]),
+        Route::post("/v1/runs:bulk-cancel", "bulkCancel", control::bulk_cancel)
+            .says("Cancel up to 100 runs; what came of each is told in the same order")
+            .body("BulkCancel")
+            .takes(&["Idempotency-Key"])
+            .answers(200, Json("BulkCancelled"))
+            .fails(&[409]),
+        Route::post("/v1/runs/{runId}:pause", "pauseRun", control::pause)
+            .says("Let a run stand still: nothing new begins")
+            .optional_body("PauseRun")
+            .takes(&["Idempotency-Key"])
+            .answers(202, Json("RunPaused"))
+            .fails(&[409]),
+        Route::post("/v1/runs/{runId}:resume", "resumeRun", control::resume)
+            .says("Let a paused run go on")
+            .optional_body("ResumeRun")
+            .takes(&["Idempotency-Key"])
+            .answers(202, Json("RunResumed"))
+            .fails(&[409]),
     ]
 }
 
