@@ -9,6 +9,7 @@ mod place;
 mod crashes;
 mod doubts;
 mod effects;
+mod families;
 mod house;
 mod leases;
 mod mail;
