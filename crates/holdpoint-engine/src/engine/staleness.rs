@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use holdpoint_core::{Answer, Command, Owner, Principal, RunRef, Start, TenantId, WorkflowId};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::{Engine, Options};
 use crate::clock::Clock;

@@ -8,7 +8,7 @@ use holdpoint_engine::core::{
     WorkflowId,
 };
 use holdpoint_engine::{Clock, Engine, Error, Fault, Options, PendingCursor};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::place::{Place, Subject};
 
