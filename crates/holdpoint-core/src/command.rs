@@ -10,6 +10,7 @@ use crate::interrupt::{Answer, Request};
 use crate::run::Status;
 
 #[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "a command is made once and lent from then on")]
 pub enum Command {
     Start(Start),
     /// A worker begins a node whose turn has come.

@@ -106,7 +106,7 @@ impl Run {
                 });
             }
             Event::NodeCompleted { node, outputs, branch } => {
-                self.complete_node(node, outputs, branch.as_deref(), at)
+                self.complete_node(node, outputs, branch.as_deref(), at);
             }
             Event::NodeFailed { node, error } => self.touch(node, |state| {
                 state.status = NodeStatus::Failed;

@@ -31,12 +31,11 @@ pub(super) fn find(nodes: &[Node], edges: &[Edge], outgoing: &[Vec<usize>]) -> (
     let found = (0..edges.len()).filter(|edge| back[*edge]).map(|edge| {
         let region =
             reached(vec![edges[edge].target], nodes.len(), |from| forward(from, edges, outgoing, &back));
+        // Inside are also those who come to the source by way of a loop inside this one.
         let before = |to: usize| {
-            let edges = edges.iter().enumerate();
-            edges
-                .filter(move |(_, edge)| edge.target == to)
-                .filter(|(at, _)| !back[*at])
-                .map(|(_, e)| e.source)
+            let others =
+                edges.iter().enumerate().filter(move |(at, other)| *at != edge && other.target == to);
+            others.map(|(_, other)| other.source).filter(|source| region[*source])
         };
         let inside = reached(vec![edges[edge].source], nodes.len(), before);
         let exits = std::iter::zip(&region, inside).map(|(member, inside)| *member && !inside).collect();

@@ -2,12 +2,20 @@
 
 mod answers;
 mod approvals;
+mod branches;
+mod caps;
+mod channels;
+mod children;
 mod clarifications;
 mod endings;
 mod graph;
 mod interrupts;
+mod loops;
 mod nodes;
+mod pauses;
+mod retries;
 mod starting;
 mod story;
 mod time;
+mod variables;
 mod words;

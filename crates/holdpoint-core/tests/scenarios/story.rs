@@ -161,6 +161,11 @@ impl Story {
         self.run.inputs_of(self.run.workflow.node(&id).expect("a node of the workflow"))
     }
 
+    /// The run itself, for what has no sentence of its own.
+    pub(crate) fn run(&self) -> &Run {
+        &self.run
+    }
+
     /// The interrupt that a caller means who names this node.
     pub(crate) fn interrupt_of(&self, node: &str) -> Option<&Interrupt> {
         self.run.interrupt_of_node(&NodeId::parse(node).expect("a node id"))

@@ -1,7 +1,7 @@
 //! The vocabulary of the stories: short names for workflows, requests, commands and events. No assertions here.
 
 use holdpoint_core::{
-    Answer, Command, Completion, Event, InterruptId, Kind, NodeId, Outcome, Owner, Principal, Request,
+    Answer, Command, Completion, Drain, Event, InterruptId, Kind, NodeId, Outcome, Owner, Principal, Request,
     RunError, Start, Started, TenantId, Timestamp, Workflow, WorkflowId,
 };
 use serde_json::{Map, Value, json};
@@ -19,6 +19,22 @@ pub(crate) fn workflow_with(
         "id": "story", "name": "Story", "version": "1", "triggers": [], "metadata": {}, "settings": {},
         "nodes": nodes.into(), "edges": edges.into(), "variables": variables.into(),
     });
+    Workflow::parse(&definition, 1).expect("a sound definition")
+}
+
+/// The same with these members besides, such as settings and channels.
+pub(crate) fn workflow_having(
+    nodes: impl Into<Vec<Value>>,
+    edges: impl Into<Vec<Value>>,
+    members: Value,
+) -> Workflow {
+    let mut definition = json!({
+        "id": "story", "name": "Story", "version": "1", "triggers": [], "metadata": {}, "settings": {},
+        "nodes": nodes.into(), "edges": edges.into(), "variables": [],
+    });
+    for (name, value) in object(members) {
+        definition[name] = value;
+    }
     Workflow::parse(&definition, 1).expect("a sound definition")
 }
 
@@ -189,7 +205,42 @@ pub(crate) fn boom() -> RunError {
     RunError::new("boom", "it broke")
 }
 
+/// With these options.
+pub(crate) fn start_configured(options: Value) -> Command {
+    Command::Start(Start { configurable: object(options), ..Start::new(owner()) })
+}
+
+pub(crate) fn complete(node: &str, completion: Completion) -> Command {
+    finish(node, Outcome::Completed(Box::new(completion)))
+}
+
+/// Completes and takes one way.
+pub(crate) fn choose(node: &str, way: &str) -> Command {
+    complete(node, Completion { branch: Some(way.to_owned()), ..Completion::default() })
+}
+
+pub(crate) fn fail_for_now(node: &str) -> Command {
+    finish(node, Outcome::Failed(busy()))
+}
+
+/// A failure that may pass.
+pub(crate) fn busy() -> RunError {
+    RunError { retryable: true, ..RunError::new("busy", "not now") }
+}
+
+pub(crate) fn pause(drain: Drain) -> Command {
+    Command::Pause { reason: None, drain, by: ada() }
+}
+
+pub(crate) fn resume() -> Command {
+    Command::Resume { by: ada() }
+}
+
 // Events.
+
+pub(crate) fn turned(edge: &str, iteration: u32) -> Event {
+    Event::LoopTurned { edge: edge.to_owned(), iteration }
+}
 
 pub(crate) fn started() -> Event {
     started_with(json!({}))

@@ -1,0 +1,104 @@
+//! Runs that stand still: what is taken meanwhile and what is not.
+
+use holdpoint_core::{Drain, Event, NodeStatus, Obligation, Refusal, Status};
+use serde_json::json;
+
+use crate::story::{given, on};
+use crate::words::*;
+
+const BOTH: [Drain; 2] = [Drain::Immediate, Drain::DrainCurrentNode];
+
+#[test]
+fn nothing_begins_while_a_run_is_paused() {
+    for drain in BOTH {
+        given([start()])
+            .when(pause(drain))
+            .then([Event::RunPaused { reason: None, drain, by: "ada".to_owned() }])
+            .status_is(Status::Paused)
+            .next_is("nothing")
+            .when(begin("gate"))
+            .refused(Refusal::NodeNotRunning)
+            .when(resume())
+            .then([Event::RunResumed { by: "ada".to_owned() }])
+            .obliges([Obligation::Activate])
+            .status_is(Status::Running)
+            .next_is("begin gate");
+    }
+}
+
+#[test]
+fn a_node_at_work_may_finish_when_the_run_is_drained() {
+    given([start(), begin("gate"), pause(Drain::DrainCurrentNode)])
+        .when(done("gate"))
+        .then([completed("gate")])
+        .status_is(Status::Paused)
+        .next_is("nothing")
+        .given([resume()])
+        .next_is("begin after");
+}
+
+#[test]
+fn a_run_that_was_drained_to_its_end_has_ended() {
+    given([
+        start(),
+        begin("gate"),
+        done("gate"),
+        begin("after"),
+        pause(Drain::DrainCurrentNode),
+        done("after"),
+    ])
+    .status_is(Status::Completed);
+}
+
+#[test]
+fn a_node_at_work_is_entered_again_when_the_run_was_stopped_at_once() {
+    given([start(), begin("gate"), pause(Drain::Immediate)])
+        .when(done("gate"))
+        .refused(Refusal::WrongState(Status::Paused))
+        .node_is("gate", &NodeStatus::Running)
+        .given([resume()])
+        .next_is("enter gate")
+        .when(done("gate"))
+        .then([completed("gate")]);
+}
+
+#[test]
+fn what_was_done_outside_is_recorded_in_any_case() {
+    for drain in BOTH {
+        given([start(), begin("gate"), pause(drain)]).when(record("gate", "charge", json!(1))).accepted();
+    }
+}
+
+#[test]
+fn answers_and_deadlines_are_taken_and_show_when_the_run_goes_on() {
+    for drain in BOTH {
+        given([start(), begin("gate"), ask("gate", approval()), pause(drain)])
+            .when(accept(1))
+            .accepted()
+            .status_is(Status::Paused)
+            .next_is("nothing")
+            .given([resume()])
+            .next_is("enter gate");
+        given([start(), begin("gate"), sleep("gate", crate::story::DAWN), pause(drain)])
+            .when(wake("gate"))
+            .accepted()
+            .next_is("nothing");
+    }
+}
+
+#[test]
+fn a_run_is_paused_once_and_resumed_once() {
+    let drain = Drain::DrainCurrentNode;
+    on(gate_then_after()).when(pause(drain)).refused(Refusal::WrongState(Status::Pending));
+    given([start()]).when(resume()).refused(Refusal::WrongState(Status::Running));
+    given([start(), pause(drain)]).when(pause(drain)).refused(Refusal::WrongState(Status::Paused));
+    given([start(), cancel()]).when(pause(drain)).refused(Refusal::RunFinished(Status::Cancelled));
+}
+
+#[test]
+fn a_paused_run_can_be_cancelled() {
+    given([start(), pause(Drain::Immediate)])
+        .when(cancel())
+        .then([run_cancelled()])
+        .status_is(Status::Cancelled);
+}

@@ -1,0 +1,88 @@
+//! What a completed node leaves besides its outputs: changed variables, chunks, artifacts.
+
+use holdpoint_core::{Chunk, Completion, Event, limits};
+use serde_json::{Map, Value, json};
+
+use crate::story::{given, on};
+use crate::words::*;
+
+fn setting<const N: usize>(node: &str, variables: [(&str, Value); N]) -> holdpoint_core::Command {
+    let variables = variables.map(|(name, value)| (name.to_owned(), value)).into();
+    complete(node, Completion { variables, ..Completion::default() })
+}
+
+fn changed(name: &str, previous: Option<Value>, next: Value) -> Event {
+    Event::VariableChanged { node: node_id("gate"), name: name.to_owned(), previous, next }
+}
+
+#[test]
+fn a_changed_variable_is_recorded_with_what_it_was() {
+    given([start_with(json!({"x": 1, "n": null, "same": 5})), begin("gate")])
+        .when(setting(
+            "gate",
+            [("x", json!(2)), ("x", json!(3)), ("y", json!(null)), ("n", json!(1)), ("same", json!(5))],
+        ))
+        .then([
+            changed("x", Some(json!(1)), json!(2)),
+            changed("x", Some(json!(2)), json!(3)),
+            changed("y", None, json!(null)),
+            changed("n", None, json!(1)),
+            completed("gate"),
+        ])
+        .variables_are(&json!({"x": 3, "y": null, "n": 1, "same": 5}));
+}
+
+#[test]
+fn a_declared_variable_keeps_its_type() {
+    let variables = [json!({"name": "amount", "type": "number"})];
+    on(workflow_with([node("gate")], [], variables))
+        .given([start(), begin("gate"), setting("gate", [("amount", json!("much"))])])
+        .failed_with("invalid_variable", "variable \"amount\" must be of type number");
+}
+
+#[test]
+fn what_a_node_says_comes_in_chunks_and_the_last_is_marked() {
+    let chunk = |text: &str| Chunk { text: text.to_owned(), meta: object(json!({"model": "m"})) };
+    let said = |text: &str, last| Event::MessageChunk {
+        node: node_id("gate"),
+        chunk: text.to_owned(),
+        last,
+        meta: object(json!({"model": "m"})),
+    };
+    let completion = Completion { chunks: vec![chunk("Hel"), chunk("lo")], ..Completion::default() };
+    given([start(), begin("gate")]).when(complete("gate", completion)).then([
+        said("Hel", false),
+        said("lo", true),
+        completed("gate"),
+    ]);
+}
+
+#[test]
+fn all_that_a_node_leaves_is_limited_in_size() {
+    let large = json!("x".repeat(limits::NODE_OUTPUT_BYTES_MAX));
+    given([start(), begin("gate"), setting("gate", [("x", large)])])
+        .failed_with("output_too_large", "the variables, channels and chunks of the node are 1048578 bytes");
+}
+
+#[test]
+fn the_outputs_of_a_node_with_an_artifact_type_are_an_artifact() {
+    let flow = workflow(
+        [node("start"), with(node("draft"), "artifactType", json!("letter"))],
+        [edge("start", "draft"), edge_if("output.again == true", "draft", "draft")],
+    );
+    let created = |version| Event::ArtifactCreated {
+        node: node_id("draft"),
+        artifact: "run-1:draft".to_owned(),
+        version,
+    };
+    let drafted =
+        |outputs: Map<String, Value>| Event::NodeCompleted { node: node_id("draft"), outputs, branch: None };
+    let again = json!({"again": true});
+    on(flow)
+        .given([start(), begin("start"), done("start"), begin("draft")])
+        .when(done_with("draft", again.clone()))
+        .then([drafted(object(again)), created(1), turned("draft-draft", 1)])
+        .given([begin("draft")])
+        .when(done("draft"))
+        .then([drafted(Map::new()), created(2), Event::RunCompleted]);
+}
