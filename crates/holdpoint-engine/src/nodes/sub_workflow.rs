@@ -110,3 +110,95 @@ fn mapping(node: &workflow::Node, field: &str) -> Result<Vec<(String, String)>, 
     let pairs = value.as_object().ok_or_else(wrong)?.iter();
     pairs.map(|(to, from)| Ok((to.clone(), from.as_str().ok_or_else(wrong)?.to_owned()))).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use holdpoint_core::{
+        ChildResult, Command, End, Obligation, Owner, Run, RunId, Start, TenantId, Timestamp,
+    };
+    use holdpoint_core::{NodeStatus, Workflow};
+
+    use super::*;
+    use crate::advance::Draft;
+    use crate::nodes::NodeTypes;
+
+    /// A run of one node that starts another, carried on as far as it goes.
+    fn started(config: Value) -> Draft {
+        let port = json!({"type": "static", "value": 1});
+        let definition = json!({
+            "id": "parent", "name": "p", "version": "1", "edges": [], "triggers": [], "variables": [],
+            "metadata": {}, "settings": {},
+            "nodes": [{"id": "call", "typeId": "core.subWorkflow", "name": "call", "config": config,
+                "inputs": {"port": port}}],
+        });
+        let workflow = Workflow::parse(&definition, 1).expect("a sound definition");
+        let types = NodeTypes::built_in();
+        assert!(types.flaws(&workflow).is_empty());
+        let run = Run::unborn(RunId::parse("r").expect("a run id"), Arc::new(workflow));
+        let mut draft = Draft::new(Arc::new(run), Timestamp(0));
+        let owner =
+            Owner { tenant: TenantId::parse("acme").expect("a tenant id"), principal: "ada".to_owned() };
+        let inputs = Map::from_iter([("amount".to_owned(), json!(250))]);
+        draft.decide(&Command::Start(Start { inputs, ..Start::new(owner) })).expect("started");
+        draft.advance(&types).expect("carried on");
+        draft
+    }
+
+    fn ended(mut draft: Draft, status: Status, outputs: Value) -> Draft {
+        let outputs = outputs.as_object().cloned().unwrap_or_default();
+        let error = (status == Status::Failed).then(|| RunError::new("boom", "it broke"));
+        let child = RunId::parse("r.1").expect("a run id");
+        let result = Some(ChildResult { outputs, error });
+        draft.decide(&Command::Child { child, status, result }).expect("heard");
+        draft.advance(&NodeTypes::built_in()).expect("carried on");
+        draft
+    }
+
+    #[test]
+    fn a_child_gets_the_inputs_of_the_node_and_what_is_mapped() {
+        let mapping = json!({"sum": "amount", "nothing": "missing"});
+        let draft = started(json!({"workflowId": "child", "inputMapping": mapping}));
+        let child = &draft.run.children[0];
+        assert_eq!(Value::Object(child.inputs.clone()), json!({"port": 1, "sum": 250}));
+        assert_eq!((child.workflow.as_str(), child.wait, child.cascade), ("child", true, true));
+        assert!(draft.obligations.contains(&Obligation::StartChild { child: child.run.clone() }));
+        assert_eq!(draft.run.nodes[0].status, NodeStatus::Awaiting(child.run.clone()));
+    }
+
+    #[test]
+    fn what_the_child_leaves_is_mapped_into_the_outputs() {
+        let config = json!({"workflowId": "child", "outputMapping": {"total": "sum", "nothing": "missing"}});
+        let draft = ended(started(config), Status::Completed, json!({"sum": 3, "other": 4}));
+        assert_eq!(draft.run.status(), Status::Completed);
+        let expected = json!({"total": 3, "childRunId": "r.1", "childStatus": "completed"});
+        assert_eq!(*draft.run.nodes[0].outputs, expected);
+    }
+
+    #[test]
+    fn the_node_fails_with_its_child_unless_it_is_told_to_go_on() {
+        for status in [Status::Failed, Status::Cancelled] {
+            let draft = ended(started(json!({"workflowId": "child"})), status, json!({}));
+            let Some(End::Failed { error, .. }) = &draft.run.end else { panic!("{:?}", draft.run.end) };
+            assert_eq!(error.code, "child_failed");
+            assert!(error.message.contains(status.as_str()), "{}", error.message);
+            let config = json!({"workflowId": "child", "onChildFailure": "continue"});
+            let draft = ended(started(config), status, json!({}));
+            assert_eq!(draft.run.nodes[0].outputs["childStatus"], status.as_str());
+            assert_eq!(draft.run.status(), Status::Completed);
+        }
+    }
+
+    #[test]
+    fn a_child_that_is_not_waited_for_is_started_once() {
+        let config =
+            json!({"workflowId": "child", "waitForCompletion": false, "propagateCancellation": false});
+        let draft = started(config);
+        assert_eq!(draft.run.status(), Status::Completed);
+        assert_eq!(draft.run.children.len(), 1);
+        let expected = json!({"childRunId": "r.1", "childStatus": "pending"});
+        assert_eq!(*draft.run.nodes[0].outputs, expected);
+        assert!(!draft.run.children[0].cascade);
+    }
+}
