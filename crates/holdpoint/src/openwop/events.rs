@@ -46,7 +46,7 @@ pub(crate) async fn stream(
     let mut next = last.map_or(0, |last| last + 1);
     let mut baseline = None;
     if let (Some(_), true) = (last, modes == Modes::VALUES) {
-        let run = app.engine.run(&of).await?;
+        let run = app.log.latest(&of, Shape::Snapshots).await?;
         // Who saw the end has the last snapshot.
         if !run.finished() || next < run.seq {
             baseline = Some(snapshot_frame(&run));

@@ -46,11 +46,27 @@ impl Log {
         Arc::new(Self { engine, stopping, kept: Mutex::default(), reads: AtomicU64::new(0) })
     }
 
-    /// The page with the event `from`, which need not be its first. Nothing when there is no such event yet.
-    async fn page(&self, of: &RunRef, shape: Shape, from: u64) -> Result<Option<Arc<Page>>, ApiError> {
+    /// The run as it is stored. Shared like everything here, so that it does not matter how many ask at once.
+    pub(crate) async fn latest(&self, of: &RunRef, shape: Shape) -> Result<Arc<Run>, ApiError> {
+        let last = self.engine.length(of).await?.saturating_sub(1);
+        match self.page(of, shape, last, None).await? {
+            Some(page) => Ok(page.end.clone()),
+            None => Ok(self.engine.run(of).await?),
+        }
+    }
+
+    /// The page with the event `from`, which need not be its first. Nothing when there is no such event yet. `known` is
+    /// a state of the run before it, if the caller has one.
+    async fn page(
+        &self,
+        of: &RunRef,
+        shape: Shape,
+        from: u64,
+        known: Option<Arc<Run>>,
+    ) -> Result<Option<Arc<Page>>, ApiError> {
         let (cell, base) = match self.kept().find(of, shape, from) {
             Found::Page(page) => return Ok(Some(page)),
-            Found::Cell(cell, base) => (cell, base),
+            Found::Cell(cell, base) => (cell, known.or(base)),
         };
         let asking = Asking { log: self, of, at: (from, shape), cell };
         let made = asking.cell.get_or_try_init(|| async {
@@ -193,5 +209,32 @@ impl Log {
 
     pub(crate) fn kept_bytes(&self) -> usize {
         self.kept().bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use holdpoint_core::{RunId, TenantId};
+    use holdpoint_engine::{Location, Options};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn those_who_leave_before_a_page_is_made_leave_nothing_behind() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = Options::new(Location::Sqlite(folder.path().join("holdpoint.db")));
+        let (_stop, stopping) = watch::channel(false);
+        let log = Log::new(Engine::open(options).await.unwrap(), stopping);
+        let of = RunRef { tenant: TenantId::parse("t").unwrap(), run: RunId::parse("r").unwrap() };
+        let ask = || match log.kept().find(&of, Shape::Documents, 3) {
+            Found::Cell(cell, None) => Asking { log: &log, of: &of, at: (3, Shape::Documents), cell },
+            Found::Cell(..) | Found::Page(_) => panic!("there is nothing yet"),
+        };
+        let (one, two) = (ask(), ask());
+        assert!(Arc::ptr_eq(&one.cell, &two.cell), "they wait for the same");
+        drop(one);
+        assert_eq!(log.places(), 1);
+        drop(two);
+        assert_eq!((log.places(), log.kept().runs.len()), (0, 0));
     }
 }

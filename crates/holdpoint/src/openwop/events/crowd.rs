@@ -145,22 +145,6 @@ async fn readers_of_different_modes_are_served_from_the_same_pages() {
 }
 
 #[tokio::test]
-async fn who_leaves_before_a_page_is_made_leaves_nothing_behind() {
-    let house = House::with_run(SMALL).await;
-    let mut reader = Reader::open(&house.log, house.of.clone(), Shape::Documents, 0).await.unwrap();
-    {
-        let mut next = Box::pin(reader.next());
-        let waker = futures_util::task::noop_waker();
-        let mut context = std::task::Context::from_waker(&waker);
-        assert!(next.as_mut().poll(&mut context).is_pending(), "the store takes its time");
-        assert_eq!(house.log.places(), 1);
-    }
-    assert_eq!(house.log.places(), 0);
-    assert!(reader.next().await.unwrap().is_some(), "and can be asked again");
-    assert_eq!(house.log.places(), 1);
-}
-
-#[tokio::test]
 async fn a_stream_with_nothing_to_say_shows_that_it_is_alive() {
     let house = House::with_run(SMALL).await;
     let reader = Reader::open(&house.log, house.of.clone(), Shape::Documents, 0).await.unwrap();

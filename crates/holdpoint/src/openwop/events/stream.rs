@@ -30,8 +30,8 @@ pub(super) struct Stream {
 
 struct Batch {
     time: Duration,
-    documents: Vec<Bytes>,
-    bytes: usize,
+    /// Copied, because a piece of a page keeps the whole page in memory.
+    documents: Vec<u8>,
     highest: u64,
     /// When what is there goes out.
     due: Option<Instant>,
@@ -44,7 +44,7 @@ impl Stream {
         buffer: Option<Duration>,
         baseline: Option<Bytes>,
     ) -> Self {
-        let batch = buffer.map(|time| Batch { time, documents: Vec::new(), bytes: 0, highest: 0, due: None });
+        let batch = buffer.map(|time| Batch { time, documents: Vec::new(), highest: 0, due: None });
         Self {
             reader,
             modes,
@@ -115,42 +115,36 @@ impl Stream {
         for frame in rest.frames() {
             let Some(batch) = &mut self.batch else { return };
             if frame.modes.meets(self.modes) {
-                batch.add(frame.sequence, rest.text(frame.data.clone()));
+                batch.add(frame.sequence, &rest.text(frame.data.clone()));
             }
-            if frame.urgent || batch.bytes >= BATCH_BYTES {
+            if frame.urgent || batch.documents.len() >= BATCH_BYTES {
                 self.flush();
             }
         }
     }
 
     fn flush(&mut self) {
-        self.ready.extend(self.batch.as_mut().and_then(Batch::take));
+        self.ready.extend(self.batch.as_mut().into_iter().flat_map(Batch::take));
     }
 }
 
 impl Batch {
-    fn add(&mut self, sequence: u64, document: Bytes) {
+    fn add(&mut self, sequence: u64, document: &[u8]) {
         self.due.get_or_insert_with(|| Instant::now() + self.time);
-        self.bytes += document.len();
+        self.documents.push(if self.documents.is_empty() { b'[' } else { b',' });
+        self.documents.extend_from_slice(document);
         self.highest = sequence;
-        self.documents.push(document);
     }
 
-    fn take(&mut self) -> Option<Bytes> {
+    /// The frame in two pieces, if there is anything in it.
+    fn take(&mut self) -> Vec<Bytes> {
         self.due = None;
         if self.documents.is_empty() {
-            return None;
+            return Vec::new();
         }
-        let mut text = format!("id: {}\nevent: batch\ndata: [", self.highest).into_bytes();
-        text.reserve_exact(self.bytes + self.documents.len() + 2);
-        for (at, document) in self.documents.drain(..).enumerate() {
-            if at > 0 {
-                text.push(b',');
-            }
-            text.extend_from_slice(&document);
-        }
-        text.extend_from_slice(b"]\n\n");
-        self.bytes = 0;
-        Some(text.into())
+        let mut documents = std::mem::take(&mut self.documents);
+        documents.extend_from_slice(b"]\n\n");
+        let head = format!("id: {}\nevent: batch\ndata: ", self.highest);
+        vec![head.into(), documents.into()]
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use holdpoint_core::RunRef;
+use holdpoint_core::{Run, RunRef};
 use holdpoint_engine::Subscription;
 use tokio::sync::watch;
 
@@ -21,6 +21,8 @@ pub(crate) struct Reader {
     of: RunRef,
     shape: Shape,
     next: u64,
+    /// The run right before the next event, as long as there is something to read.
+    run: Option<Arc<Run>>,
     /// How many events the log is known to have.
     known: u64,
     /// Whether it should be asked how many there are.
@@ -44,7 +46,8 @@ impl Reader {
         let news = log.engine.subscribe(&of);
         let known = log.engine.length(&of).await?;
         let (log, stopping) = (log.clone(), log.stopping.clone());
-        let mut reader = Self { log, of, shape, next, known, look: false, ended: false, news, stopping };
+        let mut reader =
+            Self { log, of, shape, next, run: None, known, look: false, ended: false, news, stopping };
         if reader.next >= reader.known {
             reader.find_end().await?;
         }
@@ -95,7 +98,7 @@ impl Reader {
         if !self.behind() {
             return Ok(None);
         }
-        let Some(page) = self.log.page(&self.of, self.shape, self.next).await? else {
+        let Some(page) = self.log.page(&self.of, self.shape, self.next, self.run.take()).await? else {
             self.known = self.next;
             return Ok(None);
         };
@@ -103,15 +106,14 @@ impl Reader {
         self.known = self.known.max(self.next);
         // The end of a run is the end of its log.
         self.ended = page.end.finished();
+        self.run = self.behind().then(|| page.end.clone());
         Ok(Some(Rest { page, from }))
     }
 
     /// Who begins at the end or behind it sees no event that says so.
     async fn find_end(&mut self) -> Result<(), ApiError> {
-        let last = self.known.saturating_sub(1);
-        if let Some(page) = self.log.page(&self.of, self.shape, last).await? {
-            self.ended = page.end.finished() && self.next >= page.next;
-        }
+        let run = self.log.latest(&self.of, self.shape).await?;
+        self.ended = run.finished() && self.next >= run.seq;
         Ok(())
     }
 }
