@@ -224,21 +224,10 @@ async fn a_url_that_has_to_be_repaired_is_refused() {
         "https://exa%23mple.com/",
         "https://%5b::1%5d/",
         "https://xn--a/",
-        "https://user@example.com/",
-        "https://user:secret@example.com/",
-        "https://:secret@example.com/",
-        "https://@example.com/",
-        "https://example.com@10.0.0.1/",
-        "https://%75ser@example.com/",
-        "ftp://example.com/",
         "file:///etc/passwd",
-        "gopher://example.com/",
-        "ws://example.com/",
-        "wss://example.com/",
+        "unix:///run/x.sock",
         "javascript:alert(1)",
         "data:text/plain,x",
-        "unix:///run/x.sock",
-        "http+unix://%2frun%2fx.sock/",
         "blob:https://example.com/x",
     ] {
         let refused = outgoing.send(get(url)).await;
@@ -247,6 +236,30 @@ async fn a_url_that_has_to_be_repaired_is_refused() {
     }
     assert!(outgoing.check_url(&format!("https://example.com/{}", "x".repeat(9000))).is_err());
     assert_eq!((outgoing.connects(), script.questions()), (0, 0));
+}
+
+#[test]
+fn user_info_and_other_schemes_are_refused_as_such() {
+    let outgoing = Outgoing::new(Policy { allow_loopback: true, ..Policy::default() });
+    for url in [
+        "https://user@example.com/",
+        "https://user:secret@example.com/",
+        "https://:secret@example.com/",
+        "https://@example.com/",
+        "https://example.com@10.0.0.1/",
+        "https://%75ser@example.com/",
+    ] {
+        assert_eq!(outgoing.check_url(url), Err(Refused::UserInfo), "{url}");
+    }
+    for url in [
+        "ftp://example.com/",
+        "gopher://example.com/",
+        "ws://example.com/",
+        "wss://example.com/",
+        "http+unix://%2frun%2fx.sock/",
+    ] {
+        assert_eq!(outgoing.check_url(url), Err(Refused::Scheme), "{url}");
+    }
 }
 
 #[test]
