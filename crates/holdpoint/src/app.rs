@@ -53,7 +53,10 @@ pub(crate) fn routes() -> Vec<Route> {
 }
 
 pub(crate) fn router(app: App) -> Router {
-    let routes = routes();
+    assembled(routes(), app)
+}
+
+fn assembled(routes: Vec<Route>, app: App) -> Router {
     let verbs = Arc::new(Verbs::of(routes.iter().map(|route| route.operation.path)));
     let inside = mounted(routes)
         .fallback(unknown_route)
@@ -115,6 +118,55 @@ fn panicked(panic: Box<dyn Any + Send + 'static>) -> Response {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::body::InPath;
+    use axum::extract::State;
+    use holdpoint_engine::{Location, Options};
+
+    async fn shout(State(_): State<App>, InPath(id): InPath<String>) -> String {
+        format!("{id}!")
+    }
+
+    async fn show(InPath(id): InPath<String>) -> String {
+        id
+    }
+
+    fn ask(url: &str, method: &str, path: &str) -> (u16, String, String) {
+        let agent = ureq::Agent::config_builder().http_status_as_error(false).build().new_agent();
+        let request = ureq::http::Request::builder().method(method).uri(format!("{url}{path}"));
+        let mut answer = agent.run(request.body(()).unwrap()).unwrap();
+        let allow = answer.headers().get("allow").map_or("", |allow| allow.to_str().unwrap()).to_owned();
+        (answer.status().as_u16(), answer.body_mut().read_to_string().unwrap(), allow)
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_verb_chooses_its_route_and_leaves_the_id() {
+        let folder = tempfile::tempdir().unwrap();
+        let location = Location::Sqlite(folder.path().join("holdpoint.db"));
+        let engine = Engine::open(Options::new(location)).await.unwrap();
+        let (_, stopping) = watch::channel(false);
+        let routes = vec![
+            Route::get_public("/v1/things/{id}:shout", "shout", shout),
+            Route::get_public("/v1/things/{id}", "show", show),
+        ];
+        let router = assembled(routes, Arc::new(Shared::new(engine, stopping)));
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let server = tokio::spawn(axum::serve(listener, router).into_future());
+        tokio::task::spawn_blocking(move || {
+            let text = |path: &str| ask(&url, "GET", path).1;
+            assert_eq!(text("/v1/things/a:shout?b=c"), "a!");
+            assert_eq!(text("/v1/things/a:b:shout"), "a:b!");
+            assert_eq!(text("/v1/things/a%2F%20:shout"), "a/ !");
+            assert_eq!(text("/v1/things/a:whisper"), "a:whisper");
+            assert_eq!(text("/v1/things/a"), "a");
+            assert_eq!(ask(&url, "GET", "/!/v1/things/a/shout").0, 404);
+            let (status, _, allow) = ask(&url, "POST", "/v1/things/a:shout");
+            assert_eq!((status, allow.as_str()), (405, "GET,HEAD"));
+        })
+        .await
+        .unwrap();
+        server.abort();
+    }
 
     #[tokio::test]
     async fn a_panic_becomes_the_envelope_and_keeps_its_words_to_itself() {

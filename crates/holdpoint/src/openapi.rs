@@ -30,10 +30,15 @@ async fn serve() -> impl IntoResponse {
 }
 
 pub(crate) fn document() -> Value {
+    let operations: Vec<Operation> = app::routes().into_iter().map(|route| route.operation).collect();
+    let schemas =
+        merged([shared::schemas(), openwop::schemas::all(), mailbox::schemas::all(), admin::schemas::all()]);
     let mut paths = Map::new();
-    for Route { operation, .. } in app::routes() {
+    for operation in &operations {
+        let mut shown = described(operation);
+        link(operation, &operations, &schemas, &mut shown["responses"]);
         let path = paths.entry(operation.path).or_insert_with(|| json!({}));
-        path[operation.method] = described(&operation);
+        path[operation.method] = shown;
     }
     json!({
         "openapi": "3.1.0",
@@ -49,10 +54,8 @@ pub(crate) fn document() -> Value {
         "components": {
             "securitySchemes": {"key": {"type": "http", "scheme": "bearer", "description": "An API key."}},
             "parameters": merged([shared::parameters(), openwop::schemas::parameters(), mailbox::schemas::parameters()]),
-            "responses": shared::responses(),
-            "schemas": merged([
-                shared::schemas(), openwop::schemas::all(), mailbox::schemas::all(), admin::schemas::all(),
-            ]),
+            "responses": shared::responses(&operations),
+            "schemas": schemas,
         },
     })
 }
@@ -105,6 +108,29 @@ fn responses(operation: &Operation) -> Value {
         responses.insert(status.to_string(), reference("responses", &shared::response_name(status)));
     }
     Value::Object(responses)
+}
+
+/// What was just made can be asked for: where an answer has the members that a path names, it leads there. Streams are
+/// left out, because who follows a link waits for its end.
+fn link(from: &Operation, operations: &[Operation], schemas: &Value, responses: &mut Value) {
+    for (status, content) in from.answers.iter().filter(|_| from.method == "post") {
+        let Content::Json(schema) = content else { continue };
+        let has = |name: &&str| schemas[*schema]["properties"].get(*name).is_some();
+        for to in
+            operations.iter().filter(|to| matches!(to.answers[..], [(_, Json(_) | Content::Nothing), ..]))
+        {
+            let names = to.path_parameters();
+            if names.is_empty() || !names.iter().all(has) {
+                continue;
+            }
+            let parameters: Map<String, Value> = names
+                .iter()
+                .map(|name| ((*name).to_owned(), json!(format!("$response.body#/{name}"))))
+                .collect();
+            responses[status.to_string()]["links"][to.id] =
+                json!({"operationId": to.id, "parameters": parameters});
+        }
+    }
 }
 
 fn reference(kind: &str, name: &str) -> Value {

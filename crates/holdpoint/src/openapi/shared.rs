@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::body::Page;
+use crate::routes::Operation;
 
 /// The statuses of errors, with what they mean.
 const ERRORS: [(u16, &str); 13] = [
@@ -26,9 +27,8 @@ pub(super) fn response_name(status: u16) -> String {
 }
 
 /// Those that some route has.
-pub(super) fn responses() -> Value {
-    let routes = crate::app::routes();
-    let used = |status: u16| routes.iter().any(|route| route.operation.errors().contains(&status));
+pub(super) fn responses(operations: &[Operation]) -> Value {
+    let used = |status: u16| operations.iter().any(|operation| operation.errors().contains(&status));
     let shown = ERRORS.iter().filter(|(status, _)| used(*status)).map(|(status, description)| {
         let mut response = json!({
             "description": description,

@@ -1,5 +1,7 @@
 //! The protocol's routes.
 
+use std::sync::LazyLock;
+
 use super::{control, discovery, events, interrupts, runs, workflows};
 use crate::routes::Content::{Json, Text};
 use crate::routes::Route;
@@ -10,7 +12,9 @@ pub(crate) fn all() -> Vec<Route> {
 
 /// Whether there is such an operation. Discovery tells of nothing that has no route.
 pub(super) fn has(id: &str) -> bool {
-    all().iter().any(|route| route.operation.id == id)
+    static IDS: LazyLock<Vec<&str>> =
+        LazyLock::new(|| all().into_iter().map(|route| route.operation.id).collect());
+    IDS.contains(&id)
 }
 
 fn public() -> Vec<Route> {

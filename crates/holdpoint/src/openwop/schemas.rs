@@ -74,6 +74,7 @@ fn create_run() -> Value {
             "tags": {"type": "array", "items": tag, "maxItems": limits::TAGS_MAX},
             "metadata": object,
         },
+        "examples": [{"workflowId": "sample-approval", "inputs": {"title": "Hello"}}],
     })
 }
 

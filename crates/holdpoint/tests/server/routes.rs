@@ -43,6 +43,8 @@ impl Things {
 
 struct Row {
     id: &'static str,
+    /// Said once more, so that a change of who may call is a change of this line: none, `a`, `a or b`, `a and b`.
+    scopes: &'static str,
     body: Option<Value>,
     query: &'static str,
     of_ended_run: bool,
@@ -52,12 +54,12 @@ struct Row {
     elsewhere: u16,
 }
 
-fn row(id: &'static str, right: u16, elsewhere: u16) -> Row {
-    Row { id, body: None, query: "", of_ended_run: false, right, elsewhere }
+fn row(id: &'static str, scopes: &'static str, right: u16, elsewhere: u16) -> Row {
+    Row { id, scopes, body: None, query: "", of_ended_run: false, right, elsewhere }
 }
 
 fn rows() -> Vec<Row> {
-    let public = |id| row(id, 200, 200);
+    let public = |id| row(id, "", 200, 200);
     vec![
         public("discover"),
         public("discoverByOldName"),
@@ -65,27 +67,30 @@ fn rows() -> Vec<Row> {
         public("isAlive"),
         public("isReady"),
         public("metrics"),
-        row("listWorkflows", 200, 200),
-        row("getWorkflow", 200, 404),
-        Row { body: Some(gated("gated")), ..row("putWorkflow", 200, 201) },
+        row("listWorkflows", "manifest:read", 200, 200),
+        row("getWorkflow", "manifest:read", 200, 404),
+        Row { body: Some(gated("gated")), ..row("putWorkflow", "manifest:write", 200, 201) },
         // A workflow of another tenant is as good as none.
-        Row { body: Some(json!({"workflowId": "only-ours"})), ..row("createRun", 201, 400) },
-        row("listRuns", 200, 200),
-        row("getRun", 200, 404),
-        row("cancelRun", 200, 404),
-        Row { of_ended_run: true, ..row("streamEvents", 200, 404) },
-        Row { query: "?timeout=1", ..row("pollEvents", 200, 404) },
-        row("listPending", 200, 200),
-        Row { body: Some(json!({"resumeValue": {"action": "accept"}})), ..row("resolveInterrupt", 200, 404) },
-        row("listDispatches", 200, 200),
-        row("getDispatch", 200, 404),
+        Row { body: Some(json!({"workflowId": "only-ours"})), ..row("createRun", "runs:create", 201, 400) },
+        row("listRuns", "runs:read", 200, 200),
+        row("getRun", "runs:read", 200, 404),
+        row("cancelRun", "runs:cancel", 200, 404),
+        Row { of_ended_run: true, ..row("streamEvents", "runs:read", 200, 404) },
+        Row { query: "?timeout=1", ..row("pollEvents", "runs:read", 200, 404) },
+        row("listPending", "approvals:respond or runs:read", 200, 200),
+        Row {
+            body: Some(json!({"resumeValue": {"action": "accept"}})),
+            ..row("resolveInterrupt", "approvals:respond", 200, 404)
+        },
+        row("listDispatches", "runs:read", 200, 200),
+        row("getDispatch", "runs:read", 200, 404),
         // An activation without effects has ended when anybody can see it.
-        row("cancelDispatch", 409, 404),
-        row("requeueDispatch", 409, 404),
-        row("mailboxStats", 200, 200),
-        Row { body: Some(json!({"scopes": []})), ..row("createKey", 201, 201) },
-        row("listKeys", 200, 200),
-        row("revokeKey", 204, 404),
+        row("cancelDispatch", "runs:cancel", 409, 404),
+        row("requeueDispatch", "runs:create", 409, 404),
+        row("mailboxStats", "runs:read", 200, 200),
+        Row { body: Some(json!({"scopes": []})), ..row("createKey", "keys:manage", 201, 201) },
+        row("listKeys", "keys:manage", 200, 200),
+        row("revokeKey", "keys:manage", 204, 404),
     ]
 }
 
@@ -140,6 +145,8 @@ fn every_route_is_open_to_those_it_is_for_and_to_nobody_else() {
     assert_eq!(known, there, "every route needs a row here, and every row a route");
     for operation in &operations {
         let row = rows.iter().find(|row| row.id == operation.id).unwrap();
+        let alternatives: Vec<String> = operation.scopes.iter().map(|one| one.join(" and ")).collect();
+        assert_eq!(alternatives.join(" or "), row.scopes, "who may call {}", operation.id);
         let things = Things::new(admin);
         let attempt = Attempt { contract: &contract, operation, row, things: &things };
         if operation.scopes.is_empty() {
