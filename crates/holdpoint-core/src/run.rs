@@ -135,7 +135,7 @@ impl Run {
                 self.close(*id, Resolution::Answered { value: value.clone(), by: by.clone(), at });
             }
             Event::InterruptTimedOut { id } => self.close(*id, Resolution::TimedOut { at }),
-            Event::StepRecorded { node, name, result } => self.touch(node, |state| {
+            Event::StepRecorded { node, name, result, .. } => self.touch(node, |state| {
                 state.steps.insert(name.clone(), result.clone());
             }),
             Event::SleepStarted { node, until } => {

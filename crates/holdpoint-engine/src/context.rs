@@ -251,8 +251,10 @@ impl EffectContext {
             return Ok(result.clone());
         }
         self.holder.check().await?;
+        let began = self.holder.now();
         let result = effect().await?;
-        let command = Command::Record { node, name: name.to_owned(), result: result.clone() };
+        let took_ms = u64::try_from(self.holder.now().0 - began.0).ok();
+        let command = Command::Record { node, name: name.to_owned(), result: result.clone(), took_ms };
         self.context.run = self.holder.record(command).await?;
         Ok(result)
     }
