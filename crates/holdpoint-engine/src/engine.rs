@@ -24,6 +24,7 @@ use crate::worker::Worker;
 mod definitions;
 mod dispatches;
 mod families;
+mod fork;
 mod keys;
 mod once;
 mod opening;
@@ -33,6 +34,7 @@ mod staleness;
 mod starting;
 
 pub(crate) use families::Before;
+pub use fork::{ForkRequest, Overlay};
 pub use once::{Done, Once};
 pub use options::Options;
 pub use starting::StartOptions;

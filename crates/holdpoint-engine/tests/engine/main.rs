@@ -10,6 +10,7 @@ mod crashes;
 mod doubts;
 mod effects;
 mod families;
+mod forks;
 mod house;
 mod leases;
 mod loops;
