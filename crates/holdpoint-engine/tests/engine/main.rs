@@ -19,6 +19,7 @@ mod node_types;
 mod opening;
 mod pauses;
 mod receipts;
+mod replays;
 mod runs;
 mod scopes;
 mod time;

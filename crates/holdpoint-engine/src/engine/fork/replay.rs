@@ -116,10 +116,13 @@ impl<'e> Replay<'e> {
                 let node = self.run.workflow.nodes[position].id.clone();
                 draft.decide(&Command::Begin { node })
             }
-            Some(Work::Enter(position)) => match enter(self.engine, &draft, position).await {
-                Some(outcome) => draft.finish(position, outcome),
-                None => return Ok(Derived::Nothing("a step that is not recorded")),
-            },
+            Some(Work::Enter(position)) => {
+                let outcome = enter(self.engine, &draft, position).await;
+                match outcome.or_else(|| failed_outside(recorded)) {
+                    Some(outcome) => draft.finish(position, outcome),
+                    None => return Ok(Derived::Nothing("a step that is not recorded")),
+                }
+            }
         };
         Ok(match decided {
             Ok(()) if !draft.events.is_empty() => Derived::Events(draft.events),
@@ -160,6 +163,16 @@ async fn enter(engine: &Engine, draft: &Draft, position: usize) -> Option<Outcom
             let holder = Holder::replaying(engine.clone(), draft.now);
             holder.replay(draft.run.clone(), position).await
         }
+    }
+}
+
+/// A step that failed leaves no record but the failure of its node.
+fn failed_outside(recorded: &Event) -> Option<Outcome> {
+    match recorded {
+        Event::NodeFailed { error, .. } | Event::NodeRetried { error, .. } => {
+            Some(Outcome::Failed(error.clone()))
+        }
+        _ => None,
     }
 }
 
