@@ -35,7 +35,7 @@ mod starting;
 
 pub(crate) use families::Before;
 pub use fork::{ForkRequest, Overlay};
-pub use once::{Done, Once};
+pub use once::{Done, Once, Respond};
 pub use options::Options;
 pub use starting::StartOptions;
 
