@@ -132,6 +132,8 @@ pub struct Variable {
     pub kind: VariableKind,
     pub required: bool,
     pub default: Option<Value>,
+    /// Kept from everybody who reads the run from outside.
+    pub sensitive: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

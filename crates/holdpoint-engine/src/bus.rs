@@ -113,6 +113,11 @@ impl Subscription {
             let _ = receiver.changed().await;
         }
     }
+
+    /// How many events the run has, as far as readers were told; it may have more.
+    pub fn seq(&self) -> u64 {
+        self.receiver.as_ref().map_or(0, |receiver| *receiver.borrow())
+    }
 }
 
 impl Drop for Subscription {

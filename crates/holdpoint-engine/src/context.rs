@@ -97,6 +97,11 @@ impl Context {
         Outcome::Completed(Box::new(Completion { outputs, ..self.left }))
     }
 
+    /// What the run was started with.
+    pub(crate) fn started(&self) -> Option<&holdpoint_core::Started> {
+        self.run.started.as_deref()
+    }
+
     pub fn node(&self) -> &workflow::Node {
         &self.run.workflow.nodes[self.position]
     }

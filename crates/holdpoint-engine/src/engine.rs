@@ -237,6 +237,14 @@ impl Engine {
         Ok(events::from(&self.0.db, of, from).await?)
     }
 
+    /// How many events the run has, without folding them.
+    pub async fn length(&self, of: &RunRef) -> Result<u64, Error> {
+        match self.0.cache.get(of) {
+            Some(run) if !self.is_shared() || run.finished() => Ok(run.seq),
+            _ => self.0.sequences.of(&self.0.db, of).await?.ok_or(Error::NotFound("run")),
+        }
+    }
+
     /// Wakes a reader whenever the run's log grows.
     pub fn subscribe(&self, of: &RunRef) -> Subscription {
         self.0.bus.subscribe(of)

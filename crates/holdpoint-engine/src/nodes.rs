@@ -18,6 +18,7 @@ mod clarification_gate;
 mod conditional;
 mod delay;
 mod fail;
+pub(crate) mod http;
 mod identity;
 mod interrupt;
 mod loop_node;
@@ -136,6 +137,7 @@ impl NodeTypes {
         types.pure("core.approvalGate", approval_gate::ApprovalGate);
         types.pure("core.clarificationGate", clarification_gate::ClarificationGate);
         types.pure("core.interrupt", interrupt::Interrupt);
+        types.effect("core.http", http::Http::default());
         types
     }
 

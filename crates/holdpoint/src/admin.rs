@@ -3,3 +3,5 @@
 pub(crate) mod health;
 pub(crate) mod keys;
 pub(crate) mod metrics;
+pub(crate) mod routes;
+pub(crate) mod schemas;

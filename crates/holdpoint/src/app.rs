@@ -1,21 +1,25 @@
-//! The routes, and what every route shares: limits, the envelope for everything that goes wrong, panics included.
+//! All routes in one router, and what they share: limits, the envelope for everything that goes wrong, panics included.
 
 use std::any::Any;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::DefaultBodyLimit;
-use axum::http::StatusCode;
+use axum::extract::{DefaultBodyLimit, Request};
+use axum::http::{StatusCode, Uri};
+use axum::middleware::map_request;
 use axum::response::{IntoResponse, Response};
-use axum::routing::{delete, get, post};
+use axum::routing::MethodRouter;
 use holdpoint_core::limits;
 use holdpoint_engine::Engine;
 use tokio::sync::watch;
 use tower_http::catch_panic::CatchPanicLayer;
 
-use crate::auth::KeyRing;
+use crate::auth::{KeyRing, RateLimit};
 use crate::error::ApiError;
-use crate::{admin, mailbox, openwop};
+use crate::routes::Route;
+use crate::routes::verbs::{self, Verbs};
+use crate::{admin, mailbox, openapi, openwop};
 
 /// What handlers need, shared by all of them.
 pub(crate) type App = Arc<Shared>;
@@ -24,40 +28,80 @@ pub(crate) type App = Arc<Shared>;
 pub(crate) struct Shared {
     pub engine: Engine,
     pub keys: KeyRing,
+    /// What streams and polls of the same runs share.
+    pub log: Arc<openwop::log::Log>,
+    pub rate_limit: Option<RateLimit>,
+    /// Published test workflows that were registered at the start, for tools that ask which ones we have.
+    pub fixtures: Vec<String>,
     /// Turns true when the server is going down; streams end then.
     pub stopping: watch::Receiver<bool>,
 }
 
+impl Shared {
+    pub(crate) fn new(engine: Engine, stopping: watch::Receiver<bool>) -> Self {
+        let log = openwop::log::Log::new(engine.clone(), stopping.clone());
+        Self { engine, keys: KeyRing::default(), rate_limit: None, fixtures: Vec::new(), log, stopping }
+    }
+}
+
+/// Every route there is. A protocol is mounted by one line here.
+pub(crate) fn routes() -> Vec<Route> {
+    [openwop::routes::all(), mailbox::routes::all(), admin::routes::all(), openapi::routes()]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
 pub(crate) fn router(app: App) -> Router {
-    Router::new()
-        .route("/.well-known/openwop", get(openwop::discovery::document))
-        .route("/v1/workflows", get(openwop::workflows::list))
-        .route("/v1/workflows/{id}", get(openwop::workflows::show).put(openwop::workflows::put))
-        .route("/v1/runs", post(openwop::runs::create).get(openwop::runs::list))
-        .route("/v1/runs/{run}", get(openwop::runs::show))
-        .route("/v1/runs/{run}/cancel", post(openwop::runs::cancel))
-        .route("/v1/runs/{run}/events", get(openwop::events::stream))
-        .route("/v1/runs/{run}/events/poll", get(openwop::events::poll))
-        .route("/v1/runs/{run}/interrupts/{node}", post(openwop::interrupts::resolve))
-        .route("/v1/interrupts", get(openwop::interrupts::pending))
-        .route("/v1/threads/{thread}/dispatches", get(mailbox::dispatches::list))
-        .route("/v1/dispatches/{dispatch}", get(mailbox::dispatches::show))
-        .route("/v1/dispatches/{dispatch}/cancel", post(mailbox::dispatches::cancel))
-        .route("/v1/dispatches/{dispatch}/requeue", post(mailbox::dispatches::requeue))
-        .route("/v1/mailbox/stats", get(mailbox::dispatches::stats))
-        .route("/v1/keys", post(admin::keys::create).get(admin::keys::list))
-        .route("/v1/keys/{key}", delete(admin::keys::revoke))
-        .route("/healthz", get(admin::health::alive))
-        .route("/readyz", get(admin::health::ready))
-        .route("/metrics", get(admin::metrics::text))
+    assembled(routes(), app)
+}
+
+fn assembled(routes: Vec<Route>, app: App) -> Router {
+    let verbs = Arc::new(Verbs::of(routes.iter().map(|route| route.operation.path)));
+    let inside = mounted(routes)
         .fallback(unknown_route)
         .method_not_allowed_fallback(wrong_method)
         .layer(DefaultBodyLimit::max(limits::REQUEST_BYTES_MAX))
         .layer(CatchPanicLayer::custom(panicked))
-        .with_state(app)
+        .with_state(app);
+    // In front of the router, because it must not have chosen a route yet.
+    Router::new().fallback_service(inside).layer(map_request(move |request: Request| {
+        let verbs = verbs.clone();
+        async move { led(&verbs, request) }
+    }))
 }
 
-async fn unknown_route() -> ApiError {
+fn mounted(routes: Vec<Route>) -> Router<App> {
+    let mut by_path: BTreeMap<String, MethodRouter<App>> = BTreeMap::new();
+    for route in routes {
+        let handlers = by_path.entry(verbs::pattern(route.operation.path)).or_default();
+        *handlers = std::mem::take(handlers).merge(route.handler);
+    }
+    by_path.into_iter().fold(Router::new(), |router, (path, handlers)| router.route(&path, handlers))
+}
+
+fn led(verbs: &Verbs, mut request: Request) -> Result<Request, ApiError> {
+    let asked = std::mem::take(request.uri_mut());
+    *request.uri_mut() = verbs.lead(asked).ok_or_else(nothing_here)?;
+    Ok(request)
+}
+
+async fn unknown_route(uri: Uri) -> Response {
+    let mut segments = uri.path().split('/').skip(1);
+    let (root, next) = (segments.next().unwrap_or_default(), segments.next());
+    let version = root.strip_prefix('v').filter(|rest| !rest.is_empty());
+    if root == "v1" && next == Some("packs") {
+        // Tools take any envelope under this path for a registry of packs. There is none here.
+        return (StatusCode::NOT_FOUND, "there is no pack registry here\n").into_response();
+    }
+    if root != "v1" && version.is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit())) {
+        let message = "this server speaks version 1 of the API; its paths begin with /v1/";
+        return ApiError::new(StatusCode::BAD_REQUEST, "validation_error", message).into_response();
+    }
+    nothing_here().into_response()
+}
+
+fn nothing_here() -> ApiError {
     ApiError::new(StatusCode::NOT_FOUND, "not_found", "there is nothing at this path; the API begins at /v1/")
 }
 
@@ -74,6 +118,55 @@ fn panicked(panic: Box<dyn Any + Send + 'static>) -> Response {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::body::InPath;
+    use axum::extract::State;
+    use holdpoint_engine::{Location, Options};
+
+    async fn shout(State(_): State<App>, InPath(id): InPath<String>) -> String {
+        format!("{id}!")
+    }
+
+    async fn show(InPath(id): InPath<String>) -> String {
+        id
+    }
+
+    fn ask(url: &str, method: &str, path: &str) -> (u16, String, String) {
+        let agent = ureq::Agent::config_builder().http_status_as_error(false).build().new_agent();
+        let request = ureq::http::Request::builder().method(method).uri(format!("{url}{path}"));
+        let mut answer = agent.run(request.body(()).unwrap()).unwrap();
+        let allow = answer.headers().get("allow").map_or("", |allow| allow.to_str().unwrap()).to_owned();
+        (answer.status().as_u16(), answer.body_mut().read_to_string().unwrap(), allow)
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_verb_chooses_its_route_and_leaves_the_id() {
+        let folder = tempfile::tempdir().unwrap();
+        let location = Location::Sqlite(folder.path().join("holdpoint.db"));
+        let engine = Engine::open(Options::new(location)).await.unwrap();
+        let (_, stopping) = watch::channel(false);
+        let routes = vec![
+            Route::get_public("/v1/things/{id}:shout", "shout", shout),
+            Route::get_public("/v1/things/{id}", "show", show),
+        ];
+        let router = assembled(routes, Arc::new(Shared::new(engine, stopping)));
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let server = tokio::spawn(axum::serve(listener, router).into_future());
+        tokio::task::spawn_blocking(move || {
+            let text = |path: &str| ask(&url, "GET", path).1;
+            assert_eq!(text("/v1/things/a:shout?b=c"), "a!");
+            assert_eq!(text("/v1/things/a:b:shout"), "a:b!");
+            assert_eq!(text("/v1/things/a%2F%20:shout"), "a/ !");
+            assert_eq!(text("/v1/things/a:whisper"), "a:whisper");
+            assert_eq!(text("/v1/things/a"), "a");
+            assert_eq!(ask(&url, "GET", "/!/v1/things/a/shout").0, 404);
+            let (status, _, allow) = ask(&url, "POST", "/v1/things/a:shout");
+            assert_eq!((status, allow.as_str()), (405, "GET,HEAD"));
+        })
+        .await
+        .unwrap();
+        server.abort();
+    }
 
     #[tokio::test]
     async fn a_panic_becomes_the_envelope_and_keeps_its_words_to_itself() {

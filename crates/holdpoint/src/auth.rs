@@ -1,18 +1,22 @@
 //! Who calls and what they may do. Keys are compared by their hashes, in constant time; scopes imply nothing else.
 
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
-use std::time::{Duration, Instant};
+mod key_ring;
+mod minting;
+mod rate;
+
+use std::sync::Arc;
+use std::time::Instant;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{StatusCode, header};
 use holdpoint_core::{Principal, RunId, RunRef, TenantId};
-use holdpoint_engine::{ApiKey, Engine};
+use holdpoint_engine::ApiKey;
 use serde_json::json;
-use sha2::{Digest, Sha256};
-use subtle::ConstantTimeEq;
+
+pub(crate) use key_ring::KeyRing;
+pub(crate) use minting::{TEST_KEY_PREFIX, fresh_secret, hex, stored_key};
+pub(crate) use rate::RateLimit;
 
 use crate::app::App;
 use crate::error::ApiError;
@@ -33,77 +37,27 @@ pub(crate) const SCOPES: [&str; 8] = [
 pub(crate) const SCOPES_DEFAULT: [&str; 6] =
     ["manifest:read", "manifest:write", "runs:create", "runs:read", "runs:cancel", "approvals:respond"];
 
-/// What is stored of a key.
-pub(crate) fn hash(key: &str) -> String {
-    hex(&Sha256::digest(key.as_bytes()))
+/// Who may call a route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// Everybody, without a key.
+    Public,
+    /// A key with one of these scopes.
+    Any(&'static [&'static str]),
+    /// A key with all of these scopes.
+    All(&'static [&'static str]),
 }
 
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let digit = |nibble: u8| char::from(DIGITS[usize::from(nibble)]);
-    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
-}
-
-/// Keys that were used lately, so that not every request asks the store. Another node may revoke a key without this
-/// one hearing of it: what is remembered counts for a moment only.
-#[derive(Debug, Default)]
-pub(crate) struct KeyRing {
-    by_hash: RwLock<HashMap<String, Remembered>>,
-    /// Counts revocations, so that what was read before one is not kept after it.
-    revocations: AtomicU64,
-}
-
-#[derive(Debug)]
-struct Remembered {
-    key: Arc<ApiKey>,
-    /// When the store was asked.
-    asked: Instant,
-}
-
-impl KeyRing {
-    const KEYS_MAX: usize = 10_000;
-    /// How long a key that was revoked elsewhere may still be taken here.
-    const TRUSTED: Duration = Duration::from_secs(1);
-
-    async fn find(&self, engine: &Engine, key: &str) -> Result<Option<Arc<ApiKey>>, ApiError> {
-        let hash = hash(key);
-        if let Some(known) = self.remembered(&hash, Instant::now()) {
-            return Ok(Some(known).filter(|known| same(&known.key_hash, &hash)));
+impl Access {
+    /// The scope that a caller is told to get; nothing when it may go on.
+    fn missing(self, held: impl Fn(&str) -> bool) -> Option<&'static str> {
+        match self {
+            Self::Public => None,
+            Self::Any(scopes) if scopes.iter().any(|scope| held(scope)) => None,
+            Self::Any(scopes) => scopes.first().copied(),
+            Self::All(scopes) => scopes.iter().copied().find(|scope| !held(scope)),
         }
-        // The clock starts before the question: what was read is no younger than that.
-        let asked = Instant::now();
-        let before = self.revocations.load(Ordering::SeqCst);
-        let Some(stored) = engine.key_by_hash(&hash).await?.filter(|stored| same(&stored.key_hash, &hash))
-        else {
-            return Ok(None);
-        };
-        let stored = Arc::new(stored);
-        let mut ring = self.by_hash.write().unwrap_or_else(PoisonError::into_inner);
-        if ring.len() >= Self::KEYS_MAX {
-            ring.clear();
-        }
-        if self.revocations.load(Ordering::SeqCst) == before {
-            ring.insert(hash, Remembered { key: stored.clone(), asked });
-        }
-        Ok(Some(stored))
     }
-
-    fn remembered(&self, hash: &str, now: Instant) -> Option<Arc<ApiKey>> {
-        let ring = self.by_hash.read().unwrap_or_else(PoisonError::into_inner);
-        let known = ring.get(hash)?;
-        (now.saturating_duration_since(known.asked) < Self::TRUSTED).then(|| known.key.clone())
-    }
-
-    /// Called when a key was revoked.
-    pub(crate) fn clear(&self) {
-        let mut ring = self.by_hash.write().unwrap_or_else(PoisonError::into_inner);
-        self.revocations.fetch_add(1, Ordering::SeqCst);
-        ring.clear();
-    }
-}
-
-fn same(a: &str, b: &str) -> bool {
-    a.as_bytes().ct_eq(b.as_bytes()).into()
 }
 
 /// An authenticated caller.
@@ -123,23 +77,34 @@ impl Caller {
         self.0.scopes.iter().any(|held| held == scope)
     }
 
+    /// Whether the key is for trying things out. Only then features for tests may be asked for.
+    pub(crate) fn is_test(&self) -> bool {
+        self.0.test
+    }
+
     /// A run of the caller's tenant. An id that cannot be one is simply not found.
     pub(crate) fn run(&self, id: &str) -> Result<RunRef, ApiError> {
         let run = RunId::parse(id).map_err(|_| ApiError::not_found("run"))?;
         Ok(RunRef { tenant: self.tenant().clone(), run })
     }
 
-    fn require(self, scopes: &[&str]) -> Result<Self, ApiError> {
-        if scopes.iter().any(|scope| self.may(scope)) {
-            return Ok(self);
+    fn require(self, access: Access) -> Result<Self, ApiError> {
+        match access.missing(|scope| self.may(scope)) {
+            None => Ok(self),
+            Some(missing) => {
+                let message = match access {
+                    Access::Any(scopes) => format!("this key lacks the scope {}", scopes.join(" or ")),
+                    Access::All(_) | Access::Public => format!("this key lacks the scope {missing}"),
+                };
+                let details = json!({"scopeRequired": missing});
+                Err(ApiError::new(StatusCode::FORBIDDEN, "forbidden", message).with(details))
+            }
         }
-        let message = format!("this key lacks the scope {}", scopes.join(" or "));
-        let details = json!({"scopeRequired": scopes[0]});
-        Err(ApiError::new(StatusCode::FORBIDDEN, "forbidden", message).with(details))
     }
 
     async fn authenticate(parts: &Parts, app: &App) -> Result<Self, ApiError> {
-        let unknown = |message: &str| ApiError::new(StatusCode::UNAUTHORIZED, "unauthenticated", message);
+        let refused = |code, message: &str| ApiError::new(StatusCode::UNAUTHORIZED, code, message);
+        let unknown = |message: &str| refused("unauthenticated", message);
         let Some(header) = parts.headers.get(header::AUTHORIZATION) else {
             return Err(unknown("send an API key: Authorization: Bearer <key>"));
         };
@@ -150,64 +115,71 @@ impl Caller {
         let found = app.keys.find(&app.engine, key.trim()).await?;
         let key = found.ok_or_else(|| unknown("this API key is not known here"))?;
         if key.revoked_at.is_some() {
-            return Err(ApiError::new(StatusCode::UNAUTHORIZED, "key_revoked", "this API key was revoked"));
+            return Err(refused("key_revoked", "this API key was revoked"));
+        }
+        if key.expires_at.is_some_and(|at| at <= app.engine.now()) {
+            return Err(refused("key_expired", "this API key has expired"));
+        }
+        // Before the scopes are looked at: guessing what a key may do is calling, too.
+        if let Some(limit) = &app.rate_limit {
+            limit.take(&key.key_id, Instant::now())?;
         }
         Ok(Self(key))
     }
 }
 
-/// A handler that takes one of these can only be reached with the scope.
+/// What a handler can ask for in its signature. The table of routes reads it from there.
+pub(crate) trait Permission {
+    const ACCESS: Access;
+}
+
+/// A handler that takes one of these can only be reached with the scope: `any` of those named, or `all` of them.
 macro_rules! permission {
-    ($($name:ident: $($scope:literal)|+),+ $(,)?) => {$(
+    ($($name:ident: $which:ident [$($scope:literal),+]),+ $(,)?) => {$(
         #[derive(Clone, Debug)]
         pub(crate) struct $name(pub Caller);
+
+        impl Permission for $name {
+            const ACCESS: Access = permission!(@access $which [$($scope),+]);
+        }
 
         impl FromRequestParts<App> for $name {
             type Rejection = ApiError;
 
             async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
-                Caller::authenticate(parts, app).await?.require(&[$($scope),+]).map(Self)
+                Caller::authenticate(parts, app).await?.require(Self::ACCESS).map(Self)
             }
         }
     )+};
+    (@access any [$($scope:literal),+]) => { Access::Any(&[$($scope),+]) };
+    (@access all [$($scope:literal),+]) => { Access::All(&[$($scope),+]) };
 }
 
 permission! {
-    CanReadWorkflows: "manifest:read",
-    CanWriteWorkflows: "manifest:write",
-    CanCreateRuns: "runs:create",
-    CanReadRuns: "runs:read",
-    CanCancelRuns: "runs:cancel",
-    CanAnswer: "approvals:respond",
-    CanSeePending: "approvals:respond" | "runs:read",
-    CanManageKeys: "keys:manage",
+    CanReadWorkflows: all ["manifest:read"],
+    CanWriteWorkflows: all ["manifest:write"],
+    CanCreateRuns: all ["runs:create"],
+    CanReadRuns: all ["runs:read"],
+    CanCancelRuns: all ["runs:cancel"],
+    CanAnswer: all ["approvals:respond"],
+    CanSeePending: any ["approvals:respond", "runs:read"],
+    CanManageKeys: all ["keys:manage"],
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use holdpoint_engine::{Location, Options};
 
-    #[tokio::test]
-    async fn a_key_that_was_revoked_elsewhere_is_asked_for_again_after_a_moment() {
-        let folder = tempfile::tempdir().unwrap();
-        let location = Location::Sqlite(folder.path().join("holdpoint.db"));
-        let engine = Engine::open(Options::new(location)).await.unwrap();
-        let tenant = TenantId::parse("default").unwrap();
-        let key = crate::admin::keys::stored_key("secret", tenant.clone(), engine.now()).unwrap();
-        assert!(engine.add_key(&key).await.unwrap());
-        assert!(!engine.add_key(&key).await.unwrap(), "a stored key stays as it is");
-        let ring = KeyRing::default();
-        let found = ring.find(&engine, "secret").await.unwrap().unwrap();
-        assert_eq!(found.revoked_at, None);
-        // Behind the ring's back, as another node would.
-        assert!(engine.revoke_key(&tenant, &key.key_id).await.unwrap());
-        let asked = ring.by_hash.read().unwrap()[&key.key_hash].asked;
-        let just_before = asked + KeyRing::TRUSTED - Duration::from_millis(1);
-        assert!(ring.remembered(&key.key_hash, just_before).is_some());
-        assert!(ring.remembered(&key.key_hash, asked + KeyRing::TRUSTED).is_none());
-        ring.by_hash.write().unwrap().get_mut(&key.key_hash).unwrap().asked = asked - KeyRing::TRUSTED;
-        let again = ring.find(&engine, "secret").await.unwrap().unwrap();
-        assert!(again.revoked_at.is_some());
+    #[test]
+    fn all_scopes_means_every_one_and_any_means_one() {
+        let holds = |held: &'static [&'static str]| move |scope: &str| held.contains(&scope);
+        let both = Access::All(&["runs:create", "runs:read"]);
+        assert_eq!(both.missing(holds(&["runs:create", "runs:read"])), None);
+        assert_eq!(both.missing(holds(&["runs:create"])), Some("runs:read"), "what is missing is named");
+        assert_eq!(both.missing(holds(&["runs:read"])), Some("runs:create"));
+        let either = Access::Any(&["approvals:respond", "runs:read"]);
+        assert_eq!(either.missing(holds(&["runs:read"])), None);
+        assert_eq!(either.missing(holds(&["runs:cancel"])), Some("approvals:respond"));
+        assert_eq!(Access::Public.missing(holds(&[])), None);
     }
 }

@@ -18,12 +18,14 @@ use crate::error::ApiError;
 #[derive(Debug)]
 pub(crate) struct Body<T>(pub T);
 
-impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
-    type Rejection = ApiError;
+/// Something that is read from the bytes of a body.
+pub(crate) trait FromBytes: Sized {
+    fn from_bytes(bytes: &[u8]) -> Result<Self, ApiError>;
+}
 
-    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
-        let bytes = read(request, state).await?;
-        parse(&bytes).map(Body)
+impl<T: DeserializeOwned> FromBytes for Body<T> {
+    fn from_bytes(bytes: &[u8]) -> Result<Self, ApiError> {
+        parse(bytes).map(Self)
     }
 }
 
@@ -31,19 +33,26 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
 #[derive(Debug)]
 pub(crate) struct OptionalBody<T>(pub T);
 
-impl<T: DeserializeOwned + Default, S: Send + Sync> FromRequest<S> for OptionalBody<T> {
-    type Rejection = ApiError;
+impl<T: DeserializeOwned + Default> FromBytes for OptionalBody<T> {
+    fn from_bytes(bytes: &[u8]) -> Result<Self, ApiError> {
+        if bytes.is_empty() { Ok(Self(T::default())) } else { parse(bytes).map(Self) }
+    }
+}
 
-    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
-        let bytes = read(request, state).await?;
-        if bytes.is_empty() { Ok(Self(T::default())) } else { parse(&bytes).map(Self) }
+/// No body is expected, and none is looked at.
+#[derive(Debug)]
+pub(crate) struct NoBody;
+
+impl FromBytes for NoBody {
+    fn from_bytes(_bytes: &[u8]) -> Result<Self, ApiError> {
+        Ok(Self)
     }
 }
 
 /// A body that comes in drops must not hold a connection for ever.
 const BODY_TIME_MAX: Duration = Duration::from_secs(20);
 
-async fn read<S: Send + Sync>(request: Request, state: &S) -> Result<Bytes, ApiError> {
+pub(crate) async fn read<S: Send + Sync>(request: Request, state: &S) -> Result<Bytes, ApiError> {
     let reading = tokio::time::timeout(BODY_TIME_MAX, Bytes::from_request(request, state));
     let read = reading.await.map_err(|_| {
         let message = format!("the body did not arrive within {} seconds", BODY_TIME_MAX.as_secs());
@@ -65,10 +74,36 @@ async fn read<S: Send + Sync>(request: Request, state: &S) -> Result<Bytes, ApiE
 }
 
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
-    serde_json::from_slice(bytes).map_err(|error| {
+    let parsed = serde_json::from_slice(bytes).map_err(|error| {
         let problem = if error.is_data() { "the body does not fit" } else { "the body is not valid JSON" };
-        ApiError::new(StatusCode::BAD_REQUEST, "validation_error", format!("{problem}: {error}"))
-    })
+        let why = without_values(&error.to_string());
+        ApiError::new(StatusCode::BAD_REQUEST, "validation_error", format!("{problem}: {why}"))
+    })?;
+    // Serde would also take a list for a struct, member by member.
+    if bytes.trim_ascii_start().first() != Some(&b'{') {
+        let message = "the body does not fit: expected an object";
+        return Err(ApiError::new(StatusCode::BAD_REQUEST, "validation_error", message));
+    }
+    Ok(parsed)
+}
+
+/// An error of serde without what it quotes from the request, which may be a secret: the place is enough to find it.
+fn without_values(text: &str) -> String {
+    let place = text.rfind(" at line ").unwrap_or(text.len());
+    let (said, place) = text.split_at(place);
+    let quotes = ["invalid type: ", "invalid value: ", "unknown field ", "unknown variant ", "the key "];
+    let Some(quoted) = quotes.iter().find(|start| said.starts_with(**start)) else {
+        return text.to_owned();
+    };
+    let rest = &said[quoted.len()..];
+    let kind = rest.find(['"', '`']).map_or(rest, |at| &rest[..at]);
+    let expected = match *quoted {
+        "the key " => " appears twice",
+        // The last one: a value may contain the same words.
+        _ => rest.rfind(", expected ").or_else(|| rest.rfind(", there are no")).map_or("", |at| &rest[at..]),
+    };
+    let kind = kind.split(", expected ").next().unwrap_or_default();
+    format!("{}{expected}{place}", format!("{quoted}{kind}").trim_end().trim_end_matches(':'))
 }
 
 /// A JSON object with members of any kind.
@@ -122,8 +157,8 @@ pub(crate) struct Page {
 }
 
 impl Page {
-    const LIMIT_DEFAULT: u64 = 50;
-    const LIMIT_MAX: u64 = 200;
+    pub(crate) const LIMIT_DEFAULT: u64 = 50;
+    pub(crate) const LIMIT_MAX: u64 = 200;
 
     /// How many rows to ask for: one more than are shown tells whether there is a next page.
     pub(crate) fn rows(&self) -> Result<u64, ApiError> {
@@ -144,5 +179,46 @@ impl Page {
             Some(limit) if (1..=Self::LIMIT_MAX).contains(&limit) => Ok(limit),
             Some(_) => Err(ApiError::invalid("limit", format!("must be 1 to {}", Self::LIMIT_MAX))),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Named {
+        #[serde(rename = "name")]
+        _name: String,
+        #[serde(default, rename = "many")]
+        _many: Vec<u8>,
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_body_is_said_without_repeating_it() {
+        let said = |body: &str| match parse::<Named>(body.as_bytes()) {
+            Ok(_) => panic!("{body} was taken"),
+            Err(error) => format!("{error:?}"),
+        };
+        for (body, words) in [
+            (r#"{"name": 7301}"#, "invalid type: integer, expected a string at line 1"),
+            (r#"{"name": "a", "many": "hunter2"}"#, "invalid type: string, expected a sequence at line 1"),
+            (r#"{"name": "a", "many": "hunter2, expected `hunter2`"}"#, "string, expected a sequence at"),
+            (r#"{"name": "a", "many": [7301]}"#, "invalid value: integer, expected u8 at line 1"),
+            (r#"{"name": "a", "hunter2": 1}"#, "unknown field, expected `name` or `many` at line 1"),
+            (r#"{}"#, "missing field `name`"),
+            (r#"{"name": "a", "name": "b"}"#, "duplicate field `name`"),
+            (r#"{"name": null}"#, "invalid type: null, expected a string"),
+            (r#"["hunter2", "hunter2"]"#, "invalid type: string, expected a sequence"),
+        ] {
+            let error = said(body);
+            assert!(error.contains(words), "{body}: {error}");
+            assert!(!error.contains("hunter2") && !error.contains("7301"), "{body}: {error}");
+        }
+        let twice = parse::<BTreeMap<String, StrictValue>>(br#"{"a": {"hunter2": 1, "hunter2": 2}}"#);
+        let error = format!("{:?}", twice.unwrap_err());
+        assert!(error.contains("the key appears twice at line 1") && !error.contains("hunter2"), "{error}");
     }
 }

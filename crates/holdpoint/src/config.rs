@@ -21,15 +21,25 @@ pub(crate) struct ServeArgs {
     /// [default: holdpoint.db in the data folder]
     #[arg(long, env = "HOLDPOINT_DATABASE", value_name = "URL", hide_env_values = true)]
     database: Option<String>,
-    /// TOML file with the same settings: listen, data, database, workflows, bootstrap_key
+    /// TOML file with the same settings: listen, data, database, workflows, strict, bootstrap_key, rate_limit,
+    /// rate_burst
     #[arg(long, env = "HOLDPOINT_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
     /// Registers every .json file of this folder as a workflow at start
     #[arg(long, env = "HOLDPOINT_WORKFLOWS", value_name = "DIR")]
     workflows: Option<PathBuf>,
-    /// Makes this string an API key with all scopes of the tenant `default`
+    /// Do not start when a file of --workflows cannot be registered [default: start without it, and say so]
+    #[arg(long, env = "HOLDPOINT_STRICT")]
+    strict: bool,
+    /// Makes this string an API key with all scopes of the tenant `default`; one that begins with hp_test_ is a test key
     #[arg(long, env = "HOLDPOINT_BOOTSTRAP_KEY", value_name = "KEY", hide_env_values = true)]
     bootstrap_key: Option<String>,
+    /// Requests a second that each API key may make at this node; more get 429 [default: no limit]
+    #[arg(long, env = "HOLDPOINT_RATE_LIMIT", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    rate_limit: Option<u32>,
+    /// Requests that a key may make at once after a pause [default: twice --rate-limit]
+    #[arg(long, env = "HOLDPOINT_RATE_BURST", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    rate_burst: Option<u32>,
 }
 
 /// The file. A misspelt setting is an error, not a default.
@@ -40,7 +50,10 @@ struct File {
     data: Option<PathBuf>,
     database: Option<String>,
     workflows: Option<PathBuf>,
+    strict: Option<bool>,
     bootstrap_key: Option<String>,
+    rate_limit: Option<u32>,
+    rate_burst: Option<u32>,
 }
 
 #[derive(Debug)]
@@ -49,7 +62,11 @@ pub(crate) struct Config {
     pub data: PathBuf,
     pub location: Location,
     pub workflows: Option<PathBuf>,
+    /// Whether a definition that cannot be registered stops the start.
+    pub strict: bool,
     pub bootstrap_key: Option<String>,
+    /// Requests a second for each key, and how many at once.
+    pub rate_limit: Option<(u32, u32)>,
 }
 
 impl Config {
@@ -65,13 +82,26 @@ impl Config {
         if let Some(key) = &bootstrap_key {
             check_key(key)?;
         }
+        let (rate, burst) = (args.rate_limit.or(file.rate_limit), args.rate_burst.or(file.rate_burst));
+        let rate_limit = rate_limit(rate, burst)?;
         Ok(Self {
             listen: args.listen.or(listen).unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 8484))),
             data,
             location,
             workflows: args.workflows.or(file.workflows),
+            strict: args.strict || file.strict.unwrap_or(false),
             bootstrap_key,
+            rate_limit,
         })
+    }
+}
+
+fn rate_limit(rate: Option<u32>, burst: Option<u32>) -> anyhow::Result<Option<(u32, u32)>> {
+    match (rate, burst) {
+        (Some(0), _) | (_, Some(0)) => bail!("rate_limit and rate_burst must be at least 1"),
+        (Some(rate), burst) => Ok(Some((rate, burst.unwrap_or(rate.saturating_mul(2))))),
+        (None, Some(_)) => bail!("--rate-burst says nothing without --rate-limit"),
+        (None, None) => Ok(None),
     }
 }
 
@@ -164,6 +194,19 @@ mod tests {
         assert_eq!(config.listen.port(), 9000);
         assert_eq!(config.data, PathBuf::from("/from/flag"));
         assert_eq!(config.location, Location::Sqlite("/from/flag/holdpoint.db".into()));
+    }
+
+    #[test]
+    fn a_burst_is_two_seconds_worth_unless_said_otherwise() {
+        let load = |rate_limit, rate_burst| {
+            let args = ServeArgs { rate_limit, rate_burst, ..ServeArgs::default() };
+            Config::load(args).map(|config| config.rate_limit).ok()
+        };
+        assert_eq!(load(None, None), Some(None), "off unless asked for");
+        assert_eq!(load(Some(10), None), Some(Some((10, 20))));
+        assert_eq!(load(Some(10), Some(1)), Some(Some((10, 1))));
+        assert_eq!(load(None, Some(1)), None);
+        assert_eq!(load(Some(0), None), None);
     }
 
     #[test]

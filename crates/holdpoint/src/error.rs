@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Response};
 use holdpoint_core::Refusal;
 use holdpoint_core::mailbox::MailboxError;
 use holdpoint_core::workflow::Flaw;
-use holdpoint_engine::{Error, StoreError};
+use holdpoint_engine::{Error, Receipt, StoreError};
 use serde_json::{Value, json};
 
 /// `{error, message, details?}` with its status.
@@ -16,11 +16,38 @@ pub(crate) struct ApiError {
     code: &'static str,
     message: String,
     details: Option<Value>,
+    /// Seconds after which trying again may help.
+    retry_after_s: Option<u64>,
+    /// What was answered to the same request before.
+    receipt: Option<Box<Receipt>>,
 }
 
 impl ApiError {
     pub(crate) fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
-        Self { status, code, message: message.into(), details: None }
+        Self { status, code, message: message.into(), details: None, retry_after_s: None, receipt: None }
+    }
+
+    pub(crate) fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    pub(crate) fn take_receipt(&mut self) -> Option<Receipt> {
+        self.receipt.take().map(|receipt| *receipt)
+    }
+
+    /// The envelope.
+    pub(crate) fn body(&self) -> Value {
+        let mut body = json!({"error": self.code, "message": self.message});
+        if let Some(details) = &self.details {
+            body["details"] = details.clone();
+        }
+        body
+    }
+
+    #[must_use]
+    pub(crate) fn retry_after_s(mut self, seconds: u64) -> Self {
+        self.retry_after_s = Some(seconds);
+        self
     }
 
     #[must_use]
@@ -64,17 +91,15 @@ fn correlation_id() -> String {
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        let mut body = json!({"error": self.code, "message": self.message});
-        if let Some(details) = self.details {
-            body["details"] = details;
-        }
-        let mut response = (self.status, Json(body)).into_response();
-        if self.status == StatusCode::SERVICE_UNAVAILABLE {
-            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        let mut response = (self.status, Json(self.body())).into_response();
+        let unavailable = (self.status == StatusCode::SERVICE_UNAVAILABLE).then_some(1);
+        if let Some(seconds) = self.retry_after_s.or(unavailable) {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
         // Who may not call is told so before the body is read. What is left of it ends the connection, and a client
         // that is not told would send its next request into a closed one.
-        if matches!(self.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+        let unread = [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN, StatusCode::TOO_MANY_REQUESTS];
+        if unread.contains(&self.status) {
             response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
         response
@@ -100,7 +125,7 @@ impl From<Refusal> for ApiError {
         };
         let error = Self::new(status, refusal.code(), refusal.to_string());
         match refusal {
-            Refusal::InvalidRequest { field, .. } => error.with(json!({"field": field})),
+            Refusal::InvalidRequest { field, message } => Self::invalid(&field, without_value(&message)),
             Refusal::TooLarge { max, .. } => error.with(json!({"maxBytes": max})),
             Refusal::RunFinished(status) | Refusal::WrongState(status) => {
                 error.with(json!({"runStatus": status.as_str()}))
@@ -110,12 +135,39 @@ impl From<Refusal> for ApiError {
     }
 }
 
+/// What is wrong with a value, without the value: the core begins with it, and it may be a secret.
+fn without_value(message: &str) -> String {
+    let mut values = serde_json::Deserializer::from_str(message).into_iter::<serde::de::IgnoredAny>();
+    let rest = match values.next() {
+        Some(Ok(_)) => &message[values.byte_offset()..],
+        // Quoted in another way than JSON quotes.
+        _ if message.starts_with('"') => message.rsplit('"').next().unwrap_or_default(),
+        _ => return message.to_owned(),
+    };
+    format!("the value{rest}")
+}
+
 impl From<Error> for ApiError {
     fn from(error: Error) -> Self {
         match error {
             Error::Refused(refusal) => refusal.into(),
             Error::NotFound(what) => Self::not_found(what),
             Error::InvalidWorkflow(flaws) => invalid_workflow(&flaws),
+            Error::Duplicate(receipt) => {
+                let message = "another request with this Idempotency-Key was answered first";
+                let mut error = Self::new(StatusCode::CONFLICT, "idempotency_in_flight", message);
+                error.receipt = Some(receipt);
+                error
+            }
+            Error::ScopeBusy { active_run } => {
+                let message = "another run is at work in this scope; wait for its end or cancel it";
+                Self::new(StatusCode::CONFLICT, "run_already_active", message)
+                    .with(json!({"activeRunId": active_run, "activeHost": "holdpoint", "retryAfter": 5}))
+                    .retry_after_s(5)
+            }
+            Error::FamilyTooLarge { .. } => {
+                Self::new(StatusCode::UNPROCESSABLE_ENTITY, "too_many_runs", error.to_string())
+            }
             Error::Busy => Self::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded", error.to_string()),
             Error::Mailbox(error) => error.into(),
             Error::Store(StoreError::Unavailable(why)) => Self::unavailable(why),
@@ -220,6 +272,21 @@ mod tests {
             let words = error.to_string();
             let shown = ApiError::from(error);
             assert_eq!((shown.status.as_u16(), shown.code), (status, code), "{words}");
+        }
+    }
+
+    #[test]
+    fn a_refused_value_is_not_repeated() {
+        for (message, shown) in [
+            ("must be 1 to 5", "must be 1 to 5"),
+            ("nullable is not known", "nullable is not known"),
+            ("\"hunter2\" is not offered; offered: a, b", "the value is not offered; offered: a, b"),
+            ("\"a \\\"b\\\" c\" is not of type \"integer\"", "the value is not of type \"integer\""),
+            ("{\"a\":[\"hunter2\"]} is not valid", "the value is not valid"),
+            ("7301 is not of type \"string\"", "the value is not of type \"string\""),
+            ("\"\\u{7f}hunter2\" is odd", "the value is odd"),
+        ] {
+            assert_eq!(without_value(message), shown);
         }
     }
 

@@ -18,10 +18,14 @@ mod body;
 mod cli;
 mod config;
 mod error;
+mod idempotency;
 mod instants;
 mod mailbox;
+mod openapi;
 mod openwop;
 mod process;
+mod routes;
+mod seeding;
 mod serve;
 mod welcome;
 
@@ -40,6 +44,8 @@ enum Command {
     /// Start the server
     #[command(after_help = SERVE_EXAMPLES)]
     Serve(config::ServeArgs),
+    /// Print the OpenAPI 3.1 document of this version's HTTP API
+    Openapi,
     #[command(flatten)]
     Client(cli::ClientCommand),
 }
@@ -76,6 +82,10 @@ kill -9 loses nothing that was acknowledged.";
 pub fn main_with(customize: impl FnOnce(Options) -> Options) -> ExitCode {
     match Arguments::parse().command {
         Command::Serve(args) => serve(args, customize),
+        Command::Openapi => {
+            println!("{:#}", openapi::document());
+            ExitCode::SUCCESS
+        }
         Command::Client(command) => cli::run(command),
     }
 }

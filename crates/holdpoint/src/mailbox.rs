@@ -2,6 +2,8 @@
 //! live here.
 
 pub(crate) mod dispatches;
+pub(crate) mod routes;
+pub(crate) mod schemas;
 #[cfg(test)]
 mod tests;
 mod translate;

@@ -1,11 +1,17 @@
 //! OpenWOP v1: requests become commands, events become its documents. No rules live here.
 
+pub(crate) mod control;
 pub(crate) mod discovery;
 mod documents;
 pub(crate) mod events;
 pub(crate) mod interrupts;
+pub(crate) mod log;
+mod mode;
+pub(crate) mod routes;
 pub(crate) mod runs;
+pub(crate) mod schemas;
 mod snapshot;
+mod start_headers;
 mod translate;
 mod wire;
 pub(crate) mod workflows;

@@ -2,20 +2,19 @@
 
 use std::net::SocketAddr;
 use std::os::unix::fs::DirBuilderExt;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use holdpoint_core::{TenantId, parse_strict};
-use holdpoint_engine::{Engine, Error, Options};
+use holdpoint_core::TenantId;
+use holdpoint_engine::{Engine, Options};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use crate::app::{Shared, router};
-use crate::auth::KeyRing;
+use crate::auth::RateLimit;
 use crate::config::Config;
-use crate::welcome;
+use crate::{seeding, welcome};
 
 /// How long requests in flight may take once the server is going down.
 const GRACE: Duration = Duration::from_secs(10);
@@ -35,16 +34,18 @@ pub(crate) async fn serve(config: Config, customize: impl FnOnce(Options) -> Opt
     // Everything that can go wrong for a reason outside comes before the key is made and shown.
     let listener = listen(config.listen).await?;
     let address = listener.local_addr()?;
-    if let Some(folder) = &config.workflows {
-        register_all(&engine, &tenant, folder).await?;
-    }
+    let fixtures = match &config.workflows {
+        Some(folder) => seeding::register_all(&engine, &tenant, folder, config.strict).await?,
+        None => Vec::new(),
+    };
     let prepared = welcome::prepare(&engine, &tenant, &config, address).await?;
     welcome::greet(&config, address, &prepared);
 
     let (stop, stopping) = watch::channel(false);
     let mut worker = tokio::spawn(engine.worker().run(stopping.clone()));
-    let app =
-        Arc::new(Shared { engine: engine.clone(), keys: KeyRing::default(), stopping: stopping.clone() });
+    let rate_limit = config.rate_limit.map(|(per_second, burst)| RateLimit::new(per_second, burst));
+    let shared = Shared::new(engine.clone(), stopping.clone());
+    let app = Arc::new(Shared { rate_limit, fixtures, ..shared });
     let mut draining = stopping;
     let server = axum::serve(ListenerNoDelay(listener), router(app)).with_graceful_shutdown(async move {
         // An error means that the sender has gone, which is as good as a signal.
@@ -68,17 +69,6 @@ pub(crate) async fn serve(config: Config, customize: impl FnOnce(Options) -> Opt
     }
     engine.close().await;
     Ok(())
-}
-
-/// All flaws of a definition, not only the first.
-fn explain(error: Error) -> String {
-    match error {
-        Error::InvalidWorkflow(flaws) => {
-            let lines: Vec<String> = flaws.iter().map(ToString::to_string).collect();
-            lines.join("; ")
-        }
-        other => other.to_string(),
-    }
 }
 
 async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
@@ -120,35 +110,4 @@ async fn asked_to_stop() {
         _ = terminate.recv() => {}
         _ = tokio::signal::ctrl_c() => {}
     }
-}
-
-/// Registers a folder of definitions; one bad file stops the start, because a missing workflow would be found out
-/// only later and by somebody else.
-async fn register_all(engine: &Engine, tenant: &TenantId, folder: &Path) -> anyhow::Result<()> {
-    let entries =
-        std::fs::read_dir(folder).with_context(|| format!("cannot read --workflows {}", folder.display()))?;
-    let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<_>>>()?;
-    paths.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
-    paths.sort();
-    let mut flawed = Vec::new();
-    for path in &paths {
-        let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-        let result = match parse_strict(&bytes) {
-            Ok(definition) => engine.register(tenant, definition).await.map_err(explain),
-            Err(error) => Err(format!("is not valid JSON: {error}")),
-        };
-        match result {
-            Ok((workflow, stored)) => tracing::info!(id = %workflow.id, stored, "workflow registered"),
-            Err(why) => flawed.push(format!("{}: {why}", path.display())),
-        }
-    }
-    if !flawed.is_empty() {
-        bail!(
-            "{} of {} workflow files were not registered:\n  {}",
-            flawed.len(),
-            paths.len(),
-            flawed.join("\n  ")
-        );
-    }
-    Ok(())
 }

@@ -5,12 +5,12 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use holdpoint_core::TenantId;
 use holdpoint_engine::Engine;
 use serde_json::{Value, json};
 
-use crate::admin::keys::{fresh_secret, stored_key};
+use crate::auth::{TEST_KEY_PREFIX, fresh_secret, stored_key};
 use crate::config::{self, Config};
 
 /// What the command line reads: address and key.
@@ -46,7 +46,7 @@ pub(crate) async fn prepare(
         (None, true) => Some(match &left {
             // A start that got no further than this file: its key is still to be stored.
             Some(key) => key.clone(),
-            None => fresh_secret().map_err(broken)?,
+            None => fresh_secret(false).map_err(broken)?,
         }),
         _ => None,
     };
@@ -57,7 +57,13 @@ pub(crate) async fn prepare(
         let mut stored = stored_key(secret, tenant.clone(), engine.now()).map_err(broken)?;
         stored.principal = "bootstrap".to_owned();
         // Stored before, by an earlier start or by another node, is as good.
-        engine.add_key(&stored).await?;
+        let kept = !engine.add_key(&stored).await?;
+        if kept && engine.tenant_is_test(tenant).await? == Some(!stored.test) {
+            bail!(
+                "--bootstrap-key: a key that begins with {TEST_KEY_PREFIX} is a test key, and a database with live \
+                 keys takes none, nor the other way round; use another database"
+            );
+        }
     } else if let Some(secret) = &shown_key
         && !store_first_key(engine, tenant, secret).await?
     {
@@ -160,7 +166,15 @@ mod tests {
             let data = folder.path().join(name);
             std::fs::create_dir(&data).unwrap();
             let location = location.clone();
-            Config { listen: address, data, location, workflows: None, bootstrap_key: None }
+            Config {
+                listen: address,
+                data,
+                location,
+                workflows: None,
+                strict: false,
+                bootstrap_key: None,
+                rate_limit: None,
+            }
         };
         let (a, b) = (node("a"), node("b"));
         let (one, other) =

@@ -364,12 +364,13 @@ impl Reader {
                 self.flaw(None, format!("{at}name"), format!("{name:?} is declared twice"));
             }
             let required = self.flag(None, &at, map, "required");
+            let sensitive = self.flag(None, &at, map, "sensitive");
             let Some(kind) = self.one_of(&at, map, "type", &VariableKind::ALL, None) else { continue };
             let default = map.get("defaultValue").cloned();
             if default.as_ref().is_some_and(|value| !value.is_null() && !kind.admits(value)) {
                 self.flaw(None, format!("{at}defaultValue"), format!("must be of type {}", kind.as_str()));
             }
-            variables.push(Variable { name, kind, required, default });
+            variables.push(Variable { name, kind, required, default, sensitive });
         }
         variables
     }

@@ -254,8 +254,17 @@ impl Flow {
         if threads.is_empty() {
             return Ok(());
         }
-        let sets = threads.into_iter().map(|(thread, now)| head(thread, now)).collect();
-        let heads = Query::each(dispatches::HEAD, sets).locking_free("d");
+        let heads = threads.into_iter().map(|(thread, now)| head(thread, now));
+        let heads = if T::MAY_GROW {
+            // One thread after the other: the first row of each is the last one that is looked at.
+            let one = |mut values: Vec<Param>| {
+                values.push(Param::from(1_i64));
+                values
+            };
+            Query::each(dispatches::HEADS, heads.map(one).collect())
+        } else {
+            Query::each(dispatches::HEAD, heads.collect()).locking_free("d")
+        };
         let [answer] = &tx.all(&[heads]).await?[..] else { return Ok(()) };
         let mut heads = answer.rows.iter().map(dispatches::read).collect::<Result<Vec<_>, _>>()?;
         // What somebody else of this batch moves is not as it was read.
@@ -304,8 +313,8 @@ impl Flow {
     fn write_moves(&mut self) -> Result<(), Error> {
         for (id, (from, unreconciled)) in std::mem::take(&mut self.moved) {
             if let Some(stored) = self.found.dispatches.get(&id) {
-                let values = dispatches::moved(&from, &stored.row, unreconciled)?;
-                self.add(dispatches::MOVE, values.into());
+                let (sql, values) = dispatches::moved(&from, stored, unreconciled)?;
+                self.add(sql, values.into());
             }
         }
         Ok(())

@@ -146,7 +146,7 @@ async fn claim_dispatch<T: Tx>(tx: &T, tenant: &TenantId, id: &str, order: &Clai
     let mut claimed = Vec::new();
     if let Some(found) = found.first().filter(|found| found.row.status == RunDispatchStatus::Queued) {
         if found.row.dispatch_epoch < found.epoch {
-            moves.add(&found.row, &found.row.overtaken(order.now), true)?;
+            moves.add(found, &found.row.overtaken(order.now), true)?;
         } else if active.is_empty() {
             claimed.push(moves.claim(found, order)?);
         }
@@ -183,7 +183,7 @@ async fn extend<T: Tx>(
                 lost.iter().find(|(id, _)| *id == found.row.dispatch_id).map_or("", |(_, token)| token);
             let denied = found.row.fenced(token, &Fenced::ExtendLease { until }, found.epoch, now);
             if let Some(superseded) = denied.err().and_then(|denied| denied.superseded) {
-                moves.add(&found.row, &superseded, true)?;
+                moves.add(found, &superseded, true)?;
             }
         }
     }
@@ -198,7 +198,7 @@ async fn cancel<T: Tx>(tx: &T, tenant: &TenantId, id: &str, now: Timestamp) -> S
     if let Some(found) = found.first().filter(|found| found.row.tenant == *tenant)
         && let Some(to) = found.row.cancelled(now)
     {
-        moves.add(&found.row, &to, true)?;
+        moves.add(found, &to, true)?;
         cancelled.push(to);
     }
     Ok((Reply::Rows(cancelled), moves.queries()))
@@ -219,7 +219,7 @@ async fn interrupt<T: Tx>(tx: &T, tenant: &TenantId, thread: &str, now: Timestam
     let mut superseded = Vec::with_capacity(queued.len());
     for found in &queued {
         let to = found.row.overtaken(now);
-        moves.add(&found.row, &to, true)?;
+        moves.add(found, &to, true)?;
         superseded.push(to);
     }
     let reply = MailboxInterrupt {
@@ -259,9 +259,9 @@ fn take_back<'f>(found: impl Iterator<Item = (&'f Stored, Reclaimed)>) -> Script
     let mut returned = Vec::new();
     for (found, reclaimed) in found {
         match reclaimed {
-            Reclaimed::Superseded(to) => moves.add(&found.row, &to, true)?,
+            Reclaimed::Superseded(to) => moves.add(found, &to, true)?,
             Reclaimed::Returned(to) => {
-                moves.add(&found.row, &to, to.status.is_terminal())?;
+                moves.add(found, &to, to.status.is_terminal())?;
                 returned.push(to);
             }
         }
@@ -280,22 +280,27 @@ fn stored(answers: &[Answer]) -> Result<Vec<Stored>, Error> {
 
 /// Rows to be moved at the end of a script.
 #[derive(Default)]
-struct Moves(Vec<Vec<crate::store::Param>>);
+struct Moves(Vec<Query>);
 
 impl Moves {
-    fn add(&mut self, from: &RunDispatch, to: &RunDispatch, unreconciled: bool) -> Result<(), Error> {
-        self.0.push(dispatches::moved(from, to, unreconciled)?);
+    fn add(&mut self, from: &Stored, to: &RunDispatch, unreconciled: bool) -> Result<(), Error> {
+        let to = Stored { row: to.clone(), ..*from };
+        let (sql, values) = dispatches::moved(&from.row, &to, unreconciled)?;
+        match self.0.iter_mut().find(|query| query.sql == sql) {
+            Some(query) => query.sets.push(values.into()),
+            None => self.0.push(Query::one(sql, values)),
+        }
         Ok(())
     }
 
     fn claim(&mut self, head: &Stored, order: &ClaimOrder) -> Result<RunDispatch, Error> {
         let token = Uuid::now_v7().to_string();
         let to = head.row.claimed(token, &order.consumer, order.lease_until, order.now);
-        self.add(&head.row, &to, false)?;
+        self.add(head, &to, false)?;
         Ok(to)
     }
 
     fn queries(self) -> Vec<Query> {
-        vec![Query::each(dispatches::MOVE, self.0)]
+        self.0
     }
 }

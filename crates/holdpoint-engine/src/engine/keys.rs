@@ -8,15 +8,21 @@ use crate::error::Error;
 use crate::store::keys::{self, ApiKey};
 
 impl Engine {
-    /// Stores a key, and its tenant if it is new. A key that is already stored stays as it is.
-    /// True when it was stored.
+    /// Stores a key, and its tenant if it is new. A key that is already stored stays as it is, and a tenant that has
+    /// live keys takes no test key, nor the other way round. True when it was stored.
     pub async fn add_key(&self, key: &ApiKey) -> Result<bool, Error> {
-        let rows = vec![keys::insert_tenant(&key.tenant, key.created_at), keys::insert(key)];
+        let tenant = keys::insert_tenant(&key.tenant, key.created_at);
+        let rows = vec![tenant, keys::decide_kind(key), keys::insert(key)];
         Ok(matches!(self.submit(Work::Plain(rows), Done::KeyAdded(key)).await?, Reply::Touched(1)))
     }
 
     pub async fn tenant_exists(&self, tenant: &TenantId) -> Result<bool, Error> {
         Ok(keys::tenant_exists(&self.0.db, tenant).await?)
+    }
+
+    /// Whether a tenant is for trying things out, which its first key decides. Nothing before that.
+    pub async fn tenant_is_test(&self, tenant: &TenantId) -> Result<Option<bool>, Error> {
+        Ok(keys::tenant_is_test(&self.0.db, tenant).await?)
     }
 
     pub async fn key_by_hash(&self, hash: &str) -> Result<Option<ApiKey>, Error> {

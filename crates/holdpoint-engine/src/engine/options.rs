@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use crate::clock::Clock;
 use crate::committer::{Fault, Troubles};
+use crate::nodes::http::Http;
 use crate::nodes::{Node, NodeTypes, PureNode};
+use crate::outgoing::Outgoing;
 use crate::store::Location;
 
 const LEASE: Duration = Duration::from_secs(30);
@@ -55,6 +57,13 @@ impl Options {
     #[must_use]
     pub fn pure_node(mut self, type_id: &str, node: impl PureNode + 'static) -> Self {
         self.nodes.pure(type_id, node);
+        self
+    }
+
+    /// Which hosts the nodes of this engine may call, and how.
+    #[must_use]
+    pub fn outgoing(mut self, outgoing: Outgoing) -> Self {
+        self.nodes.effect("core.http", Http::new(outgoing));
         self
     }
 

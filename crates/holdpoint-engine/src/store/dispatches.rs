@@ -86,10 +86,25 @@ pub(crate) fn inserted(row: &RunDispatch) -> Result<Vec<Param>, Error> {
     ])
 }
 
-/// The values that turn `from` into `to`. `unreconciled` says that somebody must still see to the run.
-pub(crate) fn moved(from: &RunDispatch, to: &RunDispatch, unreconciled: bool) -> Result<Vec<Param>, Error> {
+/// The statement that turns `from` into what is in `to`, and its values. `unreconciled` says that somebody must still
+/// see to the run.
+pub(crate) fn moved(
+    from: &RunDispatch,
+    to: &Stored,
+    unreconciled: bool,
+) -> Result<(&'static str, Vec<Param>), Error> {
+    let (seq, to) = (to.seq, &to.row);
     to.validate().map_err(|error| unreadable("dispatch", error))?;
-    Ok(params![
+    let plain = !unreconciled && seq > 0 && same_but_claim(from, to);
+    let token = |row: &RunDispatch| row.claim_token.as_deref().unwrap_or_default().to_owned();
+    if plain && (from.status, to.status) == (RunDispatchStatus::Queued, RunDispatchStatus::Claimed) {
+        let values = params![token(to), to.claimed_by.as_deref(), to.lease_until, to.updated_at, seq];
+        return Ok((TAKE, values));
+    }
+    if plain && (from.status, to.status) == (RunDispatchStatus::Claimed, RunDispatchStatus::Acked) {
+        return Ok((ACK, params![to.completed_at, to.updated_at, seq, token(from)]));
+    }
+    let values = params![
         to.dispatch_epoch,
         to.status.as_str(),
         to.available_at,
@@ -108,6 +123,53 @@ pub(crate) fn moved(from: &RunDispatch, to: &RunDispatch, unreconciled: bool) ->
         i64::from(unreconciled),
         from.dispatch_id.as_str(),
         from.status.as_str(),
-        from.claim_token.as_deref().unwrap_or_default()
-    ])
+        token(from)
+    ];
+    Ok((MOVE, values))
+}
+
+/// Whether a row was given to somebody or taken from them and is otherwise as it was.
+fn same_but_claim(from: &RunDispatch, to: &RunDispatch) -> bool {
+    from.dispatch_epoch == to.dispatch_epoch
+        && from.available_at == to.available_at
+        && from.attempt_count == to.attempt_count
+        && from.last_error == to.last_error
+        && from.dispatch_instance_id == to.dispatch_instance_id
+        && from.run_status == to.run_status
+        && from.termination == to.termination
+        && from.run_response == to.run_response
+        && from.run_error == to.run_error
+}
+
+#[cfg(test)]
+mod tests {
+    use holdpoint_core::mailbox::Fenced;
+
+    use super::*;
+
+    fn stored(row: &RunDispatch) -> Stored {
+        Stored { seq: 7, epoch: 0, row: row.clone() }
+    }
+
+    #[test]
+    fn only_a_plain_claim_and_a_plain_ack_leave_the_rest_of_the_row_unwritten() {
+        let now = Timestamp(1);
+        let tenant = TenantId::parse("t").unwrap();
+        let queued = RunDispatch::queued(&tenant, "d", "th", "r", now);
+        let claimed = queued.claimed("token".to_owned(), "worker", Timestamp(9), now);
+        let started = Fenced::RecordStart { instance_id: "i".to_owned() };
+        let started = claimed.fenced("token", &started, 0, now).unwrap();
+        let acked = claimed.fenced("token", &Fenced::Ack, 0, now).unwrap();
+        let statement = |from: &RunDispatch, to: &RunDispatch, unreconciled: bool| {
+            moved(from, &stored(to), unreconciled).unwrap().0
+        };
+        assert_eq!(statement(&queued, &claimed, false), TAKE);
+        assert_eq!(statement(&claimed, &acked, false), ACK);
+        assert_eq!(statement(&claimed, &acked, true), MOVE);
+        assert_eq!(statement(&claimed, &started, false), MOVE);
+        // Two steps in one batch: what was recorded on the way counts too.
+        let ended = started.fenced("token", &Fenced::Ack, 0, now).unwrap();
+        assert_eq!(statement(&claimed, &ended, false), MOVE);
+        assert_eq!(statement(&started, &ended, false), ACK);
+    }
 }

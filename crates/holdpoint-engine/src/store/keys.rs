@@ -7,12 +7,17 @@ use super::{Database, Error, Row, Statement, params, unreadable};
 const INSERT_TENANT: &str =
     "INSERT INTO tenants (tenant_id, created_ms) VALUES ($1, $2) ON CONFLICT DO NOTHING";
 const TENANT: &str = "SELECT tenant_id FROM tenants WHERE tenant_id = $1";
-const INSERT: &str = "INSERT INTO keys (key_id, key_hash, tenant_id, principal, roles, scopes, created_ms)
-    VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING";
-const BY_HASH: &str = "SELECT key_id, key_hash, tenant_id, principal, roles, scopes, created_ms, revoked_ms
-    FROM keys WHERE key_hash = $1";
-const OF_TENANT: &str = "SELECT key_id, key_hash, tenant_id, principal, roles, scopes, created_ms, revoked_ms
-    FROM keys WHERE tenant_id = $1 ORDER BY created_ms, key_id LIMIT $2";
+const DECIDE: &str = "UPDATE tenants SET test = $1 WHERE tenant_id = $2 AND test IS NULL";
+const INSERT: &str = "INSERT INTO keys (key_id, key_hash, tenant_id, principal, roles, scopes, created_ms,
+        expires_ms, test)
+    SELECT $1, $2, tenant_id, $3, $4, $5, $6, $7, test FROM tenants WHERE tenant_id = $8 AND test = $9
+    ON CONFLICT DO NOTHING";
+const KIND: &str = "SELECT test FROM tenants WHERE tenant_id = $1 AND test IS NOT NULL";
+const BY_HASH: &str = "SELECT key_id, key_hash, tenant_id, principal, roles, scopes, created_ms, revoked_ms,
+    expires_ms, test FROM keys WHERE key_hash = $1";
+const OF_TENANT: &str =
+    "SELECT key_id, key_hash, tenant_id, principal, roles, scopes, created_ms, revoked_ms,
+    expires_ms, test FROM keys WHERE tenant_id = $1 ORDER BY created_ms, key_id LIMIT $2";
 const REVOKE: &str =
     "UPDATE keys SET revoked_ms = COALESCE(revoked_ms, $1) WHERE tenant_id = $2 AND key_id = $3";
 const COUNT: &str = "SELECT COUNT(*) FROM keys";
@@ -29,22 +34,33 @@ pub struct ApiKey {
     pub scopes: Vec<String>,
     pub created_at: Timestamp,
     pub revoked_at: Option<Timestamp>,
+    /// Refused from this instant on.
+    pub expires_at: Option<Timestamp>,
+    /// For trying things out; its tenant holds nothing else.
+    pub test: bool,
 }
 
 pub(crate) fn insert_tenant(tenant: &TenantId, now: Timestamp) -> Statement {
     Statement::new(INSERT_TENANT, params![tenant.as_str(), now])
 }
 
-/// A key whose hash is already stored stays as it is.
+/// The first key of a tenant decides what the tenant is for.
+pub(crate) fn decide_kind(key: &ApiKey) -> Statement {
+    Statement::new(DECIDE, params![i64::from(key.test), key.tenant.as_str()])
+}
+
+/// A key whose hash is already stored stays as it is; one of the other kind than its tenant is not stored.
 pub(crate) fn insert(key: &ApiKey) -> Statement {
     let values = params![
         key.key_id.as_str(),
         key.key_hash.as_str(),
-        key.tenant.as_str(),
         key.principal.as_str(),
         key.roles.join(" "),
         key.scopes.join(" "),
-        key.created_at
+        key.created_at,
+        key.expires_at.map(|at| at.0),
+        key.tenant.as_str(),
+        i64::from(key.test)
     ];
     Statement::new(INSERT, values)
 }
@@ -55,6 +71,12 @@ pub(crate) fn revoke(tenant: &TenantId, key_id: &str, now: Timestamp) -> Stateme
 
 pub(crate) async fn tenant_exists(db: &Database, tenant: &TenantId) -> Result<bool, Error> {
     Ok(db.query_one(TENANT, params![tenant.as_str()]).await?.is_some())
+}
+
+/// Whether the tenant is for trying things out; nothing while it has never had a key.
+pub(crate) async fn tenant_is_test(db: &Database, tenant: &TenantId) -> Result<Option<bool>, Error> {
+    let row = db.query_one(KIND, params![tenant.as_str()]).await?;
+    row.map(|row| Ok(row.int(0)? == 1)).transpose()
 }
 
 pub(crate) async fn by_hash(db: &Database, hash: &str) -> Result<Option<ApiKey>, Error> {
@@ -83,5 +105,7 @@ fn read(row: &Row) -> Result<ApiKey, Error> {
         scopes: words(row.text(5)?),
         created_at: Timestamp(row.int(6)?),
         revoked_at: row.optional_int(7)?.map(Timestamp),
+        expires_at: row.optional_int(8)?.map(Timestamp),
+        test: row.int(9)? == 1,
     })
 }

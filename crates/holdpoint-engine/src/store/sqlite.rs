@@ -115,14 +115,13 @@ impl Writer {
         }
         let mut prepared = self.connection.prepare_cached(query.sql)?;
         assert_order(&prepared, query.sql);
-        let mut answer = Answer::default();
         for set in &query.sets {
             if prepared.column_count() == 0 {
                 answer.touched += prepared.execute(params_from_iter(set.iter()))? as u64;
             } else {
-                let found = fetch(&mut prepared, set)?;
-                answer.touched += found.len() as u64;
-                answer.rows.extend(found);
+                let before = answer.rows.len();
+                fetch(&mut prepared, set, &mut answer.rows)?;
+                answer.touched += (answer.rows.len() - before) as u64;
             }
         }
         Ok(answer)
@@ -231,20 +230,26 @@ fn rows(connection: &Connection, sql: &str, sets: &[Vec<Param>]) -> Result<Vec<R
     assert_order(&prepared, sql);
     let mut rows = Vec::new();
     for set in sets {
-        rows.extend(fetch(&mut prepared, set)?);
+        fetch(&mut prepared, set, &mut rows)?;
     }
     Ok(rows)
 }
 
-fn fetch(prepared: &mut rusqlite::CachedStatement<'_>, params: &[Param]) -> Result<Vec<Row>, Error> {
+fn fetch(
+    prepared: &mut rusqlite::CachedStatement<'_>,
+    params: &[Param],
+    rows: &mut Vec<Row>,
+) -> Result<(), Error> {
     let columns = prepared.column_count();
     let mut found = prepared.query(params_from_iter(params))?;
-    let mut rows = Vec::new();
     while let Some(row) = found.next()? {
-        let cells = (0..columns).map(|column| cell(row.get_ref(column)?)).collect::<Result<_, Error>>()?;
+        let mut cells = Vec::with_capacity(columns);
+        for column in 0..columns {
+            cells.push(cell(row.get_ref(column)?)?);
+        }
         rows.push(Row(cells));
     }
-    Ok(rows)
+    Ok(())
 }
 
 fn cell(value: ValueRef<'_>) -> Result<Param, Error> {

@@ -139,6 +139,8 @@ impl Side {
                     scopes: Vec::new(),
                     created_at: self.clock.now(),
                     revoked_at: None,
+                    expires_at: (number % 3 == 0).then(|| self.clock.now().plus_ms(*number as u64)),
+                    test: number % 5 == 0,
                 };
                 said(self.engine.add_key(&key).await)
             }

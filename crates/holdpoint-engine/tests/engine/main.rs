@@ -12,6 +12,7 @@ mod effects;
 mod families;
 mod forks;
 mod house;
+mod keys;
 mod leases;
 mod loops;
 mod mail;

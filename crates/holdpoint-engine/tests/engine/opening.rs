@@ -101,8 +101,9 @@ async fn opening_again_changes_nothing(place: Place) {
     house.register(shopping()).await;
     house.start("shopping").await;
     let before = tables(&house.place).await;
-    let version = |number: &str| vec![("version".to_owned(), Some(number.to_owned()))];
-    assert_eq!(before[0], [version("1"), version("2"), version("3")]);
+    let version = |number: usize| vec![("version".to_owned(), Some(number.to_string()))];
+    let versions: Vec<_> = (1..=before[0].len()).map(version).collect();
+    assert_eq!(before[0], versions, "each migration ran once, in order");
     let house = house.reopen(with_shop(&Shop::default())).await;
     let house = house.reopen(with_shop(&Shop::default())).await;
     assert_eq!(tables(&house.place).await, before);

@@ -9,12 +9,14 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::app::App;
-use crate::auth::{Caller, CanManageKeys, SCOPES, SCOPES_DEFAULT, hash, hex};
+use crate::auth::{Caller, CanManageKeys, SCOPES, SCOPES_DEFAULT, fresh_secret, stored_key};
 use crate::body::{Body, InPath};
 use crate::error::ApiError;
 
 /// More keys than a tenant has use for; the list is not paged.
 const LIST_MAX: u64 = 10_000;
+/// A hundred years. Who wants more wants no end.
+pub(super) const LIFE_SECONDS_MAX: u64 = 100 * 365 * 24 * 3600;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -23,6 +25,9 @@ pub(crate) struct CreateKey {
     principal: Option<String>,
     roles: Option<Vec<String>>,
     scopes: Option<Vec<String>>,
+    expires_at: Option<String>,
+    expires_in_seconds: Option<u64>,
+    test: Option<bool>,
 }
 
 pub(crate) async fn create(
@@ -30,25 +35,39 @@ pub(crate) async fn create(
     CanManageKeys(caller): CanManageKeys,
     Body(body): Body<CreateKey>,
 ) -> Result<(StatusCode, Json<Value>), ApiError> {
+    let test = allowed_kind(&caller, body.test)?;
     let tenant = allowed_tenant(&caller, body.tenant.as_deref())?;
     let scopes = allowed_scopes(&caller, body.scopes)?;
+    let now = app.engine.now();
+    let expires_at = expiry(body.expires_at.as_deref(), body.expires_in_seconds, now)?;
+    let expires_at = allowed_expiry(&caller, expires_at)?;
     let roles = body.roles.unwrap_or_default();
     for role in &roles {
         check_word("roles", role)?;
     }
-    let secret = fresh_secret()?;
-    let mut key = stored_key(&secret, tenant, app.engine.now())?;
+    let secret = fresh_secret(test)?;
+    let mut key = stored_key(&secret, tenant, now)?;
     if let Some(principal) = body.principal {
         check_word("principal", &principal)?;
         key.principal = principal;
     }
-    (key.roles, key.scopes) = (roles, scopes);
+    (key.roles, key.scopes, key.expires_at) = (roles, scopes, expires_at);
     if !app.engine.add_key(&key).await? {
-        return Err(ApiError::internal("the id of a new key was taken"));
+        return Err(not_stored(&app, &key).await?);
     }
     let mut shown = show(&key);
     shown["key"] = json!(secret);
     Ok((StatusCode::CREATED, Json(shown)))
+}
+
+/// The hash of a fresh key is not taken; so it is the tenant that did not fit.
+async fn not_stored(app: &App, key: &ApiKey) -> Result<ApiError, ApiError> {
+    let message = match (app.engine.tenant_is_test(&key.tenant).await?, key.test) {
+        (Some(true), false) => "this tenant is for tests and takes test keys only: send \"test\": true",
+        (Some(false), true) => "this tenant has live keys; test keys need a tenant of their own",
+        _ => return Ok(ApiError::internal("the id of a new key was taken")),
+    };
+    Ok(ApiError::new(StatusCode::CONFLICT, "key_kind_mismatch", message))
 }
 
 pub(crate) async fn list(
@@ -75,30 +94,49 @@ pub(crate) async fn revoke(
     if revoked { Ok(StatusCode::NO_CONTENT) } else { Err(ApiError::not_found("key")) }
 }
 
-/// A key nobody can guess.
-pub(crate) fn fresh_secret() -> Result<String, ApiError> {
-    Ok(format!("hp_{}", random_hex(24)?))
+/// Who only tries things out cannot make keys for real.
+fn allowed_kind(caller: &Caller, wanted: Option<bool>) -> Result<bool, ApiError> {
+    match wanted {
+        Some(false) if caller.is_test() => {
+            let message = "a test key can only make test keys";
+            Err(ApiError::new(StatusCode::FORBIDDEN, "forbidden", message))
+        }
+        wanted => Ok(wanted.unwrap_or(caller.is_test())),
+    }
 }
 
-/// What is stored of a given key: all scopes, named after its id.
-pub(crate) fn stored_key(secret: &str, tenant: TenantId, now: Timestamp) -> Result<ApiKey, ApiError> {
-    let key_id = format!("key_{}", random_hex(8)?);
-    Ok(ApiKey {
-        principal: key_id.clone(),
-        key_id,
-        key_hash: hash(secret),
-        tenant,
-        roles: Vec::new(),
-        scopes: SCOPES.iter().map(ToString::to_string).collect(),
-        created_at: now,
-        revoked_at: None,
-    })
+/// When a key ends, however it was said.
+fn expiry(at: Option<&str>, seconds: Option<u64>, now: Timestamp) -> Result<Option<Timestamp>, ApiError> {
+    match (at, seconds) {
+        (None, None) => Ok(None),
+        (Some(_), Some(_)) => {
+            Err(ApiError::invalid("expiresAt", "give this or expiresInSeconds, not both of them"))
+        }
+        (None, Some(seconds)) if (1..=LIFE_SECONDS_MAX).contains(&seconds) => {
+            Ok(Some(now.plus_ms(seconds * 1000)))
+        }
+        (None, Some(_)) => {
+            Err(ApiError::invalid("expiresInSeconds", format!("must be 1 to {LIFE_SECONDS_MAX}")))
+        }
+        (Some(text), None) => {
+            let parsed = text.parse::<jiff::Timestamp>().ok().map(|at| Timestamp(at.as_millisecond()));
+            let ahead = parsed.filter(|at| *at > now && *at <= now.plus_ms(LIFE_SECONDS_MAX * 1000));
+            let message = "must be an instant in the next 100 years, such as 2030-01-31T12:00:00Z";
+            ahead.map(Some).ok_or_else(|| ApiError::invalid("expiresAt", message))
+        }
+    }
 }
 
-fn random_hex(length: usize) -> Result<String, ApiError> {
-    let mut bytes = vec![0; length];
-    getrandom::fill(&mut bytes).map_err(ApiError::internal)?;
-    Ok(hex(&bytes))
+/// A key that ends makes no key that outlives it: it could live on for ever that way.
+fn allowed_expiry(caller: &Caller, wanted: Option<Timestamp>) -> Result<Option<Timestamp>, ApiError> {
+    match (caller.0.expires_at, wanted) {
+        (Some(own), Some(wanted)) if wanted > own => {
+            let message = "a key cannot outlive the key that makes it";
+            let details = json!({"expiresAtMax": own.to_string()});
+            Err(ApiError::new(StatusCode::FORBIDDEN, "forbidden", message).with(details))
+        }
+        (own, wanted) => Ok(wanted.or(own)),
+    }
 }
 
 /// A key of another tenant can only be made by an administrator.
@@ -121,7 +159,7 @@ fn allowed_scopes(caller: &Caller, wanted: Option<Vec<String>>) -> Result<Vec<St
     };
     for scope in &wanted {
         if !SCOPES.contains(&scope.as_str()) {
-            let message = format!("{scope:?} is not a scope; known: {}", SCOPES.join(", "));
+            let message = format!("names something that is not a scope; known: {}", SCOPES.join(", "));
             return Err(ApiError::invalid("scopes", message));
         }
         if !caller.may(scope) {
@@ -145,7 +183,11 @@ fn show(key: &ApiKey) -> Value {
     let mut shown = json!({
         "keyId": key.key_id, "tenant": key.tenant, "principal": key.principal, "roles": key.roles,
         "scopes": key.scopes, "createdAt": key.created_at.to_string(),
+        "test": key.test,
     });
+    if let Some(at) = key.expires_at {
+        shown["expiresAt"] = json!(at.to_string());
+    }
     if let Some(at) = key.revoked_at {
         shown["revokedAt"] = json!(at.to_string());
     }

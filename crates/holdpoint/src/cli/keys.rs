@@ -1,6 +1,7 @@
 //! `holdpoint keys`: API keys as people see them.
 
-use clap::Subcommand;
+use clap::{Args, Subcommand};
+use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::client::{Client, encode};
@@ -10,6 +11,7 @@ use super::output::{Output, age_cell, cell};
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   holdpoint keys create --principal alice --roles approver
+  holdpoint keys create --principal ci --scopes runs:create,runs:read --expires-in 30d
   holdpoint keys create --tenant acme --json
   holdpoint keys list
   holdpoint keys revoke KEYID";
@@ -17,21 +19,7 @@ Examples:
 #[derive(Debug, Subcommand)]
 pub(crate) enum Action {
     /// Create a key and show it, once
-    Create {
-        /// Whose data the key reaches; a new tenant needs an administrator's key
-        #[arg(long, value_name = "T")]
-        tenant: Option<String>,
-        /// Who acts with the key; stands beside every answer given with it
-        #[arg(long, value_name = "P")]
-        principal: Option<String>,
-        /// Roles, separated by commas
-        #[arg(long, value_name = "A,B", value_delimiter = ',')]
-        roles: Vec<String>,
-        /// What the key may do, separated by commas: manifest:read, manifest:write, runs:create, runs:read,
-        /// runs:cancel, approvals:respond, keys:manage, tenants:manage. Without it, all but the last two
-        #[arg(long, value_name = "A,B", value_delimiter = ',')]
-        scopes: Vec<String>,
-    },
+    Create(Create),
     /// List the keys, without their secrets
     List,
     /// Revoke a key at once and for good
@@ -42,10 +30,33 @@ pub(crate) enum Action {
     },
 }
 
+#[derive(Debug, Default, Args)]
+pub(crate) struct Create {
+    /// Whose data the key reaches; a new tenant needs an administrator's key
+    #[arg(long, value_name = "T")]
+    tenant: Option<String>,
+    /// Who acts with the key; stands beside every answer given with it
+    #[arg(long, value_name = "P")]
+    principal: Option<String>,
+    /// Roles, separated by commas
+    #[arg(long, value_name = "A,B", value_delimiter = ',')]
+    roles: Vec<String>,
+    /// What the key may do, separated by commas: manifest:read, manifest:write, runs:create, runs:read,
+    /// runs:cancel, approvals:respond, keys:manage, tenants:manage. Without it, all but the last two
+    #[arg(long, value_name = "A,B", value_delimiter = ',')]
+    scopes: Vec<String>,
+    /// How long the key is good for: a number and s, m, h, d or w. Without it, until it is revoked
+    #[arg(long, value_name = "30d", value_parser = seconds)]
+    expires_in: Option<u64>,
+    /// A key for trying things out, in a tenant that has nothing else
+    #[arg(long)]
+    test: bool,
+}
+
 pub(crate) fn run(client: &Client, output: &Output, action: Action) -> Result<(), Failure> {
     match action {
-        Action::Create { tenant, principal, roles, scopes } => {
-            let reply = client.post("/v1/keys", &request(tenant, principal, &roles, &scopes))?;
+        Action::Create(wanted) => {
+            let reply = client.post("/v1/keys", &request(wanted))?;
             output.show(&reply, |key| created(output, key));
         }
         Action::List => {
@@ -66,27 +77,59 @@ pub(crate) fn run(client: &Client, output: &Output, action: Action) -> Result<()
 }
 
 /// Only what was said: the server knows the defaults.
-fn request(tenant: Option<String>, principal: Option<String>, roles: &[String], scopes: &[String]) -> Value {
+fn request(wanted: Create) -> Value {
     let mut body = Map::new();
-    body.extend(tenant.map(|tenant| ("tenant".to_string(), json!(tenant))));
-    body.extend(principal.map(|principal| ("principal".to_string(), json!(principal))));
-    body.extend((!roles.is_empty()).then(|| ("roles".to_string(), json!(roles))));
-    body.extend((!scopes.is_empty()).then(|| ("scopes".to_string(), json!(scopes))));
+    let mut put = |name: &str, value: Option<Value>| {
+        body.extend(value.map(|value| (name.to_string(), value)));
+    };
+    put("tenant", wanted.tenant.map(Value::String));
+    put("principal", wanted.principal.map(Value::String));
+    put("roles", (!wanted.roles.is_empty()).then(|| json!(wanted.roles)));
+    put("scopes", (!wanted.scopes.is_empty()).then(|| json!(wanted.scopes)));
+    put("expiresInSeconds", wanted.expires_in.map(|seconds| json!(seconds)));
+    put("test", wanted.test.then_some(Value::Bool(true)));
     Value::Object(body)
 }
 
+/// `90s`, `15m`, `12h`, `30d`, `2w`.
+fn seconds(text: &str) -> Result<u64, String> {
+    let (number, unit) = text.split_at(text.len() - text.chars().last().map_or(0, char::len_utf8));
+    let unit = match unit {
+        "s" => 1,
+        "m" => 60,
+        "h" => 3600,
+        "d" => 24 * 3600,
+        "w" => 7 * 24 * 3600,
+        _ => 0,
+    };
+    let seconds = number.parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
+    seconds
+        .filter(|seconds| *seconds > 0)
+        .ok_or_else(|| "write a number and s, m, h, d or w: 30d".to_string())
+}
+
 fn created(output: &Output, key: &Value) -> String {
-    let facts =
-        ["key", "keyId", "tenant", "principal", "roles", "scopes"].map(|name| (name, cell(&key[name])));
+    let names = ["key", "keyId", "tenant", "principal", "roles", "scopes", "expiresAt"];
+    let there = names.into_iter().filter(|name| !key[*name].is_null());
+    let facts: Vec<_> = there.map(|name| (name, cell(&key[name]))).collect();
     format!(
         "{}\n\nKeep the key now: the server stores only its hash and cannot show it again.",
         output.facts(&facts)
     )
 }
 
+fn status(key: &Value, now: &Timestamp) -> &'static str {
+    let expiry = key["expiresAt"].as_str().and_then(|text| text.parse::<Timestamp>().ok());
+    match (key["revokedAt"].is_null(), expiry) {
+        (false, _) => "revoked",
+        (true, Some(at)) if at <= *now => "expired",
+        (true, _) => "active",
+    }
+}
+
 fn list(output: &Output, page: &Value) -> String {
     let row = |key: &Value| {
-        let status = if key["revokedAt"].is_null() { "active" } else { "revoked" };
+        let status = status(key, &Timestamp::now());
         let mut row: Vec<String> = ["keyId", "tenant", "principal"].map(|name| cell(&key[name])).into();
         row.extend([
             status.to_string(),
@@ -106,8 +149,41 @@ mod tests {
 
     #[test]
     fn the_request_holds_only_what_was_said() {
-        assert_eq!(request(None, None, &[], &[]), json!({}));
-        let full = request(Some("t".into()), Some("p".into()), &["r".into()], &["s".into()]);
-        assert_eq!(full, json!({"tenant": "t", "principal": "p", "roles": ["r"], "scopes": ["s"]}));
+        assert_eq!(request(Create::default()), json!({}));
+        let full = Create {
+            tenant: Some("t".into()),
+            principal: Some("p".into()),
+            roles: vec!["r".into()],
+            scopes: vec!["s".into()],
+            expires_in: Some(60),
+            test: true,
+        };
+        let body = json!({
+            "tenant": "t", "principal": "p", "roles": ["r"], "scopes": ["s"], "expiresInSeconds": 60, "test": true,
+        });
+        assert_eq!(request(full), body);
+    }
+
+    #[test]
+    fn a_span_of_time_is_a_number_and_a_unit() {
+        assert_eq!(seconds("30d"), Ok(2_592_000));
+        assert_eq!((seconds("90s"), seconds("15m"), seconds("12h")), (Ok(90), Ok(900), Ok(43_200)));
+        assert_eq!(seconds("2w"), Ok(1_209_600));
+        for bad in ["", "d", "30", "0d", "-1d", "1.5h", "30 d", "1ü", "99999999999999999999w"] {
+            assert!(seconds(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_key_is_active_until_it_is_revoked_or_expires() {
+        let now: Timestamp = "2030-01-01T00:00:00Z".parse().unwrap();
+        for (key, expected) in [
+            (json!({}), "active"),
+            (json!({"expiresAt": "2030-01-01T00:00:00.001Z"}), "active"),
+            (json!({"expiresAt": "2030-01-01T00:00:00.000Z"}), "expired"),
+            (json!({"expiresAt": "2029-01-01T00:00:00.000Z", "revokedAt": "x"}), "revoked"),
+        ] {
+            assert_eq!(status(&key, &now), expected, "{key}");
+        }
     }
 }

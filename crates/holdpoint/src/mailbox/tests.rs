@@ -8,13 +8,13 @@ use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use holdpoint_core::mailbox::RunDispatch;
 use holdpoint_core::{Owner, RunId, RunRef, Start, TenantId, WorkflowId};
-use holdpoint_engine::{ApiKey, EffectContext, Engine, Location, Mailbox, Node, Options, Outputs, Stop};
-use serde_json::{Map, Value, json};
+use holdpoint_engine::{EffectContext, Engine, Location, Mailbox, Node, Options, Outputs, Stop};
+use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::{dispatches, wire};
 use crate::app::{App, Shared};
-use crate::auth::{Caller, CanCancelRuns, CanCreateRuns, CanReadRuns, KeyRing, hash};
+use crate::auth::{Caller, CanCancelRuns, CanCreateRuns, CanReadRuns, stored_key};
 use crate::body::{InPath, OptionalBody};
 use crate::error::ApiError;
 
@@ -49,13 +49,11 @@ impl House {
         });
         engine.register(&tenant, flow).await.unwrap();
         let owner = Owner { tenant: tenant.clone(), principal: "ann".to_owned() };
-        let (inputs, configurable, tags, metadata) = (Map::new(), Map::new(), Vec::new(), Map::new());
-        let start = Start { owner, inputs, configurable, tags, metadata };
-        let run = engine.start(&WorkflowId::parse("flow").unwrap(), start).await.unwrap();
+        let run = engine.start(&WorkflowId::parse("flow").unwrap(), Start::new(owner)).await.unwrap();
         let caller = caller(&tenant, &engine);
         let (_, stopping) = watch::channel(false);
         let mailbox = engine.mailbox(&tenant);
-        let app = Arc::new(Shared { engine, keys: KeyRing::default(), stopping });
+        let app = Arc::new(Shared::new(engine, stopping));
         Self { app, caller, mailbox, of: RunRef { tenant, run: run.id.clone() }, _folder: folder }
     }
 
@@ -102,16 +100,8 @@ impl House {
 }
 
 fn caller(tenant: &TenantId, engine: &Engine) -> Caller {
-    let key = ApiKey {
-        key_id: "key_1".to_owned(),
-        key_hash: hash("secret"),
-        tenant: tenant.clone(),
-        principal: "ann".to_owned(),
-        roles: Vec::new(),
-        scopes: Vec::new(),
-        created_at: engine.now(),
-        revoked_at: None,
-    };
+    let mut key = stored_key("secret", tenant.clone(), engine.now()).unwrap();
+    key.scopes.clear();
     Caller(Arc::new(key))
 }
 

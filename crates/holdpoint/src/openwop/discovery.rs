@@ -1,13 +1,24 @@
-//! The discovery document. It names what this build does and nothing else: clients hold us to it.
+//! The discovery document. It names what this build does and nothing else: clients hold us to it. What is a matter of
+//! routes is read from their table.
 
 use axum::Json;
+use axum::extract::State;
 use axum::http::header;
 use axum::response::IntoResponse;
 use holdpoint_core::limits;
-use serde_json::json;
+use serde_json::{Value, json};
 
-pub(crate) async fn document() -> impl IntoResponse {
-    let document = json!({
+use super::routes;
+use crate::app::App;
+use crate::auth::TEST_KEY_PREFIX;
+
+pub(crate) async fn document(State(app): State<App>) -> impl IntoResponse {
+    ([(header::CACHE_CONTROL, "public, max-age=300")], Json(described(&app.fixtures, routes::has)))
+}
+
+/// `has` tells whether there is an operation of that name.
+fn described(fixtures: &[String], has: impl Fn(&str) -> bool) -> Value {
+    let mut document = json!({
         "protocolVersion": "1.0",
         "implementation": {"name": "holdpoint", "version": env!("CARGO_PKG_VERSION"), "vendor": "holdpoint"},
         "supportedEnvelopes": ["clarification.request"],
@@ -17,9 +28,30 @@ pub(crate) async fn document() -> impl IntoResponse {
             "clarificationRounds": 3, "schemaRounds": 2, "envelopesPerTurn": 5,
             "maxRequestBodyBytes": limits::REQUEST_BYTES_MAX,
         },
+        "fixtures": fixtures,
+        "testing": {"testKeyPrefix": TEST_KEY_PREFIX},
         "conversationPrimitive": false,
-        "debugBundle": {"supported": false},
+        "debugBundle": {"supported": has("getDebugBundle")},
         "extensions": {"interrupts": {"profiles": [], "signedCallbackTokens": false}},
     });
-    ([(header::CACHE_CONTROL, "public, max-age=300")], Json(document))
+    if has("forkRun") {
+        document["replay"] = json!({"supported": true, "modes": ["replay", "branch"]});
+    }
+    document
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_no_route_is_not_told_of() {
+        let fixtures = ["conformance-noop".to_owned()];
+        let bare = described(&fixtures, |_| false);
+        assert_eq!((bare.get("replay"), &bare["debugBundle"]["supported"]), (None, &json!(false)));
+        assert_eq!(bare["fixtures"], json!(fixtures));
+        let full = described(&[], |_| true);
+        assert_eq!(full["replay"]["modes"], json!(["replay", "branch"]));
+        assert_eq!(full["debugBundle"]["supported"], true);
+    }
 }

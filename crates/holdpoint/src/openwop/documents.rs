@@ -1,75 +1,16 @@
-//! Recorded events as the protocol's documents, and which stream modes show them.
+//! Recorded events as the protocol's documents.
 
-use holdpoint_core::{Event, Interrupt, InterruptId, Kind, NodeId, Resolution, Run, RunError};
+use holdpoint_core::{Event, NodeId, NodeStatus, Run, RunError};
 use holdpoint_engine::Recorded;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use super::translate::interrupt_id;
 use super::wire::EventDoc;
 
+mod interrupts;
 mod progress;
 
-/// What a stream shows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mode {
-    Updates,
-    Debug,
-}
-
-impl Mode {
-    pub(crate) const NAMES: [&str; 2] = ["updates", "debug"];
-
-    pub(crate) fn parse(text: &str) -> Option<Self> {
-        match text {
-            "updates" => Some(Self::Updates),
-            "debug" => Some(Self::Debug),
-            _ => None,
-        }
-    }
-
-    pub(crate) fn shows(self, event: &Event) -> bool {
-        self == Self::Debug
-            || match event {
-                Event::NodeStarted { .. }
-                | Event::NodeResumed { .. }
-                | Event::StepRecorded { .. }
-                | Event::SleepStarted { .. }
-                | Event::SleepEnded { .. }
-                | Event::NodeRetried { .. }
-                | Event::VariableChanged { .. }
-                | Event::ChannelWritten { .. }
-                | Event::MessageChunk { .. }
-                | Event::LoopTurned { .. }
-                | Event::LoopbackLimit { .. }
-                | Event::CapBreached { .. }
-                | Event::ChildChanged { .. }
-                | Event::ChildEnded { .. }
-                | Event::ReplayDiverged { .. } => false,
-                Event::RunStarted(_)
-                | Event::NodeCompleted { .. }
-                | Event::NodeFailed { .. }
-                | Event::NodeSkipped { .. }
-                | Event::NodeSuspended { .. }
-                | Event::InterruptRequested { .. }
-                | Event::ApprovalRequested { .. }
-                | Event::ClarificationRequested { .. }
-                | Event::InterruptResolved { .. }
-                | Event::InterruptTimedOut { .. }
-                | Event::ApprovalReceived { .. }
-                | Event::ClarificationResolved { .. }
-                | Event::ArtifactCreated { .. }
-                | Event::NodeDispatched { .. }
-                | Event::RunPaused { .. }
-                | Event::RunResumed { .. }
-                | Event::RunCompleted
-                | Event::RunFailed { .. }
-                | Event::RunCancelled { .. } => true,
-            }
-    }
-}
-
-/// The document of a recorded event. `run` is the fold at that event or any later one: what is taken from it
-/// never changes once it is there.
+/// The document of a recorded event. `run` is the fold right after it, neither earlier nor later: so the document is
+/// the same on every read.
 pub(crate) fn document(run: &Run, recorded: &Recorded) -> EventDoc {
     let (kind, node_id, payload) = describe(run, recorded);
     EventDoc {
@@ -105,41 +46,32 @@ fn describe<'a>(run: &'a Run, recorded: &'a Recorded) -> Description<'a> {
         | Event::NodeDispatched { .. }
         | Event::ChildChanged { .. }
         | Event::ChildEnded { .. } => progress::describe(run, recorded),
+        Event::NodeSuspended { .. }
+        | Event::NodeResumed { .. }
+        | Event::InterruptRequested { .. }
+        | Event::ApprovalRequested { .. }
+        | Event::ClarificationRequested { .. }
+        | Event::InterruptResolved { .. }
+        | Event::InterruptTimedOut { .. }
+        | Event::ApprovalReceived { .. }
+        | Event::ClarificationResolved { .. } => interrupts::describe(run, recorded),
         Event::NodeStarted { node } => {
             let type_id = run.workflow.node(node).map_or("", |node| node.type_id.as_str());
-            ("node.started", Some(node), json!({"nodeId": node, "typeId": type_id}))
+            // A node that is tried again goes on in the same start.
+            ("node.started", Some(node), json!({"nodeId": node, "typeId": type_id, "attempt": 0}))
         }
         Event::NodeCompleted { node, outputs, .. } => {
-            ("node.completed", Some(node), json!({"nodeId": node, "outputs": outputs}))
+            let mut payload = json!({"nodeId": node, "outputs": shown(run, outputs)});
+            if let Some(ms) = duration_ms(run, node) {
+                payload["durationMs"] = json!(ms);
+            }
+            ("node.completed", Some(node), payload)
         }
         Event::NodeFailed { node, error } => {
             ("node.failed", Some(node), json!({"nodeId": node, "error": failure(error)}))
         }
         Event::NodeSkipped { node, reason } => {
             ("node.skipped", Some(node), json!({"nodeId": node, "reason": reason}))
-        }
-        Event::NodeSuspended { node, interrupt } => {
-            ("node.suspended", Some(node), suspension(run, node, *interrupt))
-        }
-        Event::NodeResumed { node, interrupt } => {
-            let id = interrupt_id(run.id.as_str(), *interrupt);
-            ("node.resumed", Some(node), json!({"nodeId": node, "interruptId": id}))
-        }
-        Event::InterruptRequested { id, .. } => of_interrupt(run, *id, "interrupt.requested", requested),
-        Event::ApprovalRequested { interrupt } => {
-            of_interrupt(run, *interrupt, "approval.requested", approval_requested)
-        }
-        Event::ClarificationRequested { interrupt } => {
-            of_interrupt(run, *interrupt, "clarification.requested", clarification_requested)
-        }
-        Event::InterruptResolved { id, .. } | Event::InterruptTimedOut { id } => {
-            of_interrupt(run, *id, "interrupt.resolved", resolved)
-        }
-        Event::ApprovalReceived { interrupt } => {
-            of_interrupt(run, *interrupt, "approval.received", approval_received)
-        }
-        Event::ClarificationResolved { interrupt } => {
-            of_interrupt(run, *interrupt, "clarification.resolved", clarification_resolved)
         }
         Event::StepRecorded { node, name, .. } => {
             ("holdpoint.step.recorded", Some(node), json!({"nodeId": node, "step": name}))
@@ -201,10 +133,20 @@ fn of_run<'a>(run: &Run, recorded: &'a Recorded) -> Description<'a> {
             if !started.tags.is_empty() {
                 payload["tags"] = json!(started.tags);
             }
+            if !started.metadata.is_empty() {
+                payload["metadata"] = json!(started.metadata);
+            }
             ("run.started", None, payload)
         }
-        // The caller sends only the four events that are about the whole run.
-        _ => ("run.completed", None, json!({"durationMs": duration_ms})),
+        // The caller sends only the events that are about the whole run.
+        _ => {
+            let mut payload = json!({"durationMs": duration_ms});
+            let outputs = outputs(run);
+            if !outputs.is_empty() {
+                payload["outputs"] = shown(run, &outputs);
+            }
+            ("run.completed", None, payload)
+        }
     }
 }
 
@@ -212,121 +154,40 @@ fn failure(error: &RunError) -> Value {
     json!({"code": error.code, "message": error.message, "retryable": error.retryable})
 }
 
-fn of_interrupt<'a>(
-    run: &'a Run,
-    id: InterruptId,
-    kind: &'static str,
-    payload: fn(&Run, &Interrupt) -> Value,
-) -> Description<'a> {
-    match run.interrupt(id) {
-        Some(interrupt) => (kind, Some(&interrupt.node), payload(run, interrupt)),
-        None => (kind, None, Value::Null),
-    }
+/// How long the execution took that has just ended.
+fn duration_ms(run: &Run, node: &NodeId) -> Option<i64> {
+    let state = run.node_state(node)?;
+    Some(state.ended_at?.0 - state.started_at?.0)
 }
 
-fn suspension(run: &Run, node: &NodeId, id: InterruptId) -> Value {
-    let mut payload = json!({"nodeId": node, "interruptId": interrupt_id(run.id.as_str(), id)});
-    if let Some(interrupt) = run.interrupt(id) {
-        payload["kind"] = json!(interrupt.kind.as_str());
-        payload["key"] = json!(interrupt.key);
+/// What the run came to: the outputs of the nodes that nothing follows, in the order of the workflow.
+fn outputs(run: &Run) -> Map<String, Value> {
+    let mut last = vec![true; run.nodes.len()];
+    for edge in &run.workflow.edges {
+        last[edge.source] = false;
     }
-    payload
+    let ended =
+        run.nodes.iter().zip(last).filter(|(state, last)| *last && state.status == NodeStatus::Completed);
+    ended
+        .filter_map(|(state, _)| state.outputs.as_object())
+        .flatten()
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect()
 }
 
-fn requested(run: &Run, interrupt: &Interrupt) -> Value {
-    let mut payload = json!({
-        "runId": run.id, "nodeId": interrupt.node, "interruptId": interrupt_id(run.id.as_str(), interrupt.id),
-        "kind": interrupt.kind.as_str(), "key": interrupt.key, "data": interrupt.data,
-        "requestedAt": interrupt.requested_at.to_string(),
-    });
-    if let Some(ms) = interrupt.timeout_ms {
-        payload["timeoutMs"] = json!(ms);
-    }
-    payload
+/// What stands for a value that is nobody's business.
+pub(super) const HIDDEN: &str = "[redacted]";
+
+/// Whether the workflow's author has declared that a variable must not be shown.
+pub(super) fn is_hidden(run: &Run, name: &str) -> bool {
+    run.workflow.variables.iter().any(|variable| variable.sensitive && variable.name == name)
 }
 
-fn approval_requested(run: &Run, interrupt: &Interrupt) -> Value {
-    let mut payload = json!({
-        "nodeId": interrupt.node, "interruptId": interrupt_id(run.id.as_str(), interrupt.id),
-    });
-    for member in ["artifactId", "artifactType", "actions", "approversList", "requiredApprovals"] {
-        if let Some(value) = interrupt.data.get(member) {
-            payload[member] = value.clone();
-        }
-    }
-    payload
-}
-
-fn clarification_requested(run: &Run, interrupt: &Interrupt) -> Value {
-    json!({
-        "nodeId": interrupt.node, "interruptId": interrupt_id(run.id.as_str(), interrupt.id),
-        "questions": interrupt.data.get("questions"),
-    })
-}
-
-fn resolved(run: &Run, interrupt: &Interrupt) -> Value {
-    let mut payload = json!({
-        "runId": run.id, "nodeId": interrupt.node, "interruptId": interrupt_id(run.id.as_str(), interrupt.id),
-        "kind": interrupt.kind.as_str(),
-    });
-    match &interrupt.resolution {
-        Some(Resolution::Answered { value, by, at }) => {
-            payload["resumeValue"] = value.clone();
-            payload["resolvedAt"] = json!(at.to_string());
-            payload["resolvedBy"] = json!(by);
-            if let (Kind::Approval, Some(action)) =
-                (interrupt.kind, value.get("action").and_then(Value::as_str))
-            {
-                payload["action"] = json!(action);
-                // Asking for a better version is neither.
-                match action {
-                    "reject" => payload["decision"] = json!("rejected"),
-                    "accept" | "edit-accept" => payload["decision"] = json!("granted"),
-                    _ => {}
-                }
-            }
-        }
-        Some(Resolution::TimedOut { at }) => {
-            payload["resumeValue"] = Value::Null;
-            payload["resolvedAt"] = json!(at.to_string());
-            payload["resolvedBy"] = json!(TIMEOUT);
-            for (member, value) in [
-                ("action", "timeout"),
-                ("decision", "rejected"),
-                ("outcome", "rejected"),
-                ("reason", "timeout"),
-            ] {
-                payload[member] = json!(value);
-            }
-        }
-        None => {}
-    }
-    payload
-}
-
-/// Who "decided" when nobody did.
-const TIMEOUT: &str = "system:timeout";
-
-fn approval_received(_run: &Run, interrupt: &Interrupt) -> Value {
-    match &interrupt.resolution {
-        Some(Resolution::Answered { value, .. }) => {
-            let mut payload = value.clone();
-            payload["nodeId"] = json!(interrupt.node);
-            payload
-        }
-        Some(Resolution::TimedOut { at }) => {
-            let node = &interrupt.node;
-            json!({"nodeId": node, "action": "timeout", "decidedBy": TIMEOUT, "decidedAt": at.to_string()})
-        }
-        None => Value::Null,
-    }
-}
-
-fn clarification_resolved(_run: &Run, interrupt: &Interrupt) -> Value {
-    match &interrupt.resolution {
-        Some(Resolution::Answered { value, by, .. }) => {
-            json!({"nodeId": interrupt.node, "answers": value.get("answers"), "answeredBy": by})
-        }
-        Some(Resolution::TimedOut { .. }) | None => Value::Null,
-    }
+/// Values by the name of the variable they go to, without those that are nobody's business.
+fn shown(run: &Run, values: &Map<String, Value>) -> Value {
+    let one = |(name, value): (&String, &Value)| {
+        let value = if is_hidden(run, name) { json!(HIDDEN) } else { value.clone() };
+        (name.clone(), value)
+    };
+    Value::Object(values.iter().map(one).collect())
 }

@@ -1,33 +1,31 @@
-//! Reading a run's log: as a stream that stays open, or page by page with a long poll.
+//! Reading a run's log: as a stream that stays open, as a list, or as a list that is waited for.
 
-use std::collections::VecDeque;
-use std::convert::Infallible;
-use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Json;
+use axum::body::Body;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
-use axum::response::IntoResponse;
-use axum::response::sse::{Event as Frame, KeepAlive, Sse};
-use futures_util::stream::unfold;
-use holdpoint_core::{Run, RunRef};
-use holdpoint_engine::{Recorded, Subscription};
-use serde_json::{Value, json};
-use tokio::sync::watch;
+use axum::http::{HeaderMap, header};
+use axum::response::{IntoResponse, Response};
+use tokio::time::Instant;
 
-use super::documents::{Mode, document};
+use self::listing::Listing;
+use self::stream::Stream;
+use super::log::{Reader, Shape, snapshot_frame};
+use super::mode::Modes;
 use super::wire;
 use crate::app::App;
-use crate::auth::CanReadRuns;
+use crate::auth::{Caller, CanReadRuns};
 use crate::body::{InPath, Params};
 use crate::error::ApiError;
 
-const KEEP_ALIVE: Duration = Duration::from_secs(15);
-/// Looks again this often even if nobody said that there is something new.
-const BACKSTOP: Duration = Duration::from_secs(10);
+#[cfg(test)]
+mod crowd;
+mod listing;
+mod stream;
+
 const POLL_SECONDS_DEFAULT: u64 = 30;
 const POLL_SECONDS_MAX: u64 = 60;
+const BUFFER_MS_MAX: u64 = 5000;
 
 pub(crate) async fn stream(
     State(app): State<App>,
@@ -35,97 +33,48 @@ pub(crate) async fn stream(
     InPath(run): InPath<String>,
     Params(params): Params<wire::Stream>,
     headers: HeaderMap,
-) -> Result<impl IntoResponse, ApiError> {
-    let mode = mode(params.stream_mode.as_deref())?;
+) -> Result<Response, ApiError> {
+    // Before anything else, so that a mistake is the same mistake whatever form of answer is asked for.
+    let modes = params.stream_mode.as_deref().map(Modes::parse).transpose()?;
+    let buffer = buffer(params.buffer_ms)?;
+    let last = last_seen(&headers)?;
+    if wants_json(&headers) {
+        return list(&app, &caller, &run, modes, last).await;
+    }
+    let modes = modes.unwrap_or(Modes::UPDATES);
     let of = caller.run(&run)?;
-    let next = next_sequence(&headers)?;
-    let reader = Reader::new(app, of, next).await?;
-    let frames = unfold((reader, VecDeque::new()), move |(mut reader, mut ready)| async move {
-        while ready.is_empty() {
-            let (run, recorded) = reader.next().await?;
-            ready.extend(
-                recorded.iter().filter(|one| mode.shows(&one.event)).filter_map(|one| frame(&run, one)),
-            );
+    let mut next = last.map_or(0, |last| last + 1);
+    let mut baseline = None;
+    if let (Some(_), true) = (last, modes == Modes::VALUES) {
+        let run = app.log.latest(&of, Shape::Snapshots).await?;
+        // Who saw the end has the last snapshot.
+        if !run.finished() || next < run.seq {
+            baseline = Some(snapshot_frame(&run));
         }
-        ready.pop_front().map(|frame| (Ok::<_, Infallible>(frame), (reader, ready)))
-    });
-    let sse = Sse::new(frames).keep_alive(KeepAlive::new().interval(KEEP_ALIVE).text("keepalive"));
-    // Some proxies gather an answer before they pass it on, unless they are told not to.
-    Ok(([("x-accel-buffering", "no")], sse))
-}
-
-fn frame(run: &Run, recorded: &Recorded) -> Option<Frame> {
-    let document = document(run, recorded);
-    let text = serde_json::to_string(&document).ok()?;
-    Some(Frame::default().id(document.sequence.to_string()).event(document.kind).data(text))
-}
-
-fn mode(text: Option<&str>) -> Result<Mode, ApiError> {
-    Mode::parse(text.unwrap_or("updates")).ok_or_else(|| {
-        let message = format!("streamMode must be one of {}", Mode::NAMES.join(", "));
-        let error = ApiError::new(StatusCode::BAD_REQUEST, "unsupported_stream_mode", message);
-        error.with(json!({"supported": Mode::NAMES}))
-    })
-}
-
-/// A client that reconnects names the last event it saw.
-fn next_sequence(headers: &HeaderMap) -> Result<u64, ApiError> {
-    let Some(header) = headers.get("last-event-id") else { return Ok(0) };
-    let last = header.to_str().ok().and_then(|text| text.trim().parse::<u64>().ok());
-    last.and_then(|last| last.checked_add(1))
-        .ok_or_else(|| ApiError::invalid("Last-Event-ID", "must be the sequence number of an event"))
-}
-
-/// Follows a log to its end.
-struct Reader {
-    app: App,
-    of: RunRef,
-    next: u64,
-    news: Subscription,
-    stopping: watch::Receiver<bool>,
-}
-
-impl Reader {
-    async fn new(app: App, of: RunRef, next: u64) -> Result<Self, ApiError> {
-        app.engine.run(&of).await?;
-        let news = app.engine.subscribe(&of);
-        let stopping = app.stopping.clone();
-        Ok(Self { app, of, next, news, stopping })
+        next = next.max(run.seq);
     }
+    let reader = Reader::open(&app.log, of, Shape::of(modes), next).await?;
+    let frames = Stream::new(reader, modes, buffer, baseline).into_frames();
+    let headers = [
+        (header::CONTENT_TYPE.as_str(), "text/event-stream"),
+        (header::CACHE_CONTROL.as_str(), "no-cache"),
+        // Some proxies gather an answer before they pass it on, unless they are told not to.
+        ("x-accel-buffering", "no"),
+    ];
+    Ok((headers, Body::from_stream(frames)).into_response())
+}
 
-    /// The next events with the fold that explains them; nothing after the last, or when the server goes down.
-    async fn next(&mut self) -> Option<(Arc<Run>, Vec<Recorded>)> {
-        loop {
-            match self.read().await {
-                Ok((run, recorded)) if !recorded.is_empty() => return Some((run, recorded)),
-                // Finished and nothing behind what was read; otherwise the rest came in between, or comes.
-                Ok((run, _)) if run.finished() && run.seq <= self.next => return None,
-                Ok((run, _)) if run.seq > self.next => continue,
-                Ok(_) => {}
-                Err(error) => {
-                    tracing::warn!(?error, run = %self.of.run, "a stream ends because its run could not be read");
-                    return None;
-                }
-            }
-            if *self.stopping.borrow() {
-                return None;
-            }
-            tokio::select! {
-                () = self.news.changed() => {}
-                () = tokio::time::sleep(BACKSTOP) => {}
-                _ = self.stopping.changed() => return None,
-            }
-        }
-    }
-
-    /// New events, and a fold that has folded at least these. What this reader saw before may have been shown to it by
-    /// another node, so that this one has not folded it yet.
-    async fn read(&mut self) -> Result<(Arc<Run>, Vec<Recorded>), ApiError> {
-        let recorded = self.app.engine.events(&self.of, self.next).await?;
-        self.next = recorded.last().map_or(self.next, |last| last.seq + 1);
-        let run = self.app.engine.run_since(&self.of, self.next).await?;
-        Ok((run, recorded))
-    }
+/// The log so far; without a mode, all of it.
+async fn list(
+    app: &App,
+    caller: &Caller,
+    run: &str,
+    modes: Option<Modes>,
+    last: Option<u64>,
+) -> Result<Response, ApiError> {
+    let next = last.map_or(0, |last| last + 1);
+    let reader = Reader::open(&app.log, caller.run(run)?, Shape::Documents, next).await?;
+    Listing::new(reader, modes.unwrap_or(Modes::DEBUG)).into_response().await
 }
 
 pub(crate) async fn poll(
@@ -133,7 +82,8 @@ pub(crate) async fn poll(
     CanReadRuns(caller): CanReadRuns,
     InPath(run): InPath<String>,
     Params(params): Params<wire::Poll>,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Response, ApiError> {
+    let modes = params.stream_mode.as_deref().map(Modes::parse).transpose()?.unwrap_or(Modes::DEBUG);
     let seconds = params.timeout.unwrap_or(POLL_SECONDS_DEFAULT);
     if !(1..=POLL_SECONDS_MAX).contains(&seconds) {
         return Err(ApiError::invalid("timeout", format!("must be 1 to {POLL_SECONDS_MAX} seconds")));
@@ -142,14 +92,69 @@ pub(crate) async fn poll(
         None => 0,
         Some(last) => u64::try_from(last.saturating_add(1)).unwrap_or(0),
     };
-    let mut reader = Reader::new(app, caller.run(&run)?, next).await?;
-    let (run, recorded) = match tokio::time::timeout(Duration::from_secs(seconds), reader.next()).await {
-        Ok(Some(found)) => found,
-        Ok(None) | Err(_) => (reader.app.engine.run_since(&reader.of, reader.next).await?, Vec::new()),
+    let deadline = Instant::now() + Duration::from_secs(seconds);
+    let reader = Reader::open(&app.log, caller.run(&run)?, Shape::Documents, next).await?;
+    let mut listing = Listing::new(reader, modes).tells_end();
+    listing.wait(deadline).await?;
+    listing.into_response().await
+}
+
+fn buffer(ms: Option<u64>) -> Result<Option<Duration>, ApiError> {
+    match ms {
+        None | Some(0) => Ok(None),
+        Some(ms) if ms <= BUFFER_MS_MAX => Ok(Some(Duration::from_millis(ms))),
+        Some(_) => Err(ApiError::invalid("bufferMs", format!("must be 0 to {BUFFER_MS_MAX} milliseconds"))),
+    }
+}
+
+/// A client that reconnects names the last event it saw.
+fn last_seen(headers: &HeaderMap) -> Result<Option<u64>, ApiError> {
+    let Some(header) = headers.get("last-event-id") else { return Ok(None) };
+    let last = header.to_str().ok().and_then(|text| text.trim().parse::<u64>().ok());
+    match last.filter(|last| *last < u64::MAX) {
+        Some(last) => Ok(Some(last)),
+        None => Err(ApiError::invalid("Last-Event-ID", "must be the sequence number of an event")),
+    }
+}
+
+/// Whether a list is preferred to a stream. Who prefers neither gets the stream.
+fn wants_json(headers: &HeaderMap) -> bool {
+    let weight = |wanted: &str| {
+        let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+        let ranges = accepted.flat_map(|value| value.split(','));
+        ranges.filter_map(|range| weight_of(range, wanted)).fold(0.0, f32::max)
     };
-    let shown: Vec<wire::EventDoc> = recorded.iter().map(|one| document(&run, one)).collect();
-    // Complete for this reader: it has now been shown everything.
-    let shown_until = recorded.last().map_or(next, |last| last.seq + 1);
-    let complete = run.finished() && shown_until >= run.seq;
-    Ok(Json(json!({"events": shown, "isComplete": complete})))
+    weight("application/json") > weight("text/event-stream")
+}
+
+/// The weight a media range gives to exactly this type.
+fn weight_of(range: &str, wanted: &str) -> Option<f32> {
+    let mut parts = range.split(';').map(str::trim);
+    if !parts.next()?.eq_ignore_ascii_case(wanted) {
+        return None;
+    }
+    let weight = parts.find_map(|part| part.strip_prefix("q=").or_else(|| part.strip_prefix("Q=")));
+    Some(weight.and_then(|text| text.trim().parse().ok()).unwrap_or(1.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_is_sent_to_those_who_like_it_better_than_a_stream() {
+        let accepts = |value: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::ACCEPT, value.parse().unwrap());
+            wants_json(&headers)
+        };
+        assert!(accepts("application/json"));
+        assert!(accepts("Application/JSON; charset=utf-8, */*"));
+        assert!(accepts("text/event-stream;q=0.5, application/json"));
+        for stream in ["text/event-stream", "*/*", "text/html", "application/json;q=0", ""] {
+            assert!(!accepts(stream), "{stream}");
+        }
+        assert!(!accepts("application/json, text/event-stream"), "equally good: the stream");
+        assert!(!wants_json(&HeaderMap::new()));
+    }
 }

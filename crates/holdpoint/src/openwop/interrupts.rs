@@ -2,7 +2,9 @@
 
 use axum::Json;
 use axum::extract::State;
+use axum::http::StatusCode;
 use holdpoint_core::{NodeId, Refusal};
+use holdpoint_engine::{Done, Engine};
 use serde_json::{Value, json};
 
 use super::{translate, wire};
@@ -10,17 +12,24 @@ use crate::app::App;
 use crate::auth::{CanAnswer, CanSeePending};
 use crate::body::{Body, InPath, Page, Params};
 use crate::error::ApiError;
+use crate::idempotency::{Answer, Did, Sent};
 
 pub(crate) async fn resolve(
     State(app): State<App>,
     CanAnswer(caller): CanAnswer,
     InPath((run, node)): InPath<(String, String)>,
-    Body(body): Body<wire::Resolve>,
-) -> Result<Json<Value>, ApiError> {
+    Sent(sending, Body(body)): Sent<Body<wire::Resolve>>,
+) -> Result<Answer, ApiError> {
     let of = caller.run(&run)?;
     let node = NodeId::parse(&node).map_err(|_| Refusal::InterruptNotFound)?;
-    let run = app.engine.execute(&of, &translate::resolve(&node, body, &caller)).await?;
-    Ok(Json(translate::resolved(&run, &node)))
+    let command = translate::resolve(&node, body, &caller);
+    let answer = move |done: Done<'_>| match done {
+        Done::Run(run) => Answer::json(StatusCode::OK, &translate::resolved(run, &node)),
+        _ => Answer::nothing(),
+    };
+    let resolve =
+        |engine: Engine| async move { Ok(Did::Run(engine.execute(&of, &command).await?)) };
+    sending.carry_out(&app, &caller, answer, resolve).await
 }
 
 pub(crate) async fn pending(

@@ -1,37 +1,52 @@
-//! Runs over HTTP: create, show, list, cancel.
+//! Runs over HTTP: create, show, list.
 
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use holdpoint_core::{Status, WorkflowId};
-use holdpoint_engine::{Error, RunFilter};
+use holdpoint_engine::{Done, Engine, Error, RunFilter, StartOptions};
 use serde_json::{Value, json};
 
 use super::snapshot::Snapshot;
+use super::start_headers::StartHeaders;
 use super::{translate, wire};
 use crate::app::App;
-use crate::auth::{CanCancelRuns, CanCreateRuns, CanReadRuns};
-use crate::body::{Body, InPath, OptionalBody, Page, Params};
+use crate::auth::{CanCreateRuns, CanReadRuns};
+use crate::body::{Body, InPath, Page, Params};
 use crate::error::ApiError;
+use crate::idempotency::{Answer, Did, Sent};
 
 pub(crate) async fn create(
     State(app): State<App>,
     CanCreateRuns(caller): CanCreateRuns,
-    Body(body): Body<wire::CreateRun>,
-) -> Result<Response, ApiError> {
+    options: StartHeaders,
+    Sent(sending, Body(body)): Sent<Body<wire::CreateRun>>,
+) -> Result<Answer, ApiError> {
     // The id itself is not repeated: what a caller mistakes for an id may be a secret.
     let unknown = || ApiError::invalid("workflowId", "there is no such workflow in this tenant");
     let workflow = WorkflowId::parse(&body.workflow_id).map_err(|_| unknown())?;
-    let start = translate::start(&caller, body)?;
-    let run = match app.engine.start(&workflow, start).await {
-        Err(Error::NotFound(_)) => return Err(unknown()),
-        other => other?,
+    options.check(&caller)?;
+    let mut start = translate::start(&caller, body)?;
+    start.trace = options.trace;
+    let how = StartOptions { exclusive: options.exclusive, ..StartOptions::default() };
+    let begin = |engine: Engine| async move {
+        match engine.start_with(&workflow, start, how).await {
+            Err(Error::NotFound(_)) => Err(unknown()),
+            other => Ok(Did::Run(other?)),
+        }
     };
+    sending.carry_out(&app, &caller, created, begin).await
+}
+
+fn created(done: Done<'_>) -> Answer {
+    let Done::Run(run) = done else { return Answer::nothing() };
     let status_url = format!("/v1/runs/{}", run.id);
-    let events_url = format!("{status_url}/events");
-    let created = wire::Created { run_id: &run.id, status: run.status().as_str(), events_url, status_url };
-    Ok((StatusCode::CREATED, Json(created)).into_response())
+    let shown = json!({
+        "runId": run.id, "status": run.status().as_str(), "eventsUrl": format!("{status_url}/events"),
+        "statusUrl": status_url,
+    });
+    Answer::json(StatusCode::CREATED, &shown)
 }
 
 pub(crate) async fn show(
@@ -78,15 +93,4 @@ pub(crate) async fn list(
         shown["nextCursor"] = json!(last.run);
     }
     Ok(Json(shown))
-}
-
-pub(crate) async fn cancel(
-    State(app): State<App>,
-    CanCancelRuns(caller): CanCancelRuns,
-    InPath(run): InPath<String>,
-    OptionalBody(body): OptionalBody<wire::Cancel>,
-) -> Result<Json<Value>, ApiError> {
-    let of = caller.run(&run)?;
-    let run = app.engine.cancel(&of, body.reason, caller.principal()).await?;
-    Ok(Json(json!({"runId": run.id, "status": run.status().as_str()})))
 }

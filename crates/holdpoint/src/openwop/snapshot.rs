@@ -1,17 +1,19 @@
 //! A run as the protocol shows it. Borrowed from the fold and written straight to the answer: this is what clients
 //! ask for most.
 
-use std::sync::Arc;
-
 use holdpoint_core::{
-    End, Interrupt, NodeId, NodeState, NodeStatus, Owner, Run, RunError, RunId, Started, Timestamp,
-    WorkflowId,
+    Child, Drain, End, Fork, ForkMode, Interrupt, NodeId, NodeState, NodeStatus, Owner, Parent, Pause, Run,
+    RunError, RunId, Started, Timestamp, WorkflowId,
 };
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
+use super::documents::{HIDDEN, is_hidden};
 use super::translate::interrupt_id;
 use crate::instants::{iso, optional_iso};
+
+/// Counts changes to what events mean; the events themselves are only ever added to.
+const EVENT_LOG_SCHEMA: u32 = 1;
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -31,10 +33,19 @@ pub(crate) struct Snapshot<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     interrupt: Option<Open<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<&'a RunError>,
+    error: Option<Failure<'a>>,
+    #[serde(flatten)]
+    pause: Option<Paused<'a>>,
+    #[serde(flatten)]
+    parent: Option<Above<'a>>,
+    #[serde(flatten)]
+    fork: Option<Forked<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    child_runs: Vec<Below<'a>>,
     #[serde(serialize_with = "node_states")]
     node_states: &'a Run,
-    variables: &'a Value,
+    variables: Values<'a>,
+    event_log_schema_version: u32,
 }
 
 /// What the run was started with.
@@ -44,6 +55,69 @@ struct Options<'a> {
     tags: &'a [String],
     metadata: &'a Map<String, Value>,
     configurable: &'a Map<String, Value>,
+    inputs: Values<'a>,
+}
+
+/// Values by the name of their variable; those that are nobody's business are hidden.
+#[derive(Debug)]
+struct Values<'a> {
+    run: &'a Run,
+    values: Option<&'a Map<String, Value>>,
+}
+
+/// Why a run failed. The protocol closes this object, so what is ours is under `details`.
+#[derive(Debug, Serialize)]
+struct Failure<'a> {
+    code: &'a str,
+    message: &'a str,
+    details: Cause<'a>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Cause<'a> {
+    retryable: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failed_node_id: Option<&'a NodeId>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Paused<'a> {
+    #[serde(serialize_with = "iso")]
+    paused_at: Timestamp,
+    paused_by: &'a str,
+    drain_policy: Drain,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pause_reason: Option<&'a str>,
+}
+
+/// The run that started this one.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Above<'a> {
+    parent_run_id: &'a RunId,
+    parent_node_id: &'a NodeId,
+}
+
+/// The run that this one was forked from.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Forked<'a> {
+    source_run_id: &'a RunId,
+    from_seq: u64,
+    fork_mode: ForkMode,
+}
+
+/// A run that this one started.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Below<'a> {
+    run_id: &'a RunId,
+    workflow_id: &'a WorkflowId,
+    node_id: &'a NodeId,
+    /// As the parent last heard of it.
+    status: &'static str,
 }
 
 /// The interrupt that holds the run.
@@ -85,27 +159,74 @@ impl<'a> Snapshot<'a> {
             workflow_id: &run.workflow.id,
             workflow_version: &run.workflow.version,
             status: run.status().as_str(),
-            options: run.started.as_ref().map(options),
+            options: run.started.as_deref().map(|started| options(run, started)),
             current_node_id: current_node(run),
             started_at: run.started_at,
             completed_at: run.end.as_ref().map(End::at),
             interrupt: run.waiting_on().map(|interrupt| open(run, interrupt)),
             error: match &run.end {
-                Some(End::Failed { error, .. }) => Some(error),
+                Some(End::Failed { error, node, .. }) => Some(failure(error, node.as_ref())),
                 Some(End::Completed { .. } | End::Cancelled { .. }) | None => None,
             },
+            pause: run.paused.as_ref().filter(|_| !run.finished()).map(paused),
+            parent: run.started.as_deref().and_then(|started| started.parent.as_ref()).map(above),
+            fork: run.started.as_deref().and_then(|started| started.fork.as_ref()).map(forked),
+            child_runs: run.children.iter().map(|child| below(child)).collect(),
             node_states: run,
-            variables: &run.variables,
+            variables: Values { run, values: run.variables.as_object() },
+            event_log_schema_version: EVENT_LOG_SCHEMA,
         }
     }
 }
 
-fn options(started: &Arc<Started>) -> Options<'_> {
+fn options<'a>(run: &'a Run, started: &'a Started) -> Options<'a> {
     Options {
         owner: &started.owner,
         tags: &started.tags,
         metadata: &started.metadata,
         configurable: &started.configurable,
+        inputs: Values { run, values: Some(&started.inputs) },
+    }
+}
+
+impl Serialize for Values<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let hidden = Value::String(HIDDEN.to_owned());
+        let values = self.values.into_iter().flatten();
+        serializer.collect_map(
+            values.map(|(name, value)| (name, if is_hidden(self.run, name) { &hidden } else { value })),
+        )
+    }
+}
+
+fn failure<'a>(error: &'a RunError, node: Option<&'a NodeId>) -> Failure<'a> {
+    let details = Cause { retryable: error.retryable, failed_node_id: node };
+    Failure { code: &error.code, message: &error.message, details }
+}
+
+fn paused(pause: &Pause) -> Paused<'_> {
+    Paused {
+        paused_at: pause.at,
+        paused_by: &pause.by,
+        drain_policy: pause.drain,
+        pause_reason: pause.reason.as_deref(),
+    }
+}
+
+fn above(parent: &Parent) -> Above<'_> {
+    Above { parent_run_id: &parent.run, parent_node_id: &parent.node }
+}
+
+fn forked(fork: &Fork) -> Forked<'_> {
+    Forked { source_run_id: &fork.source, from_seq: fork.from_seq, fork_mode: fork.mode }
+}
+
+fn below(child: &Child) -> Below<'_> {
+    Below {
+        run_id: &child.run,
+        workflow_id: &child.workflow,
+        node_id: &child.node,
+        status: child.status.as_str(),
     }
 }
 
@@ -127,7 +248,12 @@ fn current_node(run: &Run) -> Option<&NodeId> {
     if run.finished() {
         return None;
     }
-    let busy = |status: &NodeStatus| matches!(status, NodeStatus::Running | NodeStatus::Sleeping(_));
+    let busy = |status: &NodeStatus| match status {
+        NodeStatus::Running | NodeStatus::Waiting(_) | NodeStatus::Sleeping(_) | NodeStatus::Awaiting(_) => {
+            true
+        }
+        NodeStatus::Pending | NodeStatus::Completed | NodeStatus::Failed | NodeStatus::Skipped => false,
+    };
     let active = || run.nodes.iter().position(|state| busy(&state.status));
     let waiting = run.waiting_on().map(|interrupt| &interrupt.node);
     waiting.or_else(|| active().map(|position| &run.workflow.nodes[position].id))
@@ -145,5 +271,91 @@ fn node_state<'a>(state: &'a NodeState, type_id: &'a str) -> Node<'a> {
         started_at: state.started_at,
         completed_at: state.ended_at,
         error: state.error.as_ref(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use holdpoint_core::{Event, Workflow};
+    use serde_json::json;
+
+    use super::*;
+
+    fn run(events: &[Value]) -> Value {
+        let node = |id: &str| json!({"id": id, "typeId": "core.noop", "name": id, "position": {"x": 0, "y": 0}, "config": {}, "inputs": {}});
+        let flow = json!({
+            "id": "f", "name": "f", "version": "1", "nodes": [node("a"), node("b")], "edges": [], "triggers": [],
+            "variables": [{"name": "pin", "type": "string", "sensitive": true}], "metadata": {}, "settings": {},
+        });
+        let events: Vec<Event> =
+            events.iter().map(|event| serde_json::from_value(event.clone()).unwrap()).collect();
+        let workflow = Arc::new(Workflow::parse(&flow, 1).unwrap());
+        let run = Run::replay(RunId::parse("r").unwrap(), workflow, (0..).map(Timestamp).zip(&events));
+        serde_json::to_value(Snapshot::of(&run)).unwrap()
+    }
+
+    fn started(more: Value) -> Value {
+        let mut started = json!({
+            "type": "run.started", "workflow": "f", "revision": 1, "owner": {"tenant": "t", "principal": "ann"},
+        });
+        started.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        started
+    }
+
+    #[test]
+    fn a_parent_shows_its_children_and_the_node_that_waits_for_one() {
+        let seen = run(&[
+            started(json!({})),
+            json!({"type": "node.started", "node": "a"}),
+            json!({"type": "node.dispatched", "node": "a", "child": "r.1", "workflow": "g", "wait": true, "cascade": true}),
+            json!({"type": "holdpoint.child.changed", "child": "r.1", "status": "waiting-approval"}),
+        ]);
+        let child = json!({"runId": "r.1", "workflowId": "g", "nodeId": "a", "status": "waiting-approval"});
+        assert_eq!((&seen["childRuns"], &seen["currentNodeId"]), (&json!([child]), &json!("a")));
+        assert_eq!(seen["nodeStates"]["a"]["status"], "awaiting");
+    }
+
+    #[test]
+    fn a_run_shows_where_it_comes_from() {
+        let parent = json!({"run": "up", "workflow": "g", "node": "call", "depth": 1});
+        let fork = json!({"source": "s", "origin": "o", "from_seq": 3, "mode": "branch"});
+        let seen = run(&[started(json!({"parent": parent, "fork": fork}))]);
+        assert_eq!((&seen["parentRunId"], &seen["parentNodeId"]), (&json!("up"), &json!("call")));
+        assert_eq!((&seen["sourceRunId"], &seen["fromSeq"]), (&json!("s"), &json!(3)));
+        assert_eq!(seen["forkMode"], "branch");
+        let plain = run(&[started(json!({}))]);
+        for absent in
+            ["parentRunId", "sourceRunId", "forkMode", "childRuns", "pausedAt", "error", "interrupt"]
+        {
+            assert!(plain.get(absent).is_none(), "{absent}");
+        }
+    }
+
+    #[test]
+    fn a_paused_run_says_since_when_and_why_until_it_goes_on() {
+        let pause = json!({"type": "run.paused", "reason": "lunch", "drain": "immediate", "by": "ann"});
+        let paused = run(&[started(json!({})), pause.clone()]);
+        assert_eq!(
+            (&paused["status"], &paused["pausedAt"]),
+            (&json!("paused"), &json!("1970-01-01T00:00:00.001Z"))
+        );
+        assert_eq!((&paused["pauseReason"], &paused["drainPolicy"]), (&json!("lunch"), &json!("immediate")));
+        let resumed = run(&[started(json!({})), pause, json!({"type": "run.resumed", "by": "ann"})]);
+        assert!(resumed.get("pausedAt").is_none());
+    }
+
+    #[test]
+    fn a_failure_has_the_protocols_members_and_secrets_stay_secret() {
+        let error = json!({"code": "boom", "message": "it broke", "retryable": true});
+        let seen = run(&[
+            started(json!({"inputs": {"pin": "1234", "other": 1}})),
+            json!({"type": "run.failed", "error": error, "node": "a"}),
+        ]);
+        let details = json!({"retryable": true, "failedNodeId": "a"});
+        assert_eq!(seen["error"], json!({"code": "boom", "message": "it broke", "details": details}));
+        let shown = json!({"pin": "[redacted]", "other": 1});
+        assert_eq!((&seen["inputs"], &seen["variables"]), (&shown, &shown));
     }
 }

@@ -20,6 +20,8 @@ pub(crate) fn start(caller: &Caller, body: wire::CreateRun) -> Result<Start, Api
         configurable: body.configurable.0,
         tags: body.tags,
         metadata: body.metadata.0,
+        scope: body.scope_id,
+        callback_url: body.callback_url,
         ..Start::new(owner)
     })
 }

@@ -1,6 +1,6 @@
 //! The protocol's own shapes. Unknown members of requests are ignored: clients of several ages exist.
 
-use holdpoint_core::{RunId, StrictValue, Timestamp};
+use holdpoint_core::{Drain, RunId, StrictValue, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -20,16 +20,27 @@ pub(crate) struct CreateRun {
     pub tags: Vec<String>,
     #[serde(default)]
     pub metadata: Object,
+    pub scope_id: Option<String>,
+    pub callback_url: Option<String>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Created<'a> {
-    pub run_id: &'a RunId,
-    pub status: &'static str,
-    pub events_url: String,
-    pub status_url: String,
+pub(crate) struct BulkCancel {
+    pub run_ids: Vec<String>,
+    pub reason: Option<String>,
 }
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Pause {
+    pub reason: Option<String>,
+    #[serde(default)]
+    pub drain_policy: Drain,
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Resume {}
 
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Cancel {
@@ -46,11 +57,13 @@ pub(crate) struct Resolve {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Stream {
     pub stream_mode: Option<String>,
+    pub buffer_ms: Option<u64>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Poll {
+    pub stream_mode: Option<String>,
     pub last_sequence: Option<i64>,
     pub timeout: Option<u64>,
 }

@@ -4,12 +4,14 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use holdpoint_core::{StrictValue, WorkflowId};
+use holdpoint_engine::{Done, Engine};
 use serde_json::{Value, json};
 
 use crate::app::App;
 use crate::auth::{CanReadWorkflows, CanWriteWorkflows};
 use crate::body::{Body, InPath};
 use crate::error::ApiError;
+use crate::idempotency::{Answer, Did, Sent};
 
 /// More definitions than a tenant has use for; the list is not paged.
 const LIST_MAX: u64 = 10_000;
@@ -18,15 +20,24 @@ pub(crate) async fn put(
     State(app): State<App>,
     CanWriteWorkflows(caller): CanWriteWorkflows,
     InPath(id): InPath<String>,
-    Body(StrictValue(definition)): Body<StrictValue>,
-) -> Result<(StatusCode, Json<Value>), ApiError> {
+    Sent(sending, Body(StrictValue(definition))): Sent<Body<StrictValue>>,
+) -> Result<Answer, ApiError> {
     if definition.get("id").and_then(Value::as_str) != Some(id.as_str()) {
         return Err(ApiError::invalid("id", "must be the same in the path and in the definition"));
     }
-    let (workflow, stored) = app.engine.register(caller.tenant(), definition).await?;
+    let tenant = caller.tenant().clone();
+    let register = |engine: Engine| async move {
+        let (workflow, stored) = engine.register(&tenant, definition).await?;
+        Ok(Did::Workflow(workflow, stored))
+    };
+    sending.carry_out(&app, &caller, registered, register).await
+}
+
+fn registered(done: Done<'_>) -> Answer {
+    let Done::Workflow { workflow, stored } = done else { return Answer::nothing() };
     let status = if stored && workflow.revision == 1 { StatusCode::CREATED } else { StatusCode::OK };
     let shown = json!({"id": workflow.id, "version": workflow.version, "revision": workflow.revision});
-    Ok((status, Json(shown)))
+    Answer::json(status, &shown)
 }
 
 pub(crate) async fn show(

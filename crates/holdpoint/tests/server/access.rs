@@ -12,61 +12,6 @@ fn key(maker: &Client, body: &Value) -> Client {
 }
 
 #[test]
-fn every_route_asks_who_calls_and_for_one_scope() {
-    let server = Server::start();
-    let admin = &server.client;
-    admin.put("/v1/workflows/gated", &gated("gated"));
-    let run = admin.start_run("gated");
-    let routes = [
-        ("GET", "/v1/workflows".to_owned(), "manifest:read"),
-        ("GET", "/v1/workflows/gated".to_owned(), "manifest:read"),
-        ("PUT", "/v1/workflows/gated".to_owned(), "manifest:write"),
-        ("POST", "/v1/runs".to_owned(), "runs:create"),
-        ("GET", "/v1/runs".to_owned(), "runs:read"),
-        ("GET", format!("/v1/runs/{run}"), "runs:read"),
-        ("GET", format!("/v1/runs/{run}/events"), "runs:read"),
-        ("GET", format!("/v1/runs/{run}/events/poll"), "runs:read"),
-        ("POST", format!("/v1/runs/{run}/cancel"), "runs:cancel"),
-        ("POST", format!("/v1/runs/{run}/interrupts/gate"), "approvals:respond"),
-        ("GET", "/v1/interrupts".to_owned(), "approvals:respond"),
-        ("GET", format!("/v1/threads/{run}/dispatches"), "runs:read"),
-        ("GET", "/v1/dispatches/some".to_owned(), "runs:read"),
-        ("POST", "/v1/dispatches/some/cancel".to_owned(), "runs:cancel"),
-        ("POST", "/v1/dispatches/some/requeue".to_owned(), "runs:create"),
-        ("GET", "/v1/mailbox/stats".to_owned(), "runs:read"),
-        ("POST", "/v1/keys".to_owned(), "keys:manage"),
-        ("GET", "/v1/keys".to_owned(), "keys:manage"),
-        ("DELETE", "/v1/keys/some".to_owned(), "keys:manage"),
-    ];
-    let scopes = [
-        "manifest:read",
-        "manifest:write",
-        "runs:create",
-        "runs:read",
-        "runs:cancel",
-        "approvals:respond",
-        "keys:manage",
-    ];
-    for (method, path, scope) in &routes {
-        // Broken bodies on purpose: who may not call does not learn whether the body was good.
-        let body = (*method != "GET" && *method != "DELETE").then_some(&b"{"[..]);
-        admin.with_key(None).send(method, path, body).assert_envelope(401, "unauthenticated");
-        let stranger = admin.with_key(Some("hp_0000")).send(method, path, body);
-        stranger.assert_envelope(401, "unauthenticated");
-        assert!(!stranger.body.to_string().contains("hp_0000"), "a key is never repeated");
-        let others: Vec<&str> = scopes
-            .iter()
-            .filter(|other| *other != scope && !(path == "/v1/interrupts" && **other == "runs:read"))
-            .copied()
-            .collect();
-        let refused = key(admin, &json!({"scopes": others})).send(method, path, body);
-        refused.assert_envelope(403, "forbidden");
-        assert_eq!(refused.body["details"]["scopeRequired"], *scope);
-    }
-    assert_eq!(admin.status(&run), "waiting-approval");
-}
-
-#[test]
 fn one_tenant_never_sees_another() {
     let server = Server::start();
     let ours = &server.client;
@@ -97,6 +42,54 @@ fn a_revoked_key_is_refused_at_once() {
     eve.get("/v1/runs").assert_envelope(401, "key_revoked");
     let listed = server.client.get("/v1/keys").body;
     assert!(!listed.to_string().contains(made.body["key"].as_str().unwrap()), "only hashes are kept");
+}
+
+#[test]
+fn a_key_ends_when_it_was_told_to() {
+    let server = Server::start();
+    let made = server.client.post("/v1/keys", &json!({"expiresInSeconds": 1}));
+    assert_eq!(made.status, 201, "{made:?}");
+    assert!(made.body["expiresAt"].as_str() > made.body["createdAt"].as_str(), "{made:?}");
+    let short = server.client.with_key(made.body["key"].as_str());
+    // Nothing comes within this second, so that the key has lived its own when the answer is here.
+    let run = server.client.start_run("sample-approval");
+    server.client.get(&format!("/v1/runs/{run}/events/poll?lastSequence=999&timeout=1"));
+    short.get("/v1/runs").assert_envelope(401, "key_expired");
+    let listed = server.client.get("/v1/keys").body;
+    let listed = listed["keys"].as_array().unwrap().iter().find(|key| key["keyId"] == made.body["keyId"]);
+    assert_eq!(listed.unwrap()["expiresAt"], made.body["expiresAt"]);
+}
+
+#[test]
+fn a_key_makes_none_that_outlives_it() {
+    let server = Server::start();
+    let all = json!({"scopes": ["keys:manage", "runs:read"], "expiresAt": "2090-01-01T00:00:00Z"});
+    let clerk = key(&server.client, &all);
+    let late = json!({"expiresAt": "2090-01-01T00:00:00.001Z"});
+    clerk.post("/v1/keys", &late).assert_envelope(403, "forbidden");
+    let made = clerk.post("/v1/keys", &json!({"expiresAt": "2089-01-01T01:00:00+01:00"}));
+    assert_eq!(made.body["expiresAt"], "2089-01-01T00:00:00.000Z");
+    let made = clerk.post("/v1/keys", &json!({}));
+    assert_eq!(made.body["expiresAt"], "2090-01-01T00:00:00.000Z", "without a word it ends with its maker");
+}
+
+#[test]
+fn test_keys_and_live_keys_share_no_tenant() {
+    let server = Server::start();
+    let live = &server.client;
+    live.post("/v1/keys", &json!({"test": true})).assert_envelope(409, "key_kind_mismatch");
+    let all = ["keys:manage", "tenants:manage", "runs:read"];
+    let made = live.post("/v1/keys", &json!({"tenant": "lab", "test": true, "scopes": all}));
+    assert!(made.body["key"].as_str().unwrap().starts_with("hp_test_"), "{made:?}");
+    let test = live.with_key(made.body["key"].as_str());
+    assert_eq!(test.get("/v1/runs").status, 200);
+    live.post("/v1/keys", &json!({"tenant": "lab"})).assert_envelope(409, "key_kind_mismatch");
+    test.post("/v1/keys", &json!({"test": false})).assert_envelope(403, "forbidden");
+    test.post("/v1/keys", &json!({"tenant": "default"})).assert_envelope(409, "key_kind_mismatch");
+    let made = test.post("/v1/keys", &json!({}));
+    assert!(made.body["key"].as_str().unwrap().starts_with("hp_test_"), "{made:?}");
+    let found = live.with_key(None).get("/.well-known/openwop").body;
+    assert_eq!(found["testing"]["testKeyPrefix"], "hp_test_");
 }
 
 #[test]

@@ -76,6 +76,8 @@ fn wrong_types() -> Vec<Case> {
         case(To::Resolve, r#"{"resumeValue":{"action":"maybe"}}"#, 400),
         case(To::Resolve, r#"{"resumeValue":{"action":5}}"#, 400),
         case(To::Cancel, r#"{"reason":5}"#, 400),
+        case(To::Cancel, r#"["a list is no object"]"#, 400),
+        case(To::MakeKey, "[]", 400),
         case(To::Define, "7", 400),
         case(To::Define, &gated("another").to_string(), 400),
     ]
@@ -86,6 +88,10 @@ fn unknown_fields() -> Vec<Case> {
     vec![
         case(To::MakeKey, r#"{"tennant":"x"}"#, 400),
         case(To::MakeKey, r#"{"scopes":["everything"]}"#, 400),
+        case(To::MakeKey, r#"{"expiresInSeconds":0}"#, 400),
+        case(To::MakeKey, r#"{"expiresAt":"2001-01-01T00:00:00Z"}"#, 400),
+        case(To::MakeKey, r#"{"expiresAt":"tomorrow"}"#, 400),
+        case(To::MakeKey, r#"{"expiresAt":"2060-01-01T00:00:00Z","expiresInSeconds":5}"#, 400),
         case(To::Define, &gated("gated").to_string().replace("\"edges\"", "\"edgse\""), 400),
     ]
 }
@@ -153,7 +159,10 @@ fn paths_methods_and_queries_that_do_not_exist_get_the_envelope_too() {
     let run = client.start_run("sample-approval");
     let table = [
         ("GET", "/nowhere".to_owned(), 404, "not_found"),
-        ("GET", "/v2/runs".to_owned(), 404, "not_found"),
+        ("GET", "/v2/runs".to_owned(), 400, "validation_error"),
+        ("GET", "/version/runs".to_owned(), 404, "not_found"),
+        ("GET", "/!/v1/runs".to_owned(), 404, "not_found"),
+        ("POST", format!("/v1/runs/{run}:no-such-verb"), 405, "method_not_allowed"),
         ("DELETE", "/v1/runs".to_owned(), 405, "method_not_allowed"),
         ("PATCH", format!("/v1/runs/{run}"), 405, "method_not_allowed"),
         ("GET", "/v1/runs/unknown".to_owned(), 404, "not_found"),

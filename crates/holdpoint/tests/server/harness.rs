@@ -31,12 +31,28 @@ impl Server {
 
     /// Starts on a free port and waits until it has said that it is ready.
     pub(crate) fn start_in(data: &Path, more: &[&str]) -> Self {
+        Self::launch(data, more, |command| command.stderr(Stdio::null()))
+    }
+
+    /// Starts on a free port, with flags of one's own and the log in a file of the data folder's.
+    pub(crate) fn start_logging(more: &[&str], level: &str) -> (Self, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("log");
+        let file = std::fs::File::create(&log).unwrap();
+        let data = folder.path().join("data");
+        let mut server =
+            Self::launch(&data, more, |command| command.env("HOLDPOINT_LOG", level).stderr(file));
+        server.folder = Some(folder);
+        (server, log)
+    }
+
+    fn launch(data: &Path, more: &[&str], finish: impl FnOnce(&mut Command) -> &mut Command) -> Self {
         let mut command = Command::new(PROGRAM);
         command
             .args(["serve", "--listen", "127.0.0.1:0", "--bootstrap-key", KEY, "--data"])
             .arg(data)
             .args(more);
-        let mut child = clean(&mut command).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut child = finish(clean(&mut command).stdout(Stdio::piped())).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let ready = lines.next().expect("the server says that it is ready").unwrap();
         let url = ready.rsplit(' ').next().unwrap().to_owned();
@@ -164,6 +180,31 @@ impl Client {
         response.body_mut().as_reader().read_to_string(&mut text)?;
         let body = serde_json::from_str(&text).unwrap_or(Value::String(text));
         Ok(Answer { status, body })
+    }
+
+    /// Sends JSON and returns what came back, headers included.
+    pub(crate) fn exchange(
+        &self,
+        method: &str,
+        path: &str,
+        body: Option<&[u8]>,
+        headers: &[(&str, &str)],
+    ) -> ureq::http::Response<String> {
+        let mut request = ureq::http::Request::builder().method(method).uri(format!("{}{path}", self.url));
+        if let Some(key) = &self.key {
+            request = request.header("authorization", format!("Bearer {key}"));
+        }
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let response = match body {
+            Some(body) => self.agent.run(request.body(body.to_vec()).unwrap()),
+            None => self.agent.run(request.body(()).unwrap()),
+        };
+        let (parts, mut body) = response.unwrap().into_parts();
+        let mut text = String::new();
+        body.as_reader().read_to_string(&mut text).unwrap();
+        ureq::http::Response::from_parts(parts, text)
     }
 
     pub(crate) fn send(&self, method: &str, path: &str, body: Option<&[u8]>) -> Answer {

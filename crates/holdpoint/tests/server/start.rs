@@ -107,13 +107,16 @@ fn wrong_settings_are_explained() {
         assert_eq!(log.status.code(), Some(2));
         assert!(String::from_utf8_lossy(&log.stderr).contains("HOLDPOINT_LOG"));
     }
-    let table: [(&[&str], i32, &str); 6] = [
+    let table: [(&[&str], i32, &str); 9] = [
         (&["--listen", "everywhere"], 2, "such as 127.0.0.1:8484"),
         (&["--database", "sqlite:nowhere/x.db"], 1, "nowhere/x.db"),
         (&["--database", "oracle:x"], 2, "two forms: sqlite:PATH"),
         (&["--config", "bad.toml"], 2, "listn"),
         (&["--config", "missing.toml"], 2, "cannot read missing.toml"),
-        (&["--workflows", "flows"], 1, "broken.json"),
+        (&["--workflows", "flows", "--strict"], 1, "broken.json"),
+        (&["--workflows", "nowhere"], 1, "cannot read --workflows nowhere"),
+        (&["--rate-limit", "0"], 2, "rate-limit"),
+        (&["--rate-burst", "5"], 2, "--rate-limit"),
     ];
     for (flags, code, message) in table {
         let mut command = Command::new(PROGRAM);
@@ -140,6 +143,44 @@ fn a_folder_of_workflows_is_registered_at_every_start() {
         let mine = listed["workflows"].as_array().unwrap().iter().find(|flow| flow["id"] == "mine").unwrap();
         assert_eq!(mine["revision"], 1, "the same file is no new revision");
     }
+}
+
+#[test]
+fn a_workflow_that_cannot_be_registered_is_named_and_the_others_are_served() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut unknown = gated("conformance-unknown");
+    unknown["nodes"][0]["typeId"] = json!("vendor.not-here");
+    for (name, text) in [
+        ("a.json", unknown.to_string()),
+        ("b.json", gated("conformance-gated").to_string()),
+        ("c.json", "{".to_owned()),
+        ("d.json", gated("mine").to_string()),
+    ] {
+        std::fs::write(folder.path().join(name), text).unwrap();
+    }
+    let (server, log) = Server::start_logging(&["--workflows", folder.path().to_str().unwrap()], "info");
+    server.client.start_run("conformance-gated");
+    server.client.start_run("mine");
+    let log = std::fs::read_to_string(log).unwrap();
+    for words in ["a.json", "vendor.not-here", "c.json", "2 of 4 workflow files were not registered"] {
+        assert!(log.contains(words), "{words}: {log}");
+    }
+    let found = server.client.with_key(None).get("/.well-known/openwop").body;
+    assert_eq!(found["fixtures"], json!(["conformance-gated"]), "what is ours is not told to everybody");
+}
+
+#[test]
+fn a_bootstrap_key_of_the_other_kind_is_refused() {
+    let server = Server::start();
+    let data = server.data().to_owned();
+    let mut server = server;
+    server.kill();
+    let mut command = Command::new(PROGRAM);
+    let flags = ["serve", "--listen", "127.0.0.1:0", "--bootstrap-key", "hp_test_0123456789abcdef", "--data"];
+    let output = clean(&mut command).args(flags).arg(data).output().unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(error.contains("is a test key") && !error.contains("0123456789abcdef"), "{error}");
 }
 
 #[test]

@@ -64,6 +64,13 @@ pub(crate) const MOVE: &str = "UPDATE dispatches SET dispatch_epoch = $1, status
     run_status = $10, termination = $11, run_response = $12, run_error = $13, completed_ms = $14, updated_ms = $15, \
     unreconciled = $16
     WHERE dispatch_id = $17 AND status = $18 AND COALESCE(claim_token, '') = $19";
+/// The two moves that nearly all rows make, and no others: what they leave alone is neither read nor checked again.
+pub(crate) const TAKE: &str = "UPDATE dispatches SET status = 'claimed', claim_token = $1, claimed_by = $2, \
+    lease_until_ms = $3, updated_ms = $4 WHERE seq = $5 AND status = 'queued'";
+pub(crate) const ACK: &str =
+    "UPDATE dispatches SET status = 'acked', claim_token = NULL, claimed_by = NULL, \
+    lease_until_ms = NULL, completed_ms = $1, updated_ms = $2
+    WHERE seq = $3 AND status = 'claimed' AND claim_token = $4";
 pub(crate) const RECONCILED: &str = "UPDATE dispatches SET unreconciled = 0 WHERE dispatch_id = $1";
 
 /// A row by its id, to be moved on.

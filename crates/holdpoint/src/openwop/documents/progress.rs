@@ -4,7 +4,7 @@ use holdpoint_core::{Event, Run};
 use holdpoint_engine::Recorded;
 use serde_json::{Value, json};
 
-use super::{Description, failure};
+use super::{Description, HIDDEN, failure, is_hidden};
 
 pub(super) fn describe<'a>(run: &Run, recorded: &'a Recorded) -> Description<'a> {
     match &recorded.event {
@@ -15,13 +15,15 @@ pub(super) fn describe<'a>(run: &Run, recorded: &'a Recorded) -> Description<'a>
             ("node.retried", Some(node), payload)
         }
         Event::VariableChanged { node, name, previous, next } => {
-            let mut payload = json!({"nodeId": node, "name": name, "next": next});
+            let shown = |value: &Value| if is_hidden(run, name) { json!(HIDDEN) } else { value.clone() };
+            let mut payload = json!({"nodeId": node, "name": name, "next": shown(next)});
             if let Some(previous) = previous {
-                payload["previous"] = previous.clone();
+                payload["previous"] = shown(previous);
             }
             ("variable.changed", Some(node), payload)
         }
         Event::ChannelWritten { node, channel, value, reducer, .. } => {
+            let value = if is_hidden(run, channel) { json!(HIDDEN) } else { value.clone() };
             let payload = json!({
                 "nodeId": node, "channel": channel, "value": value, "reducer": reducer,
                 "writtenAt": recorded.at.to_string(),
@@ -38,7 +40,7 @@ pub(super) fn describe<'a>(run: &Run, recorded: &'a Recorded) -> Description<'a>
         Event::ArtifactCreated { node, artifact, version } => {
             let kind = run.workflow.node(node).and_then(|node| node.artifact_type.as_deref());
             let payload = json!({
-                "nodeId": node, "artifactId": artifact, "artifactType": kind, "version": version,
+                "nodeId": node, "artifactId": artifact, "artifactType": kind, "version": version.to_string(),
             });
             ("artifact.created", Some(node), payload)
         }

@@ -1,0 +1,248 @@
+//! `core.http`: one call to somebody else's server, recorded before the run goes on. What it may reach is decided by
+//! the guard of outgoing calls.
+
+use holdpoint_core::workflow::{self, Flaw};
+use holdpoint_core::{NodeId, RunError, RunId, TenantId};
+use serde_json::{Map, Value, json};
+
+use super::{Node, Outputs};
+use crate::context::{EffectContext, Stop};
+use crate::outgoing::{Error, Outgoing, Policy, Request, Response, activity_key};
+
+mod settings;
+
+use settings::{ResponseType, Settings};
+
+/// As the other side is called where keys tell effects apart.
+const PROVIDER: &str = "core.http";
+
+/// Headers of an answer that are kept. Cookies and challenges are not: what is recorded is shown to readers.
+const KEPT_HEADERS: [&str; 9] = [
+    "content-language",
+    "content-type",
+    "date",
+    "etag",
+    "last-modified",
+    "link",
+    "location",
+    "retry-after",
+    "x-request-id",
+];
+
+#[derive(Debug)]
+pub(crate) struct Http(Outgoing);
+
+impl Http {
+    pub(crate) fn new(outgoing: Outgoing) -> Self {
+        Self(outgoing)
+    }
+}
+
+impl Default for Http {
+    fn default() -> Self {
+        Self(Outgoing::new(Policy::default()))
+    }
+}
+
+impl Node for Http {
+    fn check(&self, node: &workflow::Node) -> Vec<Flaw> {
+        let mut flaws = Settings::of(node).err().unwrap_or_default();
+        let url = node.config.get("url").and_then(Value::as_str);
+        if let Some(refused) = url.and_then(|url| self.0.check_url(url).err()) {
+            flaws.push(Flaw::of_node(&node.id, "config.url", refused.to_string()));
+        }
+        flaws
+    }
+
+    async fn run(&self, context: &mut EffectContext) -> Result<Outputs, Stop> {
+        let (plan, outgoing) = (Plan::of(context)?, self.0.clone());
+        let recorded = context.step("request", || async move { plan.carry_out(&outgoing).await }).await?;
+        match recorded {
+            Value::Object(outputs) => Ok(outputs),
+            other => {
+                Err(Stop::failed("http_failed", format!("the recorded answer is {other}, not an object")))
+            }
+        }
+    }
+}
+
+/// Everything the call needs of its run.
+struct Plan {
+    settings: Settings,
+    inputs: Map<String, Value>,
+    tenant: TenantId,
+    run: RunId,
+    node: NodeId,
+    trace: Option<String>,
+}
+
+impl Plan {
+    fn of(context: &EffectContext) -> Result<Self, Stop> {
+        let first = |flaws: Vec<Flaw>| flaws.first().map(ToString::to_string).unwrap_or_default();
+        let settings = Settings::of(context.node()).map_err(|flaws| invalid(first(flaws)))?;
+        let started = context.started().ok_or_else(|| invalid("the run was never started"))?;
+        Ok(Self {
+            settings,
+            inputs: context.inputs.clone(),
+            tenant: started.owner.tenant.clone(),
+            run: context.run_id().clone(),
+            node: context.node().id.clone(),
+            trace: started.trace.clone(),
+        })
+    }
+
+    async fn carry_out(self, outgoing: &Outgoing) -> Result<Value, Stop> {
+        let request = self.request(outgoing)?;
+        let method = request.method.as_str();
+        let origin = outgoing.check_url(&request.url).map_err(refused)?.origin().ascii_serialization();
+        let response = outgoing.send(request).await.map_err(failed)?;
+        if !self.settings.expects(response.status) {
+            let message = format!("{origin} answered {method} with the status {}", response.status);
+            return Err(Stop::Failed(RunError {
+                retryable: matches!(response.status, 408 | 429 | 500..=599),
+                ..RunError::new("http_status", message)
+            }));
+        }
+        let body = self.body_of(&response).map_err(|why| failed_for_good(format!("{origin} {why}")))?;
+        Ok(json!({"status": response.status, "headers": kept(&response), "body": body}))
+    }
+
+    fn request(&self, outgoing: &Outgoing) -> Result<Request, Stop> {
+        let text = match self.inputs.get("url") {
+            Some(url) => url.as_str().ok_or_else(|| invalid("the input url must be a string"))?,
+            None => {
+                self.settings.url.as_deref().ok_or_else(|| invalid("neither url nor config.url is set"))?
+            }
+        };
+        let mut url = outgoing.check_url(text).map_err(refused)?;
+        if let Some(query) = self.inputs.get("query") {
+            for (name, value) in pairs("query", query)? {
+                url.query_pairs_mut().append_pair(&name, &value);
+            }
+        }
+        let mut headers = self.headers()?;
+        let body = self.body(&mut headers)?;
+        let key = activity_key(&self.tenant, &self.run, &self.node, ORDINAL, PROVIDER);
+        headers.push(("idempotency-key".to_owned(), key));
+        headers.extend(self.trace.iter().map(|trace| ("traceparent".to_owned(), trace.clone())));
+        Ok(Request {
+            method: self.settings.method,
+            url: url.into(),
+            headers,
+            body,
+            timeout_ms: self.settings.timeout_ms,
+            body_bytes_max: self.settings.response_bytes_max,
+        })
+    }
+
+    /// Those of the config, and those of the input in their place.
+    fn headers(&self) -> Result<Vec<(String, String)>, Stop> {
+        let mut headers = self.settings.headers.clone();
+        let Some(given) = self.inputs.get("headers") else { return Ok(headers) };
+        let given = pairs("headers", given)?;
+        if let Some((name, _)) = given.iter().find(|(name, _)| !settings::header_is_free(name)) {
+            return Err(invalid(format!("the input headers must not set {name:?}")));
+        }
+        headers.retain(|(name, _)| !given.iter().any(|(other, _)| other.eq_ignore_ascii_case(name)));
+        headers.extend(given);
+        Ok(headers)
+    }
+
+    /// JSON, unless the headers say that it is something else; then it must be text already.
+    fn body(&self, headers: &mut Vec<(String, String)>) -> Result<Vec<u8>, Stop> {
+        let Some(body) = self.inputs.get("body") else { return Ok(Vec::new()) };
+        let named = headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("content-type"));
+        match (named.map(|(_, value)| is_json(value)), body) {
+            (Some(false), Value::String(text)) => Ok(text.clone().into_bytes()),
+            (Some(false), _) => Err(invalid("a body that is not JSON must be a string")),
+            (named, body) => {
+                if named.is_none() {
+                    headers.push(("content-type".to_owned(), "application/json".to_owned()));
+                }
+                Ok(body.to_string().into_bytes())
+            }
+        }
+    }
+
+    fn body_of(&self, response: &Response) -> Result<Value, String> {
+        let declared = response.headers.iter().find(|(name, _)| name == "content-type");
+        let json = match self.settings.response_type {
+            Some(ResponseType::Json) => true,
+            Some(ResponseType::Text) => false,
+            None => declared.is_some_and(|(_, value)| is_json(value)),
+        };
+        if response.body.is_empty() {
+            return Ok(if json { Value::Null } else { Value::String(String::new()) });
+        }
+        if json {
+            return serde_json::from_slice(&response.body)
+                .map_err(|error| format!("answered with JSON that cannot be read: {error}"));
+        }
+        match std::str::from_utf8(&response.body) {
+            Ok(text) => Ok(Value::String(text.to_owned())),
+            Err(_) => Err("answered with bytes that are not UTF-8 text".to_owned()),
+        }
+    }
+}
+
+/// Which of the node's calls this is, for the key.
+// TODO(#4): the visit of the node, once loops count visits; until then a node calls once in a run.
+const ORDINAL: u32 = 1;
+
+fn is_json(content_type: &str) -> bool {
+    let essence = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    essence == "application/json" || essence.ends_with("+json")
+}
+
+fn kept(response: &Response) -> Map<String, Value> {
+    let kept = response.headers.iter().filter(|(name, _)| KEPT_HEADERS.contains(&name.as_str()));
+    kept.map(|(name, value)| (name.clone(), Value::String(value.clone()))).collect()
+}
+
+/// Names and values of an input; a list is the same name several times, and null is not there.
+fn pairs(input: &str, value: &Value) -> Result<Vec<(String, String)>, Stop> {
+    let wrong = || invalid(format!("the input {input} must be an object of strings, numbers and booleans"));
+    let mut pairs = Vec::new();
+    for (name, value) in value.as_object().ok_or_else(wrong)? {
+        let values = match value {
+            Value::Array(values) => values.as_slice(),
+            one => std::slice::from_ref(one),
+        };
+        for value in values {
+            match value {
+                Value::Null => {}
+                Value::String(text) => pairs.push((name.clone(), text.clone())),
+                Value::Number(_) | Value::Bool(_) => pairs.push((name.clone(), value.to_string())),
+                Value::Array(_) | Value::Object(_) => return Err(wrong()),
+            }
+        }
+    }
+    Ok(pairs)
+}
+
+fn invalid(message: impl Into<String>) -> Stop {
+    Stop::failed("invalid_input", message)
+}
+
+fn refused(refused: crate::outgoing::Refused) -> Stop {
+    Stop::failed("http_refused", refused.to_string())
+}
+
+fn failed_for_good(message: String) -> Stop {
+    Stop::failed("http_failed", message)
+}
+
+fn failed(error: Error) -> Stop {
+    let message = error.to_string();
+    match error {
+        Error::Refused(reason) => refused(reason),
+        Error::BodyTooLarge { .. } => failed_for_good(message),
+        Error::Unresolvable { .. }
+        | Error::ConnectFailed { .. }
+        | Error::TimedOut { .. }
+        | Error::Tls { .. }
+        | Error::Broken { .. } => {
+            Stop::Failed(RunError { retryable: true, ..RunError::new("http_failed", message) })
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! What an outgoing call says instead of a response. These texts reach events, logs and people, so they name the
+//! origin (scheme, host and port) and never a path, a query, a header or an address that a private name led to.
+
+use std::net::IpAddr;
+
+use super::ranges::Special;
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// Not allowed here; trying again will not help.
+    #[error(transparent)]
+    Refused(#[from] Refused),
+    #[error("the name {host} has no address: {why}")]
+    Unresolvable { host: String, why: String },
+    #[error("{origin} cannot be connected to: {why}")]
+    ConnectFailed { origin: String, why: String },
+    #[error("{origin} did not answer within {timeout_ms} ms")]
+    TimedOut { origin: String, timeout_ms: u64 },
+    #[error("{origin} answered with more than {bytes_max} bytes")]
+    BodyTooLarge { origin: String, bytes_max: usize },
+    #[error("there is no trusted connection to {origin}: {why}")]
+    Tls { origin: String, why: String },
+    /// The other side does not keep to HTTP, or went away in the middle.
+    #[error("the connection to {origin} broke: {why}")]
+    Broken { origin: String, why: String },
+}
+
+/// Why a call is not made.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    #[error("the URL {0}")]
+    Url(&'static str),
+    #[error("the URL must begin with https://")]
+    Scheme,
+    /// Plain HTTP is for loopback only, and only where that was switched on.
+    #[error("{host} is not on this machine, so it must be called with https://")]
+    PlainText { host: String },
+    #[error("the URL must not carry a user name or a password")]
+    UserInfo,
+    #[error("the host name {0} stands for the inside of a network")]
+    Name(String),
+    #[error("{host} leads to {} ({}), which must not be called", special.network, special.purpose)]
+    Address { host: String, special: Special },
+    #[error("{host} leads to a network that this server's operator denies")]
+    Denied { host: String },
+    #[error("the header {0:?} cannot be sent")]
+    Header(String),
+}
+
+impl Refused {
+    /// A refusal for the log of operators, who may know the address as well.
+    pub(super) fn logged(self, address: IpAddr) -> Self {
+        tracing::debug!(%address, reason = %self, "an outgoing call was refused");
+        self
+    }
+}

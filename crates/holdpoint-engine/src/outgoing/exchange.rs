@@ -1,0 +1,120 @@
+//! One request and its response over a connection that is there: HTTP/1.1, one call for each connection.
+
+use std::convert::Infallible;
+use std::pin::pin;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Body, Incoming};
+use hyper::client::conn::http1;
+use hyper::header::{CONNECTION, HOST, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use super::error::{Error, Refused};
+use super::target::Target;
+use super::{Request, Response};
+
+/// Bytes that the head of a response may take.
+const HEAD_BYTES_MAX: usize = 64 * 1024;
+
+/// Headers that say how a message is framed or routed. They are ours: a caller's would talk past the guard.
+const FRAMING: [&str; 11] = [
+    "connection",
+    "content-length",
+    "expect",
+    "forwarded",
+    "host",
+    "keep-alive",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "via",
+];
+
+/// Whether a caller may set a header of this name.
+pub(crate) fn may_be_set(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    !FRAMING.contains(&name.as_str()) && !name.starts_with("proxy-") && HeaderName::try_from(&name).is_ok()
+}
+
+pub(super) fn prepare(target: &Target, request: Request) -> Result<hyper::Request<Full<Bytes>>, Refused> {
+    let mut headers = HeaderMap::new();
+    for (name, value) in &request.headers {
+        let refused = || Refused::Header(name.clone());
+        if !may_be_set(name) {
+            return Err(refused());
+        }
+        let known = HeaderName::try_from(name).map_err(|_| refused())?;
+        headers.append(known, HeaderValue::try_from(value).map_err(|_| refused())?);
+    }
+    let authority = HeaderValue::try_from(target.authority()).map_err(|_| Refused::Url("names no host"))?;
+    headers.insert(HOST, authority);
+    headers.insert(CONNECTION, HeaderValue::from_static("close"));
+    let us = HeaderValue::from_static(concat!("holdpoint/", env!("CARGO_PKG_VERSION")));
+    headers.entry(USER_AGENT).or_insert(us);
+    let mut prepared = hyper::Request::builder()
+        .method(request.method.as_str())
+        .uri(target.path_and_query())
+        .body(Full::new(Bytes::from(request.body)))
+        .map_err(|_| Refused::Url("cannot be put into a request"))?;
+    *prepared.headers_mut() = headers;
+    Ok(prepared)
+}
+
+/// The connection lives in this future: whoever drops it closes the socket.
+pub(super) async fn carry_out<S>(
+    target: &Target,
+    stream: S,
+    request: hyper::Request<Full<Bytes>>,
+    body_bytes_max: usize,
+) -> Result<Response, Error>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let broken = |error: hyper::Error| Error::Broken { origin: target.origin(), why: error.to_string() };
+    let mut builder = http1::Builder::new();
+    builder.max_buf_size(HEAD_BYTES_MAX);
+    let (mut sender, connection) = builder.handshake(TokioIo::new(stream)).await.map_err(broken)?;
+    let exchange = async {
+        let (head, body) = sender.send_request(request).await.map_err(broken)?.into_parts();
+        let body = read(target, body, body_bytes_max).await?;
+        Ok(Response { status: head.status.as_u16(), headers: texts(&head.headers), body })
+    };
+    let driven = async {
+        // What ends a connection is told to the exchange, which may still have bytes to read.
+        let _ = connection.await;
+        std::future::pending::<Infallible>().await
+    };
+    let (exchange, driven) = (pin!(exchange), pin!(driven));
+    tokio::select! {
+        answered = exchange => answered,
+        never = driven => match never {},
+    }
+}
+
+async fn read(target: &Target, mut body: Incoming, bytes_max: usize) -> Result<Vec<u8>, Error> {
+    let too_large = || Error::BodyTooLarge { origin: target.origin(), bytes_max };
+    if body.size_hint().lower() > u64::try_from(bytes_max).unwrap_or(u64::MAX) {
+        return Err(too_large());
+    }
+    let mut bytes = Vec::new();
+    while let Some(frame) = body.frame().await {
+        let frame =
+            frame.map_err(|error| Error::Broken { origin: target.origin(), why: error.to_string() })?;
+        let Ok(data) = frame.into_data() else { continue };
+        if bytes.len() + data.len() > bytes_max {
+            return Err(too_large());
+        }
+        bytes.extend_from_slice(&data);
+    }
+    Ok(bytes)
+}
+
+fn texts(headers: &HeaderMap) -> Vec<(String, String)> {
+    let text = |(name, value): (&HeaderName, &HeaderValue)| {
+        value.to_str().ok().map(|value| (name.as_str().to_owned(), value.to_owned()))
+    };
+    headers.iter().filter_map(text).collect()
+}

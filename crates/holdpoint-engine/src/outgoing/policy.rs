@@ -1,0 +1,61 @@
+//! What an operator allows: which networks may be called, and how much a call may take. Judges addresses; opens
+//! nothing.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use super::error::Refused;
+use super::network::Network;
+use super::ranges::{embedded, is_loopback, special};
+use super::resolver::Resolver;
+
+#[derive(Clone, Debug)]
+pub struct Policy {
+    /// Refused before anything else is looked at.
+    pub deny: Vec<Network>,
+    /// May be called although they are special: the operator's own networks.
+    pub allow: Vec<Network>,
+    /// For development and tests: loopback may be called, by `http://` too. Nothing else is relaxed.
+    pub allow_loopback: bool,
+    pub connect_timeout: Duration,
+    /// How many calls are under way at a time; others wait, and the wait counts as theirs.
+    pub calls_max: usize,
+    /// Authorities trusted beside those of the machine, as PEM.
+    pub authorities: Vec<u8>,
+    pub resolver: Resolver,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            deny: Vec::new(),
+            allow: Vec::new(),
+            allow_loopback: false,
+            connect_timeout: Duration::from_secs(10),
+            calls_max: 256,
+            authorities: Vec::new(),
+            resolver: Resolver::System,
+        }
+    }
+}
+
+impl Policy {
+    /// An address is judged by itself and by every address that hides in it. A network that is allowed opens only
+    /// itself: behind an allowed translator, what is translated is judged as well.
+    pub(super) fn judge(&self, host: String, address: IpAddr) -> Result<(), Refused> {
+        let hidden = embedded(address).into_iter().map(IpAddr::V4);
+        let faces: Vec<IpAddr> = std::iter::once(address).chain(hidden).collect();
+        let within = |networks: &[Network], face| networks.iter().any(|network| network.contains(face));
+        if faces.iter().any(|face| within(&self.deny, *face)) {
+            return Err(Refused::Denied { host });
+        }
+        if self.allow_loopback && is_loopback(address) {
+            return Ok(());
+        }
+        let closed = faces.into_iter().filter(|face| !within(&self.allow, *face)).find_map(special);
+        match closed {
+            Some(special) => Err(Refused::Address { host, special }),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! The routes for operators.
+
+use super::{health, keys, metrics};
+use crate::routes::Content::{Json, Nothing, Text};
+use crate::routes::Route;
+
+pub(crate) fn all() -> Vec<Route> {
+    vec![
+        Route::post("/v1/keys", "createKey", keys::create)
+            .says("Make an API key; it is shown here and never again")
+            .body("CreateKey")
+            .answers(201, Json("KeyCreated"))
+            .fails(&[409]),
+        Route::get("/v1/keys", "listKeys", keys::list)
+            .says("The keys of this tenant, without their secrets")
+            .answers(200, Json("Keys")),
+        Route::delete("/v1/keys/{keyId}", "revokeKey", keys::revoke)
+            .says("Revoke a key at once and for good")
+            .answers(204, Nothing),
+        Route::get_public("/healthz", "isAlive", health::alive)
+            .says("Whether the process answers")
+            .answers(200, Json("Health")),
+        Route::get_public("/readyz", "isReady", health::ready)
+            .says("Whether the database answers too")
+            .answers(200, Json("Health"))
+            .fails(&[503]),
+        Route::get_public("/metrics", "metrics", metrics::text)
+            .says("Numbers in Prometheus' text format")
+            .answers(200, Text("text/plain")),
+    ]
+}

@@ -1,0 +1,53 @@
+//! Keys and health as the OpenAPI document describes them.
+
+use serde_json::{Value, json};
+
+use super::keys::LIFE_SECONDS_MAX;
+use crate::auth::SCOPES;
+
+/// A word as keys are made of: tenant, principal, role.
+const WORD: &str = r"^[^\s,\u0000-\u001f\u007f-\u009f]{1,128}$";
+
+pub(crate) fn all() -> Value {
+    let word = json!({"type": ["string", "null"], "pattern": WORD});
+    let instant = json!({"$ref": "#/components/schemas/Instant"});
+    let strings = json!({"type": "array", "items": {"type": "string"}});
+    let scopes = json!({"type": "array", "items": {"type": "string", "enum": SCOPES}});
+    let key = json!({
+        "keyId": {"type": "string"},
+        "tenant": {"type": "string"},
+        "principal": {"type": "string", "description": "Who acts with the key."},
+        "roles": strings,
+        "scopes": strings,
+        "test": {"type": "boolean", "description": "For trying things out, in a tenant of its own."},
+        "createdAt": instant, "expiresAt": instant, "revokedAt": instant,
+    });
+    let mut created = key.clone();
+    created["key"] = json!({"type": "string", "description": "Shown here and never again."});
+    let mut wanted = json!({
+        "tenant": word, "principal": word,
+        "roles": {"type": ["array", "null"], "items": {"type": "string", "pattern": WORD}},
+        "scopes": scopes,
+        "expiresAt": {"type": ["string", "null"], "format": "date-time"},
+        "expiresInSeconds": {"type": ["integer", "null"], "minimum": 1, "maximum": LIFE_SECONDS_MAX},
+        "test": {"type": ["boolean", "null"]},
+    });
+    wanted["scopes"]["type"] = json!(["array", "null"]);
+    let always = ["keyId", "tenant", "principal", "roles", "scopes", "test", "createdAt"];
+    let once = [&always[..], &["key"]].concat();
+    json!({
+        "CreateKey": {"type": "object", "properties": wanted, "additionalProperties": false},
+        "Key": {"type": "object", "required": always, "properties": key},
+        "KeyCreated": {"type": "object", "required": once, "properties": created},
+        "Keys": {
+            "type": "object",
+            "required": ["keys"],
+            "properties": {"keys": {"type": "array", "items": {"$ref": "#/components/schemas/Key"}}},
+        },
+        "Health": {
+            "type": "object",
+            "required": ["status"],
+            "properties": {"status": {"type": "string", "enum": ["ok", "ready"]}},
+        },
+    })
+}

@@ -1,0 +1,52 @@
+//! Making keys. A key is random text that only its holder has; everybody else has its hash.
+
+use holdpoint_core::{TenantId, Timestamp};
+use holdpoint_engine::ApiKey;
+use sha2::{Digest, Sha256};
+
+use super::SCOPES;
+use crate::error::ApiError;
+
+/// How keys for trying things out begin, so that people and programs can tell them from live ones.
+pub(crate) const TEST_KEY_PREFIX: &str = "hp_test_";
+const LIVE_KEY_PREFIX: &str = "hp_";
+
+/// A key nobody can guess.
+pub(crate) fn fresh_secret(test: bool) -> Result<String, ApiError> {
+    let prefix = if test { TEST_KEY_PREFIX } else { LIVE_KEY_PREFIX };
+    Ok(format!("{prefix}{}", random_hex(24)?))
+}
+
+/// What is stored of a given key: all scopes, named after its id, without end.
+pub(crate) fn stored_key(secret: &str, tenant: TenantId, now: Timestamp) -> Result<ApiKey, ApiError> {
+    let key_id = format!("key_{}", random_hex(8)?);
+    Ok(ApiKey {
+        principal: key_id.clone(),
+        key_id,
+        key_hash: hash(secret),
+        tenant,
+        roles: Vec::new(),
+        scopes: SCOPES.iter().map(ToString::to_string).collect(),
+        created_at: now,
+        revoked_at: None,
+        expires_at: None,
+        test: secret.starts_with(TEST_KEY_PREFIX),
+    })
+}
+
+/// What is stored of a key.
+pub(super) fn hash(key: &str) -> String {
+    hex(&Sha256::digest(key.as_bytes()))
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digit = |nibble: u8| char::from(DIGITS[usize::from(nibble)]);
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+}
+
+fn random_hex(length: usize) -> Result<String, ApiError> {
+    let mut bytes = vec![0; length];
+    getrandom::fill(&mut bytes).map_err(ApiError::internal)?;
+    Ok(hex(&bytes))
+}

@@ -1,0 +1,107 @@
+//! How often a key may call. Counted on each node for itself, in memory: a limit protects a node, it is no accounting.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use axum::http::StatusCode;
+use serde_json::json;
+
+use crate::error::ApiError;
+
+/// A bucket for each key: it holds `burst` requests and fills up at `per_second`. What is kept of a bucket is the
+/// instant at which it will be full again, so that one that is full need not be kept at all.
+#[derive(Debug)]
+pub(crate) struct RateLimit {
+    /// How long it takes until another request fits.
+    interval: Duration,
+    /// How far ahead of now a bucket may become full and still take a request.
+    slack: Duration,
+    full_at: Mutex<HashMap<String, Instant>>,
+}
+
+impl RateLimit {
+    /// Beyond this many buckets those that are full are forgotten.
+    const BUCKETS_MAX: usize = 10_000;
+
+    /// Both at least 1.
+    pub(crate) fn new(per_second: u32, burst: u32) -> Self {
+        let interval = Duration::from_secs(1) / per_second.max(1);
+        let slack = interval * (burst.max(1) - 1);
+        Self { interval, slack, full_at: Mutex::default() }
+    }
+
+    /// Takes one request out of the key's bucket, or says how long to wait.
+    pub(super) fn take(&self, key_id: &str, now: Instant) -> Result<(), ApiError> {
+        let mut full_at = self.full_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = full_at.get(key_id).copied().unwrap_or(now).max(now);
+        let wait = at.duration_since(now).saturating_sub(self.slack);
+        if !wait.is_zero() {
+            return Err(too_many(wait));
+        }
+        if full_at.len() >= Self::BUCKETS_MAX && !full_at.contains_key(key_id) {
+            full_at.retain(|_, at| *at > now);
+        }
+        match full_at.get_mut(key_id) {
+            Some(known) => *known = at + self.interval,
+            None => drop(full_at.insert(key_id.to_owned(), at + self.interval)),
+        }
+        Ok(())
+    }
+}
+
+fn too_many(wait: Duration) -> ApiError {
+    let wait_ms = u64::try_from(wait.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
+    let message = format!("this key calls more often than it may; try again in {wait_ms} ms");
+    ApiError::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", message)
+        .with(json!({"retryAfterMs": wait_ms, "scope": "key"}))
+        .retry_after_s(wait_ms.div_ceil(1000))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::response::IntoResponse;
+
+    #[test]
+    fn a_burst_is_taken_then_one_at_a_time() {
+        let limit = RateLimit::new(10, 3);
+        let start = Instant::now();
+        let at = |ms: u64| start + Duration::from_millis(ms);
+        for _ in 0..3 {
+            assert!(limit.take("a", at(0)).is_ok());
+        }
+        assert!(limit.take("a", at(0)).is_err());
+        assert!(limit.take("b", at(0)).is_ok(), "each key has its own bucket");
+        assert!(limit.take("a", at(99)).is_err());
+        assert!(limit.take("a", at(100)).is_ok());
+        assert!(limit.take("a", at(100)).is_err(), "what was refused cost nothing, what was taken did");
+        for _ in 0..3 {
+            assert!(limit.take("a", at(60_000)).is_ok(), "a bucket holds no more than a burst");
+        }
+        assert!(limit.take("a", at(60_000)).is_err());
+    }
+
+    #[test]
+    fn who_comes_when_told_is_let_in() {
+        let limit = RateLimit::new(3, 1);
+        let start = Instant::now();
+        assert!(limit.take("a", start).is_ok());
+        let refused = limit.take("a", start).unwrap_err().into_response();
+        assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);
+        assert_eq!(refused.headers()["retry-after"], "1", "whole seconds, rounded up");
+        assert!(limit.take("a", start + Duration::from_millis(333)).is_err());
+        assert!(limit.take("a", start + Duration::from_millis(334)).is_ok());
+    }
+
+    #[test]
+    fn full_buckets_are_forgotten_when_there_are_many() {
+        let limit = RateLimit::new(1, 1);
+        let start = Instant::now();
+        for number in 0..RateLimit::BUCKETS_MAX {
+            limit.take(&number.to_string(), start).unwrap();
+        }
+        limit.take("late", start + Duration::from_secs(2)).unwrap();
+        assert_eq!(limit.full_at.lock().unwrap().len(), 1);
+    }
+}

@@ -1,0 +1,246 @@
+//! `Idempotency-Key`: a request that is sent twice is carried out once, and answered the same. What it does and what is
+//! answered are one commit; a final no is kept, too. Whatever may still turn out otherwise is not.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use axum::extract::{FromRequest, Request};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use holdpoint_core::mailbox::RunDispatch;
+use holdpoint_core::{Run, Workflow};
+use holdpoint_engine::{ApiKey, Done, Engine, Once, Receipt};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use crate::app::App;
+use crate::auth::{Caller, hex};
+use crate::body::{self, FromBytes};
+use crate::error::ApiError;
+
+const KEY_CHARS_MAX: usize = 255;
+const KEPT_MS: u64 = 24 * 3_600_000;
+/// Under the name of the protocol and under its old one.
+const REPLAYED: [HeaderName; 2] = [
+    HeaderName::from_static("openwop-idempotent-replay"),
+    HeaderName::from_static("wop-idempotent-replay"),
+];
+
+/// A body, and the key it was sent under if there is one.
+#[derive(Debug)]
+pub(crate) struct Sent<B>(pub Sending, pub B);
+
+#[derive(Debug)]
+pub(crate) struct Sending(Option<Key>);
+
+/// Hashes only: neither keys nor bodies are kept.
+#[derive(Clone, Debug)]
+struct Key {
+    operation: String,
+    key_hash: String,
+    body_hash: String,
+}
+
+impl<B: FromBytes + Send, S: Send + Sync> FromRequest<S> for Sent<B> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
+        let sent = key_of(request.headers())?;
+        let operation = format!("{} {}", request.method(), hash(request.uri().path().as_bytes()));
+        let bytes = body::read(request, state).await?;
+        let key = sent.map(|key_hash| Key { operation, key_hash, body_hash: hash(&bytes) });
+        Ok(Self(Sending(key), B::from_bytes(&bytes)?))
+    }
+}
+
+fn key_of(headers: &HeaderMap) -> Result<Option<String>, ApiError> {
+    let Some(key) = headers.get("idempotency-key") else { return Ok(None) };
+    let fits = key.to_str().is_ok_and(|key| (1..=KEY_CHARS_MAX).contains(&key.trim().len()));
+    if !fits || headers.get_all("idempotency-key").iter().count() > 1 {
+        let message = format!("must be one key of 1 to {KEY_CHARS_MAX} printable characters");
+        return Err(ApiError::invalid("Idempotency-Key", message));
+    }
+    Ok(Some(hash(key.as_bytes())))
+}
+
+fn hash(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
+}
+
+/// What was done for a request, for its answer to be made from.
+#[derive(Debug)]
+pub(crate) enum Did {
+    Run(Arc<Run>),
+    Workflow(Arc<Workflow>, bool),
+    KeyAdded(Box<ApiKey>),
+    KeyRevoked(String),
+    Dispatch(Box<RunDispatch>),
+}
+
+impl Did {
+    fn as_done(&self) -> Done<'_> {
+        match self {
+            Self::Run(run) => Done::Run(run),
+            Self::Workflow(workflow, stored) => Done::Workflow { workflow, stored: *stored },
+            Self::KeyAdded(key) => Done::KeyAdded(key),
+            Self::KeyRevoked(id) => Done::KeyRevoked(id),
+            Self::Dispatch(row) => Done::Dispatch(row),
+        }
+    }
+}
+
+/// An answer as it is sent and as it is kept.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub status: StatusCode,
+    pub body: String,
+    /// It was given before; nothing was done now.
+    pub replayed: bool,
+}
+
+impl Answer {
+    pub(crate) fn json(status: StatusCode, body: &Value) -> Self {
+        Self { status, body: body.to_string(), replayed: false }
+    }
+
+    pub(crate) fn nothing() -> Self {
+        Self { status: StatusCode::NO_CONTENT, body: String::new(), replayed: false }
+    }
+}
+
+impl IntoResponse for Answer {
+    fn into_response(self) -> Response {
+        let mut response = (self.status, self.body).into_response();
+        let headers = response.headers_mut();
+        if self.status == StatusCode::NO_CONTENT {
+            headers.remove(header::CONTENT_TYPE);
+        } else {
+            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        }
+        if self.replayed {
+            for name in REPLAYED {
+                headers.insert(name, HeaderValue::from_static("true"));
+            }
+        }
+        response
+    }
+}
+
+impl Sending {
+    /// Carries out `work` once. It gets the engine to do it with; `answer` makes the answer from what was done, for the
+    /// caller and for the receipt.
+    pub(crate) async fn carry_out<W, F>(
+        self,
+        app: &App,
+        caller: &Caller,
+        answer: impl Fn(Done<'_>) -> Answer + Clone + Send + Sync + 'static,
+        work: W,
+    ) -> Result<Answer, ApiError>
+    where
+        W: FnOnce(Engine) -> F,
+        F: Future<Output = Result<Did, ApiError>>,
+    {
+        let Some(key) = self.0 else {
+            return Ok(answer(work(app.engine.clone()).await?.as_done()));
+        };
+        if let Some(receipt) = app.engine.receipt(caller.tenant(), &key.operation, &key.key_hash).await? {
+            return key.replay(receipt);
+        }
+        let kept = answer.clone();
+        let respond = move |done: Done<'_>| {
+            let answer = kept(done);
+            (answer.status.as_u16(), answer.body)
+        };
+        let engine = app.engine.once(key.once(caller, respond));
+        match work(engine.clone()).await {
+            Ok(did) => {
+                let answer = answer(did.as_done());
+                key.keep_if_nothing_changed(&engine, caller, &answer).await?;
+                Ok(answer)
+            }
+            Err(error) => key.refused(&engine, error).await,
+        }
+    }
+
+    /// For work in several commits that may be done again without harm: the answer is kept after the last of them.
+    pub(crate) async fn carry_out_in_parts<F>(
+        self,
+        app: &App,
+        caller: &Caller,
+        work: F,
+    ) -> Result<Answer, ApiError>
+    where
+        F: Future<Output = Result<Answer, ApiError>>,
+    {
+        let Some(key) = self.0 else { return work.await };
+        if let Some(receipt) = app.engine.receipt(caller.tenant(), &key.operation, &key.key_hash).await? {
+            return key.replay(receipt);
+        }
+        let answer = work.await?;
+        let engine = app.engine.once(key.once(caller, |_| (500, String::new())));
+        match engine.keep_receipt(answer.status.as_u16(), &answer.body).await.map_err(ApiError::from) {
+            Ok(()) => Ok(answer),
+            Err(error) => key.refused(&engine, error).await,
+        }
+    }
+}
+
+impl Key {
+    fn once(&self, caller: &Caller, respond: impl Fn(Done<'_>) -> (u16, String) + Send + Sync + 'static) -> Once {
+        Once {
+            tenant: caller.tenant().clone(),
+            operation: self.operation.clone(),
+            key_hash: self.key_hash.clone(),
+            body_hash: self.body_hash.clone(),
+            ttl_ms: KEPT_MS,
+            respond: Box::new(respond),
+        }
+    }
+
+    fn replay(&self, receipt: Receipt) -> Result<Answer, ApiError> {
+        if receipt.body_hash != self.body_hash {
+            let message = "this Idempotency-Key was used for a request with another body; take a new one";
+            return Err(ApiError::new(StatusCode::CONFLICT, "idempotency_key_mismatch", message));
+        }
+        let status = StatusCode::from_u16(receipt.status).map_err(ApiError::internal)?;
+        Ok(Answer { status, body: receipt.response, replayed: true })
+    }
+
+    /// What was so already is no change, and without a change there is no receipt yet.
+    async fn keep_if_nothing_changed(
+        &self,
+        engine: &Engine,
+        caller: &Caller,
+        answer: &Answer,
+    ) -> Result<(), ApiError> {
+        if engine.receipt(caller.tenant(), &self.operation, &self.key_hash).await?.is_some() {
+            return Ok(());
+        }
+        match engine.keep_receipt(answer.status.as_u16(), &answer.body).await {
+            // Another one who found nothing to change was a moment faster.
+            Ok(()) | Err(holdpoint_engine::Error::Duplicate(_)) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// A no is kept when asking again would not change it. Or somebody was first: then theirs is the answer.
+    async fn refused(&self, engine: &Engine, mut error: ApiError) -> Result<Answer, ApiError> {
+        if let Some(receipt) = error.take_receipt() {
+            return self.replay(receipt);
+        }
+        if !is_final(error.status()) {
+            return Err(error);
+        }
+        match engine.keep_receipt(error.status().as_u16(), &error.body().to_string()).await {
+            Err(holdpoint_engine::Error::Duplicate(receipt)) => self.replay(*receipt),
+            Ok(()) | Err(_) => Err(error),
+        }
+    }
+}
+
+fn is_final(status: StatusCode) -> bool {
+    matches!(
+        status,
+        StatusCode::NOT_FOUND | StatusCode::CONFLICT | StatusCode::GONE | StatusCode::UNPROCESSABLE_ENTITY
+    )
+}

@@ -1,0 +1,186 @@
+//! The OpenAPI 3.1 document of this server, made from the table of routes and the schemas that each protocol keeps
+//! beside its wire types. `docs/openapi.json` is a copy of it, and a test compares the two.
+
+mod shared;
+
+use std::sync::LazyLock;
+
+use axum::http::header;
+use axum::response::IntoResponse;
+use serde_json::{Map, Value, json};
+
+use crate::auth::Access;
+use crate::routes::Content::Json;
+use crate::routes::{Content, Operation, Route};
+use crate::{admin, app, mailbox, openwop};
+
+pub(crate) fn routes() -> Vec<Route> {
+    vec![
+        Route::get_public("/v1/openapi.json", "openapi", serve)
+            .says("This document")
+            .answers(200, Json("OpenApi")),
+    ]
+}
+
+async fn serve() -> impl IntoResponse {
+    static TEXT: LazyLock<String> = LazyLock::new(|| document().to_string());
+    let headers =
+        [(header::CONTENT_TYPE, "application/json"), (header::CACHE_CONTROL, "public, max-age=300")];
+    (headers, TEXT.as_str())
+}
+
+pub(crate) fn document() -> Value {
+    let operations: Vec<Operation> = app::routes().into_iter().map(|route| route.operation).collect();
+    let schemas =
+        merged([shared::schemas(), openwop::schemas::all(), mailbox::schemas::all(), admin::schemas::all()]);
+    let mut paths = Map::new();
+    for operation in &operations {
+        let mut shown = described(operation);
+        link(operation, &operations, &schemas, &mut shown["responses"]);
+        let path = paths.entry(operation.path).or_insert_with(|| json!({}));
+        path[operation.method] = shown;
+    }
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Holdpoint",
+            "version": env!("CARGO_PKG_VERSION"),
+            "description": "Hold points for agents and workflows: an OpenWOP v1 host, its queues and its keys. \
+                A security requirement names the scopes that the key must have.",
+            "license": {"name": "MIT OR Apache-2.0", "identifier": "MIT OR Apache-2.0"},
+        },
+        "servers": [{"url": "/"}],
+        "paths": paths,
+        "components": {
+            "securitySchemes": {"key": {"type": "http", "scheme": "bearer", "description": "An API key."}},
+            "parameters": merged([shared::parameters(), openwop::schemas::parameters(), mailbox::schemas::parameters()]),
+            "responses": shared::responses(&operations),
+            "schemas": schemas,
+        },
+    })
+}
+
+fn described(operation: &Operation) -> Value {
+    let mut shown = json!({
+        "operationId": operation.id,
+        "summary": operation.summary,
+        "security": security(operation.access),
+        "responses": responses(operation),
+    });
+    let in_path = operation.path_parameters().into_iter().map(|name| {
+        json!({"name": name, "in": "path", "required": true, "schema": {"type": "string", "minLength": 1}})
+    });
+    let others = operation.parameters.iter().map(|name| reference("parameters", name));
+    let parameters: Vec<Value> = in_path.chain(others).collect();
+    if !parameters.is_empty() {
+        shown["parameters"] = json!(parameters);
+    }
+    if let Some(body) = operation.body {
+        let schema = reference("schemas", body.schema);
+        shown["requestBody"] =
+            json!({"required": body.required, "content": {"application/json": {"schema": schema}}});
+    }
+    shown
+}
+
+/// Requirements beside each other are alternatives; scopes within one are needed together.
+fn security(access: Access) -> Value {
+    match access {
+        Access::Public => json!([]),
+        Access::Any(scopes) => scopes.iter().map(|scope| json!({"key": [scope]})).collect(),
+        Access::All(scopes) => json!([{"key": scopes}]),
+    }
+}
+
+fn responses(operation: &Operation) -> Value {
+    let mut responses = Map::new();
+    for (status, content) in &operation.answers {
+        let shown = responses.entry(status.to_string()).or_insert_with(|| json!({"description": "Done."}));
+        match content {
+            Content::Json(schema) => {
+                shown["content"]["application/json"] = json!({"schema": reference("schemas", schema)});
+            }
+            Content::Text(media) => shown["content"][*media] = json!({"schema": {"type": "string"}}),
+            Content::Nothing => {}
+        }
+    }
+    for status in operation.errors() {
+        responses.insert(status.to_string(), reference("responses", &shared::response_name(status)));
+    }
+    Value::Object(responses)
+}
+
+/// What was just made can be asked for: where an answer has the members that a path names, it leads there. Streams are
+/// left out, because who follows a link waits for its end.
+fn link(from: &Operation, operations: &[Operation], schemas: &Value, responses: &mut Value) {
+    for (status, content) in from.answers.iter().filter(|_| from.method == "post") {
+        let Content::Json(schema) = content else { continue };
+        let has = |name: &&str| schemas[*schema]["properties"].get(*name).is_some();
+        for to in
+            operations.iter().filter(|to| matches!(to.answers[..], [(_, Json(_) | Content::Nothing), ..]))
+        {
+            let names = to.path_parameters();
+            if names.is_empty() || !names.iter().all(has) {
+                continue;
+            }
+            let parameters: Map<String, Value> = names
+                .iter()
+                .map(|name| ((*name).to_owned(), json!(format!("$response.body#/{name}"))))
+                .collect();
+            responses[status.to_string()]["links"][to.id] =
+                json!({"operationId": to.id, "parameters": parameters});
+        }
+    }
+}
+
+fn reference(kind: &str, name: &str) -> Value {
+    json!({"$ref": format!("#/components/{kind}/{name}")})
+}
+
+fn merged<const N: usize>(parts: [Value; N]) -> Value {
+    let members = parts.into_iter().filter_map(|part| match part {
+        Value::Object(map) => Some(map),
+        _ => None,
+    });
+    Value::Object(members.flatten().collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    fn references(value: &Value, found: &mut BTreeSet<String>) {
+        match value {
+            Value::Object(map) => {
+                found.extend(map.get("$ref").and_then(Value::as_str).map(str::to_owned));
+                map.values().for_each(|value| references(value, found));
+            }
+            Value::Array(list) => list.iter().for_each(|value| references(value, found)),
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn every_reference_leads_somewhere_and_nothing_is_there_for_nobody() {
+        let document = document();
+        let mut used = BTreeSet::new();
+        references(&document, &mut used);
+        let mut there = BTreeSet::new();
+        for kind in ["parameters", "responses", "schemas"] {
+            let names = document["components"][kind].as_object().unwrap().keys();
+            there.extend(names.map(|name| format!("#/components/{kind}/{name}")));
+        }
+        assert_eq!(used, there);
+    }
+
+    #[test]
+    fn every_operation_has_a_name_of_its_own_a_summary_and_a_success() {
+        let mut ids = BTreeSet::new();
+        for Route { operation, .. } in app::routes() {
+            assert!(ids.insert(operation.id), "{} is there twice", operation.id);
+            assert!(!operation.summary.is_empty(), "{} says nothing", operation.id);
+            assert!(!operation.answers.is_empty(), "{} never answers", operation.id);
+        }
+    }
+}

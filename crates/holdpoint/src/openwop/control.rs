@@ -1,0 +1,105 @@
+//! Taking hold of runs: cancel one or many, let one stand still, let it go on.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use holdpoint_core::{Command, RunRef};
+use holdpoint_engine::{Done, Engine};
+use serde_json::{Value, json};
+
+use super::wire;
+use crate::app::App;
+use crate::auth::{Caller, CanCancelRuns};
+use crate::body::{Body, InPath, OptionalBody};
+use crate::error::ApiError;
+use crate::idempotency::{Answer, Did, Sent};
+
+/// Runs of one bulk request.
+const BULK_MAX: usize = 100;
+
+pub(crate) async fn cancel(
+    State(app): State<App>,
+    CanCancelRuns(caller): CanCancelRuns,
+    InPath(run): InPath<String>,
+    Sent(sending, OptionalBody(body)): Sent<OptionalBody<wire::Cancel>>,
+) -> Result<Answer, ApiError> {
+    let (of, by) = (caller.run(&run)?, caller.principal());
+    let cancel =
+        |engine: Engine| async move { Ok(Did::Run(engine.cancel(&of, body.reason, by).await?)) };
+    sending.carry_out(&app, &caller, cancelled, cancel).await
+}
+
+fn cancelled(done: Done<'_>) -> Answer {
+    let Done::Run(run) = done else { return Answer::nothing() };
+    Answer::json(StatusCode::OK, &json!({"runId": run.id, "status": run.status().as_str()}))
+}
+
+pub(crate) async fn bulk_cancel(
+    State(app): State<App>,
+    CanCancelRuns(caller): CanCancelRuns,
+    Sent(sending, Body(body)): Sent<Body<wire::BulkCancel>>,
+) -> Result<Answer, ApiError> {
+    if !(1..=BULK_MAX).contains(&body.run_ids.len()) {
+        return Err(ApiError::invalid("runIds", format!("must name 1 to {BULK_MAX} runs")));
+    }
+    let work = async {
+        let mut results = Vec::with_capacity(body.run_ids.len());
+        for id in &body.run_ids {
+            results.push(cancel_one(&app, &caller, id, body.reason.clone()).await);
+        }
+        Ok(Answer::json(StatusCode::OK, &json!({"results": results})))
+    };
+    sending.carry_out_in_parts(&app, &caller, work).await
+}
+
+/// What came of one of many; a failure of one is no failure of the others.
+async fn cancel_one(app: &App, caller: &Caller, id: &str, reason: Option<String>) -> Value {
+    let cancelling = async {
+        let of: RunRef = caller.run(id)?;
+        Ok::<_, ApiError>(app.engine.cancel(&of, reason, caller.principal()).await?)
+    };
+    match cancelling.await {
+        Ok(run) => json!({"runId": id, "ok": true, "status": run.status().as_str()}),
+        Err(error) => {
+            let body = error.body();
+            json!({"runId": id, "ok": false, "error": {"code": body["error"], "message": body["message"]}})
+        }
+    }
+}
+
+pub(crate) async fn pause(
+    State(app): State<App>,
+    CanCancelRuns(caller): CanCancelRuns,
+    InPath(run): InPath<String>,
+    Sent(sending, OptionalBody(body)): Sent<OptionalBody<wire::Pause>>,
+) -> Result<Answer, ApiError> {
+    let of = caller.run(&run)?;
+    let command = Command::Pause { reason: body.reason, drain: body.drain_policy, by: caller.principal() };
+    let pause = |engine: Engine| async move { Ok(Did::Run(engine.execute(&of, &command).await?)) };
+    sending.carry_out(&app, &caller, paused, pause).await
+}
+
+fn paused(done: Done<'_>) -> Answer {
+    let Done::Run(run) = done else { return Answer::nothing() };
+    let at = run.paused.as_ref().map_or(run.updated_at, |pause| pause.at);
+    let shown = json!({"runId": run.id, "status": run.status().as_str(), "pausedAt": at.to_string()});
+    Answer::json(StatusCode::ACCEPTED, &shown)
+}
+
+pub(crate) async fn resume(
+    State(app): State<App>,
+    CanCancelRuns(caller): CanCancelRuns,
+    InPath(run): InPath<String>,
+    Sent(sending, OptionalBody(_)): Sent<OptionalBody<wire::Resume>>,
+) -> Result<Answer, ApiError> {
+    let of = caller.run(&run)?;
+    let command = Command::Resume { by: caller.principal() };
+    let resume = |engine: Engine| async move { Ok(Did::Run(engine.execute(&of, &command).await?)) };
+    sending.carry_out(&app, &caller, resumed, resume).await
+}
+
+/// The run goes on in the same commit, and may be further by now; what was asked for is that it runs.
+fn resumed(done: Done<'_>) -> Answer {
+    let Done::Run(run) = done else { return Answer::nothing() };
+    let shown = json!({"runId": run.id, "status": "running", "resumedAt": run.updated_at.to_string()});
+    Answer::json(StatusCode::ACCEPTED, &shown)
+}

@@ -1,0 +1,174 @@
+//! Documents of questions and answers.
+
+use holdpoint_core::{Event, Interrupt, InterruptId, Kind, NodeId, Resolution, Run};
+use holdpoint_engine::Recorded;
+use serde_json::{Value, json};
+
+use super::Description;
+use crate::openwop::translate::interrupt_id;
+
+pub(super) fn describe<'a>(run: &'a Run, recorded: &'a Recorded) -> Description<'a> {
+    match &recorded.event {
+        Event::NodeSuspended { node, interrupt } => {
+            ("node.suspended", Some(node), suspension(run, node, *interrupt))
+        }
+        Event::NodeResumed { node, interrupt } => {
+            ("node.resumed", Some(node), resumption(run, node, *interrupt))
+        }
+        Event::InterruptRequested { id, .. } => of_interrupt(run, *id, "interrupt.requested", requested),
+        Event::ApprovalRequested { interrupt } => {
+            of_interrupt(run, *interrupt, "approval.requested", approval_requested)
+        }
+        Event::ClarificationRequested { interrupt } => {
+            of_interrupt(run, *interrupt, "clarification.requested", clarification_requested)
+        }
+        Event::InterruptResolved { id, .. } | Event::InterruptTimedOut { id } => {
+            of_interrupt(run, *id, "interrupt.resolved", resolved)
+        }
+        Event::ApprovalReceived { interrupt } => {
+            of_interrupt(run, *interrupt, "approval.received", approval_received)
+        }
+        Event::ClarificationResolved { interrupt } => {
+            of_interrupt(run, *interrupt, "clarification.resolved", clarification_resolved)
+        }
+        // The caller sends only those above.
+        _ => ("", None, Value::Null),
+    }
+}
+
+fn of_interrupt<'a>(
+    run: &'a Run,
+    id: InterruptId,
+    kind: &'static str,
+    payload: fn(&Run, &Interrupt) -> Value,
+) -> Description<'a> {
+    match run.interrupt(id) {
+        Some(interrupt) => (kind, Some(&interrupt.node), payload(run, interrupt)),
+        None => (kind, None, Value::Null),
+    }
+}
+
+fn suspension(run: &Run, node: &NodeId, id: InterruptId) -> Value {
+    let mut payload = json!({"nodeId": node, "interruptId": interrupt_id(run.id.as_str(), id)});
+    if let Some(interrupt) = run.interrupt(id) {
+        payload["kind"] = json!(interrupt.kind.as_str());
+        payload["key"] = json!(interrupt.key);
+        for member in ["eventType", "customKind"] {
+            if let Some(value) = interrupt.data.get(member) {
+                payload[member] = value.clone();
+            }
+        }
+        if let Some(at) = interrupt.expires_at() {
+            payload["expiresAt"] = json!(at.to_string());
+        }
+    }
+    payload
+}
+
+fn resumption(run: &Run, node: &NodeId, id: InterruptId) -> Value {
+    let mut payload = json!({"nodeId": node, "interruptId": interrupt_id(run.id.as_str(), id)});
+    if let Some(Resolution::Answered { value, .. }) =
+        run.interrupt(id).and_then(|interrupt| interrupt.resolution.as_ref())
+    {
+        payload["resumeValue"] = value.clone();
+    }
+    payload
+}
+
+fn requested(run: &Run, interrupt: &Interrupt) -> Value {
+    let mut payload = json!({
+        "runId": run.id, "nodeId": interrupt.node, "interruptId": interrupt_id(run.id.as_str(), interrupt.id),
+        "kind": interrupt.kind.as_str(), "key": interrupt.key, "data": interrupt.data,
+        "requestedAt": interrupt.requested_at.to_string(),
+    });
+    if let Some(ms) = interrupt.timeout_ms {
+        payload["timeoutMs"] = json!(ms);
+    }
+    payload
+}
+
+fn approval_requested(run: &Run, interrupt: &Interrupt) -> Value {
+    let mut payload = json!({
+        "nodeId": interrupt.node, "interruptId": interrupt_id(run.id.as_str(), interrupt.id),
+    });
+    for member in ["artifactId", "artifactType", "actions", "approversList", "requiredApprovals"] {
+        if let Some(value) = interrupt.data.get(member) {
+            payload[member] = value.clone();
+        }
+    }
+    payload
+}
+
+fn clarification_requested(run: &Run, interrupt: &Interrupt) -> Value {
+    json!({
+        "nodeId": interrupt.node, "interruptId": interrupt_id(run.id.as_str(), interrupt.id),
+        "questions": interrupt.data.get("questions"),
+    })
+}
+
+fn resolved(run: &Run, interrupt: &Interrupt) -> Value {
+    let mut payload = json!({
+        "runId": run.id, "nodeId": interrupt.node, "interruptId": interrupt_id(run.id.as_str(), interrupt.id),
+        "kind": interrupt.kind.as_str(),
+    });
+    match &interrupt.resolution {
+        Some(Resolution::Answered { value, by, at }) => {
+            payload["resumeValue"] = value.clone();
+            payload["resolvedAt"] = json!(at.to_string());
+            payload["resolvedBy"] = json!(by);
+            if let (Kind::Approval, Some(action)) =
+                (interrupt.kind, value.get("action").and_then(Value::as_str))
+            {
+                payload["action"] = json!(action);
+                // Asking for a better version is neither.
+                match action {
+                    "reject" => payload["decision"] = json!("rejected"),
+                    "accept" | "edit-accept" => payload["decision"] = json!("granted"),
+                    _ => {}
+                }
+            }
+        }
+        Some(Resolution::TimedOut { at }) => {
+            payload["resumeValue"] = Value::Null;
+            payload["resolvedAt"] = json!(at.to_string());
+            payload["resolvedBy"] = json!(TIMEOUT);
+            for (member, value) in [
+                ("action", "timeout"),
+                ("decision", "rejected"),
+                ("outcome", "rejected"),
+                ("reason", "timeout"),
+            ] {
+                payload[member] = json!(value);
+            }
+        }
+        None => {}
+    }
+    payload
+}
+
+/// Who "decided" when nobody did.
+const TIMEOUT: &str = "system:timeout";
+
+fn approval_received(_run: &Run, interrupt: &Interrupt) -> Value {
+    match &interrupt.resolution {
+        Some(Resolution::Answered { value, .. }) => {
+            let mut payload = value.clone();
+            payload["nodeId"] = json!(interrupt.node);
+            payload
+        }
+        Some(Resolution::TimedOut { at }) => {
+            let node = &interrupt.node;
+            json!({"nodeId": node, "action": "timeout", "decidedBy": TIMEOUT, "decidedAt": at.to_string()})
+        }
+        None => Value::Null,
+    }
+}
+
+fn clarification_resolved(_run: &Run, interrupt: &Interrupt) -> Value {
+    match &interrupt.resolution {
+        Some(Resolution::Answered { value, by, .. }) => {
+            json!({"nodeId": interrupt.node, "answers": value.get("answers"), "answeredBy": by})
+        }
+        Some(Resolution::TimedOut { .. }) | None => Value::Null,
+    }
+}

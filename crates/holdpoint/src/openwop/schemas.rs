@@ -1,0 +1,124 @@
+//! The protocol's shapes as the OpenAPI document describes them. What clients send is described as it is judged; what
+//! they get may have further members in later versions.
+
+mod answers;
+
+use holdpoint_core::{Status, limits};
+use serde_json::{Value, json};
+
+pub(crate) fn parameters() -> Value {
+    json!({
+        "runStatus": {
+            "name": "status", "in": "query", "description": "Only runs in this status.",
+            "schema": {"$ref": "#/components/schemas/RunStatus"},
+        },
+        "workflowId": {
+            "name": "workflowId", "in": "query", "description": "Only runs of this workflow.",
+            "schema": {"type": "string"},
+        },
+        "streamMode": {
+            "name": "streamMode", "in": "query", "description": "Which events are shown.",
+            "schema": {
+                "type": "string", "default": "updates",
+                "pattern": "^(values|(updates|messages|debug)(,(updates|messages|debug))*)$",
+            },
+        },
+        "lastSequence": {
+            "name": "lastSequence", "in": "query", "description": "The last event that the reader has seen.",
+            "schema": {"type": "integer", "format": "int64", "minimum": i64::MIN, "maximum": i64::MAX},
+        },
+        "timeout": {
+            "name": "timeout", "in": "query", "description": "Seconds to wait for news.",
+            "schema": {"type": "integer", "minimum": 1, "maximum": 60, "default": 30},
+        },
+        "Last-Event-ID": {
+            "name": "Last-Event-ID", "in": "header", "description": "Where a reader that comes back goes on.",
+            "schema": {"type": "integer", "format": "int64", "minimum": 0, "maximum": i64::MAX},
+        },
+    })
+}
+
+pub(crate) fn all() -> Value {
+    let mut all = answers::all();
+    for (name, schema) in [
+        ("RunStatus", json!({"type": "string", "enum": Status::ALL.map(Status::as_str)})),
+        ("Discovery", discovery()),
+        ("WorkflowDefinition", workflow_definition()),
+        ("CreateRun", create_run()),
+        ("CancelRun", json!({"type": "object", "properties": {"reason": {"type": ["string", "null"]}}})),
+        (
+            "ResolveInterrupt",
+            json!({
+                "type": "object",
+                "required": ["resumeValue"],
+                "properties": {"resumeValue": {"description": "What the node asked for; depends on its kind."}},
+            }),
+        ),
+    ] {
+        all[name] = schema;
+    }
+    all
+}
+
+fn create_run() -> Value {
+    let object = json!({"type": "object"});
+    let tag = json!({"type": "string", "maxLength": limits::TAG_CHARS_MAX});
+    json!({
+        "type": "object",
+        "required": ["workflowId"],
+        "properties": {
+            "workflowId": {"type": "string", "minLength": 1, "maxLength": limits::ID_CHARS_MAX},
+            "inputs": object,
+            "tenantId": {"type": ["string", "null"]},
+            "configurable": object,
+            "tags": {"type": "array", "items": tag, "maxItems": limits::TAGS_MAX},
+            "metadata": object,
+        },
+        "examples": [{"workflowId": "sample-approval", "inputs": {"title": "Hello"}}],
+    })
+}
+
+/// The frame of it. What nodes and edges must be like is told by the flaws of a definition that is refused.
+fn workflow_definition() -> Value {
+    let (text, object) = (json!({"type": "string", "minLength": 1}), json!({"type": "object"}));
+    let objects = |max: usize| json!({"type": "array", "items": {"type": "object"}, "maxItems": max});
+    json!({
+        "type": "object",
+        "required": [
+            "id", "name", "version", "nodes", "edges", "triggers", "variables", "metadata", "settings",
+        ],
+        "properties": {
+            "id": text, "name": text, "version": text, "description": {"type": "string"},
+            "nodes": objects(limits::NODES_MAX), "edges": objects(limits::EDGES_MAX),
+            "triggers": {"type": "array"}, "variables": objects(limits::VARIABLES_MAX),
+            "metadata": object, "settings": object,
+        },
+    })
+}
+
+fn discovery() -> Value {
+    let text = json!({"type": "string"});
+    let strings = json!({"type": "array", "items": {"type": "string"}});
+    let number = json!({"type": "integer", "minimum": 0});
+    json!({
+        "type": "object",
+        "required": ["protocolVersion", "implementation", "supportedEnvelopes", "schemaVersions", "limits"],
+        "properties": {
+            "protocolVersion": {"type": "string", "pattern": r"^1\."},
+            "implementation": {
+                "type": "object",
+                "required": ["name", "version", "vendor"],
+                "properties": {"name": text, "version": text, "vendor": text},
+            },
+            "supportedEnvelopes": strings,
+            "schemaVersions": {"type": "object", "additionalProperties": number},
+            "supportedTransports": strings,
+            "fixtures": strings,
+            "limits": {
+                "type": "object",
+                "required": ["clarificationRounds", "schemaRounds", "envelopesPerTurn"],
+                "additionalProperties": number,
+            },
+        },
+    })
+}

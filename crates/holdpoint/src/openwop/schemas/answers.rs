@@ -1,0 +1,154 @@
+//! What clients get: runs, events, definitions, what waits.
+
+use serde_json::{Value, json};
+
+pub(super) fn all() -> Value {
+    let text = json!({"type": "string"});
+    let status = reference("RunStatus");
+    json!({
+        "Workflows": {
+            "type": "object",
+            "required": ["workflows"],
+            "properties": {"workflows": {"type": "array", "items": {
+                "type": "object",
+                "required": ["id", "name", "version", "revision", "updatedAt"],
+                "properties": {
+                    "id": text, "name": text, "version": text, "revision": {"type": "integer", "minimum": 1},
+                    "updatedAt": reference("Instant"),
+                },
+            }}},
+        },
+        "WorkflowRegistered": {
+            "type": "object",
+            "required": ["id", "version", "revision"],
+            "properties": {"id": text, "version": text, "revision": {"type": "integer", "minimum": 1}},
+        },
+        "RunCreated": {
+            "type": "object",
+            "required": ["runId", "status", "eventsUrl", "statusUrl"],
+            "properties": {"runId": text, "status": status, "eventsUrl": text, "statusUrl": text},
+        },
+        "Runs": {
+            "type": "object",
+            "required": ["runs"],
+            "properties": {"nextCursor": text, "runs": {"type": "array", "items": {
+                "type": "object",
+                "required": ["runId", "workflowId", "status", "createdAt", "updatedAt"],
+                "properties": {
+                    "runId": text, "workflowId": text, "status": status,
+                    "createdAt": reference("Instant"), "updatedAt": reference("Instant"),
+                },
+            }}},
+        },
+        "RunStatusNow": {
+            "type": "object",
+            "required": ["runId", "status"],
+            "properties": {"runId": text, "status": status},
+        },
+        "RunError": {
+            "type": "object",
+            "required": ["code", "message"],
+            "properties": {"code": text, "message": text, "retryable": {"type": "boolean"}},
+        },
+        "RunSnapshot": snapshot(),
+        "Event": event(),
+        "EventPage": {
+            "type": "object",
+            "required": ["events", "isComplete"],
+            "properties": {
+                "events": {"type": "array", "items": reference("Event")},
+                "isComplete": {"type": "boolean"},
+            },
+        },
+        "PendingInterrupts": pending(),
+        "InterruptResolved": {
+            "type": "object",
+            "required": ["runId", "nodeId", "status"],
+            "properties": {"runId": text, "nodeId": text, "interruptId": text, "status": status},
+        },
+    })
+}
+
+fn reference(name: &str) -> Value {
+    json!({"$ref": format!("#/components/schemas/{name}")})
+}
+
+fn snapshot() -> Value {
+    let (text, object) = (json!({"type": "string"}), json!({"type": "object"}));
+    json!({
+        "type": "object",
+        "required": ["runId", "workflowId", "status", "startedAt", "nodeStates", "variables"],
+        "properties": {
+            "runId": text, "workflowId": text, "workflowVersion": text, "status": reference("RunStatus"),
+            "owner": {
+                "type": "object",
+                "required": ["tenant", "principal"],
+                "properties": {"tenant": text, "principal": text},
+            },
+            "currentNodeId": text, "startedAt": reference("Instant"), "completedAt": reference("Instant"),
+            "interrupt": interrupt(), "error": reference("RunError"),
+            "nodeStates": {"type": "object", "additionalProperties": node_state()},
+            "variables": object, "tags": {"type": "array", "items": text}, "metadata": object,
+            "configurable": object,
+        },
+    })
+}
+
+fn node_state() -> Value {
+    json!({
+        "type": "object",
+        "required": ["status", "typeId"],
+        "properties": {
+            "status": {"type": "string", "enum": [
+                "pending", "running", "suspended", "sleeping", "awaiting", "completed", "failed", "skipped",
+            ]},
+            "typeId": {"type": "string"}, "startedAt": reference("Instant"), "completedAt": reference("Instant"),
+            "error": reference("RunError"),
+        },
+    })
+}
+
+fn interrupt() -> Value {
+    let text = json!({"type": "string"});
+    json!({
+        "type": "object",
+        "required": ["interruptId", "kind", "nodeId", "key", "data", "requestedAt"],
+        "properties": {
+            "interruptId": text, "kind": text, "nodeId": text, "key": text, "data": {},
+            "requestedAt": reference("Instant"), "timeoutMs": {"type": "integer", "minimum": 0},
+            "expiresAt": reference("Instant"), "resumeSchema": {"type": ["object", "boolean"]},
+        },
+    })
+}
+
+fn event() -> Value {
+    let text = json!({"type": "string"});
+    json!({
+        "type": "object",
+        "required": ["eventId", "runId", "type", "payload", "timestamp", "sequence"],
+        "properties": {
+            "eventId": {"type": "string", "maxLength": 128}, "runId": text, "type": text, "nodeId": text,
+            "payload": {}, "timestamp": reference("Instant"), "sequence": {"type": "integer", "minimum": 0},
+        },
+    })
+}
+
+fn pending() -> Value {
+    let text = json!({"type": "string"});
+    json!({
+        "type": "object",
+        "required": ["interrupts"],
+        "properties": {"nextCursor": text, "interrupts": {"type": "array", "items": {
+            "type": "object",
+            "required": [
+                "runId", "nodeId", "interruptId", "kind", "key", "workflowId", "title", "requestedAt", "ageMs",
+                "statusUrl",
+            ],
+            "properties": {
+                "runId": text, "nodeId": text, "interruptId": text, "kind": text, "key": text, "workflowId": text,
+                "title": text, "requestedAt": reference("Instant"), "ageMs": {"type": "integer"},
+                "statusUrl": text, "expiresAt": reference("Instant"),
+            },
+        }}},
+    })
+}

@@ -1,0 +1,55 @@
+//! What a caller says about a new run in headers.
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, StatusCode};
+use holdpoint_engine::SpanName;
+
+use crate::auth::Caller;
+use crate::error::ApiError;
+
+#[derive(Debug)]
+pub(crate) struct StartHeaders {
+    /// `X-Dedup: enforce`: only one run at a time may be at work in a scope.
+    pub exclusive: bool,
+    /// A `traceparent` that can be read; any other is as good as none.
+    pub trace: Option<String>,
+    forced_version: bool,
+}
+
+impl StartHeaders {
+    /// Features for tests are for test keys. This one we do not have: one build has one version.
+    pub(crate) fn check(&self, caller: &Caller) -> Result<(), ApiError> {
+        match (self.forced_version, caller.is_test()) {
+            (false, _) => Ok(()),
+            (true, true) => Err(ApiError::invalid("X-Force-Engine-Version", "this server has one engine version")),
+            (true, false) => Err(for_tests_only("X-Force-Engine-Version")),
+        }
+    }
+}
+
+/// The refusal of something that live keys must not ask for.
+pub(crate) fn for_tests_only(what: &str) -> ApiError {
+    let message = format!("{what} is for tests and needs a test key");
+    ApiError::new(StatusCode::FORBIDDEN, "forbidden", message)
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for StartHeaders {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, ApiError> {
+        let headers = &parts.headers;
+        let exclusive = match text(headers, "x-dedup") {
+            None => false,
+            Some(word) if word.eq_ignore_ascii_case("enforce") => true,
+            Some(_) => return Err(ApiError::invalid("X-Dedup", "there is only: enforce")),
+        };
+        let trace = text(headers, "traceparent").and_then(SpanName::parse).map(|name| name.to_string());
+        let forced_version = headers.contains_key("x-force-engine-version");
+        Ok(Self { exclusive, trace, forced_version })
+    }
+}
+
+fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim)
+}

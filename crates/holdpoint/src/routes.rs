@@ -1,0 +1,231 @@
+//! What a route is. Every protocol lists its own in its `routes.rs`; the router, the OpenAPI document and the test of
+//! access are made from these lists, so that there is no route without an entry. Who may call is not said here: it is
+//! read from the handler's signature.
+
+pub(crate) mod verbs;
+
+use axum::extract::State;
+use axum::handler::Handler;
+use axum::routing::{MethodRouter, delete, get, post, put};
+
+use crate::app::App;
+use crate::auth::{Access, Permission};
+
+/// An operation and what carries it out.
+pub(crate) struct Route {
+    pub operation: Operation,
+    pub handler: MethodRouter<App>,
+}
+
+/// What others are told of a route. Names of schemas and parameters are those of the OpenAPI components.
+#[derive(Clone, Debug)]
+pub(crate) struct Operation {
+    /// In lower case, as OpenAPI writes it.
+    pub method: &'static str,
+    /// With `{names}` of parameters. The last segment may end in a verb: `/v1/runs/{runId}:fork`.
+    pub path: &'static str,
+    pub id: &'static str,
+    pub summary: &'static str,
+    pub access: Access,
+    /// Query parameters and headers.
+    pub parameters: Vec<&'static str>,
+    pub body: Option<Body>,
+    pub answers: Vec<(u16, Content)>,
+    errors: Vec<u16>,
+    never: Vec<u16>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Body {
+    pub schema: &'static str,
+    pub required: bool,
+}
+
+/// What a success carries. One status may have several, for clients that ask for different things.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Content {
+    Json(&'static str),
+    /// Text of this media type.
+    Text(&'static str),
+    Nothing,
+}
+
+/// A handler whose signature names a permission. The state comes first and the permission second.
+pub(crate) trait Guarded {
+    const ACCESS: Access;
+}
+
+macro_rules! guarded {
+    ($($rest:ident)*) => {
+        impl<M, P: Permission, $($rest),*> Guarded for (M, State<App>, P, $($rest,)*) {
+            const ACCESS: Access = P::ACCESS;
+        }
+    };
+}
+
+guarded!();
+guarded!(A);
+guarded!(A B);
+guarded!(A B C);
+guarded!(A B C D);
+guarded!(A B C D E);
+guarded!(A B C D E F);
+
+impl Route {
+    pub(crate) fn get<H, T>(path: &'static str, id: &'static str, handler: H) -> Self
+    where
+        H: Handler<T, App>,
+        T: Guarded + 'static,
+    {
+        Self::new("get", path, id, T::ACCESS, get(handler))
+    }
+
+    pub(crate) fn post<H, T>(path: &'static str, id: &'static str, handler: H) -> Self
+    where
+        H: Handler<T, App>,
+        T: Guarded + 'static,
+    {
+        Self::new("post", path, id, T::ACCESS, post(handler))
+    }
+
+    pub(crate) fn put<H, T>(path: &'static str, id: &'static str, handler: H) -> Self
+    where
+        H: Handler<T, App>,
+        T: Guarded + 'static,
+    {
+        Self::new("put", path, id, T::ACCESS, put(handler))
+    }
+
+    pub(crate) fn delete<H, T>(path: &'static str, id: &'static str, handler: H) -> Self
+    where
+        H: Handler<T, App>,
+        T: Guarded + 'static,
+    {
+        Self::new("delete", path, id, T::ACCESS, delete(handler))
+    }
+
+    /// For everybody, without a key. Said out loud, so that nobody forgets a permission.
+    pub(crate) fn get_public<H, T>(path: &'static str, id: &'static str, handler: H) -> Self
+    where
+        H: Handler<T, App>,
+        T: 'static,
+    {
+        Self::new("get", path, id, Access::Public, get(handler))
+    }
+
+    fn new(
+        method: &'static str,
+        path: &'static str,
+        id: &'static str,
+        access: Access,
+        handler: MethodRouter<App>,
+    ) -> Self {
+        let operation = Operation {
+            method,
+            path,
+            id,
+            summary: "",
+            access,
+            parameters: Vec::new(),
+            body: None,
+            answers: Vec::new(),
+            errors: Vec::new(),
+            never: Vec::new(),
+        };
+        Self { operation, handler }
+    }
+
+    /// One line for people.
+    pub(crate) fn says(mut self, summary: &'static str) -> Self {
+        self.operation.summary = summary;
+        self
+    }
+
+    /// Query parameters and headers.
+    pub(crate) fn takes(mut self, parameters: &[&'static str]) -> Self {
+        self.operation.parameters.extend(parameters);
+        self
+    }
+
+    pub(crate) fn body(mut self, schema: &'static str) -> Self {
+        self.operation.body = Some(Body { schema, required: true });
+        self
+    }
+
+    /// A body that may be left out.
+    pub(crate) fn optional_body(mut self, schema: &'static str) -> Self {
+        self.operation.body = Some(Body { schema, required: false });
+        self
+    }
+
+    /// A success.
+    pub(crate) fn answers(mut self, status: u16, content: Content) -> Self {
+        self.operation.answers.push((status, content));
+        self
+    }
+
+    /// Statuses beyond those that follow from the shape of the route.
+    pub(crate) fn fails(mut self, statuses: &[u16]) -> Self {
+        self.operation.errors.extend(statuses);
+        self
+    }
+
+    /// Statuses that follow from the shape of the route, and yet never happen.
+    pub(crate) fn never_fails(mut self, statuses: &[u16]) -> Self {
+        self.operation.never.extend(statuses);
+        self
+    }
+}
+
+impl Operation {
+    /// The parameters in the path, in order.
+    pub(crate) fn path_parameters(&self) -> Vec<&'static str> {
+        self.path.split('{').skip(1).filter_map(|rest| rest.split_once('}')).map(|(name, _)| name).collect()
+    }
+
+    /// Every status but successes, in order.
+    pub(crate) fn errors(&self) -> Vec<u16> {
+        let mut errors = self.errors.clone();
+        if self.access != Access::Public {
+            errors.extend([401, 403, 429, 500, 503]);
+        }
+        if !self.path_parameters().is_empty() {
+            errors.extend([400, 404]);
+        }
+        if !self.parameters.is_empty() {
+            errors.push(400);
+        }
+        if self.body.is_some() {
+            errors.extend([400, 408, 413]);
+        }
+        errors.retain(|status| !self.never.contains(status));
+        errors.sort_unstable();
+        errors.dedup();
+        errors
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::auth::{CanReadRuns, CanSeePending};
+
+    async fn read(_: State<App>, _: CanReadRuns) {}
+    async fn see(_: State<App>, _: CanSeePending, _: crate::body::InPath<String>) {}
+
+    #[test]
+    fn who_may_call_is_read_from_the_signature() {
+        assert_eq!(Route::get("/a", "a", read).operation.access, Access::All(&["runs:read"]));
+        let either = Access::Any(&["approvals:respond", "runs:read"]);
+        assert_eq!(Route::post("/a/{b}", "a", see).operation.access, either);
+        assert_eq!(Route::get_public("/a", "a", || async {}).operation.access, Access::Public);
+    }
+
+    #[test]
+    fn statuses_follow_from_the_shape_of_a_route() {
+        let route = Route::post("/a/{b}:c", "a", see).body("B").fails(&[409]).never_fails(&[404]);
+        assert_eq!(route.operation.path_parameters(), ["b"]);
+        assert_eq!(route.operation.errors(), [400, 401, 403, 408, 409, 413, 429, 500, 503]);
+        assert_eq!(Route::get_public("/a", "a", || async {}).operation.errors(), [0; 0]);
+    }
+}

@@ -1,0 +1,144 @@
+//! The engine's measures as OTLP metrics and in Prometheus' text format, under the protocol's names.
+
+use std::fmt::Write as _;
+use std::sync::atomic::Ordering;
+
+use holdpoint_core::Timestamp;
+use holdpoint_engine::{Distribution, Measures};
+
+use super::otlp::{CUMULATIVE, Data, Histogram, HistogramPoint, KeyValue, Metric, NumberPoint, Sum};
+
+/// One measure with a label or two; the labels are pairs of name and value.
+type Labels = Vec<(&'static str, String)>;
+
+enum Points {
+    Counts(Vec<(Labels, u64)>),
+    Distributions(Vec<(Labels, Distribution)>),
+}
+
+struct Measure {
+    name: &'static str,
+    help: &'static str,
+    unit: &'static str,
+    points: Points,
+}
+
+fn all(measures: &Measures) -> Vec<Measure> {
+    let label = |name: &'static str, value: &str| vec![(name, value.to_owned())];
+    let runs: Vec<(Labels, Distribution)> =
+        measures.runs.read().map(|(word, read)| (label("openwop.run_status", word), read)).collect();
+    let nodes = measures.nodes.iter().flat_map(|(type_id, family)| {
+        family.read().map(|(word, read)| {
+            let labels = vec![("openwop.node_type", type_id.clone()), ("openwop.run_status", word.to_owned())];
+            (labels, read)
+        })
+    });
+    let activities = measures.activities.iter().map(|(type_id, histogram)| (label("provider", type_id), histogram.read()));
+    let asked = measures.interrupts_requested.iter();
+    let asked = asked.map(|(kind, count)| (label("openwop.interrupt_kind", kind), count.load(Ordering::Relaxed)));
+    let created = measures.runs_created.load(Ordering::Relaxed);
+    let measure = |name, help, unit, points| Measure { name, help, unit, points };
+    vec![
+        measure("openwop.run.created", "Runs that were accepted.", "1", Points::Counts(vec![(Vec::new(), created)])),
+        measure("openwop.run.completed", "Runs that ended.", "1", Points::Counts(counts(&runs))),
+        measure("openwop.run.duration", "From start to end, pauses included.", "s", Points::Distributions(runs)),
+        measure("openwop.node.duration", "From start to end, pauses included.", "s", used(nodes)),
+        measure("openwop.activity.duration", "Outside effects that were recorded.", "s", used(activities)),
+        measure("openwop.interrupt.requested", "Questions asked.", "1", Points::Counts(asked.collect())),
+        measure("openwop.interrupt.duration", "From the question to the answer.", "s", {
+            let read = measures.interrupts.read().map(|(word, read)| (label("status", word), read));
+            Points::Distributions(read.collect())
+        }),
+    ]
+}
+
+fn counts(distributions: &[(Labels, Distribution)]) -> Vec<(Labels, u64)> {
+    distributions.iter().map(|(labels, read)| (labels.clone(), read.count())).collect()
+}
+
+/// Of the many types of nodes those that ran.
+fn used(distributions: impl Iterator<Item = (Labels, Distribution)>) -> Points {
+    Points::Distributions(distributions.filter(|(_, read)| read.count() > 0).collect())
+}
+
+pub(crate) fn metrics(measures: &Measures, since: Timestamp, now: Timestamp) -> Vec<Metric> {
+    let nanoseconds = |at: Timestamp| u64::try_from(at.0).unwrap_or(0).saturating_mul(1_000_000);
+    let (from, to) = (nanoseconds(since), nanoseconds(now));
+    let attributes =
+        |labels: &Labels| labels.iter().map(|(name, value)| KeyValue::text(name, value.as_str())).collect();
+    let number = |(labels, count): &(Labels, u64)| NumberPoint {
+        attributes: attributes(labels),
+        start_time_unix_nano: from,
+        time_unix_nano: to,
+        as_int: i64::try_from(*count).unwrap_or(i64::MAX),
+    };
+    let spread = |(labels, read): &(Labels, Distribution)| HistogramPoint {
+        attributes: attributes(labels),
+        start_time_unix_nano: from,
+        time_unix_nano: to,
+        count: read.count(),
+        sum: Some(read.sum_seconds),
+        bucket_counts: read.counts.clone(),
+        explicit_bounds: read.bounds.to_vec(),
+    };
+    let data = |points: &Points| match points {
+        Points::Counts(counts) => Data::Sum(Sum {
+            data_points: counts.iter().map(number).collect(),
+            aggregation_temporality: CUMULATIVE,
+            is_monotonic: true,
+        }),
+        Points::Distributions(distributions) => Data::Histogram(Histogram {
+            data_points: distributions.iter().map(spread).collect(),
+            aggregation_temporality: CUMULATIVE,
+        }),
+    };
+    let metric = |measure: &Measure| Metric {
+        name: measure.name.to_owned(),
+        description: measure.help.to_owned(),
+        unit: measure.unit.to_owned(),
+        data: Some(data(&measure.points)),
+    };
+    all(measures).iter().map(metric).collect()
+}
+
+/// Adds the measures to a page for Prometheus. Its names have no dots, and counters end in `_total`.
+pub(crate) fn prometheus(measures: &Measures, page: &mut String) {
+    for measure in all(measures) {
+        let name = measure.name.replace('.', "_");
+        let (name, kind) = match &measure.points {
+            Points::Counts(_) => (format!("{name}_total"), "counter"),
+            Points::Distributions(_) => (format!("{name}_seconds"), "histogram"),
+        };
+        // Writing to a string cannot fail.
+        let _ = writeln!(page, "# HELP {name} {}\n# TYPE {name} {kind}", measure.help);
+        match &measure.points {
+            Points::Counts(counts) => {
+                for (labels, count) in counts {
+                    let _ = writeln!(page, "{name}{} {count}", braces(labels, None));
+                }
+            }
+            Points::Distributions(distributions) => {
+                distributions.iter().for_each(|(labels, read)| distribution(page, &name, labels, read));
+            }
+        }
+    }
+}
+
+fn distribution(page: &mut String, name: &str, labels: &Labels, read: &Distribution) {
+    let mut below = 0;
+    for (count, bound) in read.counts.iter().zip(read.bounds) {
+        below += count;
+        let _ = writeln!(page, "{name}_bucket{} {below}", braces(labels, Some(&bound.to_string())));
+    }
+    let count = read.count();
+    let _ = writeln!(page, "{name}_bucket{} {count}", braces(labels, Some("+Inf")));
+    let _ = writeln!(page, "{name}_sum{} {}", braces(labels, None), read.sum_seconds);
+    let _ = writeln!(page, "{name}_count{} {count}", braces(labels, None));
+}
+
+fn braces(labels: &Labels, bound: Option<&str>) -> String {
+    let named = labels.iter().map(|(name, value)| (name.replace('.', "_"), value.as_str()));
+    let all = named.chain(bound.map(|bound| ("le".to_owned(), bound)));
+    let quoted: Vec<String> = all.map(|(name, value)| format!("{name}={value:?}")).collect();
+    if quoted.is_empty() { String::new() } else { format!("{{{}}}", quoted.join(",")) }
+}

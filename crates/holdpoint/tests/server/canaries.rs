@@ -1,0 +1,97 @@
+//! Secrets are put wherever a client can put one. None may come out in a log, an event or an error.
+
+use serde_json::{Value, json};
+
+use crate::harness::{Client, KEY, Server, gated};
+
+const CANARY: &str = "canary-7f3a91c2";
+
+fn with(template: &str) -> String {
+    template.replace("CANARY", CANARY)
+}
+
+/// Requests that are refused, each with a secret somewhere.
+fn refused(run: &str) -> Vec<(&'static str, String, Option<String>)> {
+    let post = |path: &str, body: &str| ("POST", with(path), Some(with(body)));
+    let get = |path: &str| ("GET", with(path), None);
+    let answer = format!("/v1/runs/{run}/interrupts/gate");
+    vec![
+        get("/CANARY"),
+        get("/v2/CANARY"),
+        get("/v1/packs/CANARY"),
+        get("/v1/runs/CANARY"),
+        get("/v1/runs/CANARY/events"),
+        get("/v1/runs/%ffCANARY"),
+        get("/v1/runs?limit=CANARY"),
+        get("/v1/runs?status=CANARY"),
+        get("/v1/interrupts?cursor=CANARY"),
+        get("/v1/workflows/CANARY"),
+        get(&format!("/v1/runs/{run}/events?streamMode=CANARY")),
+        get(&format!("/v1/runs/{run}/events/poll?lastSequence=CANARY")),
+        post("/v1/runs/CANARY:fork", "{}"),
+        post("/v1/runs", "CANARY"),
+        post("/v1/runs", r#""CANARY""#),
+        post("/v1/runs", r#"["CANARY"]"#),
+        post("/v1/runs", r#"{"workflowId":"CANARY"}"#),
+        post("/v1/runs", r#"{"workflowId":"gated","tags":"CANARY"}"#),
+        post("/v1/runs", r#"{"workflowId":"gated","inputs":"CANARY"}"#),
+        post("/v1/runs", r#"{"workflowId":"gated","tenantId":"CANARY"}"#),
+        post("/v1/runs", r#"{"workflowId":"gated","inputs":{"CANARY":1,"CANARY":2}}"#),
+        post("/v1/runs", r#"{"workflowId":"gated","inputs":{"secret":"CANARY"},"tags":[""],"metadata":7}"#),
+        post(&answer, r#"{"resumeValue":"CANARY"}"#),
+        post(&answer, r#"{"resumeValue":{"action":"CANARY"}}"#),
+        post(&answer, r#"{"CANARY":1}"#),
+        post(&format!("/v1/runs/{run}/interrupts/CANARY"), r#"{"resumeValue":{"action":"accept"}}"#),
+        post("/v1/keys", r#"{"CANARY":1}"#),
+        post("/v1/keys", r#"{"scopes":["CANARY"]}"#),
+        post("/v1/keys", r#"{"principal":"CANARY CANARY"}"#),
+        post("/v1/keys", r#"{"expiresAt":"CANARY"}"#),
+        post("/v1/dispatches/CANARY/cancel", "{}"),
+        ("DELETE", with("/v1/keys/CANARY"), None),
+    ]
+}
+
+fn check(what: &str, text: &str) {
+    for secret in [CANARY, KEY] {
+        assert!(!text.contains(secret), "{secret} in {what}: {text}");
+    }
+}
+
+fn send(client: &Client, method: &str, path: &str, body: Option<&str>) -> ureq::http::Response<String> {
+    let headers = [("idempotency-key", CANARY), ("x-secret", CANARY), ("last-event-id", CANARY)];
+    client.exchange(method, path, body.map(str::as_bytes), &headers)
+}
+
+#[test]
+fn no_secret_comes_out_in_a_log_an_event_or_an_error() {
+    let flows = tempfile::tempdir().unwrap();
+    std::fs::write(flows.path().join("seeded.json"), gated("seeded").to_string()).unwrap();
+    let (mut server, log) = Server::start_logging(&["--workflows", flows.path().to_str().unwrap()], "trace");
+    let client = &server.client.clone();
+    client.put("/v1/workflows/gated", &gated("gated"));
+    let run = client.start_run("gated");
+    for (method, path, body) in refused(&run) {
+        for caller in [client, &client.with_key(Some(CANARY)), &client.with_key(None)] {
+            let answer = send(caller, method, &path, body.as_deref());
+            let what = format!("the answer to {method} {path} {body:?}");
+            assert!(answer.status().as_u16() >= 400, "{what}: {}", answer.status());
+            check(&what, answer.body());
+        }
+    }
+    // What is taken stays with those who may read the run, and out of its events.
+    let inputs = json!({"workflowId": "gated", "inputs": {"secret": CANARY}, "metadata": {"note": CANARY},
+        "configurable": {"credential": CANARY}});
+    let created = client.post("/v1/runs", &inputs);
+    assert_eq!(created.status, 201, "{created:?}");
+    let taken = created.body["runId"].as_str().unwrap();
+    assert_eq!(client.answer(taken, "gate", &json!({"action": "accept"})).status, 200);
+    assert_eq!(client.status(taken), "completed");
+    check("the events", &Value::Array(client.events(taken)).to_string());
+    let made = client.post("/v1/keys", &json!({"principal": "new"})).body["key"].as_str().unwrap().to_owned();
+    assert_eq!(client.with_key(Some(&made)).get("/v1/runs").status, 200);
+    server.kill();
+    let log = std::fs::read_to_string(log).unwrap();
+    assert!(log.contains("workflow registered"), "this is the log: {log}");
+    check("the log", &log);
+    assert!(!log.contains(&made), "a new key is in the log");
+}

@@ -1,0 +1,246 @@
+//! Every route against every kind of caller. The routes are those of the OpenAPI document, which is made from the table
+//! that makes the router; one that has no row here fails the test.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use crate::contract::{Contract, Operation};
+use crate::harness::{Client, Server, gated};
+
+/// What the paths of one row can name: a waiting run, one that has ended, its activation, a key.
+struct Things {
+    waiting: String,
+    ended: String,
+    dispatch: String,
+    key: String,
+}
+
+impl Things {
+    fn new(admin: &Client) -> Self {
+        let (waiting, ended) = (admin.start_run("gated"), admin.start_run("gated"));
+        admin.send("POST", &format!("/v1/runs/{ended}/cancel"), None);
+        let queue = admin.get(&format!("/v1/threads/{waiting}/dispatches")).body;
+        let dispatch = queue["dispatches"][0]["dispatchId"].as_str().unwrap().to_owned();
+        let key = admin.post("/v1/keys", &json!({})).body["keyId"].as_str().unwrap().to_owned();
+        Self { waiting, ended, dispatch, key }
+    }
+
+    /// Puts names into a path of the document.
+    fn path(&self, row: &Row, template: &str) -> String {
+        let run = if row.of_ended_run { &self.ended } else { &self.waiting };
+        let path = template
+            .replace("{workflowId}", "gated")
+            .replace("{runId}", run)
+            .replace("{nodeId}", "gate")
+            .replace("{threadId}", run)
+            .replace("{dispatchId}", &self.dispatch)
+            .replace("{keyId}", &self.key);
+        assert!(!path.contains('{'), "{template} names something that this test does not have");
+        path + row.query
+    }
+}
+
+struct Row {
+    id: &'static str,
+    /// Said once more, so that a change of who may call is a change of this line: none, `a`, `a or b`, `a and b`.
+    scopes: &'static str,
+    body: Option<Value>,
+    query: &'static str,
+    of_ended_run: bool,
+    /// The status for who may call.
+    right: u16,
+    /// The status for the same request of another tenant.
+    elsewhere: u16,
+}
+
+fn row(id: &'static str, scopes: &'static str, right: u16, elsewhere: u16) -> Row {
+    Row { id, scopes, body: None, query: "", of_ended_run: false, right, elsewhere }
+}
+
+fn rows() -> Vec<Row> {
+    let public = |id| row(id, "", 200, 200);
+    vec![
+        public("discover"),
+        public("discoverByOldName"),
+        public("openapi"),
+        public("isAlive"),
+        public("isReady"),
+        public("metrics"),
+        row("listWorkflows", "manifest:read", 200, 200),
+        row("getWorkflow", "manifest:read", 200, 404),
+        Row { body: Some(gated("gated")), ..row("putWorkflow", "manifest:write", 200, 201) },
+        // A workflow of another tenant is as good as none.
+        Row { body: Some(json!({"workflowId": "only-ours"})), ..row("createRun", "runs:create", 201, 400) },
+        row("listRuns", "runs:read", 200, 200),
+        row("getRun", "runs:read", 200, 404),
+        row("cancelRun", "runs:cancel", 200, 404),
+        Row { of_ended_run: true, ..row("streamEvents", "runs:read", 200, 404) },
+        Row { query: "?timeout=1", ..row("pollEvents", "runs:read", 200, 404) },
+        row("listPending", "approvals:respond or runs:read", 200, 200),
+        Row {
+            body: Some(json!({"resumeValue": {"action": "accept"}})),
+            ..row("resolveInterrupt", "approvals:respond", 200, 404)
+        },
+        row("listDispatches", "runs:read", 200, 200),
+        row("getDispatch", "runs:read", 200, 404),
+        // An activation without effects has ended when anybody can see it.
+        row("cancelDispatch", "runs:cancel", 409, 404),
+        row("requeueDispatch", "runs:create", 409, 404),
+        row("mailboxStats", "runs:read", 200, 200),
+        Row { body: Some(json!({"scopes": []})), ..row("createKey", "keys:manage", 201, 201) },
+        row("listKeys", "keys:manage", 200, 200),
+        row("revokeKey", "keys:manage", 204, 404),
+    ]
+}
+
+/// Callers of every kind but the right ones.
+struct Strangers {
+    unknown: Client,
+    expired: Client,
+    revoked: Client,
+    elsewhere: Client,
+}
+
+impl Strangers {
+    fn new(admin: &Client) -> Self {
+        let all = scopes();
+        let made = |body: Value| admin.post("/v1/keys", &body).body;
+        let client = |key: &Value| admin.with_key(key["key"].as_str());
+        let expired = client(&made(json!({"scopes": all, "expiresInSeconds": 1})));
+        let revoked = made(json!({"scopes": all}));
+        admin.send("DELETE", &format!("/v1/keys/{}", revoked["keyId"].as_str().unwrap()), None);
+        let elsewhere = client(&made(json!({"scopes": all, "tenant": "elsewhere"})));
+        // Nothing comes within this second, so that the first key has ended when the answer is here.
+        let run = admin.start_run("gated");
+        admin.get(&format!("/v1/runs/{run}/events/poll?lastSequence=999&timeout=1"));
+        Self { unknown: admin.with_key(Some("hp_0000")), expired, revoked: client(&revoked), elsewhere }
+    }
+}
+
+fn scopes() -> Vec<&'static str> {
+    vec![
+        "manifest:read",
+        "manifest:write",
+        "runs:create",
+        "runs:read",
+        "runs:cancel",
+        "approvals:respond",
+        "keys:manage",
+    ]
+}
+
+#[test]
+fn every_route_is_open_to_those_it_is_for_and_to_nobody_else() {
+    let server = Server::start();
+    let admin = &server.client;
+    admin.put("/v1/workflows/gated", &gated("gated"));
+    admin.put("/v1/workflows/only-ours", &gated("only-ours"));
+    let strangers = Strangers::new(admin);
+    let contract = Contract::of(admin);
+    let operations = contract.operations();
+    let rows = rows();
+    let (known, there): (BTreeSet<&str>, BTreeSet<&str>) =
+        (rows.iter().map(|row| row.id).collect(), operations.iter().map(|one| one.id.as_str()).collect());
+    assert_eq!(known, there, "every route needs a row here, and every row a route");
+    for operation in &operations {
+        let row = rows.iter().find(|row| row.id == operation.id).unwrap();
+        let alternatives: Vec<String> = operation.scopes.iter().map(|one| one.join(" and ")).collect();
+        assert_eq!(alternatives.join(" or "), row.scopes, "who may call {}", operation.id);
+        let things = Things::new(admin);
+        let attempt = Attempt { contract: &contract, operation, row, things: &things };
+        if operation.scopes.is_empty() {
+            attempt.expect(&admin.with_key(None), row.right, None);
+            continue;
+        }
+        attempt.expect(&admin.with_key(None), 401, Some("unauthenticated"));
+        attempt.expect(&strangers.unknown, 401, Some("unauthenticated"));
+        attempt.expect(&strangers.expired, 401, Some("key_expired"));
+        attempt.expect(&strangers.revoked, 401, Some("key_revoked"));
+        attempt.refuse_without_scopes(admin);
+        let shown = attempt.expect(&strangers.elsewhere, row.elsewhere, None);
+        for ours in [&things.waiting, &things.ended, &things.dispatch, &things.key] {
+            assert!(!shown.contains(ours.as_str()), "{} shows what is not theirs: {shown}", operation.id);
+        }
+        assert_eq!(admin.status(&things.waiting), "waiting-approval", "{} changed something", operation.id);
+        for scopes in &operation.scopes {
+            let things = Things::new(admin);
+            let made = admin.post("/v1/keys", &json!({"scopes": scopes})).body;
+            let right = Attempt { things: &things, ..attempt };
+            right.expect(&admin.with_key(made["key"].as_str()), row.right, None);
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Attempt<'a> {
+    contract: &'a Contract,
+    operation: &'a Operation,
+    row: &'a Row,
+    things: &'a Things,
+}
+
+impl Attempt<'_> {
+    /// Sends the request of the row and holds the answer against the document. Returns what was shown.
+    fn expect(&self, client: &Client, status: u16, code: Option<&str>) -> String {
+        let path = self.things.path(self.row, &self.operation.path);
+        let body = self.row.body.as_ref().map(Value::to_string);
+        // Broken on purpose where it must not be read: who may not call does not learn whether it was good.
+        let body = if code.is_some() { body.map(|_| "{".to_owned()) } else { body };
+        let answer = client.exchange(&self.operation.method, &path, body.as_deref().map(str::as_bytes), &[]);
+        let shown = format!("{} {}", self.operation.id, answer.body());
+        assert_eq!(answer.status().as_u16(), status, "{shown}");
+        if let Some(code) = code {
+            let envelope: Value = serde_json::from_str(answer.body()).unwrap();
+            assert_eq!(envelope["error"], code, "{shown}");
+            assert!(!answer.body().contains("hp_"), "a key is never repeated: {shown}");
+        }
+        self.contract.check(self.operation, &answer);
+        answer.into_body()
+    }
+
+    /// Every scope but the needed ones is not enough; where several are needed together, neither is all but one.
+    fn refuse_without_scopes(&self, admin: &Client) {
+        let alternatives = &self.operation.scopes;
+        let lacking: Vec<Vec<&String>> = match &alternatives[..] {
+            [together] => together.iter().map(|one| vec![one]).collect(),
+            several => vec![several.iter().flatten().collect()],
+        };
+        for lacking in lacking {
+            let held: Vec<&str> =
+                scopes().into_iter().filter(|scope| !lacking.iter().any(|one| one == scope)).collect();
+            let made = admin.post("/v1/keys", &json!({"scopes": held})).body;
+            let shown = self.expect(&admin.with_key(made["key"].as_str()), 403, Some("forbidden"));
+            let envelope: Value = serde_json::from_str(&shown).unwrap();
+            assert_eq!(envelope["details"]["scopeRequired"], *lacking[0], "{shown}");
+        }
+    }
+}
+
+#[test]
+fn there_is_no_pack_registry_and_nothing_looks_like_one() {
+    let server = Server::start();
+    for (method, path) in [
+        ("GET", "/v1/packs"),
+        ("GET", "/v1/packs/-/search?q=x"),
+        ("GET", "/v1/packs/vendor.x/1.0.0"),
+        ("PUT", "/v1/packs/vendor.x"),
+    ] {
+        for client in [&server.client, &server.client.with_key(None)] {
+            let answer = client.exchange(method, path, None, &[]);
+            assert_eq!(answer.status(), 404, "{path}");
+            assert!(answer.headers()["content-type"].to_str().unwrap().starts_with("text/plain"), "{path}");
+            assert!(!answer.body().contains('{'), "{path}");
+        }
+    }
+    server.client.get("/v1/packsize").assert_envelope(404, "not_found");
+}
+
+#[test]
+fn a_method_that_a_path_does_not_take_is_told_which_ones_it_does() {
+    let server = Server::start();
+    let answer = server.client.exchange("DELETE", "/v1/runs", None, &[]);
+    assert_eq!(answer.status(), 405);
+    let allowed = answer.headers()["allow"].to_str().unwrap();
+    assert!(allowed.contains("GET") && allowed.contains("POST"), "{allowed}");
+}
