@@ -77,7 +77,7 @@ impl Draft {
         self.decide(&Command::Finish { node, outcome })
     }
 
-    fn perform(&self, position: usize, pure: &dyn PureNode) -> Outcome {
+    pub(crate) fn perform(&self, position: usize, pure: &dyn PureNode) -> Outcome {
         let entered = Context::new(self.run.clone(), position, self.now);
         let result = entered.and_then(|mut context| {
             check_provided(pure.requires())?;

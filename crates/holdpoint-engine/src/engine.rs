@@ -26,6 +26,7 @@ use crate::worker::Worker;
 mod definitions;
 mod dispatches;
 mod families;
+mod fork;
 mod keys;
 mod once;
 mod opening;
@@ -35,7 +36,8 @@ mod staleness;
 mod starting;
 
 pub(crate) use families::Before;
-pub use once::{Done, Once};
+pub use fork::{ForkRequest, Overlay};
+pub use once::{Done, Once, Respond};
 pub use options::Options;
 pub use starting::StartOptions;
 

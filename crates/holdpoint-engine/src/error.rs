@@ -22,6 +22,9 @@ pub enum Error {
     /// The scope was asked for as a whole, and a run is at work in it.
     #[error("run {active_run} is at work in this scope")]
     ScopeBusy { active_run: RunId },
+    /// A fork was to begin behind the end of the log.
+    #[error("the log has {events} events, and no copy can begin behind them")]
+    BeyondLog { events: u64 },
     /// What is asked for would change too many runs at once.
     #[error("more than {runs_max} runs would change together")]
     FamilyTooLarge { runs_max: usize },

@@ -97,6 +97,15 @@ pub(crate) struct Claim {
 }
 
 impl Claim {
+    /// Nobody's: what is written under it is never written.
+    pub(crate) fn none() -> Self {
+        let nobody = TenantId::parse("nobody").expect("a valid id");
+        let run = RunId::parse("nothing").expect("a valid id");
+        let (dispatch_id, token, instance) = Default::default();
+        let run = RunRef { tenant: nobody, run };
+        Self { run, dispatch_id, token, instance, attempts: 0, max_attempts: 0 }
+    }
+
     /// What a claimed row gives the right to; nothing when it is for no run of ours.
     pub(crate) fn of(row: &RunDispatch) -> Option<Self> {
         let run = RunId::parse(&row.run_id).ok()?;

@@ -224,7 +224,7 @@ impl<'e> Family<'e> {
                             return Ok(Some(guard));
                         }
                     }
-                    Obligation::CancelChild { child } => self.cancel(child).await?,
+                    Obligation::CancelChild { child } => self.cancel(&id, child).await?,
                     Obligation::Activate | Obligation::SetTimer { .. } | Obligation::ClearTimer { .. } => {}
                 }
             }
@@ -253,8 +253,10 @@ impl<'e> Family<'e> {
         }
     }
 
-    async fn cancel(&mut self, child: RunId) -> Result<(), Error> {
-        if !self.load(&child).await? {
+    async fn cancel(&mut self, parent: &RunId, child: RunId) -> Result<(), Error> {
+        // A copy of a run knows children that are not its own.
+        let own = |run: &Run| parent_of(run).is_some_and(|above| above.run == *parent);
+        if !self.load(&child).await? || !own(&self.members[&child].draft.run) {
             return Ok(());
         }
         self.cancelled.insert(child.clone());

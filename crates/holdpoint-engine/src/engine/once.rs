@@ -40,8 +40,11 @@ pub struct Once {
     /// How long the receipt is kept.
     pub ttl_ms: u64,
     /// Makes status and body of the answer from what is about to be committed. Called once for every attempt.
-    pub respond: Box<dyn Fn(Done<'_>) -> (u16, String) + Send + Sync>,
+    pub respond: Box<Respond>,
 }
+
+/// Status and body of an answer.
+pub type Respond = dyn Fn(Done<'_>) -> (u16, String) + Send + Sync;
 
 /// What a call of the engine has done when its receipt is written.
 #[derive(Clone, Copy, Debug)]
@@ -86,8 +89,9 @@ impl Engine {
         Self(self.0.clone(), once.into().map(Arc::new))
     }
 
-    /// The receipt under a key, unless it is out of date. A hint for whoever wants to spare the work: what counts is
-    /// found when the work is committed.
+    /// The receipt under a key, unless it is out of date. To be asked before the work is tried: what was done under a
+    /// key is often refused the second time, and a refusal knows nothing of keys. Between two who ask at the same time
+    /// the commit decides, or [`Engine::keep_receipt`] when the second is refused.
     pub async fn receipt(
         &self,
         tenant: &TenantId,

@@ -1,5 +1,7 @@
 //! The `events` table: the log. What one commit appended to a run is one row, written and read together.
 
+use std::collections::BTreeSet;
+
 use holdpoint_core::{Event, RunRef, Timestamp};
 
 use super::{Database, Error, Statement, params, unreadable};
@@ -47,6 +49,17 @@ pub(crate) async fn all(db: &Database, of: &RunRef) -> Result<(Vec<Recorded>, us
         decode(row.count(0)?, Timestamp(row.int(1)?), row.text(2)?, &mut recorded)?;
     }
     Ok((recorded, size))
+}
+
+/// The whole log, and the numbers at which its commits begin.
+pub(crate) async fn with_starts(db: &Database, of: &RunRef) -> Result<(Vec<Recorded>, BTreeSet<u64>), Error> {
+    let rows = db.query(ALL, params![of.tenant.as_str(), of.run.as_str()]).await?;
+    let (mut recorded, mut starts) = (Vec::new(), BTreeSet::new());
+    for row in &rows {
+        starts.insert(row.count(0)?);
+        decode(row.count(0)?, Timestamp(row.int(1)?), row.text(2)?, &mut recorded)?;
+    }
+    Ok((recorded, starts))
 }
 
 /// Events from sequence number `from` on; of a long log the first part.

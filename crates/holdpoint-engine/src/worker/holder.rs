@@ -1,7 +1,7 @@
 //! The right to carry on one run: a claimed dispatch. Whatever it writes is fenced by the claim's token.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use holdpoint_core::mailbox::Fenced;
@@ -20,11 +20,34 @@ pub(crate) struct Holder {
     engine: Engine,
     claim: Arc<Claim>,
     lease: Arc<Lease>,
+    /// Of a holder that has no claim and only says what a node did before.
+    replay: Option<Arc<Replayed>>,
+}
+
+#[derive(Debug)]
+struct Replayed {
+    at: Timestamp,
+    /// The node wanted to do something that is not on record.
+    stopped: AtomicBool,
 }
 
 impl Holder {
     pub(super) fn new(engine: Engine, claim: Arc<Claim>, lease: Arc<Lease>) -> Self {
-        Self { engine, claim, lease }
+        Self { engine, claim, lease, replay: None }
+    }
+
+    /// Holds nothing and does nothing outside. The time is `at`.
+    pub(crate) fn replaying(engine: Engine, at: Timestamp) -> Self {
+        let replay = Some(Arc::new(Replayed { at, stopped: AtomicBool::new(false) }));
+        let lease = Arc::new(Lease::new(Timestamp(i64::MIN)));
+        Self { engine, claim: Arc::new(Claim::none()), lease, replay }
+    }
+
+    /// Enters a node with the steps that are on record; nothing when that is not enough.
+    pub(crate) async fn replay(&self, run: Arc<Run>, position: usize) -> Option<Outcome> {
+        let outcome = self.execute(run, Work::Enter(position), self.now()).await.ok()?;
+        let stopped = self.replay.as_ref().is_some_and(|replay| replay.stopped.load(Ordering::SeqCst));
+        (!stopped).then_some(outcome)
     }
 
     /// Runs the run's nodes until it waits, ends, or is taken away.
@@ -83,6 +106,10 @@ impl Holder {
     /// Right before an effect: whether it is still ours to do. Asks the store only when the lease may be over, as
     /// after a long stop of the whole process.
     pub(crate) async fn check(&self) -> Result<(), Stop> {
+        if let Some(replay) = &self.replay {
+            replay.stopped.store(true, Ordering::SeqCst);
+            return Err(Stop::Lost);
+        }
         let now = self.engine.now();
         if self.lease.holds(now) {
             return Ok(());
@@ -127,7 +154,7 @@ impl Holder {
     }
 
     pub(crate) fn now(&self) -> Timestamp {
-        self.engine.now()
+        self.replay.as_ref().map_or_else(|| self.engine.now(), |replay| replay.at)
     }
 
     /// Nothing when somebody else changed the run first.

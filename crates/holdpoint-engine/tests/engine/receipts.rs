@@ -1,7 +1,7 @@
 //! Requests with a key: carried out once, and answered the same for as long as the receipt is kept.
 
-use holdpoint_engine::core::{Refusal, Run, RunRef, WorkflowId};
-use holdpoint_engine::{Done, Engine, Error, Fault, Once, RunFilter};
+use holdpoint_engine::core::{ForkMode, Refusal, Run, RunRef, WorkflowId};
+use holdpoint_engine::{Done, Engine, Error, Fault, ForkRequest, Once, Overlay, RunFilter};
 use serde_json::json;
 
 use crate::house::{House, accept, alice, gated, resolve, start, stopping, tenant};
@@ -16,6 +16,8 @@ on_both! {
     a_crash_leaves_a_receipt_exactly_with_its_run,
     a_commit_whose_answer_was_lost_is_no_duplicate_of_itself,
     a_change_that_meets_a_conflict_takes_its_receipt_along,
+    a_dispatch_leaves_a_receipt_too,
+    a_fork_leaves_a_receipt_too,
 }
 
 const DAY_MS: u64 = 86_400_000;
@@ -172,4 +174,25 @@ async fn a_change_that_meets_a_conflict_takes_its_receipt_along(house: House) {
     let done = calls.join_all().await.into_iter().filter(|done| *done).count();
     let rows = house.place.read("SELECT key_hash FROM receipts").await;
     assert_eq!((done, rows.len()), (1, 1));
+}
+
+async fn a_dispatch_leaves_a_receipt_too(place: Place) {
+    let shop = crate::effects::Shop::default();
+    let house = House::with(place, crate::effects::with_shop(&shop)).await;
+    house.register(crate::effects::shopping()).await;
+    house.start("shopping").await;
+    let rows = house.place.read("SELECT dispatch_id FROM dispatches WHERE status = 'queued'").await;
+    let dispatch = rows[0][0].1.clone().unwrap();
+    house.engine.once(once("d")).cancel_dispatch(&tenant(), &dispatch, alice()).await.unwrap().unwrap();
+    let receipt = house.engine.receipt(&tenant(), "runs.create", "d").await.unwrap().unwrap();
+    assert!(receipt.response.ends_with(": cancelled"), "{}", receipt.response);
+}
+
+async fn a_fork_leaves_a_receipt_too(house: House) {
+    house.register(gated("flow")).await;
+    let of = house.start("flow").await;
+    let request = ForkRequest { mode: ForkMode::Replay, from_seq: 0, overlay: Overlay::default() };
+    let copy = house.engine.once(once("f")).fork(&of, request.clone()).await.unwrap();
+    let told = response(house.engine.once(once("f")).fork(&of, request).await.unwrap_err());
+    assert_eq!((told, runs(&house).await), (format!("{}: waiting-approval", copy.id), 2));
 }

@@ -1,0 +1,195 @@
+//! Forks: a new run that shares the beginning of another one's log. A branch goes on live from there; a replay takes
+//! from the record what came from outside and works out the rest again.
+
+use std::sync::Arc;
+
+use holdpoint_core::{
+    Command, Event, Fork, ForkMode, NodeStatus, Obligation, Refusal, Run, RunId, RunRef, Start, Status,
+    Timer, react,
+};
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+use super::starting::new_id;
+use super::{ATTEMPTS_MAX, Before, Engine};
+use crate::advance::Draft;
+use crate::committer::Mail;
+use crate::error::Error;
+use crate::store::{self, events};
+
+mod record;
+mod replay;
+
+use record::Record;
+use replay::{Ended, Replay};
+
+/// Which part of a run is copied, and how the copy goes on.
+#[derive(Clone, Debug)]
+pub struct ForkRequest {
+    pub mode: ForkMode,
+    /// Events before this number are copied.
+    pub from_seq: u64,
+    pub overlay: Overlay,
+}
+
+/// What is different about a branch from its beginning.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Overlay {
+    /// Laid over what the source was started with, member by member.
+    pub configurable: Map<String, Value>,
+    /// Instead of the source's, where they are given.
+    pub tags: Option<Vec<String>>,
+    pub metadata: Option<Map<String, Value>>,
+}
+
+impl Engine {
+    /// Makes a new run from the beginning of another. No effect, question, timer or child of the part that is copied
+    /// or replayed happens again; what the record does not tell is done live, as for any run.
+    ///
+    /// `from_seq` beyond the log is [`Error::BeyondLog`]; a replay with an overlay is refused.
+    ///
+    /// Goes on when the caller goes away, and survives nodes that panic.
+    pub async fn fork(&self, of: &RunRef, request: ForkRequest) -> Result<Arc<Run>, Error> {
+        let (engine, of) = (self.clone(), of.clone());
+        let forking = tokio::spawn(async move { engine.fork_whole(&of, &request).await });
+        forking.await.map_err(|error| store::Error::Failed(error.to_string()))?
+    }
+
+    async fn fork_whole(&self, source: &RunRef, request: &ForkRequest) -> Result<Arc<Run>, Error> {
+        if request.mode == ForkMode::Replay && request.overlay != Overlay::default() {
+            return Err(Refusal::invalid("runOptionsOverlay", "is only for branches").into());
+        }
+        let (log, starts) = events::with_starts(self.db(), source).await?;
+        let Some(Event::RunStarted(started)) = log.first().map(|first| &first.event) else {
+            return Err(Error::NotFound("run"));
+        };
+        if request.from_seq > log.len() as u64 {
+            return Err(Error::BeyondLog { events: log.len() as u64 });
+        }
+        let workflow = self.workflow_revision(&source.tenant, &started.workflow, started.revision).await?;
+        let of = RunRef { tenant: source.tenant.clone(), run: new_id()? };
+        let start = start_of_copy(source, started, request);
+        let unborn = Run::unborn(of.run.clone(), workflow);
+        let mut record = Record::new(source.run.clone(), log, starts, start, &unborn)?;
+        if request.mode == ForkMode::Branch {
+            record.cut(request.from_seq);
+        }
+        record.rename_children(&of.run, &unborn);
+        for _ in 0..ATTEMPTS_MAX {
+            if let Some(run) = self.try_fork(&of, &unborn, &record, request.from_seq).await? {
+                return Ok(run);
+            }
+        }
+        Err(Error::Busy)
+    }
+
+    /// Nothing when the world has changed meanwhile.
+    async fn try_fork(
+        &self,
+        of: &RunRef,
+        unborn: &Run,
+        record: &Record,
+        from_seq: u64,
+    ) -> Result<Option<Arc<Run>>, Error> {
+        let mut replay = Replay::new(self, record, unborn.clone(), from_seq);
+        let ended = replay.tell().await?;
+        let (run, history) = (replay.run, replay.rows);
+        let open = if run.finished() { Vec::new() } else { open_timers(&run) };
+        let mut draft = Draft::new(run, self.now());
+        self.go_live(&mut draft, record, ended).await?;
+        draft.obligations.splice(0..0, open);
+        let wakes = draft.run.next_work().is_some();
+        let mail = if wakes { Mail::Enqueue(Uuid::now_v7().to_string()) } else { Mail::None };
+        let after = draft.run.clone();
+        let Ok(mut changes) = self.family(of, Before::of(unborn), draft, mail).await? else {
+            return Ok(None);
+        };
+        if let Some(first) = changes.first_mut() {
+            first.history = history;
+        }
+        Ok(self.commit(changes).await?.is_none().then_some(after))
+    }
+
+    /// What is not on record happens now.
+    async fn go_live(&self, draft: &mut Draft, record: &Record, ended: Ended) -> Result<(), Error> {
+        let Ended { diverged, rest } = ended;
+        if draft.run.started.is_none() {
+            draft.decide(&Command::Start(record.start.clone()))?;
+        }
+        let differs = diverged.is_some();
+        diverged.into_iter().chain(rest).for_each(|event| happen(draft, event));
+        if draft.run.finished() {
+            return Ok(());
+        }
+        settle_cut(draft);
+        redispatch(draft)?;
+        if differs { replay::go_on(self, draft, record).await } else { self.carry_on(draft).await }
+    }
+}
+
+/// Everything as it was, and whose copy it is. The run that started the source knows nothing of the copy.
+fn start_of_copy(source: &RunRef, started: &holdpoint_core::Started, request: &ForkRequest) -> Start {
+    let overlay = &request.overlay;
+    let mut configurable = started.configurable.clone();
+    configurable.extend(overlay.configurable.clone());
+    let origin = started.fork.as_ref().map_or(&source.run, |fork| &fork.origin).clone();
+    let fork = Fork { source: source.run.clone(), origin, from_seq: request.from_seq, mode: request.mode };
+    Start {
+        inputs: started.inputs.clone(),
+        configurable,
+        tags: overlay.tags.clone().unwrap_or_else(|| started.tags.clone()),
+        metadata: overlay.metadata.clone().unwrap_or_else(|| started.metadata.clone()),
+        scope: started.scope.clone(),
+        callback_url: started.callback_url.clone(),
+        trace: started.trace.clone(),
+        fork: Some(fork),
+        ..Start::new(started.owner.clone())
+    }
+}
+
+fn happen(draft: &mut Draft, event: Event) {
+    draft.obligations.extend(react(&draft.run, &event, draft.now));
+    Arc::make_mut(&mut draft.run).apply(&event, draft.now);
+    draft.events.push(event);
+}
+
+/// Deadlines that are still ahead of a run, whenever they were set.
+fn open_timers(run: &Run) -> Vec<Obligation> {
+    let deadlines = run.open_interrupts().filter_map(|interrupt| {
+        Some(Obligation::SetTimer { timer: Timer::Interrupt(interrupt.id), due: interrupt.expires_at()? })
+    });
+    let sleeps = run.workflow.nodes.iter().filter_map(|node| {
+        let due = run.sleeping_until(&node.id)?;
+        Some(Obligation::SetTimer { timer: Timer::Sleep(node.id.clone()), due })
+    });
+    let limit = run.timeout_ms().filter(|_| run.started.is_some());
+    let limit = limit.map(|ms| Obligation::SetTimer { timer: Timer::Run, due: run.started_at.plus_ms(ms) });
+    deadlines.chain(sleeps).chain(limit).collect()
+}
+
+/// A log may be cut between an answer and what it does to those who wait for it.
+fn settle_cut(draft: &mut Draft) {
+    let run = draft.run.clone();
+    for (node, state) in run.workflow.nodes.iter().zip(&run.nodes) {
+        if let NodeStatus::Waiting(interrupt) = state.status
+            && run.interrupt(interrupt).is_some_and(|asked| !asked.is_open())
+        {
+            happen(draft, Event::NodeResumed { node: node.id.clone(), interrupt });
+        }
+    }
+}
+
+/// Runs that the copy still waits for are started anew, for the copy.
+fn redispatch(draft: &mut Draft) -> Result<(), Refusal> {
+    let run = draft.run.clone();
+    let own = |child: &RunId| child.as_str().starts_with(&format!("{}.", run.id));
+    for child in run.children.iter().filter(|child| child.result.is_none() && own(&child.run)) {
+        let start = Obligation::StartChild { child: child.run.clone() };
+        if !draft.obligations.contains(&start) {
+            draft.obligations.push(start);
+            let (child, status) = (child.run.clone(), Status::Running);
+            draft.decide(&Command::Child { child, status, result: None })?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,168 @@
+//! The log of the source as a fork reads it: which of it came from outside, and whether something is the same.
+
+use std::collections::{BTreeSet, HashMap};
+
+use holdpoint_core::{Cap, Command, Event, NodeId, Refusal, Run, RunId, Start, decide};
+use serde_json::Value;
+
+use crate::store::events::Recorded;
+
+pub(super) struct Record {
+    pub source: RunId,
+    pub events: Vec<Recorded>,
+    /// The numbers at which commits begin: between two commits a run is at rest.
+    pub starts: BTreeSet<u64>,
+    /// How the copy begins.
+    pub start: Start,
+}
+
+impl Record {
+    /// The first event is that of the copy; refused when it may not begin like that.
+    pub(super) fn new(
+        source: RunId,
+        mut events: Vec<Recorded>,
+        starts: BTreeSet<u64>,
+        start: Start,
+        unborn: &Run,
+    ) -> Result<Self, Refusal> {
+        if let Some(first) = events.first_mut() {
+            let begun = decide(unborn, &Command::Start(start.clone()), first.at)?;
+            first.event = begun.into_iter().next().ok_or(Refusal::AlreadyStarted)?;
+        }
+        Ok(Self { source, events, starts, start })
+    }
+
+    pub(super) fn cut(&mut self, from_seq: u64) {
+        self.events.truncate(usize::try_from(from_seq).unwrap_or(usize::MAX));
+    }
+
+    /// Runs that are waited for at the end of the record belong to the source. The copy will have its own.
+    pub(super) fn rename_children(&mut self, copy: &RunId, unborn: &Run) {
+        let mut run = unborn.clone();
+        self.events.iter().for_each(|one| run.apply(&one.event, one.at));
+        let waited = |run: &Run, child: &RunId| run.awaits(child) && !run.finished();
+        let mut names = HashMap::new();
+        for (at, child) in run.children.iter().enumerate() {
+            if child.result.is_none()
+                && waited(&run, &child.run)
+                && let Ok(name) = RunId::parse(&format!("{copy}.{}", at + 1))
+            {
+                names.insert(child.run.clone(), name);
+            }
+        }
+        for one in &mut self.events {
+            if let Event::NodeDispatched { child, .. } | Event::ChildChanged { child, .. } = &mut one.event
+                && let Some(name) = names.get(child)
+            {
+                *child = name.clone();
+            }
+        }
+    }
+
+    /// Whether the copy does the same as the source at a place. If so, what is written: the record where the world
+    /// outside had a say, else what was worked out.
+    pub(super) fn same(&self, at: usize, derived: &Event, copy: &RunId) -> Option<Event> {
+        let recorded = &self.events.get(at)?.event;
+        let outside = match (recorded, derived) {
+            // The time it was told to sleep is a matter of the clock.
+            (Event::SleepStarted { node: one, .. }, Event::SleepStarted { node: other, .. }) => one == other,
+            (Event::NodeDispatched { child, .. }, Event::NodeDispatched { .. }) => {
+                let mut renamed = derived.clone();
+                if let Event::NodeDispatched { child: name, .. } = &mut renamed {
+                    *name = child.clone();
+                }
+                renamed == *recorded
+            }
+            _ => false,
+        };
+        if outside || recorded == derived {
+            return Some(recorded.clone());
+        }
+        self.same_but_for_names(recorded, derived, copy).then(|| derived.clone())
+    }
+
+    /// Where a run's own id is part of what it says.
+    fn same_but_for_names(&self, recorded: &Event, derived: &Event, copy: &RunId) -> bool {
+        let text = |event: &Event| serde_json::to_string(event).unwrap_or_default();
+        let derived = text(derived);
+        derived.contains(copy.as_str())
+            && derived.replace(copy.as_str(), self.source.as_str()) == text(recorded)
+    }
+
+    /// What was answered, by key.
+    pub(super) fn answers(&self) -> HashMap<String, (Value, String)> {
+        let (mut keys, mut answers) = (HashMap::new(), HashMap::new());
+        for one in &self.events {
+            match &one.event {
+                Event::InterruptRequested { id, key, .. } => drop(keys.insert(*id, key.clone())),
+                Event::InterruptResolved { id, value, by } => {
+                    if let Some(key) = keys.get(id) {
+                        answers.insert(key.clone(), (value.clone(), by.clone()));
+                    }
+                }
+                _ => {}
+            }
+        }
+        answers
+    }
+
+    /// What was done outside, by node and visit.
+    pub(super) fn steps(&self, unborn: Run) -> HashMap<(NodeId, u32), Vec<(String, Value)>> {
+        let mut run = unborn;
+        let mut steps: HashMap<_, Vec<_>> = HashMap::new();
+        for one in &self.events {
+            if let Event::StepRecorded { node, name, result } = &one.event {
+                let visit = run.node_state(node).map_or(1, |state| state.visit);
+                steps.entry((node.clone(), visit)).or_default().push((name.clone(), result.clone()));
+            }
+            run.apply(&one.event, one.at);
+        }
+        steps
+    }
+}
+
+/// What happened to the source because of somebody or something outside. Everything else it came to by itself.
+pub(super) fn is_fact(event: &Event) -> bool {
+    match event {
+        Event::InterruptResolved { .. }
+        | Event::InterruptTimedOut { .. }
+        | Event::ApprovalReceived { .. }
+        | Event::ClarificationResolved { .. }
+        | Event::NodeResumed { .. }
+        | Event::StepRecorded { .. }
+        | Event::SleepEnded { .. }
+        | Event::RunPaused { .. }
+        | Event::RunResumed { .. }
+        | Event::RunCancelled { .. }
+        | Event::ChildChanged { .. }
+        | Event::ChildEnded { .. }
+        | Event::ReplayDiverged { .. }
+        | Event::CapBreached { cap: Cap::RunDuration, .. }
+        // Given up by the machinery, or out of time.
+        | Event::RunFailed { node: None, .. } => true,
+        _ => false,
+    }
+}
+
+/// The node that an event is an outcome of.
+pub(super) fn outcome_of(event: &Event) -> Option<&NodeId> {
+    match event {
+        Event::NodeCompleted { node, .. }
+        | Event::NodeFailed { node, .. }
+        | Event::NodeSuspended { node, .. }
+        | Event::InterruptRequested { node, .. }
+        | Event::SleepStarted { node, .. }
+        | Event::NodeRetried { node, .. }
+        | Event::VariableChanged { node, .. }
+        | Event::ChannelWritten { node, .. }
+        | Event::MessageChunk { node, .. }
+        | Event::NodeDispatched { node, .. } => Some(node),
+        _ => None,
+    }
+}
+
+/// The `type` of an event, as it is stored.
+pub(super) fn type_of(event: &Event) -> String {
+    let json = serde_json::to_value(event).unwrap_or_default();
+    json["type"].as_str().unwrap_or_default().to_owned()
+}

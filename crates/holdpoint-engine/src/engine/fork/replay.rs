@@ -1,0 +1,211 @@
+//! Tells a run again: facts come from the record, nodes are run, and what they come to is held against the record.
+//! Nothing outside is touched.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use holdpoint_core::{
+    Answer, Command, Event, InterruptId, NodeStatus, Outcome, Principal, Refusal, Run, Timestamp, Work,
+    limits,
+};
+
+use super::happen;
+use super::record::{Record, is_fact, outcome_of, type_of};
+use crate::advance::Draft;
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::nodes::NodeType;
+use crate::worker::Holder;
+
+pub(super) struct Replay<'e> {
+    engine: &'e Engine,
+    record: &'e Record,
+    pub run: Arc<Run>,
+    /// What is written so far, commit by commit as in the source.
+    pub rows: Vec<(Timestamp, Vec<Event>)>,
+    /// The next place in the record.
+    at: usize,
+    /// Before this place the record is right, whatever the nodes say.
+    until: usize,
+}
+
+/// How the record was left.
+#[derive(Debug, Default)]
+pub(super) struct Ended {
+    /// The first difference.
+    pub diverged: Option<Event>,
+    /// What the run came to instead, or came to beyond a record that was cut.
+    pub rest: Vec<Event>,
+}
+
+impl<'e> Replay<'e> {
+    pub(super) fn new(engine: &'e Engine, record: &'e Record, unborn: Run, from_seq: u64) -> Self {
+        let until = usize::try_from(from_seq).unwrap_or(usize::MAX);
+        Self { engine, record, run: Arc::new(unborn), rows: Vec::new(), at: 0, until }
+    }
+
+    /// Goes through the record to its end, or to the first difference.
+    pub(super) async fn tell(&mut self) -> Result<Ended, Error> {
+        // Nodes are run again from where the source was last at rest.
+        let rest = self.record.starts.range(..=self.until as u64).next_back().copied().unwrap_or(0);
+        while (self.at as u64) < rest && self.at < self.record.events.len() {
+            self.take();
+        }
+        while let Some(next) = self.record.events.get(self.at) {
+            if is_fact(&next.event) {
+                self.take();
+                continue;
+            }
+            match self.derive(&next.event, next.at).await? {
+                Derived::Events(events) => {
+                    if let Some(ended) = self.compare(events) {
+                        return Ok(ended);
+                    }
+                }
+                Derived::Nothing(_) if self.at < self.until => self.take(),
+                Derived::Nothing(found) => return Ok(self.diverged(found.to_owned(), Vec::new())),
+            }
+        }
+        Ok(Ended::default())
+    }
+
+    /// Something is left where the record ends in the middle, or where it differs.
+    fn compare(&mut self, events: Vec<Event>) -> Option<Ended> {
+        let mut alike = true;
+        let mut derived = events.into_iter();
+        while let Some(event) = derived.next() {
+            if self.at >= self.record.events.len() {
+                let rest = std::iter::once(event).chain(derived).filter(|_| alike).collect();
+                return Some(Ended { diverged: None, rest });
+            }
+            match self.record.same(self.at, &event, &self.run.id) {
+                Some(event) => self.write(event),
+                None if self.at < self.until => {
+                    alike = false;
+                    self.take();
+                }
+                None => {
+                    let found = type_of(&event);
+                    return Some(self.diverged(found, std::iter::once(event).chain(derived).collect()));
+                }
+            }
+        }
+        None
+    }
+
+    fn diverged(&self, found: String, rest: Vec<Event>) -> Ended {
+        let expected = self.record.events.get(self.at).map(|one| type_of(&one.event)).unwrap_or_default();
+        let (source, at_sequence) = (self.record.source.clone(), self.at as u64);
+        Ended { diverged: Some(Event::ReplayDiverged { source, at_sequence, expected, found }), rest }
+    }
+
+    /// What the run comes to by itself now.
+    async fn derive(&self, recorded: &Event, at: Timestamp) -> Result<Derived, Error> {
+        let mut draft = Draft::new(self.run.clone(), at);
+        if self.run.started.is_none() {
+            draft.decide(&Command::Start(self.record.start.clone()))?;
+            return Ok(Derived::Events(draft.events));
+        }
+        // Whoever finishes a node does not ask whose turn it is.
+        let named = outcome_of(recorded).and_then(|node| self.run.workflow.position(node));
+        let running = named.filter(|position| self.run.nodes[*position].status == NodeStatus::Running);
+        let work = running.map(Work::Enter).or_else(|| self.run.next_work());
+        let decided = match work {
+            None => return Ok(Derived::Nothing("nothing")),
+            Some(Work::Begin(position)) => {
+                let node = self.run.workflow.nodes[position].id.clone();
+                draft.decide(&Command::Begin { node })
+            }
+            Some(Work::Enter(position)) => {
+                let outcome = enter(self.engine, &draft, position).await;
+                match outcome.or_else(|| failed_outside(recorded)) {
+                    Some(outcome) => draft.finish(position, outcome),
+                    None => return Ok(Derived::Nothing("a step that is not recorded")),
+                }
+            }
+        };
+        Ok(match decided {
+            Ok(()) if !draft.events.is_empty() => Derived::Events(draft.events),
+            Ok(()) | Err(_) => Derived::Nothing("nothing"),
+        })
+    }
+
+    fn take(&mut self) {
+        if let Some(next) = self.record.events.get(self.at) {
+            self.write(next.event.clone());
+        }
+    }
+
+    /// With the time that the source has at this place.
+    fn write(&mut self, event: Event) {
+        let at = self.record.events.get(self.at).map_or(self.run.updated_at, |one| one.at);
+        Arc::make_mut(&mut self.run).apply(&event, at);
+        match self.rows.last_mut() {
+            Some((_, row)) if !self.record.starts.contains(&(self.at as u64)) => row.push(event),
+            _ => self.rows.push((at, vec![event])),
+        }
+        self.at += 1;
+    }
+}
+
+enum Derived {
+    Events(Vec<Event>),
+    /// And why.
+    Nothing(&'static str),
+}
+
+/// Runs one node; nothing when it wants to do something outside that is not on record.
+async fn enter(engine: &Engine, draft: &Draft, position: usize) -> Option<Outcome> {
+    let node = &draft.run.workflow.nodes[position];
+    match engine.nodes().get(&node.type_id) {
+        Some(NodeType::Pure(pure)) => Some(draft.perform(position, pure.clone().as_ref())),
+        Some(NodeType::Effect(_)) | None => {
+            let holder = Holder::replaying(engine.clone(), draft.now);
+            holder.replay(draft.run.clone(), position).await
+        }
+    }
+}
+
+/// A step that failed leaves no record but the failure of its node.
+fn failed_outside(recorded: &Event) -> Option<Outcome> {
+    match recorded {
+        Event::NodeFailed { error, .. } | Event::NodeRetried { error, .. } => {
+            Some(Outcome::Failed(error.clone()))
+        }
+        _ => None,
+    }
+}
+
+/// After a difference: what the record knows of the same questions and steps is still true, the rest is live.
+pub(super) async fn go_on(engine: &Engine, draft: &mut Draft, record: &Record) -> Result<(), Error> {
+    let unborn = Run::unborn(draft.run.id.clone(), draft.run.workflow.clone());
+    let (answers, steps) = (record.answers(), record.steps(unborn));
+    for _ in 0..=limits::NODE_EXECUTIONS_MAX {
+        engine.carry_on(draft).await?;
+        let open = draft.run.open_interrupts().find_map(|asked| Some((asked.id, answers.get(&asked.key)?)));
+        if let Some((id, (value, by))) = open.filter(|_| !draft.run.finished()) {
+            let by = Principal { name: by.clone(), roles: Vec::new() };
+            if answer(draft, id, Answer { value: value.clone(), by }).is_ok() {
+                continue;
+            }
+        }
+        let Some(work) = draft.begin_next()? else { return Ok(()) };
+        let position = work.position();
+        let node = draft.run.workflow.nodes[position].id.clone();
+        let state = &draft.run.nodes[position];
+        let known = steps.get(&(node.clone(), state.visit)).into_iter().flatten();
+        let missing: Vec<_> = known.filter(|(name, _)| !state.steps.contains_key(name)).cloned().collect();
+        for (name, result) in missing {
+            happen(draft, Event::StepRecorded { node: node.clone(), name, result });
+        }
+        match enter(engine, draft, position).await {
+            Some(outcome) => draft.finish(position, outcome)?,
+            None => return Ok(()),
+        }
+    }
+    Ok(())
+}
+
+fn answer(draft: &mut Draft, id: InterruptId, answer: Answer) -> Result<(), Refusal> {
+    draft.decide(&Command::Resolve { answers: BTreeMap::from([(id, answer)]) })
+}
