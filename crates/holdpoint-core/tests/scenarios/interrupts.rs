@@ -215,3 +215,19 @@ fn a_run_asks_only_so_often_but_still_joins_what_it_asked() {
         Event::RunFailed { error, node: Some(node_id("gate")) },
     ]);
 }
+
+#[test]
+fn keys_in_a_fork_carry_the_name_of_the_first_run_of_its_line() {
+    let run = |text: &str| holdpoint_core::RunId::parse(text).expect("a run id");
+    let fork = holdpoint_core::Fork {
+        source: run("run-0"),
+        origin: run("run-00"),
+        from_seq: 0,
+        mode: holdpoint_core::ForkMode::Replay,
+    };
+    let forked =
+        holdpoint_core::Command::Start(holdpoint_core::Start { fork: Some(fork), ..start_of(json!({})) });
+    let story = given([forked]);
+    assert_eq!(story.run().interrupt_key(0, 3), "run-00:gate:3");
+    assert_eq!(given([start()]).run().interrupt_key(0, 3), "run-1:gate:3");
+}

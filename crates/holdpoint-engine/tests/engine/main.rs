@@ -18,3 +18,4 @@ mod opening;
 mod pauses;
 mod runs;
 mod time;
+mod workers;
