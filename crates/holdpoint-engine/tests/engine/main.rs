@@ -7,6 +7,7 @@
 mod place;
 
 mod crashes;
+mod documented;
 mod doubts;
 mod effects;
 mod house;
