@@ -217,17 +217,19 @@ fn a_run_asks_only_so_often_but_still_joins_what_it_asked() {
 }
 
 #[test]
-fn keys_in_a_fork_carry_the_name_of_the_first_run_of_its_line() {
+fn names_in_a_fork_carry_that_of_the_first_run_of_its_line() {
+    use holdpoint_core::ForkMode::{Branch, Replay};
     let run = |text: &str| holdpoint_core::RunId::parse(text).expect("a run id");
-    let fork = holdpoint_core::Fork {
-        source: run("run-0"),
-        origin: run("run-00"),
-        from_seq: 0,
-        mode: holdpoint_core::ForkMode::Replay,
+    let fork = |mode| holdpoint_core::Fork { source: run("run-0"), origin: run("run-00"), from_seq: 0, mode };
+    let forked = |mode| {
+        let start = holdpoint_core::Start { fork: Some(fork(mode)), ..start_of(json!({})) };
+        given([holdpoint_core::Command::Start(start)])
     };
-    let forked =
-        holdpoint_core::Command::Start(holdpoint_core::Start { fork: Some(fork), ..start_of(json!({})) });
-    let story = given([forked]);
-    assert_eq!(story.run().interrupt_key(0, 3), "run-00:gate:3");
+    for mode in [Replay, Branch] {
+        assert_eq!(forked(mode).run().interrupt_key(0, 3), "run-00:gate:3");
+    }
     assert_eq!(given([start()]).run().interrupt_key(0, 3), "run-1:gate:3");
+    let artifact = |story: &crate::story::Story| story.run().artifact_id(&node_id("gate"));
+    assert_eq!(artifact(&forked(Replay)), "run-00:gate");
+    assert_eq!(artifact(&forked(Branch)), "run-1:gate", "what a branch makes is its own");
 }
