@@ -114,6 +114,11 @@ impl Context {
         &self.run.id
     }
 
+    /// The name of what this node makes or asks about, where nobody gave it another.
+    pub fn artifact_id(&self) -> String {
+        self.run.artifact_id(&self.node().id)
+    }
+
     /// A JSON object of the run's variables, without channels that the node may not read.
     pub fn variables(&self) -> &Value {
         &self.variables
