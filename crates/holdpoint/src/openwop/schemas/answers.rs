@@ -45,6 +45,58 @@ pub(super) fn all() -> Value {
             "required": ["runId", "status"],
             "properties": {"runId": text, "status": status},
         },
+        "BulkCancelled": {
+            "type": "object",
+            "required": ["results"],
+            "properties": {"results": {"type": "array", "items": {
+                "type": "object",
+                "required": ["runId", "ok"],
+                "properties": {
+                    "runId": text, "ok": {"type": "boolean"}, "status": status, "error": reference("RunError"),
+                },
+            }}},
+        },
+        "RunPaused": {
+            "type": "object",
+            "required": ["runId", "status", "pausedAt"],
+            "properties": {"runId": text, "status": status, "pausedAt": reference("Instant")},
+        },
+        "RunResumed": {
+            "type": "object",
+            "required": ["runId", "status", "resumedAt"],
+            "properties": {"runId": text, "status": status, "resumedAt": reference("Instant")},
+        },
+        "RunForked": {
+            "type": "object",
+            "required": ["runId", "sourceRunId", "fromSeq", "mode", "status", "eventsUrl"],
+            "properties": {
+                "runId": text, "sourceRunId": text, "fromSeq": {"type": "integer", "minimum": 0},
+                "mode": {"type": "string", "enum": ["replay", "branch"]}, "status": status, "eventsUrl": text,
+                "statusUrl": text,
+            },
+        },
+        "Artifact": {
+            "type": "object",
+            "required": ["artifactId", "artifactType", "runId", "nodeId", "version", "data"],
+            "properties": {
+                "artifactId": text, "artifactType": text, "runId": text, "nodeId": text, "version": text,
+                "createdAt": reference("Instant"), "data": {"type": "object"},
+            },
+        },
+        "DebugBundle": {
+            "type": "object",
+            "required": [
+                "bundleVersion", "generatedAt", "host", "run", "events", "spans", "metrics", "redactionApplied",
+                "redactionMode",
+            ],
+            "properties": {
+                "bundleVersion": text, "generatedAt": reference("Instant"), "host": {"type": "object"},
+                "run": reference("RunSnapshot"), "events": {"type": "array", "items": reference("Event")},
+                "spans": {"type": "array", "items": {"type": "object"}}, "metrics": {"type": "object"},
+                "redactionApplied": {"type": "boolean"}, "redactionMode": {"type": "string", "enum": ["mask"]},
+                "truncated": {"type": "boolean"},
+            },
+        },
         "RunError": {
             "type": "object",
             "required": ["code", "message"],
