@@ -119,12 +119,13 @@ fn made() -> Vec<Route> {
 fn reading() -> Vec<Route> {
     vec![
         Route::get("/v1/runs/{runId}/events", "streamEvents", events::stream)
-            .says("The log of a run as server-sent events, until the run ends")
-            .takes(&["streamMode", "Last-Event-ID"])
-            .answers(200, Text("text/event-stream")),
+            .says("The log of a run as server-sent events, until the run ends; or as a list, where JSON is preferred")
+            .takes(&["streamMode", "bufferMs", "Last-Event-ID"])
+            .answers(200, Text("text/event-stream"))
+            .answers(200, Json("EventList")),
         Route::get("/v1/runs/{runId}/events/poll", "pollEvents", events::poll)
             .says("The log of a run after a sequence number; waits for news")
-            .takes(&["lastSequence", "timeout"])
+            .takes(&["streamMode", "lastSequence", "timeout"])
             .answers(200, Json("EventPage")),
     ]
 }

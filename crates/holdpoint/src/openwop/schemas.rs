@@ -47,11 +47,16 @@ pub(crate) fn parameters() -> Value {
             "schema": {"type": "string"},
         },
         "streamMode": {
-            "name": "streamMode", "in": "query", "description": "Which events are shown.",
+            "name": "streamMode", "in": "query",
+            "description": "Which events are shown: one mode, or several with commas between; values stands alone. \
+                A stream shows updates unless told otherwise, a list everything.",
             "schema": {
-                "type": "string", "default": "updates",
-                "pattern": "^(values|(updates|messages|debug)(,(updates|messages|debug))*)$",
+                "type": "string", "pattern": "^(values|(updates|messages|debug)(,(updates|messages|debug))*)$",
             },
+        },
+        "bufferMs": {
+            "name": "bufferMs", "in": "query", "description": "How long a stream gathers events into one batch.",
+            "schema": {"type": "integer", "minimum": 0, "maximum": 5000, "default": 0},
         },
         "lastSequence": {
             "name": "lastSequence", "in": "query", "description": "The last event that the reader has seen.",

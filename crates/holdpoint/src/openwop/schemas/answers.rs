@@ -100,10 +100,17 @@ pub(super) fn all() -> Value {
         "RunError": {
             "type": "object",
             "required": ["code", "message"],
-            "properties": {"code": text, "message": text, "retryable": {"type": "boolean"}},
+            "properties": {
+                "code": text, "message": text, "retryable": {"type": "boolean"}, "details": {"type": "object"},
+            },
         },
         "RunSnapshot": snapshot(),
         "Event": event(),
+        "EventList": {
+            "type": "object",
+            "required": ["events"],
+            "properties": {"events": {"type": "array", "items": reference("Event")}},
+        },
         "EventPage": {
             "type": "object",
             "required": ["events", "isComplete"],
@@ -141,8 +148,23 @@ fn snapshot() -> Value {
             "interrupt": interrupt(), "error": reference("RunError"),
             "nodeStates": {"type": "object", "additionalProperties": node_state()},
             "variables": object, "tags": {"type": "array", "items": text}, "metadata": object,
-            "configurable": object,
+            "configurable": object, "inputs": object,
+            "pausedAt": reference("Instant"), "pausedBy": text, "pauseReason": text,
+            "drainPolicy": {"type": "string", "enum": ["immediate", "drain-current-node"]},
+            "parentRunId": text, "parentNodeId": text, "childRuns": {"type": "array", "items": child()},
+            "sourceRunId": text, "fromSeq": {"type": "integer", "minimum": 0},
+            "forkMode": {"type": "string", "enum": ["replay", "branch"]},
+            "eventLogSchemaVersion": {"type": "integer", "minimum": 0},
         },
+    })
+}
+
+fn child() -> Value {
+    let text = json!({"type": "string"});
+    json!({
+        "type": "object",
+        "required": ["runId", "status"],
+        "properties": {"runId": text, "workflowId": text, "nodeId": text, "status": reference("RunStatus")},
     })
 }
 
