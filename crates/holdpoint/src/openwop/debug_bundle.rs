@@ -1,4 +1,5 @@
-//! Everything about one run in one document, for somebody who is to find out what went wrong.
+//! Everything about one run in one document, for somebody who is to find out what went wrong. It is made to be handed
+//! on: what people and nodes said is hidden, its shape is not.
 
 use axum::Json;
 use axum::extract::State;
@@ -32,16 +33,16 @@ pub(crate) async fn show(
     let recorded = recorded(&app, &of).await?;
     let truncated = run.seq > recorded.len() as u64;
     let (events, spans) = told(&of, &run, recorded);
+    let count = events.len();
     let nodes: BTreeSet<&String> = events.iter().filter_map(|event| event.node_id.as_ref()).collect();
     let bundle = json!({
         "bundleVersion": "1.0",
         "generatedAt": app.engine.now().to_string(),
         "host": {"name": "holdpoint", "version": env!("CARGO_PKG_VERSION"), "vendor": "holdpoint"},
-        "run": Snapshot::of(&run),
-        "metrics": {"eventCount": events.len(), "nodeCount": nodes.len()},
-        "events": events,
+        "run": masked(json!(Snapshot::of(&run))),
+        "metrics": {"eventCount": count, "nodeCount": nodes.len()},
+        "events": events.into_iter().map(|event| masked(json!(event))).collect::<Vec<Value>>(),
         "spans": spans,
-        // Values that a definition calls sensitive, and inputs in events, are never shown.
         "redactionApplied": true,
         "redactionMode": "mask",
         "truncated": truncated,
@@ -77,4 +78,77 @@ fn told(of: &RunRef, run: &Run, recorded: Vec<Recorded>) -> (Vec<EventDoc>, Vec<
         fold = Arc::unwrap_or_clone(committed.run);
     }
     (events, spans)
+}
+
+/// Members whose values come from people, models, definitions or other systems.
+const CONTENT: [&str; 20] = [
+    "answers",
+    "channels",
+    "chunk",
+    "comment",
+    "configurable",
+    "data",
+    "editedArtifactData",
+    "feedback",
+    "inputs",
+    "meta",
+    "metadata",
+    "next",
+    "outputs",
+    "previous",
+    "questions",
+    "refineFeedback",
+    "resumeValue",
+    "tags",
+    "value",
+    "variables",
+];
+
+/// Hides the texts inside of content, and leaves everything else.
+fn masked(value: Value) -> Value {
+    match value {
+        Value::Object(members) => {
+            let shown = members.into_iter().map(|(name, value)| {
+                let hidden = CONTENT.contains(&name.as_str());
+                (name, if hidden { without_texts(value) } else { masked(value) })
+            });
+            Value::Object(shown.collect())
+        }
+        Value::Array(items) => Value::Array(items.into_iter().map(masked).collect()),
+        other => other,
+    }
+}
+
+/// Names and numbers stay: they tell what went wrong more often than what was written.
+fn without_texts(value: Value) -> Value {
+    match value {
+        Value::String(text) => json!(format!("[text of {} characters]", text.chars().count())),
+        Value::Array(items) => Value::Array(items.into_iter().map(without_texts).collect()),
+        Value::Object(members) => {
+            Value::Object(members.into_iter().map(|(name, value)| (name, without_texts(value))).collect())
+        }
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_said_is_hidden_and_its_shape_is_kept() {
+        let shown = masked(json!({
+            "runId": "r", "inputs": {"key": "sk-secret", "amount": 3, "list": ["a", null, true]},
+            "payload": {"nodeId": "n", "outputs": {"deep": {"text": "secret"}}, "error": {"message": "why"}},
+        }));
+        let expected = json!({
+            "runId": "r",
+            "inputs": {"key": "[text of 9 characters]", "amount": 3, "list": ["[text of 1 characters]", null, true]},
+            "payload": {
+                "nodeId": "n", "outputs": {"deep": {"text": "[text of 6 characters]"}},
+                "error": {"message": "why"},
+            },
+        });
+        assert_eq!(shown, expected);
+    }
 }

@@ -27,6 +27,7 @@ fn described(fixtures: &[String], has: impl Fn(&str) -> bool) -> Value {
         "limits": {
             "clarificationRounds": 3, "schemaRounds": 2, "envelopesPerTurn": 5,
             "maxRequestBodyBytes": limits::REQUEST_BYTES_MAX,
+            "maxNodeExecutions": limits::NODE_EXECUTIONS_MAX,
         },
         "fixtures": fixtures,
         "testing": {"testKeyPrefix": TEST_KEY_PREFIX},
