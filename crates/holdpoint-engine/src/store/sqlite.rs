@@ -110,8 +110,9 @@ impl Writer {
 
     /// Locks need no words here: whoever writes has the whole database.
     fn ask(&self, query: &Query) -> Result<Answer, Error> {
+        let mut answer = Answer::default();
         if query.sets.is_empty() {
-            return Ok(Answer::default());
+            return Ok(answer);
         }
         let mut prepared = self.connection.prepare_cached(query.sql)?;
         assert_order(&prepared, query.sql);
