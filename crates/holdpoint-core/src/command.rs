@@ -27,6 +27,7 @@ pub enum Command {
         node: NodeId,
         name: String,
         result: Value,
+        took_ms: Option<u64>,
     },
     /// People, machines or policies answer. All answers count or none does.
     Resolve {

@@ -23,7 +23,7 @@ pub fn decide(run: &Run, command: &Command, now: Timestamp) -> Result<Vec<Event>
         Command::Start(start) => start::start(run, start, now),
         Command::Begin { node } => finish::begin(run, node),
         Command::Finish { node, outcome } => finish::finish(run, node, outcome, now),
-        Command::Record { node, name, result } => finish::record(run, node, name, result),
+        Command::Record { node, name, result, took_ms } => finish::record(run, node, name, result, *took_ms),
         Command::Resolve { answers } => resolve::resolve(run, answers, now),
         Command::ResolveNode { node, answer } => resolve::resolve_node(run, node, answer, now),
         Command::Expire { interrupt } => expire::expire(run, *interrupt, now),

@@ -10,6 +10,8 @@ use crate::ids::{InterruptId, NodeId, RunId, TenantId, Timestamp, WorkflowId};
 use crate::interrupt::Kind;
 use crate::run::Status;
 
+mod names;
+
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type")]
 pub enum Event {
@@ -60,7 +62,14 @@ pub enum Event {
     #[serde(rename = "clarification.resolved")]
     ClarificationResolved { interrupt: InterruptId },
     #[serde(rename = "holdpoint.step.recorded")]
-    StepRecorded { node: NodeId, name: String, result: Value },
+    StepRecorded {
+        node: NodeId,
+        name: String,
+        result: Value,
+        /// How long the effect took.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        took_ms: Option<u64>,
+    },
     #[serde(rename = "holdpoint.sleep.started")]
     SleepStarted { node: NodeId, until: Timestamp },
     #[serde(rename = "holdpoint.sleep.ended")]

@@ -98,56 +98,39 @@ impl Run {
         self.bytes += weight::weight(event);
         match event {
             Event::RunStarted(started) => self.start(started, at),
-            Event::NodeStarted { node } => {
-                self.starts += 1;
-                self.touch(node, |state| {
-                    state.status = NodeStatus::Running;
-                    state.started_at = Some(at);
-                });
-            }
+            Event::NodeStarted { node } => self.start_node(node, at),
             Event::NodeCompleted { node, outputs, branch } => {
                 self.complete_node(node, outputs, branch.as_deref(), at);
             }
-            Event::NodeFailed { node, error } => self.touch(node, |state| {
-                state.status = NodeStatus::Failed;
-                state.error = Some(error.clone());
-                state.ended_at = Some(at);
-            }),
+            Event::NodeFailed { node, error } => self.touch(node, |state| state.fail(error, at)),
             Event::NodeSkipped { node, .. } => self.touch(node, |state| state.status = NodeStatus::Skipped),
             Event::NodeSuspended { node, interrupt } => {
                 self.touch(node, |state| state.status = NodeStatus::Waiting(*interrupt));
             }
             Event::NodeResumed { node, .. } => self.touch(node, |state| state.status = NodeStatus::Running),
-            Event::InterruptRequested { id, node, kind, key, data, resume_schema, timeout_ms } => {
-                self.interrupts.push(Arc::new(Interrupt {
-                    id: *id,
-                    node: node.clone(),
-                    kind: *kind,
-                    key: key.clone(),
-                    data: data.clone(),
-                    resume_schema: resume_schema.clone(),
-                    timeout_ms: *timeout_ms,
-                    requested_at: at,
-                    resolution: None,
-                }));
-            }
+            Event::NodeRetried { node, .. } => self.touch(node, NodeState::retry),
+            Event::InterruptRequested { .. } => self.ask(event, at),
             Event::InterruptResolved { id, value, by } => {
                 self.close(*id, Resolution::Answered { value: value.clone(), by: by.clone(), at });
             }
             Event::InterruptTimedOut { id } => self.close(*id, Resolution::TimedOut { at }),
-            Event::StepRecorded { node, name, result } => self.touch(node, |state| {
+            Event::StepRecorded { node, name, result, .. } => self.touch(node, |state| {
                 state.steps.insert(name.clone(), result.clone());
             }),
             Event::SleepStarted { node, until } => {
                 self.touch(node, |state| state.status = NodeStatus::Sleeping(*until));
             }
-            Event::SleepEnded { node } => self.touch(node, |state| {
-                state.status = NodeStatus::Running;
-                // A wait before another try is not one that the node has asked for.
-                if !std::mem::take(&mut state.retrying) {
-                    state.slept += 1;
-                }
-            }),
+            Event::SleepEnded { node } => self.touch(node, NodeState::wake),
+            Event::NodeDispatched { .. } => self.adopt(event),
+            Event::ChildChanged { child, status } => self.hear_of(child, *status, None),
+            Event::ChildEnded { child, status, result } => self.hear_of(child, *status, Some(result)),
+            Event::VariableChanged { name, next, .. } => self.set_variable(name, next),
+            Event::ChannelWritten { .. } => self.write_channel(event, at),
+            Event::LoopTurned { edge, iteration } => self.turn_back(edge, *iteration),
+            Event::RunPaused { reason, drain, by } => {
+                self.paused = Some(Pause { at, reason: reason.clone(), drain: *drain, by: by.clone() });
+            }
+            Event::RunResumed { .. } => self.paused = None,
             Event::RunCompleted => self.end = Some(End::Completed { at }),
             Event::RunFailed { error, node } => {
                 self.end = Some(End::Failed { at, error: error.clone(), node: node.clone() });
@@ -156,34 +139,6 @@ impl Run {
                 let (reason, by, parent) = (reason.clone(), by.clone(), parent.clone());
                 self.end = Some(End::Cancelled { at, reason, by, parent });
             }
-            Event::NodeRetried { node, .. } => self.touch(node, |state| {
-                state.retries += 1;
-                state.retrying = true;
-            }),
-            Event::NodeDispatched { node, child, workflow, inputs, wait, cascade } => {
-                self.adopt(Child {
-                    run: child.clone(),
-                    node: node.clone(),
-                    workflow: workflow.clone(),
-                    inputs: inputs.clone(),
-                    wait: *wait,
-                    cascade: *cascade,
-                    status: Status::Pending,
-                    result: None,
-                });
-            }
-            Event::ChildChanged { child, status } => self.hear_of(child, *status, None),
-            Event::ChildEnded { child, status, result } => self.hear_of(child, *status, Some(result)),
-            Event::RunPaused { reason, drain, by } => {
-                self.paused = Some(Pause { at, reason: reason.clone(), drain: *drain, by: by.clone() });
-            }
-            Event::RunResumed { .. } => self.paused = None,
-            Event::VariableChanged { name, next, .. } => self.set_variable(name, next),
-            Event::ChannelWritten { channel, value, reducer, ttl_ms, max_size, .. } => {
-                let limits = channels::Limits { ttl_ms: *ttl_ms, max_size: *max_size };
-                self.write_channel(channel, value, *reducer, limits, at);
-            }
-            Event::LoopTurned { edge, iteration } => self.turn_back(edge, *iteration),
             // These repeat, for readers of older vocabularies, what the interrupt's own events said; or they only
             // tell readers something.
             Event::MessageChunk { .. }
@@ -215,6 +170,31 @@ impl Run {
         self.variables = Arc::new(Value::Object(variables));
         self.started = Some(Arc::new(started.clone()));
         self.started_at = at;
+    }
+
+    fn start_node(&mut self, node: &NodeId, at: Timestamp) {
+        self.starts += 1;
+        self.touch(node, |state| {
+            state.status = NodeStatus::Running;
+            state.started_at = Some(at);
+        });
+    }
+
+    fn ask(&mut self, event: &Event, at: Timestamp) {
+        let Event::InterruptRequested { id, node, kind, key, data, resume_schema, timeout_ms } = event else {
+            return;
+        };
+        self.interrupts.push(Arc::new(Interrupt {
+            id: *id,
+            node: node.clone(),
+            kind: *kind,
+            key: key.clone(),
+            data: data.clone(),
+            resume_schema: resume_schema.clone(),
+            timeout_ms: *timeout_ms,
+            requested_at: at,
+            resolution: None,
+        }));
     }
 
     fn set_variable(&mut self, name: &str, value: &Value) {

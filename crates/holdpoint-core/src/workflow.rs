@@ -209,6 +209,22 @@ impl Workflow {
         if flaws.is_empty() { Ok(workflow) } else { Err(flaws) }
     }
 
+    /// Reads a definition that was registered once, perhaps by a version that kept some members without a look at them.
+    /// Those that make no sense are left out, as they were then: its runs must go on.
+    pub fn restore(definition: &Value, revision: u64) -> Result<Self, Vec<Flaw>> {
+        Self::parse(definition, revision).or_else(|flaws| {
+            let mut plain = definition.clone();
+            let Some(top) = plain.as_object_mut() else { return Err(flaws) };
+            top.insert("settings".to_owned(), Value::Object(Map::new()));
+            top.remove("channels");
+            top.remove("configurableSchema");
+            for node in top.get_mut("nodes").and_then(Value::as_array_mut).into_iter().flatten() {
+                node.as_object_mut().map(|members| members.remove("settings"));
+            }
+            Self::parse(&plain, revision)
+        })
+    }
+
     pub fn position(&self, id: &NodeId) -> Option<usize> {
         self.index.get(id).copied()
     }

@@ -346,3 +346,22 @@ fn every_kind_of_port_rule_condition_and_variable_is_accepted() {
     ]);
     assert_eq!(flaws(&everything), [""; 0]);
 }
+
+#[test]
+fn what_an_older_version_kept_without_a_look_is_still_read() {
+    let kept = with([
+        ("/settings", Some(json!({"maxRetries": "three", "timeout": 5}))),
+        ("/channels", Some(json!(["c"]))),
+        ("/configurableSchema", Some(json!({"type": 5}))),
+        ("/nodes/0/settings", Some(json!({"maxRetries": -1}))),
+    ]);
+    assert_eq!(flaws(&kept).len(), 4);
+    let restored = Workflow::restore(&kept, 3).expect("it was accepted once");
+    assert_eq!(
+        (restored.revision, restored.settings.max_retries, restored.settings.timeout_ms),
+        (3, 0, None)
+    );
+    assert!(Workflow::restore(&without("/nodes"), 1).is_err());
+    let sound = with([("/settings", Some(json!({"timeout": 5})))]);
+    assert_eq!(Workflow::restore(&sound, 1).expect("sound").settings.timeout_ms, Some(5));
+}

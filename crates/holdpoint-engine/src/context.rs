@@ -114,6 +114,11 @@ impl Context {
         &self.run.id
     }
 
+    /// The name of what this node makes or asks about, where nobody gave it another.
+    pub fn artifact_id(&self) -> String {
+        self.run.artifact_id(&self.node().id)
+    }
+
     /// A JSON object of the run's variables, without channels that the node may not read.
     pub fn variables(&self) -> &Value {
         &self.variables
@@ -251,8 +256,10 @@ impl EffectContext {
             return Ok(result.clone());
         }
         self.holder.check().await?;
+        let began = self.holder.now();
         let result = effect().await?;
-        let command = Command::Record { node, name: name.to_owned(), result: result.clone() };
+        let took_ms = u64::try_from(self.holder.now().0 - began.0).ok();
+        let command = Command::Record { node, name: name.to_owned(), result: result.clone(), took_ms };
         self.context.run = self.holder.record(command).await?;
         Ok(result)
     }

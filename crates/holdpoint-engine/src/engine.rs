@@ -11,6 +11,8 @@ use crate::bus::{Bus, Subscription};
 use crate::clock::Clock;
 use crate::committer::{Change, Committer, Counters, Guard, Mail, Reply, Work};
 use crate::error::Error;
+use crate::feed::{Committed, Feed};
+use crate::measures::Measures;
 use crate::nodes::NodeTypes;
 use crate::registry::Registry;
 use crate::run_cache::RunCache;
@@ -57,6 +59,8 @@ struct Shared {
     registry: Registry,
     sequences: Arc<Sequences>,
     counters: Arc<Counters>,
+    measures: Arc<Measures>,
+    feed: Arc<Feed>,
     name: String,
     lease_ms: u64,
     retention_ms: u64,
@@ -69,6 +73,7 @@ impl Engine {
     pub async fn close(&self) {
         self.0.stop.send_replace(true);
         self.0.committer.close().await;
+        self.0.feed.close();
     }
 
     pub fn worker(&self) -> Worker {
@@ -90,6 +95,22 @@ impl Engine {
 
     pub fn counters(&self) -> &Counters {
         &self.0.counters
+    }
+
+    /// What happened here since the engine was opened, in numbers.
+    pub fn measures(&self) -> &Measures {
+        &self.0.measures
+    }
+
+    /// Hears of every change that is committed here from now on, until the engine is closed. One listener at a time;
+    /// what does not fit into its queue is dropped.
+    pub fn listen(&self, capacity: usize) -> std::sync::mpsc::Receiver<Committed> {
+        self.0.feed.open(capacity)
+    }
+
+    /// How much the listener has missed.
+    pub fn unheard(&self) -> u64 {
+        self.0.feed.dropped()
     }
 
     pub(crate) fn nodes(&self) -> &NodeTypes {

@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use holdpoint_core::{End, Event, Interrupt, InterruptId, Kind, NodeId, Resolution, Run, Timestamp};
 
 /// Bounds in seconds, as the protocol recommends them.
-pub const RUN_BOUNDS: [f64; 11] = [0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 600.0, 1800.0, 3600.0];
-pub const NODE_BOUNDS: [f64; 11] = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0];
-pub const ACTIVITY_BOUNDS: [f64; 12] = [0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0];
-pub const INTERRUPT_BOUNDS: [f64; 8] = [60.0, 300.0, 900.0, 1800.0, 3600.0, 14_400.0, 86_400.0, 604_800.0];
+const RUN_BOUNDS: [f64; 11] = [0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 600.0, 1800.0, 3600.0];
+const NODE_BOUNDS: [f64; 11] = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0];
+const ACTIVITY_BOUNDS: [f64; 12] = [0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0];
+const INTERRUPT_BOUNDS: [f64; 8] = [60.0, 300.0, 900.0, 1800.0, 3600.0, 14_400.0, 86_400.0, 604_800.0];
 
 /// Node types that were not known when the engine was opened are counted together.
 const OTHER: &str = "other";

@@ -149,6 +149,10 @@ impl NodeTypes {
         self.0.insert(type_id.to_owned(), NodeType::Effect(Arc::new(node)));
     }
 
+    pub(crate) fn names(&self) -> impl Iterator<Item = String> {
+        self.0.keys().cloned()
+    }
+
     pub(crate) fn get(&self, type_id: &str) -> Option<&NodeType> {
         self.0.get(type_id)
     }

@@ -90,8 +90,8 @@ impl Parsed {
 }
 
 fn parse(registered: &workflows::Registered) -> Result<Arc<Workflow>, store::Error> {
-    // What was accepted once must stay readable: newer versions only ever accept more.
-    let parsed = Workflow::parse(&registered.definition, registered.revision);
+    // What was accepted once must stay readable.
+    let parsed = Workflow::restore(&registered.definition, registered.revision);
     parsed.map(Arc::new).map_err(|flaws| {
         let first = flaws.first().map(ToString::to_string).unwrap_or_default();
         unreadable("workflow", first)

@@ -30,8 +30,16 @@ impl SpanName {
     /// The span of a whole run. Without a caller's trace it begins one of its own.
     pub fn of_run(tenant: &TenantId, run: &Run) -> Self {
         let caller = caller(run);
-        let trace = caller.map_or_else(|| digest(&["trace", tenant.as_str(), run.id.as_str()]), |name| name.trace);
+        let trace =
+            caller.map_or_else(|| digest(&["trace", tenant.as_str(), run.id.as_str()]), |name| name.trace);
         Self { trace, span: digest(&["run", tenant.as_str(), run.id.as_str()]) }
+    }
+
+    /// The span of the run that `fork` comes from. A fork keeps the trace of its source.
+    pub fn of_source(tenant: &TenantId, source: &RunId, fork: &Run) -> Self {
+        let trace = caller(fork)
+            .map_or_else(|| digest(&["trace", tenant.as_str(), source.as_str()]), |name| name.trace);
+        Self { trace, span: digest(&["run", tenant.as_str(), source.as_str()]) }
     }
 
     /// The span of one visit of a node.

@@ -4,9 +4,11 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use holdpoint_engine::Location;
 use serde::Deserialize;
+
+use crate::telemetry;
 
 #[derive(Debug, Default, Args)]
 pub(crate) struct ServeArgs {
@@ -22,7 +24,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, env = "HOLDPOINT_DATABASE", value_name = "URL", hide_env_values = true)]
     database: Option<String>,
     /// TOML file with the same settings: listen, data, database, workflows, strict, bootstrap_key, rate_limit,
-    /// rate_burst
+    /// rate_burst, otlp_endpoint, otlp_protocol
     #[arg(long, env = "HOLDPOINT_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
     /// Registers every .json file of this folder as a workflow at start
@@ -40,6 +42,23 @@ pub(crate) struct ServeArgs {
     /// Requests that a key may make at once after a pause [default: twice --rate-limit]
     #[arg(long, env = "HOLDPOINT_RATE_BURST", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     rate_burst: Option<u32>,
+    /// Sends traces and metrics to this OpenTelemetry collector, such as http://127.0.0.1:4318; OpenTelemetry's own
+    /// variables (OTEL_EXPORTER_OTLP_ENDPOINT, _PROTOCOL, _HEADERS, OTEL_SERVICE_NAME) are understood, too
+    #[arg(long, env = "HOLDPOINT_OTLP_ENDPOINT", value_name = "URL")]
+    otlp_endpoint: Option<String>,
+    /// How: http/protobuf or http/json [default: http/protobuf]
+    #[arg(long, env = "HOLDPOINT_OTLP_PROTOCOL", value_name = "NAME")]
+    otlp_protocol: Option<String>,
+    /// How the log is written: text or json, one object a line [default: text]
+    #[arg(long, env = "HOLDPOINT_LOG_FORMAT", value_name = "FORMAT", value_enum)]
+    pub log_format: Option<LogFormat>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    #[default]
+    Text,
+    Json,
 }
 
 /// The file. A misspelt setting is an error, not a default.
@@ -54,6 +73,8 @@ struct File {
     bootstrap_key: Option<String>,
     rate_limit: Option<u32>,
     rate_burst: Option<u32>,
+    otlp_endpoint: Option<String>,
+    otlp_protocol: Option<String>,
 }
 
 #[derive(Debug)]
@@ -67,6 +88,7 @@ pub(crate) struct Config {
     pub bootstrap_key: Option<String>,
     /// Requests a second for each key, and how many at once.
     pub rate_limit: Option<(u32, u32)>,
+    pub telemetry: Option<telemetry::Settings>,
 }
 
 impl Config {
@@ -84,6 +106,11 @@ impl Config {
         }
         let (rate, burst) = (args.rate_limit.or(file.rate_limit), args.rate_burst.or(file.rate_burst));
         let rate_limit = rate_limit(rate, burst)?;
+        let endpoint = args.otlp_endpoint.or(file.otlp_endpoint);
+        let protocol = args.otlp_protocol.or(file.otlp_protocol);
+        let telemetry = telemetry::Settings::read(endpoint.as_deref(), protocol.as_deref(), |name| {
+            std::env::var(name).ok()
+        })?;
         Ok(Self {
             listen: args.listen.or(listen).unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 8484))),
             data,
@@ -92,6 +119,7 @@ impl Config {
             strict: args.strict || file.strict.unwrap_or(false),
             bootstrap_key,
             rate_limit,
+            telemetry,
         })
     }
 }

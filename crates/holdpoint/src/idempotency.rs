@@ -21,16 +21,14 @@ use crate::error::ApiError;
 const KEY_CHARS_MAX: usize = 255;
 const KEPT_MS: u64 = 24 * 3_600_000;
 /// Under the name of the protocol and under its old one.
-const REPLAYED: [HeaderName; 2] = [
-    HeaderName::from_static("openwop-idempotent-replay"),
-    HeaderName::from_static("wop-idempotent-replay"),
-];
+const REPLAYED: [HeaderName; 2] =
+    [HeaderName::from_static("openwop-idempotent-replay"), HeaderName::from_static("wop-idempotent-replay")];
 
 /// A body, and the key it was sent under if there is one.
 #[derive(Debug)]
 pub(crate) struct Sent<B>(pub Sending, pub B);
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Sending(Option<Key>);
 
 /// Hashes only: neither keys nor bodies are kept.
@@ -129,17 +127,13 @@ impl IntoResponse for Answer {
 impl Sending {
     /// Carries out `work` once. It gets the engine to do it with; `answer` makes the answer from what was done, for the
     /// caller and for the receipt.
-    pub(crate) async fn carry_out<W, F>(
+    pub(crate) async fn carry_out(
         self,
         app: &App,
         caller: &Caller,
         answer: impl Fn(Done<'_>) -> Answer + Clone + Send + Sync + 'static,
-        work: W,
-    ) -> Result<Answer, ApiError>
-    where
-        W: FnOnce(Engine) -> F,
-        F: Future<Output = Result<Did, ApiError>>,
-    {
+        work: impl AsyncFnOnce(Engine) -> Result<Did, ApiError>,
+    ) -> Result<Answer, ApiError> {
         let Some(key) = self.0 else {
             return Ok(answer(work(app.engine.clone()).await?.as_done()));
         };
@@ -186,7 +180,11 @@ impl Sending {
 }
 
 impl Key {
-    fn once(&self, caller: &Caller, respond: impl Fn(Done<'_>) -> (u16, String) + Send + Sync + 'static) -> Once {
+    fn once(
+        &self,
+        caller: &Caller,
+        respond: impl Fn(Done<'_>) -> (u16, String) + Send + Sync + 'static,
+    ) -> Once {
         Once {
             tenant: caller.tenant().clone(),
             operation: self.operation.clone(),

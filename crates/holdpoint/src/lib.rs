@@ -11,6 +11,8 @@ use holdpoint_engine::Options;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
+use crate::config::LogFormat;
+
 mod admin;
 mod app;
 mod auth;
@@ -27,6 +29,7 @@ mod process;
 mod routes;
 mod seeding;
 mod serve;
+mod telemetry;
 mod welcome;
 
 pub use holdpoint_engine as engine;
@@ -101,8 +104,12 @@ fn serve(args: config::ServeArgs, customize: impl FnOnce(Options) -> Options) ->
         return ExitCode::from(2);
     };
     let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colour).with_target(false);
-    log.with_writer(std::io::stderr).init();
+    let log =
+        tracing_subscriber::fmt().with_env_filter(filter).with_target(false).with_writer(std::io::stderr);
+    match args.log_format.unwrap_or_default() {
+        LogFormat::Text => log.with_ansi(colour).init(),
+        LogFormat::Json => log.json().flatten_event(true).init(),
+    }
     let config = match config::Config::load(args) {
         Ok(config) => config,
         Err(error) => {

@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use crate::app::{Shared, router};
 use crate::auth::RateLimit;
 use crate::config::Config;
-use crate::{seeding, welcome};
+use crate::{seeding, telemetry, welcome};
 
 /// How long requests in flight may take once the server is going down.
 const GRACE: Duration = Duration::from_secs(10);
@@ -34,6 +34,12 @@ pub(crate) async fn serve(config: Config, customize: impl FnOnce(Options) -> Opt
     // Everything that can go wrong for a reason outside comes before the key is made and shown.
     let listener = listen(config.listen).await?;
     let address = listener.local_addr()?;
+    let telling = match config.telemetry.clone() {
+        Some(settings) => {
+            Some(telemetry::start(settings, engine.clone(), engine.listen(telemetry::FEED_MAX))?)
+        }
+        None => None,
+    };
     let fixtures = match &config.workflows {
         Some(folder) => seeding::register_all(&engine, &tenant, folder, config.strict).await?,
         None => Vec::new(),
@@ -68,6 +74,10 @@ pub(crate) async fn serve(config: Config, customize: impl FnOnce(Options) -> Opt
         tracing::warn!("some work did not end in time; it is taken up again at the next start");
     }
     engine.close().await;
+    if let Some(telling) = telling {
+        // What is left to be told is told; a collector that does not answer is waited for as long as one call takes.
+        let _ = tokio::task::spawn_blocking(|| telling.join()).await;
+    }
     Ok(())
 }
 

@@ -52,7 +52,9 @@ impl Settings {
         };
         let headers = variable("OTEL_EXPORTER_OTLP_HEADERS").map_or(Ok(Vec::new()), |text| headers(&text))?;
         let every = match variable("OTEL_METRIC_EXPORT_INTERVAL") {
-            Some(text) => text.trim().parse().context("OTEL_METRIC_EXPORT_INTERVAL is a number of milliseconds")?,
+            Some(text) => {
+                text.trim().parse().context("OTEL_METRIC_EXPORT_INTERVAL is a number of milliseconds")?
+            }
             None => 60_000,
         };
         Ok(Some(Self {
@@ -92,7 +94,8 @@ mod tests {
     use super::*;
 
     fn read(pairs: &[(&str, &str)]) -> anyhow::Result<Option<Settings>> {
-        let value = |name: &str| pairs.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
+        let value =
+            |name: &str| pairs.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
         Settings::read(None, None, value)
     }
 

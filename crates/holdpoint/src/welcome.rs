@@ -174,6 +174,7 @@ mod tests {
                 strict: false,
                 bootstrap_key: None,
                 rate_limit: None,
+                telemetry: None,
             }
         };
         let (a, b) = (node("a"), node("b"));

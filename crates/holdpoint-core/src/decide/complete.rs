@@ -39,7 +39,7 @@ fn completed(run: &Run, node: &Node, completion: &Completion) -> Result<Vec<Even
     let (outputs, branch) = (completion.outputs.clone(), completion.branch.clone());
     events.push(Event::NodeCompleted { node: node.id.clone(), outputs, branch });
     if node.artifact_type.is_some() {
-        let artifact = format!("{}:{}", run.id, node.id);
+        let artifact = run.artifact_id(&node.id);
         let version = run.node_state(&node.id).map_or(1, |state| state.visit);
         events.push(Event::ArtifactCreated { node: node.id.clone(), artifact, version });
     }

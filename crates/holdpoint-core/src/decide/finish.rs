@@ -62,13 +62,20 @@ pub(super) fn finish(
     Ok(with_consequences(run, events, now))
 }
 
-pub(super) fn record(run: &Run, node: &NodeId, name: &str, result: &Value) -> Result<Vec<Event>, Refusal> {
+pub(super) fn record(
+    run: &Run,
+    node: &NodeId,
+    name: &str,
+    result: &Value,
+    took_ms: Option<u64>,
+) -> Result<Vec<Event>, Refusal> {
     check_running(run, node)?;
     if run.node_state(node).is_some_and(|state| state.steps.contains_key(name)) {
         return Err(Refusal::invalid("step", format!("{name:?} was already recorded for this node")));
     }
     check_size("the step's result", result, limits::STEP_RESULT_BYTES_MAX.min(room(run)))?;
-    Ok(vec![Event::StepRecorded { node: node.clone(), name: name.to_owned(), result: result.clone() }])
+    let (node, name, result) = (node.clone(), name.to_owned(), result.clone());
+    Ok(vec![Event::StepRecorded { node, name, result, took_ms }])
 }
 
 /// How many bytes nodes may still put into the run.

@@ -3,27 +3,22 @@
 use serde_json::{Map, Number, Value, json};
 
 use super::Run;
-use crate::event::Reducer;
+use crate::event::{Event, Reducer};
 use crate::ids::Timestamp;
 
 /// What is dropped with a write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Limits {
-    pub ttl_ms: Option<u64>,
-    pub max_size: Option<u64>,
+struct Limits {
+    ttl_ms: Option<u64>,
+    max_size: Option<u64>,
 }
 
 impl Run {
-    pub(super) fn write_channel(
-        &mut self,
-        channel: &str,
-        value: &Value,
-        reducer: Reducer,
-        limits: Limits,
-        at: Timestamp,
-    ) {
-        self.channels.insert(channel.to_owned());
-        let state = reduce(self.variables.get(channel), value, reducer, limits, at);
+    pub(super) fn write_channel(&mut self, event: &Event, at: Timestamp) {
+        let Event::ChannelWritten { channel, value, reducer, ttl_ms, max_size, .. } = event else { return };
+        self.channels.insert(channel.clone());
+        let limits = Limits { ttl_ms: *ttl_ms, max_size: *max_size };
+        let state = reduce(self.variables.get(channel), value, *reducer, limits, at);
         self.set_variable(channel, &state);
     }
 

@@ -3,18 +3,28 @@
 use std::sync::Arc;
 
 use super::{Child, NodeStatus, Run, Status};
-use crate::event::ChildResult;
+use crate::event::{ChildResult, Event};
 use crate::ids::RunId;
 
 impl Run {
-    pub(super) fn adopt(&mut self, child: Child) {
-        self.touch(&child.node, |state| {
-            state.children.push(child.run.clone());
-            if child.wait {
-                state.status = NodeStatus::Awaiting(child.run.clone());
+    pub(super) fn adopt(&mut self, event: &Event) {
+        let Event::NodeDispatched { node, child, workflow, inputs, wait, cascade } = event else { return };
+        self.touch(node, |state| {
+            state.children.push(child.clone());
+            if *wait {
+                state.status = NodeStatus::Awaiting(child.clone());
             }
         });
-        self.children.push(Arc::new(child));
+        self.children.push(Arc::new(Child {
+            run: child.clone(),
+            node: node.clone(),
+            workflow: workflow.clone(),
+            inputs: inputs.clone(),
+            wait: *wait,
+            cascade: *cascade,
+            status: Status::Pending,
+            result: None,
+        }));
     }
 
     pub(super) fn hear_of(&mut self, child: &RunId, status: Status, result: Option<&ChildResult>) {

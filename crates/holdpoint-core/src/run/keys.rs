@@ -1,7 +1,8 @@
-//! The keys of interrupts that node code does not name itself: run, node and a count that goes on over visits.
+//! Names that nobody chose. Keys of interrupts: run, node and a count that goes on over visits. Artifacts: run and node.
 
 use super::Run;
-use crate::ids::RunId;
+use crate::event::ForkMode;
+use crate::ids::{NodeId, RunId};
 use crate::limits::INTERRUPT_KEY_CHARS_MAX;
 
 impl Run {
@@ -11,6 +12,13 @@ impl Run {
         let [named, placed] = self.key_beginnings(position);
         let key = format!("{named}{count}");
         if key.chars().count() <= INTERRUPT_KEY_CHARS_MAX { key } else { format!("{placed}{count}") }
+    }
+
+    /// The artifact that a node's outputs are. A replay names it as its origin does, so that both tell the same.
+    pub fn artifact_id(&self, node: &NodeId) -> String {
+        let fork = self.started.as_ref().and_then(|started| started.fork.as_ref());
+        let replayed = fork.filter(|fork| fork.mode == ForkMode::Replay);
+        format!("{}:{node}", replayed.map_or(&self.id, |fork| &fork.origin))
     }
 
     /// The first count that no interrupt of the node has used.

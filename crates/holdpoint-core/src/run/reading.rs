@@ -31,7 +31,9 @@ impl Run {
                 Kind::Clarification | Kind::Custom => Status::WaitingInput,
                 Kind::ExternalEvent => Status::WaitingExternal,
             },
-            None if self.next_work().is_none() => self.child_status().unwrap_or(Status::Running),
+            None if !self.children.is_empty() && self.next_work().is_none() => {
+                self.child_status().unwrap_or(Status::Running)
+            }
             Some(_) | None => Status::Running,
         }
     }

@@ -35,6 +35,25 @@ pub struct NodeState {
 }
 
 impl NodeState {
+    pub(super) fn fail(&mut self, error: &RunError, at: Timestamp) {
+        self.status = NodeStatus::Failed;
+        self.error = Some(error.clone());
+        self.ended_at = Some(at);
+    }
+
+    pub(super) fn retry(&mut self) {
+        self.retries += 1;
+        self.retrying = true;
+    }
+
+    pub(super) fn wake(&mut self) {
+        self.status = NodeStatus::Running;
+        // A wait before another try is not one that the node has asked for.
+        if !std::mem::take(&mut self.retrying) {
+            self.slept += 1;
+        }
+    }
+
     pub(crate) fn untouched() -> Self {
         Self {
             status: NodeStatus::Pending,

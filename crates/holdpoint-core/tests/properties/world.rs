@@ -71,6 +71,7 @@ impl World {
                     node: node(*position),
                     name: format!("step {name}"),
                     result: json!(name),
+                    took_ms: None,
                 }]
             }
             Move::Pause { immediate } => {

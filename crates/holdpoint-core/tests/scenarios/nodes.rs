@@ -142,6 +142,7 @@ fn a_step_is_recorded_once_per_node_and_name() {
         node: node_id(node),
         name: "charge".to_owned(),
         result: json!({"id": 7}),
+        took_ms: None,
     };
     given([start(), begin("gate")])
         .when(record("gate", "charge", json!({"id": 7})))

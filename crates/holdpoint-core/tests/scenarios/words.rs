@@ -160,7 +160,7 @@ pub(crate) fn sleep(node: &str, until: Timestamp) -> Command {
 }
 
 pub(crate) fn record(node: &str, name: &str, result: Value) -> Command {
-    Command::Record { node: node_id(node), name: name.to_owned(), result }
+    Command::Record { node: node_id(node), name: name.to_owned(), result, took_ms: None }
 }
 
 pub(crate) fn answer(interrupt: u32, value: Value) -> Command {

@@ -13,6 +13,8 @@ use tokio::sync::oneshot;
 use super::work::{Change, Job, MailOp, Reply, Work};
 use super::{flow, solo};
 use crate::bus::Bus;
+use crate::feed::{Committed, Feed};
+use crate::measures::Measures;
 use crate::peers::Outbox;
 use crate::run_cache::RunCache;
 use crate::store::{Error, Tx};
@@ -65,6 +67,8 @@ pub(crate) struct Audience {
     pub cache: Arc<RunCache>,
     pub bus: Arc<Bus>,
     pub counters: Arc<Counters>,
+    pub measures: Arc<Measures>,
+    pub feed: Arc<Feed>,
     /// The other nodes, where there may be some.
     pub outbox: Option<Arc<Outbox>>,
     /// Where the callers live, when that is not where commits are made.
@@ -318,6 +322,8 @@ impl Audience {
         if !change.is_silent() {
             self.cache.put(&change.of, change.after.clone(), size);
             self.bus.publish(&change.of, change.after.seq);
+            self.measures.count(&change.after, &change.events, change.at);
+            self.feed.tell(|| committed(change));
         }
         let work = self.bus.remind(&change.mail, &change.obligations);
         if let Some(outbox) = &self.outbox {
@@ -330,5 +336,14 @@ impl Audience {
         if let Some(outbox) = &self.outbox {
             outbox.note_work();
         }
+    }
+}
+
+fn committed(change: &Change) -> Committed {
+    Committed {
+        of: change.of.clone(),
+        run: change.after.clone(),
+        events: change.events.clone(),
+        at: change.at,
     }
 }

@@ -115,7 +115,7 @@ impl Engine {
 
     // For the worker and the mailbox
 
-    pub(crate) fn name(&self) -> &str {
+    pub fn name(&self) -> &str {
         &self.0.name
     }
 

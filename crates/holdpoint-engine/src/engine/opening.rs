@@ -10,6 +10,8 @@ use super::{Engine, Options, Shared};
 use crate::bus::Bus;
 use crate::committer::{Audience, Committer, Counters, MailOp, Troubles, Work};
 use crate::error::Error;
+use crate::feed::Feed;
+use crate::measures::Measures;
 use crate::peers::{Outbox, Peers};
 use crate::registry::Registry;
 use crate::run_cache::RunCache;
@@ -21,7 +23,11 @@ impl Engine {
         let Options { location, clock, nodes, troubles, alone, name, lease, retention } = options;
         let (cache, bus) = (Arc::new(RunCache::default()), Arc::new(Bus::default()));
         let counters = Arc::new(Counters::default());
+        let measures = Arc::new(Measures::new(nodes.names()));
+        let feed = Arc::new(Feed::default());
         let mut audience = Audience {
+            measures: measures.clone(),
+            feed: feed.clone(),
             cache: cache.clone(),
             bus: bus.clone(),
             counters: counters.clone(),
@@ -61,6 +67,8 @@ impl Engine {
             registry,
             sequences: Arc::default(),
             counters,
+            measures,
+            feed,
             lease_ms,
             retention_ms,
             stop,

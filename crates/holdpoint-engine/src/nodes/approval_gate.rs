@@ -33,7 +33,7 @@ impl PureNode for ApprovalGate {
     fn check(&self, node: &workflow::Node) -> Vec<Flaw> {
         let mut flaws = unknown_config(node, &KNOWN);
         flaws.extend(config_ms(node, "timeoutMs").err());
-        if let Err(bad) = request(node, "at-registration", &Map::new()).check() {
+        if let Err(bad) = request(node, "at registration", &Map::new()).check() {
             let field = bad.field.strip_prefix("data.").unwrap_or(&bad.field);
             flaws.push(Flaw::of_node(&node.id, format!("config.{field}"), bad.message));
         }
@@ -41,7 +41,7 @@ impl PureNode for ApprovalGate {
     }
 
     fn run(&self, context: &mut Context) -> Result<Outputs, Stop> {
-        let request = request(context.node(), context.run_id().as_str(), &context.inputs);
+        let request = request(context.node(), &context.artifact_id(), &context.inputs);
         let answer = match context.interrupt(request) {
             Err(Stop::TimedOut) => {
                 return Err(rejected("nobody decided before the deadline; silence is not an approval"));
@@ -63,13 +63,10 @@ fn rejected(message: &str) -> Stop {
     Stop::Failed(RunError::new("approval_rejected", message))
 }
 
-fn request(node: &workflow::Node, run_id: &str, inputs: &Map<String, Value>) -> Request {
+fn request(node: &workflow::Node, artifact_id: &str, inputs: &Map<String, Value>) -> Request {
     let text = |field: &str| node.config.get(field).cloned();
     let mut data = Map::new();
-    data.insert(
-        "artifactId".to_owned(),
-        text("artifactId").unwrap_or(json!(format!("{run_id}:{}", node.id))),
-    );
+    data.insert("artifactId".to_owned(), text("artifactId").unwrap_or(json!(artifact_id)));
     data.insert("artifactType".to_owned(), json!(node.artifact_type.as_deref().unwrap_or("workflow.node")));
     data.insert("title".to_owned(), text("title").unwrap_or(json!(node.name)));
     data.insert("actions".to_owned(), json!(["accept", "reject"]));

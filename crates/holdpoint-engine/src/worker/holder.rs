@@ -160,7 +160,7 @@ impl Holder {
     /// Nothing when somebody else changed the run first.
     async fn try_record(&self, command: &Command) -> Result<Option<Arc<Run>>, Unrecorded> {
         let run = self.engine.load(&self.claim.run).await?;
-        if let Command::Record { node, name, result } = command
+        if let Command::Record { node, name, result, .. } = command
             && let Some(recorded) = run.node_state(node).and_then(|state| state.steps.get(name))
         {
             // An earlier try has landed, though nobody could say so; or somebody else has done the step.

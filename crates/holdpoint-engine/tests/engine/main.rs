@@ -7,6 +7,7 @@
 mod place;
 
 mod crashes;
+mod documented;
 mod doubts;
 mod effects;
 mod families;
@@ -24,3 +25,4 @@ mod replays;
 mod runs;
 mod scopes;
 mod time;
+mod workers;

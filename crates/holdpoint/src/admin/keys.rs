@@ -4,14 +4,15 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use holdpoint_core::{TenantId, Timestamp};
-use holdpoint_engine::ApiKey;
+use holdpoint_engine::{ApiKey, Done, Engine};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::app::App;
 use crate::auth::{Caller, CanManageKeys, SCOPES, SCOPES_DEFAULT, fresh_secret, stored_key};
-use crate::body::{Body, InPath};
+use crate::body::{Body, InPath, NoBody};
 use crate::error::ApiError;
+use crate::idempotency::{Answer, Did, Sent};
 
 /// More keys than a tenant has use for; the list is not paged.
 const LIST_MAX: u64 = 10_000;
@@ -33,8 +34,8 @@ pub(crate) struct CreateKey {
 pub(crate) async fn create(
     State(app): State<App>,
     CanManageKeys(caller): CanManageKeys,
-    Body(body): Body<CreateKey>,
-) -> Result<(StatusCode, Json<Value>), ApiError> {
+    Sent(sending, Body(body)): Sent<Body<CreateKey>>,
+) -> Result<Answer, ApiError> {
     let test = allowed_kind(&caller, body.test)?;
     let tenant = allowed_tenant(&caller, body.tenant.as_deref())?;
     let scopes = allowed_scopes(&caller, body.scopes)?;
@@ -52,12 +53,25 @@ pub(crate) async fn create(
         key.principal = principal;
     }
     (key.roles, key.scopes, key.expires_at) = (roles, scopes, expires_at);
-    if !app.engine.add_key(&key).await? {
-        return Err(not_stored(&app, &key).await?);
+    let add = async |engine: Engine| {
+        if !engine.add_key(&key).await? {
+            return Err(not_stored(&app, &key).await?);
+        }
+        Ok(Did::KeyAdded(Box::new(key.clone())))
+    };
+    let mut answer = sending.carry_out(&app, &caller, added, add).await?;
+    if answer.status == StatusCode::CREATED && !answer.replayed {
+        let mut shown = show(&key);
+        shown["key"] = json!(secret);
+        answer.body = shown.to_string();
     }
-    let mut shown = show(&key);
-    shown["key"] = json!(secret);
-    Ok((StatusCode::CREATED, Json(shown)))
+    Ok(answer)
+}
+
+/// Without the secret, which is shown once and kept nowhere: a request that is sent again gets everything else.
+fn added(done: Done<'_>) -> Answer {
+    let Done::KeyAdded(key) = done else { return Answer::nothing() };
+    Answer::json(StatusCode::CREATED, &show(key))
 }
 
 /// The hash of a fresh key is not taken; so it is the tenant that did not fit.
@@ -83,15 +97,19 @@ pub(crate) async fn revoke(
     State(app): State<App>,
     CanManageKeys(caller): CanManageKeys,
     InPath(key_id): InPath<String>,
-) -> Result<StatusCode, ApiError> {
+    Sent(sending, NoBody): Sent<NoBody>,
+) -> Result<Answer, ApiError> {
     // Goes on when the caller goes away: a key that is revoked on disk must not stay valid in memory.
     let revoking = tokio::spawn(async move {
-        let revoked = app.engine.revoke_key(caller.tenant(), &key_id).await;
+        let revoke = async |engine: Engine| match engine.revoke_key(caller.tenant(), &key_id).await? {
+            true => Ok(Did::KeyRevoked(key_id.clone())),
+            false => Err(ApiError::not_found("key")),
+        };
+        let revoked = sending.carry_out(&app, &caller, |_| Answer::nothing(), revoke).await;
         app.keys.clear();
         revoked
     });
-    let revoked = revoking.await.map_err(ApiError::internal)??;
-    if revoked { Ok(StatusCode::NO_CONTENT) } else { Err(ApiError::not_found("key")) }
+    revoking.await.map_err(ApiError::internal)?
 }
 
 /// Who only tries things out cannot make keys for real.

@@ -1,4 +1,5 @@
-//! `/metrics` in Prometheus' text format: what the store wrote and what the process costs. No labels, no secrets.
+//! `/metrics` in Prometheus' text format: runs, nodes and questions, what the store wrote, what the process costs.
+//! Labels come from closed lists; there are no names of tenants, runs or people among them.
 
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering;
@@ -9,6 +10,7 @@ use axum::response::IntoResponse;
 
 use crate::app::App;
 use crate::process::Process;
+use crate::telemetry::numbers;
 
 pub(crate) async fn text(State(app): State<App>) -> impl IntoResponse {
     let counters = app.engine.counters();
@@ -32,5 +34,12 @@ pub(crate) async fn text(State(app): State<App>) -> impl IntoResponse {
         put("process_cpu_seconds_total", "counter", "User and system CPU time.", process.cpu_seconds);
         put("process_resident_memory_bytes", "gauge", "Memory in use.", process.resident_bytes);
     }
+    put(
+        "holdpoint_telemetry_dropped_total",
+        "counter",
+        "Commits that the telemetry exporter could not keep up with.",
+        app.engine.unheard() as f64,
+    );
+    numbers::prometheus(app.engine.measures(), &mut text);
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text)
 }

@@ -7,13 +7,15 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use holdpoint_core::mailbox::RunDispatch;
 use holdpoint_core::{RunId, RunRef, TenantId};
-use holdpoint_engine::Error;
+use holdpoint_engine::{Done, Engine, Error};
+use serde_json::json;
 
 use super::{translate, wire};
 use crate::app::App;
 use crate::auth::{Caller, CanCancelRuns, CanCreateRuns, CanReadRuns};
 use crate::body::{InPath, OptionalBody, Page, Params};
 use crate::error::ApiError;
+use crate::idempotency::{Answer, Did, Sent};
 
 pub(crate) async fn list(
     State(app): State<App>,
@@ -46,24 +48,36 @@ pub(crate) async fn cancel(
     State(app): State<App>,
     CanCancelRuns(caller): CanCancelRuns,
     InPath(id): InPath<String>,
-    OptionalBody(_): OptionalBody<wire::Nothing>,
-) -> Result<Json<wire::Dispatch>, ApiError> {
-    let cancelled = app.engine.cancel_dispatch(caller.tenant(), &id, caller.principal()).await?;
-    let Some(row) = cancelled else {
-        return Err(translate::not_cancelled(&find(&app, &caller, &id).await?));
+    Sent(sending, OptionalBody(_)): Sent<OptionalBody<wire::Nothing>>,
+) -> Result<Answer, ApiError> {
+    let cancel = async |engine: Engine| match engine
+        .cancel_dispatch(caller.tenant(), &id, caller.principal())
+        .await?
+    {
+        Some(row) => Ok(Did::Dispatch(Box::new(row))),
+        None => Err(translate::not_cancelled(&find(&app, &caller, &id).await?)),
     };
-    Ok(Json(shown_one(&app, &caller, row).await?))
+    sending.carry_out(&app, &caller, |done| row_of(StatusCode::OK, done), cancel).await
 }
 
 pub(crate) async fn requeue(
     State(app): State<App>,
     CanCreateRuns(caller): CanCreateRuns,
     InPath(id): InPath<String>,
-    OptionalBody(_): OptionalBody<wire::Nothing>,
-) -> Result<(StatusCode, Json<wire::Dispatch>), ApiError> {
-    translate::check_dead(&find(&app, &caller, &id).await?)?;
-    let row = app.engine.requeue_dispatch(caller.tenant(), &id).await?;
-    Ok((StatusCode::CREATED, Json(shown_one(&app, &caller, row).await?)))
+    Sent(sending, OptionalBody(_)): Sent<OptionalBody<wire::Nothing>>,
+) -> Result<Answer, ApiError> {
+    let requeue = async |engine: Engine| {
+        translate::check_dead(&find(&app, &caller, &id).await?)?;
+        Ok(Did::Dispatch(Box::new(engine.requeue_dispatch(caller.tenant(), &id).await?)))
+    };
+    sending.carry_out(&app, &caller, |done| row_of(StatusCode::CREATED, done), requeue).await
+}
+
+/// The row as it was written. Its run is not looked up: what is kept for a request that is sent again is made from
+/// what was committed.
+fn row_of(status: StatusCode, done: Done<'_>) -> Answer {
+    let Done::Dispatch(row) = done else { return Answer::nothing() };
+    Answer::json(status, &json!(translate::dispatch(row.clone(), None)))
 }
 
 pub(crate) async fn stats(

@@ -17,6 +17,7 @@ use crate::app::{App, Shared};
 use crate::auth::{Caller, CanCancelRuns, CanCreateRuns, CanReadRuns, stored_key};
 use crate::body::{InPath, OptionalBody};
 use crate::error::ApiError;
+use crate::idempotency::{Answer, Sending, Sent};
 
 /// Work for a worker; none runs here, so it stays queued until a test takes it.
 struct Effect;
@@ -84,14 +85,14 @@ impl House {
 
     async fn cancel(&self, id: &str) -> Result<Value, ApiError> {
         let (app, may) = (State(self.app.clone()), CanCancelRuns(self.caller.clone()));
-        let done = dispatches::cancel(app, may, InPath(id.to_owned()), OptionalBody(wire::Nothing {}));
-        done.await.map(value)
+        let done = dispatches::cancel(app, may, InPath(id.to_owned()), sent());
+        done.await.map(|answer| parsed(&answer))
     }
 
     async fn requeue(&self, id: &str) -> Result<(StatusCode, Value), ApiError> {
         let (app, may) = (State(self.app.clone()), CanCreateRuns(self.caller.clone()));
-        let done = dispatches::requeue(app, may, InPath(id.to_owned()), OptionalBody(wire::Nothing {}));
-        done.await.map(|(status, shown)| (status, value(shown)))
+        let done = dispatches::requeue(app, may, InPath(id.to_owned()), sent());
+        done.await.map(|answer| (answer.status, parsed(&answer)))
     }
 
     async fn run_status(&self) -> &'static str {
@@ -103,6 +104,15 @@ fn caller(tenant: &TenantId, engine: &Engine) -> Caller {
     let mut key = stored_key("secret", tenant.clone(), engine.now()).unwrap();
     key.scopes.clear();
     Caller(Arc::new(key))
+}
+
+/// A request without a key.
+fn sent() -> Sent<OptionalBody<wire::Nothing>> {
+    Sent(Sending::default(), OptionalBody(wire::Nothing {}))
+}
+
+fn parsed(answer: &Answer) -> Value {
+    serde_json::from_str(&answer.body).unwrap()
 }
 
 fn value(Json(shown): Json<wire::Dispatch>) -> Value {

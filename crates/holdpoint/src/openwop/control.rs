@@ -23,8 +23,7 @@ pub(crate) async fn cancel(
     Sent(sending, OptionalBody(body)): Sent<OptionalBody<wire::Cancel>>,
 ) -> Result<Answer, ApiError> {
     let (of, by) = (caller.run(&run)?, caller.principal());
-    let cancel =
-        |engine: Engine| async move { Ok(Did::Run(engine.cancel(&of, body.reason, by).await?)) };
+    let cancel = async |engine: Engine| Ok(Did::Run(engine.cancel(&of, body.reason, by).await?));
     sending.carry_out(&app, &caller, cancelled, cancel).await
 }
 
@@ -74,7 +73,7 @@ pub(crate) async fn pause(
 ) -> Result<Answer, ApiError> {
     let of = caller.run(&run)?;
     let command = Command::Pause { reason: body.reason, drain: body.drain_policy, by: caller.principal() };
-    let pause = |engine: Engine| async move { Ok(Did::Run(engine.execute(&of, &command).await?)) };
+    let pause = async |engine: Engine| Ok(Did::Run(engine.execute(&of, &command).await?));
     sending.carry_out(&app, &caller, paused, pause).await
 }
 
@@ -93,7 +92,7 @@ pub(crate) async fn resume(
 ) -> Result<Answer, ApiError> {
     let of = caller.run(&run)?;
     let command = Command::Resume { by: caller.principal() };
-    let resume = |engine: Engine| async move { Ok(Did::Run(engine.execute(&of, &command).await?)) };
+    let resume = async |engine: Engine| Ok(Did::Run(engine.execute(&of, &command).await?));
     sending.carry_out(&app, &caller, resumed, resume).await
 }
 

@@ -191,3 +191,75 @@ fn shown(run: &Run, values: &Map<String, Value>) -> Value {
     };
     Value::Object(values.iter().map(one).collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use holdpoint_core::{RunId, Timestamp, Workflow};
+
+    use super::*;
+
+    /// The payloads of a log, each from the fold right after its event.
+    fn payloads(events: &[Value]) -> Vec<Value> {
+        let node = |id: &str| json!({"id": id, "typeId": "core.noop", "name": id, "position": {"x": 0, "y": 0}, "config": {}, "inputs": {}});
+        let flow = json!({
+            "id": "f", "name": "f", "version": "1", "nodes": [node("a"), node("b"), node("c")],
+            "edges": [{"id": "1", "sourceNodeId": "a", "targetNodeId": "b"}], "triggers": [],
+            "variables": [{"name": "pin", "type": "string", "sensitive": true}], "metadata": {}, "settings": {},
+        });
+        let workflow = Arc::new(Workflow::parse(&flow, 1).unwrap());
+        let mut run = Run::unborn(RunId::parse("r").unwrap(), workflow);
+        let mut told = |(seq, event): (u64, &Value)| {
+            let event: Event = serde_json::from_value(event.clone()).unwrap();
+            let at = Timestamp(10 * i64::try_from(seq).unwrap());
+            run.apply(&event, at);
+            document(&run, &Recorded { seq, at, event }).payload
+        };
+        (0..).zip(events).map(&mut told).collect()
+    }
+
+    fn log() -> Vec<Value> {
+        let owner = json!({"tenant": "t", "principal": "ann"});
+        let inputs = json!({"pin": "1234"});
+        let completed =
+            |node: &str, outputs: Value| json!({"type": "node.completed", "node": node, "outputs": outputs});
+        vec![
+            json!({"type": "run.started", "workflow": "f", "revision": 1, "owner": owner, "inputs": inputs}),
+            json!({"type": "node.started", "node": "a"}),
+            json!({"type": "variable.changed", "node": "a", "name": "pin", "previous": "1234", "next": "5678"}),
+            completed("a", json!({"pin": "1234", "x": 1})),
+            json!({"type": "node.started", "node": "b"}),
+            completed("b", json!({"y": 2, "pin": "5678"})),
+            json!({"type": "node.skipped", "node": "c", "reason": "disabled"}),
+            json!({"type": "run.completed"}),
+        ]
+    }
+
+    #[test]
+    fn what_a_workflow_declares_sensitive_is_in_no_event() {
+        let payloads = payloads(&log());
+        assert!(payloads.iter().all(|payload| !payload.to_string().contains("1234")), "{payloads:?}");
+        assert!(payloads.iter().all(|payload| !payload.to_string().contains("5678")), "{payloads:?}");
+        assert_eq!(payloads[2], json!({"nodeId": "a", "name": "pin", "previous": HIDDEN, "next": HIDDEN}));
+        assert_eq!(payloads[3]["outputs"], json!({"pin": HIDDEN, "x": 1}));
+    }
+
+    #[test]
+    fn a_run_comes_to_what_its_last_nodes_came_to_and_says_how_long_it_took() {
+        let payloads = payloads(&log());
+        assert_eq!(payloads[7], json!({"durationMs": 70, "outputs": {"y": 2, "pin": HIDDEN}}));
+        assert_eq!((&payloads[3]["durationMs"], &payloads[5]["durationMs"]), (&json!(20), &json!(10)));
+    }
+
+    #[test]
+    fn what_happens_later_does_not_change_what_was_said() {
+        let mut again = log();
+        // The same node once more: its state is another then, its first document is not.
+        let more =
+            [json!({"type": "node.started", "node": "a"}), json!({"type": "node.completed", "node": "a"})];
+        again.splice(6..6, more);
+        assert_eq!(payloads(&again)[..6], payloads(&log())[..6]);
+        assert_eq!(payloads(&again)[7], json!({"nodeId": "a", "outputs": {}, "durationMs": 10}));
+    }
+}

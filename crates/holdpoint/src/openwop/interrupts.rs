@@ -27,8 +27,7 @@ pub(crate) async fn resolve(
         Done::Run(run) => Answer::json(StatusCode::OK, &translate::resolved(run, &node)),
         _ => Answer::nothing(),
     };
-    let resolve =
-        |engine: Engine| async move { Ok(Did::Run(engine.execute(&of, &command).await?)) };
+    let resolve = async |engine: Engine| Ok(Did::Run(engine.execute(&of, &command).await?));
     sending.carry_out(&app, &caller, answer, resolve).await
 }
 

@@ -7,7 +7,10 @@ use crate::routes::Content::{Json, Text};
 use crate::routes::Route;
 
 pub(crate) fn all() -> Vec<Route> {
-    [public(), definitions(), of_runs(), control_of_runs(), reading(), answering()].into_iter().flatten().collect()
+    [public(), definitions(), of_runs(), control_of_runs(), reading(), answering()]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 /// Whether there is such an operation. Discovery tells of nothing that has no route.

@@ -30,11 +30,9 @@ pub(crate) async fn create(
     let mut start = translate::start(&caller, body)?;
     start.trace = options.trace;
     let how = StartOptions { exclusive: options.exclusive, ..StartOptions::default() };
-    let begin = |engine: Engine| async move {
-        match engine.start_with(&workflow, start, how).await {
-            Err(Error::NotFound(_)) => Err(unknown()),
-            other => Ok(Did::Run(other?)),
-        }
+    let begin = async |engine: Engine| match engine.start_with(&workflow, start, how).await {
+        Err(Error::NotFound(_)) => Err(unknown()),
+        other => Ok(Did::Run(other?)),
     };
     sending.carry_out(&app, &caller, created, begin).await
 }

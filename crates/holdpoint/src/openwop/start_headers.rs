@@ -22,7 +22,9 @@ impl StartHeaders {
     pub(crate) fn check(&self, caller: &Caller) -> Result<(), ApiError> {
         match (self.forced_version, caller.is_test()) {
             (false, _) => Ok(()),
-            (true, true) => Err(ApiError::invalid("X-Force-Engine-Version", "this server has one engine version")),
+            (true, true) => {
+                Err(ApiError::invalid("X-Force-Engine-Version", "this server has one engine version"))
+            }
             (true, false) => Err(for_tests_only("X-Force-Engine-Version")),
         }
     }

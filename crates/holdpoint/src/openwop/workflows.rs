@@ -26,7 +26,7 @@ pub(crate) async fn put(
         return Err(ApiError::invalid("id", "must be the same in the path and in the definition"));
     }
     let tenant = caller.tenant().clone();
-    let register = |engine: Engine| async move {
+    let register = async |engine: Engine| {
         let (workflow, stored) = engine.register(&tenant, definition).await?;
         Ok(Did::Workflow(workflow, stored))
     };

@@ -9,8 +9,8 @@ use prost::Message;
 use serde::Serialize;
 
 use super::otlp::{
-    KeyValue, Metric, Metrics, Resource, ResourceMetrics, ResourceSpans, Scope, ScopeMetrics, ScopeSpans, Span,
-    Traces,
+    KeyValue, Metric, Metrics, Resource, ResourceMetrics, ResourceSpans, Scope, ScopeMetrics, ScopeSpans,
+    Span, Traces,
 };
 use super::{Encoding, Settings, numbers, spans};
 

@@ -29,19 +29,32 @@ fn all(measures: &Measures) -> Vec<Measure> {
         measures.runs.read().map(|(word, read)| (label("openwop.run_status", word), read)).collect();
     let nodes = measures.nodes.iter().flat_map(|(type_id, family)| {
         family.read().map(|(word, read)| {
-            let labels = vec![("openwop.node_type", type_id.clone()), ("openwop.run_status", word.to_owned())];
+            let labels =
+                vec![("openwop.node_type", type_id.clone()), ("openwop.run_status", word.to_owned())];
             (labels, read)
         })
     });
-    let activities = measures.activities.iter().map(|(type_id, histogram)| (label("provider", type_id), histogram.read()));
+    let activities =
+        measures.activities.iter().map(|(type_id, histogram)| (label("provider", type_id), histogram.read()));
     let asked = measures.interrupts_requested.iter();
-    let asked = asked.map(|(kind, count)| (label("openwop.interrupt_kind", kind), count.load(Ordering::Relaxed)));
+    let asked =
+        asked.map(|(kind, count)| (label("openwop.interrupt_kind", kind), count.load(Ordering::Relaxed)));
     let created = measures.runs_created.load(Ordering::Relaxed);
     let measure = |name, help, unit, points| Measure { name, help, unit, points };
     vec![
-        measure("openwop.run.created", "Runs that were accepted.", "1", Points::Counts(vec![(Vec::new(), created)])),
+        measure(
+            "openwop.run.created",
+            "Runs that were accepted.",
+            "1",
+            Points::Counts(vec![(Vec::new(), created)]),
+        ),
         measure("openwop.run.completed", "Runs that ended.", "1", Points::Counts(counts(&runs))),
-        measure("openwop.run.duration", "From start to end, pauses included.", "s", Points::Distributions(runs)),
+        measure(
+            "openwop.run.duration",
+            "From start to end, pauses included.",
+            "s",
+            Points::Distributions(runs),
+        ),
         measure("openwop.node.duration", "From start to end, pauses included.", "s", used(nodes)),
         measure("openwop.activity.duration", "Outside effects that were recorded.", "s", used(activities)),
         measure("openwop.interrupt.requested", "Questions asked.", "1", Points::Counts(asked.collect())),

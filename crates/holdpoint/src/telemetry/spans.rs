@@ -1,7 +1,9 @@
 //! From what a commit did to a run to the spans that end with it. Pure: a span is only sent once it is over, with the
 //! times that are recorded, so pauses of days and restarts in between make no difference.
 
-use holdpoint_core::{End, Event, Interrupt, InterruptId, NodeId, Resolution, Run, RunError, TenantId, Timestamp};
+use holdpoint_core::{
+    End, Event, Interrupt, InterruptId, NodeId, Resolution, Run, RunError, TenantId, Timestamp,
+};
 use holdpoint_engine::{Committed, SpanName, caller};
 
 use super::otlp::{KeyValue, Link, Span, Status};
@@ -108,12 +110,12 @@ impl<'a> Trace<'a> {
             holdpoint_core::ForkMode::Replay => "replay",
             holdpoint_core::ForkMode::Branch => "branch",
         };
-        let diverged = self.run.diverged;
+        let diverged = self.events.iter().any(|event| matches!(event, Event::ReplayDiverged { .. }));
         span.attributes.push(KeyValue::text("openwop.replay.source_run_id", fork.source.as_str()));
         span.attributes.push(KeyValue::number("openwop.replay.from_seq", fork.from_seq));
         span.attributes.push(KeyValue::text("openwop.replay.mode", mode));
         span.attributes.push(KeyValue::flag("openwop.replay.diverged", diverged));
-        let source = SpanName::of_run_named(self.tenant, &fork.source, caller(self.run));
+        let source = SpanName::of_source(self.tenant, &fork.source, self.run);
         span.links.push(Link { trace_id: source.trace.to_vec(), span_id: source.span.to_vec() });
     }
 
@@ -130,8 +132,9 @@ impl<'a> Trace<'a> {
         let name = self.node_name(node);
         let state = self.run.node_state(node);
         let from = state.and_then(|state| state.started_at).unwrap_or(self.at);
-        let attempt = state.map_or(0, |state| state.attempts);
-        let mut span = self.span(name, Some(self.root), format!("openwop.node.{}", self.node_type(node)), from);
+        let attempt = state.map_or(0, |state| state.retries);
+        let mut span =
+            self.span(name, Some(self.root), format!("openwop.node.{}", self.node_type(node)), from);
         self.describe(&mut span, node, attempt);
         span.attributes.push(KeyValue::number("openwop.event_seq", seq));
         span.status = error.map(failed);
@@ -141,7 +144,7 @@ impl<'a> Trace<'a> {
     fn attempt(&self, node: &NodeId, attempt: u32, error: Option<&RunError>) -> Span {
         let parent = self.node_name(node);
         let name = parent.with(&["attempt", self.run.id.as_str(), node.as_str(), &attempt.to_string()]);
-        let from = self.run.node_state(node).and_then(|state| state.attempted_at).unwrap_or(self.at);
+        let from = self.run.node_state(node).and_then(|state| state.started_at).unwrap_or(self.at);
         let title = format!("openwop.node.{}.attempt", self.node_type(node));
         let mut span = self.span(name, Some(parent), title, from);
         self.describe(&mut span, node, attempt);

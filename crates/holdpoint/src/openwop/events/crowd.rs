@@ -10,6 +10,7 @@ use holdpoint_engine::{Engine, Location, Options};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
+use super::listing::Listing;
 use super::stream::Stream;
 use crate::openwop::log::{self, Log, Reader, Shape};
 use crate::openwop::mode::Modes;
@@ -141,6 +142,9 @@ async fn readers_of_different_modes_are_served_from_the_same_pages() {
     let reads = house.log.reads();
     let updates: Vec<Bytes> = house.frames(Modes::UPDATES).await.collect().await;
     assert!(text(&updates).len() < text(&all).len());
+    let mut reader = Reader::open(&house.log, house.of.clone(), Shape::Documents, 5).await.unwrap();
+    let rest = reader.next().await.unwrap().unwrap();
+    assert_eq!(rest.frames().next().unwrap().sequence, 5, "in the middle of a page");
     assert_eq!(house.log.reads(), reads, "the pages were there");
 }
 
@@ -155,4 +159,22 @@ async fn a_stream_with_nothing_to_say_shows_that_it_is_alive() {
     }
     let said: Vec<&Bytes> = seen.iter().filter(|chunk| !chunk.starts_with(b":")).collect();
     assert_eq!(said.len(), 1, "signs of life stand between what is said");
+}
+
+#[tokio::test]
+async fn a_list_of_many_pages_is_one_document() {
+    let house = House::with_run(LARGE).await;
+    for at in 0..GATES {
+        house.answer(at).await;
+    }
+    let reader = Reader::open(&house.log, house.of.clone(), Shape::Documents, 0).await.unwrap();
+    let response = Listing::new(reader, Modes::DEBUG).tells_end().into_response().await.unwrap();
+    let body = axum::body::to_bytes(response.into_body(), usize::MAX).await.unwrap();
+    assert!(body.len() > GATES * LARGE);
+    let body: Value = serde_json::from_slice(&body).unwrap();
+    let sequences =
+        body["events"].as_array().unwrap().iter().map(|event| event["sequence"].as_u64().unwrap());
+    let length = house.engine.length(&house.of).await.unwrap();
+    assert!(sequences.eq(0..length), "each once, in order");
+    assert_eq!(body["isComplete"], true);
 }

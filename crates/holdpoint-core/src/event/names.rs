@@ -1,0 +1,45 @@
+//! What events are called in the log.
+
+use super::Event;
+
+impl Event {
+    /// The `type` of its JSON.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::RunStarted(_) => "run.started",
+            Self::NodeStarted { .. } => "node.started",
+            Self::NodeCompleted { .. } => "node.completed",
+            Self::NodeFailed { .. } => "node.failed",
+            Self::NodeSkipped { .. } => "node.skipped",
+            Self::NodeSuspended { .. } => "node.suspended",
+            Self::NodeResumed { .. } => "node.resumed",
+            Self::InterruptRequested { .. } => "interrupt.requested",
+            Self::ApprovalRequested { .. } => "approval.requested",
+            Self::ClarificationRequested { .. } => "clarification.requested",
+            Self::InterruptResolved { .. } => "interrupt.resolved",
+            Self::InterruptTimedOut { .. } => "interrupt.timed_out",
+            Self::ApprovalReceived { .. } => "approval.received",
+            Self::ClarificationResolved { .. } => "clarification.resolved",
+            Self::StepRecorded { .. } => "holdpoint.step.recorded",
+            Self::SleepStarted { .. } => "holdpoint.sleep.started",
+            Self::SleepEnded { .. } => "holdpoint.sleep.ended",
+            Self::NodeRetried { .. } => "node.retried",
+            Self::VariableChanged { .. } => "variable.changed",
+            Self::ChannelWritten { .. } => "channel.written",
+            Self::MessageChunk { .. } => "ai.message.chunk",
+            Self::ArtifactCreated { .. } => "artifact.created",
+            Self::LoopTurned { .. } => "holdpoint.loop.turned",
+            Self::LoopbackLimit { .. } => "workflow.loopback-limit",
+            Self::CapBreached { .. } => "cap.breached",
+            Self::NodeDispatched { .. } => "node.dispatched",
+            Self::ChildChanged { .. } => "holdpoint.child.changed",
+            Self::ChildEnded { .. } => "holdpoint.child.ended",
+            Self::RunPaused { .. } => "run.paused",
+            Self::RunResumed { .. } => "run.resumed",
+            Self::ReplayDiverged { .. } => "replay.diverged",
+            Self::RunCompleted => "run.completed",
+            Self::RunFailed { .. } => "run.failed",
+            Self::RunCancelled { .. } => "run.cancelled",
+        }
+    }
+}

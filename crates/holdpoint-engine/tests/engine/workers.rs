@@ -1,0 +1,87 @@
+//! What limits and requirements mean for nodes that a worker runs, and what such nodes leave.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use holdpoint_engine::core::{End, RunRef, Start, WorkflowId};
+use holdpoint_engine::{ChannelOptions, EffectContext, Node, Outputs, Stop};
+use serde_json::{Map, json};
+
+use crate::house::{House, line, start, tenant};
+use crate::place::{Place, on_both};
+
+on_both! {
+    a_worker_does_not_begin_the_node_that_is_one_too_many,
+    a_worker_does_not_enter_a_node_that_requires_what_nobody_provides,
+    a_node_with_effects_leaves_variables_channels_chunks_and_a_way,
+}
+
+/// Counts how often it is entered, and leaves something of each kind.
+#[derive(Clone, Default)]
+struct Busy {
+    entries: Arc<AtomicU32>,
+    requires: &'static [&'static str],
+}
+
+impl Node for Busy {
+    fn requires(&self) -> &'static [&'static str] {
+        self.requires
+    }
+
+    async fn run(&self, context: &mut EffectContext) -> Result<Outputs, Stop> {
+        self.entries.fetch_add(1, Ordering::SeqCst);
+        context.set_variable("x", json!(1));
+        context.write_channel("log", json!("entry"), ChannelOptions::default());
+        context.chunk("said", Map::new());
+        context.choose("left");
+        Ok(Outputs::new())
+    }
+}
+
+async fn run_of_two(place: Place, busy: Busy, limit: u64) -> (House, RunRef) {
+    let house = House::with(place, |options| options.node("test.busy", busy)).await;
+    let nodes = [("a", "test.busy", json!({})), ("b", "test.busy", json!({}))];
+    house.register(line("busy", &nodes)).await;
+    let configurable = Map::from_iter([("recursionLimit".to_owned(), json!(limit))]);
+    let id = WorkflowId::parse("busy").unwrap();
+    let run = house.engine.start(&id, Start { configurable, ..start(json!({})) }).await.unwrap();
+    house.drain().await;
+    (house, RunRef { tenant: tenant(), run: run.id.clone() })
+}
+
+async fn code(house: &House, of: &RunRef) -> String {
+    match &house.run(of).await.end {
+        Some(End::Failed { error, .. }) => error.code.clone(),
+        other => panic!("not failed: {other:?}"),
+    }
+}
+
+async fn a_worker_does_not_begin_the_node_that_is_one_too_many(place: Place) {
+    let busy = Busy::default();
+    let (house, of) = run_of_two(place, busy.clone(), 1).await;
+    assert_eq!(code(&house, &of).await, "recursion_limit_exceeded");
+    assert_eq!(busy.entries.load(Ordering::SeqCst), 1);
+}
+
+async fn a_worker_does_not_enter_a_node_that_requires_what_nobody_provides(place: Place) {
+    let busy = Busy { requires: &["steps", "a-printer"], ..Busy::default() };
+    let (house, of) = run_of_two(place, busy.clone(), 9).await;
+    assert_eq!(code(&house, &of).await, "capability_not_provided");
+    assert_eq!(busy.entries.load(Ordering::SeqCst), 0);
+}
+
+async fn a_node_with_effects_leaves_variables_channels_chunks_and_a_way(place: Place) {
+    let (house, of) = run_of_two(place, Busy::default(), 9).await;
+    assert_eq!(house.status(&of).await, "completed");
+    let log = house.log(&of).await;
+    let of_a: Vec<&String> = log.iter().filter(|line| line.contains(r#""node":"a""#)).collect();
+    let expected = [
+        r#"{"type":"node.started","node":"a"}"#,
+        r#"{"type":"variable.changed","node":"a","name":"x","next":1}"#,
+        r#"{"type":"channel.written","node":"a","channel":"log","value":"entry","reducer":"append"}"#,
+        r#"{"type":"ai.message.chunk","node":"a","chunk":"said","last":true}"#,
+        r#"{"type":"node.completed","node":"a","branch":"left"}"#,
+    ];
+    assert_eq!(of_a, expected);
+    assert_eq!(house.run(&of).await.variables["log"].as_array().map(Vec::len), Some(2));
+}
