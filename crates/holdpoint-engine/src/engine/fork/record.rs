@@ -111,7 +111,7 @@ impl Record {
         let mut run = unborn;
         let mut steps: HashMap<_, Vec<_>> = HashMap::new();
         for one in &self.events {
-            if let Event::StepRecorded { node, name, result } = &one.event {
+            if let Event::StepRecorded { node, name, result, .. } = &one.event {
                 let visit = run.node_state(node).map_or(1, |state| state.visit);
                 steps.entry((node.clone(), visit)).or_default().push((name.clone(), result.clone()));
             }

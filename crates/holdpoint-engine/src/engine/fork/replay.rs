@@ -196,7 +196,7 @@ pub(super) async fn go_on(engine: &Engine, draft: &mut Draft, record: &Record) -
         let known = steps.get(&(node.clone(), state.visit)).into_iter().flatten();
         let missing: Vec<_> = known.filter(|(name, _)| !state.steps.contains_key(name)).cloned().collect();
         for (name, result) in missing {
-            happen(draft, Event::StepRecorded { node: node.clone(), name, result });
+            happen(draft, Event::StepRecorded { node: node.clone(), name, result, took_ms: None });
         }
         match enter(engine, draft, position).await {
             Some(outcome) => draft.finish(position, outcome)?,
