@@ -102,6 +102,11 @@ impl Context {
         self.run.started.as_deref()
     }
 
+    /// Which of its visits of this node the run is at, from 1.
+    pub(crate) fn visit(&self) -> u32 {
+        self.run.nodes[self.position].visit
+    }
+
     pub fn node(&self) -> &workflow::Node {
         &self.run.workflow.nodes[self.position]
     }

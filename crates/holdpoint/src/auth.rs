@@ -22,20 +22,28 @@ use crate::app::App;
 use crate::error::ApiError;
 
 /// Every scope there is. `tenants:manage` makes an administrator.
-pub(crate) const SCOPES: [&str; 8] = [
+pub(crate) const SCOPES: [&str; 9] = [
     "manifest:read",
     "manifest:write",
     "runs:create",
     "runs:read",
     "runs:cancel",
+    "artifacts:read",
     "approvals:respond",
     "keys:manage",
     "tenants:manage",
 ];
 
 /// What a key may do when nobody says otherwise: everything but handing out keys.
-pub(crate) const SCOPES_DEFAULT: [&str; 6] =
-    ["manifest:read", "manifest:write", "runs:create", "runs:read", "runs:cancel", "approvals:respond"];
+pub(crate) const SCOPES_DEFAULT: [&str; 7] = [
+    "manifest:read",
+    "manifest:write",
+    "runs:create",
+    "runs:read",
+    "runs:cancel",
+    "artifacts:read",
+    "approvals:respond",
+];
 
 /// Who may call a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -161,6 +169,8 @@ permission! {
     CanCreateRuns: all ["runs:create"],
     CanReadRuns: all ["runs:read"],
     CanCancelRuns: all ["runs:cancel"],
+    CanForkRuns: all ["runs:create", "runs:read"],
+    CanReadArtifacts: all ["artifacts:read"],
     CanAnswer: all ["approvals:respond"],
     CanSeePending: any ["approvals:respond", "runs:read"],
     CanManageKeys: all ["keys:manage"],

@@ -165,6 +165,11 @@ impl From<Error> for ApiError {
                     .with(json!({"activeRunId": active_run, "activeHost": "holdpoint", "retryAfter": 5}))
                     .retry_after_s(5)
             }
+            Error::BeyondLog { events } => {
+                let message = format!("fromSeq: the log has {events} events, and this is beyond them");
+                Self::new(StatusCode::UNPROCESSABLE_ENTITY, "beyond_log", message)
+                    .with(json!({"field": "fromSeq", "events": events}))
+            }
             Error::FamilyTooLarge { .. } => {
                 Self::new(StatusCode::UNPROCESSABLE_ENTITY, "too_many_runs", error.to_string())
             }

@@ -1,9 +1,12 @@
 //! OpenWOP v1: requests become commands, events become its documents. No rules live here.
 
+pub(crate) mod artifacts;
 pub(crate) mod control;
+pub(crate) mod debug_bundle;
 pub(crate) mod discovery;
 mod documents;
 pub(crate) mod events;
+pub(crate) mod forks;
 pub(crate) mod interrupts;
 pub(crate) mod log;
 mod mode;

@@ -120,16 +120,20 @@ impl Route {
         access: Access,
         handler: MethodRouter<App>,
     ) -> Self {
+        // Whatever changes something can be asked for once.
+        let changes = method != "get";
+        let parameters = if changes { vec!["Idempotency-Key"] } else { Vec::new() };
+        let errors = if changes { vec![409] } else { Vec::new() };
         let operation = Operation {
             method,
             path,
             id,
             summary: "",
             access,
-            parameters: Vec::new(),
+            parameters,
             body: None,
             answers: Vec::new(),
-            errors: Vec::new(),
+            errors,
             never: Vec::new(),
         };
         Self { operation, handler }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use holdpoint_engine::{Committed, Engine};
+use serde_json::Value;
 
 mod export;
 pub(crate) mod numbers;
@@ -77,6 +78,11 @@ fn headers(text: &str) -> anyhow::Result<Vec<(String, String)>> {
     });
     // Not repeated: there are credentials in it.
     parsed.collect::<Option<_>>().context("OTEL_EXPORTER_OTLP_HEADERS reads name=value,name=value")
+}
+
+/// The spans that ended with a commit, for people to read.
+pub(crate) fn described_spans(committed: &Committed) -> Vec<Value> {
+    spans::spans(committed).iter().map(spans::described).collect()
 }
 
 /// Sends from a thread of its own until the feed ends; wait for it to have said everything.

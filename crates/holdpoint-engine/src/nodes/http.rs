@@ -73,6 +73,8 @@ struct Plan {
     tenant: TenantId,
     run: RunId,
     node: NodeId,
+    /// One call in each visit, so this tells the calls of the node apart.
+    visit: u32,
     trace: Option<String>,
 }
 
@@ -87,6 +89,7 @@ impl Plan {
             tenant: started.owner.tenant.clone(),
             run: context.run_id().clone(),
             node: context.node().id.clone(),
+            visit: context.visit(),
             trace: started.trace.clone(),
         })
     }
@@ -122,7 +125,7 @@ impl Plan {
         }
         let mut headers = self.headers()?;
         let body = self.body(&mut headers)?;
-        let key = activity_key(&self.tenant, &self.run, &self.node, ORDINAL, PROVIDER);
+        let key = activity_key(&self.tenant, &self.run, &self.node, self.visit, PROVIDER);
         headers.push(("idempotency-key".to_owned(), key));
         headers.extend(self.trace.iter().map(|trace| ("traceparent".to_owned(), trace.clone())));
         Ok(Request {
@@ -184,10 +187,6 @@ impl Plan {
         }
     }
 }
-
-/// Which of the node's calls this is, for the key.
-// TODO(#4): the visit of the node, once loops count visits; until then a node calls once in a run.
-const ORDINAL: u32 = 1;
 
 fn is_json(content_type: &str) -> bool {
     let essence = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();

@@ -18,6 +18,7 @@ mod calls;
 mod names;
 mod node;
 mod node_crashes;
+mod node_repeats;
 mod node_requests;
 mod peer;
 mod spellings;

@@ -50,6 +50,12 @@ pub(super) fn parameters() -> Value {
             "name": "limit", "in": "query", "description": "How many entries a page has at most.",
             "schema": {"type": "integer", "minimum": 1, "maximum": Page::LIMIT_MAX, "default": Page::LIMIT_DEFAULT},
         },
+        "Idempotency-Key": {
+            "name": "Idempotency-Key", "in": "header",
+            "description": "A request that is sent again under the same key within 24 hours is not carried out \
+                again: it gets the same answer, with the header openwop-Idempotent-Replay.",
+            "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
+        },
         "cursor": {
             "name": "cursor", "in": "query", "description": "The nextCursor of the page before.",
             "schema": {"type": "string"},

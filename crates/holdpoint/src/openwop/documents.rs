@@ -179,6 +179,15 @@ fn outputs(run: &Run) -> Map<String, Value> {
 pub(super) const HIDDEN: &str = "[redacted]";
 
 /// Whether the workflow's author has declared that a variable must not be shown.
+/// Named values as readers may see them.
+pub(super) fn visible(run: &Run, values: &Value) -> Value {
+    let Value::Object(values) = values else { return values.clone() };
+    let shown = values.iter().map(|(name, value)| {
+        (name.clone(), if is_hidden(run, name) { json!(HIDDEN) } else { value.clone() })
+    });
+    Value::Object(shown.collect())
+}
+
 pub(super) fn is_hidden(run: &Run, name: &str) -> bool {
     run.workflow.variables.iter().any(|variable| variable.sensitive && variable.name == name)
 }

@@ -2,12 +2,12 @@
 
 use std::sync::LazyLock;
 
-use super::{control, discovery, events, interrupts, runs, workflows};
+use super::{artifacts, control, debug_bundle, discovery, events, forks, interrupts, runs, workflows};
 use crate::routes::Content::{Json, Text};
 use crate::routes::Route;
 
 pub(crate) fn all() -> Vec<Route> {
-    [public(), definitions(), of_runs(), control_of_runs(), reading(), answering()]
+    [public(), definitions(), of_runs(), control_of_runs(), made(), reading(), answering()]
         .into_iter()
         .flatten()
         .collect()
@@ -53,10 +53,21 @@ fn of_runs() -> Vec<Route> {
         Route::post("/v1/runs", "createRun", runs::create)
             .says("Start a run")
             .body("CreateRun")
+            .takes(&["X-Dedup", "traceparent"])
             .answers(201, Json("RunCreated")),
         Route::get("/v1/runs", "listRuns", runs::list)
             .says("Runs, newest first")
-            .takes(&["limit", "cursor", "runStatus", "workflowId"])
+            .takes(&[
+                "limit",
+                "cursor",
+                "runStatus",
+                "workflowId",
+                "scopeId",
+                "parentRunId",
+                "tag",
+                "createdAfter",
+                "createdBefore",
+            ])
             .answers(200, Json("Runs")),
         Route::get("/v1/runs/{runId}", "getRun", runs::show)
             .says("A run as it is now")
@@ -69,39 +80,52 @@ fn control_of_runs() -> Vec<Route> {
         Route::post("/v1/runs/{runId}/cancel", "cancelRun", control::cancel)
             .says("Cancel a run and the runs it started; one that has ended stays as it is")
             .optional_body("CancelRun")
-            .takes(&["Idempotency-Key"])
             .answers(200, Json("RunStatusNow"))
             .fails(&[409, 422]),
         Route::post("/v1/runs:bulk-cancel", "bulkCancel", control::bulk_cancel)
             .says("Cancel up to 100 runs; what came of each is told in the same order")
             .body("BulkCancel")
-            .takes(&["Idempotency-Key"])
             .answers(200, Json("BulkCancelled"))
             .fails(&[409]),
         Route::post("/v1/runs/{runId}:pause", "pauseRun", control::pause)
             .says("Let a run stand still: nothing new begins")
             .optional_body("PauseRun")
-            .takes(&["Idempotency-Key"])
             .answers(202, Json("RunPaused"))
             .fails(&[409]),
         Route::post("/v1/runs/{runId}:resume", "resumeRun", control::resume)
             .says("Let a paused run go on")
             .optional_body("ResumeRun")
-            .takes(&["Idempotency-Key"])
             .answers(202, Json("RunResumed"))
             .fails(&[409]),
+        Route::post("/v1/runs/{runId}:fork", "forkRun", forks::fork)
+            .says("Start a run from the record of another: a replay of it, or a branch that goes its own way")
+            .body("ForkRun")
+            .answers(201, Json("RunForked"))
+            .fails(&[409, 422]),
+    ]
+}
+
+fn made() -> Vec<Route> {
+    vec![
+        Route::get("/v1/runs/{runId}/artifacts/{artifactId}", "getArtifact", artifacts::show)
+            .says("What a node with an artifact type has made")
+            .answers(200, Json("Artifact")),
+        Route::get("/v1/runs/{runId}/debug-bundle", "getDebugBundle", debug_bundle::show)
+            .says("Everything about one run in one document")
+            .answers(200, Json("DebugBundle")),
     ]
 }
 
 fn reading() -> Vec<Route> {
     vec![
         Route::get("/v1/runs/{runId}/events", "streamEvents", events::stream)
-            .says("The log of a run as server-sent events, until the run ends")
-            .takes(&["streamMode", "Last-Event-ID"])
-            .answers(200, Text("text/event-stream")),
+            .says("The log of a run as server-sent events, until the run ends; or as a list, where JSON is preferred")
+            .takes(&["streamMode", "bufferMs", "Last-Event-ID"])
+            .answers(200, Text("text/event-stream"))
+            .answers(200, Json("EventList")),
         Route::get("/v1/runs/{runId}/events/poll", "pollEvents", events::poll)
             .says("The log of a run after a sequence number; waits for news")
-            .takes(&["lastSequence", "timeout"])
+            .takes(&["streamMode", "lastSequence", "timeout"])
             .answers(200, Json("EventPage")),
     ]
 }

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use holdpoint_core::{Status, WorkflowId};
+use holdpoint_core::{Status, Timestamp, WorkflowId};
 use holdpoint_engine::{Done, Engine, Error, RunFilter, StartOptions};
 use serde_json::{Value, json};
 
@@ -71,6 +71,11 @@ pub(crate) async fn list(
     let filter = RunFilter {
         status: filter.status,
         workflow: filter.workflow_id,
+        scope: filter.scope_id,
+        parent: filter.parent_run_id,
+        tag: filter.tag,
+        created_from: instant("createdAfter", filter.created_after.as_deref())?,
+        created_to: instant("createdBefore", filter.created_before.as_deref())?,
         before: page.cursor.clone(),
         limit: page.rows()?,
         ..RunFilter::default()
@@ -80,10 +85,17 @@ pub(crate) async fn list(
     let shown: Vec<Value> = found
         .iter()
         .map(|run| {
-            json!({
+            let mut shown = json!({
                 "runId": run.run, "workflowId": run.workflow, "status": run.status,
                 "createdAt": run.created_at.to_string(), "updatedAt": run.updated_at.to_string(),
-            })
+            });
+            if let Some(scope) = &run.scope {
+                shown["scopeId"] = json!(scope);
+            }
+            if let Some(parent) = &run.parent {
+                shown["parentRunId"] = json!(parent);
+            }
+            shown
         })
         .collect();
     let mut shown = json!({"runs": shown});
@@ -91,4 +103,10 @@ pub(crate) async fn list(
         shown["nextCursor"] = json!(last.run);
     }
     Ok(Json(shown))
+}
+
+fn instant(field: &str, text: Option<&str>) -> Result<Option<Timestamp>, ApiError> {
+    let Some(text) = text else { return Ok(None) };
+    let parsed = text.parse::<jiff::Timestamp>().map(|at| Timestamp(at.as_millisecond()));
+    parsed.map(Some).map_err(|_| ApiError::invalid(field, "must be an instant such as 2026-05-01T10:00:00Z"))
 }

@@ -16,12 +16,47 @@ pub(crate) fn parameters() -> Value {
             "name": "workflowId", "in": "query", "description": "Only runs of this workflow.",
             "schema": {"type": "string"},
         },
+        "scopeId": {
+            "name": "scopeId", "in": "query", "description": "Only runs of this scope.",
+            "schema": {"type": "string"},
+        },
+        "parentRunId": {
+            "name": "parentRunId", "in": "query", "description": "Only runs that this run started.",
+            "schema": {"type": "string"},
+        },
+        "tag": {
+            "name": "tag", "in": "query", "description": "Only runs with this tag.",
+            "schema": {"type": "string"},
+        },
+        "createdAfter": {
+            "name": "createdAfter", "in": "query", "description": "Only runs that were not created before.",
+            "schema": {"type": "string", "format": "date-time"},
+        },
+        "createdBefore": {
+            "name": "createdBefore", "in": "query", "description": "Only runs that were created before.",
+            "schema": {"type": "string", "format": "date-time"},
+        },
+        "X-Dedup": {
+            "name": "X-Dedup", "in": "header",
+            "description": "enforce: refused with 409 while another run with the same scopeId is unfinished.",
+            "schema": {"type": "string", "enum": ["enforce"]},
+        },
+        "traceparent": {
+            "name": "traceparent", "in": "header",
+            "description": "The caller's W3C trace; one that cannot be read is ignored.",
+            "schema": {"type": "string"},
+        },
         "streamMode": {
-            "name": "streamMode", "in": "query", "description": "Which events are shown.",
+            "name": "streamMode", "in": "query",
+            "description": "Which events are shown: one mode, or several with commas between; values stands alone. \
+                A stream shows updates unless told otherwise, a list everything.",
             "schema": {
-                "type": "string", "default": "updates",
-                "pattern": "^(values|(updates|messages|debug)(,(updates|messages|debug))*)$",
+                "type": "string", "pattern": "^(values|(updates|messages|debug)(,(updates|messages|debug))*)$",
             },
+        },
+        "bufferMs": {
+            "name": "bufferMs", "in": "query", "description": "How long a stream gathers events into one batch.",
+            "schema": {"type": "integer", "minimum": 0, "maximum": 5000, "default": 0},
         },
         "lastSequence": {
             "name": "lastSequence", "in": "query", "description": "The last event that the reader has seen.",
@@ -45,7 +80,6 @@ pub(crate) fn all() -> Value {
         ("Discovery", discovery()),
         ("WorkflowDefinition", workflow_definition()),
         ("CreateRun", create_run()),
-        ("CancelRun", json!({"type": "object", "properties": {"reason": {"type": ["string", "null"]}}})),
         (
             "ResolveInterrupt",
             json!({
@@ -55,6 +89,9 @@ pub(crate) fn all() -> Value {
             }),
         ),
     ] {
+        all[name] = schema;
+    }
+    for (name, schema) in of_control() {
         all[name] = schema;
     }
     all
@@ -73,9 +110,49 @@ fn create_run() -> Value {
             "configurable": object,
             "tags": {"type": "array", "items": tag, "maxItems": limits::TAGS_MAX},
             "metadata": object,
+            "scopeId": {"type": ["string", "null"], "minLength": 1, "maxLength": 256},
+            "callbackUrl": {"type": ["string", "null"], "format": "uri"},
         },
         "examples": [{"workflowId": "sample-approval", "inputs": {"title": "Hello"}}],
     })
+}
+
+fn of_control() -> [(&'static str, Value); 5] {
+    let reason = json!({"type": ["string", "null"]});
+    let overlay = json!({
+        "type": "object",
+        "additionalProperties": false,
+        "properties": {
+            "configurable": {"type": "object"},
+            "tags": {"type": ["array", "null"], "items": {"type": "string", "maxLength": limits::TAG_CHARS_MAX}},
+            "metadata": {"type": ["object", "null"]},
+        },
+    });
+    let bulk = json!({
+        "type": "object",
+        "required": ["runIds"],
+        "properties": {
+            "runIds": {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": 100},
+            "reason": reason,
+        },
+    });
+    let drain = json!({"type": "string", "enum": ["immediate", "drain-current-node"]});
+    let fork = json!({
+        "type": "object",
+        "required": ["mode"],
+        "properties": {
+            "mode": {"type": "string", "enum": ["replay", "branch"]},
+            "fromSeq": {"type": ["integer", "null"], "minimum": 0, "maximum": i64::MAX},
+            "runOptionsOverlay": overlay,
+        },
+    });
+    [
+        ("CancelRun", json!({"type": "object", "properties": {"reason": reason}})),
+        ("BulkCancel", bulk),
+        ("PauseRun", json!({"type": "object", "properties": {"reason": reason, "drainPolicy": drain}})),
+        ("ResumeRun", json!({"type": "object"})),
+        ("ForkRun", fork),
+    ]
 }
 
 /// The frame of it. What nodes and edges must be like is told by the flaws of a definition that is refused.

@@ -1,6 +1,6 @@
 //! The protocol's own shapes. Unknown members of requests are ignored: clients of several ages exist.
 
-use holdpoint_core::{Drain, RunId, StrictValue, Timestamp};
+use holdpoint_core::{Drain, ForkMode, RunId, StrictValue, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -42,6 +42,24 @@ pub(crate) struct Pause {
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Resume {}
 
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Fork {
+    pub mode: ForkMode,
+    pub from_seq: Option<i64>,
+    #[serde(default)]
+    pub run_options_overlay: RunOptions,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RunOptions {
+    #[serde(default)]
+    pub configurable: Object,
+    pub tags: Option<Vec<String>>,
+    pub metadata: Option<Object>,
+}
+
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Cancel {
     pub reason: Option<String>,
@@ -73,6 +91,11 @@ pub(crate) struct Poll {
 pub(crate) struct ListRuns {
     pub status: Option<String>,
     pub workflow_id: Option<String>,
+    pub scope_id: Option<String>,
+    pub parent_run_id: Option<String>,
+    pub tag: Option<String>,
+    pub created_after: Option<String>,
+    pub created_before: Option<String>,
 }
 
 /// A run event as every reader sees it, byte for byte the same on each read.

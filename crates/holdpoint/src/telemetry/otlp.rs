@@ -134,6 +134,15 @@ impl KeyValue {
         Self { key: key.to_owned(), value: Some(AnyValue { value: Some(value) }) }
     }
 
+    pub(crate) fn as_json(&self) -> serde_json::Value {
+        match self.value.as_ref().and_then(|value| value.value.as_ref()) {
+            Some(Value::Text(text)) => text.as_str().into(),
+            Some(Value::Flag(flag)) => (*flag).into(),
+            Some(Value::Number(number)) => (*number).into(),
+            None => serde_json::Value::Null,
+        }
+    }
+
     pub(crate) fn text(key: &str, value: impl Into<String>) -> Self {
         Self::of(key, Value::Text(value.into()))
     }

@@ -7,6 +7,7 @@ use holdpoint_core::{
 use holdpoint_engine::{Committed, SpanName, caller};
 
 use super::otlp::{KeyValue, Link, Span, Status};
+use crate::auth::hex;
 
 pub(crate) fn spans(committed: &Committed) -> Vec<Span> {
     let trace = Trace::of(committed);
@@ -207,4 +208,19 @@ fn failed(error: &RunError) -> Status {
 
 fn nanoseconds(at: Timestamp) -> u64 {
     u64::try_from(at.0).unwrap_or(0).saturating_mul(1_000_000)
+}
+
+/// A span outside of OTLP: names and instants as readers of JSON expect them.
+pub(super) fn described(span: &Span) -> serde_json::Value {
+    let instant =
+        |nanoseconds: u64| Timestamp(i64::try_from(nanoseconds / 1_000_000).unwrap_or(0)).to_string();
+    let parent = Some(&span.parent_span_id).filter(|id| !id.is_empty());
+    let attributes: serde_json::Map<String, serde_json::Value> =
+        span.attributes.iter().map(|pair| (pair.key.clone(), pair.as_json())).collect();
+    serde_json::json!({
+        "name": span.name, "traceId": hex(&span.trace_id), "spanId": hex(&span.span_id),
+        "parentSpanId": parent.map(|id| hex(id)),
+        "startedAt": instant(span.start_time_unix_nano), "endedAt": instant(span.end_time_unix_nano),
+        "attributes": attributes,
+    })
 }

@@ -8,12 +8,21 @@ const CORE: &str = "crates/holdpoint-core/";
 const ENGINE: &str = "crates/holdpoint-engine/";
 const SERVER: &str = "crates/holdpoint/";
 const STORE: &str = "crates/holdpoint-engine/src/store";
+const OUTGOING: &str = "crates/holdpoint-engine/src/outgoing";
 const PROTOCOLS: [&str; 7] = ["openwop", "agui", "chat", "control", "inbox", "mailbox", "admin"];
 
 #[test]
 fn only_the_server_serves_http() {
-    assert_none(&rust_under(&[CORE, ENGINE]), |file| crates_used(&file.text, &["axum", "hyper", "tower"]));
-    assert_eq!(forbidden(&manifest("holdpoint-engine"), &["axum", "hyper", "tower", "clap"]), [""; 0]);
+    let serving = ["axum", "tower", "clap"];
+    assert_none(&rust_under(&[CORE, ENGINE]), |file| crates_used(&file.text, &serving));
+    assert_eq!(forbidden(&manifest("holdpoint-engine"), &serving), [""; 0]);
+}
+
+#[test]
+fn only_the_room_of_outgoing_calls_has_an_http_client() {
+    let mut files = rust_under(&[CORE, ENGINE]);
+    files.retain(|file| !file.path.starts_with(OUTGOING));
+    assert_none(&files, |file| crates_used(&file.text, &["hyper", "http_body", "ureq", "reqwest"]));
 }
 
 #[test]

@@ -45,13 +45,72 @@ pub(super) fn all() -> Value {
             "required": ["runId", "status"],
             "properties": {"runId": text, "status": status},
         },
+        "BulkCancelled": {
+            "type": "object",
+            "required": ["results"],
+            "properties": {"results": {"type": "array", "items": {
+                "type": "object",
+                "required": ["runId", "ok"],
+                "properties": {
+                    "runId": text, "ok": {"type": "boolean"}, "status": status, "error": reference("RunError"),
+                },
+            }}},
+        },
+        "RunPaused": {
+            "type": "object",
+            "required": ["runId", "status", "pausedAt"],
+            "properties": {"runId": text, "status": status, "pausedAt": reference("Instant")},
+        },
+        "RunResumed": {
+            "type": "object",
+            "required": ["runId", "status", "resumedAt"],
+            "properties": {"runId": text, "status": status, "resumedAt": reference("Instant")},
+        },
+        "RunForked": {
+            "type": "object",
+            "required": ["runId", "sourceRunId", "fromSeq", "mode", "status", "eventsUrl"],
+            "properties": {
+                "runId": text, "sourceRunId": text, "fromSeq": {"type": "integer", "minimum": 0},
+                "mode": {"type": "string", "enum": ["replay", "branch"]}, "status": status, "eventsUrl": text,
+                "statusUrl": text,
+            },
+        },
+        "Artifact": {
+            "type": "object",
+            "required": ["artifactId", "artifactType", "runId", "nodeId", "version", "data"],
+            "properties": {
+                "artifactId": text, "artifactType": text, "runId": text, "nodeId": text, "version": text,
+                "createdAt": reference("Instant"), "data": {"type": "object"},
+            },
+        },
+        "DebugBundle": {
+            "type": "object",
+            "required": [
+                "bundleVersion", "generatedAt", "host", "run", "events", "spans", "metrics", "redactionApplied",
+                "redactionMode",
+            ],
+            "properties": {
+                "bundleVersion": text, "generatedAt": reference("Instant"), "host": {"type": "object"},
+                "run": reference("RunSnapshot"), "events": {"type": "array", "items": reference("Event")},
+                "spans": {"type": "array", "items": {"type": "object"}}, "metrics": {"type": "object"},
+                "redactionApplied": {"type": "boolean"}, "redactionMode": {"type": "string", "enum": ["mask"]},
+                "truncated": {"type": "boolean"},
+            },
+        },
         "RunError": {
             "type": "object",
             "required": ["code", "message"],
-            "properties": {"code": text, "message": text, "retryable": {"type": "boolean"}},
+            "properties": {
+                "code": text, "message": text, "retryable": {"type": "boolean"}, "details": {"type": "object"},
+            },
         },
         "RunSnapshot": snapshot(),
         "Event": event(),
+        "EventList": {
+            "type": "object",
+            "required": ["events"],
+            "properties": {"events": {"type": "array", "items": reference("Event")}},
+        },
         "EventPage": {
             "type": "object",
             "required": ["events", "isComplete"],
@@ -89,8 +148,23 @@ fn snapshot() -> Value {
             "interrupt": interrupt(), "error": reference("RunError"),
             "nodeStates": {"type": "object", "additionalProperties": node_state()},
             "variables": object, "tags": {"type": "array", "items": text}, "metadata": object,
-            "configurable": object,
+            "configurable": object, "inputs": object,
+            "pausedAt": reference("Instant"), "pausedBy": text, "pauseReason": text,
+            "drainPolicy": {"type": "string", "enum": ["immediate", "drain-current-node"]},
+            "parentRunId": text, "parentNodeId": text, "childRuns": {"type": "array", "items": child()},
+            "sourceRunId": text, "fromSeq": {"type": "integer", "minimum": 0},
+            "forkMode": {"type": "string", "enum": ["replay", "branch"]},
+            "eventLogSchemaVersion": {"type": "integer", "minimum": 0},
         },
+    })
+}
+
+fn child() -> Value {
+    let text = json!({"type": "string"});
+    json!({
+        "type": "object",
+        "required": ["runId", "status"],
+        "properties": {"runId": text, "workflowId": text, "nodeId": text, "status": reference("RunStatus")},
     })
 }
 

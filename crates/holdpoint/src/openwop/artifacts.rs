@@ -1,0 +1,44 @@
+//! What runs have made: the outputs of nodes that have an artifact type.
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use holdpoint_core::{NodeStatus, Run};
+use serde_json::{Value, json};
+
+use super::documents::visible;
+use crate::app::App;
+use crate::auth::CanReadArtifacts;
+use crate::body::InPath;
+use crate::error::ApiError;
+
+pub(crate) async fn show(
+    State(app): State<App>,
+    CanReadArtifacts(caller): CanReadArtifacts,
+    InPath((run, artifact)): InPath<(String, String)>,
+) -> Result<Response, ApiError> {
+    let run = app.engine.run(&caller.run(&run)?).await?;
+    let found = described(&run, &artifact).ok_or_else(|| ApiError::not_found("artifact"))?;
+    Ok(Json(found).into_response())
+}
+
+/// The newest version; the ones before are in the events of the nodes that made them.
+fn described(run: &Run, artifact: &str) -> Option<Value> {
+    let nodes = run.workflow.nodes.iter().zip(&run.nodes);
+    let mut made = nodes.filter(|(node, _)| node.artifact_type.is_some());
+    let (node, state) = made.find(|(node, _)| run.artifact_id(&node.id) == artifact)?;
+    let (data, version) = match state.status {
+        NodeStatus::Completed => (&state.outputs, state.visit),
+        // It is at it again.
+        _ if state.visit > 1 => (&state.outputs_before, state.visit - 1),
+        _ => return None,
+    };
+    let mut shown = json!({
+        "artifactId": artifact, "artifactType": node.artifact_type, "runId": run.id, "nodeId": node.id,
+        "version": version.to_string(), "data": visible(run, data),
+    });
+    if let Some(at) = state.ended_at {
+        shown["createdAt"] = json!(at.to_string());
+    }
+    Some(shown)
+}

@@ -1,0 +1,56 @@
+//! Forks over HTTP.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use holdpoint_core::ForkMode;
+use holdpoint_engine::{Done, Engine, ForkRequest, Overlay};
+use serde_json::json;
+
+use super::wire;
+use crate::app::App;
+use crate::auth::CanForkRuns;
+use crate::body::{Body, InPath};
+use crate::error::ApiError;
+use crate::idempotency::{Answer, Did, Sent};
+
+pub(crate) async fn fork(
+    State(app): State<App>,
+    CanForkRuns(caller): CanForkRuns,
+    InPath(run): InPath<String>,
+    Sent(sending, Body(body)): Sent<Body<wire::Fork>>,
+) -> Result<Answer, ApiError> {
+    let of = caller.run(&run)?;
+    let request = request(body)?;
+    let fork = async |engine: Engine| Ok(Did::Run(engine.fork(&of, request).await?));
+    sending.carry_out(&app, &caller, forked, fork).await
+}
+
+fn request(body: wire::Fork) -> Result<ForkRequest, ApiError> {
+    let from_seq = match (body.from_seq, body.mode) {
+        (Some(from), _) => {
+            u64::try_from(from).map_err(|_| ApiError::invalid("fromSeq", "must be 0 or more"))?
+        }
+        (None, ForkMode::Replay) => 0,
+        (None, ForkMode::Branch) => return Err(ApiError::invalid("fromSeq", "is required for a branch")),
+    };
+    let overlay = body.run_options_overlay;
+    let overlay = Overlay {
+        configurable: overlay.configurable.0,
+        tags: overlay.tags,
+        metadata: overlay.metadata.map(|metadata| metadata.0),
+    };
+    Ok(ForkRequest { mode: body.mode, from_seq, overlay })
+}
+
+fn forked(done: Done<'_>) -> Answer {
+    let Done::Run(run) = done else { return Answer::nothing() };
+    let Some(fork) = run.started.as_ref().and_then(|started| started.fork.as_ref()) else {
+        return Answer::nothing();
+    };
+    let status_url = format!("/v1/runs/{}", run.id);
+    let shown = json!({
+        "runId": run.id, "sourceRunId": fork.source, "fromSeq": fork.from_seq, "mode": fork.mode,
+        "status": run.status().as_str(), "eventsUrl": format!("{status_url}/events"), "statusUrl": status_url,
+    });
+    Answer::json(StatusCode::CREATED, &shown)
+}
