@@ -202,10 +202,14 @@ impl Engine {
     /// Writes changes, all or none of them.
     async fn commit(&self, changes: Vec<Change>) -> Result<Option<Guard>, Error> {
         let Some(after) = changes.first().map(|change| change.after.clone()) else { return Ok(None) };
+        self.commit_as(changes, Done::Run(&after)).await
+    }
+
+    async fn commit_as(&self, changes: Vec<Change>, done: Done<'_>) -> Result<Option<Guard>, Error> {
         let born = changes.iter().filter(|change| change.before == 0);
         let born: Vec<_> =
             born.map(|birth| (birth.of.tenant.clone(), birth.after.workflow.id.clone())).collect();
-        match self.submit(Work::Changes(changes), Done::Run(&after)).await? {
+        match self.submit(Work::Changes(changes), done).await? {
             Reply::Conflict(guard) => {
                 if guard == Guard::Revision {
                     // Another node has registered a newer one.

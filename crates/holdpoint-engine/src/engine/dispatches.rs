@@ -42,7 +42,13 @@ impl Engine {
                 Ok(()) | Err(Refusal::RunFinished(_)) => {}
                 Err(refusal) => return Err(refusal.into()),
             }
-            match self.settle(&of, before, draft, Mail::Cancel(dispatch_id.to_owned())).await? {
+            let Some(cancelled) = row.cancelled(draft.now) else { return Ok(None) };
+            let mail = Mail::Cancel(dispatch_id.to_owned());
+            let conflict = match self.family(&of, before, draft, mail).await? {
+                Ok(changes) => self.commit_as(changes, Done::Dispatch(&cancelled)).await?,
+                Err(guard) => Some(guard),
+            };
+            match conflict {
                 None => return Ok(Some(self.dispatch(tenant, dispatch_id).await?.row)),
                 Some(Guard::Claim) => return Ok(None),
                 Some(Guard::Sequence | Guard::Revision | Guard::Receipt) => {}

@@ -78,7 +78,6 @@ pub(crate) async fn list(
         created_to: instant("createdBefore", filter.created_before.as_deref())?,
         before: page.cursor.clone(),
         limit: page.rows()?,
-        ..RunFilter::default()
     };
     let mut found = app.engine.runs(caller.tenant(), filter).await?;
     let more = page.cut(&mut found)?;
