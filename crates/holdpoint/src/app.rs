@@ -12,6 +12,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::MethodRouter;
 use holdpoint_core::limits;
 use holdpoint_engine::Engine;
+use holdpoint_engine::outgoing::{Outgoing, Policy};
 use tokio::sync::watch;
 use tower_http::catch_panic::CatchPanicLayer;
 
@@ -31,6 +32,8 @@ pub(crate) struct Shared {
     /// What streams and polls of the same runs share.
     pub log: Arc<openwop::log::Log>,
     pub rate_limit: Option<RateLimit>,
+    /// The guard of URLs that callers name.
+    pub outgoing: Outgoing,
     /// Published test workflows that were registered at the start, for tools that ask which ones we have.
     pub fixtures: Vec<String>,
     /// Turns true when the server is going down; streams end then.
@@ -40,7 +43,9 @@ pub(crate) struct Shared {
 impl Shared {
     pub(crate) fn new(engine: Engine, stopping: watch::Receiver<bool>) -> Self {
         let log = openwop::log::Log::new(engine.clone(), stopping.clone());
-        Self { engine, keys: KeyRing::default(), rate_limit: None, fixtures: Vec::new(), log, stopping }
+        let outgoing = Outgoing::new(Policy::default());
+        let (keys, rate_limit, fixtures) = (KeyRing::default(), None, Vec::new());
+        Self { engine, keys, rate_limit, outgoing, fixtures, log, stopping }
     }
 }
 

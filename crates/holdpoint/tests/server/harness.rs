@@ -238,6 +238,19 @@ impl Client {
         self.post(&format!("/v1/runs/{run}/interrupts/{node}"), &json!({"resumeValue": value}))
     }
 
+    /// Waits until the log of a run has ended, and returns it.
+    pub(crate) fn ended(&self, run: &str) -> Vec<Value> {
+        let mut log: Vec<Value> = Vec::new();
+        loop {
+            let last = log.len() as i64 - 1;
+            let page = self.get(&format!("/v1/runs/{run}/events/poll?lastSequence={last}&timeout=30"));
+            log.extend(page.body["events"].as_array().unwrap_or_else(|| panic!("{page:?}")).clone());
+            if page.body["isComplete"] == true {
+                return log;
+            }
+        }
+    }
+
     /// The whole log, as poll shows it.
     pub(crate) fn events(&self, run: &str) -> Vec<Value> {
         let page = self.get(&format!("/v1/runs/{run}/events/poll?timeout=1"));
@@ -285,6 +298,16 @@ pub(crate) fn gated(id: &str) -> Value {
         ],
         "triggers": [{"id": "manual", "type": "manual", "enabled": true}],
         "variables": [], "metadata": {}, "settings": {},
+    })
+}
+
+/// Nodes one after the other: id, type and config of each.
+pub(crate) fn line(id: &str, nodes: &[(&str, &str, Value)]) -> Value {
+    let shown = nodes.iter().map(|(id, type_id, config)| json!({"id": id, "typeId": type_id, "name": id, "position": {"x": 0, "y": 0}, "config": config, "inputs": {}}));
+    let edges = nodes.windows(2).map(|two| json!({"id": format!("{}-{}", two[0].0, two[1].0), "sourceNodeId": two[0].0, "targetNodeId": two[1].0}));
+    json!({
+        "id": id, "name": id, "version": "1", "nodes": shown.collect::<Vec<_>>(), "edges": edges.collect::<Vec<_>>(),
+        "triggers": [], "variables": [], "metadata": {}, "settings": {},
     })
 }
 

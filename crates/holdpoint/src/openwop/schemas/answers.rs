@@ -3,8 +3,16 @@
 use serde_json::{Value, json};
 
 pub(super) fn all() -> Value {
+    let groups = [definitions(), runs(), control(), reading(), answering()];
+    let named = groups.into_iter().filter_map(|group| match group {
+        Value::Object(group) => Some(group),
+        _ => None,
+    });
+    Value::Object(named.flatten().collect())
+}
+
+fn definitions() -> Value {
     let text = json!({"type": "string"});
-    let status = reference("RunStatus");
     json!({
         "Workflows": {
             "type": "object",
@@ -23,6 +31,13 @@ pub(super) fn all() -> Value {
             "required": ["id", "version", "revision"],
             "properties": {"id": text, "version": text, "revision": {"type": "integer", "minimum": 1}},
         },
+    })
+}
+
+fn runs() -> Value {
+    let text = json!({"type": "string"});
+    let status = reference("RunStatus");
+    json!({
         "RunCreated": {
             "type": "object",
             "required": ["runId", "status", "eventsUrl", "statusUrl"],
@@ -36,10 +51,34 @@ pub(super) fn all() -> Value {
                 "required": ["runId", "workflowId", "status", "createdAt", "updatedAt"],
                 "properties": {
                     "runId": text, "workflowId": text, "status": status,
-                    "createdAt": reference("Instant"), "updatedAt": reference("Instant"),
+                    "createdAt": reference("Instant"), "updatedAt": reference("Instant"), "scopeId": text,
+                    "parentRunId": text,
                 },
             }}},
         },
+        "RunSnapshot": snapshot(),
+        "RunError": {
+            "type": "object",
+            "required": ["code", "message"],
+            "properties": {
+                "code": text, "message": text, "retryable": {"type": "boolean"}, "details": {"type": "object"},
+            },
+        },
+        "Artifact": {
+            "type": "object",
+            "required": ["artifactId", "artifactType", "runId", "nodeId", "version", "data"],
+            "properties": {
+                "artifactId": text, "artifactType": text, "runId": text, "nodeId": text, "version": text,
+                "createdAt": reference("Instant"), "data": {"type": "object"},
+            },
+        },
+    })
+}
+
+fn control() -> Value {
+    let text = json!({"type": "string"});
+    let status = reference("RunStatus");
+    json!({
         "RunStatusNow": {
             "type": "object",
             "required": ["runId", "status"],
@@ -75,12 +114,24 @@ pub(super) fn all() -> Value {
                 "statusUrl": text,
             },
         },
-        "Artifact": {
+    })
+}
+
+fn reading() -> Value {
+    let text = json!({"type": "string"});
+    json!({
+        "Event": event(),
+        "EventList": {
             "type": "object",
-            "required": ["artifactId", "artifactType", "runId", "nodeId", "version", "data"],
+            "required": ["events"],
+            "properties": {"events": {"type": "array", "items": reference("Event")}},
+        },
+        "EventPage": {
+            "type": "object",
+            "required": ["events", "isComplete"],
             "properties": {
-                "artifactId": text, "artifactType": text, "runId": text, "nodeId": text, "version": text,
-                "createdAt": reference("Instant"), "data": {"type": "object"},
+                "events": {"type": "array", "items": reference("Event")},
+                "isComplete": {"type": "boolean"},
             },
         },
         "DebugBundle": {
@@ -97,28 +148,13 @@ pub(super) fn all() -> Value {
                 "truncated": {"type": "boolean"},
             },
         },
-        "RunError": {
-            "type": "object",
-            "required": ["code", "message"],
-            "properties": {
-                "code": text, "message": text, "retryable": {"type": "boolean"}, "details": {"type": "object"},
-            },
-        },
-        "RunSnapshot": snapshot(),
-        "Event": event(),
-        "EventList": {
-            "type": "object",
-            "required": ["events"],
-            "properties": {"events": {"type": "array", "items": reference("Event")}},
-        },
-        "EventPage": {
-            "type": "object",
-            "required": ["events", "isComplete"],
-            "properties": {
-                "events": {"type": "array", "items": reference("Event")},
-                "isComplete": {"type": "boolean"},
-            },
-        },
+    })
+}
+
+fn answering() -> Value {
+    let text = json!({"type": "string"});
+    let status = reference("RunStatus");
+    json!({
         "PendingInterrupts": pending(),
         "InterruptResolved": {
             "type": "object",
