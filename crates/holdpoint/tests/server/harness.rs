@@ -240,12 +240,17 @@ impl Client {
 
     /// Waits until the log of a run has ended, and returns it.
     pub(crate) fn ended(&self, run: &str) -> Vec<Value> {
+        self.until(run, |_| false)
+    }
+
+    /// Waits until the log of a run has such an event, or has ended, and returns it.
+    pub(crate) fn until(&self, run: &str, is_it: impl Fn(&Value) -> bool) -> Vec<Value> {
         let mut log: Vec<Value> = Vec::new();
         loop {
             let last = log.len() as i64 - 1;
             let page = self.get(&format!("/v1/runs/{run}/events/poll?lastSequence={last}&timeout=30"));
             log.extend(page.body["events"].as_array().unwrap_or_else(|| panic!("{page:?}")).clone());
-            if page.body["isComplete"] == true {
+            if page.body["isComplete"] == true || log.iter().any(&is_it) {
                 return log;
             }
         }
