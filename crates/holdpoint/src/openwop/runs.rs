@@ -29,7 +29,7 @@ pub(crate) async fn create(
     options.check(&caller)?;
     check_configurable(&caller, &body.configurable.0)?;
     if let Some(url) = &body.callback_url {
-        app.outgoing.check_url(url).map_err(|refused| ApiError::invalid("callbackUrl", refused))?;
+        app.outgoing.check_url(url).map_err(|refused| translate::no_callback(&refused))?;
     }
     let mut start = translate::start(&caller, body)?;
     start.trace = options.trace;

@@ -75,7 +75,7 @@ fn the_drain_policy_is_one_of_two_and_is_kept() {
 fn what_sleeps_while_paused_goes_on_after_the_resume() {
     let server = Server::start();
     let client = &server.client;
-    let nap = [("nap", "core.delay", json!({"ms": 1})), ("after", "core.noop", json!({}))];
+    let nap = [("nap", "core.delay", json!({"ms": 300})), ("after", "core.noop", json!({}))];
     client.put("/v1/workflows/nap", &line("nap", &nap));
     for policy in ["immediate", "drain-current-node"] {
         let run = client.start_run("nap");

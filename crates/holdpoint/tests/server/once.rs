@@ -179,6 +179,23 @@ fn a_final_no_is_kept() {
 }
 
 #[test]
+fn a_new_key_that_has_come_to_its_end_is_still_what_was_made() {
+    let server = Server::start();
+    let client = &server.client;
+    let end = client.post("/v1/keys", &json!({"scopes": [], "expiresInSeconds": 1})).body;
+    let body = json!({"scopes": [], "expiresAt": end["expiresAt"]});
+    let first = send(client, "POST", "/v1/keys", Some(&body), "k");
+    assert_eq!(first.status(), 201, "{}", first.body());
+    client.put("/v1/workflows/gated", &gated("gated"));
+    let run = client.start_run("gated");
+    // Nothing comes within this second, so that the end has come when the answer is here.
+    client.get(&format!("/v1/runs/{run}/events/poll?lastSequence=999&timeout=1"));
+    let again = send(client, "POST", "/v1/keys", Some(&body), "k");
+    assert_eq!((again.status().as_u16(), is_replay(&again)), (201, true), "{}", again.body());
+    assert_eq!(send(client, "POST", "/v1/keys", Some(&body), "another").status(), 400);
+}
+
+#[test]
 fn a_key_is_of_one_tenant_and_one_operation() {
     let server = Server::start();
     let client = &server.client;
