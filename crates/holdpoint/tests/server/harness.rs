@@ -190,6 +190,17 @@ impl Client {
         body: Option<&[u8]>,
         headers: &[(&str, &str)],
     ) -> ureq::http::Response<String> {
+        self.try_exchange(method, path, body, headers).unwrap()
+    }
+
+    /// The same, where the network may fail.
+    pub(crate) fn try_exchange(
+        &self,
+        method: &str,
+        path: &str,
+        body: Option<&[u8]>,
+        headers: &[(&str, &str)],
+    ) -> Result<ureq::http::Response<String>, ureq::Error> {
         let mut request = ureq::http::Request::builder().method(method).uri(format!("{}{path}", self.url));
         if let Some(key) = &self.key {
             request = request.header("authorization", format!("Bearer {key}"));
@@ -201,10 +212,10 @@ impl Client {
             Some(body) => self.agent.run(request.body(body.to_vec()).unwrap()),
             None => self.agent.run(request.body(()).unwrap()),
         };
-        let (parts, mut body) = response.unwrap().into_parts();
+        let (parts, mut body) = response?.into_parts();
         let mut text = String::new();
-        body.as_reader().read_to_string(&mut text).unwrap();
-        ureq::http::Response::from_parts(parts, text)
+        body.as_reader().read_to_string(&mut text)?;
+        Ok(ureq::http::Response::from_parts(parts, text))
     }
 
     pub(crate) fn send(&self, method: &str, path: &str, body: Option<&[u8]>) -> Answer {

@@ -20,6 +20,7 @@ mod made;
 mod mailbox;
 mod once;
 mod once_at_once;
+mod once_killed;
 mod openapi;
 mod options;
 mod races;

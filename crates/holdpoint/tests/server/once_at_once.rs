@@ -89,6 +89,23 @@ fn of_sixteen_registrations_at_once_one_is_stored() {
 }
 
 #[test]
+fn of_sixteen_keys_made_at_once_one_exists_and_one_caller_has_it() {
+    let server = Server::start();
+    let clients = sixteen(&server);
+    let keys = |client: &Client| client.get("/v1/keys").body["keys"].as_array().unwrap().len();
+    let before = keys(&server.client);
+    let body = json!({"scopes": ["runs:read"], "tenant": "default"});
+    let answers = together(&clients, |client, _| send(client, "POST", "/v1/keys", Some(&body), "k"));
+    assert!(answers.iter().all(|answer| answer.status() == 201));
+    let shown: Vec<Value> =
+        answers.iter().map(|answer| serde_json::from_str(answer.body()).unwrap()).collect();
+    let secrets: Vec<&Value> = shown.iter().filter_map(|one| one.get("key")).collect();
+    assert_eq!((secrets.len(), keys(&server.client)), (1, before + 1));
+    assert!(shown.iter().all(|one| one["keyId"] == shown[0]["keyId"]));
+    assert_eq!(server.client.with_key(secrets[0].as_str()).get("/v1/runs").status, 200);
+}
+
+#[test]
 fn of_sixteen_bodies_under_one_key_at_once_one_is_carried_out() {
     let server = Server::start();
     server.client.put("/v1/workflows/gated", &gated("gated"));
@@ -104,6 +121,22 @@ fn of_sixteen_bodies_under_one_key_at_once_one_is_carried_out() {
         assert!(answer.body().contains("idempotency_key_mismatch"), "{}", answer.body());
     }
     assert_eq!(server.client.get("/v1/runs").body["runs"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn a_duplicate_is_told_of_its_own_run_and_not_that_the_scope_is_busy() {
+    let server = Server::start();
+    server.client.put("/v1/workflows/gated", &gated("gated"));
+    let clients = sixteen(&server);
+    for round in 0..20 {
+        let key = format!("round {round}");
+        let body = json!({"workflowId": "gated", "scopeId": key}).to_string();
+        let headers = [("x-dedup", "enforce"), ("idempotency-key", key.as_str())];
+        let answers = together(&clients, |client, _| {
+            client.exchange("POST", "/v1/runs", Some(body.as_bytes()), &headers)
+        });
+        assert_one_answer(&answers, 201);
+    }
 }
 
 #[test]
