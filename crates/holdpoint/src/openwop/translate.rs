@@ -1,6 +1,6 @@
 //! Between the protocol and the core: pure functions, no decisions.
 
-use axum::http::StatusCode;
+use axum::http::{StatusCode, Uri};
 use holdpoint_core::{Answer, Command, InterruptId, NodeId, Owner, Run, Start, Timestamp};
 use holdpoint_engine::{Pending, PendingCursor};
 use serde_json::{Value, json};
@@ -9,10 +9,16 @@ use super::wire;
 use crate::auth::Caller;
 use crate::error::ApiError;
 
+/// Longer than any URL that somebody has use for.
+pub(super) const CALLBACK_BYTES_MAX: usize = 2048;
+
 pub(crate) fn start(caller: &Caller, body: wire::CreateRun) -> Result<Start, ApiError> {
     if body.tenant_id.is_some_and(|tenant| tenant != caller.tenant().as_str()) {
         let message = "tenantId: this key belongs to another tenant";
         return Err(ApiError::new(StatusCode::FORBIDDEN, "forbidden", message));
+    }
+    if let Some(url) = &body.callback_url {
+        check_callback(url)?;
     }
     let owner = Owner { tenant: caller.tenant().clone(), principal: caller.principal().name };
     Ok(Start {
@@ -24,6 +30,16 @@ pub(crate) fn start(caller: &Caller, body: wire::CreateRun) -> Result<Start, Api
         callback_url: body.callback_url,
         ..Start::new(owner)
     })
+}
+
+/// Only the text is judged here. Whether the host may be called is judged at each call.
+fn check_callback(url: &str) -> Result<(), ApiError> {
+    let web = |uri: Uri| matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some();
+    if url.len() <= CALLBACK_BYTES_MAX && url.parse().is_ok_and(web) {
+        return Ok(());
+    }
+    let message = format!("must be an http or https URL of at most {CALLBACK_BYTES_MAX} bytes");
+    Err(ApiError::invalid("callbackUrl", message))
 }
 
 /// An answer to whatever the named node asks.
@@ -72,5 +88,21 @@ pub(crate) fn parse_cursor(text: &str) -> Result<PendingCursor, ApiError> {
             Ok(PendingCursor { requested_ms, interrupt, run: run.to_owned() })
         }
         _ => Err(ApiError::invalid("cursor", "is not one that this server handed out")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_callback_goes_to_a_url_of_the_web() {
+        for good in ["https://example.com/a?b=c", "http://127.0.0.1:8080", "HTTPS://example.com"] {
+            assert!(check_callback(good).is_ok(), "{good}");
+        }
+        let long = format!("https://example.com/{}", "a".repeat(CALLBACK_BYTES_MAX));
+        for bad in ["", "example.com", "/a", "ftp://example.com", "https://", "https://a b", &long] {
+            assert!(check_callback(bad).is_err(), "{bad}");
+        }
     }
 }
