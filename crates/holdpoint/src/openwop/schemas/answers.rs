@@ -3,16 +3,13 @@
 use serde_json::{Value, json};
 
 pub(super) fn all() -> Value {
-    let groups = [definitions(), runs(), control(), reading(), answering()];
-    let named = groups.into_iter().filter_map(|group| match group {
-        Value::Object(group) => Some(group),
-        _ => None,
-    });
-    Value::Object(named.flatten().collect())
+    let parts = [definitions_and_runs(), control(), made(), log()];
+    Value::Object(parts.iter().filter_map(Value::as_object).cloned().flatten().collect())
 }
 
-fn definitions() -> Value {
+fn definitions_and_runs() -> Value {
     let text = json!({"type": "string"});
+    let status = reference("RunStatus");
     json!({
         "Workflows": {
             "type": "object",
@@ -31,13 +28,6 @@ fn definitions() -> Value {
             "required": ["id", "version", "revision"],
             "properties": {"id": text, "version": text, "revision": {"type": "integer", "minimum": 1}},
         },
-    })
-}
-
-fn runs() -> Value {
-    let text = json!({"type": "string"});
-    let status = reference("RunStatus");
-    json!({
         "RunCreated": {
             "type": "object",
             "required": ["runId", "status", "eventsUrl", "statusUrl"],
@@ -56,21 +46,10 @@ fn runs() -> Value {
                 },
             }}},
         },
-        "RunSnapshot": snapshot(),
-        "RunError": {
+        "RunStatusNow": {
             "type": "object",
-            "required": ["code", "message"],
-            "properties": {
-                "code": text, "message": text, "retryable": {"type": "boolean"}, "details": {"type": "object"},
-            },
-        },
-        "Artifact": {
-            "type": "object",
-            "required": ["artifactId", "artifactType", "runId", "nodeId", "version", "data"],
-            "properties": {
-                "artifactId": text, "artifactType": text, "runId": text, "nodeId": text, "version": text,
-                "createdAt": reference("Instant"), "data": {"type": "object"},
-            },
+            "required": ["runId", "status"],
+            "properties": {"runId": text, "status": status},
         },
     })
 }
@@ -79,11 +58,6 @@ fn control() -> Value {
     let text = json!({"type": "string"});
     let status = reference("RunStatus");
     json!({
-        "RunStatusNow": {
-            "type": "object",
-            "required": ["runId", "status"],
-            "properties": {"runId": text, "status": status},
-        },
         "BulkCancelled": {
             "type": "object",
             "required": ["results"],
@@ -117,21 +91,15 @@ fn control() -> Value {
     })
 }
 
-fn reading() -> Value {
+fn made() -> Value {
     let text = json!({"type": "string"});
     json!({
-        "Event": event(),
-        "EventList": {
+        "Artifact": {
             "type": "object",
-            "required": ["events"],
-            "properties": {"events": {"type": "array", "items": reference("Event")}},
-        },
-        "EventPage": {
-            "type": "object",
-            "required": ["events", "isComplete"],
+            "required": ["artifactId", "artifactType", "runId", "nodeId", "version", "data"],
             "properties": {
-                "events": {"type": "array", "items": reference("Event")},
-                "isComplete": {"type": "boolean"},
+                "artifactId": text, "artifactType": text, "runId": text, "nodeId": text, "version": text,
+                "createdAt": reference("Instant"), "data": {"type": "object"},
             },
         },
         "DebugBundle": {
@@ -148,13 +116,36 @@ fn reading() -> Value {
                 "truncated": {"type": "boolean"},
             },
         },
+        "RunError": {
+            "type": "object",
+            "required": ["code", "message"],
+            "properties": {
+                "code": text, "message": text, "retryable": {"type": "boolean"}, "details": {"type": "object"},
+            },
+        },
     })
 }
 
-fn answering() -> Value {
+fn log() -> Value {
     let text = json!({"type": "string"});
     let status = reference("RunStatus");
     json!({
+        "RunSnapshot": snapshot(),
+        "Event": event(),
+        "StreamedEvent": streamed_event(),
+        "EventList": {
+            "type": "object",
+            "required": ["events"],
+            "properties": {"events": {"type": "array", "items": reference("Event")}},
+        },
+        "EventPage": {
+            "type": "object",
+            "required": ["events", "isComplete"],
+            "properties": {
+                "events": {"type": "array", "items": reference("Event")},
+                "isComplete": {"type": "boolean"},
+            },
+        },
         "PendingInterrupts": pending(),
         "InterruptResolved": {
             "type": "object",
@@ -239,6 +230,26 @@ fn event() -> Value {
         "properties": {
             "eventId": {"type": "string", "maxLength": 128}, "runId": text, "type": text, "nodeId": text,
             "payload": {}, "timestamp": reference("Instant"), "sequence": {"type": "integer", "minimum": 0},
+        },
+    })
+}
+
+fn streamed_event() -> Value {
+    let shown = json!([reference("Event"), reference("RunSnapshot")]);
+    let batch = json!({"type": "array", "items": {"anyOf": shown}, "minItems": 1});
+    json!({
+        "type": "object",
+        "required": ["id", "event", "data"],
+        "properties": {
+            "id": {"type": "string", "pattern": "^[0-9]+$", "description": "For Last-Event-ID."},
+            "event": {
+                "type": "string",
+                "description": "The type of the event; state.snapshot in the mode values; batch with bufferMs.",
+            },
+            "data": {
+                "type": "string", "contentMediaType": "application/json",
+                "contentSchema": {"anyOf": [reference("Event"), reference("RunSnapshot"), batch]},
+            },
         },
     })
 }
