@@ -8,6 +8,8 @@ mod answers_on_the_command_line;
 mod bad_input;
 mod canaries;
 mod command_line;
+mod command_line_check;
+mod command_line_outgoing;
 mod contract;
 mod harness;
 mod kills;
