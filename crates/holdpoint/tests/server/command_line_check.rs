@@ -44,7 +44,8 @@ fn a_definition_is_checked_without_a_server_and_nothing_is_left_behind() {
 fn it_says_exactly_what_the_server_says() {
     let server = Server::start();
     let folder = tempfile::tempdir().unwrap();
-    let spoil: [(&str, fn(&mut Value)); 5] = [
+    type Change = fn(&mut Value);
+    let spoil: [(&str, Change); 5] = [
         ("shape", |flow| flow["naem"] = json!(1)),
         ("graph", |flow| flow["edges"][0]["sourceNodeId"] = json!("nobody")),
         ("circle", |flow| flow["edges"][1]["targetNodeId"] = json!("before")),

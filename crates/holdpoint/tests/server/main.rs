@@ -10,6 +10,7 @@ mod canaries;
 mod command_line;
 mod command_line_check;
 mod command_line_outgoing;
+mod command_line_runs;
 mod contract;
 mod harness;
 mod kills;
