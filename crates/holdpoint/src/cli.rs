@@ -32,13 +32,14 @@ use output::Output;
 pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
   0  done; for `runs watch`, the run completed
-  1  the server refused the request, the watched run failed or was cancelled, or a checked definition has flaws
+  1  the server refused the request; the watched run failed or was cancelled; a checked
+     definition has flaws
   2  wrong usage: an unknown flag, a bad value, a file that cannot be read
   3  the server cannot be reached, or its answer is broken
   4  no key was found, or the server does not accept it for this request
 
-With --json, what the server refuses is told on stderr as its own JSON, one line and nothing else:
-{\"error\", \"message\", \"details\"}. The exit codes stay the same; other errors stay text.";
+With --json, what the server refuses is told on stderr as its own JSON, one line and nothing
+else: {\"error\", \"message\", \"details\"}. The exit codes stay the same; other errors stay text.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ClientCommand {
@@ -160,5 +161,19 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         ClientCommand::augment_subcommands(clap::Command::new("holdpoint")).debug_assert();
+    }
+
+    /// Longer lines are broken where nobody wants it.
+    #[test]
+    fn examples_fit_into_the_width_of_the_help() {
+        fn look(command: &clap::Command, path: &str) {
+            let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let examples = after.lines().filter(|line| line.starts_with(' '));
+            let long: Vec<&str> = examples.filter(|line| line.chars().count() > 98).collect();
+            assert!(long.is_empty(), "{path}: {long:#?}");
+            command.get_subcommands().for_each(|below| look(below, &format!("{path} {}", below.get_name())));
+        }
+        assert!(EXIT_CODES.lines().all(|line| line.chars().count() <= 98));
+        look(&ClientCommand::augment_subcommands(clap::Command::new("holdpoint")), "holdpoint");
     }
 }

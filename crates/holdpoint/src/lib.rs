@@ -60,9 +60,9 @@ const SERVE_EXAMPLES: &str = "Examples:
   HOLDPOINT_DATABASE=postgres://holdpoint:…@db/holdpoint holdpoint serve
   holdpoint serve --outgoing-allow 10.20.0.0/16 --outgoing-deny 10.20.9.0/24
 
-Settings are taken from flags, then HOLDPOINT_… variables, then the file. HOLDPOINT_LOG sets the log level
-(error, warn, info, debug, trace; default info). SIGTERM and Ctrl-C finish what is in flight before the server ends;
-kill -9 loses nothing that was acknowledged.";
+Settings are taken from flags, then HOLDPOINT_… variables, then the file. HOLDPOINT_LOG sets the
+log level (error, warn, info, debug, trace; default info). SIGTERM and Ctrl-C finish what is in
+flight before the server ends; kill -9 loses nothing that was acknowledged.";
 
 /// Runs the program to its end: reads the command line, serves or talks to a server. Call it from the `main` of your
 /// own server binary; `customize` gets the engine's options when a server starts, or when definitions are checked

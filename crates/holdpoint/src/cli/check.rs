@@ -21,13 +21,18 @@ Examples:
   holdpoint workflows check flows/ && holdpoint serve --workflows flows --strict
   generate-flow | holdpoint workflows check - --json
 
-Every flaw is told with file, node and field. What is accepted but not acted on is a warning, a workflow that is
-started and not among the files a note; neither changes the exit code. Flaws come in three rounds, as they do when a
-definition is registered: the shape of the document, then the graph, then the nodes' own settings.
+Every flaw is told with file, node and field, in up to three rounds, as when a definition is
+registered: the shape of the document, then the graph, then the nodes' own settings.
+What is accepted but not acted on is a warning; a workflow that is started and not among the files
+is a note. Neither changes the exit code.
 
-Exit codes: 0 all can be registered; 1 a file is no definition, or has flaws; 2 a file cannot be read.
-With --json: one line for each file, {\"file\", \"id\", \"valid\", \"flaws\", \"warnings\", \"notes\"}, where an entry of a
-list is {\"nodeId\"?, \"field\", \"message\"}.";
+Exit codes:
+  0  all can be registered
+  1  a file has flaws, or is no definition at all
+  2  wrong usage, or a file cannot be read
+
+With --json: one line for each file, {\"file\", \"id\", \"valid\", \"flaws\", \"warnings\", \"notes\"};
+an entry of the lists is {\"nodeId\"?, \"field\", \"message\"}.";
 
 #[derive(Debug, Args)]
 pub(crate) struct Check {
@@ -76,14 +81,11 @@ pub(crate) fn run(
     match (last, flawed) {
         (Some(failure), _) => Err(failure),
         (None, 0) => Ok(()),
+        (None, _) if verdicts.len() == 1 => Err(Failure::refused("this cannot be registered")),
         (None, flawed) => {
-            Err(Failure::refused(format!("{flawed} of {} cannot be registered", files(verdicts.len()))))
+            Err(Failure::refused(format!("{flawed} of {} files cannot be registered", verdicts.len())))
         }
     }
-}
-
-fn files(count: usize) -> String {
-    if count == 1 { "1 file".to_string() } else { format!("{count} files") }
 }
 
 /// A folder stands for the definitions in it.

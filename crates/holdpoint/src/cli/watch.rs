@@ -23,12 +23,12 @@ pub(crate) const DEFAULT: &str = "updates";
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   holdpoint runs watch latest
-  holdpoint runs watch RUN --mode debug           # everything: retries, steps, variables, children
+  holdpoint runs watch RUN --mode debug           # everything, retries and steps too
   holdpoint runs watch RUN --mode values --json   # the whole run after each change, one a line
   holdpoint runs watch RUN --mode messages        # what a model says, piece by piece
 
-The first column is the number of the event. A lost connection is made again where it was. Ctrl-C ends the watching,
-not the run.";
+The first column is the number of the event. A lost connection is made again where it was.
+Ctrl-C ends the watching, not the run.";
 
 pub(crate) fn run(client: &Client, output: &Output, run: &str, mode: &str) -> Result<(), Failure> {
     let path = format!("{}/events?streamMode={}", runs::path(run), encode(mode));

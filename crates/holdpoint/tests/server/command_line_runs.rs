@@ -155,8 +155,8 @@ fn runs_are_found_by_tag_scope_and_time() {
         let ids = page["runs"].as_array().unwrap().iter().map(|run| run["runId"].as_str().unwrap());
         ids.map(str::to_owned).collect()
     };
-    assert_eq!(found(&["--tag", "urgent"]), [tagged.clone()]);
-    assert_eq!(found(&["--scope", "shop 7"]), [scoped.clone()]);
+    assert_eq!(found(&["--tag", "urgent"]), [tagged.as_str()]);
+    assert_eq!(found(&["--scope", "shop 7"]), [scoped.as_str()]);
     assert_eq!(found(&["--workflow", "sample-approval"]), [scoped.clone(), tagged.clone()]);
     assert_eq!(found(&["--since", "1h"]), [scoped, tagged]);
     assert_eq!(found(&["--until", "1h"]), [""; 0]);

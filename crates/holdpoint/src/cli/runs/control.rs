@@ -13,8 +13,8 @@ Examples:
   holdpoint runs cancel RUN RUN RUN --reason 'wrong order'
   holdpoint runs list --tag test --json | jq -r '.runs[].runId' | xargs holdpoint runs cancel
 
-A run that has ended stays as it is, and that is no error: look at its line. With several runs each is told by
-itself, and the exit code is 1 when one of them could not be cancelled; the others are.";
+A run that has ended stays as it is, and that is no error: look at its line. With several runs
+each is told by itself; the exit code is 1 when one of them could not be cancelled.";
 
 pub(crate) fn pause(
     client: &Client,

@@ -8,13 +8,14 @@ use crate::cli::{values, watch};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  holdpoint runs fork RUN --mode replay                # the whole run again, with what was answered and recorded
-  holdpoint runs events RUN                            # numbers the events
-  holdpoint runs fork RUN --mode branch --from 7       # events 0 to 6 are kept, then it goes its own way
-  holdpoint runs fork latest --mode branch --from 0 --configurable '{\"runTimeoutMs\": 60000}' --tag what-if
+  holdpoint runs fork RUN --mode replay            # the whole run again, as it was recorded
+  holdpoint runs events RUN                        # shows the numbers of events
+  holdpoint runs fork RUN --mode branch --from 7   # keeps events 0 to 6, then goes its own way
+  holdpoint runs fork latest --mode branch --from 0 --tag what-if --watch
 
-A replay asks nobody and calls nobody: it takes the answers and results that were recorded. A branch asks and calls
-anew for everything after its beginning. The run it is made from stays as it is.";
+A replay asks nobody and calls nobody: it takes the answers and results that were recorded.
+A branch asks and calls anew for everything after its beginning.
+The run it is made from stays as it is.";
 
 #[derive(Debug, Args)]
 pub(crate) struct Fork {

@@ -10,8 +10,8 @@ pub(crate) const EXAMPLES: &str = "\
 Examples:
   holdpoint runs start release --input version=1.4.0 --input dryRun=true
   holdpoint runs start refund --inputs @order.json --tag urgent --watch
-  holdpoint runs start nightly --idempotency-key 2026-05-01   # sent twice, it is one run
-  holdpoint runs start deploy --scope production --exclusive   # refused while another is at work there
+  holdpoint runs start nightly --idempotency-key 2026-05-01    # sent twice, it is one run
+  holdpoint runs start deploy --scope production --exclusive   # one at a time
   holdpoint runs start deploy --configurable '{\"runTimeoutMs\": 600000}'";
 
 #[derive(Debug, Args)]
