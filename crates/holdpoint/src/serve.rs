@@ -28,7 +28,10 @@ pub(crate) async fn serve(config: Config, customize: impl FnOnce(Options) -> Opt
         .with_context(|| format!("cannot create the data folder {}", config.data.display()))?;
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let name = if host.trim().is_empty() { "node" } else { host.trim() };
-    let options = customize(Options::new(config.location.clone()).name(name));
+    config.outgoing.tell();
+    let options = Options::new(config.location.clone()).name(name).outgoing(config.outgoing.outgoing());
+    // A server with node types of its own may have its own idea of outgoing calls as well.
+    let options = customize(options);
     let engine = Engine::open(options).await.context("cannot open the database")?;
     let tenant = TenantId::parse("default")?;
     // Everything that can go wrong for a reason outside comes before the key is made and shown.
