@@ -19,6 +19,7 @@ use crate::auth::{KeyRing, RateLimit};
 use crate::error::ApiError;
 use crate::routes::Route;
 use crate::routes::verbs::{self, Verbs};
+use crate::telemetry::Losses;
 use crate::{admin, mailbox, openapi, openwop};
 
 /// What handlers need, shared by all of them.
@@ -33,6 +34,8 @@ pub(crate) struct Shared {
     pub rate_limit: Option<RateLimit>,
     /// Published test workflows that were registered at the start, for tools that ask which ones we have.
     pub fixtures: Vec<String>,
+    /// What the collector was not told, when there is one.
+    pub telemetry: Option<Arc<Losses>>,
     /// Turns true when the server is going down; streams end then.
     pub stopping: watch::Receiver<bool>,
 }
@@ -40,7 +43,8 @@ pub(crate) struct Shared {
 impl Shared {
     pub(crate) fn new(engine: Engine, stopping: watch::Receiver<bool>) -> Self {
         let log = openwop::log::Log::new(engine.clone(), stopping.clone());
-        Self { engine, keys: KeyRing::default(), rate_limit: None, fixtures: Vec::new(), log, stopping }
+        let (keys, fixtures) = (KeyRing::default(), Vec::new());
+        Self { engine, keys, rate_limit: None, fixtures, telemetry: None, log, stopping }
     }
 }
 
