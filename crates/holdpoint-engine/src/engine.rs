@@ -11,7 +11,7 @@ use crate::bus::{Bus, Subscription};
 use crate::clock::Clock;
 use crate::committer::{Change, Committer, Counters, Guard, Mail, Reply, Work};
 use crate::error::Error;
-use crate::feed::{Committed, Feed};
+use crate::feed::{Feed, Listener};
 use crate::measures::Measures;
 use crate::nodes::NodeTypes;
 use crate::registry::Registry;
@@ -106,7 +106,7 @@ impl Engine {
 
     /// Hears of every change that is committed here from now on, until the engine is closed. One listener at a time;
     /// what does not fit into its queue is dropped.
-    pub fn listen(&self, capacity: usize) -> std::sync::mpsc::Receiver<Committed> {
+    pub fn listen(&self, capacity: usize) -> Listener {
         self.0.feed.open(capacity)
     }
 

@@ -20,6 +20,7 @@ use crate::auth::{KeyRing, RateLimit};
 use crate::error::ApiError;
 use crate::routes::Route;
 use crate::routes::verbs::{self, Verbs};
+use crate::telemetry::Losses;
 use crate::{admin, mailbox, openapi, openwop};
 
 /// What handlers need, shared by all of them.
@@ -36,6 +37,8 @@ pub(crate) struct Shared {
     pub outgoing: Outgoing,
     /// Published test workflows that were registered at the start, for tools that ask which ones we have.
     pub fixtures: Vec<String>,
+    /// What the collector was not told, when there is one.
+    pub telemetry: Option<Arc<Losses>>,
     /// Turns true when the server is going down; streams end then.
     pub stopping: watch::Receiver<bool>,
 }
@@ -44,8 +47,8 @@ impl Shared {
     pub(crate) fn new(engine: Engine, stopping: watch::Receiver<bool>) -> Self {
         let log = openwop::log::Log::new(engine.clone(), stopping.clone());
         let outgoing = Outgoing::new(Policy::default());
-        let (keys, rate_limit, fixtures) = (KeyRing::default(), None, Vec::new());
-        Self { engine, keys, rate_limit, outgoing, fixtures, log, stopping }
+        let (keys, rate_limit, fixtures, telemetry) = (KeyRing::default(), None, Vec::new(), None);
+        Self { engine, keys, rate_limit, outgoing, fixtures, telemetry, log, stopping }
     }
 }
 

@@ -6,10 +6,9 @@ use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use holdpoint_core::{Run, RunRef};
-use holdpoint_engine::{Committed, Recorded};
+use holdpoint_engine::Recorded;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use super::documents::document;
 use super::snapshot::Snapshot;
@@ -18,7 +17,7 @@ use crate::app::App;
 use crate::auth::CanReadRuns;
 use crate::body::InPath;
 use crate::error::ApiError;
-use crate::telemetry::described_spans;
+use crate::telemetry::{Teller, described};
 
 /// Events of one bundle; of a longer log the first ones.
 const EVENTS_MAX: u64 = 10_000;
@@ -67,15 +66,11 @@ async fn recorded(app: &App, of: &RunRef) -> Result<Vec<Recorded>, ApiError> {
 
 /// The events as readers see them, and the spans that ended with each.
 fn told(of: &RunRef, run: &Run, recorded: Vec<Recorded>) -> (Vec<EventDoc>, Vec<Value>) {
-    let mut fold = Run::unborn(run.id.clone(), run.workflow.clone());
+    let mut teller = Teller::new(of, Run::unborn(run.id.clone(), run.workflow.clone()));
     let (mut events, mut spans) = (Vec::with_capacity(recorded.len()), Vec::new());
     for one in recorded {
-        fold.apply(&one.event, one.at);
-        events.push(document(&fold, &one));
-        let committed =
-            Committed { of: of.clone(), run: Arc::new(fold), events: vec![one.event], at: one.at };
-        spans.extend(described_spans(&committed));
-        fold = Arc::unwrap_or_clone(committed.run);
+        spans.extend(teller.tell(&one.event, one.at).iter().map(described));
+        events.push(document(teller.run(), &one));
     }
     (events, spans)
 }
