@@ -89,6 +89,10 @@ pub(crate) fn run(client: &Client, output: &Output, answer: Answer) -> Result<()
     output.show(&reply, |_| {
         let done = format!("answered {} of run {}", clean(&node), clean(&run));
         match now {
+            Some(now) if now["status"] == "paused" => {
+                let resume = output.command(&format!("runs resume {}", clean(&run)));
+                format!("{done}; the run is paused: let it go on with: {resume}")
+            }
             Some(now) => format!("{done}; the run is now {}", runs::standing(output, &now)),
             None => done,
         }

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use clap::Args;
-use holdpoint_engine::outgoing::{Network, Outgoing, Policy};
+use holdpoint_engine::outgoing::{BadNetwork, Network, Outgoing, Policy};
 
 const HEADING: &str = "Outgoing calls";
 /// Where clouds tell their machines secrets.
@@ -14,10 +14,10 @@ const METADATA: IpAddr = IpAddr::V4(Ipv4Addr::new(169, 254, 169, 254));
 pub(crate) struct OutgoingArgs {
     /// A network that nodes may call although it is private or special, such as 10.20.0.0/16. Repeat for more, or
     /// separate them by commas. Calls still need https
-    #[arg(long, help_heading = HEADING, env = "HOLDPOINT_OUTGOING_ALLOW", value_name = "CIDR", value_delimiter = ',')]
+    #[arg(long, help_heading = HEADING, env = "HOLDPOINT_OUTGOING_ALLOW", value_name = "CIDR", value_delimiter = ',', value_parser = network)]
     outgoing_allow: Vec<Network>,
     /// A network that nodes must not call, whatever else is allowed. Repeat for more, or separate them by commas
-    #[arg(long, help_heading = HEADING, env = "HOLDPOINT_OUTGOING_DENY", value_name = "CIDR", value_delimiter = ',')]
+    #[arg(long, help_heading = HEADING, env = "HOLDPOINT_OUTGOING_DENY", value_name = "CIDR", value_delimiter = ',', value_parser = network)]
     outgoing_deny: Vec<Network>,
     /// For development and tests: nodes may call this machine itself, also over http. Whoever can register a workflow
     /// can then reach whatever listens here
@@ -40,10 +40,15 @@ pub(crate) struct OutgoingSettings {
     allow_loopback: bool,
 }
 
+/// Blanks beside the commas of a list mean nothing.
+fn network(text: &str) -> Result<Network, BadNetwork> {
+    text.trim().parse()
+}
+
 impl OutgoingArgs {
     pub(super) fn or(self, file: OutgoingFile) -> anyhow::Result<OutgoingSettings> {
         let networks = |given: Vec<Network>, of_file: Option<Vec<String>>| match given.is_empty() {
-            true => of_file.unwrap_or_default().iter().map(|text| Ok(text.parse()?)).collect(),
+            true => of_file.unwrap_or_default().iter().map(|text| Ok(network(text)?)).collect(),
             false => anyhow::Ok(given),
         };
         Ok(OutgoingSettings {

@@ -96,7 +96,7 @@ fn the_environment_is_heard_and_what_is_no_network_stops_the_start() {
     };
     let check = ["workflows", "check", "calls.json"];
     let allow = "HOLDPOINT_OUTGOING_ALLOW";
-    assert_eq!(run(&check, allow, "192.168.0.0/16,10.20.0.0/16").status.code(), Some(0));
+    assert_eq!(run(&check, allow, "192.168.0.0/16, 10.20.0.0/16").status.code(), Some(0));
     assert_eq!(run(&check, allow, "192.168.0.0/16").status.code(), Some(1));
     for (words, name, value, told) in [
         (&["serve"][..], allow, "10.0.0.1/8", "bits are set behind the prefix"),

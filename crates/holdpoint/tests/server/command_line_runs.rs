@@ -46,7 +46,7 @@ fn a_run_is_paused_answered_all_the_same_and_goes_on() {
     let listed = json_of(&server, &["runs", "list", "--status", "paused"]);
     assert_eq!(listed["runs"][0]["runId"], json!(run));
     let answered = said(&server, &["answer", &run, "review", "accept"]);
-    assert!(answered.contains("paused"), "{answered}");
+    assert!(answered.contains("the run is paused") && answered.contains("runs resume"), "{answered}");
     let resumed = said(&server, &["runs", "resume", &run]);
     assert!(resumed.contains("goes on; it is now completed"), "{resumed}");
     assert_no(&server, &["runs", "resume", &run], 1, "runs show");
