@@ -53,7 +53,9 @@ impl<B: FromBytes + Send, S: Send + Sync> FromRequest<S> for Sent<B> {
 
 fn key_of(headers: &HeaderMap) -> Result<Option<String>, ApiError> {
     let Some(key) = headers.get("idempotency-key") else { return Ok(None) };
-    let fits = key.to_str().is_ok_and(|key| (1..=KEY_CHARS_MAX).contains(&key.trim().len()));
+    let bytes = key.as_bytes();
+    let fits =
+        (1..=KEY_CHARS_MAX).contains(&bytes.len()) && bytes.iter().all(|byte| (b' '..=b'~').contains(byte));
     if !fits || headers.get_all("idempotency-key").iter().count() > 1 {
         let message = format!("must be one key of 1 to {KEY_CHARS_MAX} printable characters");
         return Err(ApiError::invalid("Idempotency-Key", message));
