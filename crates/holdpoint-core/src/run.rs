@@ -50,6 +50,8 @@ pub struct Run {
     /// Runs that this one started, in that order.
     pub children: Vec<Arc<Child>>,
     pub paused: Option<Pause>,
+    /// Of a replay: it came to something else than its source.
+    pub diverged: bool,
     pub end: Option<End>,
 }
 
@@ -76,6 +78,7 @@ impl Run {
             channels: BTreeSet::new(),
             children: Vec::new(),
             paused: None,
+            diverged: false,
             end: None,
         }
     }
@@ -120,7 +123,7 @@ impl Run {
             Event::SleepStarted { node, until } => {
                 self.touch(node, |state| state.status = NodeStatus::Sleeping(*until));
             }
-            Event::SleepEnded { node } => self.touch(node, NodeState::wake),
+            Event::SleepEnded { node } => self.touch(node, |state| state.wake(at)),
             Event::NodeDispatched { .. } => self.adopt(event),
             Event::ChildChanged { child, status } => self.hear_of(child, *status, None),
             Event::ChildEnded { child, status, result } => self.hear_of(child, *status, Some(result)),
@@ -139,13 +142,13 @@ impl Run {
                 let (reason, by, parent) = (reason.clone(), by.clone(), parent.clone());
                 self.end = Some(End::Cancelled { at, reason, by, parent });
             }
+            Event::ReplayDiverged { source, .. } => self.diverged |= self.is_fork_of(source),
             // These repeat, for readers of older vocabularies, what the interrupt's own events said; or they only
             // tell readers something.
             Event::MessageChunk { .. }
             | Event::ArtifactCreated { .. }
             | Event::LoopbackLimit { .. }
             | Event::CapBreached { .. }
-            | Event::ReplayDiverged { .. }
             | Event::ApprovalRequested { .. }
             | Event::ApprovalReceived { .. }
             | Event::ClarificationRequested { .. }
@@ -177,6 +180,7 @@ impl Run {
         self.touch(node, |state| {
             state.status = NodeStatus::Running;
             state.started_at = Some(at);
+            state.tried_at = Some(at);
         });
     }
 

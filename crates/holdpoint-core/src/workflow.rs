@@ -37,6 +37,8 @@ pub struct Workflow {
     pub variables: Vec<Variable>,
     pub settings: Settings,
     pub channels: BTreeMap<String, Channel>,
+    /// What kind of data its runs deal with, by the word of its author.
+    pub compliance_class: Option<String>,
     /// The edges that lead back, in the order of the file.
     pub loops: Vec<Loop>,
     configurable_schema: Option<Schema>,
@@ -237,6 +239,13 @@ impl Workflow {
     pub(crate) fn check_configurable(&self, options: &Map<String, Value>) -> Result<(), (String, String)> {
         let check = |schema: &Schema| schema.check(&Value::Object(options.clone()));
         self.configurable_schema.as_ref().map_or(Ok(()), check)
+    }
+
+    /// Whether its runs may hold what not everybody should see, as far as its author says.
+    pub fn is_sensitive(&self) -> bool {
+        self.compliance_class.as_ref().is_some_and(|class| class != "public")
+            || self.variables.iter().any(|variable| variable.sensitive)
+            || self.channels.values().any(|channel| channel.sensitive)
     }
 
     pub fn is_channel(&self, name: &str) -> bool {

@@ -365,3 +365,17 @@ fn what_an_older_version_kept_without_a_look_is_still_read() {
     let sound = with([("/settings", Some(json!({"timeout": 5})))]);
     assert_eq!(Workflow::restore(&sound, 1).expect("sound").settings.timeout_ms, Some(5));
 }
+
+#[test]
+fn a_workflow_says_whether_its_runs_hold_what_not_everybody_should_see() {
+    let sensitive = |changes| Workflow::parse(&with([changes]), 1).expect("sound").is_sensitive();
+    let class = |class: Value| ("/metadata", Some(json!({"complianceClass": class})));
+    assert!(!sensitive(class(json!("public"))));
+    assert!(!sensitive(class(json!(7))), "no word at all");
+    assert!(sensitive(class(json!("phi"))));
+    let variable = json!([{"name": "email", "type": "string", "sensitive": true}]);
+    assert!(sensitive(("/variables", Some(variable))));
+    let channel = json!({"said": {"reducer": "append", "sensitive": true}});
+    assert!(sensitive(("/channels", Some(channel))));
+    assert!(!Workflow::parse(&sound(), 1).expect("sound").is_sensitive());
+}

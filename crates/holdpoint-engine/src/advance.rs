@@ -12,6 +12,8 @@ use crate::nodes::{NodeType, NodeTypes, PureNode, check_provided};
 /// A run in the making: the fold so far, and the events that led there from the stored one.
 #[derive(Debug)]
 pub(crate) struct Draft {
+    /// The fold that the events begin with, unless nothing has happened to the run yet.
+    pub from: Option<Arc<Run>>,
     pub run: Arc<Run>,
     pub events: Vec<Event>,
     pub obligations: Vec<Obligation>,
@@ -20,7 +22,8 @@ pub(crate) struct Draft {
 
 impl Draft {
     pub(crate) fn new(run: Arc<Run>, now: Timestamp) -> Self {
-        Self { run, events: Vec::new(), obligations: Vec::new(), now }
+        let from = (run.seq > 0).then(|| run.clone());
+        Self { from, run, events: Vec::new(), obligations: Vec::new(), now }
     }
 
     pub(crate) fn decide(&mut self, command: &Command) -> Result<(), Refusal> {

@@ -9,6 +9,7 @@ use holdpoint_core::{InterruptId, NodeId, Request, Resolution, Run, RunError, Ru
 use serde_json::{Map, Value};
 
 use crate::store;
+use crate::trace::SpanName;
 use crate::worker::Holder;
 
 /// Why node code stops before it has outputs. Pass it on with `?`; only `Failed` and `TimedOut` are worth a look.
@@ -105,6 +106,12 @@ impl Context {
     /// Which of its visits of this node the run is at, from 1.
     pub(crate) fn visit(&self) -> u32 {
         self.run.nodes[self.position].visit
+    }
+
+    /// What this visit is called in traces; `None` when the run was never started.
+    pub(crate) fn span(&self) -> Option<SpanName> {
+        let tenant = &self.started()?.owner.tenant;
+        Some(SpanName::of_visit(tenant, &self.run, &self.node().id, self.visit()))
     }
 
     pub fn node(&self) -> &workflow::Node {

@@ -11,7 +11,7 @@ use crate::bus::{Bus, Subscription};
 use crate::clock::Clock;
 use crate::committer::{Change, Committer, Counters, Guard, Mail, Reply, Work};
 use crate::error::Error;
-use crate::feed::{Committed, Feed};
+use crate::feed::{Feed, Listener};
 use crate::measures::Measures;
 use crate::nodes::NodeTypes;
 use crate::registry::Registry;
@@ -23,6 +23,7 @@ use crate::store::runs::{self, RunFilter, RunSummary};
 use crate::store::{Database, Statement};
 use crate::worker::Worker;
 
+mod checking;
 mod definitions;
 mod dispatches;
 mod families;
@@ -35,6 +36,7 @@ mod options;
 mod staleness;
 mod starting;
 
+pub use checking::Checked;
 pub(crate) use families::Before;
 pub use fork::{ForkRequest, Overlay};
 pub use once::{Done, Once, Respond};
@@ -104,7 +106,7 @@ impl Engine {
 
     /// Hears of every change that is committed here from now on, until the engine is closed. One listener at a time;
     /// what does not fit into its queue is dropped.
-    pub fn listen(&self, capacity: usize) -> std::sync::mpsc::Receiver<Committed> {
+    pub fn listen(&self, capacity: usize) -> Listener {
         self.0.feed.open(capacity)
     }
 

@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use holdpoint_core::{End, Event, Interrupt, InterruptId, Kind, NodeId, Resolution, Run, Timestamp};
 
+use crate::committer::Change;
+
 /// Bounds in seconds, as the protocol recommends them.
 const RUN_BOUNDS: [f64; 11] = [0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 600.0, 1800.0, 3600.0];
 const NODE_BOUNDS: [f64; 11] = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0];
@@ -82,71 +84,95 @@ impl<const N: usize> Family<N> {
     }
 }
 
+/// How many there were of each word of a closed list.
+#[derive(Debug)]
+pub struct Counts<const N: usize>([(&'static str, AtomicU64); N]);
+
+impl<const N: usize> Counts<N> {
+    fn new(words: [&'static str; N]) -> Self {
+        Self(words.map(|word| (word, AtomicU64::new(0))))
+    }
+
+    fn add(&self, word: &str) {
+        if let Some((_, count)) = self.0.iter().find(|(known, _)| *known == word) {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    pub fn read(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        self.0.iter().map(|(word, count)| (*word, count.load(Ordering::Relaxed)))
+    }
+}
+
+const RUN_ENDS: [&str; 3] = ["completed", "failed", "cancelled"];
+
+/// A fork is a run like any other that begins and ends; what it copied or replayed has been counted where it happened.
 #[derive(Debug)]
 pub struct Measures {
     pub runs_created: AtomicU64,
     /// By how they ended.
+    pub runs_ended: Counts<3>,
+    /// By how they ended. Forks are left out: their clock began with that of their source.
     pub runs: Family<3>,
-    /// By type, and by how they ended.
-    pub nodes: BTreeMap<String, Family<2>>,
+    /// Attempts, by type, and by how they ended.
+    pub nodes: BTreeMap<String, Family<3>>,
     /// Outside effects that were recorded, by the type of their node.
     pub activities: BTreeMap<String, Histogram>,
     /// By kind.
-    pub interrupts_requested: Vec<(&'static str, AtomicU64)>,
+    pub interrupts_requested: Counts<4>,
     pub interrupts: Family<3>,
 }
 
 impl Measures {
     pub(crate) fn new(node_types: impl Iterator<Item = String>) -> Self {
         let types: Vec<String> = node_types.chain([OTHER.to_owned()]).collect();
-        let node = |name: &String| (name.clone(), Family::new(["completed", "failed"], &NODE_BOUNDS));
+        let node = |name: &String| (name.clone(), Family::new(RUN_ENDS, &NODE_BOUNDS));
         let activity = |name: &String| (name.clone(), Histogram::new(&ACTIVITY_BOUNDS));
         Self {
             runs_created: AtomicU64::new(0),
-            runs: Family::new(["completed", "failed", "cancelled"], &RUN_BOUNDS),
+            runs_ended: Counts::new(RUN_ENDS),
+            runs: Family::new(RUN_ENDS, &RUN_BOUNDS),
             nodes: types.iter().map(node).collect(),
             activities: types.iter().map(activity).collect(),
-            interrupts_requested: Kind::ALL.iter().map(|kind| (kind.as_str(), AtomicU64::new(0))).collect(),
+            interrupts_requested: Counts::new(Kind::ALL.map(Kind::as_str)),
             interrupts: Family::new(["resolved", "timeout", "cancelled"], &INTERRUPT_BOUNDS),
         }
     }
 
-    /// Counts what a commit did to a run; `run` is the fold behind the events.
-    pub(crate) fn count(&self, run: &Run, events: &[Event], at: Timestamp) {
-        for event in events {
+    /// Counts what a commit did to a run.
+    pub(crate) fn count(&self, change: &Change) {
+        let run = &*change.after;
+        if change.is_birth() {
+            self.runs_created.fetch_add(1, Ordering::Relaxed);
+            if change.from.as_ref().is_some_and(|copied| copied.finished()) {
+                self.runs_ended.add(how_ended(run));
+            }
+        }
+        for (at, event) in change.events.iter().enumerate() {
             match event {
-                Event::RunStarted(_) => {
-                    self.runs_created.fetch_add(1, Ordering::Relaxed);
+                Event::NodeCompleted { node, .. } => self.node_ended(change, at, node, "completed"),
+                Event::NodeFailed { node, .. } | Event::NodeRetried { node, .. } => {
+                    self.node_ended(change, at, node, "failed");
                 }
-                Event::NodeCompleted { node, .. } => self.node_ended(run, node, "completed", at),
-                Event::NodeFailed { node, .. } => self.node_ended(run, node, "failed", at),
-                Event::InterruptRequested { kind, .. } => self.asked(*kind),
+                Event::InterruptRequested { kind, .. } => self.interrupts_requested.add(kind.as_str()),
                 Event::InterruptResolved { id, .. } | Event::InterruptTimedOut { id } => {
                     self.answered(run, *id);
                 }
-                Event::StepRecorded { node, took_ms, .. } => {
-                    let histogram = of_type(&self.activities, run, node);
-                    histogram.into_iter().for_each(|histogram| histogram.add(took_ms.unwrap_or(0)));
+                // Without a time it was not done but taken over from another run.
+                Event::StepRecorded { node, took_ms: Some(ms), .. } => {
+                    of_type(&self.activities, run, node).into_iter().for_each(|taken| taken.add(*ms));
                 }
                 Event::RunCompleted | Event::RunFailed { .. } | Event::RunCancelled { .. } => {
-                    self.run_ended(run, at);
+                    self.run_ended(run, change.at);
                 }
                 _ => {}
             }
         }
     }
 
-    fn node_ended(&self, run: &Run, node: &NodeId, word: &str, at: Timestamp) {
-        let began = run.node_state(node).and_then(|state| state.started_at).unwrap_or(at);
-        if let Some(family) = of_type(&self.nodes, run, node) {
-            family.add(word, between(began, at));
-        }
-    }
-
-    fn asked(&self, kind: Kind) {
-        let counter = self.interrupts_requested.iter().find(|(name, _)| *name == kind.as_str());
-        if let Some((_, counter)) = counter {
-            counter.fetch_add(1, Ordering::Relaxed);
+    fn node_ended(&self, change: &Change, event: usize, node: &NodeId, word: &str) {
+        if let Some(family) = of_type(&self.nodes, &change.after, node) {
+            family.add(word, between(tried_at(change, event, node), change.at));
         }
     }
 
@@ -163,16 +189,40 @@ impl Measures {
         self.interrupts.add(word, between(interrupt.requested_at, at));
     }
 
-    /// Questions that nobody will answer any more end with their run.
+    /// Questions that nobody will answer any more, and nodes that will not come to an end, end with their run.
     fn run_ended(&self, run: &Run, at: Timestamp) {
-        let word = match run.end {
-            Some(End::Completed { .. }) => "completed",
-            Some(End::Failed { .. }) => "failed",
-            Some(End::Cancelled { .. }) | None => "cancelled",
-        };
-        self.runs.add(word, between(run.started_at, at));
+        let word = how_ended(run);
+        self.runs_ended.add(word);
+        if run.started.as_ref().is_some_and(|started| started.fork.is_none()) {
+            self.runs.add(word, between(run.started_at, at));
+        }
         run.open_interrupts().for_each(|interrupt| self.closed(interrupt, "cancelled", at));
+        for (node, state) in run.workflow.nodes.iter().zip(&run.nodes) {
+            if state.status.is_at_work()
+                && !state.retrying
+                && let Some(family) = of_type(&self.nodes, run, &node.id)
+            {
+                family.add("cancelled", between(state.tried_at.unwrap_or(at), at));
+            }
+        }
     }
+}
+
+fn how_ended(run: &Run) -> &'static str {
+    match run.end {
+        Some(End::Completed { .. }) => "completed",
+        Some(End::Failed { .. }) => "failed",
+        Some(End::Cancelled { .. }) | None => "cancelled",
+    }
+}
+
+/// When the attempt began that ends with an event. The fold behind the change may be at another visit by then.
+fn tried_at(change: &Change, event: usize, node: &NodeId) -> Timestamp {
+    let begun = |earlier: &Event| matches!(earlier, Event::NodeStarted { node: begun } if begun == node);
+    let before = change.from.as_ref().and_then(|run| run.node_state(node));
+    // One that was waiting to be tried again was woken in this change, or it could not have ended in it.
+    let before = before.filter(|state| !state.retrying).and_then(|state| state.tried_at);
+    before.filter(|_| !change.events[..event].iter().rev().any(begun)).unwrap_or(change.at)
 }
 
 fn between(from: Timestamp, to: Timestamp) -> u64 {

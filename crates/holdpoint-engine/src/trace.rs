@@ -47,6 +47,11 @@ impl SpanName {
         self.with(&["node", run.as_str(), node.as_str(), &visit.to_string()])
     }
 
+    /// The same, of a run whose own span is not at hand.
+    pub fn of_visit(tenant: &TenantId, run: &Run, node: &NodeId, visit: u32) -> Self {
+        Self::of_run(tenant, run).of_node(&run.id, node, visit)
+    }
+
     /// Any other span of the same trace.
     #[must_use]
     pub fn with(self, words: &[&str]) -> Self {
@@ -54,9 +59,14 @@ impl SpanName {
     }
 }
 
-/// What the caller of the run was doing.
-pub fn caller(run: &Run) -> Option<SpanName> {
+/// What the caller of the run was doing; of a fork, that of its source.
+fn caller(run: &Run) -> Option<SpanName> {
     run.started.as_ref().and_then(|started| SpanName::parse(started.trace.as_deref()?))
+}
+
+/// The span that caused the run, where somebody else's did. Who called for the source did not call for its forks.
+pub fn cause(run: &Run) -> Option<SpanName> {
+    caller(run).filter(|_| run.started.as_ref().is_some_and(|started| started.fork.is_none()))
 }
 
 impl fmt::Display for SpanName {

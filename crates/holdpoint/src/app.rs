@@ -12,6 +12,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::MethodRouter;
 use holdpoint_core::limits;
 use holdpoint_engine::Engine;
+use holdpoint_engine::outgoing::{Outgoing, Policy};
 use tokio::sync::watch;
 use tower_http::catch_panic::CatchPanicLayer;
 
@@ -19,6 +20,7 @@ use crate::auth::{KeyRing, RateLimit};
 use crate::error::ApiError;
 use crate::routes::Route;
 use crate::routes::verbs::{self, Verbs};
+use crate::telemetry::Losses;
 use crate::{admin, mailbox, openapi, openwop};
 
 /// What handlers need, shared by all of them.
@@ -31,8 +33,12 @@ pub(crate) struct Shared {
     /// What streams and polls of the same runs share.
     pub log: Arc<openwop::log::Log>,
     pub rate_limit: Option<RateLimit>,
+    /// The guard of URLs that callers name.
+    pub outgoing: Outgoing,
     /// Published test workflows that were registered at the start, for tools that ask which ones we have.
     pub fixtures: Vec<String>,
+    /// What the collector was not told, when there is one.
+    pub telemetry: Option<Arc<Losses>>,
     /// Turns true when the server is going down; streams end then.
     pub stopping: watch::Receiver<bool>,
 }
@@ -40,7 +46,9 @@ pub(crate) struct Shared {
 impl Shared {
     pub(crate) fn new(engine: Engine, stopping: watch::Receiver<bool>) -> Self {
         let log = openwop::log::Log::new(engine.clone(), stopping.clone());
-        Self { engine, keys: KeyRing::default(), rate_limit: None, fixtures: Vec::new(), log, stopping }
+        let outgoing = Outgoing::new(Policy::default());
+        let (keys, rate_limit, fixtures, telemetry) = (KeyRing::default(), None, Vec::new(), None);
+        Self { engine, keys, rate_limit, outgoing, fixtures, telemetry, log, stopping }
     }
 }
 

@@ -58,13 +58,15 @@ const SERVE_EXAMPLES: &str = "Examples:
   holdpoint serve --listen 0.0.0.0:8484 --data /var/lib/holdpoint
   holdpoint serve --config holdpoint.toml --workflows ./workflows
   HOLDPOINT_DATABASE=postgres://holdpoint:…@db/holdpoint holdpoint serve
+  holdpoint serve --outgoing-allow 10.20.0.0/16 --outgoing-deny 10.20.9.0/24
 
-Settings are taken from flags, then HOLDPOINT_… variables, then the file. HOLDPOINT_LOG sets the log level
-(error, warn, info, debug, trace; default info). SIGTERM and Ctrl-C finish what is in flight before the server ends;
-kill -9 loses nothing that was acknowledged.";
+Settings are taken from flags, then HOLDPOINT_… variables, then the file. HOLDPOINT_LOG sets the
+log level (error, warn, info, debug, trace; default info). SIGTERM and Ctrl-C finish what is in
+flight before the server ends; kill -9 loses nothing that was acknowledged.";
 
 /// Runs the program to its end: reads the command line, serves or talks to a server. Call it from the `main` of your
-/// own server binary; `customize` gets the engine's options when a server starts and adds your node types to them:
+/// own server binary; `customize` gets the engine's options when a server starts, or when definitions are checked
+/// without one, and adds your node types to them:
 ///
 /// ```no_run
 /// use holdpoint::engine::{Context, Outputs, PureNode, Stop};
@@ -89,33 +91,34 @@ pub fn main_with(customize: impl FnOnce(Options) -> Options) -> ExitCode {
             println!("{:#}", openapi::document());
             ExitCode::SUCCESS
         }
-        Command::Client(command) => cli::run(command),
+        Command::Client(command) => cli::run(command, customize),
     }
 }
 
 fn serve(args: config::ServeArgs, customize: impl FnOnce(Options) -> Options) -> ExitCode {
+    let format = args.log_format.unwrap_or_default();
     let level = std::env::var("HOLDPOINT_LOG").unwrap_or_else(|_| "info".to_owned());
     // A single word that is no level would be taken for the name of a module and silence everything else.
     let is_word = level.chars().all(char::is_alphanumeric);
     let is_level = is_word && level.parse::<LevelFilter>().is_ok();
     let filter = EnvFilter::try_new(&level).ok().filter(|_| is_level || !is_word);
     let Some(filter) = filter else {
-        eprintln!("holdpoint: HOLDPOINT_LOG={level}: try off, error, warn, info, debug or trace");
-        return ExitCode::from(2);
+        let wrong = format!("HOLDPOINT_LOG={level}: try off, error, warn, info, debug or trace");
+        return give_up(format, 2, &wrong);
     };
     let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     let log =
         tracing_subscriber::fmt().with_env_filter(filter).with_target(false).with_writer(std::io::stderr);
-    match args.log_format.unwrap_or_default() {
+    match format {
         LogFormat::Text => log.with_ansi(colour).init(),
-        LogFormat::Json => log.json().flatten_event(true).init(),
+        LogFormat::Json => {
+            log.json().flatten_event(true).init();
+            std::panic::set_hook(Box::new(|panic| complain(LogFormat::Json, &panic.to_string())));
+        }
     }
     let config = match config::Config::load(args) {
         Ok(config) => config,
-        Err(error) => {
-            eprintln!("holdpoint: {error:#}");
-            return ExitCode::from(2);
-        }
+        Err(error) => return give_up(format, 2, &format!("{error:#}")),
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let ended = runtime
@@ -123,9 +126,23 @@ fn serve(args: config::ServeArgs, customize: impl FnOnce(Options) -> Options) ->
         .and_then(|runtime| runtime.block_on(serve::serve(config, customize)));
     match ended {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("holdpoint: {error:#}");
-            ExitCode::FAILURE
+        Err(error) => give_up(format, 1, &format!("{error:#}")),
+    }
+}
+
+fn give_up(format: LogFormat, code: u8, why: &str) -> ExitCode {
+    complain(format, why);
+    ExitCode::from(code)
+}
+
+/// Says something that must be seen, whatever is logged.
+fn complain(format: LogFormat, message: &str) {
+    match format {
+        LogFormat::Text => eprintln!("holdpoint: {message}"),
+        LogFormat::Json => {
+            let timestamp = jiff::Timestamp::now().to_string();
+            let line = serde_json::json!({"timestamp": timestamp, "level": "ERROR", "message": message});
+            eprintln!("{line}");
         }
     }
 }

@@ -1,18 +1,25 @@
 //! Traces and metrics for collectors that speak OTLP, when one is configured.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use holdpoint_engine::{Committed, Engine};
-use serde_json::Value;
+use holdpoint_engine::Engine;
+use tokio::sync::oneshot;
 
 mod export;
 pub(crate) mod numbers;
 mod otlp;
 mod spans;
 
+pub(crate) use spans::{Teller, described};
+
 /// Commits that may wait to be told about; more are dropped.
 pub(crate) const FEED_MAX: usize = 4096;
+
+/// How long a server that goes down waits for the collector.
+const FLUSH_MAX: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Encoding {
@@ -30,6 +37,10 @@ pub(crate) struct Settings {
     pub headers: Vec<(String, String)>,
     pub service: String,
     pub metrics_every: Duration,
+    /// How long the first span of a batch waits for company.
+    pub batch_wait: Duration,
+    /// How long one call of the collector may take.
+    pub send_max: Duration,
 }
 
 impl Settings {
@@ -52,18 +63,19 @@ impl Settings {
             Some(other) => bail!("--otlp-protocol {other:?}: there are http/protobuf and http/json"),
         };
         let headers = variable("OTEL_EXPORTER_OTLP_HEADERS").map_or(Ok(Vec::new()), |text| headers(&text))?;
-        let every = match variable("OTEL_METRIC_EXPORT_INTERVAL") {
-            Some(text) => {
-                text.trim().parse().context("OTEL_METRIC_EXPORT_INTERVAL is a number of milliseconds")?
-            }
-            None => 60_000,
+        let wait = |name: &str, ms: u64| match variable(name).map(|text| text.trim().parse()) {
+            None => Ok(Duration::from_millis(ms)),
+            Some(Ok(ms)) if ms > 0 => Ok(Duration::from_millis(ms)),
+            Some(_) => bail!("{name} is a number of milliseconds, 1 or more"),
         };
         Ok(Some(Self {
             endpoint: endpoint.trim_end_matches('/').to_owned(),
             encoding,
             headers,
             service: variable("OTEL_SERVICE_NAME").unwrap_or_else(|| "holdpoint".to_owned()),
-            metrics_every: Duration::from_millis(every),
+            metrics_every: wait("OTEL_METRIC_EXPORT_INTERVAL", 60_000)?,
+            batch_wait: wait("OTEL_BSP_SCHEDULE_DELAY", 2_000)?,
+            send_max: wait("OTEL_EXPORTER_OTLP_TIMEOUT", 10_000)?,
         }))
     }
 }
@@ -80,19 +92,47 @@ fn headers(text: &str) -> anyhow::Result<Vec<(String, String)>> {
     parsed.collect::<Option<_>>().context("OTEL_EXPORTER_OTLP_HEADERS reads name=value,name=value")
 }
 
-/// The spans that ended with a commit, for people to read.
-pub(crate) fn described_spans(committed: &Committed) -> Vec<Value> {
-    spans::spans(committed).iter().map(spans::described).collect()
+/// What was to be sent and was not.
+#[derive(Debug, Default)]
+pub(crate) struct Losses {
+    spans: AtomicU64,
 }
 
-/// Sends from a thread of its own until the feed ends; wait for it to have said everything.
-pub(crate) fn start(
-    settings: Settings,
-    engine: Engine,
-    feed: std::sync::mpsc::Receiver<Committed>,
-) -> std::io::Result<std::thread::JoinHandle<()>> {
-    let exporter = export::Exporter::new(settings, engine);
-    std::thread::Builder::new().name("telemetry".to_owned()).spawn(move || exporter.run(&feed))
+impl Losses {
+    pub(crate) fn spans(&self) -> u64 {
+        self.spans.load(Ordering::Relaxed)
+    }
+
+    fn add(&self, spans: usize) {
+        self.spans.fetch_add(spans as u64, Ordering::Relaxed);
+    }
+}
+
+/// A thread that tells a collector what happens here, until the engine is closed.
+pub(crate) struct Telling {
+    pub losses: Arc<Losses>,
+    done: oneshot::Receiver<()>,
+}
+
+impl Telling {
+    pub(crate) fn start(settings: Settings, engine: Engine) -> std::io::Result<Self> {
+        let (losses, feed) = (Arc::new(Losses::default()), engine.listen(FEED_MAX));
+        let exporter = export::Exporter::new(settings, engine, losses.clone());
+        let (end, done) = oneshot::channel();
+        std::thread::Builder::new().name("telemetry".to_owned()).spawn(move || {
+            exporter.run(&feed);
+            // Nobody waits for it when the server is not going down.
+            let _ = end.send(());
+        })?;
+        Ok(Self { losses, done })
+    }
+
+    /// What is left to be told is told, if the collector takes it soon. The thread is not waited for beyond that.
+    pub(crate) async fn finish(self) {
+        if tokio::time::timeout(FLUSH_MAX, self.done).await.is_err() {
+            tracing::warn!("the telemetry collector does not answer; what it was not told is lost");
+        }
+    }
 }
 
 #[cfg(test)]
@@ -118,6 +158,7 @@ mod tests {
             ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json"),
             ("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Basic%20eA%3D%3D, x = y"),
             ("OTEL_METRIC_EXPORT_INTERVAL", "500"),
+            ("OTEL_BSP_SCHEDULE_DELAY", "50"),
         ]);
         let settings = settings.unwrap().unwrap();
         assert_eq!(settings.endpoint, "http://127.0.0.1:4318");
@@ -125,6 +166,8 @@ mod tests {
         let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         assert_eq!(settings.headers, [pair("authorization", "Basic eA=="), pair("x", "y")]);
         assert_eq!(settings.metrics_every, Duration::from_millis(500));
+        assert_eq!(settings.batch_wait, Duration::from_millis(50));
+        assert_eq!(settings.send_max, Duration::from_secs(10));
     }
 
     #[test]
@@ -134,5 +177,6 @@ mod tests {
         let error = read(&[at, ("OTEL_EXPORTER_OTLP_HEADERS", "secret")]).unwrap_err();
         assert!(!error.to_string().contains("secret"), "{error}");
         assert!(read(&[("OTEL_EXPORTER_OTLP_ENDPOINT", "c:4318")]).is_err());
+        assert!(read(&[at, ("OTEL_EXPORTER_OTLP_TIMEOUT", "0")]).is_err());
     }
 }

@@ -9,6 +9,7 @@ use crate::ids::RunId;
 impl Run {
     pub(super) fn adopt(&mut self, event: &Event) {
         let Event::NodeDispatched { node, child, workflow, inputs, wait, cascade } = event else { return };
+        let visit = self.node_state(node).map_or(1, |state| state.visit);
         self.touch(node, |state| {
             state.children.push(child.clone());
             if *wait {
@@ -18,6 +19,7 @@ impl Run {
         self.children.push(Arc::new(Child {
             run: child.clone(),
             node: node.clone(),
+            visit,
             workflow: workflow.clone(),
             inputs: inputs.clone(),
             wait: *wait,

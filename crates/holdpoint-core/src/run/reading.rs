@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::{Child, End, NodeState, NodeStatus, Run, Status, Work};
 use crate::event::{Owner, Started};
-use crate::ids::{InterruptId, NodeId, Timestamp};
+use crate::ids::{InterruptId, NodeId, RunId, Timestamp};
 use crate::interrupt::{Interrupt, Kind};
 use crate::limits::NODE_EXECUTIONS_MAX;
 use crate::workflow::{NoInput, Node, Turn, Workflow, next_turn, readable_variables, resolve_inputs};
@@ -109,6 +109,12 @@ impl Run {
     pub fn executions_max(&self) -> u64 {
         let asked = self.started.as_ref().and_then(|started| started.configurable.get("recursionLimit"));
         asked.and_then(Value::as_u64).map_or(NODE_EXECUTIONS_MAX, |asked| asked.min(NODE_EXECUTIONS_MAX))
+    }
+
+    /// Whether this run is a copy of that one.
+    pub fn is_fork_of(&self, source: &RunId) -> bool {
+        let fork = self.started.as_ref().and_then(|started| started.fork.as_ref());
+        fork.is_some_and(|fork| fork.source == *source)
     }
 
     /// How many runs are above this one.

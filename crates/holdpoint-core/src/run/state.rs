@@ -13,6 +13,8 @@ use crate::ids::{InterruptId, NodeId, RunId, Timestamp, WorkflowId};
 pub struct NodeState {
     pub status: NodeStatus,
     pub started_at: Option<Timestamp>,
+    /// When the attempt began that is under way, or was last: the first with the visit, others after a failure.
+    pub tried_at: Option<Timestamp>,
     pub ended_at: Option<Timestamp>,
     /// A JSON object, empty until the node completed.
     pub outputs: Arc<Value>,
@@ -46,10 +48,12 @@ impl NodeState {
         self.retrying = true;
     }
 
-    pub(super) fn wake(&mut self) {
+    pub(super) fn wake(&mut self, at: Timestamp) {
         self.status = NodeStatus::Running;
         // A wait before another try is not one that the node has asked for.
-        if !std::mem::take(&mut self.retrying) {
+        if std::mem::take(&mut self.retrying) {
+            self.tried_at = Some(at);
+        } else {
             self.slept += 1;
         }
     }
@@ -58,6 +62,7 @@ impl NodeState {
         Self {
             status: NodeStatus::Pending,
             started_at: None,
+            tried_at: None,
             ended_at: None,
             outputs: Arc::new(Value::Object(Map::new())),
             error: None,
@@ -78,6 +83,8 @@ impl NodeState {
 pub struct Child {
     pub run: RunId,
     pub node: NodeId,
+    /// Which visit of the node started it.
+    pub visit: u32,
     pub workflow: WorkflowId,
     pub inputs: Map<String, Value>,
     pub wait: bool,

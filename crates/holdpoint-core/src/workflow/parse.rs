@@ -119,6 +119,7 @@ pub(super) fn workflow(definition: &Value, revision: u64) -> Result<Workflow, Ve
         variables,
         settings,
         channels,
+        compliance_class: settings::compliance_class(top),
         loops,
         configurable_schema,
         unreached,

@@ -16,6 +16,8 @@ pub(crate) struct Change {
     pub of: RunRef,
     /// The number of events the change was decided on.
     pub before: u64,
+    /// The fold that the events begin with, behind the history; none when the run begins with them.
+    pub from: Option<Arc<Run>>,
     pub after: Arc<Run>,
     /// Of a run that begins as a copy: what happened before, with its times.
     pub history: Vec<(Timestamp, Vec<Event>)>,
@@ -29,11 +31,11 @@ pub(crate) struct Change {
 
 impl Change {
     /// Nothing happens to the run itself, only to its dispatch.
-    pub(super) fn is_silent(&self) -> bool {
+    pub(crate) fn is_silent(&self) -> bool {
         self.events.is_empty() && self.history.is_empty()
     }
 
-    pub(super) fn is_birth(&self) -> bool {
+    pub(crate) fn is_birth(&self) -> bool {
         self.before == 0 && !self.is_silent()
     }
 

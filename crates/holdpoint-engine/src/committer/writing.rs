@@ -322,7 +322,7 @@ impl Audience {
         if !change.is_silent() {
             self.cache.put(&change.of, change.after.clone(), size);
             self.bus.publish(&change.of, change.after.seq);
-            self.measures.count(&change.after, &change.events, change.at);
+            self.measures.count(change);
             self.feed.tell(|| committed(change));
         }
         let work = self.bus.remind(&change.mail, &change.obligations);
@@ -342,6 +342,7 @@ impl Audience {
 fn committed(change: &Change) -> Committed {
     Committed {
         of: change.of.clone(),
+        from: change.from.clone(),
         run: change.after.clone(),
         events: change.events.clone(),
         at: change.at,

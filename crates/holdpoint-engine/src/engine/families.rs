@@ -15,6 +15,7 @@ use super::Engine;
 use crate::advance::Draft;
 use crate::committer::{Change, Guard, Mail};
 use crate::error::Error;
+use crate::trace::SpanName;
 
 /// Runs that one commit may change.
 const FAMILY_MAX: usize = 1024;
@@ -127,7 +128,8 @@ impl Engine {
         }
         let start = Start {
             inputs: known.inputs.clone(),
-            trace: started.trace.clone(),
+            // What the run does belongs to what the node that starts it does.
+            trace: Some(SpanName::of_visit(tenant, parent, &known.node, known.visit).to_string()),
             parent: Some(Parent {
                 run: parent.id.clone(),
                 workflow: parent.workflow.id.clone(),
@@ -335,6 +337,6 @@ impl<'e> Family<'e> {
 
 pub(super) fn change(of: RunRef, before: u64, draft: Draft, mail: Mail) -> Change {
     let history: Vec<(Timestamp, Vec<Event>)> = Vec::new();
-    let Draft { run, events, obligations, now } = draft;
-    Change { of, before, after: run, history, events, obligations, mail, at: now, exclusive: false }
+    let Draft { from, run, events, obligations, now } = draft;
+    Change { of, before, from, after: run, history, events, obligations, mail, at: now, exclusive: false }
 }

@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use super::{Node, Outputs};
 use crate::context::{EffectContext, Stop};
 use crate::outgoing::{Error, Outgoing, Policy, Request, Response, activity_key};
+use crate::trace::SpanName;
 
 mod settings;
 
@@ -75,7 +76,7 @@ struct Plan {
     node: NodeId,
     /// One call in each visit, so this tells the calls of the node apart.
     visit: u32,
-    trace: Option<String>,
+    trace: Option<SpanName>,
 }
 
 impl Plan {
@@ -90,7 +91,7 @@ impl Plan {
             run: context.run_id().clone(),
             node: context.node().id.clone(),
             visit: context.visit(),
-            trace: started.trace.clone(),
+            trace: context.span(),
         })
     }
 
@@ -127,7 +128,7 @@ impl Plan {
         let body = self.body(&mut headers)?;
         let key = activity_key(&self.tenant, &self.run, &self.node, self.visit, PROVIDER);
         headers.push(("idempotency-key".to_owned(), key));
-        headers.extend(self.trace.iter().map(|trace| ("traceparent".to_owned(), trace.clone())));
+        headers.extend(self.trace.map(|span| ("traceparent".to_owned(), span.to_string())));
         Ok(Request {
             method: self.settings.method,
             url: url.into(),

@@ -58,7 +58,7 @@ fn everything() -> Value {
 }
 
 /// A run of all that, as far as it goes or to its end.
-async fn told(house: &House, to_the_end: bool) -> RunRef {
+pub(crate) async fn told(house: &House, to_the_end: bool) -> RunRef {
     house.register(line("small", &[("x", "core.noop", json!({}))])).await;
     house.register(everything()).await;
     let of = house.start("everything").await;

@@ -100,7 +100,7 @@ async fn a_loop_that_does_not_come_to_its_end_is_stopped(house: House) {
 }
 
 /// A gate that is asked again after every rejection.
-fn reviewed() -> Value {
+pub(crate) fn reviewed() -> Value {
     let mut rejected = edge("no", "gate", "fix");
     rejected["triggerRule"] = json!("any_failed");
     let gate = json!({"title": "Good?", "actions": ["accept", "reject"]});

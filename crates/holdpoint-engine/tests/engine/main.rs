@@ -17,6 +17,7 @@ mod keys;
 mod leases;
 mod loops;
 mod mail;
+mod measures;
 mod node_types;
 mod opening;
 mod pauses;

@@ -3,7 +3,8 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use holdpoint_engine::core::{RunRef, Start, WorkflowId};
+use holdpoint_engine::SpanName;
+use holdpoint_engine::core::{NodeId, RunRef, Start, WorkflowId};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -93,8 +94,12 @@ async fn the_key_is_that_of_the_contract_and_the_trace_goes_along(place: Place) 
     house.drain().await;
     let hash = Sha256::digest(b"openwop:activity:v2\0default\0run-1\0pay\x001\0core.http");
     assert_eq!(peer.header("idempotency-key"), [Some(URL_SAFE_NO_PAD.encode(hash))]);
-    assert_eq!(peer.header("traceparent"), [Some(trace.to_owned())]);
     let of = RunRef { tenant: tenant(), run: run_id("run-1") };
+    // Not the caller's own: what the node does is part of what the run does, in the caller's trace.
+    let span = SpanName::of_visit(&tenant(), &*house.run(&of).await, &NodeId::parse("pay").unwrap(), 1);
+    assert!(span.to_string().starts_with("00-4bf92f3577b34da6a3ce929d0e0e4736-"), "{span}");
+    assert_eq!(peer.header("traceparent"), [Some(span.to_string())]);
+    assert!(!span.to_string().contains("00f067aa0ba902b7"), "{span}");
     assert_eq!(house.status(&of).await, "completed");
     assert!(!house.log(&of).await.concat().contains(&URL_SAFE_NO_PAD.encode(hash)), "keys are not recorded");
 }
@@ -111,5 +116,8 @@ async fn two_nodes_and_two_runs_have_keys_of_their_own(place: Place) {
     keys.sort();
     keys.dedup();
     assert_eq!(keys.len(), 4, "{keys:?}");
-    assert_eq!(peer.header("traceparent"), [None, None, None, None]);
+    let mut spans = peer.header("traceparent");
+    spans.sort();
+    spans.dedup();
+    assert_eq!(spans.len(), 4, "{spans:?}");
 }

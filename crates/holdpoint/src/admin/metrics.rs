@@ -34,12 +34,15 @@ pub(crate) async fn text(State(app): State<App>) -> impl IntoResponse {
         put("process_cpu_seconds_total", "counter", "User and system CPU time.", process.cpu_seconds);
         put("process_resident_memory_bytes", "gauge", "Memory in use.", process.resident_bytes);
     }
-    put(
-        "holdpoint_telemetry_dropped_total",
-        "counter",
-        "Commits that the telemetry exporter could not keep up with.",
-        app.engine.unheard() as f64,
-    );
+    if let Some(losses) = &app.telemetry {
+        let name = "holdpoint_telemetry_dropped_total";
+        let (commits, spans) = (app.engine.unheard(), losses.spans());
+        let _ = write!(
+            text,
+            "# HELP {name} Commits that went by untold, and spans that could not be sent.\n# TYPE {name} counter\n\
+             {name}{{what=\"commits\"}} {commits}\n{name}{{what=\"spans\"}} {spans}\n"
+        );
+    }
     numbers::prometheus(app.engine.measures(), &mut text);
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text)
 }

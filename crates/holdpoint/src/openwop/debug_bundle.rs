@@ -6,10 +6,9 @@ use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use holdpoint_core::{Run, RunRef};
-use holdpoint_engine::{Committed, Recorded};
+use holdpoint_engine::Recorded;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use super::documents::document;
 use super::snapshot::Snapshot;
@@ -18,7 +17,7 @@ use crate::app::App;
 use crate::auth::CanReadRuns;
 use crate::body::InPath;
 use crate::error::ApiError;
-use crate::telemetry::described_spans;
+use crate::telemetry::{Teller, described};
 
 /// Events of one bundle; of a longer log the first ones.
 const EVENTS_MAX: u64 = 10_000;
@@ -67,15 +66,11 @@ async fn recorded(app: &App, of: &RunRef) -> Result<Vec<Recorded>, ApiError> {
 
 /// The events as readers see them, and the spans that ended with each.
 fn told(of: &RunRef, run: &Run, recorded: Vec<Recorded>) -> (Vec<EventDoc>, Vec<Value>) {
-    let mut fold = Run::unborn(run.id.clone(), run.workflow.clone());
+    let mut teller = Teller::new(of, Run::unborn(run.id.clone(), run.workflow.clone()));
     let (mut events, mut spans) = (Vec::with_capacity(recorded.len()), Vec::new());
     for one in recorded {
-        fold.apply(&one.event, one.at);
-        events.push(document(&fold, &one));
-        let committed =
-            Committed { of: of.clone(), run: Arc::new(fold), events: vec![one.event], at: one.at };
-        spans.extend(described_spans(&committed));
-        fold = Arc::unwrap_or_clone(committed.run);
+        spans.extend(teller.tell(&one.event, one.at).iter().map(described));
+        events.push(document(teller.run(), &one));
     }
     (events, spans)
 }
@@ -108,8 +103,11 @@ const CONTENT: [&str; 20] = [
 fn masked(value: Value) -> Value {
     match value {
         Value::Object(members) => {
+            // Why somebody cancelled or paused is for them to tell; why a node was skipped is ours.
+            let by_somebody = members.contains_key("cancelledBy") || members.contains_key("pausedBy");
             let shown = members.into_iter().map(|(name, value)| {
-                let hidden = CONTENT.contains(&name.as_str());
+                let reason = by_somebody && (name == "reason" || name == "pauseReason");
+                let hidden = reason || CONTENT.contains(&name.as_str());
                 (name, if hidden { without_texts(value) } else { masked(value) })
             });
             Value::Object(shown.collect())
@@ -140,6 +138,7 @@ mod tests {
         let shown = masked(json!({
             "runId": "r", "inputs": {"key": "sk-secret", "amount": 3, "list": ["a", null, true]},
             "payload": {"nodeId": "n", "outputs": {"deep": {"text": "secret"}}, "error": {"message": "why"}},
+            "cancelled": {"cancelledBy": "ann", "reason": "secret"}, "skipped": {"reason": "rule"},
         }));
         let expected = json!({
             "runId": "r",
@@ -148,6 +147,7 @@ mod tests {
                 "nodeId": "n", "outputs": {"deep": {"text": "[text of 6 characters]"}},
                 "error": {"message": "why"},
             },
+            "cancelled": {"cancelledBy": "ann", "reason": "[text of 6 characters]"}, "skipped": {"reason": "rule"},
         });
         assert_eq!(shown, expected);
     }

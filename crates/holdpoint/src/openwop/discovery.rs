@@ -13,7 +13,11 @@ use crate::app::App;
 use crate::auth::TEST_KEY_PREFIX;
 
 pub(crate) async fn document(State(app): State<App>) -> impl IntoResponse {
-    ([(header::CACHE_CONTROL, "public, max-age=300")], Json(described(&app.fixtures, routes::has)))
+    let mut document = described(&app.fixtures, routes::has);
+    if app.telemetry.is_some() {
+        document["observability"] = json!({"otel": {"exportProtocols": ["http/json", "http/protobuf"]}});
+    }
+    ([(header::CACHE_CONTROL, "public, max-age=300")], Json(document))
 }
 
 /// `has` tells whether there is an operation of that name.

@@ -140,6 +140,6 @@ fn answering() -> Vec<Route> {
             .says("Answer what a node asks; the first answer counts")
             .body("ResolveInterrupt")
             .answers(200, Json("InterruptResolved"))
-            .fails(&[409, 422]),
+            .fails(&[410, 422]),
     ]
 }

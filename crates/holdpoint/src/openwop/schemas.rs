@@ -6,8 +6,6 @@ mod answers;
 use holdpoint_core::{Status, limits};
 use serde_json::{Value, json};
 
-use super::translate::CALLBACK_BYTES_MAX;
-
 pub(crate) fn parameters() -> Value {
     json!({
         "runStatus": {
@@ -115,7 +113,7 @@ fn create_run() -> Value {
             "metadata": object,
             "scopeId": {"type": ["string", "null"], "minLength": 1, "maxLength": 256},
             "callbackUrl": {
-                "type": ["string", "null"], "format": "uri", "pattern": "^[Hh][Tt][Tt][Pp][Ss]?://", "maxLength": CALLBACK_BYTES_MAX,
+                "type": ["string", "null"], "format": "uri", "pattern": "^[Hh][Tt][Tt][Pp][Ss]://",
             },
         },
         "examples": [{"workflowId": "sample-approval", "inputs": {"title": "Hello"}}],

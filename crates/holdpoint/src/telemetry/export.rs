@@ -1,10 +1,11 @@
 //! Sends spans and metrics to a collector, on a thread of its own. What cannot be sent in time is dropped and counted:
 //! telling others about a run must never hold it up.
 
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::Instant;
 
-use holdpoint_engine::{Committed, Engine};
+use holdpoint_engine::{Engine, Listener};
 use prost::Message;
 use serde::Serialize;
 
@@ -12,12 +13,13 @@ use super::otlp::{
     KeyValue, Metric, Metrics, Resource, ResourceMetrics, ResourceSpans, Scope, ScopeMetrics, ScopeSpans,
     Span, Traces,
 };
-use super::{Encoding, Settings, numbers, spans};
+use super::{Encoding, Losses, Settings, numbers, spans};
 
-/// Spans that are sent together at most, and how long the first of them waits for company.
+/// Spans that are sent together, or few more: those of one commit stay together.
 const BATCH_MAX: usize = 512;
-const BATCH_WAIT: Duration = Duration::from_secs(2);
-const SEND_MAX: Duration = Duration::from_secs(10);
+
+/// What we read of an answer, so that its connection can be used again.
+const ANSWER_BYTES_MAX: u64 = 64 * 1024;
 
 pub(crate) struct Exporter {
     settings: Settings,
@@ -25,14 +27,18 @@ pub(crate) struct Exporter {
     agent: ureq::Agent,
     resource: Resource,
     spans: Vec<Span>,
+    losses: Arc<Losses>,
     /// Complains once when the collector goes away, not with every batch.
     failing: bool,
+    /// Commits missed so far, and whether that was said.
+    missed: u64,
+    behind: bool,
 }
 
 impl Exporter {
-    pub(crate) fn new(settings: Settings, engine: Engine) -> Self {
+    pub(crate) fn new(settings: Settings, engine: Engine, losses: Arc<Losses>) -> Self {
         let agent = ureq::Agent::config_builder()
-            .timeout_global(Some(SEND_MAX))
+            .timeout_global(Some(settings.send_max))
             .http_status_as_error(true)
             .max_redirects(0)
             .build()
@@ -44,21 +50,24 @@ impl Exporter {
                 KeyValue::text("service.instance.id", engine.name()),
             ],
         };
-        Self { settings, engine, agent, resource, spans: Vec::new(), failing: false }
+        let spans = Vec::new();
+        Self { settings, engine, agent, resource, spans, losses, failing: false, missed: 0, behind: false }
     }
 
     /// Until the engine is gone.
-    pub(crate) fn run(mut self, feed: &Receiver<Committed>) {
+    pub(crate) fn run(mut self, feed: &Listener) {
         let since = self.engine.now();
         let (mut measured, mut sent) = (Instant::now(), Instant::now());
         loop {
-            match feed.recv_timeout(BATCH_WAIT) {
+            let next = self.settings.batch_wait.min(self.settings.metrics_every);
+            match feed.hear(next) {
                 Ok(committed) => self.spans.extend(spans::spans(&committed)),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
-            if self.spans.len() >= BATCH_MAX || sent.elapsed() >= BATCH_WAIT {
+            if self.spans.len() >= BATCH_MAX || sent.elapsed() >= self.settings.batch_wait {
                 self.send_spans();
+                self.look_back();
                 sent = Instant::now();
             }
             if measured.elapsed() >= self.settings.metrics_every {
@@ -75,9 +84,12 @@ impl Exporter {
         if spans.is_empty() {
             return;
         }
+        let count = spans.len();
         let scope_spans = vec![ScopeSpans { scope: Some(scope()), spans }];
         let resource_spans = vec![ResourceSpans { resource: Some(self.resource.clone()), scope_spans }];
-        self.send("v1/traces", &Traces { resource_spans });
+        if !self.send("v1/traces", &Traces { resource_spans }) {
+            self.losses.add(count);
+        }
     }
 
     fn send_metrics(&mut self, since: holdpoint_core::Timestamp) {
@@ -87,7 +99,18 @@ impl Exporter {
         self.send("v1/metrics", &Metrics { resource_metrics });
     }
 
-    fn send(&mut self, path: &str, message: &(impl Message + Serialize)) {
+    /// Complains when commits went by unheard while the collector took its time.
+    fn look_back(&mut self) {
+        let missed = self.engine.unheard();
+        let more = missed > self.missed;
+        if more && !self.behind && !self.failing {
+            tracing::warn!(missed, "the telemetry collector is too slow; what it cannot take is dropped");
+        }
+        (self.missed, self.behind) = (missed, more);
+    }
+
+    /// Whether it was taken.
+    fn send(&mut self, path: &str, message: &(impl Message + Serialize)) -> bool {
         let (kind, body) = match self.settings.encoding {
             Encoding::Protobuf => ("application/x-protobuf", message.encode_to_vec()),
             Encoding::Json => ("application/json", serde_json::to_vec(message).unwrap_or_default()),
@@ -97,16 +120,20 @@ impl Exporter {
             request = request.header(name, value);
         }
         match request.send(&body[..]) {
-            Ok(_) if self.failing => {
-                tracing::info!("the telemetry collector takes what it is sent again");
-                self.failing = false;
+            Ok(mut answer) => {
+                // What it says does not matter.
+                let _ = answer.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_vec();
+                if std::mem::take(&mut self.failing) {
+                    tracing::info!("the telemetry collector takes what it is sent again");
+                }
+                true
             }
-            Ok(_) => {}
-            Err(error) if !self.failing => {
-                tracing::warn!(%error, "telemetry cannot be sent; what is not sent is dropped");
-                self.failing = true;
+            Err(error) => {
+                if !std::mem::replace(&mut self.failing, true) {
+                    tracing::warn!(%error, "telemetry cannot be sent; what is not sent is dropped");
+                }
+                false
             }
-            Err(_) => {}
         }
     }
 }

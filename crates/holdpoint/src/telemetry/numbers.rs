@@ -36,9 +36,10 @@ fn all(measures: &Measures) -> Vec<Measure> {
     });
     let activities =
         measures.activities.iter().map(|(type_id, histogram)| (label("provider", type_id), histogram.read()));
-    let asked = measures.interrupts_requested.iter();
-    let asked =
-        asked.map(|(kind, count)| (label("openwop.interrupt_kind", kind), count.load(Ordering::Relaxed)));
+    let asked = measures.interrupts_requested.read();
+    let asked = asked.map(|(kind, count)| (label("openwop.interrupt_kind", kind), count));
+    let ended = measures.runs_ended.read();
+    let ended = ended.map(|(word, count)| (label("openwop.run_status", word), count)).collect();
     let created = measures.runs_created.load(Ordering::Relaxed);
     let measure = |name, help, unit, points| Measure { name, help, unit, points };
     vec![
@@ -48,14 +49,14 @@ fn all(measures: &Measures) -> Vec<Measure> {
             "1",
             Points::Counts(vec![(Vec::new(), created)]),
         ),
-        measure("openwop.run.completed", "Runs that ended.", "1", Points::Counts(counts(&runs))),
+        measure("openwop.run.completed", "Runs that ended.", "1", Points::Counts(ended)),
         measure(
             "openwop.run.duration",
-            "From start to end, pauses included.",
+            "From start to end, pauses included; forks are left out.",
             "s",
             Points::Distributions(runs),
         ),
-        measure("openwop.node.duration", "From start to end, pauses included.", "s", used(nodes)),
+        measure("openwop.node.duration", "Attempts of nodes, pauses included.", "s", used(nodes)),
         measure("openwop.activity.duration", "Outside effects that were recorded.", "s", used(activities)),
         measure("openwop.interrupt.requested", "Questions asked.", "1", Points::Counts(asked.collect())),
         measure("openwop.interrupt.duration", "From the question to the answer.", "s", {
@@ -63,10 +64,6 @@ fn all(measures: &Measures) -> Vec<Measure> {
             Points::Distributions(read.collect())
         }),
     ]
-}
-
-fn counts(distributions: &[(Labels, Distribution)]) -> Vec<(Labels, u64)> {
-    distributions.iter().map(|(labels, read)| (labels.clone(), read.count())).collect()
 }
 
 /// Of the many types of nodes those that ran.
@@ -83,7 +80,7 @@ pub(crate) fn metrics(measures: &Measures, since: Timestamp, now: Timestamp) -> 
         attributes: attributes(labels),
         start_time_unix_nano: from,
         time_unix_nano: to,
-        as_int: i64::try_from(*count).unwrap_or(i64::MAX),
+        as_int: Some(i64::try_from(*count).unwrap_or(i64::MAX)),
     };
     let spread = |(labels, read): &(Labels, Distribution)| HistogramPoint {
         attributes: attributes(labels),
@@ -152,6 +149,10 @@ fn distribution(page: &mut String, name: &str, labels: &Labels, read: &Distribut
 fn braces(labels: &Labels, bound: Option<&str>) -> String {
     let named = labels.iter().map(|(name, value)| (name.replace('.', "_"), value.as_str()));
     let all = named.chain(bound.map(|bound| ("le".to_owned(), bound)));
-    let quoted: Vec<String> = all.map(|(name, value)| format!("{name}={value:?}")).collect();
+    let quoted: Vec<String> = all.map(|(name, value)| format!("{name}=\"{}\"", escaped(value))).collect();
     if quoted.is_empty() { String::new() } else { format!("{{{}}}", quoted.join(",")) }
+}
+
+fn escaped(value: &str) -> String {
+    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }

@@ -237,9 +237,10 @@ pub(crate) struct NumberPoint {
     #[prost(fixed64, tag = "3")]
     #[serde(serialize_with = "decimal")]
     pub time_unix_nano: u64,
-    #[prost(sfixed64, tag = "6")]
-    #[serde(serialize_with = "decimal")]
-    pub as_int: i64,
+    /// Always there: a point without a value is no point, and protobuf leaves out a bare 0.
+    #[prost(sfixed64, optional, tag = "6")]
+    #[serde(serialize_with = "maybe_decimal")]
+    pub as_int: Option<i64>,
 }
 
 #[derive(Clone, PartialEq, prost::Message, Serialize)]
@@ -273,6 +274,10 @@ fn hex<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
 /// Numbers of 64 bits are strings: JSON's own may lose their last digits.
 fn decimal<T: std::fmt::Display, S: Serializer>(number: &T, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(number)
+}
+
+fn maybe_decimal<S: Serializer>(number: &Option<i64>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&number.unwrap_or_default())
 }
 
 fn decimals<S: Serializer>(numbers: &[u64], serializer: S) -> Result<S::Ok, S::Error> {

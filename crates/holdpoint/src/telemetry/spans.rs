@@ -1,65 +1,118 @@
-//! From what a commit did to a run to the spans that end with it. Pure: a span is only sent once it is over, with the
-//! times that are recorded, so pauses of days and restarts in between make no difference.
+//! From what happened to a run to the spans that end with it. Pure: a span is only sent once it is over, with the times
+//! that are recorded, so pauses of days and restarts in between make no difference.
 
 use holdpoint_core::{
-    End, Event, Interrupt, InterruptId, NodeId, Resolution, Run, RunError, TenantId, Timestamp,
+    Cap, End, Event, Fork, ForkMode, Interrupt, InterruptId, NodeId, Resolution, Run, RunError, RunRef,
+    TenantId, Timestamp,
 };
-use holdpoint_engine::{Committed, SpanName, caller};
+use holdpoint_engine::{Committed, SpanName, cause};
 
 use super::otlp::{KeyValue, Link, Span, Status};
 use crate::auth::hex;
 
+/// The spans that end with a commit.
 pub(crate) fn spans(committed: &Committed) -> Vec<Span> {
-    let trace = Trace::of(committed);
-    let first = committed.run.seq - committed.events.len() as u64;
-    let mut spans = Vec::new();
-    for (event, seq) in committed.events.iter().zip(first..) {
-        spans.push(trace.append(event, seq));
+    let unborn = || Run::unborn(committed.run.id.clone(), committed.run.workflow.clone());
+    let from = committed.from.as_ref().map_or_else(unborn, |run| Run::clone(run));
+    let mut teller = Teller::new(&committed.of, from);
+    let over = teller.run.end.as_ref().map(End::at);
+    if let Some(at) = over.filter(|_| committed.events.is_empty()) {
+        // A copy of a whole run. What was copied is told under the source.
+        return vec![teller.run_span(at)];
+    }
+    committed.events.iter().flat_map(|event| teller.tell(event, committed.at)).collect()
+}
+
+/// Follows a run from event to event.
+pub(crate) struct Teller {
+    tenant: TenantId,
+    run: Run,
+    /// The limit that the run came to last, how much there was, and of what.
+    cap: Option<(Cap, u64, u64)>,
+}
+
+impl Teller {
+    /// `run` as it is before what will be told.
+    pub(crate) fn new(of: &RunRef, run: Run) -> Self {
+        Self { tenant: of.tenant.clone(), run, cap: None }
+    }
+
+    /// The fold behind what was told.
+    pub(crate) fn run(&self) -> &Run {
+        &self.run
+    }
+
+    /// The spans that end with an event.
+    pub(crate) fn tell(&mut self, event: &Event, at: Timestamp) -> Vec<Span> {
+        let seq = self.run.seq;
+        if let Event::CapBreached { cap, limit, observed, .. } = event {
+            self.cap = Some((*cap, *limit, *observed));
+        }
+        self.run.apply(event, at);
+        let mut spans = vec![self.append(event, seq, at)];
         match event {
-            Event::NodeCompleted { node, .. } => spans.extend(trace.node(node, seq, None)),
-            Event::NodeFailed { node, error } => spans.extend(trace.node(node, seq, Some(error))),
-            Event::NodeRetried { node, attempt, error, .. } => {
-                spans.push(trace.attempt(node, attempt.saturating_sub(1), Some(error)));
+            Event::NodeCompleted { node, .. } => {
+                spans.extend([self.attempt(node, seq, None, at), self.node(node, seq, None, at)]);
             }
+            Event::NodeFailed { node, error } => {
+                spans.extend([
+                    self.attempt(node, seq, Some(error), at),
+                    self.node(node, seq, Some(error), at),
+                ]);
+            }
+            Event::NodeRetried { node, error, .. } => spans.push(self.attempt(node, seq, Some(error), at)),
             Event::InterruptResolved { id, .. } | Event::InterruptTimedOut { id } => {
-                spans.extend(committed.run.interrupt(*id).map(|interrupt| trace.interrupt(interrupt)));
+                spans.extend(self.run.interrupt(*id).map(|interrupt| self.interrupt(interrupt, at)));
             }
-            Event::StepRecorded { node, name, took_ms, .. } => {
-                spans.push(trace.activity(node, name, took_ms.unwrap_or(0)));
+            // Without a time it was not done but taken over from another run.
+            Event::StepRecorded { node, name, took_ms: Some(ms), .. } => {
+                spans.push(self.activity(node, name, *ms, at));
             }
             Event::RunCompleted | Event::RunFailed { .. } | Event::RunCancelled { .. } => {
-                spans.extend(committed.run.open_interrupts().map(|interrupt| trace.interrupt(interrupt)));
-                spans.push(trace.run());
+                spans.extend(self.cut_off(seq, at));
+                spans.push(self.run_span(at));
             }
             _ => {}
         }
-    }
-    spans
-}
-
-/// A run and the trace it belongs to.
-struct Trace<'a> {
-    tenant: &'a TenantId,
-    run: &'a Run,
-    root: SpanName,
-    events: &'a [Event],
-    at: Timestamp,
-}
-
-impl<'a> Trace<'a> {
-    fn of(committed: &'a Committed) -> Self {
-        let root = SpanName::of_run(&committed.of.tenant, &committed.run);
-        let (tenant, run) = (&committed.of.tenant, &*committed.run);
-        Self { tenant, run, root, events: &committed.events, at: committed.at }
+        spans
     }
 
-    fn span(&self, name: SpanName, parent: Option<SpanName>, title: String, from: Timestamp) -> Span {
-        let attributes = vec![
+    /// What was still open when the run ended.
+    fn cut_off(&self, seq: u64, at: Timestamp) -> Vec<Span> {
+        let mut spans: Vec<Span> =
+            self.run.open_interrupts().map(|interrupt| self.interrupt(interrupt, at)).collect();
+        for (node, state) in self.run.workflow.nodes.iter().zip(&self.run.nodes) {
+            if state.status.is_at_work() {
+                spans.extend((!state.retrying).then(|| self.attempt(&node.id, seq, None, at)));
+                spans.push(self.node(&node.id, seq, None, at));
+            }
+        }
+        spans
+    }
+
+    fn root(&self) -> SpanName {
+        SpanName::of_run(&self.tenant, &self.run)
+    }
+
+    fn span(
+        &self,
+        name: SpanName,
+        parent: Option<SpanName>,
+        title: String,
+        (from, to): (Timestamp, Timestamp),
+    ) -> Span {
+        let workflow = &self.run.workflow;
+        let mut attributes = vec![
             KeyValue::text("openwop.run_id", self.run.id.as_str()),
-            KeyValue::text("openwop.workflow_id", self.run.workflow.id.as_str()),
+            KeyValue::text("openwop.workflow_id", workflow.id.as_str()),
             KeyValue::text("openwop.protocol_version", "1.0"),
             KeyValue::text("openwop.tenant_id", self.tenant.as_str()),
+            KeyValue::flag("openwop.pii_present", workflow.is_sensitive()),
         ];
+        let class = workflow.compliance_class.as_deref();
+        attributes.extend(class.map(|class| KeyValue::text("openwop.compliance_class", class)));
+        let scope = self.run.started.as_ref().and_then(|started| started.scope.as_deref());
+        attributes.extend(scope.map(|scope| KeyValue::text("openwop.scope_id", scope)));
         Span {
             trace_id: name.trace.to_vec(),
             span_id: name.span.to_vec(),
@@ -67,20 +120,17 @@ impl<'a> Trace<'a> {
             name: title,
             kind: Span::INTERNAL,
             start_time_unix_nano: nanoseconds(from),
-            end_time_unix_nano: nanoseconds(self.at),
+            end_time_unix_nano: nanoseconds(to),
             attributes,
             links: Vec::new(),
             status: None,
         }
     }
 
-    fn run(&self) -> Span {
-        let parent = caller(self.run);
-        let mut span = self.span(self.root, parent, "openwop.run".to_owned(), self.run.started_at);
+    fn run_span(&self, at: Timestamp) -> Span {
+        let times = (self.run.started_at, at);
+        let mut span = self.span(self.root(), cause(&self.run), "openwop.run".to_owned(), times);
         if let Some(started) = &self.run.started {
-            if let Some(scope) = &started.scope {
-                span.attributes.push(KeyValue::text("openwop.scope_id", scope));
-            }
             if let Some(parent) = &started.parent {
                 span.attributes.push(KeyValue::text("openwop.parent.run_id", parent.run.as_str()));
                 span.attributes.push(KeyValue::text("openwop.parent.workflow_id", parent.workflow.as_str()));
@@ -93,86 +143,103 @@ impl<'a> Trace<'a> {
         if let Some(End::Failed { error, .. }) = &self.run.end {
             span.status = Some(failed(error));
         }
-        for event in self.events {
-            if let Event::CapBreached { cap, limit, observed, .. } = event {
-                let kind = serde_json::to_value(cap).ok();
-                let kind = kind.as_ref().and_then(serde_json::Value::as_str).unwrap_or_default();
-                span.attributes.push(KeyValue::text("openwop.cap_kind", kind));
-                span.attributes.push(KeyValue::number("openwop.cap_limit", *limit));
-                span.attributes.push(KeyValue::number("openwop.cap_observed", *observed));
-            }
-        }
+        self.limited(&mut span);
         span
     }
 
     /// A fork is no child of its source: somebody's request caused it. The two are linked.
-    fn forked(&self, fork: &holdpoint_core::Fork, span: &mut Span) {
+    fn forked(&self, fork: &Fork, span: &mut Span) {
         let mode = match fork.mode {
-            holdpoint_core::ForkMode::Replay => "replay",
-            holdpoint_core::ForkMode::Branch => "branch",
+            ForkMode::Replay => "replay",
+            ForkMode::Branch => "branch",
         };
-        let diverged = self.events.iter().any(|event| matches!(event, Event::ReplayDiverged { .. }));
         span.attributes.push(KeyValue::text("openwop.replay.source_run_id", fork.source.as_str()));
         span.attributes.push(KeyValue::number("openwop.replay.from_seq", fork.from_seq));
         span.attributes.push(KeyValue::text("openwop.replay.mode", mode));
-        span.attributes.push(KeyValue::flag("openwop.replay.diverged", diverged));
-        let source = SpanName::of_source(self.tenant, &fork.source, self.run);
+        span.attributes.push(KeyValue::flag("openwop.replay.diverged", self.run.diverged));
+        let source = SpanName::of_source(&self.tenant, &fork.source, &self.run);
         span.links.push(Link { trace_id: source.trace.to_vec(), span_id: source.span.to_vec() });
     }
 
+    fn limited(&self, span: &mut Span) {
+        let Some((cap, limit, observed)) = self.cap else { return };
+        let kind = match cap {
+            Cap::NodeExecutions => "node-executions",
+            Cap::RunDuration => "run-duration",
+            Cap::LoopIterations => "loop-iterations",
+        };
+        span.attributes.push(KeyValue::text("openwop.cap_kind", kind));
+        span.attributes.push(KeyValue::number("openwop.cap_limit", limit));
+        span.attributes.push(KeyValue::number("openwop.cap_observed", observed));
+    }
+
+    fn visit(&self, node: &NodeId) -> u32 {
+        self.run.node_state(node).map_or(1, |state| state.visit)
+    }
+
     fn node_name(&self, node: &NodeId) -> SpanName {
-        let visit = self.run.node_state(node).map_or(0, |state| state.visit);
-        self.root.of_node(&self.run.id, node, visit)
+        self.root().of_node(&self.run.id, node, self.visit(node))
+    }
+
+    /// Something inside of a visit of a node.
+    fn name_within(&self, node: &NodeId, what: &str, which: &str) -> SpanName {
+        let visit = self.visit(node).to_string();
+        self.root().with(&[what, self.run.id.as_str(), node.as_str(), &visit, which])
     }
 
     fn node_type(&self, node: &NodeId) -> &str {
         self.run.workflow.node(node).map_or("", |node| node.type_id.as_str())
     }
 
-    fn node(&self, node: &NodeId, seq: u64, error: Option<&RunError>) -> Vec<Span> {
-        let name = self.node_name(node);
+    fn node(&self, node: &NodeId, seq: u64, error: Option<&RunError>, at: Timestamp) -> Span {
         let state = self.run.node_state(node);
-        let from = state.and_then(|state| state.started_at).unwrap_or(self.at);
-        let attempt = state.map_or(0, |state| state.retries);
-        let mut span =
-            self.span(name, Some(self.root), format!("openwop.node.{}", self.node_type(node)), from);
-        self.describe(&mut span, node, attempt);
-        span.attributes.push(KeyValue::number("openwop.event_seq", seq));
-        span.status = error.map(failed);
-        vec![self.attempt(node, attempt, error), span]
-    }
-
-    fn attempt(&self, node: &NodeId, attempt: u32, error: Option<&RunError>) -> Span {
-        let parent = self.node_name(node);
-        let name = parent.with(&["attempt", self.run.id.as_str(), node.as_str(), &attempt.to_string()]);
-        let from = self.run.node_state(node).and_then(|state| state.started_at).unwrap_or(self.at);
-        let title = format!("openwop.node.{}.attempt", self.node_type(node));
-        let mut span = self.span(name, Some(parent), title, from);
-        self.describe(&mut span, node, attempt);
+        let from = state.and_then(|state| state.started_at).unwrap_or(at);
+        let title = format!("openwop.node.{}", self.node_type(node));
+        let mut span = self.span(self.node_name(node), Some(self.root()), title, (from, at));
+        self.describe(&mut span, node, state.map_or(0, |state| state.retries), seq);
         span.status = error.map(failed);
         span
     }
 
-    fn describe(&self, span: &mut Span, node: &NodeId, attempt: u32) {
+    /// The attempt that ends with an event.
+    fn attempt(&self, node: &NodeId, seq: u64, error: Option<&RunError>, at: Timestamp) -> Span {
+        let state = self.run.node_state(node);
+        let from = state.and_then(|state| state.tried_at).unwrap_or(at);
+        // A failure that is tried again has counted the next attempt already.
+        let attempt = state.map_or(0, |state| state.retries - u32::from(state.retrying));
+        let name = self.name_within(node, "attempt", &attempt.to_string());
+        let title = format!("openwop.node.{}.attempt", self.node_type(node));
+        let mut span = self.span(name, Some(self.node_name(node)), title, (from, at));
+        self.describe(&mut span, node, attempt, seq);
+        span.status = error.map(failed);
+        span
+    }
+
+    fn describe(&self, span: &mut Span, node: &NodeId, attempt: u32, seq: u64) {
         span.attributes.push(KeyValue::text("openwop.node_id", node.as_str()));
         span.attributes.push(KeyValue::text("openwop.node_type", self.node_type(node)));
         span.attributes.push(KeyValue::number("openwop.node_attempt", u64::from(attempt)));
+        span.attributes.push(KeyValue::number("openwop.event_seq", seq));
     }
 
-    fn append(&self, event: &Event, seq: u64) -> Span {
-        let name = self.root.with(&["event", self.run.id.as_str(), &seq.to_string()]);
-        let mut span = self.span(name, Some(self.root), "openwop.event.append".to_owned(), self.at);
+    fn append(&self, event: &Event, seq: u64, at: Timestamp) -> Span {
+        let name = self.root().with(&["event", self.run.id.as_str(), &seq.to_string()]);
+        let mut span = self.span(name, Some(self.root()), "openwop.event.append".to_owned(), (at, at));
         span.attributes.push(KeyValue::text("openwop.event_type", event.name()));
         span.attributes.push(KeyValue::number("openwop.event_seq", seq));
+        if let Event::CapBreached { .. } = event {
+            self.limited(&mut span);
+        }
         span
     }
 
     /// Open from the question to its answer, or to the end of its run.
-    fn interrupt(&self, interrupt: &Interrupt) -> Span {
+    fn interrupt(&self, interrupt: &Interrupt, at: Timestamp) -> Span {
         let InterruptId(number) = interrupt.id;
-        let name = self.root.with(&["interrupt", self.run.id.as_str(), &number.to_string()]);
+        let name = self.root().with(&["interrupt", self.run.id.as_str(), &number.to_string()]);
         let parent = Some(self.node_name(&interrupt.node));
-        let mut span = self.span(name, parent, "openwop.interrupt".to_owned(), interrupt.requested_at);
+        let times = (interrupt.requested_at, at);
+        let mut span = self.span(name, parent, "openwop.interrupt".to_owned(), times);
         let status = match interrupt.resolution {
             Some(Resolution::Answered { .. }) => "resolved",
             Some(Resolution::TimedOut { .. }) => "timeout",
@@ -180,21 +247,20 @@ impl<'a> Trace<'a> {
         };
         let before = self.run.interrupts.iter().filter(|other| other.node == interrupt.node);
         let count = before.take_while(|other| other.id != interrupt.id).count();
+        let id = format!("{}:{}", self.run.id, interrupt.id);
         span.attributes.push(KeyValue::text("openwop.node_id", interrupt.node.as_str()));
         span.attributes.push(KeyValue::text("openwop.interrupt_kind", interrupt.kind.as_str()));
-        span.attributes
-            .push(KeyValue::text("openwop.interrupt_id", format!("{}:{}", self.run.id, interrupt.id)));
+        span.attributes.push(KeyValue::text("openwop.interrupt_id", id));
         span.attributes.push(KeyValue::number("openwop.interrupt_count", count as u64));
         span.attributes.push(KeyValue::text("status", status));
         span
     }
 
-    fn activity(&self, node: &NodeId, step: &str, took_ms: u64) -> Span {
-        let parent = self.node_name(node);
-        let name = parent.with(&["activity", self.run.id.as_str(), node.as_str(), step]);
-        let from = Timestamp(self.at.0.saturating_sub_unsigned(took_ms));
+    fn activity(&self, node: &NodeId, step: &str, took_ms: u64, at: Timestamp) -> Span {
+        let from = Timestamp(at.0.saturating_sub_unsigned(took_ms));
+        let name = self.name_within(node, "activity", step);
         let title = format!("openwop.activity.{}", self.node_type(node));
-        let mut span = self.span(name, Some(parent), title, from);
+        let mut span = self.span(name, Some(self.node_name(node)), title, (from, at));
         span.attributes.push(KeyValue::text("openwop.node_id", node.as_str()));
         span.attributes.push(KeyValue::text("openwop.node_type", self.node_type(node)));
         span
@@ -211,7 +277,7 @@ fn nanoseconds(at: Timestamp) -> u64 {
 }
 
 /// A span outside of OTLP: names and instants as readers of JSON expect them.
-pub(super) fn described(span: &Span) -> serde_json::Value {
+pub(crate) fn described(span: &Span) -> serde_json::Value {
     let instant =
         |nanoseconds: u64| Timestamp(i64::try_from(nanoseconds / 1_000_000).unwrap_or(0)).to_string();
     let parent = Some(&span.parent_span_id).filter(|id| !id.is_empty());

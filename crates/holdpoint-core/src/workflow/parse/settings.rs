@@ -11,6 +11,11 @@ use crate::workflow::Settings;
 
 const LOG_LEVELS: [&str; 4] = ["debug", "info", "warn", "error"];
 
+/// Only told to those who watch, so a word we do not know is as good as any.
+pub(super) fn compliance_class(top: &Map<String, Value>) -> Option<String> {
+    top.get("metadata")?.get("complianceClass")?.as_str().map(str::to_owned)
+}
+
 impl Reader {
     pub(super) fn settings(&mut self, top: &Map<String, Value>) -> Settings {
         let empty = Map::new();

@@ -41,7 +41,8 @@ fn definitions_and_runs() -> Value {
                 "required": ["runId", "workflowId", "status", "createdAt", "updatedAt"],
                 "properties": {
                     "runId": text, "workflowId": text, "status": status,
-                    "createdAt": reference("Instant"), "updatedAt": reference("Instant"),
+                    "createdAt": reference("Instant"), "updatedAt": reference("Instant"), "scopeId": text,
+                    "parentRunId": text,
                 },
             }}},
         },
