@@ -22,6 +22,8 @@ pub enum Refusal {
     Expired,
     #[error("the run was cancelled while the interrupt was pending")]
     InterruptCancelled,
+    #[error("the run was cancelled with the run that started it; its interrupt is gone")]
+    InterruptGone,
     #[error("the deadline has not come yet")]
     NotDue,
     #[error("{0} may not answer this interrupt: it names its approvers")]
@@ -51,6 +53,7 @@ impl Refusal {
             Self::InterruptNotFound => "interrupt_not_found",
             Self::AlreadyResolved | Self::Expired => "interrupt_already_resolved",
             Self::InterruptCancelled => "interrupt_cancelled",
+            Self::InterruptGone => "interrupt_gone",
             Self::NotDue => "not_due",
             Self::NotAnApprover(_) => "forbidden",
             Self::CorrelationMismatch(_) => "correlation_mismatch",

@@ -23,6 +23,7 @@ use crate::store::runs::{self, RunFilter, RunSummary};
 use crate::store::{Database, Statement};
 use crate::worker::Worker;
 
+mod checking;
 mod definitions;
 mod dispatches;
 mod families;
@@ -35,6 +36,7 @@ mod options;
 mod staleness;
 mod starting;
 
+pub use checking::Checked;
 pub(crate) use families::Before;
 pub use fork::{ForkRequest, Overlay};
 pub use once::{Done, Once, Respond};

@@ -27,7 +27,7 @@ pub use bus::Subscription;
 pub use clock::Clock;
 pub use committer::{Counters, Fault};
 pub use context::{ChannelOptions, Context, EffectContext, Stop};
-pub use engine::{Done, Engine, ForkRequest, Once, Options, Overlay, Respond, StartOptions};
+pub use engine::{Checked, Done, Engine, ForkRequest, Once, Options, Overlay, Respond, StartOptions};
 pub use error::Error;
 pub use feed::{Committed, Listener};
 pub use holdpoint_core as core;

@@ -157,6 +157,13 @@ impl NodeTypes {
         self.0.get(type_id)
     }
 
+    /// Parses a definition and asks the node types about their nodes.
+    pub(crate) fn check(&self, definition: &Value, revision: u64) -> Result<workflow::Workflow, Vec<Flaw>> {
+        let workflow = workflow::Workflow::parse(definition, revision)?;
+        let flaws = self.flaws(&workflow);
+        if flaws.is_empty() { Ok(workflow) } else { Err(flaws) }
+    }
+
     /// What the node types say of a definition that is well formed.
     pub(crate) fn flaws(&self, workflow: &workflow::Workflow) -> Vec<Flaw> {
         workflow.nodes.iter().flat_map(|node| self.node_flaws(node)).collect()

@@ -12,6 +12,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::MethodRouter;
 use holdpoint_core::limits;
 use holdpoint_engine::Engine;
+use holdpoint_engine::outgoing::{Outgoing, Policy};
 use tokio::sync::watch;
 use tower_http::catch_panic::CatchPanicLayer;
 
@@ -32,6 +33,8 @@ pub(crate) struct Shared {
     /// What streams and polls of the same runs share.
     pub log: Arc<openwop::log::Log>,
     pub rate_limit: Option<RateLimit>,
+    /// The guard of URLs that callers name.
+    pub outgoing: Outgoing,
     /// Published test workflows that were registered at the start, for tools that ask which ones we have.
     pub fixtures: Vec<String>,
     /// What the collector was not told, when there is one.
@@ -43,8 +46,9 @@ pub(crate) struct Shared {
 impl Shared {
     pub(crate) fn new(engine: Engine, stopping: watch::Receiver<bool>) -> Self {
         let log = openwop::log::Log::new(engine.clone(), stopping.clone());
-        let (keys, fixtures) = (KeyRing::default(), Vec::new());
-        Self { engine, keys, rate_limit: None, fixtures, telemetry: None, log, stopping }
+        let outgoing = Outgoing::new(Policy::default());
+        let (keys, rate_limit, fixtures, telemetry) = (KeyRing::default(), None, Vec::new(), None);
+        Self { engine, keys, rate_limit, outgoing, fixtures, telemetry, log, stopping }
     }
 }
 

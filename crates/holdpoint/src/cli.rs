@@ -1,9 +1,10 @@
-//! The commands that talk to a running server. They know the HTTP contract and nothing else: no engine, no store. The
-//! one exception is `bench mailbox`, which measures the engine itself.
+//! The commands that talk to a running server. They know the HTTP contract and nothing else: no engine, no store. There
+//! are two exceptions: `bench mailbox` measures the engine itself, and `workflows check` asks it without a server.
 
 mod answer;
 mod asked;
 mod bench;
+mod check;
 mod client;
 mod connection;
 mod failure;
@@ -18,6 +19,7 @@ mod workflows;
 use std::process::ExitCode;
 
 use clap::Subcommand;
+use holdpoint_engine::Options;
 
 pub(crate) use connection::Connection;
 
@@ -30,13 +32,14 @@ use output::Output;
 pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
   0  done; for `runs watch`, the run completed
-  1  the server refused the request, or the watched run failed or was cancelled
+  1  the server refused the request; the watched run failed or was cancelled; a checked
+     definition has flaws
   2  wrong usage: an unknown flag, a bad value, a file that cannot be read
   3  the server cannot be reached, or its answer is broken
   4  no key was found, or the server does not accept it for this request
 
-With --json, what the server refuses is told on stderr as its own JSON, one line and nothing else:
-{\"error\", \"message\", \"details\"}. The exit codes stay the same; other errors stay text.";
+With --json, what the server refuses is told on stderr as its own JSON, one line and nothing
+else: {\"error\", \"message\", \"details\"}. The exit codes stay the same; other errors stay text.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ClientCommand {
@@ -48,7 +51,7 @@ pub(crate) enum ClientCommand {
         #[command(subcommand)]
         action: keys::Action,
     },
-    /// Register and show workflow definitions
+    /// Check, register and show workflow definitions
     #[command(after_help = workflows::EXAMPLES)]
     Workflows {
         #[command(flatten)]
@@ -56,7 +59,7 @@ pub(crate) enum ClientCommand {
         #[command(subcommand)]
         action: workflows::Action,
     },
-    /// Start, list, show, watch and cancel runs
+    /// Start, list, show, watch, pause, resume, cancel and fork runs
     #[command(after_help = runs::EXAMPLES)]
     Runs {
         #[command(flatten)]
@@ -100,9 +103,9 @@ pub(crate) enum ClientCommand {
 }
 
 /// Runs one command to its end and prints what there is to say, errors included.
-pub(crate) fn run(command: ClientCommand) -> ExitCode {
+pub(crate) fn run(command: ClientCommand, customize: impl FnOnce(Options) -> Options) -> ExitCode {
     let json = command.connection().json;
-    match perform(command) {
+    match perform(command, customize) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("{}", if json { failure.json_line() } else { failure.to_string() });
@@ -125,14 +128,12 @@ impl ClientCommand {
     }
 }
 
-fn perform(command: ClientCommand) -> Result<(), Failure> {
+fn perform(command: ClientCommand, customize: impl FnOnce(Options) -> Options) -> Result<(), Failure> {
     match command {
         ClientCommand::Keys { connection, action } => {
             keys::run(&open(&connection)?, &Output::of(&connection), action)
         }
-        ClientCommand::Workflows { connection, action } => {
-            workflows::run(&open(&connection)?, &Output::of(&connection), action)
-        }
+        ClientCommand::Workflows { connection, action } => workflows::run(&connection, action, customize),
         ClientCommand::Runs { connection, action } => {
             runs::run(&open(&connection)?, &Output::of(&connection), action)
         }
@@ -160,5 +161,19 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         ClientCommand::augment_subcommands(clap::Command::new("holdpoint")).debug_assert();
+    }
+
+    /// Longer lines are broken where nobody wants it.
+    #[test]
+    fn examples_fit_into_the_width_of_the_help() {
+        fn look(command: &clap::Command, path: &str) {
+            let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let examples = after.lines().filter(|line| line.starts_with(' '));
+            let long: Vec<&str> = examples.filter(|line| line.chars().count() > 98).collect();
+            assert!(long.is_empty(), "{path}: {long:#?}");
+            command.get_subcommands().for_each(|below| look(below, &format!("{path} {}", below.get_name())));
+        }
+        assert!(EXIT_CODES.lines().all(|line| line.chars().count() <= 98));
+        look(&ClientCommand::augment_subcommands(clap::Command::new("holdpoint")), "holdpoint");
     }
 }

@@ -10,6 +10,10 @@ use serde::Deserialize;
 
 use crate::telemetry;
 
+mod outgoing;
+
+pub(crate) use outgoing::{OutgoingArgs, OutgoingSettings};
+
 #[derive(Debug, Default, Args)]
 pub(crate) struct ServeArgs {
     /// Address to listen on [default: 127.0.0.1:8484]
@@ -24,7 +28,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, env = "HOLDPOINT_DATABASE", value_name = "URL", hide_env_values = true)]
     database: Option<String>,
     /// TOML file with the same settings: listen, data, database, workflows, strict, bootstrap_key, rate_limit,
-    /// rate_burst, otlp_endpoint, otlp_protocol
+    /// rate_burst, otlp_endpoint, otlp_protocol, outgoing_allow, outgoing_deny, outgoing_allow_loopback
     #[arg(long, env = "HOLDPOINT_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
     /// Registers every .json file of this folder as a workflow at start
@@ -52,6 +56,8 @@ pub(crate) struct ServeArgs {
     /// How the log is written: text or json, one object a line [default: text]
     #[arg(long, env = "HOLDPOINT_LOG_FORMAT", value_name = "FORMAT", value_enum)]
     pub log_format: Option<LogFormat>,
+    #[command(flatten)]
+    outgoing: OutgoingArgs,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -75,6 +81,9 @@ struct File {
     rate_burst: Option<u32>,
     otlp_endpoint: Option<String>,
     otlp_protocol: Option<String>,
+    outgoing_allow: Option<Vec<String>>,
+    outgoing_deny: Option<Vec<String>>,
+    outgoing_allow_loopback: Option<bool>,
 }
 
 #[derive(Debug)]
@@ -89,6 +98,7 @@ pub(crate) struct Config {
     /// Requests a second for each key, and how many at once.
     pub rate_limit: Option<(u32, u32)>,
     pub telemetry: Option<telemetry::Settings>,
+    pub outgoing: OutgoingSettings,
 }
 
 impl Config {
@@ -111,6 +121,11 @@ impl Config {
         let telemetry = telemetry::Settings::read(endpoint.as_deref(), protocol.as_deref(), |name| {
             std::env::var(name).ok()
         })?;
+        let of_file = outgoing::OutgoingFile {
+            allow: file.outgoing_allow,
+            deny: file.outgoing_deny,
+            allow_loopback: file.outgoing_allow_loopback,
+        };
         Ok(Self {
             listen: args.listen.or(listen).unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 8484))),
             data,
@@ -120,6 +135,7 @@ impl Config {
             bootstrap_key,
             rate_limit,
             telemetry,
+            outgoing: args.outgoing.or(of_file)?,
         })
     }
 }

@@ -31,6 +31,13 @@ impl ApiError {
         self.status
     }
 
+    /// Whether asking again would not change it. What says when to try again says that it might.
+    pub(crate) fn is_final(&self) -> bool {
+        let lasting =
+            [StatusCode::NOT_FOUND, StatusCode::CONFLICT, StatusCode::GONE, StatusCode::UNPROCESSABLE_ENTITY];
+        lasting.contains(&self.status) && self.retry_after_s.is_none()
+    }
+
     pub(crate) fn take_receipt(&mut self) -> Option<Receipt> {
         self.receipt.take().map(|receipt| *receipt)
     }
@@ -113,6 +120,7 @@ impl From<Refusal> for ApiError {
             Refusal::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Refusal::NotAnApprover(_) => StatusCode::FORBIDDEN,
             Refusal::InterruptNotFound => StatusCode::NOT_FOUND,
+            Refusal::InterruptGone => StatusCode::GONE,
             Refusal::InterruptCancelled | Refusal::CorrelationMismatch(_) => StatusCode::UNPROCESSABLE_ENTITY,
             Refusal::AlreadyStarted
             | Refusal::RunFinished(_)

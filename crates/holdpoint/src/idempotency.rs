@@ -137,7 +137,7 @@ impl Sending {
         let Some(key) = self.0 else {
             return Ok(answer(work(app.engine.clone()).await?.as_done()));
         };
-        if let Some(receipt) = app.engine.receipt(caller.tenant(), &key.operation, &key.key_hash).await? {
+        if let Some(receipt) = key.find(&app.engine, caller).await? {
             return key.replay(receipt);
         }
         let kept = answer.clone();
@@ -147,16 +147,13 @@ impl Sending {
         };
         let engine = app.engine.once(key.once(caller, respond));
         match work(engine.clone()).await {
-            Ok(did) => {
-                let answer = answer(did.as_done());
-                key.keep_if_nothing_changed(&engine, caller, &answer).await?;
-                Ok(answer)
-            }
-            Err(error) => key.refused(&engine, error).await,
+            Ok(did) => key.done(&engine, caller, answer(did.as_done())).await,
+            Err(error) => key.refused(&engine, caller, error).await,
         }
     }
 
-    /// For work in several commits that may be done again without harm: the answer is kept after the last of them.
+    /// For work in several commits that may be done again without harm: the answer is kept after the last of them, if
+    /// it is final.
     pub(crate) async fn carry_out_in_parts<F>(
         self,
         app: &App,
@@ -164,17 +161,21 @@ impl Sending {
         work: F,
     ) -> Result<Answer, ApiError>
     where
-        F: Future<Output = Result<Answer, ApiError>>,
+        F: Future<Output = (Answer, bool)>,
     {
-        let Some(key) = self.0 else { return work.await };
-        if let Some(receipt) = app.engine.receipt(caller.tenant(), &key.operation, &key.key_hash).await? {
+        let Some(key) = self.0 else { return Ok(work.await.0) };
+        if let Some(receipt) = key.find(&app.engine, caller).await? {
             return key.replay(receipt);
         }
-        let answer = work.await?;
+        let (answer, is_final) = work.await;
+        if !is_final {
+            return Ok(answer);
+        }
         let engine = app.engine.once(key.once(caller, |_| (500, String::new())));
-        match engine.keep_receipt(answer.status.as_u16(), &answer.body).await.map_err(ApiError::from) {
+        match engine.keep_receipt(answer.status.as_u16(), &answer.body).await {
             Ok(()) => Ok(answer),
-            Err(error) => key.refused(&engine, error).await,
+            Err(holdpoint_engine::Error::Duplicate(receipt)) => key.replay(*receipt),
+            Err(error) => Err(error.into()),
         }
     }
 }
@@ -204,41 +205,42 @@ impl Key {
         Ok(Answer { status, body: receipt.response, replayed: true })
     }
 
-    /// What was so already is no change, and without a change there is no receipt yet.
-    async fn keep_if_nothing_changed(
-        &self,
-        engine: &Engine,
-        caller: &Caller,
-        answer: &Answer,
-    ) -> Result<(), ApiError> {
-        if engine.receipt(caller.tenant(), &self.operation, &self.key_hash).await?.is_some() {
-            return Ok(());
+    /// What the receipt says is what is answered, so that the first answer and all later ones are the same. What was so
+    /// already is no change, and without a change there is no receipt yet.
+    async fn done(&self, engine: &Engine, caller: &Caller, answer: Answer) -> Result<Answer, ApiError> {
+        if let Some(receipt) = self.find(engine, caller).await? {
+            return Ok(Answer { replayed: false, ..self.replay(receipt)? });
         }
         match engine.keep_receipt(answer.status.as_u16(), &answer.body).await {
+            Ok(()) => Ok(answer),
             // Another one who found nothing to change was a moment faster.
-            Ok(()) | Err(holdpoint_engine::Error::Duplicate(_)) => Ok(()),
+            Err(holdpoint_engine::Error::Duplicate(receipt)) => self.replay(*receipt),
             Err(error) => Err(error.into()),
         }
     }
 
     /// A no is kept when asking again would not change it. Or somebody was first: then theirs is the answer.
-    async fn refused(&self, engine: &Engine, mut error: ApiError) -> Result<Answer, ApiError> {
-        if let Some(receipt) = error.take_receipt() {
-            return self.replay(receipt);
-        }
-        if !is_final(error.status()) {
-            return Err(error);
-        }
-        match engine.keep_receipt(error.status().as_u16(), &error.body().to_string()).await {
-            Err(holdpoint_engine::Error::Duplicate(receipt)) => self.replay(*receipt),
-            Ok(()) | Err(_) => Err(error),
-        }
+    async fn refused(
+        &self,
+        engine: &Engine,
+        caller: &Caller,
+        mut error: ApiError,
+    ) -> Result<Answer, ApiError> {
+        let first = match error.take_receipt() {
+            Some(receipt) => Some(receipt),
+            None if error.is_final() => {
+                match engine.keep_receipt(error.status().as_u16(), &error.body().to_string()).await {
+                    Err(holdpoint_engine::Error::Duplicate(receipt)) => Some(*receipt),
+                    Ok(()) | Err(_) => None,
+                }
+            }
+            // A database that cannot be asked now is what the refusal says already.
+            None => self.find(engine, caller).await.unwrap_or_default(),
+        };
+        first.map_or(Err(error), |receipt| self.replay(receipt))
     }
-}
 
-fn is_final(status: StatusCode) -> bool {
-    matches!(
-        status,
-        StatusCode::NOT_FOUND | StatusCode::CONFLICT | StatusCode::GONE | StatusCode::UNPROCESSABLE_ENTITY
-    )
+    async fn find(&self, engine: &Engine, caller: &Caller) -> Result<Option<Receipt>, ApiError> {
+        Ok(engine.receipt(caller.tenant(), &self.operation, &self.key_hash).await?)
+    }
 }

@@ -58,13 +58,15 @@ const SERVE_EXAMPLES: &str = "Examples:
   holdpoint serve --listen 0.0.0.0:8484 --data /var/lib/holdpoint
   holdpoint serve --config holdpoint.toml --workflows ./workflows
   HOLDPOINT_DATABASE=postgres://holdpoint:…@db/holdpoint holdpoint serve
+  holdpoint serve --outgoing-allow 10.20.0.0/16 --outgoing-deny 10.20.9.0/24
 
-Settings are taken from flags, then HOLDPOINT_… variables, then the file. HOLDPOINT_LOG sets the log level
-(error, warn, info, debug, trace; default info). SIGTERM and Ctrl-C finish what is in flight before the server ends;
-kill -9 loses nothing that was acknowledged.";
+Settings are taken from flags, then HOLDPOINT_… variables, then the file. HOLDPOINT_LOG sets the
+log level (error, warn, info, debug, trace; default info). SIGTERM and Ctrl-C finish what is in
+flight before the server ends; kill -9 loses nothing that was acknowledged.";
 
 /// Runs the program to its end: reads the command line, serves or talks to a server. Call it from the `main` of your
-/// own server binary; `customize` gets the engine's options when a server starts and adds your node types to them:
+/// own server binary; `customize` gets the engine's options when a server starts, or when definitions are checked
+/// without one, and adds your node types to them:
 ///
 /// ```no_run
 /// use holdpoint::engine::{Context, Outputs, PureNode, Stop};
@@ -89,7 +91,7 @@ pub fn main_with(customize: impl FnOnce(Options) -> Options) -> ExitCode {
             println!("{:#}", openapi::document());
             ExitCode::SUCCESS
         }
-        Command::Client(command) => cli::run(command),
+        Command::Client(command) => cli::run(command, customize),
     }
 }
 

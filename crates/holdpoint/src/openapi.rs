@@ -100,6 +100,10 @@ fn responses(operation: &Operation) -> Value {
             Content::Json(schema) => {
                 shown["content"]["application/json"] = json!({"schema": reference("schemas", schema)});
             }
+            // As later versions of OpenAPI have it: the members of an event, and its data as text.
+            Content::Events(schema) => {
+                shown["content"]["text/event-stream"] = json!({"schema": reference("schemas", schema)});
+            }
             Content::Text(media) => shown["content"][*media] = json!({"schema": {"type": "string"}}),
             Content::Nothing => {}
         }

@@ -47,6 +47,8 @@ pub(crate) enum Content {
     Json(&'static str),
     /// Text of this media type.
     Text(&'static str),
+    /// Server-sent events, each of them like this.
+    Events(&'static str),
     Nothing,
 }
 

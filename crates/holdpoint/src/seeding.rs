@@ -41,7 +41,8 @@ pub(crate) async fn register_all(
     Ok(fixtures)
 }
 
-fn definitions(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
+/// The `.json` files of a folder, in the order of their names.
+pub(crate) fn definitions(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
     let entries = std::fs::read_dir(folder)?;
     let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<_>>>()?;
     paths.retain(|path| path.extension().is_some_and(|extension| extension == "json"));

@@ -28,7 +28,11 @@ pub(crate) async fn serve(config: Config, customize: impl FnOnce(Options) -> Opt
         .with_context(|| format!("cannot create the data folder {}", config.data.display()))?;
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let name = if host.trim().is_empty() { "node" } else { host.trim() };
-    let options = customize(Options::new(config.location.clone()).name(name));
+    config.outgoing.tell();
+    let outgoing = config.outgoing.outgoing();
+    let options = Options::new(config.location.clone()).name(name).outgoing(outgoing.clone());
+    // A server with node types of its own may have its own idea of outgoing calls as well.
+    let options = customize(options);
     let engine = Engine::open(options).await.context("cannot open the database")?;
     let tenant = TenantId::parse("default")?;
     // Everything that can go wrong for a reason outside comes before the key is made and shown.
@@ -50,7 +54,7 @@ pub(crate) async fn serve(config: Config, customize: impl FnOnce(Options) -> Opt
     let rate_limit = config.rate_limit.map(|(per_second, burst)| RateLimit::new(per_second, burst));
     let shared = Shared::new(engine.clone(), stopping.clone());
     let telemetry = telling.as_ref().map(|telling| telling.losses.clone());
-    let app = Arc::new(Shared { rate_limit, fixtures, telemetry, ..shared });
+    let app = Arc::new(Shared { rate_limit, outgoing, fixtures, telemetry, ..shared });
     let mut draining = stopping;
     let server = axum::serve(ListenerNoDelay(listener), router(app)).with_graceful_shutdown(async move {
         // An error means that the sender has gone, which is as good as a signal.

@@ -175,6 +175,7 @@ mod tests {
                 bootstrap_key: None,
                 rate_limit: None,
                 telemetry: None,
+                outgoing: crate::config::OutgoingSettings::default(),
             }
         };
         let (a, b) = (node("a"), node("b"));

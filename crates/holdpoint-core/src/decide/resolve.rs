@@ -48,7 +48,8 @@ fn open_interrupt(run: &Run, id: InterruptId, now: Timestamp) -> Result<&Interru
         return Err(Refusal::AlreadyResolved);
     }
     match &run.end {
-        Some(End::Cancelled { .. }) => return Err(Refusal::InterruptCancelled),
+        Some(End::Cancelled { parent: Some(_), .. }) => return Err(Refusal::InterruptGone),
+        Some(End::Cancelled { parent: None, .. }) => return Err(Refusal::InterruptCancelled),
         Some(End::Completed { .. } | End::Failed { .. }) => return Err(Refusal::AlreadyResolved),
         None => {}
     }

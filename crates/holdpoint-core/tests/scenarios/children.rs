@@ -138,6 +138,19 @@ fn a_child_is_cancelled_with_its_parent_and_says_so() {
 }
 
 #[test]
+fn what_a_child_asked_is_gone_once_it_was_cancelled_with_its_parent() {
+    let parent = Parent { run: child_id("run-0"), workflow: flow(), node: node_id("a"), depth: 1 };
+    given([
+        Command::Start(Start { parent: Some(parent), ..start_of(json!({})) }),
+        begin("gate"),
+        ask("gate", approval()),
+    ])
+    .given([Command::CancelWithParent])
+    .when(accept(1))
+    .refused(Refusal::InterruptGone);
+}
+
+#[test]
 fn runs_are_not_started_below_one_another_without_end() {
     let at = |depth| {
         let parent = Parent { run: child_id("run-0"), workflow: flow(), node: node_id("a"), depth };

@@ -71,9 +71,7 @@ impl Engine {
 
     /// Parses and checks a definition without storing it.
     pub fn check(&self, definition: &Value, revision: u64) -> Result<Workflow, Error> {
-        let workflow = Workflow::parse(definition, revision).map_err(Error::InvalidWorkflow)?;
-        let flaws = self.0.nodes.flaws(&workflow);
-        if flaws.is_empty() { Ok(workflow) } else { Err(Error::InvalidWorkflow(flaws)) }
+        self.0.nodes.check(definition, revision).map_err(Error::InvalidWorkflow)
     }
 
     pub async fn workflow(&self, tenant: &TenantId, id: &WorkflowId) -> Result<Registered, Error> {

@@ -36,12 +36,32 @@ pub(crate) async fn create(
     CanManageKeys(caller): CanManageKeys,
     Sent(sending, Body(body)): Sent<Body<CreateKey>>,
 ) -> Result<Answer, ApiError> {
-    let test = allowed_kind(&caller, body.test)?;
-    let tenant = allowed_tenant(&caller, body.tenant.as_deref())?;
-    let scopes = allowed_scopes(&caller, body.scopes)?;
-    let now = app.engine.now();
+    let mut made = None;
+    // Judged only when it is done: the end of a key that was made long ago may have come by now.
+    let add = async |engine: Engine| {
+        let (key, secret) = drafted(&caller, body, engine.now())?;
+        if !engine.add_key(&key).await? {
+            return Err(not_stored(&app, &key).await?);
+        }
+        made = Some((key.clone(), secret));
+        Ok(Did::KeyAdded(Box::new(key)))
+    };
+    let mut answer = sending.carry_out(&app, &caller, added, add).await?;
+    if let (Some((key, secret)), false) = (made, answer.replayed) {
+        let mut shown = show(&key);
+        shown["key"] = json!(secret);
+        answer.body = shown.to_string();
+    }
+    Ok(answer)
+}
+
+/// A key as it was asked for, if the caller may, and its secret.
+fn drafted(caller: &Caller, body: CreateKey, now: Timestamp) -> Result<(ApiKey, String), ApiError> {
+    let test = allowed_kind(caller, body.test)?;
+    let tenant = allowed_tenant(caller, body.tenant.as_deref())?;
+    let scopes = allowed_scopes(caller, body.scopes)?;
     let expires_at = expiry(body.expires_at.as_deref(), body.expires_in_seconds, now)?;
-    let expires_at = allowed_expiry(&caller, expires_at)?;
+    let expires_at = allowed_expiry(caller, expires_at)?;
     let roles = body.roles.unwrap_or_default();
     for role in &roles {
         check_word("roles", role)?;
@@ -53,19 +73,7 @@ pub(crate) async fn create(
         key.principal = principal;
     }
     (key.roles, key.scopes, key.expires_at) = (roles, scopes, expires_at);
-    let add = async |engine: Engine| {
-        if !engine.add_key(&key).await? {
-            return Err(not_stored(&app, &key).await?);
-        }
-        Ok(Did::KeyAdded(Box::new(key.clone())))
-    };
-    let mut answer = sending.carry_out(&app, &caller, added, add).await?;
-    if answer.status == StatusCode::CREATED && !answer.replayed {
-        let mut shown = show(&key);
-        shown["key"] = json!(secret);
-        answer.body = shown.to_string();
-    }
-    Ok(answer)
+    Ok((key, secret))
 }
 
 /// Without the secret, which is shown once and kept nowhere: a request that is sent again gets everything else.

@@ -27,6 +27,8 @@ pub(crate) struct Client {
 pub(crate) struct Reply {
     pub(crate) status: u16,
     pub(crate) value: Value,
+    /// The server gave this answer before, to a request with the same idempotency key, and did nothing now.
+    pub(crate) replayed: bool,
     text: String,
 }
 
@@ -50,20 +52,30 @@ impl Client {
     }
 
     pub(crate) fn get(&self, path: &str) -> Result<Reply, Failure> {
-        self.reply("GET", path, None)
+        self.reply("GET", path, None, &[])
     }
 
     pub(crate) fn post(&self, path: &str, body: &Value) -> Result<Reply, Failure> {
-        self.reply("POST", path, Some(body.to_string()))
+        self.post_with(path, body, &[])
+    }
+
+    /// With headers of its own.
+    pub(crate) fn post_with(
+        &self,
+        path: &str,
+        body: &Value,
+        headers: &[(&str, String)],
+    ) -> Result<Reply, Failure> {
+        self.reply("POST", path, Some(body.to_string()), headers)
     }
 
     /// Sends the text as it is, so that the server judges what the author wrote and not our reading of it.
     pub(crate) fn put(&self, path: &str, body: String) -> Result<Reply, Failure> {
-        self.reply("PUT", path, Some(body))
+        self.reply("PUT", path, Some(body), &[])
     }
 
     pub(crate) fn delete(&self, path: &str) -> Result<Reply, Failure> {
-        self.reply("DELETE", path, None)
+        self.reply("DELETE", path, None, &[])
     }
 
     /// Follows `nextCursor` until `limit` items are there. `path` ends in `?` or `&`.
@@ -124,8 +136,17 @@ impl Client {
         Err(Failure::from_reply(status, path, text.as_bytes()))
     }
 
-    fn reply(&self, method: &str, path: &str, body: Option<String>) -> Result<Reply, Failure> {
-        let request = self.request(method, path).header("accept", "application/json");
+    fn reply(
+        &self,
+        method: &str,
+        path: &str,
+        body: Option<String>,
+        headers: &[(&str, String)],
+    ) -> Result<Reply, Failure> {
+        let mut request = self.request(method, path).header("accept", "application/json");
+        for (name, value) in headers {
+            request = request.header(*name, value);
+        }
         let sent = match body {
             Some(text) => {
                 let request = request.header("content-type", "application/json").body(text);
@@ -135,6 +156,7 @@ impl Client {
         };
         let response = sent.map_err(|error| self.unreachable(&error))?;
         let status = response.status();
+        let replayed = response.headers().contains_key("openwop-idempotent-replay");
         let text = self.text(response)?;
         if !status.is_success() {
             return Err(Failure::from_reply(status.as_u16(), path, text.as_bytes()));
@@ -144,7 +166,7 @@ impl Client {
             Failure::broken(format!("{} answered with something that is not JSON", self.settings.server))
                 .hint("does --server name a Holdpoint server?")
         })?;
-        Ok(Reply { status: status.as_u16(), value, text })
+        Ok(Reply { status: status.as_u16(), value, replayed, text })
     }
 
     fn request(&self, method: &str, path: &str) -> ureq::http::request::Builder {
@@ -232,6 +254,7 @@ mod tests {
         let reply = |text: &str| Reply {
             status: 200,
             value: serde_json::from_str(text).expect("test JSON"),
+            replayed: false,
             text: text.to_string(),
         };
         assert_eq!(reply("{\"b\":1, \"a\":2}\n").one_line(), "{\"b\":1, \"a\":2}");

@@ -177,7 +177,8 @@ fn input_advice(message: &str, details: &Value) -> Option<&'static str> {
 
 fn advice(status: u16, code: &str, path: &str, details: &Value) -> Option<String> {
     // The run that the request was about, or the word for one.
-    let run = path.strip_prefix("/v1/runs/").and_then(|rest| rest.split('/').next()).unwrap_or("RUN");
+    let run =
+        path.strip_prefix("/v1/runs/").and_then(|rest| rest.split(['/', ':', '?']).next()).unwrap_or("RUN");
     let field = details["field"].as_str().unwrap_or_default();
     let text = match (status, code) {
         (401, _) => {
@@ -213,6 +214,19 @@ fn advice(status: u16, code: &str, path: &str, details: &Value) -> Option<String
         }
         (400, _) if path == "/v1/runs" && field == "workflowId" => {
             "`holdpoint workflows list` shows what is registered; `holdpoint workflows put FILE` registers"
+        }
+        (_, "run_already_active") => {
+            let active = clean(details["activeRunId"].as_str()?);
+            return Some(format!("`holdpoint runs show {active}` shows the one that is at work"));
+        }
+        (_, "wrong_state" | "run_finished") if path.starts_with("/v1/runs/") => {
+            return Some(format!("`holdpoint runs show {run}` tells where it stands"));
+        }
+        (_, "beyond_log") => {
+            return Some(format!("`holdpoint runs events {run}` shows the events with their numbers"));
+        }
+        (404, _) if path.contains("/artifacts/") => {
+            return Some(format!("`holdpoint runs events {run}` shows what was made, as artifact.created"));
         }
         (404, _) if path.starts_with("/v1/runs/") => "`holdpoint runs list` shows the runs this key may see",
         (404, _) if path.starts_with("/v1/keys/") => "`holdpoint keys list` shows the keys",

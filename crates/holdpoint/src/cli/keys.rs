@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 use super::client::{Client, encode};
 use super::failure::Failure;
 use super::output::{Output, age_cell, cell};
+use super::values;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -42,11 +43,12 @@ pub(crate) struct Create {
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     roles: Vec<String>,
     /// What the key may do, separated by commas: manifest:read, manifest:write, runs:create, runs:read,
-    /// runs:cancel, approvals:respond, keys:manage, tenants:manage. Without it, all but the last two
+    /// runs:cancel, artifacts:read, approvals:respond, keys:manage, tenants:manage. Without it, all but the last
+    /// two
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     scopes: Vec<String>,
     /// How long the key is good for: a number and s, m, h, d or w. Without it, until it is revoked
-    #[arg(long, value_name = "30d", value_parser = seconds)]
+    #[arg(long, value_name = "30d", value_parser = values::seconds)]
     expires_in: Option<u64>,
     /// A key for trying things out, in a tenant that has nothing else
     #[arg(long)]
@@ -89,23 +91,6 @@ fn request(wanted: Create) -> Value {
     put("expiresInSeconds", wanted.expires_in.map(|seconds| json!(seconds)));
     put("test", wanted.test.then_some(Value::Bool(true)));
     Value::Object(body)
-}
-
-/// `90s`, `15m`, `12h`, `30d`, `2w`.
-fn seconds(text: &str) -> Result<u64, String> {
-    let (number, unit) = text.split_at(text.len() - text.chars().last().map_or(0, char::len_utf8));
-    let unit = match unit {
-        "s" => 1,
-        "m" => 60,
-        "h" => 3600,
-        "d" => 24 * 3600,
-        "w" => 7 * 24 * 3600,
-        _ => 0,
-    };
-    let seconds = number.parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
-    seconds
-        .filter(|seconds| *seconds > 0)
-        .ok_or_else(|| "write a number and s, m, h, d or w: 30d".to_string())
 }
 
 fn created(output: &Output, key: &Value) -> String {
@@ -162,16 +147,6 @@ mod tests {
             "tenant": "t", "principal": "p", "roles": ["r"], "scopes": ["s"], "expiresInSeconds": 60, "test": true,
         });
         assert_eq!(request(full), body);
-    }
-
-    #[test]
-    fn a_span_of_time_is_a_number_and_a_unit() {
-        assert_eq!(seconds("30d"), Ok(2_592_000));
-        assert_eq!((seconds("90s"), seconds("15m"), seconds("12h")), (Ok(90), Ok(900), Ok(43_200)));
-        assert_eq!(seconds("2w"), Ok(1_209_600));
-        for bad in ["", "d", "30", "0d", "-1d", "1.5h", "30 d", "1ü", "99999999999999999999w"] {
-            assert!(seconds(bad).is_err(), "{bad}");
-        }
     }
 
     #[test]

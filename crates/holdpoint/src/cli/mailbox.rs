@@ -67,7 +67,7 @@ pub(crate) fn run(client: &Client, output: &Output, action: Action) -> Result<()
             let reply = client.post(&format!("{}/cancel", path(&id)), &json!({}))?;
             output.show(&reply, |now| {
                 let status = output.status(&cell(&now["status"]));
-                format!("dispatch {} is {status}; its run is {}", clean(&id), run_status(now))
+                format!("dispatch {} is {status}, and its run has ended", clean(&id))
             });
         }
         Action::Requeue { id } => {

@@ -109,7 +109,8 @@ impl Output {
         let code = match text.trim() {
             "completed" | "run.completed" => "32",
             "failed" | "cancelled" | "dead_letter" | "run.failed" | "run.cancelled" | "node.failed" => "31",
-            waiting if waiting.starts_with("waiting") || waiting == "interrupt.requested" => "33",
+            "paused" | "interrupt.requested" | "run.paused" => "33",
+            waiting if waiting.starts_with("waiting") => "33",
             _ => return text.to_string(),
         };
         self.paint(code, text)

@@ -1,119 +1,137 @@
-//! `holdpoint runs`: starting runs and looking at them.
+//! `holdpoint runs`: starting runs, looking at them and taking hold of them.
+
+mod control;
+mod fork;
+mod list;
+mod show;
+mod start;
 
 use std::time::Duration;
 
-use clap::Subcommand;
-use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser};
-use serde_json::{Map, Value, json};
+use clap::builder::NonEmptyStringValueParser;
+use clap::{Args, Subcommand};
+use serde_json::Value;
 
-use super::asked;
 use super::client::{Client, encode};
 use super::failure::Failure;
-use super::output::{Output, age, age_cell, cell, clean, ms_since};
-use super::{values, watch};
+use super::output::{Output, cell, clean};
+use super::watch;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   holdpoint runs start release --input version=1.4.0 --input dryRun=true
   holdpoint runs start refund --inputs @order.json --tag urgent --watch
-  holdpoint runs list --status waiting-approval
+  holdpoint runs list --status waiting-approval --since 2d
   holdpoint runs show latest
-  holdpoint runs cancel RUN --reason 'wrong order'";
+  holdpoint runs pause RUN --reason 'until Monday' && holdpoint runs resume RUN
+  holdpoint runs cancel RUN RUN RUN --reason 'wrong order'
+  holdpoint runs events RUN && holdpoint runs fork RUN --mode branch --from 7
+  holdpoint runs bundle RUN > bundle.json";
 
 /// How long to look whether a run has settled, so that the last word is seldom `running`.
 const SETTLE_TRIES: u32 = 10;
 const SETTLE_PAUSE: Duration = Duration::from_millis(50);
 
-const STATUSES: [&str; 8] = [
-    "pending",
-    "running",
-    "waiting-approval",
-    "waiting-input",
-    "waiting-external",
-    "completed",
-    "failed",
-    "cancelled",
-];
-
 #[derive(Debug, Subcommand)]
 pub(crate) enum Action {
     /// Start a run of a workflow
-    Start {
-        /// The id of a registered workflow
-        #[arg(value_name = "WORKFLOW")]
-        workflow: String,
-        /// One input; the value is JSON if it reads as JSON, else text. Repeat for more. To force text, quote it:
-        /// --input 'version="1.4"'
-        #[arg(long = "input", value_name = "NAME=VALUE", value_parser = values::pair)]
-        pairs: Vec<(String, Value)>,
-        /// All inputs as one JSON object: the text itself, @file, or - for standard input
-        #[arg(long, value_name = "JSON|@FILE|-")]
-        inputs: Option<String>,
-        /// A tag on the run. Repeat for more
-        #[arg(long = "tag", value_name = "TAG")]
-        tags: Vec<String>,
-        /// Then watch the run to its end
-        #[arg(long)]
-        watch: bool,
-    },
+    #[command(after_help = start::EXAMPLES)]
+    Start(Box<start::Start>),
     /// List runs, the newest first
-    List {
-        /// Only runs in this status
-        #[arg(long, value_name = "STATUS", value_parser = PossibleValuesParser::new(STATUSES))]
-        status: Option<String>,
-        /// Only runs of this workflow
-        #[arg(long, value_name = "ID")]
-        workflow: Option<String>,
-        /// Show at most this many
-        #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
-        limit: u32,
-    },
-    /// Show one run: where it stands, what it waits for, why it failed
-    Show {
-        /// The run, or `latest` for the newest
-        #[arg(value_name = "RUN", value_parser = NonEmptyStringValueParser::new())]
-        run: String,
-    },
+    #[command(after_help = list::EXAMPLES)]
+    List(list::List),
+    /// Show one run: where it stands, what it waits for, why it failed, which runs belong to it
+    Show(Named),
     /// Print the events of a run as they happen, until it ends
+    #[command(after_help = watch::EXAMPLES)]
     Watch {
-        /// The run, or `latest` for the newest
-        #[arg(value_name = "RUN", value_parser = NonEmptyStringValueParser::new())]
-        run: String,
+        #[command(flatten)]
+        run: Named,
+        /// Which events: updates, messages, debug (all), several of these with commas between; or values, the whole
+        /// run after each change
+        #[arg(long, value_name = "MODE", default_value = "updates")]
+        mode: String,
     },
-    /// Cancel a run; what it waits for is cancelled with it
+    /// Print the events of a run so far, all of them, with their numbers
+    Events {
+        #[command(flatten)]
+        run: Named,
+        /// Only those of a mode, see `runs watch`
+        #[arg(long, value_name = "MODE")]
+        mode: Option<String>,
+    },
+    /// Let a run stand still: nothing new begins, answers and deadlines are still taken
+    Pause {
+        #[command(flatten)]
+        run: Named,
+        /// Why, for the record
+        #[arg(long, value_name = "TEXT")]
+        reason: Option<String>,
+        /// Whether a node at work may finish, or is entered again after the pause [default: drain-current-node]
+        #[arg(long, value_name = "POLICY", value_parser = ["immediate", "drain-current-node"])]
+        drain: Option<String>,
+    },
+    /// Let a paused run go on
+    Resume(Named),
+    /// Cancel runs; what they wait for and the runs they started are cancelled with them
+    #[command(after_help = control::CANCEL_EXAMPLES)]
     Cancel {
-        /// The run, or `latest` for the newest
-        #[arg(value_name = "RUN", value_parser = NonEmptyStringValueParser::new())]
-        run: String,
+        /// The runs, or `latest` for the newest
+        #[arg(required = true, value_name = "RUN", value_parser = NonEmptyStringValueParser::new())]
+        runs: Vec<String>,
         /// Why, for the record
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
     },
+    /// Start a run from the record of another: the same once more, or another way from some point on
+    #[command(after_help = fork::EXAMPLES)]
+    Fork(fork::Fork),
+    /// Print everything about a run in one JSON document, for whoever helps you; what was said in it is hidden
+    Bundle(Named),
+    /// Print what a node with an artifact type has made, as JSON
+    Artifact {
+        #[command(flatten)]
+        run: Named,
+        /// The artifact, or the node that made it; `runs events` shows both
+        #[arg(value_name = "ARTIFACT", value_parser = NonEmptyStringValueParser::new())]
+        artifact: String,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Named {
+    /// The run, or `latest` for the newest
+    #[arg(value_name = "RUN", value_parser = NonEmptyStringValueParser::new())]
+    run: String,
+}
+
+impl Named {
+    fn id(&self, client: &Client) -> Result<String, Failure> {
+        client.run_id(&self.run)
+    }
 }
 
 pub(crate) fn run(client: &Client, output: &Output, action: Action) -> Result<(), Failure> {
     match action {
-        Action::Start { workflow, pairs, inputs, tags, watch } => {
-            let inputs = values::inputs(inputs.as_deref(), pairs)?;
-            start(client, output, &json!({"workflowId": workflow, "inputs": inputs, "tags": tags}), watch)
-        }
-        Action::List { status, workflow, limit } => list(client, output, status, workflow, limit),
-        Action::Show { run } => {
-            let reply = client.get(&path(&client.run_id(&run)?))?;
-            output.show(&reply, |snapshot| show(output, snapshot));
+        Action::Start(asked) => start::run(client, output, *asked),
+        Action::List(asked) => list::run(client, output, asked),
+        Action::Show(named) => {
+            let reply = client.get(&path(&named.id(client)?))?;
+            output.show(&reply, |snapshot| show::text(output, snapshot));
             Ok(())
         }
-        Action::Watch { run } => watch::run(client, output, &client.run_id(&run)?),
-        Action::Cancel { run, reason } => {
-            let body: Map<String, Value> =
-                reason.into_iter().map(|text| ("reason".into(), json!(text))).collect();
-            let run = client.run_id(&run)?;
-            let reply = client.post(&format!("{}/cancel", path(&run)), &Value::Object(body))?;
-            output.show(&reply, |now| {
-                format!("run {} is {}", clean(&run), output.status(&cell(&now["status"])))
-            });
-            Ok(())
+        Action::Watch { run, mode } => watch::run(client, output, &run.id(client)?, &mode),
+        Action::Events { run, mode } => events(client, output, &run.id(client)?, mode.as_deref()),
+        Action::Pause { run, reason, drain } => {
+            control::pause(client, output, &run.id(client)?, reason, drain)
         }
+        Action::Resume(named) => control::resume(client, output, &named.id(client)?),
+        Action::Cancel { runs, reason } => control::cancel(client, output, &runs, reason),
+        Action::Fork(asked) => fork::run(client, output, asked),
+        Action::Bundle(named) => {
+            document(client, output, &format!("{}/debug-bundle", path(&named.id(client)?)))
+        }
+        Action::Artifact { run, artifact } => made(client, output, &run.id(client)?, &artifact),
     }
 }
 
@@ -121,21 +139,35 @@ pub(crate) fn path(run: &str) -> String {
     format!("/v1/runs/{}", encode(run))
 }
 
-fn start(client: &Client, output: &Output, body: &Value, then_watch: bool) -> Result<(), Failure> {
-    let reply = client.post("/v1/runs", body)?;
-    let run = cell(&reply.value["runId"]);
-    if then_watch {
-        output.show(&reply, |_| format!("started run {run}"));
-        return watch::run(client, output, &run);
+fn document(client: &Client, output: &Output, path: &str) -> Result<(), Failure> {
+    let reply = client.get(path)?;
+    output.show(&reply, |document| format!("{document:#}"));
+    Ok(())
+}
+
+fn made(client: &Client, output: &Output, run: &str, artifact: &str) -> Result<(), Failure> {
+    let at = |id: &str| format!("{}/artifacts/{}", path(run), encode(id));
+    let plain = document(client, output, &at(artifact));
+    match plain {
+        // A node has its artifact under the id of its run.
+        Err(failure) if failure.status() == Some(404) => {
+            document(client, output, &at(&format!("{run}:{artifact}"))).map_err(|second| {
+                match second.status() {
+                    Some(404) => failure,
+                    _ => second,
+                }
+            })
+        }
+        other => other,
     }
-    output.show(&reply, |created| {
-        let now = settled(client, &run).unwrap_or_else(|| created.clone());
-        let ended = matches!(now["status"].as_str(), Some("completed" | "failed" | "cancelled"));
-        let next = match ended {
-            true => format!("see it with: {}", output.command(&format!("runs show {run}"))),
-            false => format!("follow it with: {}", output.command(&format!("runs watch {run}"))),
-        };
-        format!("started run {run}: {}\n{next}", standing(output, &now))
+}
+
+fn events(client: &Client, output: &Output, run: &str, mode: Option<&str>) -> Result<(), Failure> {
+    let query = mode.map(|mode| format!("?streamMode={}", encode(mode))).unwrap_or_default();
+    let reply = client.get(&format!("{}/events{query}", path(run)))?;
+    output.show(&reply, |page| {
+        let events = page["events"].as_array().into_iter().flatten();
+        events.map(|event| watch::event_line(output, event)).collect::<Vec<_>>().join("\n")
     });
     Ok(())
 }
@@ -158,94 +190,36 @@ pub(crate) fn settled(client: &Client, run: &str) -> Option<Value> {
 pub(crate) fn standing(output: &Output, run: &Value) -> String {
     let status = output.status(&cell(&run["status"]));
     match (&run["interrupt"]["nodeId"], &run["error"]) {
-        (Value::String(node), _) => format!("{status} at {}", clean(node)),
+        (Value::String(node), _) if run["status"] != "paused" => format!("{status} at {}", clean(node)),
         (_, Value::Null) => status,
         (_, error) => format!("{status} ({}: {})", cell(&error["code"]), cell(&error["message"])),
     }
 }
 
-fn list(
-    client: &Client,
-    output: &Output,
-    status: Option<String>,
-    workflow: Option<String>,
-    limit: u32,
-) -> Result<(), Failure> {
-    let mut path = "/v1/runs?".to_string();
-    for (name, value) in [("status", status), ("workflowId", workflow)] {
-        path.extend(value.map(|value| format!("{name}={}&", encode(&value))));
-    }
-    let reply = client.list(&path, "runs", limit)?;
-    let row = |run: &Value| {
-        let mut row: Vec<String> = ["runId", "workflowId", "status"].map(|name| cell(&run[name])).into();
-        row.extend(["createdAt", "updatedAt"].map(|name| age_cell(&run[name])));
-        row
+/// Where a new run stands and what to do next.
+fn begun(client: &Client, output: &Output, what: &str, run: &str, created: &Value) -> String {
+    let now = settled(client, run).unwrap_or_else(|| created.clone());
+    let next = match now["status"].as_str() {
+        Some("completed" | "failed" | "cancelled") => {
+            format!("see it with: {}", output.command(&format!("runs show {run}")))
+        }
+        _ => format!("follow it with: {}", output.command(&format!("runs watch {run}"))),
     };
-    output.show(&reply, |page| {
-        let rows: Vec<_> = page["runs"].as_array().into_iter().flatten().map(row).collect();
-        output.table(&["RUN", "WORKFLOW", "STATUS", "AGE", "CHANGED"], &rows, "no runs")
-    });
-    output.more(&reply, limit);
-    Ok(())
-}
-
-fn show(output: &Output, run: &Value) -> String {
-    let at = |name: &str| match ms_since(&run[name]) {
-        Some(ms) => format!("{} ({} ago)", cell(&run[name]), age(ms)),
-        None => cell(&run[name]),
-    };
-    let error = match &run["error"] {
-        Value::Null => "-".to_string(),
-        error => format!("{}: {}", cell(&error["code"]), cell(&error["message"])),
-    };
-    let not_empty = |name: &str| match run[name].as_object() {
-        Some(map) if !map.is_empty() => output.fit(&cell(&run[name]), 400),
-        _ => "-".to_string(),
-    };
-    let facts = [
-        ("run", cell(&run["runId"])),
-        ("workflow", cell(&run["workflowId"])),
-        ("status", cell(&run["status"])),
-        ("error", error),
-        ("owner", format!("{}/{}", cell(&run["owner"]["tenant"]), cell(&run["owner"]["principal"]))),
-        ("node", cell(&run["currentNodeId"])),
-        ("started", at("startedAt")),
-        ("completed", at("completedAt")),
-        ("tags", cell(&run["tags"])),
-        ("metadata", not_empty("metadata")),
-        ("variables", not_empty("variables")),
-    ];
-    let nodes = run["nodeStates"].as_object().into_iter().flatten();
-    let rows: Vec<_> = nodes.map(|(node, state)| vec![clean(node), cell(&state["status"])]).collect();
-    let parts =
-        [output.facts(&facts), output.table(&["NODE", "STATUS"], &rows, ""), asked::text(output, run)];
-    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n\n")
+    format!("{what} run {run}: {}\n{next}", standing(output, &now))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_waiting_run_says_what_it_waits_for_and_how_to_answer() {
-        let snapshot = json!({
-            "runId": "r1", "workflowId": "release", "status": "waiting-approval",
-            "owner": {"tenant": "default", "principal": "admin"},
-            "nodeStates": {"gate": {"status": "suspended"}}, "variables": {}, "tags": [],
-            "interrupt": {"nodeId": "gate", "kind": "approval", "data": {"title": "Ship?"}},
-        });
-        let text = show(&Output::new(true), &snapshot);
-        assert!(text.contains("status    waiting-approval"), "{text}");
-        assert!(text.contains("gate  suspended"), "{text}");
-        assert!(text.ends_with("title  Ship?\nanswer with: holdpoint answer r1 gate accept"), "{text}");
-        assert!(!text.contains("variables"), "{text}");
-    }
+    use serde_json::json;
 
     #[test]
     fn a_run_stands_at_its_node_or_has_failed_for_a_reason() {
         let output = Output::new(true);
         let waiting = json!({"status": "waiting-input", "interrupt": {"nodeId": "ask"}});
         assert_eq!(standing(&output, &waiting), "waiting-input at ask");
+        let paused = json!({"status": "paused", "interrupt": {"nodeId": "ask"}});
+        assert_eq!(standing(&output, &paused), "paused");
         let failed = json!({"status": "failed", "error": {"code": "boom", "message": "why"}});
         assert_eq!(standing(&output, &failed), "failed (boom: why)");
         assert_eq!(standing(&output, &json!({"status": "running"})), "running");

@@ -2,6 +2,9 @@
 
 use std::io::Read;
 
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value};
 
 use super::failure::Failure;
@@ -41,13 +44,23 @@ pub(crate) fn read(path: &str) -> Result<String, Failure> {
     result.map_err(|error| Failure::usage(format!("cannot read {path}: {error}")))
 }
 
+/// The object of a flag; nothing where the flag is not given.
+fn object(flag: &str, source: Option<&str>) -> Result<Option<Map<String, Value>>, Failure> {
+    match source.map(|source| json(flag, source)).transpose()? {
+        None => Ok(None),
+        Some(Value::Object(map)) => Ok(Some(map)),
+        Some(_) => Err(Failure::usage(format!("{flag}: the JSON must be an object of names and values"))),
+    }
+}
+
+/// A member of a request that is the object of the flag of the same name.
+pub(crate) fn member(name: &str, source: Option<&str>) -> Result<Option<(String, Value)>, Failure> {
+    Ok(object(&format!("--{name}"), source)?.map(|map| (name.to_string(), Value::Object(map))))
+}
+
 /// The object of `--inputs`, completed and overruled by each `--input`.
 pub(crate) fn inputs(all: Option<&str>, pairs: Vec<(String, Value)>) -> Result<Value, Failure> {
-    let mut inputs = match all.map(|source| json("--inputs", source)).transpose()? {
-        None => Map::new(),
-        Some(Value::Object(map)) => map,
-        Some(_) => return Err(Failure::usage("--inputs: the JSON must be an object of names and values")),
-    };
+    let mut inputs = object("--inputs", all)?.unwrap_or_default();
     inputs.extend(unique("--input", pairs)?);
     Ok(Value::Object(inputs))
 }
@@ -62,6 +75,39 @@ pub(crate) fn unique(flag: &str, pairs: Vec<(String, Value)>) -> Result<Map<Stri
         map.insert(name, value);
     }
     Ok(map)
+}
+
+/// `90s`, `15m`, `12h`, `30d`, `2w`.
+pub(crate) fn seconds(text: &str) -> Result<u64, String> {
+    let (number, unit) = text.split_at(text.len() - text.chars().last().map_or(0, char::len_utf8));
+    let unit = match unit {
+        "s" => 1,
+        "m" => 60,
+        "h" => 3600,
+        "d" => 24 * 3600,
+        "w" => 7 * 24 * 3600,
+        _ => 0,
+    };
+    let seconds = number.parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
+    seconds
+        .filter(|seconds| *seconds > 0)
+        .ok_or_else(|| "write a number and s, m, h, d or w: 30d".to_string())
+}
+
+/// An instant as it goes over the wire: given as one, as a day, or as a span before now.
+pub(crate) fn instant(text: &str) -> Result<String, String> {
+    let ago = seconds(text).ok().and_then(|seconds| i64::try_from(seconds).ok());
+    let past = ago.and_then(|ago| Timestamp::now().checked_sub(SignedDuration::from_secs(ago)).ok());
+    // A time without a zone is no instant, and half of it would be a guess.
+    let is_day = text.len() == "2026-05-01".len();
+    let day = || {
+        text.parse::<Date>().ok().filter(|_| is_day)?.to_zoned(TimeZone::UTC).ok().map(|day| day.timestamp())
+    };
+    let found = past.or_else(|| text.parse().ok()).or_else(day);
+    found.map(|at| at.to_string()).ok_or_else(|| {
+        "write an instant such as 2026-05-01T10:00:00Z, a day such as 2026-05-01 (UTC), or how long ago: 15m, 12h, 30d"
+            .to_string()
+    })
 }
 
 #[cfg(test)]
@@ -99,5 +145,27 @@ mod tests {
         assert!(inputs(Some("@/nonexistent/file"), vec![]).is_err());
         let twice = vec![("a".to_string(), j!(1)), ("a".to_string(), j!(2))];
         assert!(inputs(None, twice).expect_err("given twice").to_string().contains("given twice"));
+    }
+
+    #[test]
+    fn a_span_of_time_is_a_number_and_a_unit() {
+        assert_eq!(seconds("30d"), Ok(2_592_000));
+        assert_eq!((seconds("90s"), seconds("15m"), seconds("12h")), (Ok(90), Ok(900), Ok(43_200)));
+        assert_eq!(seconds("2w"), Ok(1_209_600));
+        for bad in ["", "d", "30", "0d", "-1d", "1.5h", "30 d", "1ü", "99999999999999999999w"] {
+            assert!(seconds(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn an_instant_is_one_or_a_day_or_so_long_ago() {
+        assert_eq!(instant("2026-05-01T10:00:00+02:00"), Ok("2026-05-01T08:00:00Z".to_string()));
+        assert_eq!(instant("2026-05-01"), Ok("2026-05-01T00:00:00Z".to_string()));
+        let hour: Timestamp = instant("1h").expect("a span").parse().expect("an instant");
+        let seconds = Timestamp::now().as_second() - hour.as_second();
+        assert!((3600..3660).contains(&seconds), "{seconds}");
+        for bad in ["", "yesterday", "2026-13-01", "10:00", "1y", "9999999999999w", "2026-05-01T10:00:00"] {
+            assert!(instant(bad).is_err(), "{bad}");
+        }
     }
 }

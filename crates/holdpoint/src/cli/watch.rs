@@ -4,9 +4,9 @@ use std::io::{BufRead, BufReader};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::client::Client;
+use super::client::{Client, encode};
 use super::failure::Failure;
 use super::output::{Output, cell, shorten};
 use super::runs;
@@ -14,11 +14,26 @@ use super::runs;
 /// About twenty seconds in all: enough for a server to restart.
 const PAUSES_MS: [u64; 8] = [100, 300, 1000, 2000, 4000, 4000, 4000, 5000];
 const DETAIL_CHARS_MAX: usize = 100;
+/// What the mode `values` sends: no event, but the run after one.
+const SNAPSHOT: &str = "state.snapshot";
 
-pub(crate) fn run(client: &Client, output: &Output, run: &str) -> Result<(), Failure> {
-    let path = format!("{}/events", runs::path(run));
+/// The mode that shows what people want to see.
+pub(crate) const DEFAULT: &str = "updates";
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  holdpoint runs watch latest
+  holdpoint runs watch RUN --mode debug           # everything, retries and steps too
+  holdpoint runs watch RUN --mode values --json   # the whole run after each change, one a line
+  holdpoint runs watch RUN --mode messages        # what a model says, piece by piece
+
+The first column is the number of the event. A lost connection is made again where it was.
+Ctrl-C ends the watching, not the run.";
+
+pub(crate) fn run(client: &Client, output: &Output, run: &str, mode: &str) -> Result<(), Failure> {
+    let path = format!("{}/events?streamMode={}", runs::path(run), encode(mode));
     let mut watch = Watch { output, last_id: None, ended: None };
-    watch.follow(client.stream(&path, None)?);
+    watch.follow_to_end(client.stream(&path, None)?, client, run, mode);
     let mut pauses = PAUSES_MS.iter();
     while watch.ended.is_none() {
         let Some(pause) = pauses.next() else {
@@ -29,7 +44,7 @@ pub(crate) fn run(client: &Client, output: &Output, run: &str) -> Result<(), Fai
         std::thread::sleep(Duration::from_millis(*pause));
         let seen = watch.last_id.clone();
         match client.stream(&path, seen.as_deref()) {
-            Ok(stream) => watch.follow(stream),
+            Ok(stream) => watch.follow_to_end(stream, client, run, mode),
             Err(failure) if failure.is_passing() => eprintln!("{}", failure.message()),
             Err(failure) => return Err(failure),
         }
@@ -49,34 +64,51 @@ struct Watch<'a> {
 }
 
 impl Watch<'_> {
-    /// Reads until the run ends or the connection does; which of the two, `ended` tells.
-    fn follow(&mut self, stream: impl std::io::Read) {
+    /// Messages do not tell the end of a run: when there are no more of them, we ask.
+    fn follow_to_end(&mut self, stream: impl std::io::Read, client: &Client, run: &str, mode: &str) {
+        let is_whole = self.follow(stream);
+        if is_whole && self.ended.is_none() && mode.split(',').all(|name| name.trim() == "messages") {
+            let snapshot = client.get(&runs::path(run)).map(|reply| reply.value).unwrap_or_default();
+            self.ended = end_of(&snapshot);
+        }
+    }
+
+    /// Reads until the run ends or the connection does; which of the two, `ended` tells. True when nothing was cut off.
+    fn follow(&mut self, stream: impl std::io::Read) -> bool {
         let mut lines = BufReader::new(stream);
         let mut parser = Parser::default();
         let mut line = Vec::new();
         while self.ended.is_none() {
             line.clear();
-            if !matches!(lines.read_until(b'\n', &mut line), Ok(bytes) if bytes > 0) {
-                return;
+            match lines.read_until(b'\n', &mut line) {
+                Ok(0) => return true,
+                Ok(_) => {}
+                Err(_) => return false,
             }
             if let Some(frame) = parser.line(String::from_utf8_lossy(&line).trim_end_matches(['\r', '\n'])) {
                 self.take(frame);
             }
         }
+        true
     }
 
     fn take(&mut self, frame: Frame) {
         self.last_id = frame.id.or(self.last_id.take());
         let event: Value = serde_json::from_str(&frame.data).unwrap_or(Value::Null);
-        let kind = event["type"].as_str().unwrap_or(&frame.event).to_string();
         if self.output.json {
             self.output.line(&frame.data);
+        } else if frame.event == SNAPSHOT {
+            self.output.line(&snapshot_line(self.output, self.last_id.as_deref(), &event));
         } else {
-            self.output.line(&event_line(self.output, &kind, &event));
+            self.output.line(&event_line(self.output, &event));
         }
-        if matches!(kind.as_str(), "run.completed" | "run.failed" | "run.cancelled") {
-            self.ended = Some((kind, event["payload"].clone()));
-        }
+        self.ended = match event["type"].as_str() {
+            Some(kind @ ("run.completed" | "run.failed" | "run.cancelled")) => {
+                Some((kind.to_string(), event["payload"].clone()))
+            }
+            None if frame.event == SNAPSHOT => end_of(&event),
+            _ => None,
+        };
     }
 
     fn verdict(self) -> Result<(), Failure> {
@@ -90,14 +122,26 @@ impl Watch<'_> {
     }
 }
 
-fn event_line(output: &Output, kind: &str, event: &Value) -> String {
+/// The event that a run as it is would have ended with.
+fn end_of(snapshot: &Value) -> Option<(String, Value)> {
+    let status =
+        snapshot["status"].as_str().filter(|status| ["completed", "failed", "cancelled"].contains(status))?;
+    Some((format!("run.{status}"), json!({"error": snapshot["error"]})))
+}
+
+fn snapshot_line(output: &Output, sequence: Option<&str>, run: &Value) -> String {
+    format!("{:>4}  {}  {}", cell(&json!(sequence)), cell(&run["runId"]), runs::standing(output, run))
+}
+
+pub(crate) fn event_line(output: &Output, event: &Value) -> String {
     let time = match event["timestamp"].as_str().and_then(|text| text.parse::<Timestamp>().ok()) {
         Some(at) => at.strftime("%H:%M:%S%.3fZ").to_string(),
         None => "-".to_string(),
     };
-    let node = cell(&event["nodeId"]);
-    let kind = output.status(&format!("{kind:22}"));
-    format!("{time:13}  {kind}  {node:16}  {}", detail(&event["payload"])).trim_end().to_string()
+    let (sequence, node) = (cell(&event["sequence"]), cell(&event["nodeId"]));
+    let kind = output.status(&format!("{:22}", cell(&event["type"])));
+    let detail = detail(&event["payload"]);
+    format!("{sequence:>4}  {time:13}  {kind}  {node:16}  {detail}").trim_end().to_string()
 }
 
 /// The one thing worth a line: a message if there is one, else the payload cut short.
@@ -154,7 +198,6 @@ impl Parser {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     fn frames(text: &str) -> Vec<Frame> {
         let mut parser = Parser::default();
@@ -174,7 +217,9 @@ mod tests {
     fn the_last_id_is_kept_for_the_next_connection_and_the_end_is_known() {
         let output = Output::new(true);
         let mut watch = Watch { output: &output, last_id: None, ended: None };
-        watch.follow(&b"id: 4\ndata: {\"type\":\"node.started\"}\n\ndata: {}\n\nid: 9\ndata: lost"[..]);
+        assert!(
+            watch.follow(&b"id: 4\ndata: {\"type\":\"node.started\"}\n\ndata: {}\n\nid: 9\ndata: lost"[..])
+        );
         assert_eq!((watch.last_id.as_deref(), watch.ended.is_none()), (Some("4"), true));
         watch.follow(
             &b"id: 5\ndata: {\"type\":\"run.failed\",\"payload\":{\"error\":{\"message\":\"no\"}}}\n\n"[..],
@@ -190,5 +235,24 @@ mod tests {
         assert_eq!(detail(&json!({"resumeValue": {"action": "accept"}})), "{\"action\":\"accept\"}");
         assert_eq!(detail(&json!({})), "");
         assert_eq!(detail(&json!({"a": "x".repeat(200)})).chars().count(), DETAIL_CHARS_MAX);
+    }
+
+    #[test]
+    fn a_snapshot_of_a_run_that_has_ended_is_the_end() {
+        let output = Output::new(true);
+        let mut watch = Watch { output: &output, last_id: None, ended: None };
+        watch.follow(&b"id: 1\nevent: state.snapshot\ndata: {\"status\":\"waiting-approval\"}\n\n"[..]);
+        assert!(watch.ended.is_none());
+        let last =
+            "id: 2\nevent: state.snapshot\ndata: {\"status\":\"failed\",\"error\":{\"message\":\"no\"}}\n\n";
+        watch.follow(last.as_bytes());
+        assert_eq!(watch.verdict().expect_err("the run failed").message(), "the run failed: no");
+    }
+
+    #[test]
+    fn a_line_begins_with_the_number_of_the_event() {
+        let event = json!({"sequence": 7, "type": "node.started", "nodeId": "a", "timestamp": "2026-05-01T10:00:00Z"});
+        let line = event_line(&Output::new(true), &event);
+        assert!(line.starts_with("   7  10:00:00.000Z  node.started"), "{line}");
     }
 }

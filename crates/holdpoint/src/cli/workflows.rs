@@ -1,23 +1,29 @@
-//! `holdpoint workflows`: definitions from files to the server and back. The server judges them.
+//! `holdpoint workflows`: definitions from files to the server and back. The server judges them, or its engine without
+//! one.
 
 use std::collections::BTreeMap;
 
 use clap::Subcommand;
+use holdpoint_engine::Options;
 use serde_json::Value;
 
 use super::client::{Client, encode};
 use super::failure::Failure;
 use super::output::{Output, age_cell, cell, clean};
-use super::values;
+use super::{Connection, check, open, values};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
+  holdpoint workflows check flows/
   holdpoint workflows put release.json refund.json
   holdpoint workflows list
   holdpoint workflows show release > release.json";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Action {
+    /// Say what is wrong with definitions; needs no server
+    #[command(after_help = check::EXAMPLES)]
+    Check(check::Check),
     /// Register definitions, or new revisions of them, under the `id` in each file
     Put {
         /// JSON files; `-` reads standard input
@@ -33,15 +39,21 @@ pub(crate) enum Action {
     },
 }
 
-pub(crate) fn run(client: &Client, output: &Output, action: Action) -> Result<(), Failure> {
+pub(crate) fn run(
+    connection: &Connection,
+    action: Action,
+    customize: impl FnOnce(Options) -> Options,
+) -> Result<(), Failure> {
+    let output = &Output::of(connection);
     match action {
-        Action::Put { files } => return put(client, output, &files),
+        Action::Check(asked) => return check::run(output, asked, customize),
+        Action::Put { files } => return put(&open(connection)?, output, &files),
         Action::List => {
-            let reply = client.get("/v1/workflows")?;
+            let reply = open(connection)?.get("/v1/workflows")?;
             output.show(&reply, |page| list(output, page));
         }
         Action::Show { id } => {
-            let reply = client.get(&path(&id))?;
+            let reply = open(connection)?.get(&path(&id))?;
             output.show(&reply, |definition| format!("{definition:#}"));
         }
     }

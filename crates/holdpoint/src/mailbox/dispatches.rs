@@ -73,11 +73,15 @@ pub(crate) async fn requeue(
     sending.carry_out(&app, &caller, |done| row_of(StatusCode::CREATED, done), requeue).await
 }
 
-/// The row as it was written. Its run is not looked up: what is kept for a request that is sent again is made from
-/// what was committed.
+/// The row as it was written, without `run`: what is kept for a request that is sent again is made from what was
+/// committed, and where the run stands later is another question.
 fn row_of(status: StatusCode, done: Done<'_>) -> Answer {
     let Done::Dispatch(row) = done else { return Answer::nothing() };
-    Answer::json(status, &json!(translate::dispatch(row.clone(), None)))
+    let mut shown = json!(translate::dispatch(row.clone(), None));
+    if let Some(members) = shown.as_object_mut() {
+        members.remove("run");
+    }
+    Answer::json(status, &shown)
 }
 
 pub(crate) async fn stats(

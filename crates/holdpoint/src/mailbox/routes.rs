@@ -17,13 +17,11 @@ pub(crate) fn all() -> Vec<Route> {
         Route::post("/v1/dispatches/{dispatchId}/cancel", "cancelDispatch", dispatches::cancel)
             .says("Take a queued activation out of its queue and end its run")
             .optional_body("Nothing")
-            .answers(200, Json("Dispatch"))
-            .fails(&[409]),
+            .answers(200, Json("DispatchChanged")),
         Route::post("/v1/dispatches/{dispatchId}/requeue", "requeueDispatch", dispatches::requeue)
             .says("Put a dead letter back")
             .optional_body("Nothing")
-            .answers(201, Json("Dispatch"))
-            .fails(&[409]),
+            .answers(201, Json("DispatchChanged")),
         Route::get("/v1/mailbox/stats", "mailboxStats", dispatches::stats)
             .says("How many activations there are, by status")
             .answers(200, Json("MailboxStats")),

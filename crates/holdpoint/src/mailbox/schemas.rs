@@ -17,6 +17,7 @@ pub(crate) fn all() -> Value {
     json!({
         "Nothing": {"type": "object", "description": "Nothing needs to be said."},
         "Dispatch": dispatch(),
+        "DispatchChanged": changed_dispatch(),
         "Dispatches": {
             "type": "object",
             "required": ["dispatches"],
@@ -39,6 +40,18 @@ fn counts() -> Value {
     let properties: Map<String, Value> =
         names.iter().map(|name| ((*name).to_owned(), count.clone())).collect();
     json!({"type": "object", "required": names, "properties": properties, "additionalProperties": false})
+}
+
+/// Where its run stands is not told: the answer to a change is the same when it is asked for again later.
+fn changed_dispatch() -> Value {
+    let mut changed = dispatch();
+    if let Some(required) = changed["required"].as_array_mut() {
+        required.retain(|name| name != "run");
+    }
+    if let Some(properties) = changed["properties"].as_object_mut() {
+        properties.remove("run");
+    }
+    changed
 }
 
 fn dispatch() -> Value {

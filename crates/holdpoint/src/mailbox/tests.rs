@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::State;
-use axum::http::StatusCode;
+use axum::body::Body;
+use axum::extract::{FromRequest, State};
+use axum::http::{Request, StatusCode};
 use axum::response::IntoResponse;
 use holdpoint_core::mailbox::RunDispatch;
 use holdpoint_core::{Owner, RunId, RunRef, Start, TenantId, WorkflowId};
@@ -111,6 +112,13 @@ fn sent() -> Sent<OptionalBody<wire::Nothing>> {
     Sent(Sending::default(), OptionalBody(wire::Nothing {}))
 }
 
+/// A request with a key; paths are told apart by the router, which is not here.
+async fn sent_once(key: &str) -> Sent<OptionalBody<wire::Nothing>> {
+    let request =
+        Request::post(format!("/{key}")).header("idempotency-key", key).body(Body::empty()).unwrap();
+    Sent::from_request(request, &()).await.unwrap()
+}
+
 fn parsed(answer: &Answer) -> Value {
     serde_json::from_str(&answer.body).unwrap()
 }
@@ -135,13 +143,37 @@ async fn cancelling_what_is_queued_ends_its_run() {
     let queued = house.show(&id).await;
     assert_eq!((&queued["status"], &queued["run"]["status"]), (&json!("queued"), &json!("running")));
     let cancelled = house.cancel(&id).await.unwrap();
-    assert_eq!(
-        (&cancelled["status"], &cancelled["run"]["status"]),
-        (&json!("cancelled"), &json!("cancelled"))
-    );
+    assert_eq!((&cancelled["status"], cancelled.get("run")), (&json!("cancelled"), None));
     assert_eq!(house.run_status().await, "cancelled");
+    assert_eq!(house.show(&id).await["run"]["status"], "cancelled");
     let (status, code, _) = refusal(house.cancel(&id).await.unwrap_err()).await;
     assert_eq!((status, code.as_str()), (409, "dispatch_ended"));
+}
+
+#[tokio::test]
+async fn a_cancel_and_a_requeue_under_a_key_are_done_once_and_answered_the_same() {
+    let house = House::with_queued_run().await;
+    let dead = house.only_dispatch().await.dispatch_id;
+    house.bury(&dead).await;
+    let requeue = async || {
+        let (app, may) = (State(house.app.clone()), CanCreateRuns(house.caller.clone()));
+        dispatches::requeue(app, may, InPath(dead.clone()), sent_once("r").await).await.unwrap()
+    };
+    let (first, again) = (requeue().await, requeue().await);
+    assert_eq!((first.status, first.replayed, again.replayed), (StatusCode::CREATED, false, true));
+    assert_eq!((again.status, &again.body), (first.status, &first.body));
+    let fresh = parsed(&first)["dispatchId"].as_str().unwrap().to_owned();
+    let cancel = async || {
+        let (app, may) = (State(house.app.clone()), CanCancelRuns(house.caller.clone()));
+        dispatches::cancel(app, may, InPath(fresh.clone()), sent_once("c").await).await.unwrap()
+    };
+    let (first, again) = (cancel().await, cancel().await);
+    assert_eq!((first.status, first.replayed, again.replayed), (StatusCode::OK, false, true));
+    assert_eq!((again.status, &again.body), (first.status, &first.body));
+    assert_eq!(
+        (parsed(&first)["status"].as_str(), house.run_status().await),
+        (Some("cancelled"), "cancelled")
+    );
 }
 
 #[tokio::test]

@@ -42,25 +42,29 @@ pub(crate) async fn bulk_cancel(
     }
     let work = async {
         let mut results = Vec::with_capacity(body.run_ids.len());
+        let mut all_final = true;
         for id in &body.run_ids {
-            results.push(cancel_one(&app, &caller, id, body.reason.clone()).await);
+            let (result, is_final) = cancel_one(&app, &caller, id, body.reason.clone()).await;
+            results.push(result);
+            all_final &= is_final;
         }
-        Ok(Answer::json(StatusCode::OK, &json!({"results": results})))
+        (Answer::json(StatusCode::OK, &json!({"results": results})), all_final)
     };
     sending.carry_out_in_parts(&app, &caller, work).await
 }
 
-/// What came of one of many; a failure of one is no failure of the others.
-async fn cancel_one(app: &App, caller: &Caller, id: &str, reason: Option<String>) -> Value {
+/// What came of one of many, and whether it would come to that again; a failure of one is no failure of the others.
+async fn cancel_one(app: &App, caller: &Caller, id: &str, reason: Option<String>) -> (Value, bool) {
     let cancelling = async {
         let of: RunRef = caller.run(id)?;
         Ok::<_, ApiError>(app.engine.cancel(&of, reason, caller.principal()).await?)
     };
     match cancelling.await {
-        Ok(run) => json!({"runId": id, "ok": true, "status": run.status().as_str()}),
+        Ok(run) => (json!({"runId": id, "ok": true, "status": run.status().as_str()}), true),
         Err(error) => {
             let body = error.body();
-            json!({"runId": id, "ok": false, "error": {"code": body["error"], "message": body["message"]}})
+            let why = json!({"code": body["error"], "message": body["message"]});
+            (json!({"runId": id, "ok": false, "error": why}), error.is_final())
         }
     }
 }

@@ -103,8 +103,11 @@ const CONTENT: [&str; 20] = [
 fn masked(value: Value) -> Value {
     match value {
         Value::Object(members) => {
+            // Why somebody cancelled or paused is for them to tell; why a node was skipped is ours.
+            let by_somebody = members.contains_key("cancelledBy") || members.contains_key("pausedBy");
             let shown = members.into_iter().map(|(name, value)| {
-                let hidden = CONTENT.contains(&name.as_str());
+                let reason = by_somebody && (name == "reason" || name == "pauseReason");
+                let hidden = reason || CONTENT.contains(&name.as_str());
                 (name, if hidden { without_texts(value) } else { masked(value) })
             });
             Value::Object(shown.collect())
@@ -135,6 +138,7 @@ mod tests {
         let shown = masked(json!({
             "runId": "r", "inputs": {"key": "sk-secret", "amount": 3, "list": ["a", null, true]},
             "payload": {"nodeId": "n", "outputs": {"deep": {"text": "secret"}}, "error": {"message": "why"}},
+            "cancelled": {"cancelledBy": "ann", "reason": "secret"}, "skipped": {"reason": "rule"},
         }));
         let expected = json!({
             "runId": "r",
@@ -143,6 +147,7 @@ mod tests {
                 "nodeId": "n", "outputs": {"deep": {"text": "[text of 6 characters]"}},
                 "error": {"message": "why"},
             },
+            "cancelled": {"cancelledBy": "ann", "reason": "[text of 6 characters]"}, "skipped": {"reason": "rule"},
         });
         assert_eq!(shown, expected);
     }

@@ -111,7 +111,7 @@ fn buffer(ms: Option<u64>) -> Result<Option<Duration>, ApiError> {
 fn last_seen(headers: &HeaderMap) -> Result<Option<u64>, ApiError> {
     let Some(header) = headers.get("last-event-id") else { return Ok(None) };
     let last = header.to_str().ok().and_then(|text| text.trim().parse::<u64>().ok());
-    match last.filter(|last| *last < u64::MAX) {
+    match last.filter(|last| i64::try_from(*last).is_ok()) {
         Some(last) => Ok(Some(last)),
         None => Err(ApiError::invalid("Last-Event-ID", "must be the sequence number of an event")),
     }
@@ -156,5 +156,18 @@ mod tests {
         }
         assert!(!accepts("application/json, text/event-stream"), "equally good: the stream");
         assert!(!wants_json(&HeaderMap::new()));
+    }
+
+    #[test]
+    fn the_last_event_that_was_seen_has_a_sequence_number() {
+        let seen = |value: &str| {
+            let headers = HeaderMap::from_iter([("last-event-id".parse().unwrap(), value.parse().unwrap())]);
+            last_seen(&headers).ok().flatten()
+        };
+        assert_eq!(seen("0"), Some(0));
+        assert_eq!(seen(" 9223372036854775807 "), Some(i64::MAX as u64));
+        for bad in ["9223372036854775808", "-1", "1.0", "soon", ""] {
+            assert_eq!(seen(bad), None, "{bad}");
+        }
     }
 }

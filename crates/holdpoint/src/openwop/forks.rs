@@ -6,6 +6,7 @@ use holdpoint_core::ForkMode;
 use holdpoint_engine::{Done, Engine, ForkRequest, Overlay};
 use serde_json::json;
 
+use super::start_headers::check_configurable;
 use super::wire;
 use crate::app::App;
 use crate::auth::CanForkRuns;
@@ -20,6 +21,7 @@ pub(crate) async fn fork(
     Sent(sending, Body(body)): Sent<Body<wire::Fork>>,
 ) -> Result<Answer, ApiError> {
     let of = caller.run(&run)?;
+    check_configurable(&caller, &body.run_options_overlay.configurable.0)?;
     let request = request(body)?;
     let fork = async |engine: Engine| Ok(Did::Run(engine.fork(&of, request).await?));
     sending.carry_out(&app, &caller, forked, fork).await

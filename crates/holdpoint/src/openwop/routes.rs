@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use super::{artifacts, control, debug_bundle, discovery, events, forks, interrupts, runs, workflows};
-use crate::routes::Content::{Json, Text};
+use crate::routes::Content::{Events, Json};
 use crate::routes::Route;
 
 pub(crate) fn all() -> Vec<Route> {
@@ -121,7 +121,7 @@ fn reading() -> Vec<Route> {
         Route::get("/v1/runs/{runId}/events", "streamEvents", events::stream)
             .says("The log of a run as server-sent events, until the run ends; or as a list, where JSON is preferred")
             .takes(&["streamMode", "bufferMs", "Last-Event-ID"])
-            .answers(200, Text("text/event-stream"))
+            .answers(200, Events("StreamedEvent"))
             .answers(200, Json("EventList")),
         Route::get("/v1/runs/{runId}/events/poll", "pollEvents", events::poll)
             .says("The log of a run after a sequence number; waits for news")
@@ -140,6 +140,6 @@ fn answering() -> Vec<Route> {
             .says("Answer what a node asks; the first answer counts")
             .body("ResolveInterrupt")
             .answers(200, Json("InterruptResolved"))
-            .fails(&[409, 422]),
+            .fails(&[410, 422]),
     ]
 }

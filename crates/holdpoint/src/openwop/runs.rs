@@ -9,7 +9,7 @@ use holdpoint_engine::{Done, Engine, Error, RunFilter, StartOptions};
 use serde_json::{Value, json};
 
 use super::snapshot::Snapshot;
-use super::start_headers::StartHeaders;
+use super::start_headers::{StartHeaders, check_configurable};
 use super::{translate, wire};
 use crate::app::App;
 use crate::auth::{CanCreateRuns, CanReadRuns};
@@ -27,6 +27,10 @@ pub(crate) async fn create(
     let unknown = || ApiError::invalid("workflowId", "there is no such workflow in this tenant");
     let workflow = WorkflowId::parse(&body.workflow_id).map_err(|_| unknown())?;
     options.check(&caller)?;
+    check_configurable(&caller, &body.configurable.0)?;
+    if let Some(url) = &body.callback_url {
+        app.outgoing.check_url(url).map_err(|refused| translate::no_callback(&refused))?;
+    }
     let mut start = translate::start(&caller, body)?;
     start.trace = options.trace;
     let how = StartOptions { exclusive: options.exclusive, ..StartOptions::default() };

@@ -51,7 +51,8 @@ pub(crate) fn parameters() -> Value {
             "description": "Which events are shown: one mode, or several with commas between; values stands alone. \
                 A stream shows updates unless told otherwise, a list everything.",
             "schema": {
-                "type": "string", "pattern": "^(values|(updates|messages|debug)(,(updates|messages|debug))*)$",
+                "type": "string",
+                "pattern": r"^\s*(values|(updates|messages|debug)(\s*,\s*(updates|messages|debug))*)\s*$",
             },
         },
         "bufferMs": {
@@ -111,7 +112,9 @@ fn create_run() -> Value {
             "tags": {"type": "array", "items": tag, "maxItems": limits::TAGS_MAX},
             "metadata": object,
             "scopeId": {"type": ["string", "null"], "minLength": 1, "maxLength": 256},
-            "callbackUrl": {"type": ["string", "null"], "format": "uri"},
+            "callbackUrl": {
+                "type": ["string", "null"], "format": "uri", "pattern": "^[Hh][Tt][Tt][Pp][Ss]://",
+            },
         },
         "examples": [{"workflowId": "sample-approval", "inputs": {"title": "Hello"}}],
     })

@@ -1,9 +1,10 @@
-//! What a caller says about a new run in headers.
+//! What a caller says about a new run in headers, and what only tests may say.
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
 use holdpoint_engine::SpanName;
+use serde_json::{Map, Value};
 
 use crate::auth::Caller;
 use crate::error::ApiError;
@@ -30,8 +31,16 @@ impl StartHeaders {
     }
 }
 
+/// A provider that only says what it is told to must not decide anything real.
+pub(crate) fn check_configurable(caller: &Caller, options: &Map<String, Value>) -> Result<(), ApiError> {
+    match options.contains_key("mockProvider") && !caller.is_test() {
+        true => Err(for_tests_only("configurable.mockProvider")),
+        false => Ok(()),
+    }
+}
+
 /// The refusal of something that live keys must not ask for.
-pub(crate) fn for_tests_only(what: &str) -> ApiError {
+fn for_tests_only(what: &str) -> ApiError {
     let message = format!("{what} is for tests and needs a test key");
     ApiError::new(StatusCode::FORBIDDEN, "forbidden", message)
 }

@@ -2,6 +2,7 @@
 
 use axum::http::StatusCode;
 use holdpoint_core::{Answer, Command, InterruptId, NodeId, Owner, Run, Start, Timestamp};
+use holdpoint_engine::outgoing::Refused;
 use holdpoint_engine::{Pending, PendingCursor};
 use serde_json::{Value, json};
 
@@ -24,6 +25,22 @@ pub(crate) fn start(caller: &Caller, body: wire::CreateRun) -> Result<Start, Api
         callback_url: body.callback_url,
         ..Start::new(owner)
     })
+}
+
+/// Why nothing will be sent to a URL, without the names in it: what a caller mistakes for a URL may be a secret.
+pub(crate) fn no_callback(refused: &Refused) -> ApiError {
+    let why = match refused {
+        Refused::Address { special, .. } => {
+            format!("leads to {} ({}), which must not be called", special.network, special.purpose)
+        }
+        Refused::Name(_) => "names the inside of a network, which must not be called".to_owned(),
+        Refused::Denied { .. } => "leads to a network that this server's operator denies".to_owned(),
+        Refused::PlainText { .. } | Refused::Scheme => "must begin with https://".to_owned(),
+        Refused::UserInfo => "must not carry a user name or a password".to_owned(),
+        Refused::Url(why) => (*why).to_owned(),
+        Refused::Header(_) => "cannot be called".to_owned(),
+    };
+    ApiError::invalid("callbackUrl", why)
 }
 
 /// An answer to whatever the named node asks.

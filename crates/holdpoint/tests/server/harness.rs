@@ -202,6 +202,17 @@ impl Client {
         body: Option<&[u8]>,
         headers: &[(&str, &str)],
     ) -> ureq::http::Response<String> {
+        self.try_exchange(method, path, body, headers).unwrap()
+    }
+
+    /// The same, where the network may fail.
+    pub(crate) fn try_exchange(
+        &self,
+        method: &str,
+        path: &str,
+        body: Option<&[u8]>,
+        headers: &[(&str, &str)],
+    ) -> Result<ureq::http::Response<String>, ureq::Error> {
         let mut request = ureq::http::Request::builder().method(method).uri(format!("{}{path}", self.url));
         if let Some(key) = &self.key {
             request = request.header("authorization", format!("Bearer {key}"));
@@ -213,10 +224,10 @@ impl Client {
             Some(body) => self.agent.run(request.body(body.to_vec()).unwrap()),
             None => self.agent.run(request.body(()).unwrap()),
         };
-        let (parts, mut body) = response.unwrap().into_parts();
+        let (parts, mut body) = response?.into_parts();
         let mut text = String::new();
-        body.as_reader().read_to_string(&mut text).unwrap();
-        ureq::http::Response::from_parts(parts, text)
+        body.as_reader().read_to_string(&mut text)?;
+        Ok(ureq::http::Response::from_parts(parts, text))
     }
 
     pub(crate) fn send(&self, method: &str, path: &str, body: Option<&[u8]>) -> Answer {
@@ -248,6 +259,24 @@ impl Client {
 
     pub(crate) fn answer(&self, run: &str, node: &str, value: &Value) -> Answer {
         self.post(&format!("/v1/runs/{run}/interrupts/{node}"), &json!({"resumeValue": value}))
+    }
+
+    /// Waits until the log of a run has ended, and returns it.
+    pub(crate) fn ended(&self, run: &str) -> Vec<Value> {
+        self.until(run, |_| false)
+    }
+
+    /// Waits until the log of a run has such an event, or has ended, and returns it.
+    pub(crate) fn until(&self, run: &str, is_it: impl Fn(&Value) -> bool) -> Vec<Value> {
+        let mut log: Vec<Value> = Vec::new();
+        loop {
+            let last = log.len() as i64 - 1;
+            let page = self.get(&format!("/v1/runs/{run}/events/poll?lastSequence={last}&timeout=30"));
+            log.extend(page.body["events"].as_array().unwrap_or_else(|| panic!("{page:?}")).clone());
+            if page.body["isComplete"] == true || log.iter().any(&is_it) {
+                return log;
+            }
+        }
     }
 
     /// The whole log, as poll shows it.
@@ -297,6 +326,16 @@ pub(crate) fn gated(id: &str) -> Value {
         ],
         "triggers": [{"id": "manual", "type": "manual", "enabled": true}],
         "variables": [], "metadata": {}, "settings": {},
+    })
+}
+
+/// Nodes one after the other: id, type and config of each.
+pub(crate) fn line(id: &str, nodes: &[(&str, &str, Value)]) -> Value {
+    let shown = nodes.iter().map(|(id, type_id, config)| json!({"id": id, "typeId": type_id, "name": id, "position": {"x": 0, "y": 0}, "config": config, "inputs": {}}));
+    let edges = nodes.windows(2).map(|two| json!({"id": format!("{}-{}", two[0].0, two[1].0), "sourceNodeId": two[0].0, "targetNodeId": two[1].0}));
+    json!({
+        "id": id, "name": id, "version": "1", "nodes": shown.collect::<Vec<_>>(), "edges": edges.collect::<Vec<_>>(),
+        "triggers": [], "variables": [], "metadata": {}, "settings": {},
     })
 }
 

@@ -129,7 +129,7 @@ fn finish(client: &Client, run: &str) {
     }
 }
 
-fn all_runs(client: &Client) -> Vec<String> {
+pub(crate) fn all_runs(client: &Client) -> Vec<String> {
     let (mut runs, mut cursor) = (Vec::new(), String::new());
     loop {
         let page = client.get(&format!("/v1/runs?limit=200{cursor}")).body;

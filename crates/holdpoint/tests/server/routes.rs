@@ -33,6 +33,7 @@ impl Things {
             .replace("{workflowId}", "gated")
             .replace("{runId}", run)
             .replace("{nodeId}", "gate")
+            .replace("{artifactId}", &format!("{run}:before"))
             .replace("{threadId}", run)
             .replace("{dispatchId}", &self.dispatch)
             .replace("{keyId}", &self.key);
@@ -58,6 +59,13 @@ fn row(id: &'static str, scopes: &'static str, right: u16, elsewhere: u16) -> Ro
     Row { id, scopes, body: None, query: "", of_ended_run: false, right, elsewhere }
 }
 
+/// Stops at a gate, after a node that makes something.
+fn flow() -> Value {
+    let mut flow = gated("gated");
+    flow["nodes"][0]["artifactType"] = json!("note");
+    flow
+}
+
 fn rows() -> Vec<Row> {
     let public = |id| row(id, "", 200, 200);
     vec![
@@ -69,12 +77,22 @@ fn rows() -> Vec<Row> {
         public("metrics"),
         row("listWorkflows", "manifest:read", 200, 200),
         row("getWorkflow", "manifest:read", 200, 404),
-        Row { body: Some(gated("gated")), ..row("putWorkflow", "manifest:write", 200, 201) },
+        Row { body: Some(flow()), ..row("putWorkflow", "manifest:write", 200, 201) },
         // A workflow of another tenant is as good as none.
         Row { body: Some(json!({"workflowId": "only-ours"})), ..row("createRun", "runs:create", 201, 400) },
         row("listRuns", "runs:read", 200, 200),
         row("getRun", "runs:read", 200, 404),
         row("cancelRun", "runs:cancel", 200, 404),
+        // A run of another tenant is one of the results, not an answer of its own.
+        Row { body: Some(json!({"runIds": ["nobody"]})), ..row("bulkCancel", "runs:cancel", 200, 200) },
+        row("pauseRun", "runs:cancel", 202, 404),
+        row("resumeRun", "runs:cancel", 409, 404),
+        Row {
+            body: Some(json!({"mode": "replay"})),
+            ..row("forkRun", "runs:create and runs:read", 201, 404)
+        },
+        row("getArtifact", "artifacts:read", 200, 404),
+        row("getDebugBundle", "runs:read", 200, 404),
         Row { of_ended_run: true, ..row("streamEvents", "runs:read", 200, 404) },
         Row { query: "?timeout=1", ..row("pollEvents", "runs:read", 200, 404) },
         row("listPending", "approvals:respond or runs:read", 200, 200),
@@ -125,6 +143,7 @@ fn scopes() -> Vec<&'static str> {
         "runs:create",
         "runs:read",
         "runs:cancel",
+        "artifacts:read",
         "approvals:respond",
         "keys:manage",
     ]
@@ -134,7 +153,7 @@ fn scopes() -> Vec<&'static str> {
 fn every_route_is_open_to_those_it_is_for_and_to_nobody_else() {
     let server = Server::start();
     let admin = &server.client;
-    admin.put("/v1/workflows/gated", &gated("gated"));
+    admin.put("/v1/workflows/gated", &flow());
     admin.put("/v1/workflows/only-ours", &gated("only-ours"));
     let strangers = Strangers::new(admin);
     let contract = Contract::of(admin);

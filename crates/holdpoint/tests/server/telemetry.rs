@@ -213,6 +213,31 @@ fn a_fork_is_linked_to_the_span_of_its_source_and_belongs_to_nobody() {
 }
 
 #[test]
+fn what_a_node_calls_is_told_whose_call_it_is() {
+    let (collector, peer) = (Collector::start(), Collector::start());
+    let folder = tempfile::tempdir().unwrap();
+    let flags = ["--otlp-endpoint", &collector.url, "--outgoing-allow-loopback"];
+    let server = Server::launch(folder.path(), &flags, |command| {
+        command.env("OTEL_BSP_SCHEDULE_DELAY", "5").stderr(Stdio::null())
+    });
+    let mut paying =
+        one_node("paying", "core.http", json!({"url": format!("{}/pay", peer.url), "method": "POST"}));
+    paying["nodes"][0]["inputs"] = json!({"body": {"type": "static", "value": {"amount": 7}}});
+    assert_eq!(server.client.put("/v1/workflows/paying", &paying).status, 201);
+    let run = start_called(&server.client, "paying");
+    let spans = collector.spans_of(&[&run]);
+    check(&spans);
+    let node = the(&spans, &run, "openwop.node.core.http");
+    let effect = the(&spans, &run, "openwop.activity.core.http");
+    assert_eq!(effect.parent, node.id);
+    let paid = peer.wait("the payment", |heard| !heard.is_empty());
+    assert_eq!((paid.len(), paid[0].path.as_str()), (1, "/pay"));
+    assert_eq!(paid[0].headers["traceparent"], format!("00-{}-{}-01", &CALLER[3..35], node.id));
+    let told = format!("{spans:?}");
+    assert!(!told.contains(&paid[0].headers["idempotency-key"]), "a key of an effect is in a span");
+}
+
+#[test]
 fn a_run_that_is_cut_off_ends_what_was_open_in_it() {
     let collector = Collector::start();
     let folder = tempfile::tempdir().unwrap();

@@ -3,6 +3,11 @@
 use serde_json::{Value, json};
 
 pub(super) fn all() -> Value {
+    let parts = [definitions_and_runs(), control(), made(), log()];
+    Value::Object(parts.iter().filter_map(Value::as_object).cloned().flatten().collect())
+}
+
+fn definitions_and_runs() -> Value {
     let text = json!({"type": "string"});
     let status = reference("RunStatus");
     json!({
@@ -36,7 +41,8 @@ pub(super) fn all() -> Value {
                 "required": ["runId", "workflowId", "status", "createdAt", "updatedAt"],
                 "properties": {
                     "runId": text, "workflowId": text, "status": status,
-                    "createdAt": reference("Instant"), "updatedAt": reference("Instant"),
+                    "createdAt": reference("Instant"), "updatedAt": reference("Instant"), "scopeId": text,
+                    "parentRunId": text,
                 },
             }}},
         },
@@ -45,6 +51,13 @@ pub(super) fn all() -> Value {
             "required": ["runId", "status"],
             "properties": {"runId": text, "status": status},
         },
+    })
+}
+
+fn control() -> Value {
+    let text = json!({"type": "string"});
+    let status = reference("RunStatus");
+    json!({
         "BulkCancelled": {
             "type": "object",
             "required": ["results"],
@@ -75,6 +88,12 @@ pub(super) fn all() -> Value {
                 "statusUrl": text,
             },
         },
+    })
+}
+
+fn made() -> Value {
+    let text = json!({"type": "string"});
+    json!({
         "Artifact": {
             "type": "object",
             "required": ["artifactId", "artifactType", "runId", "nodeId", "version", "data"],
@@ -104,8 +123,16 @@ pub(super) fn all() -> Value {
                 "code": text, "message": text, "retryable": {"type": "boolean"}, "details": {"type": "object"},
             },
         },
+    })
+}
+
+fn log() -> Value {
+    let text = json!({"type": "string"});
+    let status = reference("RunStatus");
+    json!({
         "RunSnapshot": snapshot(),
         "Event": event(),
+        "StreamedEvent": streamed_event(),
         "EventList": {
             "type": "object",
             "required": ["events"],
@@ -203,6 +230,26 @@ fn event() -> Value {
         "properties": {
             "eventId": {"type": "string", "maxLength": 128}, "runId": text, "type": text, "nodeId": text,
             "payload": {}, "timestamp": reference("Instant"), "sequence": {"type": "integer", "minimum": 0},
+        },
+    })
+}
+
+fn streamed_event() -> Value {
+    let shown = json!([reference("Event"), reference("RunSnapshot")]);
+    let batch = json!({"type": "array", "items": {"anyOf": shown}, "minItems": 1});
+    json!({
+        "type": "object",
+        "required": ["id", "event", "data"],
+        "properties": {
+            "id": {"type": "string", "pattern": "^[0-9]+$", "description": "For Last-Event-ID."},
+            "event": {
+                "type": "string",
+                "description": "The type of the event; state.snapshot in the mode values; batch with bufferMs.",
+            },
+            "data": {
+                "type": "string", "contentMediaType": "application/json",
+                "contentSchema": {"anyOf": [reference("Event"), reference("RunSnapshot"), batch]},
+            },
         },
     })
 }

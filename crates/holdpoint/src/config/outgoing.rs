@@ -1,0 +1,121 @@
+//! Which networks the nodes of a server may call, as an operator says it.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use clap::Args;
+use holdpoint_engine::outgoing::{Network, Outgoing, Policy};
+
+const HEADING: &str = "Outgoing calls";
+/// Where clouds tell their machines secrets.
+const METADATA: IpAddr = IpAddr::V4(Ipv4Addr::new(169, 254, 169, 254));
+
+/// For `serve`, and for checking definitions as that server would.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct OutgoingArgs {
+    /// A network that nodes may call although it is private or special, such as 10.20.0.0/16. Repeat for more, or
+    /// separate them by commas. Calls still need https
+    #[arg(long, help_heading = HEADING, env = "HOLDPOINT_OUTGOING_ALLOW", value_name = "CIDR", value_delimiter = ',')]
+    outgoing_allow: Vec<Network>,
+    /// A network that nodes must not call, whatever else is allowed. Repeat for more, or separate them by commas
+    #[arg(long, help_heading = HEADING, env = "HOLDPOINT_OUTGOING_DENY", value_name = "CIDR", value_delimiter = ',')]
+    outgoing_deny: Vec<Network>,
+    /// For development and tests: nodes may call this machine itself, also over http. Whoever can register a workflow
+    /// can then reach whatever listens here
+    #[arg(long, help_heading = HEADING, env = "HOLDPOINT_OUTGOING_ALLOW_LOOPBACK")]
+    outgoing_allow_loopback: bool,
+}
+
+/// The same in the file.
+#[derive(Debug, Default)]
+pub(super) struct OutgoingFile {
+    pub allow: Option<Vec<String>>,
+    pub deny: Option<Vec<String>>,
+    pub allow_loopback: Option<bool>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct OutgoingSettings {
+    allow: Vec<Network>,
+    deny: Vec<Network>,
+    allow_loopback: bool,
+}
+
+impl OutgoingArgs {
+    pub(super) fn or(self, file: OutgoingFile) -> anyhow::Result<OutgoingSettings> {
+        let networks = |given: Vec<Network>, of_file: Option<Vec<String>>| match given.is_empty() {
+            true => of_file.unwrap_or_default().iter().map(|text| Ok(text.parse()?)).collect(),
+            false => anyhow::Ok(given),
+        };
+        Ok(OutgoingSettings {
+            allow: networks(self.outgoing_allow, file.allow)?,
+            deny: networks(self.outgoing_deny, file.deny)?,
+            allow_loopback: self.outgoing_allow_loopback || file.allow_loopback.unwrap_or(false),
+        })
+    }
+
+    /// Without a file.
+    pub(crate) fn settings(self) -> OutgoingSettings {
+        OutgoingSettings {
+            allow: self.outgoing_allow,
+            deny: self.outgoing_deny,
+            allow_loopback: self.outgoing_allow_loopback,
+        }
+    }
+}
+
+impl OutgoingSettings {
+    pub(crate) fn outgoing(&self) -> Outgoing {
+        Outgoing::new(Policy {
+            allow: self.allow.clone(),
+            deny: self.deny.clone(),
+            allow_loopback: self.allow_loopback,
+            ..Policy::default()
+        })
+    }
+
+    /// What an operator should read in the log at every start. Loopback is warned of where calls are made.
+    pub(crate) fn tell(&self) {
+        if !self.allow.is_empty() || !self.deny.is_empty() {
+            tracing::info!(allow = ?self.allow, deny = ?self.deny, "outgoing calls have rules of their own");
+        }
+        let within = |networks: &[Network]| networks.iter().any(|network| network.contains(METADATA));
+        if within(&self.allow) && !within(&self.deny) {
+            tracing::warn!(
+                "--outgoing-allow opens {METADATA}, where clouds tell their machines secrets; close it with \
+                 --outgoing-deny 169.254.0.0/16"
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn networks(texts: &[&str]) -> Vec<Network> {
+        texts.iter().map(|text| text.parse().unwrap()).collect()
+    }
+
+    fn file() -> OutgoingFile {
+        let list = |texts: [&str; 1]| Some(texts.map(str::to_owned).to_vec());
+        OutgoingFile { allow: list(["10.0.0.0/8"]), deny: list(["10.9.0.0/16"]), allow_loopback: Some(true) }
+    }
+
+    #[test]
+    fn what_the_command_line_says_goes_before_what_the_file_says() {
+        let said = OutgoingArgs { outgoing_allow: networks(&["192.168.0.0/16"]), ..OutgoingArgs::default() };
+        let settings = said.or(file()).unwrap();
+        assert_eq!(settings.allow, networks(&["192.168.0.0/16"]));
+        assert_eq!(settings.deny, networks(&["10.9.0.0/16"]));
+        assert!(settings.allow_loopback);
+        let nothing = OutgoingArgs::default().or(OutgoingFile::default()).unwrap();
+        assert_eq!(nothing, OutgoingSettings::default(), "nothing is open unless somebody opens it");
+    }
+
+    #[test]
+    fn a_network_in_the_file_that_is_none_is_an_error() {
+        let wrong = OutgoingFile { allow: Some(vec!["10.0.0.1/8".to_owned()]), ..file() };
+        let error = OutgoingArgs::default().or(wrong).unwrap_err().to_string();
+        assert!(error.contains("10.0.0.1/8"), "{error}");
+    }
+}

@@ -1,0 +1,115 @@
+//! Forks over HTTP: replays tell the same again, branches go their own way, and what makes no sense is refused.
+
+use serde_json::{Value, json};
+
+use crate::harness::{Answer, Client, Server, accept, gated};
+
+fn server() -> Server {
+    let server = Server::start();
+    server.client.put("/v1/workflows/gated", &gated("gated"));
+    server
+}
+
+fn fork(client: &Client, run: &str, body: &Value) -> Answer {
+    client.post(&format!("/v1/runs/{run}:fork"), body)
+}
+
+fn answered(client: &Client) -> String {
+    let run = client.start_run("gated");
+    assert_eq!(client.answer(&run, "gate", &accept()).status, 200);
+    run
+}
+
+/// What happened, without the names of runs.
+fn told(client: &Client, run: &str, source: &str) -> Vec<(Value, Value, String)> {
+    let log = client.ended(run);
+    let plain = |payload: &Value| payload.to_string().replace(run, "RUN").replace(source, "RUN");
+    log.iter()
+        .map(|event| (event["type"].clone(), event["nodeId"].clone(), plain(&event["payload"])))
+        .collect()
+}
+
+#[test]
+fn replays_of_every_place_of_a_log_tell_the_same() {
+    let server = server();
+    let client = &server.client;
+    let run = answered(client);
+    let expected = told(client, &run, &run);
+    for from in 0..=expected.len() {
+        let made = fork(client, &run, &json!({"mode": "replay", "fromSeq": from}));
+        assert_eq!(made.status, 201, "{made:?}");
+        let copy = made.body["runId"].as_str().unwrap();
+        assert_eq!((&made.body["sourceRunId"], &made.body["fromSeq"]), (&json!(run), &json!(from)));
+        assert_eq!((&made.body["mode"], &made.body["status"]), (&json!("replay"), &json!("completed")));
+        assert_eq!(made.body["eventsUrl"], format!("/v1/runs/{copy}/events"));
+        assert_eq!(told(client, copy, &run), expected, "from {from}");
+        client.answer(copy, "gate", &accept()).assert_envelope(409, "interrupt_already_resolved");
+        let shown = client.get(&format!("/v1/runs/{copy}")).body;
+        assert_eq!((&shown["sourceRunId"], &shown["forkMode"]), (&json!(run), &json!("replay")));
+        assert_eq!(shown["owner"]["tenant"], "default");
+    }
+    assert_eq!(client.get("/v1/interrupts").body["interrupts"], json!([]), "nothing is asked again");
+}
+
+#[test]
+fn a_replay_begins_at_the_beginning_where_nothing_is_said() {
+    let server = server();
+    let client = &server.client;
+    let run = answered(client);
+    let made = fork(client, &run, &json!({"mode": "replay"}));
+    assert_eq!((made.status, &made.body["fromSeq"]), (201, &json!(0)));
+}
+
+#[test]
+fn a_branch_goes_its_own_way() {
+    let server = server();
+    let client = &server.client;
+    let run = answered(client);
+    let log = client.events(&run);
+    let asked = log.iter().position(|event| event["type"] == "interrupt.resolved").unwrap();
+    let overlay = json!({"configurable": {"temperature": 1}, "tags": ["second try"], "metadata": {"n": 2}});
+    let body = json!({"mode": "branch", "fromSeq": asked, "runOptionsOverlay": overlay});
+    let made = fork(client, &run, &body);
+    assert_eq!((made.status, &made.body["status"]), (201, &json!("waiting-approval")), "{made:?}");
+    let copy = made.body["runId"].as_str().unwrap();
+    let shown = client.get(&format!("/v1/runs/{copy}")).body;
+    assert_eq!((&shown["tags"], &shown["metadata"]), (&json!(["second try"]), &json!({"n": 2})));
+    assert_eq!(shown["configurable"], json!({"temperature": 1}));
+    let rejected = client.answer(copy, "gate", &json!({"action": "reject"}));
+    assert_eq!(rejected.status, 200);
+    assert_eq!((client.status(&run), client.status(copy)), ("completed".to_owned(), "failed".to_owned()));
+    assert_eq!(client.events(&run), log, "the source stays as it was");
+}
+
+#[test]
+fn a_fork_that_makes_no_sense_is_refused() {
+    let server = server();
+    let client = &server.client;
+    let run = answered(client);
+    let length = client.events(&run).len();
+    let overlay = json!({"tags": ["x"]});
+    for wrong in [
+        json!({}),
+        json!({"mode": "again"}),
+        json!({"mode": "branch"}),
+        json!({"mode": "replay", "fromSeq": -1}),
+        json!({"mode": "replay", "fromSeq": 1.5}),
+        json!({"mode": "replay", "runOptionsOverlay": overlay}),
+        json!({"mode": "branch", "fromSeq": 0, "runOptionsOverlay": {"inputs": {}}}),
+        json!({"mode": "branch", "fromSeq": 0, "runOptionsOverlay": {"tags": vec!["t"; 101]}}),
+        json!({"mode": "branch", "fromSeq": 0, "runOptionsOverlay": {"configurable": {"recursionLimit": 0}}}),
+    ] {
+        let answer = fork(client, &run, &wrong);
+        assert_eq!((answer.status, answer.code()), (400, "validation_error"), "{wrong} {answer:?}");
+    }
+    assert_eq!(fork(client, &run, &json!({"mode": "replay", "runOptionsOverlay": {}})).status, 201);
+    for mode in ["replay", "branch"] {
+        let beyond = fork(client, &run, &json!({"mode": mode, "fromSeq": length + 1}));
+        beyond.assert_envelope(422, "beyond_log");
+        assert_eq!(beyond.body["details"]["events"], length);
+        fork(client, "nobody", &json!({"mode": mode, "fromSeq": 0})).assert_envelope(404, "not_found");
+    }
+    let made = client.post("/v1/keys", &json!({"tenant": "elsewhere"})).body;
+    let elsewhere = client.with_key(made["key"].as_str());
+    fork(&elsewhere, &run, &json!({"mode": "replay"})).assert_envelope(404, "not_found");
+}

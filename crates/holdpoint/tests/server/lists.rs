@@ -1,0 +1,102 @@
+//! Lists of runs: filters, alone and together, and pages that neither skip nor repeat.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use crate::harness::{Client, Server, accept, gated, line};
+
+fn found(client: &Client, query: &str) -> Vec<String> {
+    let answer = client.get(&format!("/v1/runs?{query}"));
+    let runs = answer.body["runs"].as_array().unwrap_or_else(|| panic!("{answer:?}"));
+    runs.iter().map(|run| run["runId"].as_str().unwrap().to_owned()).collect()
+}
+
+fn start(client: &Client, body: &Value) -> String {
+    client.post("/v1/runs", body).body["runId"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_list_shows_what_its_filters_let_through() {
+    let server = Server::start();
+    let client = &server.client;
+    client.put("/v1/workflows/gated", &gated("gated"));
+    client.put("/v1/workflows/short", &line("short", &[("only", "core.noop", json!({}))]));
+    let a = start(client, &json!({"workflowId": "gated", "scopeId": "s", "tags": ["red", "big one"]}));
+    let b = start(client, &json!({"workflowId": "gated", "scopeId": "s", "tags": ["red"]}));
+    let c = start(client, &json!({"workflowId": "short", "tags": ["Red"]}));
+    client.answer(&b, "gate", &accept());
+    for (query, expected) in [
+        ("", vec![&c, &b, &a]),
+        ("status=completed", vec![&c, &b]),
+        ("status=waiting-approval", vec![&a]),
+        ("status=paused", vec![]),
+        ("workflowId=gated", vec![&b, &a]),
+        ("workflowId=nothing", vec![]),
+        ("scopeId=s", vec![&b, &a]),
+        ("tag=red", vec![&b, &a]),
+        ("tag=big%20one", vec![&a]),
+        ("tag=Red", vec![&c]),
+        ("tag=red&status=completed&scopeId=s&workflowId=gated", vec![&b]),
+        ("tag=red&workflowId=short", vec![]),
+        ("parentRunId=nobody", vec![]),
+        ("unknown=ignored", vec![&c, &b, &a]),
+    ] {
+        assert_eq!(found(client, query).iter().collect::<Vec<_>>(), expected, "{query}");
+    }
+    for wrong in ["status=lost", "createdAfter=yesterday", "createdBefore=1", "limit=0", "limit=201"] {
+        client.get(&format!("/v1/runs?{wrong}")).assert_envelope(400, "validation_error");
+    }
+}
+
+#[test]
+fn runs_are_found_by_when_they_were_created() {
+    let server = Server::start();
+    let client = &server.client;
+    client.put("/v1/workflows/gated", &gated("gated"));
+    let run = client.start_run("gated");
+    let at = client.get("/v1/runs").body["runs"][0]["createdAt"].as_str().unwrap().to_owned();
+    assert_eq!(found(client, &format!("createdAfter={at}")), [run.as_str()], "from that instant on");
+    assert_eq!(found(client, &format!("createdBefore={at}")), [""; 0], "before it, not at it");
+    assert_eq!(found(client, "createdAfter=2020-01-01T00:00:00Z&createdBefore=2999-01-01T00:00:00Z"), [run]);
+    assert_eq!(found(client, "createdAfter=2999-01-01T00:00:00Z"), [""; 0]);
+}
+
+#[test]
+fn pages_neither_skip_nor_repeat_while_runs_come_in() {
+    let server = Server::start();
+    let client = &server.client;
+    client.put("/v1/workflows/gated", &gated("gated"));
+    let before: BTreeSet<String> =
+        (0..11).map(|_| start(client, &json!({"workflowId": "gated", "tags": ["t"]}))).collect();
+    let (mut seen, mut cursor) = (Vec::new(), String::new());
+    loop {
+        let page = client.get(&format!("/v1/runs?tag=t&limit=3{cursor}")).body;
+        let runs = page["runs"].as_array().unwrap();
+        assert!(runs.len() <= 3);
+        seen.extend(runs.iter().map(|run| run["runId"].as_str().unwrap().to_owned()));
+        start(client, &json!({"workflowId": "gated", "tags": ["t"]}));
+        match page["nextCursor"].as_str() {
+            Some(next) => cursor = format!("&cursor={next}"),
+            None => break,
+        }
+    }
+    assert!(seen.windows(2).all(|two| two[0] > two[1]), "newest first");
+    assert_eq!(seen.len(), before.len());
+    assert_eq!(seen.into_iter().collect::<BTreeSet<_>>(), before);
+}
+
+#[test]
+fn children_are_found_by_their_parent() {
+    let server = Server::start();
+    let client = &server.client;
+    client.put("/v1/workflows/short", &line("short", &[("only", "core.noop", json!({}))]));
+    let call = |id| (id, "core.subWorkflow", json!({"workflowId": "short"}));
+    client.put("/v1/workflows/top", &line("top", &[call("one"), call("two")]));
+    let parent = client.start_run("top");
+    client.ended(&parent);
+    let children = found(client, &format!("parentRunId={parent}"));
+    assert_eq!(children, [format!("{parent}.2"), format!("{parent}.1")]);
+    let listed = client.get(&format!("/v1/runs?parentRunId={parent}&limit=1")).body;
+    assert_eq!((&listed["runs"][0]["parentRunId"], listed["nextCursor"].is_string()), (&json!(parent), true));
+}

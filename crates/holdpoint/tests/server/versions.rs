@@ -1,0 +1,43 @@
+//! A new version of a workflow is for new runs: what already waits keeps what it was started with.
+
+use serde_json::{Value, json};
+
+use crate::harness::{Server, accept, gated, line};
+
+/// The same id, and nothing else in common: no gate, other nodes.
+fn another() -> Value {
+    let mut flow = line("gated", &[("fresh", "core.noop", json!({}))]);
+    flow["version"] = json!("2");
+    flow
+}
+
+#[test]
+fn a_waiting_run_is_neither_changed_nor_stranded_by_a_new_version() {
+    let server = Server::start();
+    server.client.put("/v1/workflows/gated", &gated("gated"));
+    let (old, forked) = (server.client.start_run("gated"), server.client.start_run("gated"));
+    let before = server.client.get(&format!("/v1/runs/{old}")).body;
+    let log = server.client.events(&old);
+    let registered = server.client.put("/v1/workflows/gated", &another());
+    assert_eq!((registered.status, &registered.body["revision"]), (200, &json!(2)));
+    assert_eq!(server.client.get(&format!("/v1/runs/{old}")).body, before);
+    assert_eq!(server.client.get("/v1/interrupts").body["interrupts"].as_array().unwrap().len(), 2);
+    // Also for a server that remembers nothing.
+    let server = server.kill_and_restart();
+    let client = &server.client;
+    assert_eq!(client.get(&format!("/v1/runs/{old}")).body, before);
+    assert_eq!(client.events(&old), log);
+    let answered = client.answer(&old, "gate", &accept());
+    assert_eq!((answered.status, &answered.body["status"]), (200, &json!("completed")), "{answered:?}");
+    let shown = client.get(&format!("/v1/runs/{old}")).body;
+    assert_eq!(
+        (&shown["workflowVersion"], &shown["nodeStates"]["after"]["status"]),
+        (&json!("1"), &json!("completed"))
+    );
+    let fork = client.post(&format!("/v1/runs/{forked}:fork"), &json!({"mode": "branch", "fromSeq": 1}));
+    let copy = client.get(fork.body["statusUrl"].as_str().unwrap()).body;
+    assert_eq!((&copy["workflowVersion"], &copy["status"]), (&json!("1"), &json!("waiting-approval")));
+    let new = client.post("/v1/runs", &json!({"workflowId": "gated"})).body;
+    let shown = client.get(new["statusUrl"].as_str().unwrap()).body;
+    assert_eq!((&shown["workflowVersion"], &shown["status"]), (&json!("2"), &json!("completed")));
+}

@@ -1,0 +1,157 @@
+"""What the fuzzer must know of this server: the one envelope of errors, the key that it needs itself, that a poll
+waits, and some requests that nobody would guess from the document alone."""
+
+import copy
+import json
+import os
+import pathlib
+import random
+
+import schemathesis
+
+FOLDER = pathlib.Path(os.environ["FUZZ_FOLDER"])
+WORLD = json.loads((FOLDER / "world.json").read_text())
+
+
+@schemathesis.hook
+def before_call(ctx, case, kwargs):
+    change = CHANGES.get(name_of(case))
+    if change is not None:
+        change(case)
+
+
+def name_of(case):
+    return case.operation.definition.raw.get("operationId")
+
+
+def keep_own_key(case):
+    if case.path_parameters.get("keyId") == WORLD["ownKey"]:
+        case.path_parameters["keyId"] = "key_of_nobody"
+
+
+def wait_briefly(case):
+    """A poll that has nothing to tell waits as long as it is told to. What is wrong stays wrong."""
+    query = case.query
+    if not isinstance(query, dict):
+        return
+    if number(query.get("timeout", 30)) in range(1, 61):
+        query["timeout"] = 1
+    if (number(query.get("lastSequence")) or 0) > 2:
+        query["lastSequence"] = 2
+
+
+def number(value):
+    try:
+        return int(value)
+    except (TypeError, ValueError):
+        return None
+
+
+def prefer_a_list(case):
+    """Half of the readers want no stream. The document has no parameter for this: OpenAPI keeps Accept to itself."""
+    if random.Random(f"{case.path_parameters}{case.query}").random() < 0.5:
+        case.headers["Accept"] = "application/json"
+
+
+def name_the_run(case):
+    """An artifact is found in the run that made it."""
+    run, colon, _ = str(case.path_parameters.get("artifactId", "")).partition(":")
+    if colon and run in WORLD["runs"]:
+        case.path_parameters["runId"] = run
+
+
+def ask_who_waits(case):
+    """Of the answers that could be meant well, some go to a node that asks, and some of these are what it wants."""
+    dice = dice_of(case)
+    if dice is None or dice.random() < 0.3:
+        return
+    run, node, answer = dice.choice(WORLD["questions"])
+    case.path_parameters.update(runId=run, nodeId=node)
+    if dice.random() < 0.5:
+        case.body["resumeValue"] = answer
+
+
+def graft(case):
+    """Definitions that are nearly right: one that is, with something in it gone, repeated or replaced by what was
+    generated."""
+    dice = dice_of(case)
+    if dice is None or dice.random() < 0.2:
+        return
+    pieces = list(parts(case.body))
+    definition = copy.deepcopy(dice.choice(WORLD["workflows"]))
+    definition["id"] = f"fuzz-made-{dice.randrange(20)}"
+    case.path_parameters["workflowId"] = definition["id"]
+    for _ in range(dice.choice([0, 0, 1, 1, 2, 3])):
+        holder, key = dice.choice(list(places(definition)))
+        replaced = copy.deepcopy(dice.choice(pieces)[1])
+        if isinstance(holder, list) and dice.random() < 0.3:
+            holder.append(copy.deepcopy(holder[key]))
+        elif dice.random() < 0.3:
+            del holder[key]
+        else:
+            holder[key] = replaced
+    case.body = definition
+
+
+def dice_of(case):
+    """Fall the same way for the same case, so that a seed repeats everything. None where the case is wrong on purpose:
+    it would not be wrong any more."""
+    if case.meta is None or case.meta.generation.mode.is_negative or not isinstance(case.body, dict):
+        return None
+    return random.Random(json.dumps(case.body, sort_keys=True, default=str))
+
+
+def parts(value):
+    yield None, value
+    for holder, key in places(value):
+        yield key, holder[key]
+
+
+def places(value):
+    keys = value.keys() if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
+    for key in list(keys):
+        yield value, key
+        yield from places(value[key])
+
+
+CHANGES = {
+    "revokeKey": keep_own_key,
+    "pollEvents": wait_briefly,
+    "streamEvents": prefer_a_list,
+    "getArtifact": name_the_run,
+    "resolveInterrupt": ask_who_waits,
+    "putWorkflow": graft,
+}
+
+
+@schemathesis.check
+def envelope(ctx, response, case):
+    """Whatever is not a success is `{error, message, details?}` and nothing else."""
+    if response.status_code < 300 or case.method == "HEAD" or case.formatted_path.startswith("/v1/packs"):
+        return
+    body = json.loads(response.content)
+    assert isinstance(body, dict), f"not an object: {body}"
+    members = set(body)
+    assert {"error", "message"} <= members <= {"error", "message", "details"}, f"members are {sorted(members)}"
+    assert isinstance(body["error"], str) and body["error"], f"error is {body['error']!r}"
+    assert isinstance(body["message"], str) and body["message"], f"message is {body['message']!r}"
+    assert isinstance(body.get("details", {}), dict), f"details is {body['details']!r}"
+
+
+@schemathesis.check
+class Reached:
+    """A fuzzer that never gets past the door finds nothing: every operation must have succeeded at least once."""
+
+    def __init__(self, never=()):
+        self.never = set(never)
+        self.tested = set()
+        self.reached = set()
+
+    def after_response(self, ctx, response, case):
+        self.tested.add(name_of(case))
+        if 200 <= response.status_code < 300:
+            self.reached.add(name_of(case))
+
+    def after_run(self, ctx):
+        missing = self.tested - self.reached - self.never
+        assert not missing, "never succeeded: " + ", ".join(sorted(missing))

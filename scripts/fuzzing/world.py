@@ -1,0 +1,123 @@
+"""Fills a fresh server with workflows, and runs in every state that stays as it is until somebody acts, and writes their
+ids beside the configuration of the fuzzer: requests with made-up ids would all end at the same 404."""
+
+import json
+import os
+import pathlib
+import sys
+import time
+import urllib.error
+import urllib.request
+
+URL = os.environ["FUZZ_URL"]
+KEY = os.environ["FUZZ_KEY"]
+
+
+def main(folder, seconds):
+    for workflow in WORKFLOWS:
+        call("PUT", f"/v1/workflows/{workflow['id']}", workflow)
+    runs = []
+    # Some of them are cancelled, forked and answered with every second that the fuzzer has.
+    for _ in range(10 + seconds // 10):
+        runs += [start(workflow["id"]) for workflow in WORKFLOWS]
+        runs.append(start("sample-approval"))
+        for verb in ["pause", "cancel"]:
+            stopped = start("fuzz-waits")
+            settled(stopped)
+            call("POST", f"/v1/runs/{stopped}{'/cancel' if verb == 'cancel' else ':' + verb}", {})
+            runs.append(stopped)
+    states = {settled(run) for run in runs}
+    missing = WANTED - states
+    if missing:
+        sys.exit(f"no run is in one of these states, so the fuzzer would not see them: {missing}; there are {states}")
+    children = [child["runId"] for run in runs for child in call("GET", f"/v1/runs/{run}").get("childRuns", [])]
+    dispatches = []
+    for run in runs:
+        rows = call("GET", f"/v1/threads/{run}/dispatches")["dispatches"]
+        dispatches += [row["dispatchId"] for row in rows]
+    write(folder, "runs", runs + children)
+    write(folder, "dispatches", dispatches)
+    write(folder, "artifacts", [f"{run}:{node}" for run in runs for node in ("made", "review")])
+    write(folder, "workflows", [workflow["id"] for workflow in WORKFLOWS] + ["sample-approval"])
+    write(folder, "nodes", ["waits", "asks", "made", "calls", "review", "sleeps"])
+    (own,) = [key["keyId"] for key in call("GET", "/v1/keys")["keys"]]
+    questions = [
+        [one["runId"], one["nodeId"], ANSWERS[one["kind"]]]
+        for one in call("GET", "/v1/interrupts?limit=200")["interrupts"]
+    ]
+    world = {"ownKey": own, "runs": runs + children, "questions": questions, "workflows": WORKFLOWS}
+    (folder / "world.json").write_text(json.dumps(world))
+    print(f"{len(runs) + len(children)} runs, {len(dispatches)} dispatches: {', '.join(sorted(states))}")
+
+
+def call(method, path, body=None):
+    data = None if body is None else json.dumps(body).encode()
+    headers = {"Authorization": f"Bearer {KEY}", "Content-Type": "application/json"}
+    request = urllib.request.Request(URL + path, data, headers, method=method)
+    try:
+        # The server is on this machine; no proxy is asked.
+        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=30) as answer:
+            return json.load(answer)
+    except urllib.error.HTTPError as error:
+        sys.exit(f"{method} {path}: {error.code} {error.read().decode()}")
+
+
+def start(workflow):
+    return call("POST", "/v1/runs", {"workflowId": workflow, "inputs": {}, "tags": ["fuzz"]})["runId"]
+
+
+def settled(run):
+    """The status in which the run stays: over, waiting, paused, or asleep for hours."""
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        shown = call("GET", f"/v1/runs/{run}")
+        asleep = any(node["status"] == "sleeping" for node in shown["nodeStates"].values())
+        if asleep or shown["status"] not in ("pending", "running"):
+            return shown["status"]
+        time.sleep(0.02)
+    sys.exit(f"the run {run} does not settle: {shown}")
+
+
+def write(folder, name, values):
+    """A dictionary as the fuzzer reads it: one quoted value a line."""
+    lines = [json.dumps(value) for value in values]
+    (folder / f"{name}.dict").write_text("\n".join(lines) + "\n")
+
+
+def workflow(name, *nodes, **more):
+    shown = []
+    for at, (node, kind, config, extra) in enumerate(nodes):
+        shown.append({
+            "id": node, "typeId": kind, "name": node, "position": {"x": 200 * at, "y": 0}, "config": config,
+            "inputs": {}, **extra,
+        })
+    edges = [
+        {"id": f"e{at}", "sourceNodeId": one[0], "targetNodeId": next_one[0]}
+        for at, (one, next_one) in enumerate(zip(nodes, nodes[1:]))
+    ]
+    return {
+        "id": name, "name": name, "version": "1.0.0", "nodes": shown, "edges": edges,
+        "triggers": [{"id": "manual", "type": "manual", "enabled": True}], "variables": [], "metadata": {},
+        "settings": {}, **more,
+    }
+
+
+def node(name, kind, extra=None, **config):
+    return (name, kind, config, extra or {})
+
+
+MADE = node("made", "core.identity", {"artifactType": "text", "inputs": {"text": {"type": "static", "value": "Hello"}}})
+WAITS = node("waits", "core.approvalGate", title="Go on?", actions=["accept", "reject", "edit-accept"])
+WORKFLOWS = [
+    workflow("fuzz-waits", MADE, WAITS, node("after", "core.noop")),
+    workflow("fuzz-asks", node("asks", "core.clarificationGate", questions=[{"id": "q1", "question": "Which?"}])),
+    workflow("fuzz-sleeps", MADE, node("sleeps", "core.delay", ms=36_000_000)),
+    workflow("fuzz-ends", MADE, node("says", "core.channelWrite", channelName="said", reducer="append", value="Hello")),
+    workflow("fuzz-fails", MADE, node("fails", "core.fail", code="out_of_paper", message="There is no paper.")),
+    workflow("fuzz-calls", node("calls", "core.subWorkflow", workflowId="fuzz-waits", waitForCompletion=True)),
+]
+ANSWERS = {"approval": {"action": "accept"}, "clarification": {"answers": {"q1": "this one"}}}
+WANTED = {"waiting-approval", "waiting-input", "running", "paused", "completed", "failed", "cancelled"}
+
+if __name__ == "__main__":
+    main(pathlib.Path(sys.argv[1]), int(sys.argv[2]))
