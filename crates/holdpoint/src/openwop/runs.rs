@@ -27,6 +27,9 @@ pub(crate) async fn create(
     let unknown = || ApiError::invalid("workflowId", "there is no such workflow in this tenant");
     let workflow = WorkflowId::parse(&body.workflow_id).map_err(|_| unknown())?;
     options.check(&caller)?;
+    if options.exclusive && body.scope_id.is_none() {
+        return Err(ApiError::invalid("scopeId", "X-Dedup: enforce needs one"));
+    }
     check_configurable(&caller, &body.configurable.0)?;
     if let Some(url) = &body.callback_url {
         app.outgoing.check_url(url).map_err(|refused| translate::no_callback(&refused))?;
