@@ -43,10 +43,12 @@ impl<B: FromBytes + Send, S: Send + Sync> FromRequest<S> for Sent<B> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
-        let sent = key_of(request.headers())?;
+        // Judged once the body is read: what is left of one ends the connection, and a client that is about to send its
+        // next request would lose it.
+        let sent = key_of(request.headers());
         let operation = format!("{} {}", request.method(), hash(request.uri().path().as_bytes()));
         let bytes = body::read(request, state).await?;
-        let key = sent.map(|key_hash| Key { operation, key_hash, body_hash: hash(&bytes) });
+        let key = sent?.map(|key_hash| Key { operation, key_hash, body_hash: hash(&bytes) });
         Ok(Self(Sending(key), B::from_bytes(&bytes)?))
     }
 }

@@ -27,7 +27,8 @@ pub(crate) async fn create(
     let unknown = || ApiError::invalid("workflowId", "there is no such workflow in this tenant");
     let workflow = WorkflowId::parse(&body.workflow_id).map_err(|_| unknown())?;
     options.check(&caller)?;
-    if options.exclusive && body.scope_id.is_none() {
+    let exclusive = options.exclusive()?;
+    if exclusive && body.scope_id.is_none() {
         return Err(ApiError::invalid("scopeId", "X-Dedup: enforce needs one"));
     }
     check_configurable(&caller, &body.configurable.0)?;
@@ -36,7 +37,7 @@ pub(crate) async fn create(
     }
     let mut start = translate::start(&caller, body)?;
     start.trace = options.trace;
-    let how = StartOptions { exclusive: options.exclusive, ..StartOptions::default() };
+    let how = StartOptions { exclusive, ..StartOptions::default() };
     let begin = async |engine: Engine| match engine.start_with(&workflow, start, how).await {
         Err(Error::NotFound(_)) => Err(unknown()),
         other => Ok(Did::Run(other?)),
