@@ -62,6 +62,7 @@ impl Record {
     /// Whether the copy does the same as the source at a place. If so, what is written: the record where the world
     /// outside had a say, else what was worked out.
     pub(super) fn same(&self, at: usize, derived: &Event, copy: &RunId) -> Option<Event> {
+        let whole = derived;
         let recorded = &self.events.get(at)?.event;
         let outside = match (recorded, derived) {
             // The time it was told to sleep is a matter of the clock.
@@ -75,10 +76,12 @@ impl Record {
             }
             _ => false,
         };
+        // Requests of older versions have no digest; it follows from the data, which is compared.
+        let derived = &with_digest_of(derived, recorded);
         if outside || recorded == derived {
             return Some(recorded.clone());
         }
-        self.same_but_for_names(recorded, derived, copy).then(|| derived.clone())
+        self.same_but_for_names(recorded, derived, copy).then(|| whole.clone())
     }
 
     /// Where a run's own id is part of what it says.
@@ -89,15 +92,15 @@ impl Record {
             && derived.replace(copy.as_str(), self.source.as_str()) == text(recorded)
     }
 
-    /// What was answered, by key.
-    pub(super) fn answers(&self) -> HashMap<String, (Value, String)> {
-        let (mut keys, mut answers) = (HashMap::new(), HashMap::new());
+    /// What was answered, by key: every vote, where votes were counted.
+    pub(super) fn answers(&self) -> HashMap<String, Vec<(Value, String)>> {
+        let (mut keys, mut answers) = (HashMap::new(), HashMap::<String, Vec<_>>::new());
         for one in &self.events {
             match &one.event {
                 Event::InterruptRequested { id, key, .. } => drop(keys.insert(*id, key.clone())),
-                Event::InterruptResolved { id, value, by } => {
+                Event::VoteCast { interrupt: id, value, by } | Event::InterruptResolved { id, value, by } => {
                     if let Some(key) = keys.get(id) {
-                        answers.insert(key.clone(), (value.clone(), by.clone()));
+                        answers.entry(key.clone()).or_default().push((value.clone(), by.clone()));
                     }
                 }
                 _ => {}
@@ -121,6 +124,16 @@ impl Record {
     }
 }
 
+fn with_digest_of(derived: &Event, recorded: &Event) -> Event {
+    let mut derived = derived.clone();
+    if let (Event::InterruptRequested { digest, .. }, Event::InterruptRequested { digest: old, .. }) =
+        (&mut derived, recorded)
+    {
+        digest.clone_from(old);
+    }
+    derived
+}
+
 /// What happened to the source because of somebody or something outside. Everything else it came to by itself.
 pub(super) fn is_fact(event: &Event) -> bool {
     match event {
@@ -129,6 +142,11 @@ pub(super) fn is_fact(event: &Event) -> bool {
         | Event::ApprovalReceived { .. }
         | Event::ClarificationResolved { .. }
         | Event::NodeResumed { .. }
+        | Event::VoteCast { .. }
+        | Event::VoteRepeated { .. }
+        | Event::AskRaised { .. }
+        | Event::AskAnswered { .. }
+        | Event::ConversationExchanged { .. }
         | Event::StepRecorded { .. }
         | Event::SleepEnded { .. }
         | Event::RunPaused { .. }
@@ -151,6 +169,7 @@ pub(super) fn outcome_of(event: &Event) -> Option<&NodeId> {
         | Event::NodeFailed { node, .. }
         | Event::NodeSuspended { node, .. }
         | Event::InterruptRequested { node, .. }
+        | Event::AgentDecided { node, .. }
         | Event::SleepStarted { node, .. }
         | Event::NodeRetried { node, .. }
         | Event::VariableChanged { node, .. }
