@@ -35,7 +35,7 @@ fn described(fixtures: &[String], has: impl Fn(&str) -> bool) -> Value {
         },
         "fixtures": fixtures,
         "testing": {"testKeyPrefix": TEST_KEY_PREFIX},
-        "conversationPrimitive": false,
+        "conversationPrimitive": true,
         "debugBundle": {"supported": has("getDebugBundle")},
         "extensions": {"interrupts": {"profiles": [], "signedCallbackTokens": false}},
     });
