@@ -87,8 +87,8 @@ impl Request {
         if let Some(wanted) = &self.resume_schema {
             Schema::compile_small(wanted).map_err(|why| BadRequest::new("resumeSchema", why))?;
         }
-        if self.rehearsed.is_some() && self.kind != Kind::ConversationExchange {
-            return Err(BadRequest::new("kind", "only turns of a conversation can be rehearsed"));
+        if let Some(answer) = &self.rehearsed {
+            self.check_rehearsal(answer)?;
         }
         match self.kind {
             Kind::Approval => approval::check_data(&self.data),
@@ -99,6 +99,25 @@ impl Request {
             Kind::ConversationExchange => conversation::check_exchange(&self.data),
             Kind::LowConfidence => low_confidence::check_data(&self.data),
         }
+    }
+}
+
+impl Request {
+    /// The host's own answer is held to what everybody's is.
+    fn check_rehearsal(&self, answer: &Value) -> Result<(), BadRequest> {
+        if self.kind != Kind::ConversationExchange {
+            return Err(BadRequest::new("kind", "only turns of a conversation can be rehearsed"));
+        }
+        let schemas = [
+            ("resumeSchema", self.resume_schema.as_ref()),
+            ("data.outcomeSchema", self.data.get("outcomeSchema")),
+        ];
+        for (field, schema) in schemas {
+            let Some(schema) = schema else { continue };
+            let schema = Schema::compile_small(schema).map_err(|why| BadRequest::new(field, why))?;
+            schema.check(answer).map_err(|(_, why)| BadRequest::new(field, why))?;
+        }
+        Ok(())
     }
 }
 

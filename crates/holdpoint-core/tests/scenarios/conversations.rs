@@ -183,6 +183,9 @@ fn a_rehearsed_turn_is_answered_by_the_host_and_nobody_waits() {
             resumed("gate", 2),
         ])
         .next_is("enter gate");
+    let data = json!({"prompt": "?", "outcomeSchema": {"type": "integer"}});
+    let other = Request { rehearsed: Some(json!("so be it")), ..at("t", Kind::ConversationExchange, data) };
+    chatting().when(ask("gate", other)).failed_with("invalid_interrupt", "data.outcomeSchema: ");
     let granted = Request { rehearsed: Some(json!({"action": "accept"})), ..approval() };
     begun().when(ask("gate", granted)).failed_with("invalid_interrupt", "kind: only turns");
 }

@@ -185,3 +185,43 @@ pub(super) fn type_of(event: &Event) -> String {
     let json = serde_json::to_value(event).unwrap_or_default();
     json["type"].as_str().unwrap_or_default().to_owned()
 }
+
+#[cfg(test)]
+mod tests {
+    use holdpoint_core::{InterruptId, Kind, Owner, TenantId, Timestamp, digest};
+    use serde_json::json;
+
+    use super::*;
+
+    fn asked(run: &str, old: bool) -> Event {
+        let data = json!({"customKind": "colour", "of": run});
+        Event::InterruptRequested {
+            id: InterruptId(1),
+            node: NodeId::parse("a").unwrap(),
+            kind: Kind::Custom,
+            key: "k".to_owned(),
+            resume_schema: None,
+            timeout_ms: None,
+            digest: (!old).then(|| digest(&data)),
+            data,
+        }
+    }
+
+    fn record(event: Event) -> Record {
+        let owner = Owner { tenant: TenantId::parse("t").unwrap(), principal: "ann".to_owned() };
+        let events = vec![Recorded { seq: 0, at: Timestamp(0), event }];
+        let source = RunId::parse("source").unwrap();
+        Record { source, events, starts: BTreeSet::new(), start: Start::new(owner) }
+    }
+
+    #[test]
+    fn a_request_of_an_older_version_is_the_same_without_its_digest() {
+        let copy = RunId::parse("copy").unwrap();
+        let same = |recorded: Event, derived: Event| record(recorded).same(0, &derived, &copy);
+        assert_eq!(same(asked("x", true), asked("x", false)), Some(asked("x", true)));
+        assert_eq!(same(asked("x", false), asked("x", false)), Some(asked("x", false)));
+        assert_eq!(same(asked("x", true), asked("y", false)), None);
+        // What carries the name of its run gets the digest of what it then says.
+        assert_eq!(same(asked("source", false), asked("copy", false)), Some(asked("copy", false)));
+    }
+}
