@@ -6,11 +6,10 @@ use serde_json::{Map, Value};
 
 use crate::event::{ChildResult, Drain, Fork, Owner, Parent, Reducer, RunError};
 use crate::ids::{InterruptId, NodeId, Principal, RunId, Timestamp, WorkflowId};
-use crate::interrupt::{Answer, Request};
+use crate::interrupt::{Answer, Decision, Request};
 use crate::run::Status;
 
 #[derive(Clone, Debug, PartialEq)]
-#[expect(clippy::large_enum_variant, reason = "a command is made once and lent from then on")]
 pub enum Command {
     Start(Start),
     /// A worker begins a node whose turn has come.
@@ -37,6 +36,13 @@ pub enum Command {
     ResolveNode {
         node: NodeId,
         answer: Answer,
+    },
+    /// What an approver wanted to know is answered; the decision is still theirs.
+    AnswerAsk {
+        interrupt: InterruptId,
+        ask: u32,
+        answer: String,
+        by: Principal,
     },
     /// An interrupt's deadline has come.
     Expire {
@@ -131,6 +137,8 @@ pub struct Completion {
     pub variables: Vec<(String, Value)>,
     pub channels: Vec<ChannelWrite>,
     pub chunks: Vec<Chunk>,
+    /// What agents decided in it, sure enough of themselves.
+    pub decisions: Vec<Decision>,
 }
 
 impl Completion {

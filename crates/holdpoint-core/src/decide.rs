@@ -6,16 +6,19 @@ use crate::ids::Timestamp;
 use crate::refusal::Refusal;
 use crate::run::Run;
 
+mod ask;
 mod cancel;
 mod children;
 mod complete;
 mod configurable;
 mod consequences;
+mod conversation;
 mod expire;
 mod failure;
 mod finish;
 mod pause;
 mod resolve;
+mod side_questions;
 mod start;
 
 pub fn decide(run: &Run, command: &Command, now: Timestamp) -> Result<Vec<Event>, Refusal> {
@@ -26,6 +29,9 @@ pub fn decide(run: &Run, command: &Command, now: Timestamp) -> Result<Vec<Event>
         Command::Record { node, name, result, took_ms } => finish::record(run, node, name, result, *took_ms),
         Command::Resolve { answers } => resolve::resolve(run, answers, now),
         Command::ResolveNode { node, answer } => resolve::resolve_node(run, node, answer, now),
+        Command::AnswerAsk { interrupt, ask, answer, by } => {
+            side_questions::answer(run, *interrupt, *ask, answer, by, now)
+        }
         Command::Expire { interrupt } => expire::expire(run, *interrupt, now),
         Command::Wake { node } => expire::wake(run, node, now),
         Command::Cancel { reason, by } => cancel::cancel(run, reason.as_deref(), by),

@@ -47,6 +47,9 @@ pub enum Event {
         resume_schema: Option<Value>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         timeout_ms: Option<u64>,
+        /// Of the data, in its canonical form: what was shown can be told from what was not.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        digest: Option<String>,
     },
     #[serde(rename = "approval.requested")]
     ApprovalRequested { interrupt: InterruptId },
@@ -61,6 +64,39 @@ pub enum Event {
     ApprovalReceived { interrupt: InterruptId },
     #[serde(rename = "clarification.resolved")]
     ClarificationResolved { interrupt: InterruptId },
+    /// One of several approvals that are needed. The deciding one is the resolution itself.
+    #[serde(rename = "holdpoint.vote.cast")]
+    VoteCast { interrupt: InterruptId, value: Value, by: String },
+    /// Somebody voted again and said the same: it does not count, but it happened.
+    #[serde(rename = "holdpoint.vote.repeated")]
+    VoteRepeated { interrupt: InterruptId, action: String, by: String },
+    /// An approver wants to know something before deciding.
+    #[serde(rename = "holdpoint.ask.raised")]
+    AskRaised { interrupt: InterruptId, ask: u32, question: String, by: String },
+    #[serde(rename = "holdpoint.ask.answered")]
+    AskAnswered { interrupt: InterruptId, ask: u32, answer: String, by: String },
+    /// The request has the conversation's id; `name` is what the workflow calls it.
+    #[serde(rename = "conversation.opened")]
+    ConversationOpened {
+        interrupt: InterruptId,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        name: Option<String>,
+    },
+    #[serde(rename = "conversation.exchanged")]
+    ConversationExchanged { interrupt: InterruptId },
+    #[serde(rename = "conversation.closed")]
+    ConversationClosed { interrupt: InterruptId },
+    #[serde(rename = "agent.decided")]
+    AgentDecided {
+        node: NodeId,
+        agent: String,
+        decision: Value,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        confidence: Option<f64>,
+        /// Why the agent's confidence says nothing.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        flaw: Option<String>,
+    },
     #[serde(rename = "holdpoint.step.recorded")]
     StepRecorded {
         node: NodeId,

@@ -1,109 +1,49 @@
 //! Interrupts: what a node may ask, what an answer must look like, and what is known of each one asked.
 
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::ids::{InterruptId, NodeId, Principal, Timestamp};
 use crate::limits;
 use crate::refusal::{Refusal, check_size};
-use crate::schema;
 
 mod approval;
 mod clarification;
+mod compiled;
+mod conversation;
 mod external_event;
+mod kind;
+pub(crate) mod low_confidence;
+mod people;
+mod quorum;
+mod request;
 
-/// What an interrupt is about. Decides the shape of its data and of its answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Kind {
-    Approval,
-    Clarification,
-    ExternalEvent,
-    Custom,
-}
+pub use compiled::Compiled;
+pub use kind::Kind;
+pub use low_confidence::{Decision, ESCALATION_THRESHOLD_DEFAULT};
+pub use quorum::Vote;
+pub use request::{BadRequest, Request};
 
-impl Kind {
-    pub const ALL: [Kind; 4] = [Kind::Approval, Kind::Clarification, Kind::ExternalEvent, Kind::Custom];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Kind::Approval => "approval",
-            Kind::Clarification => "clarification",
-            Kind::ExternalEvent => "external-event",
-            Kind::Custom => "custom",
-        }
-    }
-
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.as_str() == text)
-    }
-}
-
-/// What node code hands to `interrupt(…)`.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Request {
-    pub kind: Kind,
-    /// Asked at most once per run. Left out, it is derived from run, node and count.
-    pub key: Option<String>,
-    pub data: Value,
-    pub resume_schema: Option<Value>,
-    pub timeout_ms: Option<u64>,
-}
-
-/// Why a request cannot be asked; the field is relative to the request.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{field}: {message}")]
-pub struct BadRequest {
-    pub field: String,
-    pub message: String,
-}
-
-impl BadRequest {
-    pub(crate) fn new(field: &str, message: impl Into<String>) -> Self {
-        Self { field: field.to_owned(), message: message.into() }
-    }
-}
-
-impl Request {
-    pub fn new(kind: Kind, data: Value) -> Self {
-        Self { kind, key: None, data, resume_schema: None, timeout_ms: None }
-    }
-
-    /// Checks everything about a request that does not depend on its run.
-    pub fn check(&self) -> Result<(), BadRequest> {
-        if let Some(key) = &self.key {
-            let length = key.chars().count();
-            if length == 0 || length > limits::INTERRUPT_KEY_CHARS_MAX {
-                let max = limits::INTERRUPT_KEY_CHARS_MAX;
-                return Err(BadRequest::new("key", format!("must be 1 to {max} characters")));
-            }
-        }
-        check_size("interrupt data", &self.data, limits::INTERRUPT_DATA_BYTES_MAX)
-            .map_err(|refusal| BadRequest::new("data", refusal.to_string()))?;
-        if let Some(wanted) = &self.resume_schema {
-            schema::compile(wanted).map_err(|why| BadRequest::new("resumeSchema", why))?;
-        }
-        match self.kind {
-            Kind::Approval => approval::check_data(&self.data),
-            Kind::Clarification => clarification::check_data(&self.data),
-            Kind::ExternalEvent => external_event::check_data(&self.data),
-            Kind::Custom => check_custom(&self.data),
-        }
-    }
-}
-
-fn check_custom(data: &Value) -> Result<(), BadRequest> {
-    match data.get("customKind").and_then(Value::as_str) {
-        Some(kind) if !kind.is_empty() => Ok(()),
-        _ => Err(BadRequest::new("data.customKind", "must be a non-empty string")),
-    }
-}
+/// The profile of gates that only somebody with a key may answer.
+pub const AUTH_REQUIRED: &str = "openwop-interrupt-auth-required";
 
 /// Somebody's answer, before it is judged.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
     pub value: Value,
     pub by: Principal,
+    /// The host lets `by` answer in the names of others.
+    pub acting_as: bool,
+    /// It came over a signed link and not with a key.
+    pub by_link: bool,
+    /// What `by` was shown, as [`Interrupt::digest`] has it.
+    pub digest: Option<String>,
+}
+
+impl Answer {
+    /// In one's own name, with a key.
+    pub fn new(value: Value, by: Principal) -> Self {
+        Self { value, by, acting_as: false, by_link: false, digest: None }
+    }
 }
 
 /// One interrupt of a run, as folded from its events.
@@ -116,8 +56,35 @@ pub struct Interrupt {
     pub data: Value,
     pub resume_schema: Option<Value>,
     pub timeout_ms: Option<u64>,
+    /// Of the data as it was shown. Requests of older versions have none.
+    pub digest: Option<String>,
     pub requested_at: Timestamp,
+    /// In the order in which they were cast, where several approvals are needed; the deciding one is the last.
+    pub votes: Vec<Vote>,
+    /// How often somebody said again what they had said.
+    pub repeated: u32,
+    /// What approvers wanted to know, in that order.
+    pub asks: Vec<Ask>,
     pub resolution: Option<Resolution>,
+    pub(crate) compiled: Compiled,
+}
+
+/// A question of an approver beside the decision, and its answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ask {
+    /// From 1 in its interrupt.
+    pub id: u32,
+    pub question: String,
+    pub by: String,
+    pub at: Timestamp,
+    pub reply: Option<Reply>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reply {
+    pub text: String,
+    pub by: String,
+    pub at: Timestamp,
 }
 
 /// How an interrupt ended.
@@ -125,6 +92,19 @@ pub struct Interrupt {
 pub enum Resolution {
     Answered { value: Value, by: String, at: Timestamp },
     TimedOut { at: Timestamp },
+}
+
+/// What an answer comes to.
+#[derive(Debug)]
+pub(crate) enum Judged {
+    /// The interrupt is over.
+    Decided { value: Value, by: String },
+    /// It counts, and others must still speak.
+    Voted { value: Value, by: String },
+    /// The same voice said the same again.
+    Repeated { by: String, action: String },
+    /// Somebody wants to know something first.
+    Asked { question: String, by: String },
 }
 
 impl Interrupt {
@@ -136,30 +116,77 @@ impl Interrupt {
         self.timeout_ms.map(|ms| self.requested_at.plus_ms(ms))
     }
 
+    /// A signed link is not enough to answer it.
+    pub fn needs_key(&self) -> bool {
+        self.data.get("profile").and_then(Value::as_str) == Some(AUTH_REQUIRED)
+    }
+
+    /// How many must agree; 1 where nobody said otherwise.
+    pub fn required_approvals(&self) -> u64 {
+        quorum::Quorum::of(&self.data).required
+    }
+
     /// One line for lists: what a person would call this interrupt.
     pub fn title(&self) -> &str {
         let text = |pointer: &str| self.data.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
         match self.kind {
-            Kind::Approval => text("/title"),
+            Kind::Approval | Kind::ConversationStart => text("/title"),
             Kind::Clarification => text("/questions/0/question"),
             Kind::ExternalEvent => text("/eventType"),
             Kind::Custom => text("/customKind"),
+            Kind::ConversationExchange => text("/prompt"),
+            Kind::ConversationClose => text("/conversationId"),
+            Kind::LowConfidence => text("/agentId"),
         }
     }
 
-    /// The value that will be recorded for an answer, or why it does not count. The interrupt is open.
-    pub(crate) fn judge(&self, answer: &Answer, now: Timestamp) -> Result<Value, Refusal> {
-        check_size("the resume value", &answer.value, limits::RESUME_VALUE_BYTES_MAX)?;
-        let value = match self.kind {
-            Kind::Approval => approval::judge(&self.data, answer, now)?,
-            Kind::Clarification => clarification::judge(&self.data, &answer.value)?,
-            Kind::ExternalEvent => external_event::judge(&self.data, &answer.value)?,
-            Kind::Custom => answer.value.clone(),
-        };
-        if let Some(wanted) = &self.resume_schema {
-            schema::check(wanted, &answer.value)
-                .map_err(|(path, message)| Refusal::invalid(format!("resumeValue{path}"), message))?;
+    /// What an answer comes to, or why it does not count. The interrupt is open; `owner` started the run.
+    pub(crate) fn judge(
+        &self,
+        owner: Option<&str>,
+        answer: &Answer,
+        now: Timestamp,
+    ) -> Result<Judged, Refusal> {
+        if answer.by_link && self.needs_key() {
+            return Err(Refusal::KeyRequired);
         }
-        Ok(value)
+        let decider = self.decider(owner, answer)?;
+        if answer.digest.is_some() && answer.digest != self.digest {
+            return Err(Refusal::PayloadMismatch);
+        }
+        check_size("the resume value", &answer.value, limits::RESUME_VALUE_BYTES_MAX)?;
+        let schemas = self.compiled.of(self)?;
+        let by = decider.to_owned();
+        let value = match self.kind {
+            Kind::Approval => {
+                let judged = approval::judge(self, answer, decider, now)?;
+                // A question is no answer yet.
+                if !matches!(judged, Judged::Asked { .. }) {
+                    schemas.check_resume_value(&answer.value)?;
+                }
+                return Ok(judged);
+            }
+            Kind::Clarification => clarification::judge(&self.data, &answer.value, schemas)?,
+            Kind::ExternalEvent => external_event::judge(&self.data, &answer.value)?,
+            Kind::ConversationExchange => {
+                schemas.check_outcome(&answer.value)?;
+                answer.value.clone()
+            }
+            Kind::Custom | Kind::ConversationStart | Kind::ConversationClose | Kind::LowConfidence => {
+                answer.value.clone()
+            }
+        };
+        schemas.check_resume_value(&answer.value)?;
+        Ok(Judged::Decided { value, by })
+    }
+
+    /// In whose name the answer counts. Only approvals have rules about people.
+    fn decider<'a>(&self, owner: Option<&str>, answer: &'a Answer) -> Result<&'a str, Refusal> {
+        if self.kind != Kind::Approval {
+            return Ok(&answer.by.name);
+        }
+        let decider = people::decider(answer)?;
+        people::check(&self.data, owner, answer, decider)?;
+        Ok(decider)
     }
 }

@@ -4,6 +4,7 @@
 //! [`Run::apply`] folds an event, [`react`] names what an event obliges the shell to do later.
 //! Nothing here reads a clock, draws a random number, waits or touches a file.
 
+mod canonical;
 mod command;
 mod decide;
 mod event;
@@ -18,13 +19,17 @@ mod schema;
 mod strict;
 pub mod workflow;
 
+pub use canonical::{canonical, digest};
 pub use command::{ChannelWrite, Chunk, Command, Completion, Dispatch, Outcome, Start};
 pub use decide::decide;
 pub use event::{Cap, ChildResult, Drain, Event, Fork, ForkMode, Owner, Parent, Reducer, RunError, Started};
 pub use ids::{BadId, InterruptId, NodeId, Principal, RunId, RunRef, TenantId, Timestamp, WorkflowId};
-pub use interrupt::{Answer, BadRequest, Interrupt, Kind, Request, Resolution};
+pub use interrupt::{
+    AUTH_REQUIRED, Answer, Ask, BadRequest, Compiled, Decision, ESCALATION_THRESHOLD_DEFAULT, Interrupt,
+    Kind, Reply, Request, Resolution, Vote,
+};
 pub use react::{Obligation, Timer, react};
 pub use refusal::Refusal;
-pub use run::{Child, End, NodeState, NodeStatus, Pause, Run, Status, Verdict, Work};
+pub use run::{Child, Conversation, End, NodeState, NodeStatus, Pause, Run, Status, Verdict, Work};
 pub use strict::{StrictValue, parse_strict};
 pub use workflow::Workflow;

@@ -12,6 +12,22 @@ pub const REQUEST_BYTES_MAX: usize = 1024 * 1024;
 pub const INTERRUPT_DATA_BYTES_MAX: usize = 256 * 1024;
 /// Bytes of a resume value, as compact JSON.
 pub const RESUME_VALUE_BYTES_MAX: usize = 64 * 1024;
+/// Bytes and nesting levels of a schema that comes with a question.
+pub const INTERRUPT_SCHEMA_BYTES_MAX: usize = 64 * 1024;
+pub const INTERRUPT_SCHEMA_LEVELS_MAX: usize = 32;
+/// How many approvals one gate may need, and how often it is written down that somebody voted again.
+pub const REQUIRED_APPROVALS_MAX: u64 = 100;
+pub const REPEATED_VOTES_MAX: u32 = 100;
+/// Questions that approvers may put beside one decision, and characters of a question or its answer.
+pub const ASKS_MAX: usize = 100;
+pub const ASK_CHARS_MAX: usize = 4096;
+/// Characters of a conversation's name, conversations of a run, and the highest number of a turn.
+pub const CONVERSATION_ID_CHARS_MAX: usize = 256;
+pub const CONVERSATIONS_MAX: usize = 1000;
+pub const TURNS_MAX: u64 = 1_000_000;
+/// Characters of an agent's name.
+pub const AGENT_ID_CHARS_MIN: usize = 3;
+pub const AGENT_ID_CHARS_MAX: usize = 256;
 /// Characters of an interrupt key.
 pub const INTERRUPT_KEY_CHARS_MAX: usize = 256;
 /// Tags of a run, and characters of each.

@@ -82,6 +82,14 @@ pub fn react(run: &Run, event: &Event, at: Timestamp) -> Vec<Obligation> {
         | Event::ApprovalReceived { .. }
         | Event::ClarificationRequested { .. }
         | Event::ClarificationResolved { .. }
+        | Event::VoteCast { .. }
+        | Event::VoteRepeated { .. }
+        | Event::AskRaised { .. }
+        | Event::AskAnswered { .. }
+        | Event::ConversationOpened { .. }
+        | Event::ConversationExchanged { .. }
+        | Event::ConversationClosed { .. }
+        | Event::AgentDecided { .. }
         | Event::StepRecorded { .. }
         | Event::NodeRetried { .. }
         | Event::VariableChanged { .. }

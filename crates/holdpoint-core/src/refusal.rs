@@ -28,6 +28,22 @@ pub enum Refusal {
     NotDue,
     #[error("{0} may not answer this interrupt: it names its approvers")]
     NotAnApprover(String),
+    #[error("{0} started this run, and whoever asks may not grant")]
+    OwnRequest(String),
+    #[error("this caller may not answer in the name of {0}")]
+    MayNotActFor(String),
+    #[error("this interrupt is answered with a key; a link is not enough")]
+    KeyRequired,
+    #[error("{0} has voted, and a vote that was counted does not change")]
+    AlreadyVoted(String),
+    #[error("the digest is of something else than what the interrupt shows")]
+    PayloadMismatch,
+    #[error("nobody asked that question here")]
+    AskNotFound,
+    #[error("the question was already answered")]
+    AskAnswered,
+    #[error("{0} questions were asked here, and no more may be")]
+    TooManyAsks(usize),
     #[error("the event does not match: {0} differs from what the interrupt waits for")]
     CorrelationMismatch(String),
     #[error("the run is {status}, and that cannot be done to it now", status = .0.as_str())]
@@ -55,7 +71,13 @@ impl Refusal {
             Self::InterruptCancelled => "interrupt_cancelled",
             Self::InterruptGone => "interrupt_gone",
             Self::NotDue => "not_due",
-            Self::NotAnApprover(_) => "forbidden",
+            Self::NotAnApprover(_) | Self::OwnRequest(_) | Self::MayNotActFor(_) => "forbidden",
+            Self::KeyRequired => "unauthenticated",
+            Self::AlreadyVoted(_) => "already_voted",
+            Self::PayloadMismatch => "payload_mismatch",
+            Self::AskNotFound => "ask_not_found",
+            Self::AskAnswered => "ask_already_answered",
+            Self::TooManyAsks(_) => "too_many_asks",
             Self::CorrelationMismatch(_) => "correlation_mismatch",
             Self::WrongState(_) => "wrong_state",
             Self::ChildNotFound => "child_not_found",

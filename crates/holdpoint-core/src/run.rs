@@ -6,18 +6,21 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use crate::event::{Event, Started};
-use crate::ids::{InterruptId, NodeId, RunId, Timestamp};
+use crate::ids::{NodeId, RunId, Timestamp};
 use crate::interrupt::{Interrupt, Resolution};
 use crate::workflow::{Workflow, judge_edge};
 
 pub(crate) mod channels;
 mod children;
+mod conversations;
+mod interrupts;
 mod keys;
 mod loops;
 mod reading;
 mod state;
 mod weight;
 
+pub use conversations::Conversation;
 pub(crate) use reading::timeout_ms;
 pub use state::{Child, End, NodeState, NodeStatus, Pause, Status, Verdict, Work};
 
@@ -49,6 +52,8 @@ pub struct Run {
     pub channels: BTreeSet<String>,
     /// Runs that this one started, in that order.
     pub children: Vec<Arc<Child>>,
+    /// In the order in which they were opened.
+    pub conversations: Vec<Arc<Conversation>>,
     pub paused: Option<Pause>,
     /// Of a replay: it came to something else than its source.
     pub diverged: bool,
@@ -77,6 +82,7 @@ impl Run {
             turns,
             channels: BTreeSet::new(),
             children: Vec::new(),
+            conversations: Vec::new(),
             paused: None,
             diverged: false,
             end: None,
@@ -117,6 +123,14 @@ impl Run {
                 self.close(*id, Resolution::Answered { value: value.clone(), by: by.clone(), at });
             }
             Event::InterruptTimedOut { id } => self.close(*id, Resolution::TimedOut { at }),
+            Event::VoteCast { .. }
+            | Event::VoteRepeated { .. }
+            | Event::AskRaised { .. }
+            | Event::AskAnswered { .. } => self.hear_approver(event, at),
+            Event::ConversationOpened { interrupt, name } => {
+                self.open_conversation(*interrupt, name.as_deref());
+            }
+            Event::ConversationClosed { interrupt } => self.close_conversation(*interrupt),
             Event::StepRecorded { node, name, result, .. } => self.touch(node, |state| {
                 state.steps.insert(name.clone(), result.clone());
             }),
@@ -146,6 +160,8 @@ impl Run {
             // These repeat, for readers of older vocabularies, what the interrupt's own events said; or they only
             // tell readers something.
             Event::MessageChunk { .. }
+            | Event::AgentDecided { .. }
+            | Event::ConversationExchanged { .. }
             | Event::ArtifactCreated { .. }
             | Event::LoopbackLimit { .. }
             | Event::CapBreached { .. }
@@ -184,24 +200,7 @@ impl Run {
         });
     }
 
-    fn ask(&mut self, event: &Event, at: Timestamp) {
-        let Event::InterruptRequested { id, node, kind, key, data, resume_schema, timeout_ms } = event else {
-            return;
-        };
-        self.interrupts.push(Arc::new(Interrupt {
-            id: *id,
-            node: node.clone(),
-            kind: *kind,
-            key: key.clone(),
-            data: data.clone(),
-            resume_schema: resume_schema.clone(),
-            timeout_ms: *timeout_ms,
-            requested_at: at,
-            resolution: None,
-        }));
-    }
-
-    fn set_variable(&mut self, name: &str, value: &Value) {
+    pub(super) fn set_variable(&mut self, name: &str, value: &Value) {
         if let Value::Object(variables) = Arc::make_mut(&mut self.variables) {
             variables.insert(name.to_owned(), value.clone());
         }
@@ -239,12 +238,6 @@ impl Run {
     pub(super) fn touch(&mut self, node: &NodeId, change: impl FnOnce(&mut NodeState)) {
         if let Some(position) = self.workflow.position(node) {
             change(&mut self.nodes[position]);
-        }
-    }
-
-    fn close(&mut self, id: InterruptId, resolution: Resolution) {
-        if let Some(interrupt) = self.interrupts.iter_mut().find(|interrupt| interrupt.id == id) {
-            Arc::make_mut(interrupt).resolution = Some(resolution);
         }
     }
 }

@@ -4,6 +4,9 @@
 use jsonschema::Validator;
 use serde_json::Value;
 
+use crate::limits;
+use crate::refusal::json_bytes;
+
 /// A schema that was compiled once.
 pub(crate) struct Schema(Validator);
 
@@ -15,7 +18,27 @@ impl std::fmt::Debug for Schema {
 
 impl Schema {
     pub(crate) fn compile(schema: &Value) -> Result<Self, String> {
-        compile(schema).map(Self)
+        if !schema.is_object() && !schema.is_boolean() {
+            return Err("must be a JSON Schema: an object, true or false".to_owned());
+        }
+        if let Some(reference) = foreign_reference(schema) {
+            return Err(format!("refers to {reference}; only references inside the schema are followed"));
+        }
+        jsonschema::draft202012::new(schema)
+            .map(Self)
+            .map_err(|error| format!("is not a JSON Schema: {error}"))
+    }
+
+    /// For schemas that come with a question: answers are checked while everybody waits, so they must be small.
+    pub(crate) fn compile_small(schema: &Value) -> Result<Self, String> {
+        let (bytes, max) = (json_bytes(schema), limits::INTERRUPT_SCHEMA_BYTES_MAX);
+        if bytes > max {
+            return Err(format!("is {bytes} bytes; at most {max} are accepted"));
+        }
+        if is_deeper_than(schema, limits::INTERRUPT_SCHEMA_LEVELS_MAX) {
+            return Err(format!("has more than {} levels", limits::INTERRUPT_SCHEMA_LEVELS_MAX));
+        }
+        Self::compile(schema)
     }
 
     /// The error is a JSON pointer into the value and a message.
@@ -24,19 +47,13 @@ impl Schema {
     }
 }
 
-pub(crate) fn compile(schema: &Value) -> Result<Validator, String> {
-    if !schema.is_object() && !schema.is_boolean() {
-        return Err("must be a JSON Schema: an object, true or false".to_owned());
+fn is_deeper_than(value: &Value, levels: usize) -> bool {
+    let deeper = |inner: &Value| levels == 0 || is_deeper_than(inner, levels - 1);
+    match value {
+        Value::Array(items) => items.iter().any(deeper),
+        Value::Object(members) => members.values().any(deeper),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
     }
-    if let Some(reference) = foreign_reference(schema) {
-        return Err(format!("refers to {reference}; only references inside the schema are followed"));
-    }
-    jsonschema::draft202012::new(schema).map_err(|error| format!("is not a JSON Schema: {error}"))
-}
-
-/// Checks a value; the error is a JSON pointer into the value and a message.
-pub(crate) fn check(schema: &Value, value: &Value) -> Result<(), (String, String)> {
-    Schema::compile(schema).map_err(|why| (String::new(), why))?.check(value)
 }
 
 fn foreign_reference(schema: &Value) -> Option<&str> {
@@ -60,18 +77,49 @@ mod tests {
     #[test]
     fn a_value_is_checked_and_the_error_says_where() {
         let schema = json!({"type": "object", "properties": {"amount": {"type": "integer"}}});
-        assert_eq!(check(&schema, &json!({"amount": 3})), Ok(()));
-        let (path, message) = check(&schema, &json!({"amount": "x"})).unwrap_err();
+        let schema = Schema::compile(&schema).unwrap();
+        assert_eq!(schema.check(&json!({"amount": 3})), Ok(()));
+        let (path, message) = schema.check(&json!({"amount": "x"})).unwrap_err();
         assert_eq!(path, "/amount");
         assert!(message.contains("integer"), "{message}");
     }
 
     #[test]
     fn a_schema_that_points_elsewhere_is_refused() {
-        let error = compile(&json!({"allOf": [{"$ref": "https://example.org/x.json"}]})).unwrap_err();
+        let compile = |schema: Value| Schema::compile(&schema);
+        let error = compile(json!({"allOf": [{"$ref": "https://example.org/x.json"}]})).unwrap_err();
         assert!(error.contains("https://example.org/x.json"), "{error}");
-        assert!(compile(&json!({"$ref": "#/$defs/a", "$defs": {"a": true}})).is_ok());
-        assert!(compile(&json!({"type": 5})).is_err());
-        assert!(compile(&json!("string")).is_err());
+        assert!(compile(json!({"$ref": "#/$defs/a", "$defs": {"a": true}})).is_ok());
+        assert!(compile(json!({"type": 5})).is_err());
+        assert!(compile(json!("string")).is_err());
+    }
+
+    #[test]
+    fn a_schema_of_a_question_is_neither_large_nor_deep() {
+        let nested = |levels: usize| (0..levels).fold(json!(true), |inner, _| json!({"not": inner}));
+        assert!(Schema::compile_small(&nested(limits::INTERRUPT_SCHEMA_LEVELS_MAX)).is_ok());
+        assert!(Schema::compile_small(&nested(limits::INTERRUPT_SCHEMA_LEVELS_MAX + 1)).is_err());
+        let sized = |bytes: usize| json!({"const": "x".repeat(bytes - r#"{"const":""}"#.len())});
+        assert!(Schema::compile_small(&sized(limits::INTERRUPT_SCHEMA_BYTES_MAX)).is_ok());
+        assert!(Schema::compile_small(&sized(limits::INTERRUPT_SCHEMA_BYTES_MAX + 1)).is_err());
+    }
+
+    #[test]
+    fn a_schema_that_leads_to_itself_still_comes_to_an_end() {
+        for circle in [
+            json!({"$ref": "#"}),
+            json!({"allOf": [{"$ref": "#"}]}),
+            json!({"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}}),
+        ] {
+            if let Ok(schema) = Schema::compile(&circle) {
+                let _ = schema.check(&json!({"a": 1}));
+            }
+        }
+    }
+
+    #[test]
+    fn a_pattern_that_could_take_for_ever_does_not() {
+        let schema = Schema::compile(&json!({"type": "string", "pattern": "^(a+)+$"})).unwrap();
+        assert!(schema.check(&json!(format!("{}!", "a".repeat(10_000)))).is_err());
     }
 }

@@ -76,7 +76,53 @@ fn events() -> Vec<Event> {
     events.extend(of_state());
     events.extend(of_loops_and_caps());
     events.extend(of_children());
+    events.extend(of_approvers());
+    events.extend(of_conversations_and_agents());
     events
+}
+
+fn of_approvers() -> [Event; 5] {
+    let (interrupt, by) = (InterruptId(1), || "ada".to_owned());
+    [
+        Event::InterruptRequested {
+            id: interrupt,
+            node: node("a"),
+            kind: Kind::Custom,
+            key: "k".to_owned(),
+            data: json!({}),
+            resume_schema: None,
+            timeout_ms: None,
+            digest: Some(holdpoint_core::digest(&json!({}))),
+        },
+        Event::VoteCast { interrupt, value: json!({"action": "accept"}), by: by() },
+        Event::VoteRepeated { interrupt, action: "accept".to_owned(), by: by() },
+        Event::AskRaised { interrupt, ask: 1, question: "Why?".to_owned(), by: by() },
+        Event::AskAnswered { interrupt, ask: 1, answer: "So.".to_owned(), by: by() },
+    ]
+}
+
+fn of_conversations_and_agents() -> [Event; 6] {
+    let (interrupt, agent, decision) = (InterruptId(1), || "planner".to_owned(), || json!({"go": true}));
+    [
+        Event::ConversationOpened { interrupt, name: None },
+        Event::ConversationOpened { interrupt, name: Some("chat".to_owned()) },
+        Event::ConversationExchanged { interrupt },
+        Event::ConversationClosed { interrupt },
+        Event::AgentDecided {
+            node: node("a"),
+            agent: agent(),
+            decision: decision(),
+            confidence: Some(0.25),
+            flaw: None,
+        },
+        Event::AgentDecided {
+            node: node("a"),
+            agent: agent(),
+            decision: Value::Null,
+            confidence: None,
+            flaw: Some("the agent's confidence is not a finite number".to_owned()),
+        },
+    ]
 }
 
 fn of_nodes() -> [Event; 7] {
@@ -106,6 +152,7 @@ fn of_interrupts() -> Vec<Event> {
         data: json!({}),
         resume_schema: None,
         timeout_ms: None,
+        digest: None,
     };
     let mut events: Vec<Event> = Kind::ALL.map(bare).into();
     events.extend([
@@ -117,6 +164,7 @@ fn of_interrupts() -> Vec<Event> {
             data: json!({"title": "Pay?"}),
             resume_schema: Some(json!({"type": "object"})),
             timeout_ms: Some(60_000),
+            digest: None,
         },
         Event::ApprovalRequested { interrupt: id },
         Event::ClarificationRequested { interrupt: id },

@@ -46,8 +46,8 @@ async fn main() -> anyhow::Result<()> {
 
     let waiting = engine.run(&of).await?;
     let interrupt = waiting.waiting_on().ok_or_else(|| anyhow::anyhow!("nobody was asked"))?.id;
-    let by = Principal { name: "alice".to_owned(), roles: Vec::new() };
-    let answers = BTreeMap::from([(interrupt, Answer { value: json!("yes"), by })]);
+    let by = Principal::named("alice");
+    let answers = BTreeMap::from([(interrupt, Answer::new(json!("yes"), by))]);
     engine.execute(&of, &Command::Resolve { answers }).await?;
     worker.drain().await?;
     let done = engine.run(&of).await?;

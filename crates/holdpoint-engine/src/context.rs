@@ -4,7 +4,9 @@ use std::future::Future;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-use holdpoint_core::{ChannelWrite, Child, Chunk, Command, Completion, Dispatch, Outcome, Reducer, workflow};
+use holdpoint_core::{
+    ChannelWrite, Child, Chunk, Command, Completion, Decision, Dispatch, Outcome, Reducer, limits, workflow,
+};
 use holdpoint_core::{InterruptId, NodeId, Request, Resolution, Run, RunError, RunId, Timestamp};
 use serde_json::{Map, Value};
 
@@ -205,6 +207,33 @@ impl Context {
             Some(Resolution::TimedOut { .. }) => Err(Stop::TimedOut),
             None => Err(Stop::Joined(asked.id)),
         }
+    }
+
+    /// Tells what an agent decided, and returns it; or, when the agent is less sure than the run's options demand,
+    /// pauses until somebody ratifies it and returns what they say.
+    pub fn decided(&mut self, decision: Decision) -> Result<Value, Stop> {
+        match decision.escalation(self.configurable()) {
+            Some(request) => self.interrupt(request),
+            None => {
+                let value = decision.decision.clone();
+                self.left.decisions.push(decision);
+                Ok(value)
+            }
+        }
+    }
+
+    /// What a node calls its conversation where nobody gave it another name: another one in each visit. Tools
+    /// generate node ids of any length; a long one becomes its place.
+    pub(crate) fn conversation_name(&self) -> String {
+        let (node, visit) = (&self.node().id, self.visit());
+        let name = format!("{node}.{visit}");
+        let fits = name.chars().count() <= limits::CONVERSATION_ID_CHARS_MAX;
+        if fits { name } else { format!("#{}.{visit}", self.position) }
+    }
+
+    /// The id of a conversation that was opened under this name.
+    pub fn conversation_id(&self, name: &str) -> Option<String> {
+        self.run.conversation(Some(name)).map(|known| known.id.clone())
     }
 
     /// Pauses for `ms` milliseconds, over restarts too.

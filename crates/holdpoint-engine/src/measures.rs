@@ -119,7 +119,7 @@ pub struct Measures {
     /// Outside effects that were recorded, by the type of their node.
     pub activities: BTreeMap<String, Histogram>,
     /// By kind.
-    pub interrupts_requested: Counts<4>,
+    pub interrupts_requested: Counts<{ Kind::ALL.len() }>,
     pub interrupts: Family<3>,
 }
 

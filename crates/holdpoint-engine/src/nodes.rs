@@ -16,12 +16,14 @@ mod call_prompt;
 mod channel_write;
 mod clarification_gate;
 mod conditional;
+mod conversation_gate;
 mod delay;
 mod fail;
 pub(crate) mod http;
 mod identity;
 mod interrupt;
 mod loop_node;
+mod mock_agent;
 mod noop;
 mod requires_missing;
 mod sub_workflow;
@@ -137,6 +139,8 @@ impl NodeTypes {
         types.pure("core.approvalGate", approval_gate::ApprovalGate);
         types.pure("core.clarificationGate", clarification_gate::ClarificationGate);
         types.pure("core.interrupt", interrupt::Interrupt);
+        types.pure("core.conversationGate", conversation_gate::ConversationGate);
+        types.pure("core.conformance.mock-agent", mock_agent::MockAgent);
         types.effect("core.http", http::Http::default());
         types
     }

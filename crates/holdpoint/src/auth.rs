@@ -78,7 +78,7 @@ impl Caller {
     }
 
     pub(crate) fn principal(&self) -> Principal {
-        Principal { name: self.0.principal.clone(), roles: self.0.roles.clone() }
+        Principal { roles: self.0.roles.clone(), ..Principal::named(self.0.principal.as_str()) }
     }
 
     pub(crate) fn may(&self, scope: &str) -> bool {

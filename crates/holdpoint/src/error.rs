@@ -118,14 +118,21 @@ impl From<Refusal> for ApiError {
         let status = match &refusal {
             Refusal::InvalidRequest { .. } => StatusCode::BAD_REQUEST,
             Refusal::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
-            Refusal::NotAnApprover(_) => StatusCode::FORBIDDEN,
-            Refusal::InterruptNotFound => StatusCode::NOT_FOUND,
+            Refusal::NotAnApprover(_) | Refusal::OwnRequest(_) | Refusal::MayNotActFor(_) => {
+                StatusCode::FORBIDDEN
+            }
+            Refusal::KeyRequired => StatusCode::UNAUTHORIZED,
+            Refusal::InterruptNotFound | Refusal::AskNotFound => StatusCode::NOT_FOUND,
             Refusal::InterruptGone => StatusCode::GONE,
             Refusal::InterruptCancelled | Refusal::CorrelationMismatch(_) => StatusCode::UNPROCESSABLE_ENTITY,
             Refusal::AlreadyStarted
             | Refusal::RunFinished(_)
             | Refusal::AlreadyResolved
             | Refusal::Expired
+            | Refusal::AlreadyVoted(_)
+            | Refusal::PayloadMismatch
+            | Refusal::AskAnswered
+            | Refusal::TooManyAsks(_)
             | Refusal::NotDue
             | Refusal::WrongState(_)
             | Refusal::ChildNotFound

@@ -1,13 +1,15 @@
 //! Decides what the completion of a node leaves: variables, writes to channels, outputs, an artifact. What may not be
 //! left fails the node instead.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use super::ask::agent_decided;
 use super::failure::fail;
 use super::finish::room;
 use crate::command::{ChannelWrite, Completion};
 use crate::event::{Event, RunError};
 use crate::ids::NodeId;
+use crate::interrupt::low_confidence::check_agent;
 use crate::limits;
 use crate::refusal::{check_size, json_bytes};
 use crate::run::Run;
@@ -33,6 +35,11 @@ fn completed(run: &Run, node: &Node, completion: &Completion) -> Result<Vec<Even
         let last = place + 1 == completion.chunks.len();
         events.push(Event::MessageChunk { node: node.id.clone(), chunk: text, last, meta });
     }
+    for decided in &completion.decisions {
+        check_agent(Some(&json!(decided.agent)), "agentId")
+            .map_err(|bad| RunError::new("invalid_decision", bad.to_string()))?;
+        events.push(agent_decided(node.id.clone(), decided));
+    }
     if let Some(name) = completion.outputs.keys().find(|name| run.workflow.is_channel(name)) {
         return Err(taken_by_channel(name));
     }
@@ -54,9 +61,10 @@ fn check_room(run: &Run, completion: &Completion) -> Result<(), RunError> {
     let variables = completion.variables.iter().map(|(_, value)| json_bytes(value));
     let channels = completion.channels.iter().map(|write| json_bytes(&write.value));
     let chunks = completion.chunks.iter().map(|chunk| chunk.text.len() + json_bytes(&chunk.meta));
-    let beside: usize = variables.chain(channels).chain(chunks).sum();
+    let decisions = completion.decisions.iter().map(|decided| json_bytes(&decided.decision));
+    let beside: usize = variables.chain(channels).chain(chunks).chain(decisions).sum();
     if beside > max {
-        let what = "the variables, channels and chunks of the node are";
+        let what = "the variables, channels, chunks and decisions of the node are";
         return Err(too_large(format!("{what} {beside} bytes; at most {max} are accepted")));
     }
     Ok(())

@@ -19,10 +19,11 @@ pub(super) fn check_configurable(workflow: &Workflow, options: &Map<String, Valu
 /// A reserved option, what is right for it, and what to say otherwise.
 type Rule = (&'static str, fn(&Value) -> bool, &'static str);
 
-const RULES: [Rule; 4] = [
+const RULES: [Rule; 5] = [
     ("recursionLimit", is_positive, "must be a whole number, 1 or more"),
     ("runTimeoutMs", Value::is_u64, "must be a whole number of milliseconds, 0 or more"),
     ("temperature", is_temperature, "must be a number from 0 to 2"),
+    ("escalationThreshold", is_share, "must be a number from 0 to 1"),
     ("maxTokens", is_positive, "must be a whole number, 1 or more"),
 ];
 
@@ -32,4 +33,8 @@ fn is_positive(value: &Value) -> bool {
 
 fn is_temperature(value: &Value) -> bool {
     value.as_f64().is_some_and(|number| (0.0..=2.0).contains(&number))
+}
+
+fn is_share(value: &Value) -> bool {
+    value.as_f64().is_some_and(|number| (0.0..=1.0).contains(&number))
 }

@@ -2,15 +2,16 @@
 
 use serde_json::Value;
 
+use super::ask::ask;
 use super::check_unfinished;
 use super::children::dispatch;
 use super::complete::complete;
 use super::consequences::with_consequences;
-use super::failure::{fail, fail_or_retry};
+use super::failure::fail_or_retry;
 use crate::command::Outcome;
 use crate::event::{Cap, Drain, Event, RunError};
 use crate::ids::{InterruptId, NodeId, Timestamp};
-use crate::interrupt::{Interrupt, Kind, Request};
+use crate::interrupt::Interrupt;
 use crate::limits;
 use crate::refusal::{Refusal, check_size};
 use crate::run::{NodeStatus, Run, Work};
@@ -92,49 +93,10 @@ fn check_running(run: &Run, node: &NodeId) -> Result<(), Refusal> {
 }
 
 /// The node waits with others. An answer that came meanwhile is found by entering the node again.
-fn join(run: &Run, node: NodeId, interrupt: InterruptId) -> Result<Event, Refusal> {
+pub(super) fn join(run: &Run, node: NodeId, interrupt: InterruptId) -> Result<Event, Refusal> {
     if run.interrupt(interrupt).is_some_and(Interrupt::is_open) {
         Ok(Event::NodeSuspended { node, interrupt })
     } else {
         Err(Refusal::NodeNotRunning)
     }
-}
-
-fn ask(run: &Run, node: NodeId, request: &Request) -> Result<Vec<Event>, Refusal> {
-    if let Err(bad) = request.check() {
-        return Ok(fail(run, node, RunError::new("invalid_interrupt", bad.to_string())));
-    }
-    let Some(key) = request.key.clone() else {
-        return Ok(fail(run, node, RunError::new("invalid_interrupt", "key: is missing")));
-    };
-    // The key rule, enforced where events are made: a key that was asked is never asked again.
-    if let Some(asked) = run.interrupt_by_key(&key) {
-        return join(run, node, asked.id).map(|event| vec![event]);
-    }
-    if run.interrupts.len() >= limits::INTERRUPTS_PER_RUN_MAX {
-        let message = format!("a run may ask at most {} times", limits::INTERRUPTS_PER_RUN_MAX);
-        return Ok(fail(run, node, RunError::new("too_many_interrupts", message)));
-    }
-    if let Err(refusal) = check_size("what the node asks", &request.data, room(run)) {
-        return Ok(fail(run, node, RunError::new("run_too_large", refusal.to_string())));
-    }
-    let id = InterruptId(u32::try_from(run.interrupts.len() + 1).unwrap_or(u32::MAX));
-    let mut events = vec![
-        Event::InterruptRequested {
-            id,
-            node: node.clone(),
-            kind: request.kind,
-            key,
-            data: request.data.clone(),
-            resume_schema: request.resume_schema.clone(),
-            timeout_ms: request.timeout_ms,
-        },
-        Event::NodeSuspended { node, interrupt: id },
-    ];
-    match request.kind {
-        Kind::Approval => events.push(Event::ApprovalRequested { interrupt: id }),
-        Kind::Clarification => events.push(Event::ClarificationRequested { interrupt: id }),
-        Kind::ExternalEvent | Kind::Custom => {}
-    }
-    Ok(events)
 }

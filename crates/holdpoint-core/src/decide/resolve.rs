@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use super::finish::room;
+use super::side_questions::raise;
 use crate::event::Event;
 use crate::ids::{InterruptId, NodeId, Timestamp};
-use crate::interrupt::{Answer, Interrupt, Kind};
-use crate::refusal::Refusal;
+use crate::interrupt::{Answer, Interrupt, Judged, Kind};
+use crate::refusal::{Refusal, check_size};
 use crate::run::{End, NodeStatus, Run};
 
 pub(super) fn resolve(
@@ -35,14 +37,24 @@ pub(super) fn resolve_node(
 
 fn resolve_one(run: &Run, id: InterruptId, answer: &Answer, now: Timestamp) -> Result<Vec<Event>, Refusal> {
     let interrupt = open_interrupt(run, id, now)?;
-    let value = interrupt.judge(answer, now)?;
-    let mut events = vec![Event::InterruptResolved { id, value, by: answer.by.name.clone() }];
-    events.extend(receipt(interrupt));
-    events.extend(resumed(run, id));
-    Ok(events)
+    let owner = run.owner().map(|owner| owner.principal.as_str());
+    match interrupt.judge(owner, answer, now)? {
+        Judged::Asked { question, by } => Ok(vec![raise(run, interrupt, question, by)?]),
+        Judged::Voted { value, by } => {
+            check_size("the vote", &value, room(run))?;
+            Ok(vec![Event::VoteCast { interrupt: id, value, by }])
+        }
+        Judged::Repeated { by, action } => Ok(vec![Event::VoteRepeated { interrupt: id, action, by }]),
+        Judged::Decided { value, by } => {
+            let mut events = vec![Event::InterruptResolved { id, value, by }];
+            events.extend(receipt(interrupt.kind, id));
+            events.extend(resumed(run, id));
+            Ok(events)
+        }
+    }
 }
 
-fn open_interrupt(run: &Run, id: InterruptId, now: Timestamp) -> Result<&Interrupt, Refusal> {
+pub(super) fn open_interrupt(run: &Run, id: InterruptId, now: Timestamp) -> Result<&Interrupt, Refusal> {
     let interrupt = run.interrupt(id).ok_or(Refusal::InterruptNotFound)?;
     if !interrupt.is_open() {
         return Err(Refusal::AlreadyResolved);
@@ -59,12 +71,17 @@ fn open_interrupt(run: &Run, id: InterruptId, now: Timestamp) -> Result<&Interru
     }
 }
 
-/// The event that older vocabularies expect beside `interrupt.resolved`.
-fn receipt(interrupt: &Interrupt) -> Option<Event> {
-    match interrupt.kind {
-        Kind::Approval => Some(Event::ApprovalReceived { interrupt: interrupt.id }),
-        Kind::Clarification => Some(Event::ClarificationResolved { interrupt: interrupt.id }),
-        Kind::ExternalEvent | Kind::Custom => None,
+/// The event that other vocabularies expect beside `interrupt.resolved`.
+pub(super) fn receipt(kind: Kind, interrupt: InterruptId) -> Option<Event> {
+    match kind {
+        Kind::Approval => Some(Event::ApprovalReceived { interrupt }),
+        Kind::Clarification => Some(Event::ClarificationResolved { interrupt }),
+        Kind::ConversationExchange => Some(Event::ConversationExchanged { interrupt }),
+        Kind::ExternalEvent
+        | Kind::Custom
+        | Kind::ConversationStart
+        | Kind::ConversationClose
+        | Kind::LowConfidence => None,
     }
 }
 

@@ -1,14 +1,15 @@
-//! Approvals: which actions a gate offers and what each needs to count. Quorums and questions are not offered yet,
-//! and a gate that wants them is refused when it is registered, never quietly weakened.
+//! Approvals: which actions a gate offers, what each needs to count, and the older words for them.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use super::{Answer, BadRequest};
+use super::quorum::Quorum;
+use super::{Answer, BadRequest, Interrupt, Judged, people, quorum};
 use crate::ids::Timestamp;
+use crate::limits;
 use crate::refusal::Refusal;
 
 /// What a definition may offer; `edit` and `edit-accept` are two spellings of one offer.
-const OFFERS: [&str; 5] = ["accept", "reject", "refine", "edit", "edit-accept"];
+const OFFERS: [&str; 6] = ["accept", "reject", "refine", "edit", "edit-accept", "ask"];
 
 pub(super) fn check_data(data: &Value) -> Result<(), BadRequest> {
     for field in ["artifactId", "artifactType", "title"] {
@@ -17,17 +18,8 @@ pub(super) fn check_data(data: &Value) -> Result<(), BadRequest> {
         }
     }
     check_actions(data.get("actions"))?;
-    if let Some(required) = data.get("requiredApprovals")
-        && required.as_u64() != Some(1)
-    {
-        return Err(BadRequest::new("data.requiredApprovals", "only 1 is supported by this version"));
-    }
-    if let Some(list) = data.get("approversList")
-        && !is_string_array(list)
-    {
-        return Err(BadRequest::new("data.approversList", "must be an array of strings"));
-    }
-    Ok(())
+    quorum::check_data(data)?;
+    people::check_data(data)
 }
 
 fn check_actions(actions: Option<&Value>) -> Result<(), BadRequest> {
@@ -41,32 +33,75 @@ fn check_actions(actions: Option<&Value>) -> Result<(), BadRequest> {
             return Err(BadRequest::new(&format!("data.actions[{index}]"), message));
         }
     }
+    if actions.iter().all(|action| action == "ask") {
+        return Err(BadRequest::new("data.actions", "must offer something that decides, besides ask"));
+    }
     Ok(())
 }
 
-fn is_string_array(value: &Value) -> bool {
-    value.as_array().is_some_and(|items| items.iter().all(Value::is_string))
-}
-
 /// Judges one approver's answer. What is recorded always names the action, who decided and when.
-pub(super) fn judge(data: &Value, answer: &Answer, now: Timestamp) -> Result<Value, Refusal> {
-    check_approver(data, answer)?;
+pub(super) fn judge(
+    interrupt: &Interrupt,
+    answer: &Answer,
+    decider: &str,
+    now: Timestamp,
+) -> Result<Judged, Refusal> {
     let Value::Object(given) = &answer.value else {
         return Err(Refusal::invalid("resumeValue", "must be an object with an action"));
     };
-    let Some(action) = given.get("action").and_then(Value::as_str) else {
+    let offered = offered(&interrupt.data);
+    let mut decided = in_todays_words(given, &offered)?;
+    let Some(action) = decided.get("action").and_then(Value::as_str).map(str::to_owned) else {
         return Err(Refusal::invalid("resumeValue.action", "must name one of the offered actions"));
     };
-    let offered = offered(data);
-    if !offered.contains(&action) {
+    if !offered.contains(&action.as_str()) {
         let message = format!("{action:?} is not offered here; offered: {}", offered.join(", "));
         return Err(Refusal::invalid("resumeValue.action", message));
     }
-    check_extras(action, &answer.value)?;
-    let mut decided = given.clone();
-    decided.insert("decidedBy".to_owned(), json!(answer.by.name));
+    check_extras(&action, &decided)?;
+    let by = decider.to_owned();
+    if action == "ask" {
+        let question = decided.get("question").and_then(Value::as_str).unwrap_or_default();
+        return Ok(Judged::Asked { question: question.to_owned(), by });
+    }
+    // Only the host knows these two.
+    for member in ["quorum", "actedBy"] {
+        decided.remove(member);
+    }
+    decided.insert("decidedBy".to_owned(), json!(decider));
     decided.entry("decidedAt").or_insert_with(|| json!(now.to_string()));
-    Ok(Value::Object(decided))
+    if decider != answer.by.name {
+        decided.insert("actedBy".to_owned(), json!(answer.by.name));
+    }
+    count(interrupt, by, &action, decided)
+}
+
+/// Where one approval is enough, the answer is the decision; else it is a vote, and the last one that is needed
+/// is the decision too.
+fn count(
+    interrupt: &Interrupt,
+    by: String,
+    action: &str,
+    decided: Map<String, Value>,
+) -> Result<Judged, Refusal> {
+    let quorum = Quorum::of(&interrupt.data);
+    if quorum.required == 1 {
+        return Ok(Judged::Decided { value: Value::Object(decided), by });
+    }
+    if let Some(earlier) = interrupt.votes.iter().find(|vote| vote.by == by) {
+        let same = earlier.action() == action && interrupt.repeated < limits::REPEATED_VOTES_MAX;
+        let action = action.to_owned();
+        return if same { Ok(Judged::Repeated { by, action }) } else { Err(Refusal::AlreadyVoted(by)) };
+    }
+    let vote = Value::Object(decided.clone());
+    match quorum.outcome(&interrupt.votes, &vote) {
+        Some(outcome) => {
+            let mut value = decided;
+            value.insert("quorum".to_owned(), outcome);
+            Ok(Judged::Decided { value: Value::Object(value), by })
+        }
+        None => Ok(Judged::Voted { value: vote, by }),
+    }
 }
 
 /// The actions a caller may submit.
@@ -76,25 +111,55 @@ fn offered(data: &Value) -> Vec<&str> {
     names.map(|name| if name == "edit" { "edit-accept" } else { name }).collect()
 }
 
-fn check_approver(data: &Value, answer: &Answer) -> Result<(), Refusal> {
-    let Some(list) = data.get("approversList").and_then(Value::as_array).filter(|list| !list.is_empty())
-    else {
-        return Ok(());
-    };
-    let listed = |name: &str| list.iter().any(|entry| entry.as_str() == Some(name));
-    if listed(&answer.by.name) || answer.by.roles.iter().any(|role| listed(role)) {
-        return Ok(());
+/// Older clients send a `decision` instead of an action. A refusal with a reason asks for a better version where
+/// that is offered; where it is not, it is a refusal that keeps its reason.
+fn in_todays_words(given: &Map<String, Value>, offered: &[&str]) -> Result<Map<String, Value>, Refusal> {
+    let mut words = given.clone();
+    if given.contains_key("action") {
+        return Ok(words);
     }
-    Err(Refusal::NotAnApprover(answer.by.name.clone()))
+    let Some(decision) = words.remove("decision") else { return Ok(words) };
+    let feedback = given.get("feedback").and_then(Value::as_str).filter(|text| !text.is_empty());
+    let structured = given.get("refineFeedback").is_some();
+    let action = match decision.as_str() {
+        Some("approved") => "accept",
+        Some("rejected") if (structured || feedback.is_some()) && offered.contains(&"refine") => {
+            let whole = || json!({"scope": "whole", "text": feedback});
+            words.entry("refineFeedback").or_insert_with(whole);
+            "refine"
+        }
+        Some("rejected") => "reject",
+        // Those two are what becomes of a gate, and nobody's to say.
+        _ => return Err(Refusal::invalid("resumeValue.decision", "must be approved or rejected")),
+    };
+    words.insert("action".to_owned(), json!(action));
+    Ok(words)
 }
 
-fn check_extras(action: &str, value: &Value) -> Result<(), Refusal> {
+fn check_extras(action: &str, value: &Map<String, Value>) -> Result<(), Refusal> {
+    for member in ["feedback", "decidedAt"] {
+        if value.get(member).is_some_and(|text| !text.is_string()) {
+            return Err(Refusal::invalid(format!("resumeValue.{member}"), "must be a string"));
+        }
+    }
     match action {
         "edit-accept" if value.get("editedArtifactData").is_none() => {
             Err(Refusal::invalid("resumeValue.editedArtifactData", "is required by edit-accept"))
         }
         "refine" => check_refinement(value.get("refineFeedback")),
+        "ask" => check_question(value.get("question")),
         _ => Ok(()),
+    }
+}
+
+fn check_question(question: Option<&Value>) -> Result<(), Refusal> {
+    let max = limits::ASK_CHARS_MAX;
+    match question.and_then(Value::as_str).map(|text| text.chars().count()) {
+        Some(length) if (1..=max).contains(&length) => Ok(()),
+        Some(_) | None => {
+            let message = format!("is required by ask: a text of 1 to {max} characters");
+            Err(Refusal::invalid("resumeValue.question", message))
+        }
     }
 }
 
@@ -103,11 +168,17 @@ fn check_refinement(feedback: Option<&Value>) -> Result<(), Refusal> {
     let Some(feedback) = feedback.filter(|feedback| feedback.is_object()) else {
         return Err(Refusal::invalid(field(""), "is required by refine: an object with a scope"));
     };
+    if feedback.get("text").is_some_and(|text| !text.is_string()) {
+        return Err(Refusal::invalid(field(".text"), "must be a string"));
+    }
+    if feedback.get("tags").is_some_and(|tags| !people::is_string_array(tags)) {
+        return Err(Refusal::invalid(field(".tags"), "must be an array of strings"));
+    }
     match feedback.get("scope").and_then(Value::as_str) {
         Some("whole") => Ok(()),
         Some("section") if feedback.get("sectionPath").is_some_and(Value::is_string) => Ok(()),
         Some("section") => Err(Refusal::invalid(field(".sectionPath"), "is required by the scope section")),
-        Some("items") if feedback.get("itemIds").is_some_and(is_string_array) => Ok(()),
+        Some("items") if feedback.get("itemIds").is_some_and(people::is_string_array) => Ok(()),
         Some("items") => Err(Refusal::invalid(field(".itemIds"), "is required by the scope items")),
         _ => Err(Refusal::invalid(field(".scope"), "must be whole, section or items")),
     }

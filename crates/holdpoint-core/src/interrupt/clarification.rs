@@ -3,8 +3,9 @@
 use serde_json::{Map, Value, json};
 
 use super::BadRequest;
+use super::compiled::Schemas;
 use crate::refusal::Refusal;
-use crate::schema;
+use crate::schema::Schema;
 
 pub(super) fn check_data(data: &Value) -> Result<(), BadRequest> {
     let Some(questions) = data.get("questions").and_then(Value::as_array).filter(|list| !list.is_empty())
@@ -25,7 +26,7 @@ pub(super) fn check_data(data: &Value) -> Result<(), BadRequest> {
         }
         seen.push(&question["id"]);
         if let Some(schema) = question.get("schema") {
-            schema::compile(schema)
+            Schema::compile_small(schema)
                 .map_err(|why| BadRequest::new(&format!("data.questions[{index}].schema"), why))?;
         }
     }
@@ -33,7 +34,7 @@ pub(super) fn check_data(data: &Value) -> Result<(), BadRequest> {
 }
 
 /// Accepts `{answers: [{id, answer}]}` and `{answers: {id: answer}}`; records the second form.
-pub(super) fn judge(data: &Value, value: &Value) -> Result<Value, Refusal> {
+pub(super) fn judge(data: &Value, value: &Value, schemas: &Schemas) -> Result<Value, Refusal> {
     let answers = read_answers(value.get("answers"))?;
     let questions = data.get("questions").and_then(Value::as_array);
     let mut open: Vec<&str> = Vec::new();
@@ -41,14 +42,9 @@ pub(super) fn judge(data: &Value, value: &Value) -> Result<Value, Refusal> {
     for question in questions.into_iter().flatten() {
         let id = question.get("id").and_then(Value::as_str).unwrap_or_default();
         known.push(id);
-        match (answers.get(id), question.get("schema")) {
-            (None, _) => open.push(id),
-            (Some(answer), Some(schema)) => {
-                schema::check(schema, answer).map_err(|(path, message)| {
-                    Refusal::invalid(format!("resumeValue.answers.{id}{path}"), message)
-                })?;
-            }
-            (Some(_), None) => {}
+        match answers.get(id) {
+            Some(answer) => schemas.check_answer(id, answer)?,
+            None => open.push(id),
         }
     }
     if !open.is_empty() {

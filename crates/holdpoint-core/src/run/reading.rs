@@ -27,8 +27,12 @@ impl Run {
         }
         match self.waiting_on() {
             Some(interrupt) if self.next_work().is_none() => match interrupt.kind {
-                Kind::Approval => Status::WaitingApproval,
-                Kind::Clarification | Kind::Custom => Status::WaitingInput,
+                Kind::Approval | Kind::LowConfidence | Kind::ConversationExchange => Status::WaitingApproval,
+                Kind::Clarification
+                | Kind::Custom
+                // Nobody is waited for in these two.
+                | Kind::ConversationStart
+                | Kind::ConversationClose => Status::WaitingInput,
                 Kind::ExternalEvent => Status::WaitingExternal,
             },
             None if !self.children.is_empty() && self.next_work().is_none() => {

@@ -10,6 +10,10 @@ pub(super) fn weight(event: &Event) -> usize {
         Event::StepRecorded { result, .. } => json_bytes(result),
         Event::InterruptRequested { data, .. } => json_bytes(data),
         Event::InterruptResolved { value, .. } => json_bytes(value),
+        Event::VoteCast { value, .. } => json_bytes(value),
+        // Kept with the interrupt and in a variable.
+        Event::AskRaised { question: text, .. } | Event::AskAnswered { answer: text, .. } => 2 * text.len(),
+        Event::AgentDecided { decision, .. } => json_bytes(decision),
         Event::VariableChanged { next, .. } => json_bytes(next),
         Event::ChannelWritten { value, .. } => json_bytes(value),
         Event::ChildEnded { result, .. } => json_bytes(&result.outputs),
@@ -36,6 +40,10 @@ pub(super) fn weight(event: &Event) -> usize {
         | Event::InterruptTimedOut { .. }
         | Event::ApprovalReceived { .. }
         | Event::ClarificationResolved { .. }
+        | Event::VoteRepeated { .. }
+        | Event::ConversationOpened { .. }
+        | Event::ConversationExchanged { .. }
+        | Event::ConversationClosed { .. }
         | Event::SleepStarted { .. }
         | Event::SleepEnded { .. }
         | Event::RunCompleted

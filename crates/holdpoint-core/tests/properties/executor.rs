@@ -11,7 +11,7 @@ pub(crate) const ANSWERS: usize = 4;
 pub(crate) const OUTCOMES: usize = 9;
 
 pub(crate) fn somebody() -> Principal {
-    Principal { name: "ada".to_owned(), roles: Vec::new() }
+    Principal::named("ada")
 }
 
 /// Few executions, so that some runs come to their end by them.
@@ -30,7 +30,7 @@ pub(crate) fn answer(choice: usize) -> Answer {
         2 => json!({"action": "reject"}),
         _ => json!("a value that no gate takes"),
     };
-    Answer { value, by: somebody() }
+    Answer::new(value, somebody())
 }
 
 fn question(key: &str, timeout_ms: Option<u64>) -> Outcome {

@@ -105,7 +105,7 @@ fn an_answer_is_an_object_with_an_action() {
 #[test]
 fn listed_approvers_decide_by_name_or_by_role_and_nobody_else_does() {
     let listed = |list: Value| gate(json!({"actions": ["accept"], "approversList": list}));
-    let bob = || Principal { name: "bob".to_owned(), roles: vec!["ops".to_owned()] };
+    let bob = || Principal { roles: vec!["ops".to_owned()], ..Principal::named("bob") };
     for list in [json!(["ada"]), json!(["bob", "finance"]), json!([])] {
         listed(list).when(accept(1)).accepted();
     }
@@ -123,15 +123,58 @@ fn listed_approvers_decide_by_name_or_by_role_and_nobody_else_does() {
 }
 
 #[test]
-fn nobody_decides_in_another_name() {
-    let claimed =
-        json!({"action": "accept", "decidedBy": "the boss", "decidedAt": "2020-01-01T00:00:00.000Z"});
-    let recorded = json!({"action": "accept", "decidedBy": "ada", "decidedAt": "2020-01-01T00:00:00.000Z"});
-    offering(["accept"]).when(answer(1, claimed)).then([
-        resolved(1, recorded),
+fn who_says_when_they_decided_is_believed_if_it_is_a_text() {
+    let claimed = json!({"action": "accept", "decidedBy": "ada", "decidedAt": "2020-01-01T00:00:00.000Z"});
+    offering(["accept"]).when(answer(1, claimed.clone())).then([
+        resolved(1, claimed),
         approval_received(1),
         resumed("gate", 1),
     ]);
+    for member in ["decidedAt", "feedback"] {
+        let odd = json!({"action": "accept", member: 5});
+        offering(["accept"]).when(answer(1, odd)).refused_for(&format!("resumeValue.{member}"));
+    }
+}
+
+#[test]
+fn older_words_for_a_decision_are_understood() {
+    let all = ["accept", "reject", "refine"];
+    let decided = |members: Value| {
+        let mut value = json!({"decidedBy": "ada", "decidedAt": DAWN.to_string()});
+        object(members).into_iter().for_each(|(name, member)| value[name] = member);
+        [resolved(1, value), approval_received(1), resumed("gate", 1)]
+    };
+    let whole = json!({"scope": "whole", "text": "too dear"});
+    let section = json!({"scope": "section", "sectionPath": "2"});
+    for (given, understood) in [
+        (json!({"decision": "approved"}), json!({"action": "accept"})),
+        (
+            json!({"decision": "approved", "feedback": "fine"}),
+            json!({"action": "accept", "feedback": "fine"}),
+        ),
+        (json!({"decision": "rejected"}), json!({"action": "reject"})),
+        (json!({"decision": "rejected", "feedback": ""}), json!({"action": "reject", "feedback": ""})),
+        (
+            json!({"decision": "rejected", "feedback": "too dear"}),
+            json!({"action": "refine", "feedback": "too dear", "refineFeedback": whole}),
+        ),
+        (
+            json!({"decision": "rejected", "feedback": "too dear", "refineFeedback": section}),
+            json!({"action": "refine", "feedback": "too dear", "refineFeedback": section}),
+        ),
+    ] {
+        offering(all).when(answer(1, given)).then(decided(understood));
+    }
+    // Where nobody offers to refine, a refusal with a reason is a refusal with a reason.
+    offering(["accept", "reject"])
+        .when(answer(1, json!({"decision": "rejected", "feedback": "too dear"})))
+        .then(decided(json!({"action": "reject", "feedback": "too dear"})));
+    offering(["accept"]).when(answer(1, json!({"decision": "rejected"}))).refused_for("resumeValue.action");
+    for nobodys in ["timeout", "cancelled", "maybe"] {
+        offering(all).when(answer(1, json!({"decision": nobodys}))).refused_for("resumeValue.decision");
+    }
+    let both = json!({"action": "accept", "decision": "rejected"});
+    offering(all).when(answer(1, both.clone())).then(decided(both));
 }
 
 #[test]

@@ -147,6 +147,7 @@ fn answers_after_the_end_are_refused_by_how_the_run_ended() {
         .given([accept(1), done("gate"), begin("after"), done("after")])
         .when(accept(1))
         .refused(Refusal::AlreadyResolved);
+    waiting().given([cancelled_with_parent()]).when(accept(1)).refused(Refusal::InterruptGone);
     waiting().given([accept(1), cancel()]).when(accept(1)).refused(Refusal::AlreadyResolved);
     waiting().given([cancel()]).when(accept(2)).refused(Refusal::InterruptNotFound);
 }
@@ -169,9 +170,21 @@ fn a_request_that_makes_no_sense_fails_its_node() {
     );
     bad("data.title", approval_of(json!({"title": "", "actions": ["accept"]})));
     bad("data.actions", approval_of(json!({"actions": []})));
-    bad("data.actions[1]", approval_of(json!({"actions": ["accept", "ask"]})));
-    bad("data.requiredApprovals", approval_of(json!({"actions": ["accept"], "requiredApprovals": 2})));
-    bad("data.approversList", approval_of(json!({"actions": ["accept"], "approversList": "ada"})));
+    bad("data.actions[1]", approval_of(json!({"actions": ["accept", "dance"]})));
+    bad("data.actions", approval_of(json!({"actions": ["ask"]})));
+    for required in [json!(0), json!(101), json!("2"), json!(1.5)] {
+        let data = json!({"actions": ["accept"], "requiredApprovals": required});
+        bad("data.requiredApprovals", approval_of(data));
+    }
+    bad("data.rejectionPolicy", approval_of(json!({"actions": ["accept"], "rejectionPolicy": "dictator"})));
+    let edits = json!({"actions": ["accept", "edit"], "requiredApprovals": 2});
+    bad("data.actions[1]", approval_of(edits));
+    for list in ["approversList", "approverRoleRefs", "approverGroupRefs"] {
+        bad(&format!("data.{list}"), approval_of(json!({"actions": ["accept"], list: "ada"})));
+    }
+    bad("data.audience.roles", approval_of(json!({"actions": ["accept"], "audience": {"roles": [1]}})));
+    let own = json!({"actions": ["accept"], "requesterMayNotApprove": "yes"});
+    bad("data.requesterMayNotApprove", approval_of(own));
     bad("data.questions", request(Kind::Clarification, json!({"questions": []})));
     bad("data.questions[0].question", request(Kind::Clarification, json!({"questions": [{"id": "q"}]})));
     let twice = json!({"questions": [{"id": "q", "question": "?"}, {"id": "q", "question": "!"}]});

@@ -2,17 +2,23 @@
 
 mod answers;
 mod approvals;
+mod asks;
 mod branches;
 mod caps;
 mod channels;
 mod children;
 mod clarifications;
+mod confidence;
+mod conversations;
 mod endings;
 mod graph;
 mod interrupts;
 mod loops;
 mod nodes;
 mod pauses;
+mod people;
+mod quorums;
+mod requests;
 mod retries;
 mod starting;
 mod story;

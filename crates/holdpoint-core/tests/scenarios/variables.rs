@@ -60,8 +60,10 @@ fn what_a_node_says_comes_in_chunks_and_the_last_is_marked() {
 #[test]
 fn all_that_a_node_leaves_is_limited_in_size() {
     let large = json!("x".repeat(limits::NODE_OUTPUT_BYTES_MAX));
-    given([start(), begin("gate"), setting("gate", [("x", large)])])
-        .failed_with("output_too_large", "the variables, channels and chunks of the node are 1048578 bytes");
+    given([start(), begin("gate"), setting("gate", [("x", large)])]).failed_with(
+        "output_too_large",
+        "the variables, channels, chunks and decisions of the node are 1048578 bytes",
+    );
 }
 
 #[test]

@@ -85,7 +85,7 @@ pub(crate) fn node_id(id: &str) -> NodeId {
 }
 
 pub(crate) fn ada() -> Principal {
-    Principal { name: "ada".to_owned(), roles: vec!["finance".to_owned()] }
+    Principal { roles: vec!["finance".to_owned()], ..Principal::named("ada") }
 }
 
 fn owner() -> Owner {
@@ -168,11 +168,11 @@ pub(crate) fn answer(interrupt: u32, value: Value) -> Command {
 }
 
 pub(crate) fn answer_by(by: Principal, interrupt: u32, value: Value) -> Command {
-    Command::Resolve { answers: [(InterruptId(interrupt), Answer { value, by })].into() }
+    Command::Resolve { answers: [(InterruptId(interrupt), Answer::new(value, by))].into() }
 }
 
 pub(crate) fn answer_all<const N: usize>(answers: [(u32, Value); N]) -> Command {
-    let answers = answers.map(|(id, value)| (InterruptId(id), Answer { value, by: ada() }));
+    let answers = answers.map(|(id, value)| (InterruptId(id), Answer::new(value, ada())));
     Command::Resolve { answers: answers.into() }
 }
 
@@ -181,7 +181,7 @@ pub(crate) fn accept(interrupt: u32) -> Command {
 }
 
 pub(crate) fn accept_at(node: &str) -> Command {
-    let answer = Answer { value: json!({"action": "accept"}), by: ada() };
+    let answer = Answer::new(json!({"action": "accept"}), ada());
     Command::ResolveNode { node: node_id(node), answer }
 }
 
@@ -289,6 +289,7 @@ pub(crate) fn resumed(node: &str, interrupt: u32) -> Event {
 
 /// The event that asks what the request asked, for this node.
 pub(crate) fn requested(id: u32, node: &str, request: Request) -> Event {
+    let digest = Some(holdpoint_core::digest(&request.data));
     Event::InterruptRequested {
         id: InterruptId(id),
         node: node_id(node),
@@ -297,6 +298,7 @@ pub(crate) fn requested(id: u32, node: &str, request: Request) -> Event {
         data: request.data,
         resume_schema: request.resume_schema,
         timeout_ms: request.timeout_ms,
+        digest,
     }
 }
 
@@ -319,6 +321,16 @@ pub(crate) fn timed_out(id: u32) -> Event {
 
 pub(crate) fn run_failed_at(node: &str) -> Event {
     Event::RunFailed { error: boom(), node: Some(node_id(node)) }
+}
+
+/// As the run of a parent that was cancelled.
+pub(crate) fn cancelled_with_parent() -> Event {
+    let parent = Some(holdpoint_core::RunId::parse("run-0").expect("a run id"));
+    Event::RunCancelled {
+        reason: Some("parent-cancelled".to_owned()),
+        by: "system:parent".to_owned(),
+        parent,
+    }
 }
 
 pub(crate) fn run_cancelled() -> Event {

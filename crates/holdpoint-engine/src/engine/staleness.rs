@@ -34,8 +34,8 @@ async fn answered_behind_the_caches_back(engine: &Engine, last: Value) -> RunRef
     let start = Start::new(owner);
     let old = engine.start(&WorkflowId::parse("flow").unwrap(), start).await.unwrap();
     let of = RunRef { tenant, run: old.id.clone() };
-    let by = Principal { name: "alice".to_owned(), roles: Vec::new() };
-    let answer = Answer { value: json!({"action": "accept"}), by };
+    let by = Principal::named("alice");
+    let answer = Answer::new(json!({"action": "accept"}), by);
     let answers = BTreeMap::from([(old.waiting_on().unwrap().id, answer)]);
     engine.execute(&of, &Command::Resolve { answers }).await.unwrap();
     engine.0.cache.forget(&of);

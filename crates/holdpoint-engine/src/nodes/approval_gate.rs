@@ -9,29 +9,27 @@ use crate::context::{Context, Stop};
 
 pub(super) struct ApprovalGate;
 
-/// Config members that are shown to the approver as they are.
-const SHOWN: [&str; 6] =
-    ["description", "actions", "requiredApprovals", "rejectionPolicy", "approversList", "artifactType"];
-
-/// `onTimeout` is understood and ignored: silence never grants, whatever it says. `profile` asks for a key, which
-/// every answer needs here.
-const KNOWN: [&str; 11] = [
-    "title",
+/// Config members that are part of what is asked as they are.
+const SHOWN: [&str; 11] = [
     "description",
     "actions",
     "requiredApprovals",
     "rejectionPolicy",
     "approversList",
-    "artifactId",
+    "approverRoleRefs",
+    "approverGroupRefs",
+    "audience",
+    "requesterMayNotApprove",
     "artifactType",
-    "timeoutMs",
-    "onTimeout",
     "profile",
 ];
 
+/// Those that are not. `onTimeout` is understood and ignored: silence never grants, whatever it says.
+const OTHERS: [&str; 4] = ["title", "artifactId", "timeoutMs", "onTimeout"];
+
 impl PureNode for ApprovalGate {
     fn check(&self, node: &workflow::Node) -> Vec<Flaw> {
-        let mut flaws = unknown_config(node, &KNOWN);
+        let mut flaws = unknown_config(node, &[&SHOWN[..], &OTHERS[..]].concat());
         flaws.extend(config_ms(node, "timeoutMs").err());
         if let Err(bad) = request(node, "at registration", &Map::new()).check() {
             let field = bad.field.strip_prefix("data.").unwrap_or(&bad.field);

@@ -91,7 +91,7 @@ fn ending(stored: &Stored, now: Timestamp) -> Command {
     let why = row.last_error;
     match row.status {
         RunDispatchStatus::Cancelled | RunDispatchStatus::Superseded => {
-            let by = Principal { name: "holdpoint".to_owned(), roles: Vec::new() };
+            let by = Principal::named("holdpoint");
             Command::Cancel {
                 reason: Some(why.unwrap_or_else(|| "its dispatch was cancelled".to_owned())),
                 by,

@@ -84,7 +84,7 @@ impl Side {
                 self.told(*tenant, run, started).await
             }
             Step::Resolve { tenant, run, interrupts, value } => {
-                let answer = || Answer { value: value.clone(), by: alice() };
+                let answer = || Answer::new(value.clone(), alice());
                 let answers: BTreeMap<InterruptId, Answer> =
                     interrupts.iter().map(|id| (*id, answer())).collect();
                 let of = reference(*tenant, run);
@@ -308,7 +308,7 @@ fn reference(tenant: usize, run: &str) -> RunRef {
 }
 
 fn alice() -> Principal {
-    Principal { name: "alice".to_owned(), roles: Vec::new() }
+    Principal::named("alice")
 }
 
 fn start(tenant: usize) -> Start {

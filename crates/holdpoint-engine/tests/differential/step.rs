@@ -179,7 +179,11 @@ impl Step {
             Kind::Approval => json!({"action": "reject"}),
             Kind::Clarification => json!({"answers": {"q": words}}),
             Kind::ExternalEvent => json!({"eventPayload": {"order": 1, "text": words}}),
-            Kind::Custom => json!({"note": words, "large": (1_i64 << 53) + 1}),
+            Kind::Custom
+            | Kind::ConversationStart
+            | Kind::ConversationExchange
+            | Kind::ConversationClose
+            | Kind::LowConfidence => json!({"note": words, "large": (1_i64 << 53) + 1}),
         };
         let value = if dice.percent(75) { fitting } else { dice.pick(&stray).clone() };
         let interrupts = match dice.roll(12) {

@@ -8,7 +8,7 @@ use holdpoint_engine::{Context, Error, ForkRequest, Options, Outputs, Overlay, P
 use serde_json::{Map, Value, json};
 
 use crate::effects::{Shop, with_shop};
-use crate::house::{House, accept, alice, gated, graph, line, node, resolve, tenant};
+use crate::house::{House, accept, alice, gated, graph, line, node, resolve, tenant, text};
 use crate::place::{Place, on_both};
 
 on_both! {
@@ -90,7 +90,6 @@ async fn list(house: &House, of: &RunRef) -> Vec<(i64, String)> {
     if let Event::RunStarted(started) = &mut found[0].event {
         started.fork = None;
     }
-    let text = |event: &Event| serde_json::to_string(event).unwrap();
     found.iter().map(|one| (one.at.0, text(&one.event).replace(of.run.as_str(), "RUN"))).collect()
 }
 

@@ -93,7 +93,7 @@ impl House {
     /// The whole log as JSON, without the run's id.
     pub(crate) async fn log(&self, of: &RunRef) -> Vec<String> {
         let recorded = self.engine.events(of, 0).await.unwrap();
-        let text = |event: &Event| serde_json::to_string(event).unwrap().replace(of.run.as_str(), "RUN");
+        let text = |event: &Event| text(event).replace(of.run.as_str(), "RUN");
         recorded
             .iter()
             .enumerate()
@@ -106,6 +106,15 @@ impl House {
         let rows = self.engine.pending(&tenant(), PendingCursor::default(), 100).await.unwrap();
         rows.iter().map(|row| row.node.to_string()).collect()
     }
+}
+
+/// The JSON of an event without its digest: that is of data which may carry the run's id.
+pub(crate) fn text(event: &Event) -> String {
+    let mut event = event.clone();
+    if let Event::InterruptRequested { digest, data, .. } = &mut event {
+        assert_eq!(digest.take(), Some(holdpoint_engine::core::digest(data)));
+    }
+    serde_json::to_string(&event).unwrap()
 }
 
 pub(crate) fn tenant() -> TenantId {
@@ -123,11 +132,11 @@ pub(crate) fn start(inputs: Value) -> Start {
 }
 
 pub(crate) fn resolve(id: InterruptId, value: Value) -> Command {
-    Command::Resolve { answers: BTreeMap::from([(id, Answer { value, by: alice() })]) }
+    Command::Resolve { answers: BTreeMap::from([(id, Answer::new(value, alice()))]) }
 }
 
 pub(crate) fn alice() -> Principal {
-    Principal { name: "alice".to_owned(), roles: Vec::new() }
+    Principal::named("alice")
 }
 
 pub(crate) fn accept() -> Value {

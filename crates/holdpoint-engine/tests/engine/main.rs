@@ -12,6 +12,7 @@ mod doubts;
 mod effects;
 mod families;
 mod forks;
+mod gates;
 mod house;
 mod keys;
 mod leases;

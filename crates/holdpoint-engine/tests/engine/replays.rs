@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use holdpoint_engine::core::{Command, Drain, Event, ForkMode, RunError, RunRef};
+use holdpoint_engine::core::{Answer, Command, Drain, Event, ForkMode, NodeId, Principal, RunError, RunRef};
 use holdpoint_engine::{
     EffectContext, Error, Fault, ForkRequest, Node, Options, Outputs, Overlay, RunFilter, Stop,
 };
 use serde_json::{Value, json};
 
-use crate::house::{House, accept, alice, gated, line, stopping, tenant};
+use crate::house::{House, accept, alice, gated, line, stopping, tenant, text};
 use crate::place::{Place, on_both};
 
 on_both! {
@@ -20,6 +20,7 @@ on_both! {
     a_run_that_was_given_up_is_replayed,
     a_run_that_took_too_long_is_replayed,
     a_child_that_failed_is_replayed,
+    votes_questions_and_conversations_are_replayed,
     a_crash_around_a_fork_leaves_it_whole_or_not_there,
 }
 
@@ -28,7 +29,6 @@ async fn list(house: &House, of: &RunRef, source: &RunRef) -> Vec<(i64, String)>
     if let Event::RunStarted(started) = &mut found[0].event {
         started.fork = None;
     }
-    let text = |event: &Event| serde_json::to_string(event).unwrap();
     let plain = |text: String| text.replace(of.run.as_str(), "RUN").replace(source.run.as_str(), "RUN");
     found.iter().map(|one| (one.at.0, plain(text(&one.event)))).collect()
 }
@@ -60,6 +60,36 @@ async fn a_deadline_that_nobody_met_is_replayed(house: House) {
     house.drain().await;
     let status = house.status(&of).await;
     replays(&house, &of, status).await;
+}
+
+async fn votes_questions_and_conversations_are_replayed(house: House) {
+    let gate = json!({"actions": ["accept", "ask"], "requiredApprovals": 2});
+    let agent = json!({"agentId": "planner", "mockDecision": {"decision": "go", "confidence": 0.1}});
+    let nodes = [
+        ("gate", "core.approvalGate", gate),
+        ("talk", "core.conversationGate", json!({"turnCount": 2})),
+        ("play", "core.conversationGate", json!({"mockAutoResume": true})),
+        ("agent", "core.conformance.mock-agent", agent),
+    ];
+    house.register(line("people", &nodes)).await;
+    let of = house.start("people").await;
+    let tell = async |by: &str, node: &str, value: Value| {
+        house.clock.advance(5);
+        let answer = Answer::new(value, Principal::named(by));
+        let command = Command::ResolveNode { node: NodeId::parse(node).unwrap(), answer };
+        house.engine.execute(&of, &command).await.unwrap();
+    };
+    tell("ann", "gate", json!({"action": "ask", "question": "Why?"})).await;
+    let interrupt = house.run(&of).await.interrupts[0].id;
+    let (answer, by) = ("So.".to_owned(), alice());
+    house.engine.execute(&of, &Command::AnswerAsk { interrupt, ask: 1, answer, by }).await.unwrap();
+    for name in ["ann", "ann", "bob"] {
+        tell(name, "gate", accept()).await;
+    }
+    tell("ann", "talk", json!("one")).await;
+    tell("ann", "talk", json!("two")).await;
+    tell("ann", "agent", json!("stay")).await;
+    replays(&house, &of, "completed").await;
 }
 
 async fn a_cancellation_is_replayed(house: House) {

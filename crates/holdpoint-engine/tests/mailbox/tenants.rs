@@ -28,7 +28,7 @@ async fn a_foreign_dispatch_is_not_there_for_any_operation(h: Harness) {
     assert_eq!(theirs.load_dispatch("waiting").await.unwrap(), None);
     assert_eq!(theirs.claim_dispatch("waiting", CONSUMER, LEASE_MS, at(1)).await.unwrap(), None);
     assert_eq!(theirs.cancel("waiting", at(1)).await.unwrap(), None);
-    let by = holdpoint_engine::core::Principal { name: "eve".to_owned(), roles: Vec::new() };
+    let by = holdpoint_engine::core::Principal::named("eve");
     let cancelled = h.engine.cancel_dispatch(&other, "waiting", by).await;
     assert!(matches!(cancelled, Err(Error::NotFound("dispatch"))), "{cancelled:?}");
     assert_eq!(h.load("waiting").await, waiting);

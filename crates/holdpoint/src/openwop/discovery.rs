@@ -45,7 +45,7 @@ fn described(fixtures: &[String], has: impl Fn(&str) -> bool) -> Value {
         },
         "engineVersion": 1,
         "eventLogSchemaVersion": EVENT_LOG_SCHEMA,
-        "conversationPrimitive": false,
+        "conversationPrimitive": true,
         "debugBundle": {"supported": has("getDebugBundle")},
         "extensions": {"interrupts": {"profiles": [], "signedCallbackTokens": false}},
     });

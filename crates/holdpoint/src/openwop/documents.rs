@@ -8,6 +8,7 @@ use super::wire::EventDoc;
 
 mod interrupts;
 mod progress;
+mod voices;
 
 /// The document of a recorded event. `run` is the fold right after it, neither earlier nor later: so the document is
 /// the same on every read.
@@ -55,6 +56,14 @@ fn describe<'a>(run: &'a Run, recorded: &'a Recorded) -> Description<'a> {
         | Event::InterruptTimedOut { .. }
         | Event::ApprovalReceived { .. }
         | Event::ClarificationResolved { .. } => interrupts::describe(run, recorded),
+        Event::VoteCast { .. }
+        | Event::VoteRepeated { .. }
+        | Event::AskRaised { .. }
+        | Event::AskAnswered { .. }
+        | Event::ConversationOpened { .. }
+        | Event::ConversationExchanged { .. }
+        | Event::ConversationClosed { .. }
+        | Event::AgentDecided { .. } => voices::describe(run, recorded),
         Event::NodeStarted { node } => {
             let type_id = run.workflow.node(node).map_or("", |node| node.type_id.as_str());
             // A node that is tried again goes on in the same start.

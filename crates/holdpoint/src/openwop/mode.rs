@@ -62,6 +62,14 @@ pub(crate) fn modes_of(event: &Event) -> Modes {
     const MESSAGE: Modes = Modes::DEBUG.and(Modes::MESSAGES);
     match event {
         Event::NodeResumed { .. }
+        | Event::VoteCast { .. }
+        | Event::VoteRepeated { .. }
+        | Event::AskRaised { .. }
+        | Event::AskAnswered { .. }
+        | Event::ConversationOpened { .. }
+        | Event::ConversationExchanged { .. }
+        | Event::ConversationClosed { .. }
+        | Event::AgentDecided { .. }
         | Event::StepRecorded { .. }
         | Event::SleepStarted { .. }
         | Event::SleepEnded { .. }

@@ -45,7 +45,7 @@ pub(crate) fn no_callback(refused: &Refused) -> ApiError {
 
 /// An answer to whatever the named node asks.
 pub(crate) fn resolve(node: &NodeId, body: wire::Resolve, caller: &Caller) -> Command {
-    let answer = Answer { value: body.resume_value.0, by: caller.principal() };
+    let answer = Answer::new(body.resume_value.0, caller.principal());
     Command::ResolveNode { node: node.clone(), answer }
 }
 

@@ -201,10 +201,10 @@ fn a_flawed_definition_is_refused_with_every_flaw_named() {
     assert_eq!(named, [(Some("before"), Some("typeId")), (Some("gate"), Some("config.actions[1]"))]);
     flow = gated("flawed");
     flow["nodes"][0]["typeId"] = json!("core.interrupt");
-    flow["nodes"][0]["config"] = json!({"kind": "conversation.start", "data": {}});
+    flow["nodes"][0]["config"] = json!({"kind": "conversation.exchange", "data": {}});
     let answer = server.client.put("/v1/workflows/flawed", &flow);
-    answer.assert_envelope(400, "capability_required");
-    assert_eq!(answer.body["details"]["requiredCapability"], "conversationPrimitive");
+    answer.assert_envelope(400, "validation_error");
+    assert_eq!(answer.body["details"]["flaws"][0]["field"], "config.data.prompt");
     let many: Vec<_> = (0..33)
         .map(|n| {
             json!({"id": format!("e{n}"), "sourceNodeId": "before", "targetNodeId": "after",
@@ -216,7 +216,7 @@ fn a_flawed_definition_is_refused_with_every_flaw_named() {
     server.client.put("/v1/workflows/flawed", &flow).assert_envelope(400, "validation_error");
     // What would weaken a gate if it were ignored.
     for (setting, value) in
-        [("requiredApprovals", json!(2)), ("timeoutMS", json!(5)), ("timeoutMs", json!("5"))]
+        [("requiredApprovals", json!("2")), ("timeoutMS", json!(5)), ("timeoutMs", json!("5"))]
     {
         flow = gated("flawed");
         flow["nodes"][1]["config"][setting] = value;

@@ -62,6 +62,7 @@ impl Record {
     /// Whether the copy does the same as the source at a place. If so, what is written: the record where the world
     /// outside had a say, else what was worked out.
     pub(super) fn same(&self, at: usize, derived: &Event, copy: &RunId) -> Option<Event> {
+        let whole = derived;
         let recorded = &self.events.get(at)?.event;
         let outside = match (recorded, derived) {
             // The time it was told to sleep is a matter of the clock.
@@ -75,10 +76,12 @@ impl Record {
             }
             _ => false,
         };
+        // Requests of older versions have no digest; it follows from the data, which is compared.
+        let derived = &with_digest_of(derived, recorded);
         if outside || recorded == derived {
             return Some(recorded.clone());
         }
-        self.same_but_for_names(recorded, derived, copy).then(|| derived.clone())
+        self.same_but_for_names(recorded, derived, copy).then(|| whole.clone())
     }
 
     /// Where a run's own id is part of what it says.
@@ -89,15 +92,15 @@ impl Record {
             && derived.replace(copy.as_str(), self.source.as_str()) == text(recorded)
     }
 
-    /// What was answered, by key.
-    pub(super) fn answers(&self) -> HashMap<String, (Value, String)> {
-        let (mut keys, mut answers) = (HashMap::new(), HashMap::new());
+    /// What was answered, by key: every vote, where votes were counted.
+    pub(super) fn answers(&self) -> HashMap<String, Vec<(Value, String)>> {
+        let (mut keys, mut answers) = (HashMap::new(), HashMap::<String, Vec<_>>::new());
         for one in &self.events {
             match &one.event {
                 Event::InterruptRequested { id, key, .. } => drop(keys.insert(*id, key.clone())),
-                Event::InterruptResolved { id, value, by } => {
+                Event::VoteCast { interrupt: id, value, by } | Event::InterruptResolved { id, value, by } => {
                     if let Some(key) = keys.get(id) {
-                        answers.insert(key.clone(), (value.clone(), by.clone()));
+                        answers.entry(key.clone()).or_default().push((value.clone(), by.clone()));
                     }
                 }
                 _ => {}
@@ -121,6 +124,16 @@ impl Record {
     }
 }
 
+fn with_digest_of(derived: &Event, recorded: &Event) -> Event {
+    let mut derived = derived.clone();
+    if let (Event::InterruptRequested { digest, .. }, Event::InterruptRequested { digest: old, .. }) =
+        (&mut derived, recorded)
+    {
+        digest.clone_from(old);
+    }
+    derived
+}
+
 /// What happened to the source because of somebody or something outside. Everything else it came to by itself.
 pub(super) fn is_fact(event: &Event) -> bool {
     match event {
@@ -129,6 +142,11 @@ pub(super) fn is_fact(event: &Event) -> bool {
         | Event::ApprovalReceived { .. }
         | Event::ClarificationResolved { .. }
         | Event::NodeResumed { .. }
+        | Event::VoteCast { .. }
+        | Event::VoteRepeated { .. }
+        | Event::AskRaised { .. }
+        | Event::AskAnswered { .. }
+        | Event::ConversationExchanged { .. }
         | Event::StepRecorded { .. }
         | Event::SleepEnded { .. }
         | Event::RunPaused { .. }
@@ -151,6 +169,7 @@ pub(super) fn outcome_of(event: &Event) -> Option<&NodeId> {
         | Event::NodeFailed { node, .. }
         | Event::NodeSuspended { node, .. }
         | Event::InterruptRequested { node, .. }
+        | Event::AgentDecided { node, .. }
         | Event::SleepStarted { node, .. }
         | Event::NodeRetried { node, .. }
         | Event::VariableChanged { node, .. }
@@ -165,4 +184,44 @@ pub(super) fn outcome_of(event: &Event) -> Option<&NodeId> {
 pub(super) fn type_of(event: &Event) -> String {
     let json = serde_json::to_value(event).unwrap_or_default();
     json["type"].as_str().unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use holdpoint_core::{InterruptId, Kind, Owner, TenantId, Timestamp, digest};
+    use serde_json::json;
+
+    use super::*;
+
+    fn asked(run: &str, old: bool) -> Event {
+        let data = json!({"customKind": "colour", "of": run});
+        Event::InterruptRequested {
+            id: InterruptId(1),
+            node: NodeId::parse("a").unwrap(),
+            kind: Kind::Custom,
+            key: "k".to_owned(),
+            resume_schema: None,
+            timeout_ms: None,
+            digest: (!old).then(|| digest(&data)),
+            data,
+        }
+    }
+
+    fn record(event: Event) -> Record {
+        let owner = Owner { tenant: TenantId::parse("t").unwrap(), principal: "ann".to_owned() };
+        let events = vec![Recorded { seq: 0, at: Timestamp(0), event }];
+        let source = RunId::parse("source").unwrap();
+        Record { source, events, starts: BTreeSet::new(), start: Start::new(owner) }
+    }
+
+    #[test]
+    fn a_request_of_an_older_version_is_the_same_without_its_digest() {
+        let copy = RunId::parse("copy").unwrap();
+        let same = |recorded: Event, derived: Event| record(recorded).same(0, &derived, &copy);
+        assert_eq!(same(asked("x", true), asked("x", false)), Some(asked("x", true)));
+        assert_eq!(same(asked("x", false), asked("x", false)), Some(asked("x", false)));
+        assert_eq!(same(asked("x", true), asked("y", false)), None);
+        // What carries the name of its run gets the digest of what it then says.
+        assert_eq!(same(asked("source", false), asked("copy", false)), Some(asked("copy", false)));
+    }
 }

@@ -182,10 +182,14 @@ pub(super) async fn go_on(engine: &Engine, draft: &mut Draft, record: &Record) -
     let (answers, steps) = (record.answers(), record.steps(unborn));
     for _ in 0..=limits::NODE_EXECUTIONS_MAX {
         engine.carry_on(draft).await?;
-        let open = draft.run.open_interrupts().find_map(|asked| Some((asked.id, answers.get(&asked.key)?)));
+        // The next vote, where votes are counted.
+        let open = draft
+            .run
+            .open_interrupts()
+            .find_map(|asked| Some((asked.id, answers.get(&asked.key)?.get(asked.votes.len())?)));
         if let Some((id, (value, by))) = open.filter(|_| !draft.run.finished()) {
-            let by = Principal { name: by.clone(), roles: Vec::new() };
-            if answer(draft, id, Answer { value: value.clone(), by }).is_ok() {
+            let by = Principal::named(by.as_str());
+            if answer(draft, id, Answer::new(value.clone(), by)).is_ok() {
                 continue;
             }
         }

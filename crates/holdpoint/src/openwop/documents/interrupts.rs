@@ -52,9 +52,12 @@ fn suspension(run: &Run, node: &NodeId, id: InterruptId) -> Value {
     if let Some(interrupt) = run.interrupt(id) {
         payload["kind"] = json!(interrupt.kind.as_str());
         payload["key"] = json!(interrupt.key);
-        for member in ["eventType", "customKind"] {
+        if let Some(reason) = reason(interrupt.kind) {
+            payload["reason"] = json!(reason);
+        }
+        for member in extras(interrupt.kind) {
             if let Some(value) = interrupt.data.get(member) {
-                payload[member] = value.clone();
+                payload[*member] = value.clone();
             }
         }
         if let Some(at) = interrupt.expires_at() {
@@ -62,6 +65,31 @@ fn suspension(run: &Run, node: &NodeId, id: InterruptId) -> Value {
         }
     }
     payload
+}
+
+/// Where a status is shared, what tells the kinds apart.
+fn reason(kind: Kind) -> Option<&'static str> {
+    match kind {
+        Kind::LowConfidence => Some("low-confidence"),
+        Kind::ConversationExchange => Some("conversation-input"),
+        Kind::Approval
+        | Kind::Clarification
+        | Kind::ExternalEvent
+        | Kind::Custom
+        | Kind::ConversationStart
+        | Kind::ConversationClose => None,
+    }
+}
+
+/// Members of the data that are told with the suspension.
+fn extras(kind: Kind) -> &'static [&'static str] {
+    match kind {
+        Kind::ExternalEvent => &["eventType"],
+        Kind::Custom => &["customKind"],
+        Kind::LowConfidence => &["agentId", "threshold", "observed"],
+        Kind::ConversationExchange => &["conversationId", "turnIndex"],
+        Kind::Approval | Kind::Clarification | Kind::ConversationStart | Kind::ConversationClose => &[],
+    }
 }
 
 fn resumption(run: &Run, node: &NodeId, id: InterruptId) -> Value {
@@ -119,6 +147,11 @@ fn resolved(run: &Run, interrupt: &Interrupt) -> Value {
                 (interrupt.kind, value.get("action").and_then(Value::as_str))
             {
                 payload["action"] = json!(action);
+                for member in ["refineFeedback", "editedArtifactData", "quorum"] {
+                    if let Some(value) = value.get(member) {
+                        payload[member] = value.clone();
+                    }
+                }
                 // Asking for a better version is neither.
                 match action {
                     "reject" => payload["decision"] = json!("rejected"),

@@ -72,8 +72,8 @@ impl House {
     }
 
     async fn answer(&self, at: usize) {
-        let by = Principal { name: "ann".to_owned(), roles: Vec::new() };
-        let answer = Answer { value: json!({"action": "accept"}), by };
+        let by = Principal::named("ann");
+        let answer = Answer::new(json!({"action": "accept"}), by);
         let node = NodeId::parse(&format!("gate{at}")).unwrap();
         self.engine.execute(&self.of, &Command::ResolveNode { node, answer }).await.unwrap();
     }

@@ -1,0 +1,106 @@
+//! Decides what a node that asks something does to its run.
+
+use serde_json::{Value, json};
+
+use super::conversation::placed;
+use super::failure::fail;
+use super::finish::{join, room};
+use super::resolve::receipt;
+use crate::canonical::digest;
+use crate::event::{Event, RunError};
+use crate::ids::{InterruptId, NodeId};
+use crate::interrupt::{Decision, Kind, Request};
+use crate::limits;
+use crate::refusal::{Refusal, check_size};
+use crate::run::Run;
+
+/// Who answers what nobody needs to be asked.
+const HOST: &str = "system:host";
+
+pub(super) fn ask(run: &Run, node: NodeId, request: &Request) -> Result<Vec<Event>, Refusal> {
+    let invalid = |why: String| RunError::new("invalid_interrupt", why);
+    if let Err(bad) = request.check() {
+        return Ok(fail(run, node, invalid(bad.to_string())));
+    }
+    let Some(key) = request.key.clone() else {
+        return Ok(fail(run, node, invalid("key: is missing".to_owned())));
+    };
+    // The key rule, enforced where events are made: a key that was asked is never asked again.
+    if let Some(asked) = run.interrupt_by_key(&key) {
+        return join(run, node, asked.id).map(|event| vec![event]);
+    }
+    if run.interrupts.len() >= limits::INTERRUPTS_PER_RUN_MAX {
+        let message = format!("a run may ask at most {} times", limits::INTERRUPTS_PER_RUN_MAX);
+        return Ok(fail(run, node, RunError::new("too_many_interrupts", message)));
+    }
+    let data = match placed(run, request) {
+        Ok(data) => data,
+        Err(bad) => return Ok(fail(run, node, invalid(bad.to_string()))),
+    };
+    if let Err(refusal) = check_size("what the node asks", &data, room(run)) {
+        return Ok(fail(run, node, RunError::new("run_too_large", refusal.to_string())));
+    }
+    let id = InterruptId(u32::try_from(run.interrupts.len() + 1).unwrap_or(u32::MAX));
+    let waits = !request.kind.returns_at_once() && request.rehearsed.is_none();
+    let mut events = Vec::new();
+    // Whoever listens learns what was decided before learning that it must be ratified.
+    if request.kind == Kind::LowConfidence {
+        events.push(agent_decided(node.clone(), &unsure(&data)));
+    }
+    events.push(Event::InterruptRequested {
+        id,
+        node: node.clone(),
+        kind: request.kind,
+        key,
+        digest: Some(digest(&data)),
+        data,
+        resume_schema: request.resume_schema.clone(),
+        timeout_ms: request.timeout_ms.filter(|_| waits),
+    });
+    events.extend(follow(id, node, request));
+    Ok(events)
+}
+
+/// What comes after the request itself.
+fn follow(id: InterruptId, node: NodeId, request: &Request) -> Vec<Event> {
+    let answered = |value: Value| Event::InterruptResolved { id, value, by: HOST.to_owned() };
+    let suspended = Event::NodeSuspended { node: node.clone(), interrupt: id };
+    match request.kind {
+        Kind::Approval => vec![suspended, Event::ApprovalRequested { interrupt: id }],
+        Kind::Clarification => vec![suspended, Event::ClarificationRequested { interrupt: id }],
+        Kind::ExternalEvent | Kind::Custom | Kind::LowConfidence => vec![suspended],
+        Kind::ConversationStart => {
+            let name = request.data.get("conversationId").and_then(Value::as_str).map(str::to_owned);
+            vec![Event::ConversationOpened { interrupt: id, name }, answered(Value::Null)]
+        }
+        Kind::ConversationClose => {
+            vec![Event::ConversationClosed { interrupt: id }, answered(Value::Null)]
+        }
+        Kind::ConversationExchange => {
+            let mut events = vec![suspended];
+            if let Some(value) = &request.rehearsed {
+                events.push(answered(value.clone()));
+                events.extend(receipt(request.kind, id));
+                events.push(Event::NodeResumed { node, interrupt: id });
+            }
+            events
+        }
+    }
+}
+
+/// The decision that is to be ratified.
+fn unsure(data: &Value) -> Decision {
+    Decision {
+        agent: data.get("agentId").and_then(Value::as_str).unwrap_or_default().to_owned(),
+        decision: data.get("decision").cloned().unwrap_or(json!(null)),
+        confidence: data.get("observed").and_then(Value::as_f64),
+    }
+}
+
+pub(super) fn agent_decided(node: NodeId, decided: &Decision) -> Event {
+    let finite = decided.confidence.filter(|confidence| confidence.is_finite());
+    let flaw = (finite.is_none() && decided.confidence.is_some())
+        .then(|| "the agent's confidence is not a finite number".to_owned());
+    let (agent, decision) = (decided.agent.clone(), decided.decision.clone());
+    Event::AgentDecided { node, agent, decision, confidence: finite, flaw }
+}

@@ -1,0 +1,61 @@
+//! Decides which conversation a request belongs to, and which turn of it an exchange is.
+
+use serde_json::{Value, json};
+
+use crate::interrupt::{BadRequest, Interrupt, Kind, Request};
+use crate::limits;
+use crate::run::{Conversation, Run};
+
+/// The data of a request as it is asked: a conversation by the id that is the run's alone, and its turn by number.
+pub(super) fn placed(run: &Run, request: &Request) -> Result<Value, BadRequest> {
+    let mut data = request.data.clone();
+    let named = request.data.get("conversationId").and_then(Value::as_str);
+    match request.kind {
+        Kind::ConversationStart => data["conversationId"] = json!(new_id(run, named)?),
+        Kind::ConversationExchange => {
+            let known = open(run, named)?;
+            data["conversationId"] = json!(known.id);
+            if data.get("turnIndex").is_none() {
+                data["turnIndex"] = json!(known.turns);
+            }
+        }
+        Kind::ConversationClose => {
+            let known = open(run, named)?;
+            let about = |asked: &&Interrupt| asked.kind == Kind::ConversationExchange && about(asked, known);
+            if run.open_interrupts().any(|asked| about(&asked)) {
+                return Err(bad("a turn of the conversation still waits for its answer"));
+            }
+            data["conversationId"] = json!(known.id);
+        }
+        Kind::Approval | Kind::Clarification | Kind::ExternalEvent | Kind::Custom | Kind::LowConfidence => {}
+    }
+    Ok(data)
+}
+
+fn about(asked: &Interrupt, known: &Conversation) -> bool {
+    asked.data.get("conversationId").and_then(Value::as_str) == Some(known.id.as_str())
+}
+
+/// An id that was used is never used again, not even when its conversation is over: nothing may follow its end.
+fn new_id(run: &Run, named: Option<&str>) -> Result<String, BadRequest> {
+    if run.conversations.len() >= limits::CONVERSATIONS_MAX {
+        return Err(bad(&format!("a run may have at most {} conversations", limits::CONVERSATIONS_MAX)));
+    }
+    let id = match named {
+        Some(name) => format!("{}:{name}", run.id),
+        None => format!("{}:{}", run.id, run.conversations.len() + 1),
+    };
+    let taken =
+        [Some(id.as_str()), named].into_iter().flatten().any(|id| run.conversation(Some(id)).is_some());
+    if taken { Err(bad("was used in this run before")) } else { Ok(id) }
+}
+
+fn open<'a>(run: &'a Run, named: Option<&str>) -> Result<&'a Conversation, BadRequest> {
+    run.conversation(named)
+        .filter(|known| known.closed_by.is_none())
+        .ok_or_else(|| bad("is not a conversation that is open in this run"))
+}
+
+fn bad(message: &str) -> BadRequest {
+    BadRequest::new("data.conversationId", message)
+}

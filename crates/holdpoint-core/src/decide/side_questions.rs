@@ -1,0 +1,40 @@
+//! Decides about questions that approvers put beside a decision. They never decide anything.
+
+use super::finish::room;
+use super::resolve::open_interrupt;
+use crate::event::Event;
+use crate::ids::{InterruptId, Principal, Timestamp};
+use crate::interrupt::Interrupt;
+use crate::limits;
+use crate::refusal::{Refusal, check_size};
+use crate::run::Run;
+
+pub(super) fn raise(run: &Run, asked: &Interrupt, question: String, by: String) -> Result<Event, Refusal> {
+    if asked.asks.len() >= limits::ASKS_MAX {
+        return Err(Refusal::TooManyAsks(limits::ASKS_MAX));
+    }
+    check_size("the question", &question, room(run))?;
+    let ask = u32::try_from(asked.asks.len() + 1).unwrap_or(u32::MAX);
+    Ok(Event::AskRaised { interrupt: asked.id, ask, question, by })
+}
+
+pub(super) fn answer(
+    run: &Run,
+    id: InterruptId,
+    ask: u32,
+    answer: &str,
+    by: &Principal,
+    now: Timestamp,
+) -> Result<Vec<Event>, Refusal> {
+    let asked = open_interrupt(run, id, now)?;
+    let known = asked.asks.iter().find(|known| known.id == ask).ok_or(Refusal::AskNotFound)?;
+    if known.reply.is_some() {
+        return Err(Refusal::AskAnswered);
+    }
+    let max = limits::ASK_CHARS_MAX;
+    if answer.is_empty() || answer.chars().count() > max {
+        return Err(Refusal::invalid("answer", format!("must be a text of 1 to {max} characters")));
+    }
+    check_size("the answer", &answer, room(run))?;
+    Ok(vec![Event::AskAnswered { interrupt: id, ask, answer: answer.to_owned(), by: by.name.clone() }])
+}

@@ -1,0 +1,132 @@
+//! Who may decide: the approvers that a gate lists, whom a caller may act for, and that nobody grants their own wish.
+
+use serde_json::Value;
+
+use super::{Answer, BadRequest};
+use crate::ids::Principal;
+use crate::refusal::Refusal;
+
+/// Lists of approvers, and what an entry without a prefix means in each.
+const LISTS: [(&str, Prefix); 3] = [
+    ("approversList", Prefix::Anything),
+    ("approverRoleRefs", Prefix::Role),
+    ("approverGroupRefs", Prefix::Group),
+];
+
+#[derive(Clone, Copy, PartialEq)]
+enum Prefix {
+    Anything,
+    Name,
+    Role,
+    Group,
+}
+
+pub(super) fn check_data(data: &Value) -> Result<(), BadRequest> {
+    for (list, _) in LISTS {
+        check_list(data.get(list), &format!("data.{list}"))?;
+    }
+    if let Some(audience) = data.get("audience") {
+        if !audience.is_object() {
+            return Err(BadRequest::new("data.audience", "must be an object"));
+        }
+        for member in ["subjects", "groups", "roles"] {
+            check_list(audience.get(member), &format!("data.audience.{member}"))?;
+        }
+    }
+    match data.get("requesterMayNotApprove") {
+        None | Some(Value::Bool(_)) => Ok(()),
+        Some(_) => Err(BadRequest::new("data.requesterMayNotApprove", "must be true or false")),
+    }
+}
+
+fn check_list(list: Option<&Value>, field: &str) -> Result<(), BadRequest> {
+    match list {
+        Some(list) if !is_string_array(list) => Err(BadRequest::new(field, "must be an array of strings")),
+        Some(_) | None => Ok(()),
+    }
+}
+
+pub(super) fn is_string_array(value: &Value) -> bool {
+    value.as_array().is_some_and(|items| items.iter().all(Value::is_string))
+}
+
+/// Who decides by this answer: its sender, or somebody the sender may act for.
+pub(super) fn decider(answer: &Answer) -> Result<&str, Refusal> {
+    let mut named: Option<&str> = None;
+    for member in ["voter", "decidedBy"] {
+        let Some(given) = answer.value.get(member) else { continue };
+        let Some(name) = given.as_str().filter(|name| !name.is_empty()) else {
+            return Err(Refusal::invalid(format!("resumeValue.{member}"), "must be a non-empty string"));
+        };
+        if named.is_some_and(|before| before != name) {
+            return Err(Refusal::invalid("resumeValue.decidedBy", "names somebody else than voter does"));
+        }
+        named = Some(name);
+    }
+    match named {
+        Some(name) if name != answer.by.name && !answer.acting_as => {
+            Err(Refusal::MayNotActFor(name.to_owned()))
+        }
+        Some(name) => Ok(name),
+        None => Ok(&answer.by.name),
+    }
+}
+
+/// `owner` is who started the run.
+pub(super) fn check(
+    data: &Value,
+    owner: Option<&str>,
+    answer: &Answer,
+    decider: &str,
+) -> Result<(), Refusal> {
+    let refused = || Err(Refusal::NotAnApprover(decider.to_owned()));
+    // Roles and groups are the sender's; of somebody else only the name is vouched for.
+    let somebody_else = (decider != answer.by.name).then(|| Principal::named(decider));
+    let who = somebody_else.as_ref().unwrap_or(&answer.by);
+    let lists = LISTS.iter().filter_map(|(list, plain)| Some((data.get(*list)?, *plain)));
+    if !admits(who, lists) {
+        return refused();
+    }
+    let audience = |(member, plain)| Some((data.get("audience")?.get(member)?, plain));
+    let audience = [("subjects", Prefix::Name), ("groups", Prefix::Group), ("roles", Prefix::Role)]
+        .into_iter()
+        .filter_map(audience);
+    if !admits(who, audience) {
+        return refused();
+    }
+    let separated = data.get("requesterMayNotApprove") == Some(&Value::Bool(true));
+    // Neither in their own name nor in another's.
+    match owner.filter(|owner| separated && (*owner == decider || *owner == answer.by.name)) {
+        Some(owner) => Err(Refusal::OwnRequest(owner.to_owned())),
+        None => Ok(()),
+    }
+}
+
+/// Lists without entries let everybody pass.
+fn admits<'a>(who: &Principal, lists: impl Iterator<Item = (&'a Value, Prefix)>) -> bool {
+    let mut restricted = false;
+    for (list, plain) in lists {
+        for entry in list.as_array().into_iter().flatten().filter_map(Value::as_str) {
+            if is_meant(who, entry, plain) {
+                return true;
+            }
+            restricted = true;
+        }
+    }
+    !restricted
+}
+
+fn is_meant(who: &Principal, entry: &str, plain: Prefix) -> bool {
+    let (meaning, name) = match entry.split_once(':') {
+        Some(("role", name)) => (Prefix::Role, name),
+        Some(("group", name)) => (Prefix::Group, name),
+        _ => (plain, entry),
+    };
+    let held = |names: &[String]| names.iter().any(|held| held == name);
+    match meaning {
+        Prefix::Name => who.name == name,
+        Prefix::Role => held(&who.roles),
+        Prefix::Group => held(&who.groups),
+        Prefix::Anything => who.name == name || held(&who.roles) || held(&who.groups),
+    }
+}

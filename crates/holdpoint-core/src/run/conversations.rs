@@ -1,0 +1,58 @@
+//! Folds conversations: which are open, and how many turns they have had.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::Run;
+use crate::ids::InterruptId;
+
+/// A conversation of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conversation {
+    /// Begins with the run's id, so that no other run has one of that name.
+    pub id: String,
+    /// What the workflow calls it, if it calls it anything.
+    pub name: Option<String>,
+    /// The number of the next turn, from 0.
+    pub turns: u64,
+    pub opened_by: InterruptId,
+    pub closed_by: Option<InterruptId>,
+}
+
+impl Run {
+    /// By its id or by what the workflow calls it; without either, the last that is open.
+    pub fn conversation(&self, named: Option<&str>) -> Option<&Conversation> {
+        let mut known = self.conversations.iter().rev().map(Arc::as_ref);
+        match named {
+            Some(name) => known.find(|one| one.id == name || one.name.as_deref() == Some(name)),
+            None => known.find(|one| one.closed_by.is_none()),
+        }
+    }
+
+    pub(super) fn open_conversation(&mut self, opened_by: InterruptId, name: Option<&str>) {
+        let Some(id) = self.interrupt(opened_by).and_then(|asked| id_in(&asked.data)) else { return };
+        let (id, name) = (id.to_owned(), name.map(str::to_owned));
+        self.conversations.push(Arc::new(Conversation { id, name, turns: 0, opened_by, closed_by: None }));
+    }
+
+    pub(super) fn close_conversation(&mut self, closed_by: InterruptId) {
+        let id = self.interrupt(closed_by).and_then(|asked| id_in(&asked.data)).map(str::to_owned);
+        self.touch_conversation(id.as_deref(), |known| known.closed_by = Some(closed_by));
+    }
+
+    pub(super) fn count_turn(&mut self, data: &Value) {
+        let turn = data.get("turnIndex").and_then(Value::as_u64).unwrap_or_default();
+        self.touch_conversation(id_in(data), |known| known.turns = known.turns.max(turn.saturating_add(1)));
+    }
+
+    fn touch_conversation(&mut self, id: Option<&str>, change: impl FnOnce(&mut Conversation)) {
+        if let Some(known) = self.conversations.iter_mut().find(|one| Some(one.id.as_str()) == id) {
+            change(Arc::make_mut(known));
+        }
+    }
+}
+
+fn id_in(data: &Value) -> Option<&str> {
+    data.get("conversationId").and_then(Value::as_str)
+}

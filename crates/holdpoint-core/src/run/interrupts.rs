@@ -1,0 +1,112 @@
+//! Folds what is asked, what approvers say on the way to a decision, and the decision.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::Run;
+use crate::event::Event;
+use crate::ids::{InterruptId, NodeId, Timestamp};
+use crate::interrupt::{Ask, Compiled, Interrupt, Kind, Reply, Resolution, Vote};
+
+impl Run {
+    pub(super) fn ask(&mut self, event: &Event, at: Timestamp) {
+        let Event::InterruptRequested { id, node, kind, key, data, resume_schema, timeout_ms, digest } =
+            event
+        else {
+            return;
+        };
+        if *kind == Kind::ConversationExchange {
+            self.count_turn(data);
+        }
+        self.interrupts.push(Arc::new(Interrupt {
+            id: *id,
+            node: node.clone(),
+            kind: *kind,
+            key: key.clone(),
+            data: data.clone(),
+            resume_schema: resume_schema.clone(),
+            timeout_ms: *timeout_ms,
+            digest: digest.clone(),
+            requested_at: at,
+            votes: Vec::new(),
+            repeated: 0,
+            asks: Vec::new(),
+            resolution: None,
+            compiled: Compiled::default(),
+        }));
+    }
+
+    /// Votes and questions: what comes before a decision.
+    pub(super) fn hear_approver(&mut self, event: &Event, at: Timestamp) {
+        if let Event::VoteCast { interrupt, value, by } = event {
+            let vote = Vote { by: by.clone(), value: value.clone(), at };
+            self.touch_interrupt(*interrupt, |asked| asked.votes.push(vote));
+        } else if let Event::VoteRepeated { interrupt, .. } = event {
+            self.touch_interrupt(*interrupt, |asked| asked.repeated = asked.repeated.saturating_add(1));
+        } else if let Event::AskRaised { interrupt, ask, question, by } = event {
+            let ask = Ask { id: *ask, question: question.clone(), by: by.clone(), at, reply: None };
+            self.touch_interrupt(*interrupt, |asked| asked.asks.push(ask));
+            self.show_asks(*interrupt);
+        } else if let Event::AskAnswered { interrupt, ask, answer, by } = event {
+            let reply = Reply { text: answer.clone(), by: by.clone(), at };
+            self.touch_interrupt(*interrupt, |asked| {
+                if let Some(known) = asked.asks.iter_mut().find(|known| known.id == *ask) {
+                    known.reply = Some(reply);
+                }
+            });
+            self.show_asks(*interrupt);
+        }
+    }
+
+    pub(super) fn close(&mut self, id: InterruptId, resolution: Resolution) {
+        self.touch_interrupt(id, |asked| {
+            if let Resolution::Answered { value, by, at } = &resolution
+                && asked.kind == Kind::Approval
+                && asked.required_approvals() > 1
+            {
+                asked.votes.push(Vote { by: by.clone(), value: value.clone(), at: *at });
+            }
+            asked.resolution = Some(resolution);
+            // Nobody answers it any more.
+            asked.compiled = Compiled::default();
+        });
+    }
+
+    fn touch_interrupt(&mut self, id: InterruptId, change: impl FnOnce(&mut Interrupt)) {
+        if let Some(interrupt) = self.interrupts.iter_mut().find(|interrupt| interrupt.id == id) {
+            change(Arc::make_mut(interrupt));
+        }
+    }
+
+    /// Questions and answers of all visits of a node, where nodes and readers can see them.
+    fn show_asks(&mut self, id: InterruptId) {
+        let Some(node) = self.interrupt(id).map(|asked| asked.node.clone()) else { return };
+        let asked = self.interrupts.iter().filter(|interrupt| interrupt.node == node);
+        let exchanges =
+            asked.flat_map(|interrupt| interrupt.asks.iter().map(|ask| exchange(interrupt.id, ask)));
+        let exchanges = exchanges.collect();
+        let name = asks_variable(&node);
+        if !self.channels.contains(&name) {
+            self.set_variable(&name, &Value::Array(exchanges));
+        }
+    }
+}
+
+/// The variable in which the questions of a node's approvers are kept.
+fn asks_variable(node: &NodeId) -> String {
+    format!("_askExchanges:{node}")
+}
+
+fn exchange(interrupt: InterruptId, ask: &Ask) -> Value {
+    let mut shown = json!({
+        "interrupt": interrupt.to_string(), "id": ask.id, "question": ask.question, "askedBy": ask.by,
+        "askedAt": ask.at.to_string(),
+    });
+    if let Some(reply) = &ask.reply {
+        shown["answer"] = json!(reply.text);
+        shown["answeredBy"] = json!(reply.by);
+        shown["answeredAt"] = json!(reply.at.to_string());
+    }
+    shown
+}

@@ -1,0 +1,191 @@
+//! Who may decide: listed approvers, people who act for others, and requesters who may not grant their own wish.
+
+use holdpoint_core::{AUTH_REQUIRED, Answer, Command, InterruptId, Principal, Refusal, Status};
+use serde_json::{Value, json};
+
+use crate::story::{DAWN, Story, given};
+use crate::words::*;
+
+fn gate(members: Value) -> Story {
+    given([
+        start(),
+        begin("gate"),
+        ask("gate", approval_of(with(members, "actions", json!(["accept", "ask"])))),
+    ])
+}
+
+fn bob() -> Principal {
+    Principal { roles: vec!["ops".to_owned()], groups: vec!["night".to_owned()], ..Principal::named("bob") }
+}
+
+fn tell(answer: Answer) -> Command {
+    Command::Resolve { answers: [(InterruptId(1), answer)].into() }
+}
+
+fn accept_by(by: Principal) -> Command {
+    tell(Answer::new(json!({"action": "accept"}), by))
+}
+
+/// Bob, who may act for others, in somebody's name.
+fn acting(value: Value) -> Answer {
+    Answer { acting_as: true, ..Answer::new(value, bob()) }
+}
+
+fn not_an_approver(name: &str) -> Refusal {
+    Refusal::NotAnApprover(name.to_owned())
+}
+
+#[test]
+fn an_entry_means_a_name_a_role_or_a_group_and_a_prefix_says_which() {
+    let listed = |entry: &str| gate(json!({"approversList": ["nobody", entry]})).when(accept_by(bob()));
+    for entry in ["bob", "ops", "night", "role:ops", "group:night"] {
+        listed(entry).accepted();
+    }
+    for entry in ["role:bob", "group:bob", "role:night", "group:ops", "role:", "bo", "BOB", "user:bob"] {
+        listed(entry).refused(not_an_approver("bob")).status_is(Status::WaitingApproval);
+    }
+}
+
+#[test]
+fn a_name_that_looks_like_a_role_is_not_that_role() {
+    let mallory = Principal::named("role:ops");
+    gate(json!({"approversList": ["role:ops"]}))
+        .when(accept_by(mallory))
+        .refused(not_an_approver("role:ops"));
+}
+
+#[test]
+fn lists_of_roles_and_of_groups_add_to_the_list_of_approvers() {
+    for members in [
+        json!({"approverRoleRefs": ["ops"]}),
+        json!({"approverGroupRefs": ["night"]}),
+        json!({"approversList": ["ada"], "approverRoleRefs": ["ops"]}),
+        json!({"approversList": [], "approverRoleRefs": [], "approverGroupRefs": []}),
+    ] {
+        gate(members).when(accept_by(bob())).accepted();
+    }
+    for members in [
+        json!({"approverRoleRefs": ["bob", "night"]}),
+        json!({"approverGroupRefs": ["bob", "ops"]}),
+        json!({"approversList": [], "approverRoleRefs": ["boss"]}),
+    ] {
+        gate(members).when(accept_by(bob())).refused(not_an_approver("bob"));
+    }
+}
+
+#[test]
+fn whoever_is_outside_the_audience_does_not_decide_even_if_listed() {
+    let heard = |audience: Value| {
+        gate(json!({"approversList": ["bob"], "audience": audience})).when(accept_by(bob()))
+    };
+    for audience in
+        [json!({}), json!({"subjects": ["bob"]}), json!({"groups": ["night"]}), json!({"roles": ["ops"]})]
+    {
+        heard(audience).accepted();
+    }
+    for audience in [json!({"subjects": ["ops"]}), json!({"groups": ["ops"]}), json!({"roles": ["bob"]})] {
+        heard(audience).refused(not_an_approver("bob"));
+    }
+}
+
+#[test]
+fn who_may_not_decide_may_not_ask_either() {
+    gate(json!({"approversList": ["ada"]}))
+        .when(tell(Answer::new(json!({"action": "ask", "question": "Why?"}), bob())))
+        .refused(not_an_approver("bob"));
+}
+
+#[test]
+fn nobody_answers_in_another_name_unless_the_host_lets_them() {
+    for member in ["decidedBy", "voter"] {
+        let value = json!({"action": "accept", member: "carol"});
+        gate(json!({}))
+            .when(tell(Answer::new(value.clone(), bob())))
+            .refused(Refusal::MayNotActFor("carol".to_owned()))
+            .status_is(Status::WaitingApproval);
+        let story = gate(json!({})).when(tell(acting(value))).accepted();
+        let resolution = &story.interrupt_of("gate").expect("asked").resolution;
+        let shown = format!("{resolution:?}");
+        assert!(shown.contains(r#"by: "carol""#), "{shown}");
+        assert!(shown.contains(r#""actedBy": String("bob")"#), "{shown}");
+    }
+    let own = json!({"action": "accept", "decidedBy": "bob", "voter": "bob"});
+    gate(json!({})).when(tell(Answer::new(own, bob()))).accepted();
+}
+
+#[test]
+fn a_name_is_one_name_and_not_empty() {
+    for value in [json!({"action": "accept", "voter": ""}), json!({"action": "accept", "voter": 5})] {
+        gate(json!({})).when(tell(acting(value))).refused_for("resumeValue.voter");
+    }
+    let torn = json!({"action": "accept", "voter": "carol", "decidedBy": "dave"});
+    gate(json!({})).when(tell(acting(torn))).refused_for("resumeValue.decidedBy");
+}
+
+#[test]
+fn roles_are_not_lent_to_those_in_whose_name_somebody_acts() {
+    let carol = || tell(acting(json!({"action": "accept", "voter": "carol"})));
+    gate(json!({"approversList": ["role:ops"]})).when(carol()).refused(not_an_approver("carol"));
+    gate(json!({"approversList": ["carol"]})).when(carol()).accepted();
+}
+
+#[test]
+fn whoever_started_the_run_does_not_grant_it_where_the_gate_says_so() {
+    // Ada starts every run of these stories.
+    let own = Refusal::OwnRequest("ada".to_owned());
+    let separated = || gate(json!({"requesterMayNotApprove": true}));
+    separated().when(accept(1)).refused(own.clone()).status_is(Status::WaitingApproval);
+    separated().when(accept_by(bob())).accepted();
+    gate(json!({"requesterMayNotApprove": false})).when(accept(1)).accepted();
+    // Neither through somebody else nor in somebody else's name.
+    separated().when(tell(acting(json!({"action": "accept", "voter": "ada"})))).refused(own.clone());
+    let in_bobs_name =
+        Answer { acting_as: true, ..Answer::new(json!({"action": "accept", "voter": "bob"}), ada()) };
+    separated().when(tell(in_bobs_name)).refused(own);
+}
+
+#[test]
+fn a_gate_that_wants_a_key_is_not_answered_over_a_link() {
+    let by_link = || tell(Answer { by_link: true, ..Answer::new(json!({"action": "accept"}), bob()) });
+    let keyed = gate(json!({"profile": AUTH_REQUIRED}));
+    assert!(keyed.interrupt_of("gate").expect("asked").needs_key());
+    keyed.when(by_link()).refused(Refusal::KeyRequired).when(accept_by(bob())).accepted();
+    gate(json!({})).when(by_link()).accepted();
+}
+
+#[test]
+fn an_answer_to_something_else_than_was_shown_does_not_count() {
+    let shown = gate(json!({}));
+    let digest = shown.interrupt_of("gate").expect("asked").digest.clone();
+    let echoing =
+        |digest: Option<String>| tell(Answer { digest, ..Answer::new(json!({"action": "accept"}), bob()) });
+    let other = holdpoint_core::digest(&json!({"title": "Pay less?"}));
+    shown
+        .when(echoing(Some(other.clone())))
+        .refused(Refusal::PayloadMismatch)
+        .status_is(Status::WaitingApproval)
+        .when(echoing(digest))
+        .accepted();
+    // A question of an older version has no digest that could be echoed.
+    let data = approval().data;
+    let old = holdpoint_core::Event::InterruptRequested {
+        id: InterruptId(1),
+        node: node_id("gate"),
+        kind: holdpoint_core::Kind::Approval,
+        key: "k".to_owned(),
+        data,
+        resume_schema: None,
+        timeout_ms: None,
+        digest: None,
+    };
+    let old = given([started(), node_started("gate"), old, suspended("gate", 1)]);
+    old.when(echoing(Some(other))).refused(Refusal::PayloadMismatch).when(echoing(None)).accepted();
+}
+
+#[test]
+fn other_kinds_know_their_sender_and_nobody_else() {
+    let value = json!({"decidedBy": "carol"});
+    let story = given([start(), begin("gate"), ask("gate", custom())]).when(tell(acting(value.clone())));
+    let answered = holdpoint_core::Resolution::Answered { value, by: "bob".to_owned(), at: DAWN };
+    assert_eq!(story.interrupt_of("gate").expect("asked").resolution, Some(answered));
+}

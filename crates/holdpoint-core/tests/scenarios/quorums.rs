@@ -1,0 +1,170 @@
+//! Gates that need several approvals: what counts, what decides, and what is only written down.
+
+use holdpoint_core::{
+    Answer, Command, Event, InterruptId, Obligation, Principal, Refusal, Resolution, Status, Timer,
+};
+use serde_json::{Value, json};
+
+use crate::story::{DAWN, Story, given};
+use crate::words::*;
+
+fn gate(required: u64, policy: &str) -> Story {
+    let data = json!({
+        "actions": ["accept", "reject", "refine", "ask"], "requiredApprovals": required, "rejectionPolicy": policy,
+    });
+    given([start(), begin("gate"), ask("gate", approval_of(data))])
+}
+
+fn vote(name: &str, action: &str) -> Command {
+    let mut value = json!({"action": action});
+    if action == "refine" {
+        value["refineFeedback"] = json!({"scope": "whole", "text": "shorter"});
+    }
+    answer_by(Principal::named(name), 1, value)
+}
+
+fn counted(name: &str, action: &str) -> Value {
+    json!({"action": action, "decidedBy": name, "decidedAt": DAWN.to_string()})
+}
+
+fn cast(name: &str, action: &str) -> Event {
+    Event::VoteCast { interrupt: InterruptId(1), value: counted(name, action), by: name.to_owned() }
+}
+
+/// The action by which the gate ended, if it has ended.
+fn outcome(story: &Story) -> Option<String> {
+    match story.interrupt_of("gate").expect("asked").resolution.as_ref()? {
+        Resolution::Answered { value, .. } => value["action"].as_str().map(str::to_owned),
+        Resolution::TimedOut { .. } => Some("silence".to_owned()),
+    }
+}
+
+#[test]
+fn votes_are_gathered_and_the_last_one_needed_decides() {
+    let story = gate(2, "single-veto")
+        .when(vote("bob", "accept"))
+        .then([cast("bob", "accept")])
+        .obliges([])
+        .status_is(Status::WaitingApproval)
+        .next_is("nothing");
+    let votes = json!([counted("bob", "accept"), counted("eve", "accept")]);
+    let mut decision = counted("eve", "accept");
+    decision["quorum"] =
+        json!({"required": 2, "policy": "single-veto", "approvals": 2, "rejections": 0, "votes": votes});
+    let decided = Event::InterruptResolved { id: InterruptId(1), value: decision, by: "eve".to_owned() };
+    let story = story.when(vote("eve", "accept")).then([decided, approval_received(1), resumed("gate", 1)]);
+    assert_eq!(story.interrupt_of("gate").map(|asked| asked.votes.len()), Some(2));
+    story.when(vote("carol", "accept")).refused(Refusal::AlreadyResolved);
+}
+
+#[test]
+fn votes_can_be_seen_while_others_are_outstanding() {
+    let story = gate(3, "majority").given([vote("bob", "accept"), vote("eve", "reject")]);
+    let asked = story.interrupt_of("gate").expect("asked");
+    let seen: Vec<_> = asked.votes.iter().map(|vote| (vote.by.as_str(), vote.action())).collect();
+    assert_eq!(seen, [("bob", "accept"), ("eve", "reject")]);
+    assert_eq!(asked.required_approvals(), 3);
+}
+
+#[test]
+fn one_refusal_vetoes_and_a_majority_needs_more_than_half_of_those_required() {
+    let after = |required: u64, policy: &str, votes: &[&str]| {
+        let voters = ["ann", "bob", "carol", "dave", "eve"].into_iter();
+        let votes: Vec<Command> = voters.zip(votes).map(|(name, action)| vote(name, action)).collect();
+        outcome(&gate(required, policy).given(votes))
+    };
+    let ended = |action: &str| Some(action.to_owned());
+    assert_eq!(after(3, "single-veto", &["accept", "accept", "reject"]), ended("reject"));
+    assert_eq!(after(3, "single-veto", &["accept", "refine"]), ended("refine"));
+    assert_eq!(after(3, "majority", &["reject"]), None);
+    assert_eq!(after(3, "majority", &["accept", "reject", "reject"]), ended("reject"));
+    assert_eq!(
+        after(3, "majority", &["reject", "refine"]),
+        ended("refine"),
+        "a wish for changes is no approval"
+    );
+    assert_eq!(after(3, "majority", &["reject", "accept", "accept", "accept"]), ended("accept"));
+    assert_eq!(after(2, "majority", &["reject", "accept"]), None);
+    assert_eq!(after(2, "majority", &["reject", "reject"]), ended("reject"));
+    assert_eq!(after(1, "majority", &["reject"]), ended("reject"));
+}
+
+#[test]
+fn a_voice_counts_once_and_saying_it_again_is_written_down() {
+    let again = || Event::VoteRepeated {
+        interrupt: InterruptId(1),
+        action: "accept".to_owned(),
+        by: "bob".to_owned(),
+    };
+    let story = gate(2, "single-veto")
+        .given([vote("bob", "accept")])
+        .when(vote("bob", "accept"))
+        .then([again()])
+        .when(vote("bob", "accept"))
+        .then([again()])
+        .status_is(Status::WaitingApproval);
+    assert_eq!(story.interrupt_of("gate").map(|asked| (asked.votes.len(), asked.repeated)), Some((1, 2)));
+}
+
+#[test]
+fn it_is_not_written_down_for_ever() {
+    let max = holdpoint_core::limits::REPEATED_VOTES_MAX as usize;
+    gate(2, "single-veto")
+        .given(std::iter::repeat_with(|| vote("bob", "accept")).take(max + 1))
+        .when(vote("bob", "accept"))
+        .refused(Refusal::AlreadyVoted("bob".to_owned()));
+}
+
+#[test]
+fn a_vote_that_was_counted_does_not_change() {
+    gate(3, "majority")
+        .given([vote("bob", "accept")])
+        .when(vote("bob", "reject"))
+        .refused(Refusal::AlreadyVoted("bob".to_owned()))
+        .status_is(Status::WaitingApproval);
+}
+
+#[test]
+fn one_sender_may_bring_the_votes_of_many_if_the_host_says_so() {
+    let bring = |voter: &str| {
+        let value = json!({"action": "accept", "voter": voter});
+        let answer = Answer { acting_as: true, ..Answer::new(value, ada()) };
+        Command::Resolve { answers: [(InterruptId(1), answer)].into() }
+    };
+    let story = gate(2, "single-veto").given([bring("bob"), bring("bob")]);
+    assert_eq!(outcome(&story), None);
+    let story = story.given([bring("eve")]);
+    assert_eq!(outcome(&story).as_deref(), Some("accept"));
+}
+
+#[test]
+fn nobody_but_the_host_says_how_a_vote_went() {
+    let forged = json!({"action": "accept", "quorum": {"approvals": 9}, "actedBy": "the boss"});
+    let told = |name: &str| answer_by(Principal::named(name), 1, forged.clone());
+    let story = gate(2, "single-veto").when(told("bob")).then([cast("bob", "accept")]).given([told("eve")]);
+    let asked = story.interrupt_of("gate").expect("asked");
+    assert_eq!(asked.votes[1].value["quorum"]["approvals"], 2);
+    assert_eq!(asked.votes[1].value.get("actedBy"), None);
+    let single = given([start(), begin("gate"), ask("gate", approval())]);
+    single.when(answer(1, forged.clone())).then([
+        resolved(1, counted("ada", "accept")),
+        approval_received(1),
+        resumed("gate", 1),
+    ]);
+}
+
+#[test]
+fn silence_ends_a_gate_that_some_have_granted_and_is_no_refusal_of_theirs() {
+    let timed = holdpoint_core::Request {
+        timeout_ms: Some(100),
+        ..approval_of(json!({"actions": ["accept"], "requiredApprovals": 2}))
+    };
+    let deadline = Obligation::ClearTimer { timer: Timer::Interrupt(InterruptId(1)), due: DAWN.plus_ms(100) };
+    given([start(), begin("gate"), ask("gate", timed), vote("bob", "accept")])
+        .later(100)
+        .when(vote("eve", "accept"))
+        .refused(Refusal::Expired)
+        .when(expire(1))
+        .then([timed_out(1), approval_received(1), resumed("gate", 1)])
+        .obliges([Obligation::Activate, deadline]);
+}

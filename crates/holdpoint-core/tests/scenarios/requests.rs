@@ -1,0 +1,50 @@
+//! Requests as JSON, by either of the two names that the primitive has.
+
+use holdpoint_core::{Kind, Request};
+use serde_json::{Value, json};
+
+use crate::words::object;
+
+fn read(members: Value) -> Result<Request, String> {
+    Request::from_json(&object(members)).map_err(|bad| bad.field)
+}
+
+#[test]
+fn an_interrupt_and_a_suspend_say_the_same() {
+    let expected = Request {
+        key: Some("k".to_owned()),
+        resume_schema: Some(json!(true)),
+        timeout_ms: Some(5),
+        ..Request::new(Kind::Custom, json!({"customKind": "c"}))
+    };
+    let data = json!({"customKind": "c"});
+    let canonical = json!({"kind": "custom", "key": "k", "data": data, "resumeSchema": true, "timeoutMs": 5});
+    let alias =
+        json!({"reason": "custom", "resumeKey": "k", "data": data, "answerSchema": true, "timeoutMs": 5});
+    assert_eq!(read(canonical), Ok(expected.clone()));
+    assert_eq!(read(alias), Ok(expected));
+}
+
+#[test]
+fn every_kind_is_read_by_its_name() {
+    for kind in Kind::ALL {
+        assert_eq!(read(json!({"kind": kind.as_str(), "data": {}})).map(|request| request.kind), Ok(kind));
+        assert_eq!(serde_json::to_value(kind).expect("a name"), kind.as_str());
+    }
+}
+
+#[test]
+fn what_cannot_be_read_names_its_member() {
+    let refused = |members: Value| read(members).expect_err("it makes no sense");
+    assert_eq!(refused(json!({})), "kind");
+    assert_eq!(refused(json!({"kind": "dance"})), "kind");
+    assert_eq!(refused(json!({"kind": "custom", "reason": "approval"})), "reason");
+    assert_eq!(refused(json!({"kind": "custom", "key": 5})), "key");
+    assert_eq!(refused(json!({"kind": "custom", "resumeKey": 5})), "resumeKey");
+    assert_eq!(refused(json!({"kind": "custom", "timeoutMs": -1})), "timeoutMs");
+    assert_eq!(refused(json!({"kind": "custom", "timeout": 5})), "timeout");
+    assert!(
+        read(json!({"kind": "custom", "reason": "custom"})).is_ok(),
+        "saying it twice is no contradiction"
+    );
+}

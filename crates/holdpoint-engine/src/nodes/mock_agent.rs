@@ -1,0 +1,30 @@
+//! `core.conformance.mock-agent`: decides what its config says, as sure of itself as its config says.
+
+use holdpoint_core::Decision;
+use serde_json::{Value, json};
+
+use super::{Outputs, PureNode};
+use crate::context::{Context, Stop};
+
+pub(super) struct MockAgent;
+
+impl PureNode for MockAgent {
+    fn run(&self, context: &mut Context) -> Result<Outputs, Stop> {
+        let config = context.config();
+        let mock = config.get("mockDecision").cloned().unwrap_or_else(|| json!({}));
+        let agent = config.get("agentId").or_else(|| mock.get("agentId")).and_then(Value::as_str);
+        let agent = agent.unwrap_or("mock-agent").to_owned();
+        let confidence = confidence(mock.get("confidence").or_else(|| config.get("confidence")));
+        let decision = mock.get("decision").cloned().unwrap_or(mock);
+        let ratified = context.decided(Decision { agent, decision, confidence })?;
+        let mut outputs = Outputs::new();
+        outputs.insert("decision".to_owned(), ratified);
+        Ok(outputs)
+    }
+}
+
+/// JSON has no NaN; whatever is there and is no number stands for one.
+fn confidence(given: Option<&Value>) -> Option<f64> {
+    let given = given.filter(|value| !value.is_null())?;
+    Some(given.as_f64().unwrap_or(f64::NAN))
+}

@@ -1,0 +1,96 @@
+//! Documents of what is said around questions: votes, questions of approvers, turns of conversations, decisions of
+//! agents.
+
+use holdpoint_core::{Event, InterruptId, NodeId, Run};
+use holdpoint_engine::Recorded;
+use serde_json::{Value, json};
+
+use super::Description;
+
+pub(super) fn describe<'a>(run: &'a Run, recorded: &'a Recorded) -> Description<'a> {
+    match &recorded.event {
+        Event::VoteCast { interrupt, value, by } => {
+            let mut payload = of_interrupt(run, *interrupt);
+            payload["action"] = json!(value.get("action"));
+            payload["decidedBy"] = json!(by);
+            payload["decidedAt"] = json!(value.get("decidedAt"));
+            ("holdpoint.vote.cast", node_of(run, *interrupt), payload)
+        }
+        Event::VoteRepeated { interrupt, action, by } => {
+            let mut payload = of_interrupt(run, *interrupt);
+            payload["action"] = json!(action);
+            payload["decidedBy"] = json!(by);
+            ("holdpoint.vote.repeated", node_of(run, *interrupt), payload)
+        }
+        Event::AskRaised { interrupt, ask, question, by } => {
+            let mut payload = of_interrupt(run, *interrupt);
+            payload["askId"] = json!(ask);
+            payload["question"] = json!(question);
+            payload["askedBy"] = json!(by);
+            ("holdpoint.ask.raised", node_of(run, *interrupt), payload)
+        }
+        Event::AskAnswered { interrupt, ask, answer, by } => {
+            let mut payload = of_interrupt(run, *interrupt);
+            payload["askId"] = json!(ask);
+            payload["answer"] = json!(answer);
+            payload["answeredBy"] = json!(by);
+            ("holdpoint.ask.answered", node_of(run, *interrupt), payload)
+        }
+        Event::AgentDecided { node, agent, decision, confidence, flaw } => {
+            let mut payload = json!({"nodeId": node, "agentId": agent, "decision": decision});
+            if let Some(confidence) = confidence {
+                payload["confidence"] = json!(confidence);
+            }
+            if let Some(flaw) = flaw {
+                payload["flaw"] = json!(flaw);
+            }
+            ("agent.decided", Some(node), payload)
+        }
+        _ => of_conversation(run, recorded),
+    }
+}
+
+fn of_conversation<'a>(run: &'a Run, recorded: &'a Recorded) -> Description<'a> {
+    match &recorded.event {
+        Event::ConversationOpened { interrupt, .. } => {
+            let mut payload = conversation(run, *interrupt, &["title", "initialPrompt"]);
+            payload["openedBy"] = json!(run.owner().map(|owner| &owner.principal));
+            ("conversation.opened", node_of(run, *interrupt), payload)
+        }
+        Event::ConversationExchanged { interrupt } => {
+            let mut payload = conversation(run, *interrupt, &["turnIndex"]);
+            let resolution = run.interrupt(*interrupt).and_then(|asked| asked.resolution.as_ref());
+            if let Some(holdpoint_core::Resolution::Answered { value, .. }) = resolution {
+                payload["outcome"] = value.clone();
+            }
+            ("conversation.exchanged", node_of(run, *interrupt), payload)
+        }
+        Event::ConversationClosed { interrupt } => {
+            let mut payload = conversation(run, *interrupt, &["reason"]);
+            let known = payload["conversationId"].as_str().and_then(|id| run.conversation(Some(id)));
+            payload["turnCount"] = json!(known.map(|known| known.turns));
+            ("conversation.closed", node_of(run, *interrupt), payload)
+        }
+        // The caller sends only those above.
+        _ => ("", None, Value::Null),
+    }
+}
+
+fn of_interrupt(run: &Run, id: InterruptId) -> Value {
+    json!({"nodeId": node_of(run, id), "interruptId": run.interrupt_name(id)})
+}
+
+fn node_of(run: &Run, id: InterruptId) -> Option<&NodeId> {
+    run.interrupt(id).map(|asked| &asked.node)
+}
+
+fn conversation(run: &Run, id: InterruptId, members: &[&str]) -> Value {
+    let mut payload = json!({});
+    let data = run.interrupt(id).map(|asked| &asked.data);
+    for member in ["conversationId"].iter().chain(members) {
+        if let Some(value) = data.and_then(|data| data.get(*member)) {
+            payload[*member] = value.clone();
+        }
+    }
+    payload
+}
