@@ -63,7 +63,7 @@ def name_the_run(case):
 def ask_who_waits(case):
     """Of the answers that could be meant well, some go to a node that asks, and some of these are what it wants."""
     dice = dice_of(case)
-    if dice is None or dice.random() < 0.3:
+    if dice is None or dice.random() < 0.3 or not isinstance(case.body, dict):
         return
     run, node, answer = dice.choice(WORLD["questions"])
     case.path_parameters.update(runId=run, nodeId=node)
@@ -71,11 +71,33 @@ def ask_who_waits(case):
         case.body["resumeValue"] = answer
 
 
+def aim(states):
+    """Where only some states admit a change, most of what could be meant well goes to a run that was in one of them."""
+
+    def change(case):
+        dice = dice_of(case)
+        if dice is not None and dice.random() < 0.7:
+            case.path_parameters["runId"] = dice.choice([run for state in states for run in WORLD["states"][state]])
+
+    return change
+
+
+def fork_early(case):
+    """Most logs are short, and most numbers are not."""
+    dice = dice_of(case)
+    if dice is None or not isinstance(case.body, dict):
+        return
+    if dice.random() < 0.7 and (number(case.body.get("fromSeq")) or 0) > 8:
+        case.body["fromSeq"] = dice.randrange(8)
+    if dice.random() < 0.5:
+        case.body.pop("runOptionsOverlay", None)
+
+
 def graft(case):
     """Definitions that are nearly right: one that is, with something in it gone, repeated or replaced by what was
     generated."""
     dice = dice_of(case)
-    if dice is None or dice.random() < 0.2:
+    if dice is None or dice.random() < 0.2 or not isinstance(case.body, dict):
         return
     pieces = list(parts(case.body))
     definition = copy.deepcopy(dice.choice(WORLD["workflows"]))
@@ -96,9 +118,9 @@ def graft(case):
 def dice_of(case):
     """Fall the same way for the same case, so that a seed repeats everything. None where the case is wrong on purpose:
     it would not be wrong any more."""
-    if case.meta is None or case.meta.generation.mode.is_negative or not isinstance(case.body, dict):
+    if case.meta is None or case.meta.generation.mode.is_negative:
         return None
-    return random.Random(json.dumps(case.body, sort_keys=True, default=str))
+    return random.Random(f"{case.body}{sorted((case.headers or {}).items())}")
 
 
 def parts(value):
@@ -121,6 +143,9 @@ CHANGES = {
     "getArtifact": name_the_run,
     "resolveInterrupt": ask_who_waits,
     "putWorkflow": graft,
+    "pauseRun": aim(["waiting-approval", "waiting-input", "running"]),
+    "resumeRun": aim(["paused"]),
+    "forkRun": fork_early,
 }
 
 
@@ -129,7 +154,10 @@ def envelope(ctx, response, case):
     """Whatever is not a success is `{error, message, details?}` and nothing else."""
     if response.status_code < 300 or case.method == "HEAD" or case.formatted_path.startswith("/v1/packs"):
         return
-    body = json.loads(response.content)
+    try:
+        body = json.loads(response.content)
+    except ValueError:
+        raise AssertionError(f"not JSON: {response.content[:200]!r}") from None
     assert isinstance(body, dict), f"not an object: {body}"
     members = set(body)
     assert {"error", "message"} <= members <= {"error", "message", "details"}, f"members are {sorted(members)}"

@@ -26,8 +26,10 @@ def main(folder, seconds):
             settled(stopped)
             call("POST", f"/v1/runs/{stopped}{'/cancel' if verb == 'cancel' else ':' + verb}", {})
             runs.append(stopped)
-    states = {settled(run) for run in runs}
-    missing = WANTED - states
+    states = {}
+    for run in runs:
+        states.setdefault(settled(run), []).append(run)
+    missing = WANTED - set(states)
     if missing:
         sys.exit(f"no run is in one of these states, so the fuzzer would not see them: {missing}; there are {states}")
     children = [child["runId"] for run in runs for child in call("GET", f"/v1/runs/{run}").get("childRuns", [])]
@@ -45,7 +47,7 @@ def main(folder, seconds):
         [one["runId"], one["nodeId"], ANSWERS[one["kind"]]]
         for one in call("GET", "/v1/interrupts?limit=200")["interrupts"]
     ]
-    world = {"ownKey": own, "runs": runs + children, "questions": questions, "workflows": WORKFLOWS}
+    world = {"ownKey": own, "runs": runs + children, "states": states, "questions": questions, "workflows": WORKFLOWS}
     (folder / "world.json").write_text(json.dumps(world))
     print(f"{len(runs) + len(children)} runs, {len(dispatches)} dispatches: {', '.join(sorted(states))}")
 

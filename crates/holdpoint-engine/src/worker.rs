@@ -83,6 +83,10 @@ impl Worker {
                 purged = Instant::now();
                 upkeep::purge(&self.engine).await;
             }
+            // While there is always something to begin, nobody waits for what has ended.
+            while let Some(ended) = self.in_flight.try_join_next_with_id() {
+                self.close_or_log(ended).await;
+            }
             // From here on every new timer wakes us: one that is written after we looked would be missed otherwise.
             self.engine.bus().set_next_look(None);
             let next = match self.look().await {

@@ -119,6 +119,15 @@ impl<'de> Deserialize<'de> for Object {
     }
 }
 
+/// Some clients send null for what they do not say.
+pub(crate) fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Default + Deserialize<'de>,
+{
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
 /// Query parameters.
 #[derive(Debug)]
 pub(crate) struct Params<T>(pub T);

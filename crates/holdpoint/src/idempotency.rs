@@ -43,17 +43,21 @@ impl<B: FromBytes + Send, S: Send + Sync> FromRequest<S> for Sent<B> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
-        let sent = key_of(request.headers())?;
+        // Judged once the body is read: what is left of one ends the connection, and a client that is about to send its
+        // next request would lose it.
+        let sent = key_of(request.headers());
         let operation = format!("{} {}", request.method(), hash(request.uri().path().as_bytes()));
         let bytes = body::read(request, state).await?;
-        let key = sent.map(|key_hash| Key { operation, key_hash, body_hash: hash(&bytes) });
+        let key = sent?.map(|key_hash| Key { operation, key_hash, body_hash: hash(&bytes) });
         Ok(Self(Sending(key), B::from_bytes(&bytes)?))
     }
 }
 
 fn key_of(headers: &HeaderMap) -> Result<Option<String>, ApiError> {
     let Some(key) = headers.get("idempotency-key") else { return Ok(None) };
-    let fits = key.to_str().is_ok_and(|key| (1..=KEY_CHARS_MAX).contains(&key.trim().len()));
+    let bytes = key.as_bytes();
+    let fits =
+        (1..=KEY_CHARS_MAX).contains(&bytes.len()) && bytes.iter().all(|byte| (b' '..=b'~').contains(byte));
     if !fits || headers.get_all("idempotency-key").iter().count() > 1 {
         let message = format!("must be one key of 1 to {KEY_CHARS_MAX} printable characters");
         return Err(ApiError::invalid("Idempotency-Key", message));

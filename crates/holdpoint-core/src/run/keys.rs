@@ -2,7 +2,7 @@
 
 use super::Run;
 use crate::event::ForkMode;
-use crate::ids::{NodeId, RunId};
+use crate::ids::{InterruptId, NodeId, RunId};
 use crate::limits::INTERRUPT_KEY_CHARS_MAX;
 
 impl Run {
@@ -14,11 +14,25 @@ impl Run {
         if key.chars().count() <= INTERRUPT_KEY_CHARS_MAX { key } else { format!("{placed}{count}") }
     }
 
-    /// The artifact that a node's outputs are. A replay names it as its origin does, so that both tell the same.
+    /// The artifact that a node's outputs are.
     pub fn artifact_id(&self, node: &NodeId) -> String {
+        format!("{}:{node}", self.told_as())
+    }
+
+    /// What an interrupt is called outside of its run.
+    pub fn interrupt_name(&self, id: InterruptId) -> String {
+        format!("{}:{id}", self.told_as())
+    }
+
+    /// A replay names things as its origin does, so that both tell the same.
+    fn told_as(&self) -> &RunId {
         let fork = self.started.as_ref().and_then(|started| started.fork.as_ref());
-        let replayed = fork.filter(|fork| fork.mode == ForkMode::Replay);
-        format!("{}:{node}", replayed.map_or(&self.id, |fork| &fork.origin))
+        fork.filter(|fork| fork.mode == ForkMode::Replay).map_or(&self.id, |fork| &fork.origin)
+    }
+
+    /// What a conversation is called outside of its run: like nothing in any other run, but for the replays of this one.
+    pub(crate) fn conversation_name(&self, name: impl std::fmt::Display) -> String {
+        format!("{}:{name}", self.told_as())
     }
 
     /// The first count that no interrupt of the node has used.

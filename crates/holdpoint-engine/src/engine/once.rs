@@ -19,7 +19,7 @@ const SCOPE_KEPT_MS: i64 = 3_600_000;
 
 /// A request that is to be carried out once: whose it is, the key its sender chose, and how it will be answered.
 ///
-/// ```ignore
+/// ```text
 /// let engine = app.engine.once(Once { tenant, operation, key_hash, body_hash, ttl_ms, respond });
 /// match engine.execute(&of, &command).await {
 ///     Ok(run) => (200, body_of(&run)),                     // the receipt is on disk with it

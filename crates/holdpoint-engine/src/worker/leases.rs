@@ -128,7 +128,8 @@ impl Leases {
     }
 
     fn stop(&self, id: &str, why: &str) {
-        if let Some(held) = self.lock().remove(id) {
+        // Work that has ended gave its claim back by itself; only nobody has looked after it yet.
+        if let Some(held) = self.lock().remove(id).filter(|held| !held.work.is_finished()) {
             tracing::warn!(dispatch = id, why, "a claim is lost; the work under it is stopped");
             held.lease.renew(Timestamp(i64::MIN));
             held.work.abort();

@@ -54,7 +54,7 @@ pub(super) fn parameters() -> Value {
             "name": "Idempotency-Key", "in": "header",
             "description": "A request that is sent again under the same key within 24 hours is not carried out \
                 again: it gets the same answer, with the header openwop-Idempotent-Replay.",
-            "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": r"^[\t -~]*[!-~][\t -~]*$"},
+            "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]([ -~]*[!-~])?$"},
         },
         "cursor": {
             "name": "cursor", "in": "query", "description": "The nextCursor of the page before.",

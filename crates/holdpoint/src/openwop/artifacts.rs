@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Response};
 use holdpoint_core::{NodeStatus, Run};
 use serde_json::{Value, json};
 
-use super::documents::visible;
+use super::documents::shown;
 use crate::app::App;
 use crate::auth::CanReadArtifacts;
 use crate::body::InPath;
@@ -33,12 +33,12 @@ fn described(run: &Run, artifact: &str) -> Option<Value> {
         _ if state.visit > 1 => (&state.outputs_before, state.visit - 1),
         _ => return None,
     };
-    let mut shown = json!({
+    let mut described = json!({
         "artifactId": artifact, "artifactType": node.artifact_type, "runId": run.id, "nodeId": node.id,
-        "version": version.to_string(), "data": visible(run, data),
+        "version": version.to_string(), "data": data.as_object().map(|values| shown(run, values)),
     });
     if let Some(at) = state.ended_at {
-        shown["createdAt"] = json!(at.to_string());
+        described["createdAt"] = json!(at.to_string());
     }
-    Some(shown)
+    Some(described)
 }

@@ -9,6 +9,7 @@ use holdpoint_core::limits;
 use serde_json::{Value, json};
 
 use super::routes;
+use super::snapshot::EVENT_LOG_SCHEMA;
 use crate::app::App;
 use crate::auth::TEST_KEY_PREFIX;
 
@@ -34,7 +35,17 @@ fn described(fixtures: &[String], has: impl Fn(&str) -> bool) -> Value {
             "maxNodeExecutions": limits::NODE_EXECUTIONS_MAX,
         },
         "fixtures": fixtures,
-        "testing": {"testKeyPrefix": TEST_KEY_PREFIX},
+        "testing": {"testKeyPrefix": TEST_KEY_PREFIX, "mockProviders": ["stream-text"]},
+        "configurable": {
+            "recursionLimit": {"type": "integer", "minimum": 1},
+            "runTimeoutMs": {"type": "integer", "minimum": 0},
+            "temperature": {"type": "number", "minimum": 0, "maximum": 2},
+            "maxTokens": {"type": "integer", "minimum": 1},
+            "escalationThreshold": {"type": "number", "minimum": 0, "maximum": 1},
+            "mockProvider": {"type": "object", "description": "For test keys: {id, config}."},
+        },
+        "engineVersion": 1,
+        "eventLogSchemaVersion": EVENT_LOG_SCHEMA,
         "conversationPrimitive": true,
         "debugBundle": {"supported": has("getDebugBundle")},
         "extensions": {"interrupts": {"profiles": [], "signedCallbackTokens": false}},

@@ -187,22 +187,14 @@ fn outputs(run: &Run) -> Map<String, Value> {
 /// What stands for a value that is nobody's business.
 pub(super) const HIDDEN: &str = "[redacted]";
 
-/// Whether the workflow's author has declared that a variable must not be shown.
-/// Named values as readers may see them.
-pub(super) fn visible(run: &Run, values: &Value) -> Value {
-    let Value::Object(values) = values else { return values.clone() };
-    let shown = values.iter().map(|(name, value)| {
-        (name.clone(), if is_hidden(run, name) { json!(HIDDEN) } else { value.clone() })
-    });
-    Value::Object(shown.collect())
-}
-
+/// Whether the workflow's author has declared that a variable or a channel must not be shown.
 pub(super) fn is_hidden(run: &Run, name: &str) -> bool {
     run.workflow.variables.iter().any(|variable| variable.sensitive && variable.name == name)
+        || run.workflow.channels.get(name).is_some_and(|channel| channel.sensitive)
 }
 
 /// Values by the name of the variable they go to, without those that are nobody's business.
-fn shown(run: &Run, values: &Map<String, Value>) -> Value {
+pub(super) fn shown(run: &Run, values: &Map<String, Value>) -> Value {
     let one = |(name, value): (&String, &Value)| {
         let value = if is_hidden(run, name) { json!(HIDDEN) } else { value.clone() };
         (name.clone(), value)

@@ -27,13 +27,17 @@ pub(crate) async fn create(
     let unknown = || ApiError::invalid("workflowId", "there is no such workflow in this tenant");
     let workflow = WorkflowId::parse(&body.workflow_id).map_err(|_| unknown())?;
     options.check(&caller)?;
+    let exclusive = options.exclusive()?;
+    if exclusive && body.scope_id.is_none() {
+        return Err(ApiError::invalid("scopeId", "X-Dedup: enforce needs one"));
+    }
     check_configurable(&caller, &body.configurable.0)?;
     if let Some(url) = &body.callback_url {
         app.outgoing.check_url(url).map_err(|refused| translate::no_callback(&refused))?;
     }
     let mut start = translate::start(&caller, body)?;
     start.trace = options.trace;
-    let how = StartOptions { exclusive: options.exclusive, ..StartOptions::default() };
+    let how = StartOptions { exclusive, ..StartOptions::default() };
     let begin = async |engine: Engine| match engine.start_with(&workflow, start, how).await {
         Err(Error::NotFound(_)) => Err(unknown()),
         other => Ok(Did::Run(other?)),

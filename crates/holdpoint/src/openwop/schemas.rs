@@ -99,7 +99,7 @@ pub(crate) fn all() -> Value {
 }
 
 fn create_run() -> Value {
-    let object = json!({"type": "object"});
+    let object = json!({"type": ["object", "null"]});
     let tag = json!({"type": "string", "maxLength": limits::TAG_CHARS_MAX});
     json!({
         "type": "object",
@@ -109,7 +109,7 @@ fn create_run() -> Value {
             "inputs": object,
             "tenantId": {"type": ["string", "null"]},
             "configurable": object,
-            "tags": {"type": "array", "items": tag, "maxItems": limits::TAGS_MAX},
+            "tags": {"type": ["array", "null"], "items": tag, "maxItems": limits::TAGS_MAX},
             "metadata": object,
             "scopeId": {"type": ["string", "null"], "minLength": 1, "maxLength": 256},
             "callbackUrl": {

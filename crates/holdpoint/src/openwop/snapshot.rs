@@ -8,12 +8,11 @@ use holdpoint_core::{
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
-use super::documents::{HIDDEN, is_hidden};
-use super::translate::interrupt_id;
+use super::documents::{HIDDEN, is_hidden, shown};
 use crate::instants::{iso, optional_iso};
 
 /// Counts changes to what events mean; the events themselves are only ever added to.
-const EVENT_LOG_SCHEMA: u32 = 1;
+pub(super) const EVENT_LOG_SCHEMA: u32 = 1;
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -44,6 +43,8 @@ pub(crate) struct Snapshot<'a> {
     child_runs: Vec<Below<'a>>,
     #[serde(serialize_with = "node_states")]
     node_states: &'a Run,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    channels: Option<Value>,
     variables: Values<'a>,
     event_log_schema_version: u32,
 }
@@ -173,6 +174,9 @@ impl<'a> Snapshot<'a> {
             fork: run.started.as_deref().and_then(|started| started.fork.as_ref()).map(forked),
             child_runs: run.children.iter().map(|child| below(child)).collect(),
             node_states: run,
+            channels: Some(run.channel_states())
+                .filter(|states| !states.is_empty())
+                .map(|states| shown(run, &states)),
             variables: Values { run, values: run.variables.as_object() },
             event_log_schema_version: EVENT_LOG_SCHEMA,
         }
@@ -232,7 +236,7 @@ fn below(child: &Child) -> Below<'_> {
 
 fn open<'a>(run: &Run, interrupt: &'a Interrupt) -> Open<'a> {
     Open {
-        interrupt_id: interrupt_id(run.id.as_str(), interrupt.id),
+        interrupt_id: run.interrupt_name(interrupt.id),
         kind: interrupt.kind.as_str(),
         node_id: &interrupt.node,
         key: &interrupt.key,

@@ -11,14 +11,22 @@ use crate::error::ApiError;
 
 #[derive(Debug)]
 pub(crate) struct StartHeaders {
-    /// `X-Dedup: enforce`: only one run at a time may be at work in a scope.
-    pub exclusive: bool,
+    /// `X-Dedup`: with `enforce` only one run at a time may be at work in a scope.
+    dedup: Option<String>,
     /// A `traceparent` that can be read; any other is as good as none.
     pub trace: Option<String>,
     forced_version: bool,
 }
 
 impl StartHeaders {
+    pub(crate) fn exclusive(&self) -> Result<bool, ApiError> {
+        match self.dedup.as_deref() {
+            None => Ok(false),
+            Some(word) if word.eq_ignore_ascii_case("enforce") => Ok(true),
+            Some(_) => Err(ApiError::invalid("X-Dedup", "there is only: enforce")),
+        }
+    }
+
     /// Features for tests are for test keys. This one we do not have: one build has one version.
     pub(crate) fn check(&self, caller: &Caller) -> Result<(), ApiError> {
         match (self.forced_version, caller.is_test()) {
@@ -50,14 +58,10 @@ impl<S: Send + Sync> FromRequestParts<S> for StartHeaders {
 
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, ApiError> {
         let headers = &parts.headers;
-        let exclusive = match text(headers, "x-dedup") {
-            None => false,
-            Some(word) if word.eq_ignore_ascii_case("enforce") => true,
-            Some(_) => return Err(ApiError::invalid("X-Dedup", "there is only: enforce")),
-        };
+        let dedup = text(headers, "x-dedup").map(str::to_owned);
         let trace = text(headers, "traceparent").and_then(SpanName::parse).map(|name| name.to_string());
         let forced_version = headers.contains_key("x-force-engine-version");
-        Ok(Self { exclusive, trace, forced_version })
+        Ok(Self { dedup, trace, forced_version })
     }
 }
 

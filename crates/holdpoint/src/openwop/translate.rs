@@ -1,7 +1,7 @@
 //! Between the protocol and the core: pure functions, no decisions.
 
 use axum::http::StatusCode;
-use holdpoint_core::{Answer, Command, InterruptId, NodeId, Owner, Run, Start, Timestamp};
+use holdpoint_core::{Answer, Command, NodeId, Owner, Run, Start, Timestamp};
 use holdpoint_engine::outgoing::Refused;
 use holdpoint_engine::{Pending, PendingCursor};
 use serde_json::{Value, json};
@@ -53,18 +53,14 @@ pub(crate) fn resolve(node: &NodeId, body: wire::Resolve, caller: &Caller) -> Co
 pub(crate) fn resolved(run: &Run, node: &NodeId) -> Value {
     let mut shown = json!({"runId": run.id, "nodeId": node, "status": run.status().as_str()});
     if let Some(interrupt) = run.closed_interrupt_of_node(node) {
-        shown["interruptId"] = json!(interrupt_id(run.id.as_str(), interrupt.id));
+        shown["interruptId"] = json!(run.interrupt_name(interrupt.id));
     }
     shown
 }
 
-pub(crate) fn interrupt_id(run: &str, id: InterruptId) -> String {
-    format!("{run}:{id}")
-}
-
 pub(crate) fn pending(row: &Pending, now: Timestamp) -> Value {
     let mut shown = json!({
-        "runId": row.run, "nodeId": row.node, "interruptId": interrupt_id(row.run.as_str(), row.id),
+        "runId": row.run, "nodeId": row.node, "interruptId": format!("{}:{}", row.run, row.id),
         "kind": row.kind, "key": row.key, "workflowId": row.workflow, "title": row.title,
         "requestedAt": row.requested_at.to_string(), "ageMs": now.0 - row.requested_at.0,
         "statusUrl": format!("/v1/runs/{}", row.run),

@@ -4,21 +4,21 @@ use holdpoint_core::{Drain, ForkMode, RunId, StrictValue, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::body::Object;
+use crate::body::{Object, or_default};
 use crate::instants::iso;
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct CreateRun {
     pub workflow_id: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub inputs: Object,
     pub tenant_id: Option<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub configurable: Object,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub tags: Vec<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub metadata: Object,
     pub scope_id: Option<String>,
     pub callback_url: Option<String>,

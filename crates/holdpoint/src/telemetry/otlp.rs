@@ -3,6 +3,9 @@
 
 use serde::{Serialize, Serializer};
 
+#[cfg(test)]
+mod tests;
+
 #[derive(Clone, PartialEq, prost::Message, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Traces {

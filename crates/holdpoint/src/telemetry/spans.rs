@@ -10,6 +10,9 @@ use holdpoint_engine::{Committed, SpanName, cause};
 use super::otlp::{KeyValue, Link, Span, Status};
 use crate::auth::hex;
 
+#[cfg(test)]
+mod tests;
+
 /// The spans that end with a commit.
 pub(crate) fn spans(committed: &Committed) -> Vec<Span> {
     let unborn = || Run::unborn(committed.run.id.clone(), committed.run.workflow.clone());

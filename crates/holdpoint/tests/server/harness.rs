@@ -46,7 +46,12 @@ impl Server {
         (server, log)
     }
 
-    fn launch(data: &Path, more: &[&str], finish: impl FnOnce(&mut Command) -> &mut Command) -> Self {
+    /// Starts on a free port, as the caller finishes the command.
+    pub(crate) fn launch(
+        data: &Path,
+        more: &[&str],
+        finish: impl FnOnce(&mut Command) -> &mut Command,
+    ) -> Self {
         let mut command = Command::new(PROGRAM);
         command
             .args(["serve", "--listen", "127.0.0.1:0", "--bootstrap-key", KEY, "--data"])
@@ -82,6 +87,12 @@ impl Server {
         self.child.id()
     }
 
+    /// Asks the server to go down.
+    pub(crate) fn terminate(&self) {
+        let sent = Command::new("kill").args(["-TERM", &self.pid().to_string()]).status();
+        assert!(sent.unwrap().success());
+    }
+
     /// Waits for the process to end by itself.
     pub(crate) fn wait(&mut self) -> std::process::ExitStatus {
         self.child.wait().unwrap()
@@ -105,7 +116,8 @@ impl Drop for Server {
 
 /// Tests must not depend on what the developer's shell has set.
 pub(crate) fn clean(command: &mut Command) -> &mut Command {
-    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("HOLDPOINT_")) {
+    let ours = |name: &str| name.starts_with("HOLDPOINT_") || name.starts_with("OTEL_");
+    for (name, _) in std::env::vars().filter(|(name, _)| ours(name)) {
         command.env_remove(name);
     }
     command

@@ -226,7 +226,14 @@ fn a_key_is_one_word_of_bounded_length() {
     let body = br#"{"workflowId": "gated"}"#;
     let (longest, too_long) = ("k".repeat(255), "k".repeat(256));
     let name = "idempotency-key";
-    for headers in [vec![(name, "")], vec![(name, too_long.as_str())], vec![(name, "a"), (name, "a")]] {
+    for headers in [
+        vec![(name, "")],
+        vec![(name, "  ")],
+        vec![(name, "a\tb")],
+        vec![(name, "\u{e9}")],
+        vec![(name, too_long.as_str())],
+        vec![(name, "a"), (name, "a")],
+    ] {
         let answer = client.exchange("POST", "/v1/runs", Some(body), &headers);
         assert_eq!(answer.status(), 400, "{headers:?}");
         let shown: Value = serde_json::from_str(answer.body()).unwrap();

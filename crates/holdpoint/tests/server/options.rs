@@ -148,7 +148,8 @@ fn a_scope_has_one_run_at_a_time_where_that_is_asked_for() {
     let (status, refused) = create(Some("s"), &[enforce]);
     assert_eq!((status, &refused["details"]["activeRunId"]), (409, &first["runId"]));
     assert_eq!(create(Some("other"), &[enforce]).0, 201);
-    assert_eq!((create(None, &[enforce]).0, create(None, &[enforce]).0), (201, 201), "no scope, no rule");
+    let (status, refused) = create(None, &[enforce]);
+    assert_eq!((status, &refused["details"]["field"]), (400, &json!("scopeId")), "a rule needs a scope");
     let (status, unasked) = create(Some("s"), &[]);
     assert_eq!(status, 201, "who does not ask is not refused");
     client.answer(first["runId"].as_str().unwrap(), "gate", &accept());

@@ -5,7 +5,6 @@ use holdpoint_engine::Recorded;
 use serde_json::{Value, json};
 
 use super::Description;
-use crate::openwop::translate::interrupt_id;
 
 pub(super) fn describe<'a>(run: &'a Run, recorded: &'a Recorded) -> Description<'a> {
     match &recorded.event {
@@ -49,7 +48,7 @@ fn of_interrupt<'a>(
 }
 
 fn suspension(run: &Run, node: &NodeId, id: InterruptId) -> Value {
-    let mut payload = json!({"nodeId": node, "interruptId": interrupt_id(run.id.as_str(), id)});
+    let mut payload = json!({"nodeId": node, "interruptId": run.interrupt_name(id)});
     if let Some(interrupt) = run.interrupt(id) {
         payload["kind"] = json!(interrupt.kind.as_str());
         payload["key"] = json!(interrupt.key);
@@ -94,7 +93,7 @@ fn extras(kind: Kind) -> &'static [&'static str] {
 }
 
 fn resumption(run: &Run, node: &NodeId, id: InterruptId) -> Value {
-    let mut payload = json!({"nodeId": node, "interruptId": interrupt_id(run.id.as_str(), id)});
+    let mut payload = json!({"nodeId": node, "interruptId": run.interrupt_name(id)});
     if let Some(Resolution::Answered { value, .. }) =
         run.interrupt(id).and_then(|interrupt| interrupt.resolution.as_ref())
     {
@@ -105,7 +104,7 @@ fn resumption(run: &Run, node: &NodeId, id: InterruptId) -> Value {
 
 fn requested(run: &Run, interrupt: &Interrupt) -> Value {
     let mut payload = json!({
-        "runId": run.id, "nodeId": interrupt.node, "interruptId": interrupt_id(run.id.as_str(), interrupt.id),
+        "runId": run.id, "nodeId": interrupt.node, "interruptId": run.interrupt_name(interrupt.id),
         "kind": interrupt.kind.as_str(), "key": interrupt.key, "data": interrupt.data,
         "requestedAt": interrupt.requested_at.to_string(),
     });
@@ -117,7 +116,7 @@ fn requested(run: &Run, interrupt: &Interrupt) -> Value {
 
 fn approval_requested(run: &Run, interrupt: &Interrupt) -> Value {
     let mut payload = json!({
-        "nodeId": interrupt.node, "interruptId": interrupt_id(run.id.as_str(), interrupt.id),
+        "nodeId": interrupt.node, "interruptId": run.interrupt_name(interrupt.id),
     });
     for member in ["artifactId", "artifactType", "actions", "approversList", "requiredApprovals"] {
         if let Some(value) = interrupt.data.get(member) {
@@ -129,14 +128,14 @@ fn approval_requested(run: &Run, interrupt: &Interrupt) -> Value {
 
 fn clarification_requested(run: &Run, interrupt: &Interrupt) -> Value {
     json!({
-        "nodeId": interrupt.node, "interruptId": interrupt_id(run.id.as_str(), interrupt.id),
+        "nodeId": interrupt.node, "interruptId": run.interrupt_name(interrupt.id),
         "questions": interrupt.data.get("questions"),
     })
 }
 
 fn resolved(run: &Run, interrupt: &Interrupt) -> Value {
     let mut payload = json!({
-        "runId": run.id, "nodeId": interrupt.node, "interruptId": interrupt_id(run.id.as_str(), interrupt.id),
+        "runId": run.id, "nodeId": interrupt.node, "interruptId": run.interrupt_name(interrupt.id),
         "kind": interrupt.kind.as_str(),
     });
     match &interrupt.resolution {

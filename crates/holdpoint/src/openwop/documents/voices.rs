@@ -6,7 +6,6 @@ use holdpoint_engine::Recorded;
 use serde_json::{Value, json};
 
 use super::Description;
-use crate::openwop::translate::interrupt_id;
 
 pub(super) fn describe<'a>(run: &'a Run, recorded: &'a Recorded) -> Description<'a> {
     match &recorded.event {
@@ -78,7 +77,7 @@ fn of_conversation<'a>(run: &'a Run, recorded: &'a Recorded) -> Description<'a> 
 }
 
 fn of_interrupt(run: &Run, id: InterruptId) -> Value {
-    json!({"nodeId": node_of(run, id), "interruptId": interrupt_id(run.id.as_str(), id)})
+    json!({"nodeId": node_of(run, id), "interruptId": run.interrupt_name(id)})
 }
 
 fn node_of(run: &Run, id: InterruptId) -> Option<&NodeId> {

@@ -157,7 +157,7 @@ mod tests {
 
     use super::*;
 
-    /// A node that says something in pieces, which no node of this build does.
+    /// A node that says something in pieces.
     fn talk() -> (Run, Vec<Recorded>) {
         let node = json!({"id": "say", "typeId": "core.noop", "name": "say", "position": {"x": 0, "y": 0}, "config": {}, "inputs": {}});
         let flow = json!({

@@ -4,7 +4,14 @@ use serde_json::{Value, json};
 
 pub(super) fn all() -> Value {
     let parts = [definitions_and_runs(), control(), made(), log()];
-    Value::Object(parts.iter().filter_map(Value::as_object).cloned().flatten().collect())
+    Value::Object(
+        parts
+            .iter()
+            .filter_map(Value::as_object)
+            .flatten()
+            .map(|(name, schema)| (name.clone(), schema.clone()))
+            .collect(),
+    )
 }
 
 fn definitions_and_runs() -> Value {

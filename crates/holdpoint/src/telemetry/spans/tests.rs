@@ -1,0 +1,190 @@
+//! Spans of runs that are told event by event.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use holdpoint_core::{RunId, Workflow};
+use serde_json::{Value as Json, json};
+
+use super::*;
+
+fn workflow() -> Arc<Workflow> {
+    let node = |id: &str, type_id: &str| json!({"id": id, "typeId": type_id, "name": id, "config": {}, "inputs": {}});
+    let definition = json!({
+        "id": "w", "name": "w", "version": "1", "triggers": [], "variables": [], "metadata": {}, "settings": {},
+        "nodes": [node("begin", "core.noop"), node("a", "core.noop"), node("b", "core.http")],
+        "edges": [
+            {"id": "in", "sourceNodeId": "begin", "targetNodeId": "a"},
+            {"id": "on", "sourceNodeId": "a", "targetNodeId": "b"},
+            {"id": "back", "sourceNodeId": "b", "targetNodeId": "a"},
+        ],
+    });
+    Arc::new(Workflow::parse(&definition, 1).unwrap())
+}
+
+/// Tells events, each a second after the one before.
+fn told(run: &str, more: &Json, events: &[Json]) -> Vec<Span> {
+    let id = RunId::parse(run).unwrap();
+    let of = RunRef { tenant: TenantId::parse("t").unwrap(), run: id.clone() };
+    let mut started = json!({
+        "type": "run.started", "workflow": "w", "revision": 1, "owner": {"tenant": "t", "principal": "p"},
+    });
+    started.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    let mut teller = Teller::new(&of, Run::unborn(id, workflow()));
+    let mut spans = Vec::new();
+    for (event, at) in std::iter::once(&started).chain(events).zip(1..) {
+        let event: Event = serde_json::from_value(event.clone()).unwrap();
+        spans.extend(teller.tell(&event, Timestamp(at * 1000)));
+    }
+    let ids: BTreeSet<&Vec<u8>> = spans.iter().map(|span| &span.span_id).collect();
+    assert_eq!(ids.len(), spans.len(), "no id twice");
+    spans
+}
+
+fn named<'a>(spans: &'a [Span], name: &str) -> Vec<&'a Span> {
+    spans.iter().filter(|span| span.name == name).collect()
+}
+
+fn attribute(span: &Span, name: &str) -> Json {
+    let pair = span.attributes.iter().find(|pair| pair.key == name);
+    pair.map_or(Json::Null, KeyValue::as_json)
+}
+
+/// From and to, in seconds.
+fn seconds(span: &Span) -> (u64, u64) {
+    (span.start_time_unix_nano / 1_000_000_000, span.end_time_unix_nano / 1_000_000_000)
+}
+
+fn starts(node: &str) -> Json {
+    json!({"type": "node.started", "node": node})
+}
+
+fn completes(node: &str) -> Json {
+    json!({"type": "node.completed", "node": node})
+}
+
+fn step() -> Json {
+    json!({"type": "holdpoint.step.recorded", "node": "b", "name": "request", "result": 1, "took_ms": 500})
+}
+
+#[test]
+fn each_visit_in_a_loop_has_spans_of_its_own() {
+    let round = [starts("a"), completes("a"), starts("b"), step(), completes("b")];
+    let turn = json!({"type": "holdpoint.loop.turned", "edge": "back", "iteration": 1});
+    let events: Vec<Json> = round
+        .iter()
+        .cloned()
+        .chain([turn])
+        .chain(round.clone())
+        .chain([json!({"type": "run.completed"})])
+        .collect();
+    let spans = told("r", &json!({}), &events);
+    let visits = named(&spans, "openwop.node.core.http");
+    assert_eq!(visits.iter().map(|span| seconds(span)).collect::<Vec<_>>(), [(4, 6), (10, 12)]);
+    let effects = named(&spans, "openwop.activity.core.http");
+    assert_eq!(effects.len(), 2);
+    for (visit, effect) in visits.iter().zip(effects) {
+        assert_eq!(effect.parent_span_id, visit.span_id);
+        assert_eq!(effect.end_time_unix_nano - effect.start_time_unix_nano, 500_000_000);
+        assert_eq!(attribute(effect, "openwop.node_type"), "core.http");
+    }
+    assert_eq!(named(&spans, "openwop.run").len(), 1);
+}
+
+#[test]
+fn an_effect_that_a_fork_took_over_was_not_done() {
+    let mut taken = step();
+    taken.as_object_mut().unwrap().remove("took_ms");
+    let spans = told("r", &json!({}), &[starts("b"), taken]);
+    assert!(named(&spans, "openwop.activity.core.http").is_empty());
+}
+
+#[test]
+fn attempts_are_counted_from_0_and_the_waits_between_them_are_not_theirs() {
+    let error = json!({"code": "busy", "message": "who knows what", "retryable": true});
+    let retried = |attempt: u32| json!({"type": "node.retried", "node": "b", "attempt": attempt, "delay_ms": 1000, "error": error});
+    let sleeps = json!({"type": "holdpoint.sleep.started", "node": "b", "until": 0});
+    let wakes = json!({"type": "holdpoint.sleep.ended", "node": "b"});
+    let events =
+        [starts("b"), retried(1), sleeps.clone(), wakes.clone(), retried(2), sleeps, wakes, completes("b")];
+    let spans = told("r", &json!({}), &events);
+    let attempts = named(&spans, "openwop.node.core.http.attempt");
+    let told: Vec<_> =
+        attempts.iter().map(|span| (attribute(span, "openwop.node_attempt"), seconds(span))).collect();
+    assert_eq!(told, [(json!(0), (2, 3)), (json!(1), (5, 6)), (json!(2), (8, 9))]);
+    assert_eq!(attempts[0].status, Some(Status { message: "busy".to_owned(), code: 2 }));
+    assert_eq!(attempts[2].status, None);
+    let node = named(&spans, "openwop.node.core.http")[0];
+    assert_eq!((seconds(node), attribute(node, "openwop.node_attempt")), ((2, 9), json!(2)));
+    assert!(attempts.iter().all(|span| span.parent_span_id == node.span_id));
+}
+
+#[test]
+fn a_run_that_ends_between_two_attempts_has_no_third() {
+    let error = json!({"code": "busy", "message": "", "retryable": true});
+    let events = [
+        starts("b"),
+        json!({"type": "node.retried", "node": "b", "attempt": 1, "delay_ms": 1000, "error": error}),
+        json!({"type": "holdpoint.sleep.started", "node": "b", "until": 99_000}),
+        json!({"type": "run.cancelled", "by": "p"}),
+    ];
+    let spans = told("r", &json!({}), &events);
+    assert_eq!(named(&spans, "openwop.node.core.http.attempt").len(), 1);
+    assert_eq!(named(&spans, "openwop.node.core.http").len(), 1);
+}
+
+#[test]
+fn a_question_that_nobody_answered_in_time_says_so() {
+    let asked = |id: u32, key: &str| json!({"type": "interrupt.requested", "id": id, "node": "b", "kind": "custom", "key": key, "data": {}});
+    let events = [
+        starts("b"),
+        asked(1, "k1"),
+        json!({"type": "interrupt.timed_out", "id": 1}),
+        asked(2, "k2"),
+        json!({"type": "run.failed", "error": {"code": "x", "message": "y"}}),
+    ];
+    let spans = told("r", &json!({}), &events);
+    let interrupts = named(&spans, "openwop.interrupt");
+    let told: Vec<_> = interrupts
+        .iter()
+        .map(|span| (attribute(span, "status"), attribute(span, "openwop.interrupt_count"), seconds(span)))
+        .collect();
+    assert_eq!(told, [(json!("timeout"), json!(0), (3, 4)), (json!("cancelled"), json!(1), (5, 6))]);
+    let node = named(&spans, "openwop.node.core.http")[0];
+    assert!(interrupts.iter().all(|span| span.parent_span_id == node.span_id));
+}
+
+#[test]
+fn a_limit_is_named_on_its_event_and_on_the_run() {
+    let breach =
+        json!({"type": "cap.breached", "cap": "node-executions", "limit": 5, "observed": 6, "node": "b"});
+    let failed = json!({"type": "run.failed", "error": {"code": "recursion_limit_exceeded", "message": ""}});
+    let spans = told("r", &json!({}), &[breach, failed]);
+    let limited: Vec<&Span> =
+        spans.iter().filter(|span| attribute(span, "openwop.cap_kind") == "node-executions").collect();
+    let names: Vec<&str> = limited.iter().map(|span| span.name.as_str()).collect();
+    assert_eq!(names, ["openwop.event.append", "openwop.run"]);
+    for span in limited {
+        assert_eq!(
+            (attribute(span, "openwop.cap_limit"), attribute(span, "openwop.cap_observed")),
+            (json!(5), json!(6))
+        );
+    }
+}
+
+#[test]
+fn a_replay_that_differed_long_before_its_end_still_says_so() {
+    let fork = json!({"fork": {"source": "s", "origin": "s", "from_seq": 3, "mode": "replay"}});
+    let differs = |source: &str| json!({"type": "replay.diverged", "source": source, "at_sequence": 3, "expected": "x", "found": "y"});
+    let end = json!({"type": "run.completed"});
+    let spans = told("r", &fork, &[differs("s"), starts("a"), completes("a"), end.clone()]);
+    let run = named(&spans, "openwop.run")[0];
+    assert_eq!(attribute(run, "openwop.replay.diverged"), true);
+    let source = told("s", &json!({}), std::slice::from_ref(&end));
+    let source = named(&source, "openwop.run")[0];
+    assert_eq!(run.links, [Link { trace_id: source.trace_id.clone(), span_id: source.span_id.clone() }]);
+    assert_ne!(run.trace_id, source.trace_id);
+    // That the source, a fork itself, differed from something else is not this one's doing.
+    let copied = told("q", &fork, &[differs("another"), end]);
+    assert_eq!(attribute(named(&copied, "openwop.run")[0], "openwop.replay.diverged"), false);
+}
