@@ -42,8 +42,8 @@ fn new_id(run: &Run, named: Option<&str>) -> Result<String, BadRequest> {
         return Err(bad(&format!("a run may have at most {} conversations", limits::CONVERSATIONS_MAX)));
     }
     let id = match named {
-        Some(name) => format!("{}:{name}", run.id),
-        None => format!("{}:{}", run.id, run.conversations.len() + 1),
+        Some(name) => run.conversation_name(name),
+        None => run.conversation_name(run.conversations.len() + 1),
     };
     let taken =
         [Some(id.as_str()), named].into_iter().flatten().any(|id| run.conversation(Some(id)).is_some());

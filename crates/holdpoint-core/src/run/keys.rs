@@ -30,6 +30,11 @@ impl Run {
         fork.filter(|fork| fork.mode == ForkMode::Replay).map_or(&self.id, |fork| &fork.origin)
     }
 
+    /// What a conversation is called outside of its run: like nothing in any other run, but for the replays of this one.
+    pub(crate) fn conversation_name(&self, name: impl std::fmt::Display) -> String {
+        format!("{}:{name}", self.told_as())
+    }
+
     /// The first count that no interrupt of the node has used.
     pub(super) fn unused_key_count(&self, position: usize) -> u32 {
         let (node, beginnings) = (&self.workflow.nodes[position].id, self.key_beginnings(position));

@@ -41,6 +41,7 @@ fn described(fixtures: &[String], has: impl Fn(&str) -> bool) -> Value {
             "runTimeoutMs": {"type": "integer", "minimum": 0},
             "temperature": {"type": "number", "minimum": 0, "maximum": 2},
             "maxTokens": {"type": "integer", "minimum": 1},
+            "escalationThreshold": {"type": "number", "minimum": 0, "maximum": 1},
             "mockProvider": {"type": "object", "description": "For test keys: {id, config}."},
         },
         "engineVersion": 1,
