@@ -25,7 +25,7 @@ on_both! {
     children_are_listed_by_their_parent,
 }
 
-fn calls(id: &str, workflow: &str, more: Value) -> Value {
+pub(crate) fn calls(id: &str, workflow: &str, more: Value) -> Value {
     let mut config = json!({"workflowId": workflow, "outputMapping": {"got": "receipt"}});
     config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     line(
@@ -38,7 +38,7 @@ fn calls(id: &str, workflow: &str, more: Value) -> Value {
     )
 }
 
-fn child_of(of: &RunRef, n: usize) -> RunRef {
+pub(crate) fn child_of(of: &RunRef, n: usize) -> RunRef {
     RunRef { tenant: of.tenant.clone(), run: run_id(&format!("{}.{n}", of.run)) }
 }
 
