@@ -66,6 +66,8 @@ struct Shared {
     name: String,
     lease_ms: u64,
     retention_ms: u64,
+    /// Runs that end with another in one commit.
+    cascade_max: usize,
     /// Ends what listens to other nodes.
     stop: watch::Sender<bool>,
 }

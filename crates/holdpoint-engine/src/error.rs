@@ -25,9 +25,6 @@ pub enum Error {
     /// A fork was to begin behind the end of the log.
     #[error("the log has {events} events, and no copy can begin behind them")]
     BeyondLog { events: u64 },
-    /// What is asked for would change too many runs at once.
-    #[error("more than {runs_max} runs would change together")]
-    FamilyTooLarge { runs_max: usize },
     /// Too much is waiting to be written, or others keep changing the run. Trying again later helps.
     #[error("the engine is busy; try again")]
     Busy,

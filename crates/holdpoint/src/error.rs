@@ -185,9 +185,6 @@ impl From<Error> for ApiError {
                 Self::new(StatusCode::UNPROCESSABLE_ENTITY, "beyond_log", message)
                     .with(json!({"field": "fromSeq", "events": events}))
             }
-            Error::FamilyTooLarge { .. } => {
-                Self::new(StatusCode::UNPROCESSABLE_ENTITY, "too_many_runs", error.to_string())
-            }
             Error::Busy => Self::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded", error.to_string()),
             Error::Mailbox(error) => error.into(),
             Error::Store(StoreError::Unavailable(why)) => Self::unavailable(why),

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use holdpoint_core::mailbox::{Denied, Fenced, MailboxError, Reclaimed, RunDispatch, RunDispatchStatus};
-use holdpoint_core::{TenantId, Timestamp};
+use holdpoint_core::{RunId, TenantId, Timestamp};
 use uuid::Uuid;
 
 use super::locks::{Found, Locks, Thread, head};
@@ -133,9 +133,16 @@ impl Flow {
         if let Some(scope) = change.scope() {
             self.found.scopes.insert(scope, of.run.clone());
         }
+        let queued = |id: &str, run: &RunId| {
+            RunDispatch::queued(&of.tenant, id, run.as_str(), run.as_str(), change.at)
+        };
+        for run in &change.nudges {
+            let row = queued(&Uuid::now_v7().to_string(), run);
+            self.add(dispatches::INSERT, dispatches::inserted(&row)?.into());
+        }
         match &change.mail {
             Mail::Enqueue(id) => {
-                let row = RunDispatch::queued(&of.tenant, id, of.run.as_str(), of.run.as_str(), change.at);
+                let row = queued(id, &of.run);
                 self.add(dispatches::INSERT, dispatches::inserted(&row)?.into());
             }
             Mail::Performed(id) => {

@@ -73,6 +73,8 @@ impl Locks {
             self.scopes.insert(scope, change.at);
         }
         self.add_mail(&change.of, &change.mail);
+        let thread = |run: &RunId| (change.of.tenant.clone(), run.as_str().to_owned());
+        self.new_threads.extend(change.nudges.iter().map(thread));
     }
 
     fn add_mail(&mut self, of: &RunRef, mail: &Mail) {

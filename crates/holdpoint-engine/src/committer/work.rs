@@ -24,6 +24,8 @@ pub(crate) struct Change {
     pub events: Vec<Event>,
     pub obligations: Vec<Obligation>,
     pub mail: Mail,
+    /// Other runs of the tenant that a worker must look at because of it.
+    pub nudges: Vec<RunId>,
     pub at: Timestamp,
     /// Of a run that begins: refused while another run of its scope is unfinished.
     pub exclusive: bool,

@@ -269,7 +269,8 @@ impl<T: Tx> Writing<T> {
         let mut answers = Vec::with_capacity(jobs.len());
         for (job, reply) in jobs.into_iter().zip(replies) {
             if let (Work::Changes(changes), Reply::Done) = (&job.work, &reply) {
-                let moved = changes.iter().filter(|change| change.mail.writes()).count();
+                let moved = changes.iter().map(|one| usize::from(one.mail.writes()) + one.nudges.len());
+                let moved = moved.sum::<usize>();
                 counters.rows.fetch_add((job.writes.len() + moved) as u64, Ordering::Relaxed);
                 counters.changes.fetch_add(changes.len() as u64, Ordering::Relaxed);
                 for (change, size) in changes.iter().zip(&job.sizes) {
@@ -325,7 +326,11 @@ impl Audience {
             self.measures.count(change);
             self.feed.tell(|| committed(change));
         }
-        let work = self.bus.remind(&change.mail, &change.obligations);
+        let mut work = self.bus.remind(&change.mail, &change.obligations);
+        if !change.nudges.is_empty() {
+            self.bus.wake_worker();
+            work = true;
+        }
         if let Some(outbox) = &self.outbox {
             outbox.note(&change.of, work);
         }

@@ -1,15 +1,13 @@
 //! What a change of one run does to the runs around it: runs it starts, runs that end with it, the run that waits for
 //! it. All of it is one commit.
 
-use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use holdpoint_core::{
-    ChildResult, Command, End, Event, Obligation, Owner, Parent, Refusal, Run, RunError, RunId, RunRef,
-    Start, Status, TenantId, Timestamp,
+    Child, ChildResult, Command, End, Event, Obligation, Owner, Parent, Run, RunError, RunId, RunRef, Start,
+    Status, Timestamp,
 };
 use serde_json::Value;
-use uuid::Uuid;
 
 use super::Engine;
 use crate::advance::Draft;
@@ -17,8 +15,12 @@ use crate::committer::{Change, Guard, Mail};
 use crate::error::Error;
 use crate::trace::SpanName;
 
-/// Runs that one commit may change.
-const FAMILY_MAX: usize = 1024;
+mod gathering;
+
+use gathering::Family;
+
+/// Runs that end with another in one commit, those below them included. What is more ends in commits of its own.
+pub(super) const CASCADE_MAX: usize = 256;
 
 /// A run before a change, as far as others see it.
 #[derive(Clone, Copy, Debug)]
@@ -55,6 +57,24 @@ fn known_as(status: Status) -> Status {
 
 fn parent_of(run: &Run) -> Option<&Parent> {
     run.started.as_ref().and_then(|started| started.parent.as_ref())
+}
+
+/// Cancelled because its parent was, who wants to hear nothing of it.
+fn ended_with_parent(run: &Run) -> bool {
+    matches!(&run.end, Some(End::Cancelled { parent: Some(_), .. }))
+}
+
+/// Whether a run has ended in a way that ends the runs which it started.
+fn takes_along(run: &Run) -> bool {
+    match &run.end {
+        Some(End::Failed { .. } | End::Cancelled { .. }) => true,
+        Some(End::Completed { .. }) | None => false,
+    }
+}
+
+/// The runs that would end with this one.
+fn below(run: &Run) -> impl Iterator<Item = &Child> {
+    run.children.iter().map(AsRef::as_ref).filter(|child| child.cascade && child.result.is_none())
 }
 
 /// What one run leaves to the run that started it.
@@ -128,6 +148,8 @@ impl Engine {
         }
         let start = Start {
             inputs: known.inputs.clone(),
+            configurable: started.configurable.clone(),
+            tags: started.tags.clone(),
             // What the run does belongs to what the node that starts it does.
             trace: Some(SpanName::of_visit(tenant, parent, &known.node, known.visit).to_string()),
             parent: Some(Parent {
@@ -143,6 +165,23 @@ impl Engine {
             Ok(()) => Ok(Birth::Born(Box::new(draft))),
             Err(refusal) => refused(refusal.code(), refusal.to_string()),
         }
+    }
+
+    /// Whether a run must end because the one that started it has, and there were too many to end in that commit. Only
+    /// a look at what is remembered, unless it is to be `sure`.
+    pub(crate) async fn outlives_parent(&self, of: &RunRef, run: &Run, sure: bool) -> Result<bool, Error> {
+        let Some(parent) = parent_of(run).filter(|_| !run.finished()) else { return Ok(false) };
+        let above = RunRef { tenant: of.tenant.clone(), run: parent.run.clone() };
+        let above = match sure {
+            true => match self.run(&above).await {
+                Ok(above) => Some(above),
+                Err(Error::NotFound(_)) => None,
+                Err(error) => return Err(error),
+            },
+            false => self.0.cache.get(&above),
+        };
+        let above = above.filter(|above| takes_along(above));
+        Ok(above.is_some_and(|above| below(&above).any(|child| child.run == of.run)))
     }
 
     /// Everything that a change entails, itself first. A guard when the world has changed under it.
@@ -173,170 +212,9 @@ enum Birth {
     Refused(RunError),
 }
 
-struct Member {
-    before: Before,
-    draft: Draft,
-    /// How many of the obligations were seen to.
-    seen: usize,
-    /// What its parent was told last.
-    told: Status,
-}
-
-struct Family<'e> {
-    engine: &'e Engine,
-    tenant: TenantId,
-    now: Timestamp,
-    members: BTreeMap<RunId, Member>,
-    /// Members that something happened to.
-    touched: VecDeque<RunId>,
-    /// Cancelled with their parents, who want to hear nothing of it.
-    cancelled: HashSet<RunId>,
-}
-
-impl<'e> Family<'e> {
-    fn new(engine: &'e Engine, of: &RunRef, before: Before, draft: Draft) -> Self {
-        let (tenant, now) = (of.tenant.clone(), draft.now);
-        let mut family = Self {
-            engine,
-            tenant,
-            now,
-            members: BTreeMap::new(),
-            touched: VecDeque::new(),
-            cancelled: HashSet::new(),
-        };
-        family.add(of.run.clone(), before, draft);
-        family
-    }
-
-    fn add(&mut self, id: RunId, before: Before, draft: Draft) {
-        self.touched.push_back(id.clone());
-        self.members.insert(id, Member { before, draft, seen: 0, told: before.shown });
-    }
-
-    /// Follows what happens from one run to the next until nothing more does.
-    async fn gather(&mut self) -> Result<Option<Guard>, Error> {
-        while let Some(id) = self.touched.pop_front() {
-            let Some(member) = self.members.get_mut(&id) else { continue };
-            let fresh = member.draft.obligations[member.seen..].to_vec();
-            member.seen = member.draft.obligations.len();
-            for obligation in fresh {
-                match obligation {
-                    Obligation::StartChild { child } => {
-                        if let Some(guard) = self.start(&id, &child).await? {
-                            return Ok(Some(guard));
-                        }
-                    }
-                    Obligation::CancelChild { child } => self.cancel(&id, child).await?,
-                    Obligation::Activate | Obligation::SetTimer { .. } | Obligation::ClearTimer { .. } => {}
-                }
-            }
-            self.tell_parent(&id).await?;
-            if self.members.len() > FAMILY_MAX {
-                return Err(Error::FamilyTooLarge { runs_max: FAMILY_MAX });
-            }
-        }
-        Ok(None)
-    }
-
-    async fn start(&mut self, parent: &RunId, child: &RunId) -> Result<Option<Guard>, Error> {
-        let Some(parent) = self.members.get(parent) else { return Ok(None) };
-        // One that could not begin has ended by now.
-        if parent.draft.run.children.iter().any(|known| known.run == *child && known.result.is_some()) {
-            return Ok(None);
-        }
-        match self.engine.born(&parent.draft.run, child, self.now).await? {
-            Birth::Born(draft) => {
-                let unborn = Before { seq: 0, shown: Status::Running, idle: true };
-                self.add(child.clone(), unborn, *draft);
-                Ok(None)
-            }
-            // It could when the run was carried on; that must be done again.
-            Birth::Refused(_) => Ok(Some(Guard::Revision)),
-        }
-    }
-
-    async fn cancel(&mut self, parent: &RunId, child: RunId) -> Result<(), Error> {
-        // A copy of a run knows children that are not its own.
-        let own = |run: &Run| parent_of(run).is_some_and(|above| above.run == *parent);
-        if !self.load(&child).await? || !own(&self.members[&child].draft.run) {
-            return Ok(());
-        }
-        self.cancelled.insert(child.clone());
-        self.ask(&child, &Command::CancelWithParent)
-    }
-
-    /// A parent hears of every change that it could see.
-    async fn tell_parent(&mut self, id: &RunId) -> Result<(), Error> {
-        let Some(member) = self.members.get_mut(id) else { return Ok(()) };
-        let run = member.draft.run.clone();
-        let status = shown(&run);
-        let Some(parent) = parent_of(&run).filter(|_| status != member.told && !self.cancelled.contains(id))
-        else {
-            return Ok(());
-        };
-        member.told = status;
-        if !self.load(&parent.run).await? {
-            return Ok(());
-        }
-        let above = &self.members[&parent.run].draft.run;
-        let command = Command::Child { child: id.clone(), status, result: result_for(above, &run) };
-        self.ask(&parent.run.clone(), &command)
-    }
-
-    /// A run that has ended, or never heard of the one it is told about, has nothing to say to it.
-    fn ask(&mut self, id: &RunId, command: &Command) -> Result<(), Error> {
-        let Some(member) = self.members.get_mut(id) else { return Ok(()) };
-        let happened = member.draft.events.len();
-        match member.draft.decide(command) {
-            Ok(()) => {
-                if member.draft.events.len() > happened {
-                    self.touched.push_back(id.clone());
-                }
-                Ok(())
-            }
-            Err(Refusal::RunFinished(_) | Refusal::ChildNotFound) => Ok(()),
-            Err(refusal) => Err(refusal.into()),
-        }
-    }
-
-    /// From the store, unless it is of the family already. False when there is no such run.
-    async fn load(&mut self, id: &RunId) -> Result<bool, Error> {
-        if self.members.contains_key(id) {
-            return Ok(true);
-        }
-        let of = RunRef { tenant: self.tenant.clone(), run: id.clone() };
-        let run = match self.engine.load(&of).await {
-            Ok(run) => run,
-            Err(Error::NotFound(_)) => return Ok(false),
-            Err(error) => return Err(error),
-        };
-        let before = Before::of(&run);
-        let draft = Draft::new(run, self.now);
-        self.members.insert(id.clone(), Member { before, draft, seen: 0, told: before.shown });
-        Ok(true)
-    }
-
-    /// The change that caused it all comes first, with what it does to its own dispatch.
-    fn changes(mut self, first: &RunRef, mail: Mail) -> Vec<Change> {
-        let mut changes = Vec::with_capacity(self.members.len());
-        if let Some(member) = self.members.remove(&first.run) {
-            changes.push(change(first.clone(), member.before.seq, member.draft, mail));
-        }
-        for (run, member) in self.members {
-            if member.draft.events.is_empty() {
-                continue;
-            }
-            let wakes = member.before.idle && member.draft.run.next_work().is_some();
-            let mail = if wakes { Mail::Enqueue(Uuid::now_v7().to_string()) } else { Mail::None };
-            let of = RunRef { tenant: self.tenant.clone(), run };
-            changes.push(change(of, member.before.seq, member.draft, mail));
-        }
-        changes
-    }
-}
-
 pub(super) fn change(of: RunRef, before: u64, draft: Draft, mail: Mail) -> Change {
     let history: Vec<(Timestamp, Vec<Event>)> = Vec::new();
     let Draft { from, run, events, obligations, now } = draft;
-    Change { of, before, from, after: run, history, events, obligations, mail, at: now, exclusive: false }
+    let (nudges, exclusive) = (Vec::new(), false);
+    Change { of, before, from, after: run, history, events, obligations, mail, nudges, at: now, exclusive }
 }

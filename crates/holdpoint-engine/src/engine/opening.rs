@@ -20,7 +20,8 @@ use crate::store::{self, Database, Location, Statement, sqlite, timers};
 
 impl Engine {
     pub async fn open(options: Options) -> Result<Self, Error> {
-        let Options { location, clock, nodes, troubles, alone, name, lease, retention } = options;
+        let Options { location, clock, nodes, troubles, alone, name, lease, retention, cascade_max } =
+            options;
         let (cache, bus) = (Arc::new(RunCache::default()), Arc::new(Bus::default()));
         let counters = Arc::new(Counters::default());
         let measures = Arc::new(Measures::new(nodes.names()));
@@ -71,6 +72,7 @@ impl Engine {
             feed,
             lease_ms,
             retention_ms,
+            cascade_max,
             stop,
         };
         Ok(Self(Arc::new(shared), None))

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::families::CASCADE_MAX;
 use crate::clock::Clock;
 use crate::committer::{Fault, Troubles};
 use crate::nodes::http::Http;
@@ -24,6 +25,7 @@ pub struct Options {
     pub(super) name: String,
     pub(super) lease: Duration,
     pub(super) retention: Duration,
+    pub(super) cascade_max: usize,
 }
 
 impl Options {
@@ -37,6 +39,7 @@ impl Options {
             name: "worker".to_owned(),
             lease: LEASE,
             retention: RETENTION,
+            cascade_max: CASCADE_MAX,
         }
     }
 
@@ -79,6 +82,14 @@ impl Options {
     #[must_use]
     pub fn batch_max(mut self, most: usize) -> Self {
         self.troubles.batch_max = Some(most);
+        self
+    }
+
+    /// How many runs end with another in one commit. For tests of what happens beyond.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn cascade_max(mut self, most: usize) -> Self {
+        self.cascade_max = most;
         self
     }
 

@@ -59,6 +59,10 @@ impl Holder {
             let run = self.engine.load(&self.claim.run).await?;
             let before = Before::of(&run);
             let mut draft = Draft::new(run, self.engine.now());
+            // The rest of this change is then refused, or finds nothing left to do.
+            if self.engine.outlives_parent(&self.claim.run, &draft.run, !started).await? {
+                draft.decide(&Command::CancelWithParent)?;
+            }
             if let Some((position, outcome)) = finished.clone() {
                 // Refused, the outcome came too late: the run ended, or the node must be entered again.
                 let _ = draft.finish(position, outcome);

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use holdpoint_engine::core::{Refusal, RunRef, Status, WorkflowId};
+use holdpoint_engine::core::{Refusal, RunRef, Start, Status, WorkflowId};
 use holdpoint_engine::{Clock, Engine, Error, Fault, Options, RunFilter};
 use serde_json::{Value, json};
 
@@ -23,9 +23,11 @@ on_both! {
     a_crash_around_any_commit_leaves_one_family_that_agrees,
     a_commit_that_fails_or_is_lost_leaves_one_family_that_agrees,
     children_are_listed_by_their_parent,
+    a_child_has_the_options_and_tags_of_its_parent_at_any_depth,
+    a_child_that_refuses_the_options_of_its_parent_fails_its_node,
 }
 
-fn calls(id: &str, workflow: &str, more: Value) -> Value {
+pub(crate) fn calls(id: &str, workflow: &str, more: Value) -> Value {
     let mut config = json!({"workflowId": workflow, "outputMapping": {"got": "receipt"}});
     config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     line(
@@ -38,7 +40,7 @@ fn calls(id: &str, workflow: &str, more: Value) -> Value {
     )
 }
 
-fn child_of(of: &RunRef, n: usize) -> RunRef {
+pub(crate) fn child_of(of: &RunRef, n: usize) -> RunRef {
     RunRef { tenant: of.tenant.clone(), run: run_id(&format!("{}.{n}", of.run)) }
 }
 
@@ -306,4 +308,46 @@ async fn children_are_listed_by_their_parent(house: House) {
     let found: Vec<_> = found.into_iter().map(|run| (run.run, run.parent)).collect();
     assert_eq!(found, [(child_of(&of, 1).run, Some(of.run.clone()))]);
     agree(&house.engine, &other).await;
+}
+
+/// Starts a run with options and a tag.
+async fn start_with_options(house: &House, workflow: &str, options: &Value) -> RunRef {
+    let (configurable, tags) = (options.as_object().cloned().unwrap(), vec!["nightly".to_owned()]);
+    let start = Start { configurable, tags, ..start(json!({})) };
+    let run = house.engine.start(&WorkflowId::parse(workflow).unwrap(), start).await.unwrap();
+    RunRef { tenant: tenant(), run: run.id.clone() }
+}
+
+async fn a_child_has_the_options_and_tags_of_its_parent_at_any_depth(house: House) {
+    house.register(line("leaf", &[("ask", "core.ai.callPrompt", json!({"promptId": "greeting"}))])).await;
+    house.register(calls("middle", "leaf", json!({"outputMapping": {"said": "text"}}))).await;
+    house.register(calls("top", "middle", json!({"outputMapping": {"said": "said"}}))).await;
+    let mock = json!({"id": "stream-text", "config": {"tokens": ["Hel", "lo"]}});
+    let options = json!({"mockProvider": mock, "temperature": 1, "recursionLimit": 7});
+    let of = start_with_options(&house, "top", &options).await;
+    house.drain().await;
+    assert_eq!(house.run(&of).await.variables["said"], "Hello");
+    for below in [child_of(&of, 1), child_of(&child_of(&of, 1), 1)] {
+        let started = house.run(&below).await.started.clone().unwrap();
+        assert_eq!(Value::Object(started.configurable.clone()), options);
+        assert_eq!(started.tags, ["nightly"]);
+    }
+    let filter = RunFilter { tag: Some("nightly".to_owned()), limit: 10, ..RunFilter::default() };
+    assert_eq!(house.engine.runs(&tenant(), filter).await.unwrap().len(), 3, "each is found by its tag");
+}
+
+async fn a_child_that_refuses_the_options_of_its_parent_fails_its_node(house: House) {
+    let mut cool = gated("cool");
+    cool["configurableSchema"] = json!({"properties": {"temperature": {"maximum": 0.5}}});
+    house.register(cool).await;
+    house.register(calls("parent", "cool", json!({}))).await;
+    let of = start_with_options(&house, "parent", &json!({"temperature": 1})).await;
+    assert_eq!(house.status(&of).await, "failed", "in the commit that starts it");
+    let log = house.log(&of).await.join("\n");
+    for part in ["child_failed", "validation_error", "configurable/temperature"] {
+        assert!(log.contains(part), "{part} in {log}");
+    }
+    let of = start_with_options(&house, "parent", &json!({"temperature": 0.5})).await;
+    house.drain().await;
+    assert_eq!(house.status(&of).await, "waiting-approval");
 }

@@ -11,6 +11,7 @@ mod documented;
 mod doubts;
 mod effects;
 mod families;
+mod families_large;
 mod forks;
 mod gates;
 mod house;
