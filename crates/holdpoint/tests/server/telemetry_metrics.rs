@@ -81,7 +81,16 @@ fn metrics_have_the_names_units_and_bounds_of_the_contract() {
     let ends = [("cancelled", 1), ("completed", 1), ("failed", 1)];
     assert_eq!(sums(&told["openwop.run.created"], ""), counted(&[("", 3)]));
     assert_eq!(sums(&told["openwop.run.completed"], "openwop.run_status"), counted(&ends));
-    let asked = [("approval", 2), ("clarification", 0), ("custom", 0), ("external-event", 0)];
+    let asked = [
+        ("approval", 2),
+        ("clarification", 0),
+        ("conversation.close", 0),
+        ("conversation.exchange", 0),
+        ("conversation.start", 0),
+        ("custom", 0),
+        ("external-event", 0),
+        ("low-confidence", 0),
+    ];
     assert_eq!(sums(&told["openwop.interrupt.requested"], "openwop.interrupt_kind"), counted(&asked));
     let ends = [("cancelled", 1), ("completed", 1), ("failed", 1)];
     assert_eq!(spread(&told["openwop.run.duration"], "openwop.run_status", &RUN_BOUNDS), counted(&ends));
