@@ -117,6 +117,8 @@ pub struct Interrupt {
     pub resume_schema: Option<Value>,
     pub timeout_ms: Option<u64>,
     pub requested_at: Timestamp,
+    /// From when its time counts: the request, or the fork that has taken it over from another run.
+    pub counts_from: Timestamp,
     pub resolution: Option<Resolution>,
 }
 
@@ -133,7 +135,7 @@ impl Interrupt {
     }
 
     pub fn expires_at(&self) -> Option<Timestamp> {
-        self.timeout_ms.map(|ms| self.requested_at.plus_ms(ms))
+        self.timeout_ms.map(|ms| self.counts_from.plus_ms(ms))
     }
 
     /// One line for lists: what a person would call this interrupt.

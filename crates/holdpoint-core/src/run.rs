@@ -12,13 +12,14 @@ use crate::workflow::{Workflow, judge_edge};
 
 pub(crate) mod channels;
 mod children;
+mod clock;
 mod keys;
 mod loops;
 mod reading;
 mod state;
 mod weight;
 
-pub(crate) use reading::timeout_ms;
+pub(crate) use clock::deadline;
 pub use state::{Child, End, NodeState, NodeStatus, Pause, Status, Verdict, Work};
 
 #[derive(Clone, Debug, PartialEq)]
@@ -197,6 +198,7 @@ impl Run {
             resume_schema: resume_schema.clone(),
             timeout_ms: *timeout_ms,
             requested_at: at,
+            counts_from: self.live_from(at),
             resolution: None,
         }));
     }

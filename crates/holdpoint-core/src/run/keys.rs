@@ -1,7 +1,7 @@
 //! Names that nobody chose. Keys of interrupts: run, node and a count that goes on over visits. Artifacts: run and node.
 
 use super::Run;
-use crate::event::ForkMode;
+use crate::event::{ForkMode, Started};
 use crate::ids::{NodeId, RunId};
 use crate::limits::INTERRUPT_KEY_CHARS_MAX;
 
@@ -14,11 +14,10 @@ impl Run {
         if key.chars().count() <= INTERRUPT_KEY_CHARS_MAX { key } else { format!("{placed}{count}") }
     }
 
-    /// The artifact that a node's outputs are. A replay names it as its origin does, so that both tell the same.
+    /// The artifact that a node's outputs are.
     pub fn artifact_id(&self, node: &NodeId) -> String {
-        let fork = self.started.as_ref().and_then(|started| started.fork.as_ref());
-        let replayed = fork.filter(|fork| fork.mode == ForkMode::Replay);
-        format!("{}:{node}", replayed.map_or(&self.id, |fork| &fork.origin))
+        let owner = self.started.as_ref().map_or(&self.id, |started| started.artifact_owner(&self.id));
+        format!("{owner}:{node}")
     }
 
     /// The first count that no interrupt of the node has used.
@@ -40,5 +39,16 @@ impl Run {
     fn key_owner(&self) -> &RunId {
         let fork = self.started.as_ref().and_then(|started| started.fork.as_ref());
         fork.map_or(&self.id, |fork| &fork.origin)
+    }
+}
+
+impl Started {
+    /// Whose name the artifacts of `run` carry that was started like this: its own, or of a replay that of the run
+    /// which it tells again, so that both tell the same.
+    pub fn artifact_owner<'a>(&'a self, run: &'a RunId) -> &'a RunId {
+        match &self.fork {
+            Some(fork) if fork.mode == ForkMode::Replay => fork.artifacts.as_ref().unwrap_or(&fork.origin),
+            Some(_) | None => run,
+        }
     }
 }

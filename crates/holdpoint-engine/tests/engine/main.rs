@@ -11,6 +11,7 @@ mod documented;
 mod doubts;
 mod effects;
 mod families;
+mod fork_times;
 mod forks;
 mod house;
 mod keys;
