@@ -11,6 +11,7 @@ use crate::interrupt::Kind;
 use crate::run::Status;
 
 mod names;
+mod sources;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type")]
@@ -250,6 +251,13 @@ pub struct Fork {
     pub origin: RunId,
     pub from_seq: u64,
     pub mode: ForkMode,
+    /// When it was made: what is still open in the copy has its whole time again. Not known of forks made before this
+    /// was kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<Timestamp>,
+    /// Of a replay: the run whose name artifacts carry, where that is not the first of the line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub artifacts: Option<RunId>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

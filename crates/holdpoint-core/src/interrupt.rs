@@ -59,6 +59,8 @@ pub struct Interrupt {
     /// Of the data as it was shown. Requests of older versions have none.
     pub digest: Option<String>,
     pub requested_at: Timestamp,
+    /// From when its time counts: the request, or the fork that has taken it over from another run.
+    pub counts_from: Timestamp,
     /// In the order in which they were cast, where several approvals are needed; the deciding one is the last.
     pub votes: Vec<Vote>,
     /// How often somebody said again what they had said.
@@ -113,7 +115,7 @@ impl Interrupt {
     }
 
     pub fn expires_at(&self) -> Option<Timestamp> {
-        self.timeout_ms.map(|ms| self.requested_at.plus_ms(ms))
+        self.timeout_ms.map(|ms| self.counts_from.plus_ms(ms))
     }
 
     /// A signed link is not enough to answer it.

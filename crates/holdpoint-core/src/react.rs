@@ -2,7 +2,7 @@
 
 use crate::event::Event;
 use crate::ids::{InterruptId, NodeId, RunId, Timestamp};
-use crate::run::{Run, timeout_ms};
+use crate::run::{Run, deadline};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Obligation {
@@ -40,16 +40,15 @@ pub fn react(run: &Run, event: &Event, at: Timestamp) -> Vec<Obligation> {
     match event {
         Event::RunStarted(started) => {
             let mut obligations = vec![Obligation::Activate];
-            let limit = timeout_ms(&run.workflow, started);
-            let timer = |ms| Obligation::SetTimer { timer: Timer::Run, due: at.plus_ms(ms) };
-            obligations.extend(limit.map(timer));
+            let limit = deadline(&run.workflow, started, at);
+            obligations.extend(limit.map(|due| Obligation::SetTimer { timer: Timer::Run, due }));
             obligations
         }
         Event::RunResumed { .. } => vec![Obligation::Activate],
         Event::NodeDispatched { child, .. } => vec![Obligation::StartChild { child: child.clone() }],
         Event::ChildEnded { child, .. } if run.awaits(child) => vec![Obligation::Activate],
         Event::InterruptRequested { id, timeout_ms: Some(ms), .. } => {
-            vec![Obligation::SetTimer { timer: Timer::Interrupt(*id), due: at.plus_ms(*ms) }]
+            vec![Obligation::SetTimer { timer: Timer::Interrupt(*id), due: run.live_from(at).plus_ms(*ms) }]
         }
         Event::InterruptResolved { id, .. } | Event::InterruptTimedOut { id } => {
             let mut obligations = vec![Obligation::Activate];
@@ -120,9 +119,7 @@ fn clear_sleep(run: &Run, node: &NodeId) -> Option<Obligation> {
 fn clear_all(run: &Run) -> Vec<Obligation> {
     let deadlines = run.open_interrupts().filter_map(|interrupt| clear_deadline(run, interrupt.id));
     let sleeps = run.workflow.nodes.iter().filter_map(|node| clear_sleep(run, &node.id));
-    let limit = run
-        .timeout_ms()
-        .map(|ms| Obligation::ClearTimer { timer: Timer::Run, due: run.started_at.plus_ms(ms) });
+    let limit = run.deadline().map(|due| Obligation::ClearTimer { timer: Timer::Run, due });
     deadlines.chain(sleeps).chain(limit).collect()
 }
 

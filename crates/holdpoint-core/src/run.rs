@@ -12,6 +12,7 @@ use crate::workflow::{Workflow, judge_edge};
 
 pub(crate) mod channels;
 mod children;
+mod clock;
 mod conversations;
 mod interrupts;
 mod keys;
@@ -20,8 +21,8 @@ mod reading;
 mod state;
 mod weight;
 
+pub(crate) use clock::deadline;
 pub use conversations::Conversation;
-pub(crate) use reading::timeout_ms;
 pub use state::{Child, End, NodeState, NodeStatus, Pause, Status, Verdict, Work};
 
 #[derive(Clone, Debug, PartialEq)]

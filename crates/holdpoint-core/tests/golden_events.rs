@@ -206,8 +206,11 @@ fn full_start() -> Started {
 }
 
 fn of_starts_and_ends() -> Vec<Event> {
-    let fork = |mode| Fork { source: run("r2"), origin: run("r1"), from_seq: 7, mode };
+    let fork =
+        |mode| Fork { source: run("r2"), origin: run("r1"), from_seq: 7, mode, at: None, artifacts: None };
     let forked = |mode| Started { fork: Some(fork(mode)), ..bare_start() };
+    let at = Some(Timestamp(1_800_000_000_000));
+    let of_branch = Fork { at, artifacts: Some(run("r2")), ..fork(ForkMode::Replay) };
     let child = Started {
         scope: Some("order-7".to_owned()),
         callback_url: Some("https://example.org/done".to_owned()),
@@ -224,6 +227,7 @@ fn of_starts_and_ends() -> Vec<Event> {
         Event::RunStarted(Box::new(child)),
         Event::RunStarted(Box::new(forked(ForkMode::Replay))),
         Event::RunStarted(Box::new(forked(ForkMode::Branch))),
+        Event::RunStarted(Box::new(Started { fork: Some(of_branch), ..bare_start() })),
         paused(Drain::DrainCurrentNode, None),
         paused(Drain::Immediate, Some("a look first")),
         Event::RunResumed { by: "ada".to_owned() },

@@ -138,6 +138,17 @@ impl Context {
         &self.variables
     }
 
+    /// What expressions of the node can name: its inputs, then the run's variables.
+    pub(crate) fn in_scope<T>(&self, judge: impl FnOnce(&workflow::Scope<'_>) -> T) -> T {
+        let inputs = Value::Object(self.inputs.clone());
+        let scope = workflow::Scope::new()
+            .root("inputs", &inputs)
+            .root("variables", self.variables())
+            .fallback(&inputs)
+            .fallback(self.variables());
+        judge(&scope)
+    }
+
     /// The options that the run was started with.
     pub fn configurable(&self) -> Option<&Map<String, Value>> {
         self.run.started.as_ref().map(|started| &started.configurable)

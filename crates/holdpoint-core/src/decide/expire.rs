@@ -39,7 +39,7 @@ pub(super) fn wake(run: &Run, node: &NodeId, now: Timestamp) -> Result<Vec<Event
 pub(super) fn time_out(run: &Run, now: Timestamp) -> Result<Vec<Event>, Refusal> {
     check_unfinished(run)?;
     let Some(limit) = run.timeout_ms() else { return Err(Refusal::NotDue) };
-    let observed = u64::try_from(now.0 - run.started_at.0).unwrap_or(0);
+    let observed = u64::try_from(now.0 - run.created_at().0).unwrap_or(0);
     if observed < limit {
         return Err(Refusal::NotDue);
     }

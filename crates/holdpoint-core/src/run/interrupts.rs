@@ -29,6 +29,7 @@ impl Run {
             timeout_ms: *timeout_ms,
             digest: digest.clone(),
             requested_at: at,
+            counts_from: self.live_from(at),
             votes: Vec::new(),
             repeated: 0,
             asks: Vec::new(),

@@ -1,7 +1,7 @@
 //! Names that nobody chose. Keys of interrupts: run, node and a count that goes on over visits. Artifacts: run and node.
 
 use super::Run;
-use crate::event::ForkMode;
+use crate::event::{ForkMode, Started};
 use crate::ids::{InterruptId, NodeId, RunId};
 use crate::limits::INTERRUPT_KEY_CHARS_MAX;
 
@@ -24,10 +24,9 @@ impl Run {
         format!("{}:{id}", self.told_as())
     }
 
-    /// A replay names things as its origin does, so that both tell the same.
+    /// A replay names things as the run does that it tells again, so that both tell the same.
     fn told_as(&self) -> &RunId {
-        let fork = self.started.as_ref().and_then(|started| started.fork.as_ref());
-        fork.filter(|fork| fork.mode == ForkMode::Replay).map_or(&self.id, |fork| &fork.origin)
+        self.started.as_ref().map_or(&self.id, |started| started.artifact_owner(&self.id))
     }
 
     /// What a conversation is called outside of its run: like nothing in any other run, but for the replays of this one.
@@ -54,5 +53,16 @@ impl Run {
     fn key_owner(&self) -> &RunId {
         let fork = self.started.as_ref().and_then(|started| started.fork.as_ref());
         fork.map_or(&self.id, |fork| &fork.origin)
+    }
+}
+
+impl Started {
+    /// Whose name the artifacts of `run` carry that was started like this: its own, or of a replay that of the run
+    /// which it tells again, so that both tell the same.
+    pub fn artifact_owner<'a>(&'a self, run: &'a RunId) -> &'a RunId {
+        match &self.fork {
+            Some(fork) if fork.mode == ForkMode::Replay => fork.artifacts.as_ref().unwrap_or(&fork.origin),
+            Some(_) | None => run,
+        }
     }
 }

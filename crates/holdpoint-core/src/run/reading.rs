@@ -5,11 +5,11 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::{Child, End, NodeState, NodeStatus, Run, Status, Work};
-use crate::event::{Owner, Started};
+use crate::event::Owner;
 use crate::ids::{InterruptId, NodeId, RunId, Timestamp};
 use crate::interrupt::{Interrupt, Kind};
 use crate::limits::NODE_EXECUTIONS_MAX;
-use crate::workflow::{NoInput, Node, Turn, Workflow, next_turn, readable_variables, resolve_inputs};
+use crate::workflow::{NoInput, Node, Turn, next_turn, readable_variables, resolve_inputs};
 
 impl Run {
     pub fn status(&self) -> Status {
@@ -104,11 +104,6 @@ impl Run {
         closed.into_iter().find(|interrupt| interrupt.node == *node)
     }
 
-    /// How long the run may take: what its caller said, else what its workflow says.
-    pub fn timeout_ms(&self) -> Option<u64> {
-        timeout_ms(&self.workflow, self.started.as_ref()?)
-    }
-
     /// How many executions of nodes may begin.
     pub fn executions_max(&self) -> u64 {
         let asked = self.started.as_ref().and_then(|started| started.configurable.get("recursionLimit"));
@@ -165,13 +160,5 @@ impl Run {
     /// A node's input ports with their values, or the port that has none and why.
     pub fn inputs_of(&self, node: &Node) -> Result<Map<String, Value>, NoInput> {
         resolve_inputs(self, node)
-    }
-}
-
-/// How long a run may take that is started like this: no time at all means no limit.
-pub(crate) fn timeout_ms(workflow: &Workflow, started: &Started) -> Option<u64> {
-    match started.configurable.get("runTimeoutMs").and_then(Value::as_u64) {
-        Some(ms) => Some(ms).filter(|ms| *ms > 0),
-        None => workflow.settings.timeout_ms,
     }
 }

@@ -187,7 +187,7 @@ impl World {
             NodeStatus::Sleeping(until) => Some((Timer::Sleep(node.id.clone()), until)),
             _ => None,
         });
-        let limit = self.run.timeout_ms().map(|ms| (Timer::Run, self.run.started_at.plus_ms(ms)));
+        let limit = self.run.deadline().map(|due| (Timer::Run, due));
         let waited_for: Vec<(Timer, Timestamp)> =
             if self.run.finished() { Vec::new() } else { deadlines.chain(sleeps).chain(limit).collect() };
         assert_eq!(self.timers.len(), waited_for.len(), "{:?} instead of {waited_for:?}", self.timers);

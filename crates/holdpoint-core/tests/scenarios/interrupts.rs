@@ -233,16 +233,20 @@ fn a_run_asks_only_so_often_but_still_joins_what_it_asked() {
 fn names_in_a_fork_carry_that_of_the_first_run_of_its_line() {
     use holdpoint_core::ForkMode::{Branch, Replay};
     let run = |text: &str| holdpoint_core::RunId::parse(text).expect("a run id");
-    let fork = |mode| holdpoint_core::Fork { source: run("run-0"), origin: run("run-00"), from_seq: 0, mode };
-    let forked = |mode| {
-        let start = holdpoint_core::Start { fork: Some(fork(mode)), ..start_of(json!({})) };
+    let (source, origin) = (run("run-0"), run("run-00"));
+    let forked_from = |mode, artifacts| {
+        let (source, origin) = (source.clone(), origin.clone());
+        let fork = holdpoint_core::Fork { source, origin, from_seq: 0, mode, at: None, artifacts };
+        let start = holdpoint_core::Start { fork: Some(fork), ..start_of(json!({})) };
         given([holdpoint_core::Command::Start(start)])
     };
+    let forked = |mode| forked_from(mode, None);
     for mode in [Replay, Branch] {
         assert_eq!(forked(mode).run().interrupt_key(0, 3), "run-00:gate:3");
     }
     assert_eq!(given([start()]).run().interrupt_key(0, 3), "run-1:gate:3");
     let artifact = |story: &crate::story::Story| story.run().artifact_id(&node_id("gate"));
     assert_eq!(artifact(&forked(Replay)), "run-00:gate");
+    assert_eq!(artifact(&forked_from(Replay, Some(run("run-0")))), "run-0:gate", "of a branch told again");
     assert_eq!(artifact(&forked(Branch)), "run-1:gate", "what a branch makes is its own");
 }

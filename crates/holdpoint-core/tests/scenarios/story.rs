@@ -23,7 +23,7 @@ pub(crate) struct Story {
 
 /// Something that happened before the story begins: an event, or a command that was accepted.
 pub(crate) enum Past {
-    Command(Command),
+    Command(Box<Command>),
     Event(Event),
 }
 
@@ -45,7 +45,7 @@ impl Story {
     pub(crate) fn given<T: Into<Past>>(mut self, past: impl IntoIterator<Item = T>) -> Self {
         for step in past {
             match step.into() {
-                Past::Command(command) => self = self.when(command).accepted(),
+                Past::Command(command) => self = self.when(*command).accepted(),
                 Past::Event(event) => self.run.apply(&event, self.now),
             }
         }
@@ -174,7 +174,7 @@ impl Story {
 
 impl From<Command> for Past {
     fn from(command: Command) -> Self {
-        Self::Command(command)
+        Self::Command(Box::new(command))
     }
 }
 

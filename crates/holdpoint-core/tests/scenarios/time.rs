@@ -1,12 +1,16 @@
 //! Time: deadlines of interrupts, sleeping nodes, and the timers that the shell must keep for both.
 
-use holdpoint_core::{Event, InterruptId, NodeStatus, Obligation, Refusal, Request, Status, Timer};
-use serde_json::json;
+use holdpoint_core::{
+    Cap, Event, Fork, ForkMode, InterruptId, NodeStatus, Obligation, Refusal, Request, RunError, Start,
+    Status, Timer,
+};
+use serde_json::{Map, json};
 
 use crate::story::{DAWN, Story, given, on};
 use crate::words::*;
 
 const TIMEOUT_MS: u64 = 1000;
+const DAY_MS: u64 = 86_400_000;
 
 fn pressing() -> Request {
     Request { timeout_ms: Some(TIMEOUT_MS), ..approval() }
@@ -167,4 +171,63 @@ fn a_sleeping_node_is_neither_begun_nor_finished() {
     let asleep = || given([start(), begin("gate"), sleep("gate", DAWN.plus_ms(50))]);
     asleep().when(begin("gate")).refused(Refusal::NodeNotRunning);
     asleep().when(done("gate")).refused(Refusal::NodeNotRunning);
+}
+
+/// A copy, made two days after its source began, that is told what happened to the source.
+fn copied(mode: ForkMode, from_seq: u64) -> Story {
+    let run = |text: &str| holdpoint_core::RunId::parse(text).expect("a run id");
+    let (source, at) = (run("run-0"), Some(DAWN.plus_ms(2 * DAY_MS)));
+    let fork = Fork { origin: source.clone(), source, from_seq, mode, at, artifacts: None };
+    let configurable = Map::from_iter([("runTimeoutMs".to_owned(), json!(5000))]);
+    let start = Start { fork: Some(fork), configurable, ..start_of(json!({})) };
+    given([holdpoint_core::Command::Start(start)]).given([begin("gate"), ask("gate", pressing())])
+}
+
+#[test]
+fn what_a_fork_takes_over_has_its_whole_time_again() {
+    for mode in [ForkMode::Replay, ForkMode::Branch] {
+        let due = DAWN.plus_ms(2 * DAY_MS + TIMEOUT_MS);
+        copied(mode, 5)
+            .obliges([Obligation::SetTimer { timer: deadline(), due }])
+            .later(2 * DAY_MS + TIMEOUT_MS - 1)
+            .when(expire(1))
+            .refused(Refusal::NotDue)
+            .when(accept(1))
+            .obliges([Obligation::Activate, Obligation::ClearTimer { timer: deadline(), due }]);
+        copied(mode, 5)
+            .later(2 * DAY_MS + TIMEOUT_MS)
+            .when(accept(1))
+            .refused(Refusal::Expired)
+            .when(expire(1))
+            .then([timed_out(1), approval_received(1), resumed("gate", 1)]);
+        let error = RunError::new("run_timeout", "the run took longer than the 5000 ms it may take");
+        copied(mode, 5)
+            .later(2 * DAY_MS + 4999)
+            .when(holdpoint_core::Command::TimeOut)
+            .refused(Refusal::NotDue)
+            .later(1)
+            .when(holdpoint_core::Command::TimeOut)
+            .then([
+                Event::CapBreached { cap: Cap::RunDuration, limit: 5000, observed: 5001, node: None },
+                Event::RunFailed { error, node: None },
+            ]);
+    }
+}
+
+#[test]
+fn a_branch_begins_with_the_fork_and_a_replay_with_its_source() {
+    let forked = DAWN.plus_ms(2 * DAY_MS);
+    assert_eq!(copied(ForkMode::Branch, 5).run().begun_at(), forked);
+    assert_eq!(copied(ForkMode::Replay, 5).run().begun_at(), DAWN);
+    for mode in [ForkMode::Replay, ForkMode::Branch] {
+        let ended = copied(mode, 6).given([Event::RunCompleted]);
+        assert_eq!(
+            (ended.run().begun_at(), ended.run().created_at()),
+            (DAWN, forked),
+            "the end is copied too"
+        );
+    }
+    let ended = copied(ForkMode::Branch, 5).given([Event::RunCompleted]);
+    assert_eq!(ended.run().begun_at(), forked, "the end is its own");
+    assert_eq!(given([start()]).run().begun_at(), DAWN);
 }

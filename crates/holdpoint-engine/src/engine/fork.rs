@@ -4,13 +4,13 @@
 use std::sync::Arc;
 
 use holdpoint_core::{
-    Command, Event, Fork, ForkMode, NodeStatus, Obligation, Refusal, Run, RunId, RunRef, Start, Status,
-    Timer, react,
+    Command, Event, Fork, ForkMode, NodeStatus, Obligation, Refusal, Run, RunId, RunRef, Start, Started,
+    Status, Timer, Timestamp, react,
 };
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::starting::new_id;
+use super::starting::fresh_id;
 use super::{ATTEMPTS_MAX, Before, Engine};
 use crate::advance::Draft;
 use crate::committer::Mail;
@@ -44,7 +44,8 @@ pub struct Overlay {
 
 impl Engine {
     /// Makes a new run from the beginning of another. No effect, question, timer or child of the part that is copied
-    /// or replayed happens again; what the record does not tell is done live, as for any run.
+    /// or replayed happens again; what the record does not tell is done live, as for any run. What is still open has
+    /// its whole time from now on, however old the source is.
     ///
     /// `from_seq` beyond the log is [`Error::BeyondLog`]; a replay with an overlay is refused.
     ///
@@ -67,16 +68,19 @@ impl Engine {
             return Err(Error::BeyondLog { events: log.len() as u64 });
         }
         let workflow = self.workflow_revision(&source.tenant, &started.workflow, started.revision).await?;
-        let of = RunRef { tenant: source.tenant.clone(), run: new_id()? };
-        let start = start_of_copy(source, started, request);
+        let of = RunRef { tenant: source.tenant.clone(), run: fresh_id()? };
+        let at = self.now();
+        let start = start_of_copy(source, started, request, at);
+        let theirs = started.artifact_owner(&source.run).clone();
         let unborn = Run::unborn(of.run.clone(), workflow);
         let mut record = Record::new(source.run.clone(), log, starts, start, &unborn)?;
         if request.mode == ForkMode::Branch {
             record.cut(request.from_seq);
+            record.rename_artifacts(&theirs, &of.run);
         }
         record.rename_children(&of.run, &unborn);
         for _ in 0..ATTEMPTS_MAX {
-            if let Some(run) = self.try_fork(&of, &unborn, &record, request.from_seq).await? {
+            if let Some(run) = self.try_fork(&of, &unborn, &record, (request.from_seq, at)).await? {
                 return Ok(run);
             }
         }
@@ -89,13 +93,13 @@ impl Engine {
         of: &RunRef,
         unborn: &Run,
         record: &Record,
-        from_seq: u64,
+        (from_seq, at): (u64, Timestamp),
     ) -> Result<Option<Arc<Run>>, Error> {
         let mut replay = Replay::new(self, record, unborn.clone(), from_seq);
         let ended = replay.tell().await?;
         let (run, history) = (replay.run, replay.rows);
         let open = if run.finished() { Vec::new() } else { open_timers(&run) };
-        let mut draft = Draft::new(run, self.now());
+        let mut draft = Draft::new(run, at);
         self.go_live(&mut draft, record, ended).await?;
         draft.obligations.splice(0..0, open);
         let wakes = draft.run.next_work().is_some();
@@ -128,12 +132,21 @@ impl Engine {
 }
 
 /// Everything as it was, and whose copy it is. The run that started the source knows nothing of the copy.
-fn start_of_copy(source: &RunRef, started: &holdpoint_core::Started, request: &ForkRequest) -> Start {
+fn start_of_copy(source: &RunRef, started: &Started, request: &ForkRequest, at: Timestamp) -> Start {
     let overlay = &request.overlay;
     let mut configurable = started.configurable.clone();
     configurable.extend(overlay.configurable.clone());
     let origin = started.fork.as_ref().map_or(&source.run, |fork| &fork.origin).clone();
-    let fork = Fork { source: source.run.clone(), origin, from_seq: request.from_seq, mode: request.mode };
+    let artifacts = started.artifact_owner(&source.run).clone();
+    let artifacts = Some(artifacts).filter(|owner| request.mode == ForkMode::Replay && *owner != origin);
+    let fork = Fork {
+        source: source.run.clone(),
+        origin,
+        from_seq: request.from_seq,
+        mode: request.mode,
+        at: Some(at),
+        artifacts,
+    };
     Start {
         inputs: started.inputs.clone(),
         configurable,
@@ -153,7 +166,7 @@ fn happen(draft: &mut Draft, event: Event) {
     draft.events.push(event);
 }
 
-/// Deadlines that are still ahead of a run, whenever they were set.
+/// What is still ahead of a run: deadlines with their whole time, and sleeps, which are over when they would have been.
 fn open_timers(run: &Run) -> Vec<Obligation> {
     let deadlines = run.open_interrupts().filter_map(|interrupt| {
         Some(Obligation::SetTimer { timer: Timer::Interrupt(interrupt.id), due: interrupt.expires_at()? })
@@ -162,8 +175,7 @@ fn open_timers(run: &Run) -> Vec<Obligation> {
         let due = run.sleeping_until(&node.id)?;
         Some(Obligation::SetTimer { timer: Timer::Sleep(node.id.clone()), due })
     });
-    let limit = run.timeout_ms().filter(|_| run.started.is_some());
-    let limit = limit.map(|ms| Obligation::SetTimer { timer: Timer::Run, due: run.started_at.plus_ms(ms) });
+    let limit = run.deadline().map(|due| Obligation::SetTimer { timer: Timer::Run, due });
     deadlines.chain(sleeps).chain(limit).collect()
 }
 

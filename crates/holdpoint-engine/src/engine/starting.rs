@@ -42,7 +42,7 @@ impl Engine {
     ) -> Result<Arc<Run>, Error> {
         check_scope(start.scope.as_deref())?;
         let tenant = start.owner.tenant.clone();
-        let id = options.id.map_or_else(new_id, Ok)?;
+        let id = options.id.map_or_else(fresh_id, Ok)?;
         let of = RunRef { tenant: tenant.clone(), run: id.clone() };
         let command = Command::Start(start);
         for _ in 0..ATTEMPTS_MAX {
@@ -86,7 +86,7 @@ impl Engine {
 }
 
 /// Sorts by time.
-pub(super) fn new_id() -> Result<RunId, Error> {
+pub(super) fn fresh_id() -> Result<RunId, Error> {
     let id = Uuid::now_v7().to_string();
     Ok(RunId::parse(&id).map_err(|error| crate::store::unreadable("run", error))?)
 }

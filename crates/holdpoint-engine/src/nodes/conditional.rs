@@ -1,6 +1,6 @@
 //! `core.conditional`: chooses a way by a condition, or the first of several cases that holds.
 
-use holdpoint_core::workflow::{self, Condition, Expression, Flaw, Scope};
+use holdpoint_core::workflow::{self, Condition, Expression, Flaw};
 use serde_json::{Value, json};
 
 use super::{Outputs, PureNode, config_flaw, unknown_config};
@@ -25,19 +25,14 @@ impl PureNode for Conditional {
     fn run(&self, context: &mut Context) -> Result<Outputs, Stop> {
         let broken = |why: String| Stop::failed("condition_failed", why);
         let (ways, otherwise) = ways(context.node()).map_err(|flaw| broken(flaw.to_string()))?;
-        let inputs = Value::Object(context.inputs.clone());
-        let scope = Scope::new()
-            .root("inputs", &inputs)
-            .root("variables", context.variables())
-            .fallback(&inputs)
-            .fallback(context.variables());
-        let mut chosen = otherwise;
-        for (name, condition) in &ways {
-            if condition.holds(&scope).map_err(|error| broken(error.to_string()))? {
-                chosen.clone_from(name);
-                break;
+        let chosen = context.in_scope(|scope| {
+            for (name, condition) in ways {
+                if condition.holds(scope).map_err(|error| broken(error.to_string()))? {
+                    return Ok(name);
+                }
             }
-        }
+            Ok(otherwise)
+        })?;
         let mut outputs = Outputs::new();
         outputs.insert("branch".to_owned(), json!(chosen));
         context.choose(chosen);

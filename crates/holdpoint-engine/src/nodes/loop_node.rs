@@ -1,7 +1,7 @@
 //! `core.loop`: leads into its body once for each item, a number of times, or while an expression holds. The body leads
 //! back to it by an edge; the loop counts for itself.
 
-use holdpoint_core::workflow::{self, Expression, Flaw, Scope};
+use holdpoint_core::workflow::{self, Expression, Flaw};
 use serde_json::{Value, json};
 
 use super::{Outputs, PureNode, config_count, config_flaw, config_ms, config_text, unknown_config};
@@ -66,13 +66,7 @@ fn next(context: &Context, index: u64) -> Result<Option<Value>, Stop> {
     }
     let broken = |why: String| Stop::failed("condition_failed", why);
     let condition = condition(context.node()).map_err(|flaw| broken(flaw.to_string()))?;
-    let inputs = Value::Object(context.inputs.clone());
-    let scope = Scope::new()
-        .root("inputs", &inputs)
-        .root("variables", context.variables())
-        .fallback(&inputs)
-        .fallback(context.variables());
-    let holds = condition.map_or(Ok(false), |condition| condition.holds(&scope));
+    let holds = condition.map_or(Ok(false), |condition| context.in_scope(|scope| condition.holds(scope)));
     holds.map(|holds| holds.then_some(Value::Null)).map_err(|error| broken(error.to_string()))
 }
 

@@ -46,8 +46,9 @@ pub(crate) fn write(of: &RunRef, before: u64, run: &Run) -> Statement {
             run.seq,
             status,
             run.workflow.id.as_str(),
-            run.started_at,
-            run.updated_at,
+            run.created_at(),
+            // A copy may have come to its end before it was made.
+            run.updated_at.max(run.created_at()),
             started.and_then(|started| started.scope.as_deref()),
             started.and_then(|started| started.parent.as_ref()).map(|parent| parent.run.as_str())
         ];

@@ -78,7 +78,7 @@ pub(crate) async fn told(house: &House, to_the_end: bool) -> RunRef {
     of
 }
 
-async fn fork(house: &House, of: &RunRef, mode: ForkMode, from_seq: u64) -> RunRef {
+pub(crate) async fn fork(house: &House, of: &RunRef, mode: ForkMode, from_seq: u64) -> RunRef {
     let request = ForkRequest { mode, from_seq, overlay: Overlay::default() };
     let run = house.engine.fork(of, request).await.unwrap();
     RunRef { tenant: tenant(), run: run.id.clone() }

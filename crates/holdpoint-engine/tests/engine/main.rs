@@ -12,6 +12,7 @@ mod doubts;
 mod effects;
 mod families;
 mod families_large;
+mod fork_times;
 mod forks;
 mod gates;
 mod house;

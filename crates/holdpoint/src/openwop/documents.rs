@@ -93,7 +93,7 @@ fn describe<'a>(run: &'a Run, recorded: &'a Recorded) -> Description<'a> {
 }
 
 fn of_run<'a>(run: &Run, recorded: &'a Recorded) -> Description<'a> {
-    let duration_ms = recorded.at.0 - run.started_at.0;
+    let duration_ms = recorded.at.0 - run.begun_at().0;
     match &recorded.event {
         Event::RunFailed { error, node } => {
             let mut payload = json!({"error": failure(error), "durationMs": duration_ms});

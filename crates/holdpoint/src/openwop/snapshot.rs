@@ -162,7 +162,7 @@ impl<'a> Snapshot<'a> {
             status: run.status().as_str(),
             options: run.started.as_deref().map(|started| options(run, started)),
             current_node_id: current_node(run),
-            started_at: run.started_at,
+            started_at: run.begun_at(),
             completed_at: run.end.as_ref().map(End::at),
             interrupt: run.waiting_on().map(|interrupt| open(run, interrupt)),
             error: match &run.end {

@@ -21,7 +21,7 @@ pub(crate) fn spans(committed: &Committed) -> Vec<Span> {
     let over = teller.run.end.as_ref().map(End::at);
     if let Some(at) = over.filter(|_| committed.events.is_empty()) {
         // A copy of a whole run. What was copied is told under the source.
-        return vec![teller.run_span(at)];
+        return vec![teller.run_span(at.max(committed.at))];
     }
     committed.events.iter().flat_map(|event| teller.tell(event, committed.at)).collect()
 }
@@ -104,6 +104,9 @@ impl Teller {
         title: String,
         (from, to): (Timestamp, Timestamp),
     ) -> Span {
+        // What a fork has taken over began before there was the fork, and is told under its source.
+        let from =
+            self.run.forked_at().filter(|forked| *forked <= to).map_or(from, |forked| forked.max(from));
         let workflow = &self.run.workflow;
         let mut attributes = vec![
             KeyValue::text("openwop.run_id", self.run.id.as_str()),

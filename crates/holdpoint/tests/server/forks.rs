@@ -35,6 +35,7 @@ fn replays_of_every_place_of_a_log_tell_the_same() {
     let client = &server.client;
     let run = answered(client);
     let expected = told(client, &run, &run);
+    let source = client.get(&format!("/v1/runs/{run}")).body;
     for from in 0..=expected.len() {
         let made = fork(client, &run, &json!({"mode": "replay", "fromSeq": from}));
         assert_eq!(made.status, 201, "{made:?}");
@@ -47,6 +48,7 @@ fn replays_of_every_place_of_a_log_tell_the_same() {
         let shown = client.get(&format!("/v1/runs/{copy}")).body;
         assert_eq!((&shown["sourceRunId"], &shown["forkMode"]), (&json!(run), &json!("replay")));
         assert_eq!(shown["owner"]["tenant"], "default");
+        assert_eq!(shown["startedAt"], source["startedAt"]);
     }
     assert_eq!(client.get("/v1/interrupts").body["interrupts"], json!([]), "nothing is asked again");
 }
@@ -75,6 +77,8 @@ fn a_branch_goes_its_own_way() {
     let shown = client.get(&format!("/v1/runs/{copy}")).body;
     assert_eq!((&shown["tags"], &shown["metadata"]), (&json!(["second try"]), &json!({"n": 2})));
     assert_eq!(shown["configurable"], json!({"temperature": 1}));
+    let ended = client.get(&format!("/v1/runs/{run}")).body["completedAt"].clone();
+    assert!(shown["startedAt"].as_str() >= ended.as_str(), "it begins with the fork: {shown}, {ended}");
     let rejected = client.answer(copy, "gate", &json!({"action": "reject"}));
     assert_eq!(rejected.status, 200);
     assert_eq!((client.status(&run), client.status(copy)), ("completed".to_owned(), "failed".to_owned()));

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use holdpoint_core::{Cap, Command, Event, NodeId, Refusal, Run, RunId, Start, decide};
+use holdpoint_core::{Command, Event, NodeId, Refusal, Run, RunId, Start, decide};
 use serde_json::Value;
 
 use crate::store::events::Recorded;
@@ -12,6 +12,8 @@ pub(super) struct Record {
     pub events: Vec<Recorded>,
     /// The numbers at which commits begin: between two commits a run is at rest.
     pub starts: BTreeSet<u64>,
+    /// Where the source went its own way, if it is a branch: it may have been cut from another in the middle of a commit.
+    pub seam: Option<u64>,
     /// How the copy begins.
     pub start: Start,
 }
@@ -25,11 +27,21 @@ impl Record {
         start: Start,
         unborn: &Run,
     ) -> Result<Self, Refusal> {
+        let mut seam = None;
         if let Some(first) = events.first_mut() {
+            if let Event::RunStarted(started) = &first.event {
+                seam = started.fork.as_ref().map(|fork| fork.from_seq);
+            }
             let begun = decide(unborn, &Command::Start(start.clone()), first.at)?;
             first.event = begun.into_iter().next().ok_or(Refusal::AlreadyStarted)?;
         }
-        Ok(Self { source, events, starts, start })
+        Ok(Self { source, events, starts, seam, start })
+    }
+
+    /// The last place not behind this one at which the source was at rest.
+    pub(super) fn rest(&self, before: usize) -> u64 {
+        let mut starts = self.starts.range(..=before as u64);
+        starts.rfind(|at| Some(**at) != self.seam).copied().unwrap_or(0)
     }
 
     pub(super) fn cut(&mut self, from_seq: u64) {
@@ -55,6 +67,23 @@ impl Record {
                 && let Some(name) = names.get(child)
             {
                 *child = name.clone();
+            }
+        }
+    }
+
+    /// What a branch has made is found under its own name, also what it has taken over.
+    pub(super) fn rename_artifacts(&mut self, theirs: &RunId, copy: &RunId) {
+        for one in &mut self.events {
+            let (node, name) = match &mut one.event {
+                Event::ArtifactCreated { node, artifact, .. } => (node, artifact),
+                Event::InterruptRequested { node, data, .. } => match data.get_mut("artifactId") {
+                    Some(Value::String(name)) => (node, name),
+                    _ => continue,
+                },
+                _ => continue,
+            };
+            if *name == format!("{theirs}:{node}") {
+                *name = format!("{copy}:{node}");
             }
         }
     }
@@ -134,58 +163,6 @@ fn with_digest_of(derived: &Event, recorded: &Event) -> Event {
     derived
 }
 
-/// What happened to the source because of somebody or something outside. Everything else it came to by itself.
-pub(super) fn is_fact(event: &Event) -> bool {
-    match event {
-        Event::InterruptResolved { .. }
-        | Event::InterruptTimedOut { .. }
-        | Event::ApprovalReceived { .. }
-        | Event::ClarificationResolved { .. }
-        | Event::NodeResumed { .. }
-        | Event::VoteCast { .. }
-        | Event::VoteRepeated { .. }
-        | Event::AskRaised { .. }
-        | Event::AskAnswered { .. }
-        | Event::ConversationExchanged { .. }
-        | Event::StepRecorded { .. }
-        | Event::SleepEnded { .. }
-        | Event::RunPaused { .. }
-        | Event::RunResumed { .. }
-        | Event::RunCancelled { .. }
-        | Event::ChildChanged { .. }
-        | Event::ChildEnded { .. }
-        | Event::ReplayDiverged { .. }
-        | Event::CapBreached { cap: Cap::RunDuration, .. }
-        // Given up by the machinery, or out of time.
-        | Event::RunFailed { node: None, .. } => true,
-        _ => false,
-    }
-}
-
-/// The node that an event is an outcome of.
-pub(super) fn outcome_of(event: &Event) -> Option<&NodeId> {
-    match event {
-        Event::NodeCompleted { node, .. }
-        | Event::NodeFailed { node, .. }
-        | Event::NodeSuspended { node, .. }
-        | Event::InterruptRequested { node, .. }
-        | Event::AgentDecided { node, .. }
-        | Event::SleepStarted { node, .. }
-        | Event::NodeRetried { node, .. }
-        | Event::VariableChanged { node, .. }
-        | Event::ChannelWritten { node, .. }
-        | Event::MessageChunk { node, .. }
-        | Event::NodeDispatched { node, .. } => Some(node),
-        _ => None,
-    }
-}
-
-/// The `type` of an event, as it is stored.
-pub(super) fn type_of(event: &Event) -> String {
-    let json = serde_json::to_value(event).unwrap_or_default();
-    json["type"].as_str().unwrap_or_default().to_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use holdpoint_core::{InterruptId, Kind, Owner, TenantId, Timestamp, digest};
@@ -211,7 +188,7 @@ mod tests {
         let owner = Owner { tenant: TenantId::parse("t").unwrap(), principal: "ann".to_owned() };
         let events = vec![Recorded { seq: 0, at: Timestamp(0), event }];
         let source = RunId::parse("source").unwrap();
-        Record { source, events, starts: BTreeSet::new(), start: Start::new(owner) }
+        Record { source, events, starts: BTreeSet::new(), start: Start::new(owner), seam: None }
     }
 
     #[test]

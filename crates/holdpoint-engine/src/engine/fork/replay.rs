@@ -10,7 +10,7 @@ use holdpoint_core::{
 };
 
 use super::happen;
-use super::record::{Record, is_fact, outcome_of, type_of};
+use super::record::Record;
 use crate::advance::Draft;
 use crate::engine::Engine;
 use crate::error::Error;
@@ -47,12 +47,12 @@ impl<'e> Replay<'e> {
     /// Goes through the record to its end, or to the first difference.
     pub(super) async fn tell(&mut self) -> Result<Ended, Error> {
         // Nodes are run again from where the source was last at rest.
-        let rest = self.record.starts.range(..=self.until as u64).next_back().copied().unwrap_or(0);
+        let rest = self.record.rest(self.until);
         while (self.at as u64) < rest && self.at < self.record.events.len() {
             self.take();
         }
         while let Some(next) = self.record.events.get(self.at) {
-            if is_fact(&next.event) {
+            if next.event.is_fact() {
                 self.take();
                 continue;
             }
@@ -85,7 +85,7 @@ impl<'e> Replay<'e> {
                     self.take();
                 }
                 None => {
-                    let found = type_of(&event);
+                    let found = event.name().to_owned();
                     return Some(self.diverged(found, std::iter::once(event).chain(derived).collect()));
                 }
             }
@@ -94,7 +94,7 @@ impl<'e> Replay<'e> {
     }
 
     fn diverged(&self, found: String, rest: Vec<Event>) -> Ended {
-        let expected = self.record.events.get(self.at).map(|one| type_of(&one.event)).unwrap_or_default();
+        let expected = self.record.events.get(self.at).map_or("", |one| one.event.name()).to_owned();
         let (source, at_sequence) = (self.record.source.clone(), self.at as u64);
         Ended { diverged: Some(Event::ReplayDiverged { source, at_sequence, expected, found }), rest }
     }
@@ -107,7 +107,7 @@ impl<'e> Replay<'e> {
             return Ok(Derived::Events(draft.events));
         }
         // Whoever finishes a node does not ask whose turn it is.
-        let named = outcome_of(recorded).and_then(|node| self.run.workflow.position(node));
+        let named = recorded.outcome_of().and_then(|node| self.run.workflow.position(node));
         let running = named.filter(|position| self.run.nodes[*position].status == NodeStatus::Running);
         let work = running.map(Work::Enter).or_else(|| self.run.next_work());
         let decided = match work {

@@ -60,7 +60,8 @@ fn suspension(run: &Run, node: &NodeId, id: InterruptId) -> Value {
                 payload[*member] = value.clone();
             }
         }
-        if let Some(at) = interrupt.expires_at() {
+        // As it was asked: a fork that has taken it over waits longer, which its snapshot says.
+        if let Some(at) = interrupt.timeout_ms.map(|ms| interrupt.requested_at.plus_ms(ms)) {
             payload["expiresAt"] = json!(at.to_string());
         }
     }

@@ -173,6 +173,19 @@ fn a_limit_is_named_on_its_event_and_on_the_run() {
 }
 
 #[test]
+fn the_spans_of_a_fork_begin_with_the_fork() {
+    let fork = |mode: &str, at: i64| json!({"fork": {"source": "s", "origin": "s", "from_seq": 2, "mode": mode, "at": at}});
+    for mode in ["replay", "branch"] {
+        let events = [starts("a"), completes("a"), json!({"type": "run.completed"})];
+        let spans = told("r", &fork(mode, 3000), &events);
+        assert_eq!(seconds(named(&spans, "openwop.run")[0]), (3, 4));
+        assert_eq!(seconds(named(&spans, "openwop.node.core.noop")[0]), (3, 3), "it was at work before");
+        let copied = told("r", &fork(mode, 9000), &events);
+        assert_eq!(seconds(named(&copied, "openwop.run")[0]), (1, 4), "what was copied is as it was");
+    }
+}
+
+#[test]
 fn a_replay_that_differed_long_before_its_end_still_says_so() {
     let fork = json!({"fork": {"source": "s", "origin": "s", "from_seq": 3, "mode": "replay"}});
     let differs = |source: &str| json!({"type": "replay.diverged", "source": source, "at_sequence": 3, "expected": "x", "found": "y"});

@@ -1,0 +1,105 @@
+//! Where events come from: from outside, from an execution of a node, or from the run itself.
+
+use super::{Cap, Event};
+use crate::ids::NodeId;
+
+impl Event {
+    /// Whether it happened because of somebody or something outside. To everything else a run comes by itself.
+    pub fn is_fact(&self) -> bool {
+        match self {
+            Self::InterruptResolved { .. }
+            | Self::InterruptTimedOut { .. }
+            | Self::ApprovalReceived { .. }
+            | Self::ClarificationResolved { .. }
+            | Self::NodeResumed { .. }
+            | Self::VoteCast { .. }
+            | Self::VoteRepeated { .. }
+            | Self::AskRaised { .. }
+            | Self::AskAnswered { .. }
+            | Self::ConversationExchanged { .. }
+            | Self::StepRecorded { .. }
+            | Self::SleepEnded { .. }
+            | Self::RunPaused { .. }
+            | Self::RunResumed { .. }
+            | Self::RunCancelled { .. }
+            | Self::ChildChanged { .. }
+            | Self::ChildEnded { .. }
+            | Self::ReplayDiverged { .. }
+            | Self::CapBreached { cap: Cap::RunDuration, .. }
+            // Given up by the machinery, or out of time.
+            | Self::RunFailed { node: None, .. } => true,
+            Self::RunStarted(_)
+            | Self::ConversationOpened { .. }
+            | Self::ConversationClosed { .. }
+            | Self::AgentDecided { .. }
+            | Self::NodeStarted { .. }
+            | Self::NodeCompleted { .. }
+            | Self::NodeFailed { .. }
+            | Self::NodeSkipped { .. }
+            | Self::NodeSuspended { .. }
+            | Self::NodeRetried { .. }
+            | Self::InterruptRequested { .. }
+            | Self::ApprovalRequested { .. }
+            | Self::ClarificationRequested { .. }
+            | Self::SleepStarted { .. }
+            | Self::VariableChanged { .. }
+            | Self::ChannelWritten { .. }
+            | Self::MessageChunk { .. }
+            | Self::ArtifactCreated { .. }
+            | Self::LoopTurned { .. }
+            | Self::LoopbackLimit { .. }
+            | Self::CapBreached { cap: Cap::NodeExecutions | Cap::LoopIterations, .. }
+            | Self::NodeDispatched { .. }
+            | Self::RunCompleted
+            | Self::RunFailed { node: Some(_), .. } => false,
+        }
+    }
+
+    /// The node whose execution came to this.
+    pub fn outcome_of(&self) -> Option<&NodeId> {
+        match self {
+            Self::NodeCompleted { node, .. }
+            | Self::NodeFailed { node, .. }
+            | Self::NodeSuspended { node, .. }
+            | Self::InterruptRequested { node, .. }
+            | Self::AgentDecided { node, .. }
+            | Self::SleepStarted { node, .. }
+            | Self::NodeRetried { node, .. }
+            | Self::VariableChanged { node, .. }
+            | Self::ChannelWritten { node, .. }
+            | Self::MessageChunk { node, .. }
+            | Self::NodeDispatched { node, .. } => Some(node),
+            Self::RunStarted(_)
+            | Self::VoteCast { .. }
+            | Self::VoteRepeated { .. }
+            | Self::AskRaised { .. }
+            | Self::AskAnswered { .. }
+            | Self::ConversationOpened { .. }
+            | Self::ConversationExchanged { .. }
+            | Self::ConversationClosed { .. }
+            | Self::NodeStarted { .. }
+            | Self::NodeSkipped { .. }
+            | Self::NodeResumed { .. }
+            | Self::ApprovalRequested { .. }
+            | Self::ClarificationRequested { .. }
+            | Self::InterruptResolved { .. }
+            | Self::InterruptTimedOut { .. }
+            | Self::ApprovalReceived { .. }
+            | Self::ClarificationResolved { .. }
+            | Self::StepRecorded { .. }
+            | Self::SleepEnded { .. }
+            | Self::ArtifactCreated { .. }
+            | Self::LoopTurned { .. }
+            | Self::LoopbackLimit { .. }
+            | Self::CapBreached { .. }
+            | Self::ChildChanged { .. }
+            | Self::ChildEnded { .. }
+            | Self::RunPaused { .. }
+            | Self::RunResumed { .. }
+            | Self::ReplayDiverged { .. }
+            | Self::RunCompleted
+            | Self::RunFailed { .. }
+            | Self::RunCancelled { .. } => None,
+        }
+    }
+}
