@@ -84,6 +84,7 @@ impl Record {
             };
             if *name == format!("{theirs}:{node}") {
                 *name = format!("{copy}:{node}");
+                sign_again(&mut one.event);
             }
         }
     }
@@ -150,6 +151,13 @@ impl Record {
             run.apply(&one.event, one.at);
         }
         steps
+    }
+}
+
+/// A digest is of what is shown, and what is shown has changed. Requests of older versions have none.
+fn sign_again(event: &mut Event) {
+    if let Event::InterruptRequested { digest: Some(digest), data, .. } = event {
+        *digest = holdpoint_core::digest(data);
     }
 }
 
