@@ -16,6 +16,7 @@ use crate::measures::Measures;
 use crate::nodes::NodeTypes;
 use crate::registry::Registry;
 use crate::run_cache::RunCache;
+use crate::seal::Seal;
 use crate::sequences::Sequences;
 use crate::store::events::{self, Recorded};
 use crate::store::pending::{self, Pending, PendingCursor};
@@ -32,6 +33,7 @@ mod keys;
 mod once;
 mod opening;
 mod options;
+mod sealing;
 #[cfg(test)]
 mod staleness;
 mod starting;
@@ -59,6 +61,8 @@ struct Shared {
     clock: Clock,
     nodes: NodeTypes,
     registry: Registry,
+    /// None where nobody chose a key.
+    seal: Option<Seal>,
     sequences: Arc<Sequences>,
     counters: Arc<Counters>,
     measures: Arc<Measures>,

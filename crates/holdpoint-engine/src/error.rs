@@ -25,6 +25,15 @@ pub enum Error {
     /// A fork was to begin behind the end of the log.
     #[error("the log has {events} events, and no copy can begin behind them")]
     BeyondLog { events: u64 },
+    /// Another key was used first; what it sealed would not open.
+    #[error(
+        "the secrets in this database are sealed with the key {wanted}, and this is the key {given}; give every node the \
+         same one, and restore it together with the database"
+    )]
+    WrongSealKey { given: String, wanted: String },
+    /// Secrets cannot be kept on a server of databases unless somebody chooses the key that all nodes share.
+    #[error("there is no key to seal secrets with; choose one with Options::seal_key")]
+    NoSealKey,
     /// Too much is waiting to be written, or others keep changing the run. Trying again later helps.
     #[error("the engine is busy; try again")]
     Busy,

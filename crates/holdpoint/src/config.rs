@@ -11,8 +11,10 @@ use serde::Deserialize;
 use crate::telemetry;
 
 mod outgoing;
+mod seal;
 
 pub(crate) use outgoing::{OutgoingArgs, OutgoingSettings};
+pub(crate) use seal::{SealArgs, SealSettings};
 
 #[derive(Debug, Default, Args)]
 pub(crate) struct ServeArgs {
@@ -28,7 +30,8 @@ pub(crate) struct ServeArgs {
     #[arg(long, env = "HOLDPOINT_DATABASE", value_name = "URL", hide_env_values = true)]
     database: Option<String>,
     /// TOML file with the same settings: listen, data, database, workflows, strict, bootstrap_key, rate_limit,
-    /// rate_burst, otlp_endpoint, otlp_protocol, outgoing_allow, outgoing_deny, outgoing_allow_loopback
+    /// rate_burst, otlp_endpoint, otlp_protocol, outgoing_allow, outgoing_deny, outgoing_allow_loopback,
+    /// seal_key_file
     #[arg(long, env = "HOLDPOINT_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
     /// Registers every .json file of this folder as a workflow at start
@@ -57,6 +60,8 @@ pub(crate) struct ServeArgs {
     #[arg(long, env = "HOLDPOINT_LOG_FORMAT", value_name = "FORMAT", value_enum)]
     pub log_format: Option<LogFormat>,
     #[command(flatten)]
+    seal: SealArgs,
+    #[command(flatten)]
     outgoing: OutgoingArgs,
 }
 
@@ -81,6 +86,7 @@ struct File {
     rate_burst: Option<u32>,
     otlp_endpoint: Option<String>,
     otlp_protocol: Option<String>,
+    seal_key_file: Option<PathBuf>,
     outgoing_allow: Option<Vec<String>>,
     outgoing_deny: Option<Vec<String>>,
     outgoing_allow_loopback: Option<bool>,
@@ -98,6 +104,7 @@ pub(crate) struct Config {
     /// Requests a second for each key, and how many at once.
     pub rate_limit: Option<(u32, u32)>,
     pub telemetry: Option<telemetry::Settings>,
+    pub seal: SealSettings,
     pub outgoing: OutgoingSettings,
 }
 
@@ -126,6 +133,7 @@ impl Config {
             deny: file.outgoing_deny,
             allow_loopback: file.outgoing_allow_loopback,
         };
+        let seal = args.seal.or(file.seal_key_file, &data, |name| std::env::var(name).ok())?;
         Ok(Self {
             listen: args.listen.or(listen).unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 8484))),
             data,
@@ -135,6 +143,7 @@ impl Config {
             bootstrap_key,
             rate_limit,
             telemetry,
+            seal,
             outgoing: args.outgoing.or(of_file)?,
         })
     }

@@ -6,7 +6,7 @@ use holdpoint_core::Timestamp;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
-use super::{Engine, Options, Shared};
+use super::{Engine, Options, Shared, sealing};
 use crate::bus::Bus;
 use crate::committer::{Audience, Committer, Counters, MailOp, Troubles, Work};
 use crate::error::Error;
@@ -15,13 +15,25 @@ use crate::measures::Measures;
 use crate::peers::{Outbox, Peers};
 use crate::registry::Registry;
 use crate::run_cache::RunCache;
+use crate::seal::Seal;
 use crate::store::postgres::{self, Settings};
 use crate::store::{self, Database, Location, Statement, sqlite, timers};
 
 impl Engine {
     pub async fn open(options: Options) -> Result<Self, Error> {
-        let Options { location, clock, nodes, troubles, alone, name, lease, retention, cascade_max } =
-            options;
+        let Options {
+            location,
+            clock,
+            nodes,
+            troubles,
+            alone,
+            name,
+            lease,
+            retention,
+            cascade_max,
+            seal_key,
+        } = options;
+        let seal_key = sealing::key(seal_key, &location)?;
         let (cache, bus) = (Arc::new(RunCache::default()), Arc::new(Bus::default()));
         let counters = Arc::new(Counters::default());
         let measures = Arc::new(Measures::new(nodes.names()));
@@ -66,6 +78,7 @@ impl Engine {
             clock,
             nodes,
             registry,
+            seal: seal_key.as_ref().map(Seal::new),
             sequences: Arc::default(),
             counters,
             measures,
@@ -75,7 +88,11 @@ impl Engine {
             cascade_max,
             stop,
         };
-        Ok(Self(Arc::new(shared), None))
+        let engine = Self(Arc::new(shared), None);
+        if let Some(key) = &seal_key {
+            engine.check_seal(key).await?;
+        }
+        Ok(engine)
     }
 
     /// Whether the store answers.

@@ -8,6 +8,7 @@ use crate::committer::{Fault, Troubles};
 use crate::nodes::http::Http;
 use crate::nodes::{Node, NodeTypes, PureNode};
 use crate::outgoing::Outgoing;
+use crate::seal::SealKey;
 use crate::store::Location;
 
 const LEASE: Duration = Duration::from_secs(30);
@@ -26,6 +27,7 @@ pub struct Options {
     pub(super) lease: Duration,
     pub(super) retention: Duration,
     pub(super) cascade_max: usize,
+    pub(super) seal_key: Option<SealKey>,
 }
 
 impl Options {
@@ -40,6 +42,7 @@ impl Options {
             lease: LEASE,
             retention: RETENTION,
             cascade_max: CASCADE_MAX,
+            seal_key: None,
         }
     }
 
@@ -112,6 +115,14 @@ impl Options {
     #[must_use]
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = lease;
+        self
+    }
+
+    /// Seals what the database must not show. Nodes that share a database need the same key. Without one, an engine on a
+    /// file keeps its own beside it, and one on a server can keep no secrets.
+    #[must_use]
+    pub fn seal_key(mut self, key: SealKey) -> Self {
+        self.seal_key = Some(key);
         self
     }
 

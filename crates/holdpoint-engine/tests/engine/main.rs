@@ -28,5 +28,6 @@ mod receipts;
 mod replays;
 mod runs;
 mod scopes;
+mod seals;
 mod time;
 mod workers;

@@ -55,6 +55,8 @@ impl Site {
         if let Some(key) = &self.key {
             command.args(["--bootstrap-key", key]);
         }
+        // One key for all of them, as for every site with several nodes.
+        command.arg("--seal-key-file").arg(self.folder.join("seal.key"));
         command.env("LEDGER", self.ledger()).env("HOLDPOINT_TEST_LEASE_MS", LEASE.as_millis().to_string());
         command.stdout(Stdio::piped()).stderr(File::options().append(true).create(true).open(&log).unwrap());
         let mut child = command.spawn().unwrap();

@@ -1,0 +1,78 @@
+//! Where the key is that seals secrets in the database.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use clap::Args;
+use holdpoint_engine::SealKey;
+
+const VARIABLE: &str = "HOLDPOINT_SEAL_KEY";
+
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct SealArgs {
+    /// File with the key that seals secrets in the database; made when it is missing. All nodes of a database need the
+    /// same key: copy the file, or set HOLDPOINT_SEAL_KEY to its content [default: seal.key in the data folder]
+    #[arg(long, env = "HOLDPOINT_SEAL_KEY_FILE", value_name = "FILE")]
+    seal_key_file: Option<PathBuf>,
+}
+
+/// The key itself, or where it is. Read, and made if need be, when the database is opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum SealSettings {
+    Key(SealKey),
+    File(PathBuf),
+}
+
+impl SealArgs {
+    pub(super) fn or(
+        self,
+        file: Option<PathBuf>,
+        data: &Path,
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> anyhow::Result<SealSettings> {
+        match (variable(VARIABLE).filter(|text| !text.is_empty()), self.seal_key_file) {
+            (Some(_), Some(_)) => bail!("{VARIABLE} and --seal-key-file both name a key; give one of them"),
+            (Some(text), None) => Ok(SealSettings::Key(text.parse().context(VARIABLE)?)),
+            (None, path) => Ok(SealSettings::File(path.or(file).unwrap_or_else(|| data.join("seal.key")))),
+        }
+    }
+}
+
+impl SealSettings {
+    pub(crate) fn key(&self) -> anyhow::Result<SealKey> {
+        match self {
+            Self::Key(key) => Ok(key.clone()),
+            Self::File(path) => SealKey::kept_in(path)
+                .with_context(|| format!("cannot use the seal key in {}", path.display())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: &str = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
+
+    fn settled(flag: Option<&str>, file: Option<&str>, key: Option<&str>) -> anyhow::Result<SealSettings> {
+        let args = SealArgs { seal_key_file: flag.map(Into::into) };
+        args.or(file.map(Into::into), Path::new("data"), |_| key.map(str::to_owned))
+    }
+
+    #[test]
+    fn the_key_is_in_the_data_folder_unless_somebody_says_otherwise() {
+        let at = |path: &str| SealSettings::File(path.into());
+        assert_eq!(settled(None, None, None).unwrap(), at("data/seal.key"));
+        assert_eq!(settled(None, Some("of-file"), Some("")).unwrap(), at("of-file"));
+        assert_eq!(settled(Some("flag"), Some("of-file"), None).unwrap(), at("flag"));
+        assert_eq!(settled(None, Some("x"), Some(KEY)).unwrap(), SealSettings::Key(KEY.parse().unwrap()));
+    }
+
+    #[test]
+    fn two_keys_and_half_a_key_are_errors_that_show_nothing_of_them() {
+        for (flag, key) in [(Some("flag"), KEY), (None, "AAAAsecret")] {
+            let error = format!("{:#}", settled(flag, None, Some(key)).unwrap_err());
+            assert!(error.contains(VARIABLE) && !error.contains("AAAA"), "{error}");
+        }
+    }
+}
