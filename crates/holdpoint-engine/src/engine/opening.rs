@@ -89,8 +89,11 @@ impl Engine {
             stop,
         };
         let engine = Self(Arc::new(shared), None);
-        if let Some(key) = &seal_key {
-            engine.check_seal(key).await?;
+        if let Some(key) = &seal_key
+            && let Err(error) = engine.check_seal(key).await
+        {
+            engine.close().await;
+            return Err(error);
         }
         Ok(engine)
     }
