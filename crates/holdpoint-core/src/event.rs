@@ -76,6 +76,16 @@ pub enum Event {
     AskRaised { interrupt: InterruptId, ask: u32, question: String, by: String },
     #[serde(rename = "holdpoint.ask.answered")]
     AskAnswered { interrupt: InterruptId, ask: u32, answer: String, by: String },
+    /// A governed gate turned somebody away, or let somebody in.
+    #[serde(rename = "authorization.decided")]
+    AuthorizationDecided { interrupt: InterruptId, by: String, action: String, allowed: bool, reason: String },
+    /// What somebody says at a governed gate. Who, and why, is in the vote or the resolution right before it.
+    #[serde(rename = "approval.granted")]
+    ApprovalGranted { interrupt: InterruptId },
+    #[serde(rename = "approval.rejected")]
+    ApprovalRejected { interrupt: InterruptId },
+    #[serde(rename = "approval.overridden")]
+    ApprovalOverridden { interrupt: InterruptId },
     /// The request has the conversation's id; `name` is what the workflow calls it.
     #[serde(rename = "conversation.opened")]
     ConversationOpened {

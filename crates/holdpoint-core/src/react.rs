@@ -85,6 +85,10 @@ pub fn react(run: &Run, event: &Event, at: Timestamp) -> Vec<Obligation> {
         | Event::VoteRepeated { .. }
         | Event::AskRaised { .. }
         | Event::AskAnswered { .. }
+        | Event::AuthorizationDecided { .. }
+        | Event::ApprovalGranted { .. }
+        | Event::ApprovalRejected { .. }
+        | Event::ApprovalOverridden { .. }
         | Event::ConversationOpened { .. }
         | Event::ConversationExchanged { .. }
         | Event::ConversationClosed { .. }

@@ -127,7 +127,8 @@ impl Run {
             Event::VoteCast { .. }
             | Event::VoteRepeated { .. }
             | Event::AskRaised { .. }
-            | Event::AskAnswered { .. } => self.hear_approver(event, at),
+            | Event::AskAnswered { .. }
+            | Event::AuthorizationDecided { .. } => self.hear_approver(event, at),
             Event::ConversationOpened { interrupt, name } => {
                 self.open_conversation(*interrupt, name.as_deref());
             }
@@ -168,6 +169,9 @@ impl Run {
             | Event::CapBreached { .. }
             | Event::ApprovalRequested { .. }
             | Event::ApprovalReceived { .. }
+            | Event::ApprovalGranted { .. }
+            | Event::ApprovalRejected { .. }
+            | Event::ApprovalOverridden { .. }
             | Event::ClarificationRequested { .. }
             | Event::ClarificationResolved { .. } => {}
         }

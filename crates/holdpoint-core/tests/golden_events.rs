@@ -78,6 +78,7 @@ fn events() -> Vec<Event> {
     events.extend(of_children());
     events.extend(of_approvers());
     events.extend(of_conversations_and_agents());
+    events.extend(of_governed_gates());
     events
 }
 
@@ -98,6 +99,17 @@ fn of_approvers() -> [Event; 5] {
         Event::VoteRepeated { interrupt, action: "accept".to_owned(), by: by() },
         Event::AskRaised { interrupt, ask: 1, question: "Why?".to_owned(), by: by() },
         Event::AskAnswered { interrupt, ask: 1, answer: "So.".to_owned(), by: by() },
+    ]
+}
+
+fn of_governed_gates() -> [Event; 4] {
+    let (interrupt, action) = (InterruptId(1), "approvals:respond".to_owned());
+    let (by, reason) = ("ada".to_owned(), "takes a role".to_owned());
+    [
+        Event::AuthorizationDecided { interrupt, by, action, allowed: false, reason },
+        Event::ApprovalGranted { interrupt },
+        Event::ApprovalRejected { interrupt },
+        Event::ApprovalOverridden { interrupt },
     ]
 }
 

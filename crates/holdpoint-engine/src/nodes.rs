@@ -19,6 +19,7 @@ mod conditional;
 mod conversation_gate;
 mod delay;
 mod fail;
+mod governed_gate;
 pub(crate) mod http;
 mod identity;
 mod interrupt;
@@ -137,6 +138,7 @@ impl NodeTypes {
         types.pure("core.delay", delay::Delay);
         types.pure("core.fail", fail::Fail);
         types.pure("core.approvalGate", approval_gate::ApprovalGate);
+        types.pure("core.openwop.governance.approvalGate", governed_gate::GovernedGate);
         types.pure("core.clarificationGate", clarification_gate::ClarificationGate);
         types.pure("core.interrupt", interrupt::Interrupt);
         types.pure("core.conversationGate", conversation_gate::ConversationGate);

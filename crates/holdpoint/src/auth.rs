@@ -78,7 +78,8 @@ impl Caller {
     }
 
     pub(crate) fn principal(&self) -> Principal {
-        Principal { roles: self.0.roles.clone(), ..Principal::named(self.0.principal.as_str()) }
+        let (roles, scopes) = (self.0.roles.clone(), self.0.scopes.clone());
+        Principal { roles, scopes, ..Principal::named(self.0.principal.as_str()) }
     }
 
     pub(crate) fn may(&self, scope: &str) -> bool {

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::quorum::Quorum;
-use super::{Answer, BadRequest, Interrupt, Judged, people, quorum};
+use super::{Answer, BadRequest, Interrupt, Judged, governance, people, quorum};
 use crate::ids::Timestamp;
 use crate::limits;
 use crate::refusal::Refusal;
@@ -19,7 +19,8 @@ pub(super) fn check_data(data: &Value) -> Result<(), BadRequest> {
     }
     check_actions(data.get("actions"))?;
     quorum::check_data(data)?;
-    people::check_data(data)
+    people::check_data(data)?;
+    governance::check_data(data)
 }
 
 fn check_actions(actions: Option<&Value>) -> Result<(), BadRequest> {
@@ -50,7 +51,10 @@ pub(super) fn judge(
         return Err(Refusal::invalid("resumeValue", "must be an object with an action"));
     };
     let offered = offered(&interrupt.data);
-    let mut decided = in_todays_words(given, &offered)?;
+    let mut decided = match interrupt.is_governed() {
+        true => governance::in_actions(given)?,
+        false => in_todays_words(given, &offered)?,
+    };
     let Some(action) = decided.get("action").and_then(Value::as_str).map(str::to_owned) else {
         return Err(Refusal::invalid("resumeValue.action", "must name one of the offered actions"));
     };
@@ -108,7 +112,8 @@ fn count(
 fn offered(data: &Value) -> Vec<&str> {
     let actions = data.get("actions").and_then(Value::as_array);
     let names = actions.into_iter().flatten().filter_map(Value::as_str);
-    names.map(|name| if name == "edit" { "edit-accept" } else { name }).collect()
+    let names = names.map(|name| if name == "edit" { "edit-accept" } else { name });
+    names.chain(governance::offers_override(data).then_some("override")).collect()
 }
 
 /// Older clients send a `decision` instead of an action. A refusal with a reason asks for a better version where

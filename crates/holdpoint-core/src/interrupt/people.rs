@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Answer, BadRequest};
+use super::{Answer, BadRequest, governance};
 use crate::ids::Principal;
 use crate::refusal::Refusal;
 
@@ -83,6 +83,9 @@ pub(super) fn check(
     // Roles and groups are the sender's; of somebody else only the name is vouched for.
     let somebody_else = (decider != answer.by.name).then(|| Principal::named(decider));
     let who = somebody_else.as_ref().unwrap_or(&answer.by);
+    if governance::is_governed(data) {
+        governance::check(data, who, &answer.value)?;
+    }
     let lists = LISTS.iter().filter_map(|(list, plain)| Some((data.get(*list)?, *plain)));
     if !admits(who, lists) {
         return refused();

@@ -32,19 +32,22 @@ impl Run {
             counts_from: self.live_from(at),
             votes: Vec::new(),
             repeated: 0,
+            denied: 0,
             asks: Vec::new(),
             resolution: None,
             compiled: Compiled::default(),
         }));
     }
 
-    /// Votes and questions: what comes before a decision.
+    /// Votes, questions and whoever was turned away: what comes before a decision.
     pub(super) fn hear_approver(&mut self, event: &Event, at: Timestamp) {
         if let Event::VoteCast { interrupt, value, by } = event {
             let vote = Vote { by: by.clone(), value: value.clone(), at };
             self.touch_interrupt(*interrupt, |asked| asked.votes.push(vote));
         } else if let Event::VoteRepeated { interrupt, .. } = event {
             self.touch_interrupt(*interrupt, |asked| asked.repeated = asked.repeated.saturating_add(1));
+        } else if let Event::AuthorizationDecided { interrupt, allowed: false, .. } = event {
+            self.touch_interrupt(*interrupt, |asked| asked.denied = asked.denied.saturating_add(1));
         } else if let Event::AskRaised { interrupt, ask, question, by } = event {
             let ask = Ask { id: *ask, question: question.clone(), by: by.clone(), at, reply: None };
             self.touch_interrupt(*interrupt, |asked| asked.asks.push(ask));

@@ -15,6 +15,7 @@ mod families_large;
 mod fork_times;
 mod forks;
 mod gates;
+mod governed_gates;
 mod house;
 mod keys;
 mod leases;

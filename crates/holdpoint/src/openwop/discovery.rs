@@ -47,6 +47,8 @@ fn described(fixtures: &[String], has: impl Fn(&str) -> bool) -> Value {
         "engineVersion": 1,
         "eventLogSchemaVersion": EVENT_LOG_SCHEMA,
         "conversationPrimitive": true,
+        // Who holds no role that somebody gave them is let in nowhere that takes one.
+        "authorization": {"supported": true, "failClosed": true},
         "debugBundle": {"supported": has("getDebugBundle")},
         "extensions": {"interrupts": {"profiles": [], "signedCallbackTokens": false}},
     });

@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::wire::EventDoc;
 
+mod governance;
 mod interrupts;
 mod progress;
 mod voices;
@@ -59,8 +60,12 @@ fn describe<'a>(run: &'a Run, recorded: &'a Recorded) -> Description<'a> {
         Event::VoteCast { .. }
         | Event::VoteRepeated { .. }
         | Event::AskRaised { .. }
-        | Event::AskAnswered { .. }
-        | Event::ConversationOpened { .. }
+        | Event::AskAnswered { .. } => voices::describe(run, recorded),
+        Event::AuthorizationDecided { .. }
+        | Event::ApprovalGranted { .. }
+        | Event::ApprovalRejected { .. }
+        | Event::ApprovalOverridden { .. } => governance::describe(run, recorded),
+        Event::ConversationOpened { .. }
         | Event::ConversationExchanged { .. }
         | Event::ConversationClosed { .. }
         | Event::AgentDecided { .. } => voices::describe(run, recorded),

@@ -16,6 +16,7 @@ mod command_line_runs;
 mod contract;
 mod control;
 mod forks;
+mod governed_gates;
 mod harness;
 mod kills;
 mod limits;

@@ -148,13 +148,15 @@ fn resolved(run: &Run, interrupt: &Interrupt) -> Value {
                 (interrupt.kind, value.get("action").and_then(Value::as_str))
             {
                 payload["action"] = json!(action);
-                for member in ["refineFeedback", "editedArtifactData", "quorum"] {
+                let reason = interrupt.is_governed().then_some("reason");
+                for member in ["refineFeedback", "editedArtifactData", "quorum"].into_iter().chain(reason) {
                     if let Some(value) = value.get(member) {
                         payload[member] = value.clone();
                     }
                 }
                 // Asking for a better version is neither.
                 match action {
+                    "override" => payload["decision"] = json!("overridden"),
                     "reject" => payload["decision"] = json!("rejected"),
                     "accept" | "edit-accept" => payload["decision"] = json!("granted"),
                     _ => {}
