@@ -7,6 +7,7 @@ use crate::limits;
 use crate::refusal::{Refusal, check_size};
 
 mod approval;
+mod assignees;
 mod clarification;
 mod compiled;
 mod conversation;
@@ -17,6 +18,7 @@ mod people;
 mod quorum;
 mod request;
 
+pub use assignees::Assignees;
 pub use compiled::Compiled;
 pub use kind::Kind;
 pub use low_confidence::{Decision, ESCALATION_THRESHOLD_DEFAULT};

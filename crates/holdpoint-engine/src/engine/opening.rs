@@ -20,8 +20,18 @@ use crate::store::{self, Database, Location, Statement, sqlite, timers};
 
 impl Engine {
     pub async fn open(options: Options) -> Result<Self, Error> {
-        let Options { location, clock, nodes, troubles, alone, name, lease, retention, cascade_max } =
-            options;
+        let Options {
+            location,
+            clock,
+            nodes,
+            answerer,
+            troubles,
+            alone,
+            name,
+            lease,
+            retention,
+            cascade_max,
+        } = options;
         let (cache, bus) = (Arc::new(RunCache::default()), Arc::new(Bus::default()));
         let counters = Arc::new(Counters::default());
         let measures = Arc::new(Measures::new(nodes.names()));
@@ -65,6 +75,7 @@ impl Engine {
             bus,
             clock,
             nodes,
+            answerer,
             registry,
             sequences: Arc::default(),
             counters,

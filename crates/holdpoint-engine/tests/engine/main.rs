@@ -24,6 +24,7 @@ mod measures;
 mod node_types;
 mod opening;
 mod pauses;
+mod pending;
 mod receipts;
 mod replays;
 mod runs;

@@ -81,9 +81,7 @@ pub(crate) fn parse_cursor(text: &str) -> Result<PendingCursor, ApiError> {
     let mut number = || parts.next().and_then(|part| part.parse::<i64>().ok());
     let parsed = number().zip(number());
     match (parsed, parts.next()) {
-        (Some((requested_ms, interrupt)), Some(run)) => {
-            Ok(PendingCursor { requested_ms, interrupt, run: run.to_owned() })
-        }
+        (Some((at_ms, interrupt)), Some(run)) => Ok(PendingCursor { at_ms, interrupt, run: run.to_owned() }),
         _ => Err(ApiError::invalid("cursor", "is not one that this server handed out")),
     }
 }
