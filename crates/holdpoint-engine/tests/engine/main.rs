@@ -6,6 +6,7 @@
 #[path = "../place/mod.rs"]
 mod place;
 
+mod asks;
 mod crashes;
 mod documented;
 mod doubts;
