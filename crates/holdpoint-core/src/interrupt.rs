@@ -7,6 +7,7 @@ use crate::limits;
 use crate::refusal::{Refusal, check_size};
 
 mod approval;
+mod assignees;
 mod clarification;
 mod compiled;
 mod conversation;
@@ -18,6 +19,7 @@ mod people;
 mod quorum;
 mod request;
 
+pub use assignees::Assignees;
 pub use compiled::Compiled;
 pub(crate) use governance::is_governed;
 pub use kind::Kind;

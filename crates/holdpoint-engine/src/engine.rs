@@ -7,6 +7,7 @@ use tokio::sync::watch;
 use uuid::Uuid;
 
 use crate::advance::Draft;
+use crate::answering::AnyAnswerer;
 use crate::bus::{Bus, Subscription};
 use crate::clock::Clock;
 use crate::committer::{Change, Committer, Counters, Guard, Mail, Reply, Work};
@@ -19,12 +20,13 @@ use crate::run_cache::RunCache;
 use crate::seal::Seal;
 use crate::sequences::Sequences;
 use crate::store::events::{self, Recorded};
-use crate::store::pending::{self, Pending, PendingCursor};
+use crate::store::pending::{Pending, PendingCursor};
 use crate::store::runs::{self, RunFilter, RunSummary};
 use crate::store::{Database, Statement};
 use crate::worker::Worker;
 
 mod audit;
+mod asks;
 mod checking;
 mod definitions;
 mod dispatches;
@@ -35,6 +37,7 @@ mod once;
 mod opening;
 mod options;
 mod sealing;
+mod pending;
 #[cfg(test)]
 mod staleness;
 mod starting;
@@ -45,6 +48,7 @@ pub(crate) use families::Before;
 pub use fork::{ForkRequest, Overlay};
 pub use once::{Done, Once, Respond};
 pub use options::Options;
+pub use pending::{Assignee, PendingCounts, PendingFilter, PendingOrder, PendingPage};
 pub use starting::StartOptions;
 
 /// How often a command is decided again because others changed the run first.
@@ -62,6 +66,8 @@ struct Shared {
     bus: Arc<Bus>,
     clock: Clock,
     nodes: NodeTypes,
+    /// Who answers what approvers ask, if anybody does.
+    answerer: Option<AnyAnswerer>,
     registry: Registry,
     /// None where nobody chose a key.
     seal: Option<Seal>,
@@ -309,13 +315,15 @@ impl Engine {
         Ok(runs::page(&self.0.db, tenant, filter).await?)
     }
 
+    /// What waits, oldest first.
     pub async fn pending(
         &self,
         tenant: &TenantId,
         after: PendingCursor,
         limit: u64,
     ) -> Result<Vec<Pending>, Error> {
-        Ok(pending::page(&self.0.db, tenant, after, limit).await?)
+        let filter = PendingFilter { after: Some(after), ..PendingFilter::default() };
+        Ok(self.pending_page(tenant, &filter, limit).await?.rows)
     }
 
     pub(crate) async fn write(&self, statements: Vec<Statement>) -> Result<Reply, Error> {

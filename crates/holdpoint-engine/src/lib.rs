@@ -4,6 +4,7 @@
 //! command that every protocol of the server ends in. `examples/embed.rs` is a whole program.
 
 mod advance;
+mod answering;
 mod bus;
 mod clock;
 mod committer;
@@ -24,11 +25,15 @@ mod store;
 mod trace;
 mod worker;
 
+pub use answering::{Answerer, Question, Unanswerable};
 pub use bus::Subscription;
 pub use clock::Clock;
 pub use committer::{Counters, Fault};
 pub use context::{ChannelOptions, Context, EffectContext, Stop};
-pub use engine::{Checked, Done, Engine, ForkRequest, Once, Options, Overlay, Respond, StartOptions};
+pub use engine::{
+    Assignee, Checked, Done, Engine, ForkRequest, Once, Options, Overlay, PendingCounts, PendingFilter,
+    PendingOrder, PendingPage, Respond, StartOptions,
+};
 pub use error::Error;
 pub use feed::{Committed, Listener};
 pub use holdpoint_core as core;
@@ -38,7 +43,7 @@ pub use nodes::{Node, Outputs, PureNode};
 pub use seal::{BadSealKey, SealKey};
 pub use store::events::Recorded;
 pub use store::keys::ApiKey;
-pub use store::pending::{Pending, PendingCursor};
+pub use store::pending::{Pending, PendingCursor, Votes};
 pub use store::receipts::Receipt;
 pub use store::runs::{RunFilter, RunSummary};
 pub use store::workflows::Registered;

@@ -11,6 +11,7 @@ use rusqlite::ErrorCode;
 
 pub(crate) mod dispatches;
 pub(crate) mod events;
+pub(crate) mod facets;
 pub(crate) mod keys;
 mod migrations;
 pub(crate) mod pending;

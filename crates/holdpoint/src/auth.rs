@@ -173,6 +173,7 @@ permission! {
     CanForkRuns: all ["runs:create", "runs:read"],
     CanReadArtifacts: all ["artifacts:read"],
     CanAnswer: all ["approvals:respond"],
+    CanAnswerAsks: any ["approvals:respond", "runs:create"],
     CanSeePending: any ["approvals:respond", "runs:read"],
     CanManageKeys: all ["keys:manage"],
 }

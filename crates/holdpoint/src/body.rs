@@ -182,7 +182,7 @@ impl Page {
         Ok(more)
     }
 
-    fn limit(&self) -> Result<u64, ApiError> {
+    pub(crate) fn limit(&self) -> Result<u64, ApiError> {
         match self.limit {
             None => Ok(Self::LIMIT_DEFAULT),
             Some(limit) if (1..=Self::LIMIT_MAX).contains(&limit) => Ok(limit),

@@ -3,6 +3,7 @@
 
 mod answer;
 mod asked;
+mod asks;
 mod bench;
 mod check;
 mod client;
@@ -11,6 +12,7 @@ mod failure;
 mod keys;
 mod mailbox;
 mod output;
+mod pending;
 mod runs;
 mod values;
 mod watch;
@@ -76,13 +78,20 @@ pub(crate) enum ClientCommand {
         action: mailbox::Action,
     },
     /// Show what waits for an answer
-    #[command(after_help = answer::PENDING_EXAMPLES)]
+    #[command(after_help = pending::EXAMPLES)]
     Pending {
         #[command(flatten)]
         connection: Connection,
-        /// Show at most this many
-        #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
-        limit: u32,
+        #[command(flatten)]
+        asked: pending::Pending,
+    },
+    /// Show and answer what approvers want to know before they decide
+    #[command(after_help = asks::EXAMPLES)]
+    Asks {
+        #[command(flatten)]
+        connection: Connection,
+        #[command(subcommand)]
+        action: asks::Action,
     },
     /// Answer a run that waits; the first answer counts, later ones are refused
     #[command(override_usage = answer::USAGE, after_help = answer::EXAMPLES)]
@@ -122,6 +131,7 @@ impl ClientCommand {
             | Self::Runs { connection, .. }
             | Self::Mailbox { connection, .. }
             | Self::Pending { connection, .. }
+            | Self::Asks { connection, .. }
             | Self::Answer { connection, .. }
             | Self::Bench { connection, .. } => connection,
         }
@@ -140,8 +150,11 @@ fn perform(command: ClientCommand, customize: impl FnOnce(Options) -> Options) -
         ClientCommand::Mailbox { connection, action } => {
             mailbox::run(&open(&connection)?, &Output::of(&connection), action)
         }
-        ClientCommand::Pending { connection, limit } => {
-            answer::pending(&open(&connection)?, &Output::of(&connection), limit)
+        ClientCommand::Pending { connection, asked } => {
+            pending::run(&open(&connection)?, &Output::of(&connection), &asked)
+        }
+        ClientCommand::Asks { connection, action } => {
+            asks::run(&open(&connection)?, &Output::of(&connection), action)
         }
         ClientCommand::Answer { connection, answer } => {
             answer::run(&open(&connection)?, &Output::of(&connection), answer)

@@ -104,6 +104,23 @@ pub(super) fn check(data: &Value, who: &Principal, answer: &Value) -> Result<(),
     }
 }
 
+/// Whether somebody could decide here at all, be it by an override.
+pub(super) fn may_decide(data: &Value, who: &Principal) -> bool {
+    let ways = [json!({}), json!({"override": true})];
+    !is_governed(data) || ways.iter().any(|answer| check(data, who, answer).is_ok())
+}
+
+/// Whom a governed gate is for, as lists of people would say it.
+pub(super) fn entries(data: &Value) -> Vec<String> {
+    let places = [
+        ("role", data.get("requiredRole")),
+        ("scope", data.get("requiredScope")),
+        ("role", data.pointer("/override/requiredRole")),
+    ];
+    let named = places.into_iter().filter_map(|(what, name)| Some(format!("{what}:{}", name?.as_str()?)));
+    named.collect()
+}
+
 /// What an answer to a governed gate attempts, as a scope would be called.
 pub(super) fn attempted(answer: &Value) -> &'static str {
     if is_override(answer) { "approvals:override" } else { "approvals:respond" }

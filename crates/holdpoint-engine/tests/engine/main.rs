@@ -6,6 +6,7 @@
 #[path = "../place/mod.rs"]
 mod place;
 
+mod asks;
 mod crashes;
 mod documented;
 mod doubts;
@@ -25,6 +26,7 @@ mod measures;
 mod node_types;
 mod opening;
 mod pauses;
+mod pending;
 mod receipts;
 mod replays;
 mod runs;

@@ -11,6 +11,8 @@ mod interrupts;
 mod progress;
 mod voices;
 
+pub(crate) use interrupts::decision;
+
 /// The document of a recorded event. `run` is the fold right after it, neither earlier nor later: so the document is
 /// the same on every read.
 pub(crate) fn document(run: &Run, recorded: &Recorded) -> EventDoc {

@@ -2,7 +2,10 @@
 
 use std::sync::LazyLock;
 
-use super::{artifacts, control, debug_bundle, discovery, events, forks, interrupts, runs, workflows};
+use super::{
+    artifacts, asks, control, debug_bundle, discovery, events, forks, history, interrupts, pending, runs,
+    workflows,
+};
 use crate::routes::Content::{Events, Json};
 use crate::routes::Route;
 
@@ -130,12 +133,33 @@ fn reading() -> Vec<Route> {
     ]
 }
 
+/// By which what waits can be found.
+const PENDING_FILTERS: &[&str] =
+    &["kind", "assignee", "workflowId", "tag", "olderThanSeconds", "newerThanSeconds", "expiresBefore"];
+
 fn answering() -> Vec<Route> {
     vec![
-        Route::get("/v1/interrupts", "listPending", interrupts::pending)
-            .says("What waits for an answer, oldest first")
-            .takes(&["limit", "cursor"])
+        Route::get("/v1/interrupts", "listPending", pending::list)
+            .says("What waits for an answer, oldest first; a page that is short may still have a next one")
+            .takes(&["limit", "cursor", "pendingOrder"])
+            .takes(PENDING_FILTERS)
             .answers(200, Json("PendingInterrupts")),
+        Route::get("/v1/interrupts:counts", "countPending", pending::counts)
+            .says("How much waits for an answer; 10,000 are looked at, and isComplete says whether that was all")
+            .takes(PENDING_FILTERS)
+            .answers(200, Json("PendingCounts")),
+        Route::get("/v1/runs/{runId}/interrupts", "listInterrupts", history::list)
+            .says("Everything a run has asked, with votes, questions and decisions")
+            .takes(&["limit", "cursor"])
+            .answers(200, Json("InterruptHistory")),
+        Route::get("/v1/runs/{runId}/interrupts/{nodeId}/asks", "listAsks", asks::list)
+            .says("What approvers wanted to know beside the decision")
+            .answers(200, Json("Asks")),
+        Route::post("/v1/runs/{runId}/interrupts/{nodeId}/asks/{askId}", "answerAsk", asks::answer)
+            .says("Answer what an approver wants to know; the first answer counts, and decides nothing")
+            .body("AnswerAsk")
+            .answers(200, Json("AskAnswered"))
+            .fails(&[409, 410, 422]),
         Route::post("/v1/runs/{runId}/interrupts/{nodeId}", "resolveInterrupt", interrupts::resolve)
             .says("Answer what a node asks; the first answer counts")
             .body("ResolveInterrupt")

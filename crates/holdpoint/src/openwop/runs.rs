@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use holdpoint_core::{Status, Timestamp, WorkflowId};
+use holdpoint_core::{Status, WorkflowId};
 use holdpoint_engine::{Done, Engine, Error, RunFilter, StartOptions};
 use serde_json::{Value, json};
 
@@ -16,6 +16,7 @@ use crate::auth::{CanCreateRuns, CanReadRuns};
 use crate::body::{Body, InPath, Page, Params};
 use crate::error::ApiError;
 use crate::idempotency::{Answer, Did, Sent};
+use crate::instants::instant;
 
 pub(crate) async fn create(
     State(app): State<App>,
@@ -110,10 +111,4 @@ pub(crate) async fn list(
         shown["nextCursor"] = json!(last.run);
     }
     Ok(Json(shown))
-}
-
-fn instant(field: &str, text: Option<&str>) -> Result<Option<Timestamp>, ApiError> {
-    let Some(text) = text else { return Ok(None) };
-    let parsed = text.parse::<jiff::Timestamp>().map(|at| Timestamp(at.as_millisecond()));
-    parsed.map(Some).map_err(|_| ApiError::invalid(field, "must be an instant such as 2026-05-01T10:00:00Z"))
 }

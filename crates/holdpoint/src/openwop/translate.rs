@@ -1,9 +1,8 @@
 //! Between the protocol and the core: pure functions, no decisions.
 
 use axum::http::StatusCode;
-use holdpoint_core::{Answer, Command, NodeId, Owner, Run, Start, Timestamp};
+use holdpoint_core::{Answer, Command, NodeId, Owner, Run, Start};
 use holdpoint_engine::outgoing::Refused;
-use holdpoint_engine::{Pending, PendingCursor};
 use serde_json::{Value, json};
 
 use super::wire;
@@ -58,32 +57,12 @@ pub(crate) fn resolved(run: &Run, node: &NodeId) -> Value {
     shown
 }
 
-pub(crate) fn pending(row: &Pending, now: Timestamp) -> Value {
-    let mut shown = json!({
-        "runId": row.run, "nodeId": row.node, "interruptId": format!("{}:{}", row.run, row.id),
-        "kind": row.kind, "key": row.key, "workflowId": row.workflow, "title": row.title,
-        "requestedAt": row.requested_at.to_string(), "ageMs": now.0 - row.requested_at.0,
-        "statusUrl": format!("/v1/runs/{}", row.run),
-    });
-    if let Some(at) = row.expires_at {
-        shown["expiresAt"] = json!(at.to_string());
+/// What came of a question beside the decision: its number, by which it is answered.
+pub(crate) fn raised(run: &Run, node: &NodeId) -> Value {
+    let mut shown = resolved(run, node);
+    if let Some(interrupt) = run.interrupt_of_node(node) {
+        shown["interruptId"] = json!(run.interrupt_name(interrupt.id));
+        shown["askId"] = json!(interrupt.asks.last().map(|ask| ask.id));
     }
     shown
-}
-
-/// A cursor is opaque to callers: instant, interrupt and run of the last row seen.
-pub(crate) fn cursor(row: &Pending) -> String {
-    format!("{}.{}.{}", row.requested_at.0, row.id.0, row.run)
-}
-
-pub(crate) fn parse_cursor(text: &str) -> Result<PendingCursor, ApiError> {
-    let mut parts = text.splitn(3, '.');
-    let mut number = || parts.next().and_then(|part| part.parse::<i64>().ok());
-    let parsed = number().zip(number());
-    match (parsed, parts.next()) {
-        (Some((requested_ms, interrupt)), Some(run)) => {
-            Ok(PendingCursor { requested_ms, interrupt, run: run.to_owned() })
-        }
-        _ => Err(ApiError::invalid("cursor", "is not one that this server handed out")),
-    }
 }

@@ -71,6 +71,31 @@ pub(crate) struct Resolve {
     pub resume_value: StrictValue,
 }
 
+impl Resolve {
+    /// Whether it is a question beside the decision.
+    pub(crate) fn asks(&self) -> bool {
+        self.resume_value.0.get("action").and_then(Value::as_str) == Some("ask")
+    }
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct AnswerAsk {
+    pub answer: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ListPending {
+    pub kind: Option<String>,
+    pub assignee: Option<String>,
+    pub workflow_id: Option<String>,
+    pub tag: Option<String>,
+    pub older_than_seconds: Option<u64>,
+    pub newer_than_seconds: Option<u64>,
+    pub expires_before: Option<String>,
+    pub order: Option<String>,
+}
+
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Stream {

@@ -184,6 +184,19 @@ fn resolved(run: &Run, interrupt: &Interrupt) -> Value {
 /// Who "decided" when nobody did.
 const TIMEOUT: &str = "system:timeout";
 
+/// How an interrupt ended, for whoever looks back: what was said, by whom, when, and what it came to.
+pub(crate) fn decision(run: &Run, interrupt: &Interrupt) -> Option<Value> {
+    interrupt.resolution.as_ref()?;
+    let told = resolved(run, interrupt);
+    let mut shown = json!({"value": told["resumeValue"], "by": told["resolvedBy"], "at": told["resolvedAt"]});
+    for member in ["action", "decision", "reason"] {
+        if let Some(value) = told.get(member) {
+            shown[member] = value.clone();
+        }
+    }
+    Some(shown)
+}
+
 fn approval_received(_run: &Run, interrupt: &Interrupt) -> Value {
     match &interrupt.resolution {
         Some(Resolution::Answered { value, .. }) => {

@@ -153,16 +153,18 @@ fn log() -> Value {
                 "isComplete": {"type": "boolean"},
             },
         },
-        "PendingInterrupts": pending(),
         "InterruptResolved": {
             "type": "object",
             "required": ["runId", "nodeId", "status"],
-            "properties": {"runId": text, "nodeId": text, "interruptId": text, "status": status},
+            "properties": {
+                "runId": text, "nodeId": text, "interruptId": text, "status": status,
+                "askId": {"type": "integer", "minimum": 1},
+            },
         },
     })
 }
 
-fn reference(name: &str) -> Value {
+pub(super) fn reference(name: &str) -> Value {
     json!({"$ref": format!("#/components/schemas/{name}")})
 }
 
@@ -258,25 +260,5 @@ fn streamed_event() -> Value {
                 "contentSchema": {"anyOf": [reference("Event"), reference("RunSnapshot"), batch]},
             },
         },
-    })
-}
-
-fn pending() -> Value {
-    let text = json!({"type": "string"});
-    json!({
-        "type": "object",
-        "required": ["interrupts"],
-        "properties": {"nextCursor": text, "interrupts": {"type": "array", "items": {
-            "type": "object",
-            "required": [
-                "runId", "nodeId", "interruptId", "kind", "key", "workflowId", "title", "requestedAt", "ageMs",
-                "statusUrl",
-            ],
-            "properties": {
-                "runId": text, "nodeId": text, "interruptId": text, "kind": text, "key": text, "workflowId": text,
-                "title": text, "requestedAt": reference("Instant"), "ageMs": {"type": "integer"},
-                "statusUrl": text, "expiresAt": reference("Instant"),
-            },
-        }}},
     })
 }
