@@ -32,6 +32,7 @@ mod keys;
 mod once;
 mod opening;
 mod options;
+mod secrets;
 #[cfg(test)]
 mod staleness;
 mod starting;

@@ -39,6 +39,7 @@ pub use store::keys::ApiKey;
 pub use store::pending::{Pending, PendingCursor};
 pub use store::receipts::Receipt;
 pub use store::runs::{RunFilter, RunSummary};
+pub use store::secrets::LinkSecret;
 pub use store::workflows::Registered;
 pub use store::{Error as StoreError, Location};
 pub use trace::{SpanName, cause};

@@ -28,5 +28,6 @@ mod receipts;
 mod replays;
 mod runs;
 mod scopes;
+mod secrets;
 mod time;
 mod workers;
