@@ -10,8 +10,10 @@ use serde::Deserialize;
 
 use crate::telemetry;
 
+mod links;
 mod outgoing;
 
+pub(crate) use links::{LinkArgs, LinkSettings};
 pub(crate) use outgoing::{OutgoingArgs, OutgoingSettings};
 
 #[derive(Debug, Default, Args)]
@@ -28,7 +30,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, env = "HOLDPOINT_DATABASE", value_name = "URL", hide_env_values = true)]
     database: Option<String>,
     /// TOML file with the same settings: listen, data, database, workflows, strict, bootstrap_key, rate_limit,
-    /// rate_burst, otlp_endpoint, otlp_protocol, outgoing_allow, outgoing_deny, outgoing_allow_loopback
+    /// rate_burst, public_url, link_seconds_max, link_rate_limit, otlp_endpoint, otlp_protocol, outgoing_allow, outgoing_deny, outgoing_allow_loopback
     #[arg(long, env = "HOLDPOINT_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
     /// Registers every .json file of this folder as a workflow at start
@@ -57,6 +59,8 @@ pub(crate) struct ServeArgs {
     #[arg(long, env = "HOLDPOINT_LOG_FORMAT", value_name = "FORMAT", value_enum)]
     pub log_format: Option<LogFormat>,
     #[command(flatten)]
+    links: LinkArgs,
+    #[command(flatten)]
     outgoing: OutgoingArgs,
 }
 
@@ -79,6 +83,9 @@ struct File {
     bootstrap_key: Option<String>,
     rate_limit: Option<u32>,
     rate_burst: Option<u32>,
+    public_url: Option<String>,
+    link_seconds_max: Option<u64>,
+    link_rate_limit: Option<u32>,
     otlp_endpoint: Option<String>,
     otlp_protocol: Option<String>,
     outgoing_allow: Option<Vec<String>>,
@@ -98,6 +105,7 @@ pub(crate) struct Config {
     /// Requests a second for each key, and how many at once.
     pub rate_limit: Option<(u32, u32)>,
     pub telemetry: Option<telemetry::Settings>,
+    pub links: LinkSettings,
     pub outgoing: OutgoingSettings,
 }
 
@@ -121,6 +129,11 @@ impl Config {
         let telemetry = telemetry::Settings::read(endpoint.as_deref(), protocol.as_deref(), |name| {
             std::env::var(name).ok()
         })?;
+        let of_links = links::LinkFile {
+            public_url: file.public_url,
+            link_seconds_max: file.link_seconds_max,
+            link_rate_limit: file.link_rate_limit,
+        };
         let of_file = outgoing::OutgoingFile {
             allow: file.outgoing_allow,
             deny: file.outgoing_deny,
@@ -135,6 +148,7 @@ impl Config {
             bootstrap_key,
             rate_limit,
             telemetry,
+            links: args.links.or(of_links)?,
             outgoing: args.outgoing.or(of_file)?,
         })
     }

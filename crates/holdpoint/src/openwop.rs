@@ -8,6 +8,7 @@ mod documents;
 pub(crate) mod events;
 pub(crate) mod forks;
 pub(crate) mod interrupts;
+pub(crate) mod links;
 pub(crate) mod log;
 mod mode;
 pub(crate) mod routes;

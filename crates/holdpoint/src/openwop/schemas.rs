@@ -2,6 +2,7 @@
 //! they get may have further members in later versions.
 
 mod answers;
+mod links;
 
 use holdpoint_core::{Status, limits};
 use serde_json::{Value, json};
@@ -86,9 +87,18 @@ pub(crate) fn all() -> Value {
             json!({
                 "type": "object",
                 "required": ["resumeValue"],
-                "properties": {"resumeValue": {"description": "What the node asked for; depends on its kind."}},
+                "properties": {
+                    "resumeValue": {"description": "What the node asked for; depends on its kind."},
+                    "digest": {
+                        "type": ["string", "null"],
+                        "description": "What was shown, as inspecting told it; refused when something else is asked.",
+                    },
+                },
             }),
         ),
+        ("MintToken", links::wanted()),
+        ("TokenMinted", links::minted()),
+        ("LinkedInterrupt", links::linked()),
     ] {
         all[name] = schema;
     }
