@@ -21,7 +21,9 @@ pub(crate) fn all() -> Vec<Route> {
             .says("What links are signed with: names and times, never the secrets")
             .answers(200, Json("Secrets")),
         Route::post("/v1/secrets:rotate", "rotateSecrets", secrets::rotate)
-            .says("Sign links with a new secret; links that were signed before stay good unless told otherwise")
+            .says(
+                "Sign links with a new secret; links that were signed before stay good unless told otherwise",
+            )
             .optional_body("RotateSecrets")
             .answers(200, Json("Secret")),
         Route::get_public("/healthz", "isAlive", health::alive)

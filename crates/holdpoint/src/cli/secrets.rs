@@ -36,7 +36,8 @@ pub(crate) fn run(client: &Client, output: &Output, action: Action) -> Result<()
             let reply = client.post("/v1/secrets:rotate", &body)?;
             output.show(&reply, |secret| {
                 let kid = clean(secret["kid"].as_str().unwrap_or_default());
-                let rest = if revoke_old { "no older link is good any more" } else { "older links stay good" };
+                let rest =
+                    if revoke_old { "no older link is good any more" } else { "older links stay good" };
                 format!("links are now signed with {kid}; {rest}")
             });
         }

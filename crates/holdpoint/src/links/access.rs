@@ -100,7 +100,8 @@ impl Links {
 
 /// Why an interrupt takes no answer over a link any more. A link says less than a key does: it is used up or too late.
 pub(crate) fn no_longer(refusal: Refusal, interrupt: Option<&Interrupt>) -> ApiError {
-    let timed_out = || interrupt.is_some_and(|one| matches!(one.resolution, Some(Resolution::TimedOut { .. })));
+    let timed_out =
+        || interrupt.is_some_and(|one| matches!(one.resolution, Some(Resolution::TimedOut { .. })));
     match refusal {
         Refusal::Expired => expired(),
         Refusal::AlreadyResolved if timed_out() => expired(),

@@ -109,7 +109,7 @@ mod tests {
         assert_eq!(ring.signing(&engine).await.unwrap().kid, second.kid);
         let known: Vec<String> =
             ring.secrets(&engine).await.unwrap().iter().map(|one| one.kid.clone()).collect();
-        assert_eq!(known, [second.kid.clone()], "a revoked secret is gone");
+        assert_eq!(known, [second.kid], "a revoked secret is gone");
         let third = fresh(engine.now()).unwrap();
         engine.rotate_secrets(&third, false).await.unwrap();
         ring.forget().await;

@@ -48,7 +48,7 @@ fn described(fixtures: &[String], has: impl Fn(&str) -> bool) -> Value {
         "eventLogSchemaVersion": EVENT_LOG_SCHEMA,
         "conversationPrimitive": true,
         "debugBundle": {"supported": has("getDebugBundle")},
-        "extensions": {"interrupts": {"profiles": [], "signedCallbackTokens": false}},
+        "extensions": {"interrupts": {"profiles": [], "signedCallbackTokens": has("resolveByToken")}},
     });
     if has("forkRun") {
         document["replay"] = json!({"supported": true, "modes": ["replay", "branch"]});

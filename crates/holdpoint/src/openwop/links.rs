@@ -30,14 +30,15 @@ pub(crate) async fn mint(
     // A receipt holds everything but the link itself, which is shown once and kept nowhere.
     let (kept, mut made) = (Arc::new(OnceLock::new()), None);
     let told = kept.clone();
-    let answer =
-        move |_: Done<'_>| Answer::json(StatusCode::CREATED, told.get().unwrap_or(&Value::Null));
+    let answer = move |_: Done<'_>| Answer::json(StatusCode::CREATED, told.get().unwrap_or(&Value::Null));
     let mint = async |engine: Engine| {
         let run = engine.run(&of).await?;
         let asked = run.interrupt_of_node(&node).ok_or(Refusal::InterruptNotFound)?;
         let asked = run.answerable(asked.id, engine.now())?;
         if wanted.intent == Intent::Resolve && asked.needs_key() {
-            return Err(forbidden("this interrupt is answered with a key; only links for looking are made for it"));
+            return Err(forbidden(
+                "this interrupt is answered with a key; only links for looking are made for it",
+            ));
         }
         let minted = app.links.mint(&app.engine, (&of, &run), asked, wanted).await?;
         let shown = kept.get_or_init(|| shown_claims(&minted.claims));

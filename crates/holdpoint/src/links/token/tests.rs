@@ -27,16 +27,18 @@ fn signed(secret: &Secret, payload: &[u8]) -> String {
 #[test]
 fn what_was_minted_is_read_as_it_was_meant() {
     let ring = [secret("old", 1), secret("new", 2)];
-    let odd = Claims {
-        sub: "zoë\"\\\u{7}😀".to_owned(),
-        intent: Intent::Inspect,
-        ..claims("täglich", "a/b c:d")
-    };
+    let odd =
+        Claims {
+            sub: "zoë\"\\\u{7}😀".to_owned(), intent: Intent::Inspect, ..claims("täglich", "a/b c:d")
+        };
     for claims in [claims("default", "gate"), odd] {
         for secret in &ring {
             let token = mint(secret, &claims).unwrap();
             assert_eq!(verify(&token, &ring), Some(claims.clone()));
-            assert!(token.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte)), "{token}");
+            assert!(
+                token.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte)),
+                "{token}"
+            );
         }
     }
 }
@@ -58,7 +60,8 @@ fn the_payload_is_what_is_documented() {
 fn a_change_of_any_bit_or_character_is_refused() {
     let ring = [secret("k1", 1)];
     let token = mint(&ring[0], &claims("default", "gate")).unwrap();
-    let alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.+/= \n%";
+    // Neighbours in the alphabet of base64url, and what does not belong to it.
+    let alphabet = "ABCDwxyz0189-_.+/= \n%";
     for at in 0..token.len() {
         for bit in 0..8 {
             let mut bytes = token.clone().into_bytes();
@@ -152,7 +155,8 @@ fn there_is_an_end_to_the_length_of_a_token() {
     let ring = [secret("k1", 1)];
     let of = |length: usize| mint(&ring[0], &claims("default", &"n".repeat(length)));
     assert_eq!(of(CHARS_MAX), None);
-    let length = (1..CHARS_MAX).rev().find(|length| of(*length).is_some()).unwrap();
+    let lengths: Vec<usize> = (1..CHARS_MAX).collect();
+    let length = lengths.partition_point(|length| of(*length).is_some());
     let longest = of(length).unwrap();
     assert!(longest.len() > CHARS_MAX - 4 && verify(&longest, &ring).is_some());
     let long = signed(&ring[0], &bytes_of("k1", &claims("default", &"n".repeat(length + 4))));

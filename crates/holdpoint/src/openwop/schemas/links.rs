@@ -52,7 +52,7 @@ pub(super) fn linked() -> Value {
         ("kind", text.clone()),
         ("key", text.clone()),
         ("title", text.clone()),
-        ("data", json!({"type": "object"})),
+        ("data", json!({})),
         ("requestedAt", instant.clone()),
         ("interruptExpiresAt", instant),
         ("timeoutMs", json!({"type": "integer", "minimum": 0})),
@@ -65,7 +65,16 @@ pub(super) fn linked() -> Value {
         properties[name] = schema;
     }
     let always = [
-        "runId", "nodeId", "interruptId", "intent", "for", "expiresAt", "kind", "key", "title", "data",
+        "runId",
+        "nodeId",
+        "interruptId",
+        "intent",
+        "for",
+        "expiresAt",
+        "kind",
+        "key",
+        "title",
+        "data",
         "requestedAt",
     ];
     json!({"type": "object", "required": always, "properties": properties})
