@@ -25,8 +25,8 @@ use crate::store::runs::{self, RunFilter, RunSummary};
 use crate::store::{Database, Statement};
 use crate::worker::Worker;
 
-mod audit;
 mod asks;
+mod audit;
 mod checking;
 mod definitions;
 mod dispatches;
@@ -36,8 +36,9 @@ mod keys;
 mod once;
 mod opening;
 mod options;
-mod sealing;
 mod pending;
+mod sealing;
+mod secrets;
 #[cfg(test)]
 mod staleness;
 mod starting;

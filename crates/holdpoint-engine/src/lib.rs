@@ -46,6 +46,7 @@ pub use store::keys::ApiKey;
 pub use store::pending::{Pending, PendingCursor, Votes};
 pub use store::receipts::Receipt;
 pub use store::runs::{RunFilter, RunSummary};
+pub use store::secrets::LinkSecret;
 pub use store::workflows::Registered;
 pub use store::{Error as StoreError, Location};
 pub use trace::{SpanName, cause};

@@ -16,13 +16,13 @@ use serde_json::json;
 
 pub(crate) use key_ring::KeyRing;
 pub(crate) use minting::{TEST_KEY_PREFIX, fresh_secret, hex, stored_key};
-pub(crate) use rate::RateLimit;
+pub(crate) use rate::{RateLimit, too_many};
 
 use crate::app::App;
 use crate::error::ApiError;
 
 /// Every scope there is. `tenants:manage` makes an administrator.
-pub(crate) const SCOPES: [&str; 9] = [
+pub(crate) const SCOPES: [&str; 10] = [
     "manifest:read",
     "manifest:write",
     "runs:create",
@@ -30,11 +30,12 @@ pub(crate) const SCOPES: [&str; 9] = [
     "runs:cancel",
     "artifacts:read",
     "approvals:respond",
+    "approvals:act-as",
     "keys:manage",
     "tenants:manage",
 ];
 
-/// What a key may do when nobody says otherwise: everything but handing out keys.
+/// What a key may do when nobody says otherwise: everything but answering for others and handing out keys.
 pub(crate) const SCOPES_DEFAULT: [&str; 7] = [
     "manifest:read",
     "manifest:write",
@@ -176,6 +177,7 @@ permission! {
     CanAnswerAsks: any ["approvals:respond", "runs:create"],
     CanSeePending: any ["approvals:respond", "runs:read"],
     CanManageKeys: all ["keys:manage"],
+    CanManageTenants: all ["tenants:manage"],
 }
 
 #[cfg(test)]

@@ -10,10 +10,12 @@ mod client;
 mod connection;
 mod failure;
 mod keys;
+mod links;
 mod mailbox;
 mod output;
 mod pending;
 mod runs;
+mod secrets;
 mod values;
 mod watch;
 mod workflows;
@@ -101,6 +103,22 @@ pub(crate) enum ClientCommand {
         #[command(flatten)]
         answer: answer::Answer,
     },
+    /// Make links with which others can see what is asked, and answer it without a key
+    #[command(after_help = links::EXAMPLES)]
+    Links {
+        #[command(flatten)]
+        connection: Connection,
+        #[command(subcommand)]
+        action: links::Action,
+    },
+    /// List and replace the secrets that links are signed with
+    #[command(after_help = secrets::EXAMPLES)]
+    Secrets {
+        #[command(flatten)]
+        connection: Connection,
+        #[command(subcommand)]
+        action: secrets::Action,
+    },
     /// Measure a server: one it starts itself, or the one named with --server
     #[command(after_help = bench::EXAMPLES, mut_arg("server", |arg| arg.help(bench::SERVER_HELP)))]
     Bench {
@@ -133,6 +151,8 @@ impl ClientCommand {
             | Self::Pending { connection, .. }
             | Self::Asks { connection, .. }
             | Self::Answer { connection, .. }
+            | Self::Links { connection, .. }
+            | Self::Secrets { connection, .. }
             | Self::Bench { connection, .. } => connection,
         }
     }
@@ -158,6 +178,12 @@ fn perform(command: ClientCommand, customize: impl FnOnce(Options) -> Options) -
         }
         ClientCommand::Answer { connection, answer } => {
             answer::run(&open(&connection)?, &Output::of(&connection), answer)
+        }
+        ClientCommand::Links { connection, action } => {
+            links::run(&open(&connection)?, &Output::of(&connection), action)
+        }
+        ClientCommand::Secrets { connection, action } => {
+            secrets::run(&open(&connection)?, &Output::of(&connection), action)
         }
         ClientCommand::Bench { connection, action } => bench::run(connection, action),
     }

@@ -10,9 +10,11 @@ use serde::Deserialize;
 
 use crate::telemetry;
 
+mod links;
 mod outgoing;
 mod seal;
 
+pub(crate) use links::{LinkArgs, LinkSettings};
 pub(crate) use outgoing::{OutgoingArgs, OutgoingSettings};
 pub(crate) use seal::{SealArgs, SealSettings};
 
@@ -30,8 +32,8 @@ pub(crate) struct ServeArgs {
     #[arg(long, env = "HOLDPOINT_DATABASE", value_name = "URL", hide_env_values = true)]
     database: Option<String>,
     /// TOML file with the same settings: listen, data, database, workflows, strict, bootstrap_key, rate_limit,
-    /// rate_burst, otlp_endpoint, otlp_protocol, outgoing_allow, outgoing_deny, outgoing_allow_loopback,
-    /// seal_key_file
+    /// rate_burst, public_url, link_seconds_max, link_rate_limit, otlp_endpoint, otlp_protocol, seal_key_file,
+    /// outgoing_allow, outgoing_deny, outgoing_allow_loopback
     #[arg(long, env = "HOLDPOINT_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
     /// Registers every .json file of this folder as a workflow at start
@@ -62,6 +64,8 @@ pub(crate) struct ServeArgs {
     #[command(flatten)]
     seal: SealArgs,
     #[command(flatten)]
+    links: LinkArgs,
+    #[command(flatten)]
     outgoing: OutgoingArgs,
 }
 
@@ -84,6 +88,9 @@ struct File {
     bootstrap_key: Option<String>,
     rate_limit: Option<u32>,
     rate_burst: Option<u32>,
+    public_url: Option<String>,
+    link_seconds_max: Option<u64>,
+    link_rate_limit: Option<u32>,
     otlp_endpoint: Option<String>,
     otlp_protocol: Option<String>,
     seal_key_file: Option<PathBuf>,
@@ -105,6 +112,7 @@ pub(crate) struct Config {
     pub rate_limit: Option<(u32, u32)>,
     pub telemetry: Option<telemetry::Settings>,
     pub seal: SealSettings,
+    pub links: LinkSettings,
     pub outgoing: OutgoingSettings,
 }
 
@@ -128,6 +136,11 @@ impl Config {
         let telemetry = telemetry::Settings::read(endpoint.as_deref(), protocol.as_deref(), |name| {
             std::env::var(name).ok()
         })?;
+        let of_links = links::LinkFile {
+            public_url: file.public_url,
+            link_seconds_max: file.link_seconds_max,
+            link_rate_limit: file.link_rate_limit,
+        };
         let of_file = outgoing::OutgoingFile {
             allow: file.outgoing_allow,
             deny: file.outgoing_deny,
@@ -144,6 +157,7 @@ impl Config {
             rate_limit,
             telemetry,
             seal,
+            links: args.links.or(of_links)?,
             outgoing: args.outgoing.or(of_file)?,
         })
     }

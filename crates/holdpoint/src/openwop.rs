@@ -10,6 +10,7 @@ pub(crate) mod events;
 pub(crate) mod forks;
 pub(crate) mod history;
 pub(crate) mod interrupts;
+pub(crate) mod links;
 pub(crate) mod log;
 mod mode;
 pub(crate) mod pending;

@@ -107,6 +107,13 @@ pub(super) fn open_interrupt(run: &Run, id: InterruptId, now: Timestamp) -> Resu
     }
 }
 
+impl Run {
+    /// The interrupt, if an answer to it would be judged now; else why not.
+    pub fn answerable(&self, id: InterruptId, now: Timestamp) -> Result<&Interrupt, Refusal> {
+        open_interrupt(self, id, now)
+    }
+}
+
 /// The event that other vocabularies expect beside `interrupt.resolved`.
 pub(super) fn receipt(kind: Kind, interrupt: InterruptId) -> Option<Event> {
     match kind {

@@ -12,6 +12,7 @@ use crate::committer::{Reply, Work};
 use crate::error::Error;
 use crate::store::keys::ApiKey;
 use crate::store::receipts::{self, Key, Receipt};
+use crate::store::secrets::LinkSecret;
 use crate::store::{Statement, params, scopes};
 
 /// Long after the transaction that locked it.
@@ -59,6 +60,7 @@ pub enum Done<'a> {
     },
     KeyAdded(&'a ApiKey),
     KeyRevoked(&'a str),
+    SecretsRotated(&'a LinkSecret),
     /// The row as it is then.
     Dispatch(&'a RunDispatch),
 }

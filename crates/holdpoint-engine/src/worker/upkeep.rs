@@ -125,10 +125,11 @@ pub(super) async fn refuse(engine: &Engine, row: &RunDispatch) -> Result<(), Err
     Ok(())
 }
 
-/// Deletes what ended longer ago than it is kept, and receipts that are out of date.
+/// Deletes what ended longer ago than it is kept, receipts that are out of date, and secrets that nobody needs.
 pub(super) async fn purge(engine: &Engine) {
     while one_more(engine.purge(PURGE_BATCH).await, "dispatches") {}
     while one_more(engine.purge_receipts(PURGE_BATCH).await, "receipts") {}
+    while one_more(engine.purge_secrets().await, "secrets") {}
 }
 
 /// Whether there may be more of it.

@@ -32,5 +32,6 @@ mod replays;
 mod runs;
 mod scopes;
 mod seals;
+mod secrets;
 mod time;
 mod workers;

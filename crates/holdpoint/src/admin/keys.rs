@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::app::App;
 use crate::auth::{Caller, CanManageKeys, SCOPES, SCOPES_DEFAULT, fresh_secret, stored_key};
-use crate::body::{Body, InPath, NoBody};
+use crate::body::{Body, InPath, NoBody, check_word};
 use crate::error::ApiError;
 use crate::idempotency::{Answer, Did, Sent};
 
@@ -195,14 +195,6 @@ fn allowed_scopes(caller: &Caller, wanted: Option<Vec<String>>) -> Result<Vec<St
         }
     }
     Ok(wanted)
-}
-
-fn check_word(field: &str, text: &str) -> Result<(), ApiError> {
-    let fits = (1..=128).contains(&text.chars().count());
-    if fits && !text.contains(|c: char| c.is_whitespace() || c.is_control() || c == ',') {
-        return Ok(());
-    }
-    Err(ApiError::invalid(field, "must be 1 to 128 characters without spaces and commas"))
 }
 
 fn show(key: &ApiKey) -> Value {

@@ -1,4 +1,4 @@
-//! Keys and health as the OpenAPI document describes them.
+//! Keys, secrets and health as the OpenAPI document describes them.
 
 use serde_json::{Value, json};
 
@@ -44,6 +44,23 @@ pub(crate) fn all() -> Value {
             "type": "object",
             "required": ["keys"],
             "properties": {"keys": {"type": "array", "items": {"$ref": "#/components/schemas/Key"}}},
+        },
+        "RotateSecrets": {
+            "type": "object",
+            "properties": {"revokeOld": {
+                "type": ["boolean", "null"], "description": "End every link that was signed before, at once.",
+            }},
+            "additionalProperties": false,
+        },
+        "Secret": {
+            "type": "object",
+            "required": ["kid", "createdAt"],
+            "properties": {"kid": {"type": "string"}, "createdAt": instant, "retiredAt": instant},
+        },
+        "Secrets": {
+            "type": "object",
+            "required": ["secrets"],
+            "properties": {"secrets": {"type": "array", "items": {"$ref": "#/components/schemas/Secret"}}},
         },
         "Health": {
             "type": "object",

@@ -50,7 +50,7 @@ fn described(fixtures: &[String], has: impl Fn(&str) -> bool) -> Value {
         // Who holds no role that somebody gave them is let in nowhere that takes one.
         "authorization": {"supported": true, "failClosed": true},
         "debugBundle": {"supported": has("getDebugBundle")},
-        "extensions": {"interrupts": {"profiles": [], "signedCallbackTokens": false}},
+        "extensions": {"interrupts": {"profiles": [], "signedCallbackTokens": has("resolveByToken")}},
     });
     if has("forkRun") {
         document["replay"] = json!({"supported": true, "modes": ["replay", "branch"]});

@@ -3,14 +3,14 @@
 use std::sync::LazyLock;
 
 use super::{
-    artifacts, asks, control, debug_bundle, discovery, events, forks, history, interrupts, pending, runs,
-    workflows,
+    artifacts, asks, control, debug_bundle, discovery, events, forks, history, interrupts, links, pending,
+    runs, workflows,
 };
 use crate::routes::Content::{Events, Json};
 use crate::routes::Route;
 
 pub(crate) fn all() -> Vec<Route> {
-    [public(), definitions(), of_runs(), control_of_runs(), made(), reading(), answering()]
+    [public(), definitions(), of_runs(), control_of_runs(), made(), reading(), answering(), by_link()]
         .into_iter()
         .flatten()
         .collect()
@@ -74,7 +74,8 @@ fn of_runs() -> Vec<Route> {
             .answers(200, Json("Runs")),
         Route::get("/v1/runs/{runId}", "getRun", runs::show)
             .says("A run as it is now")
-            .answers(200, Json("RunSnapshot")),
+            .answers(200, Json("RunSnapshot"))
+            .private(),
     ]
 }
 
@@ -165,5 +166,28 @@ fn answering() -> Vec<Route> {
             .body("ResolveInterrupt")
             .answers(200, Json("InterruptResolved"))
             .fails(&[410, 422]),
+    ]
+}
+
+fn by_link() -> Vec<Route> {
+    vec![
+        Route::post("/v1/runs/{runId}/interrupts/{nodeId}/tokens", "mintToken", links::mint)
+            .says("Make a link with which what a node asks can be seen, and answered without a key")
+            .optional_body("MintToken")
+            .answers(201, Json("TokenMinted"))
+            .fails(&[409, 410, 422])
+            .private(),
+        Route::get_public("/v1/interrupts/{token}", "inspectByToken", links::inspect)
+            .says("What a link is for; opening it decides nothing")
+            .answers(200, Json("LinkedInterrupt"))
+            .fails(&[409, 410, 429, 500, 503])
+            .never_fails(&[400])
+            .private(),
+        Route::post_public("/v1/interrupts/{token}", "resolveByToken", links::resolve)
+            .says("Answer over a link; the first answer counts")
+            .body("ResolveInterrupt")
+            .answers(200, Json("InterruptResolved"))
+            .fails(&[401, 403, 409, 410, 422, 429, 500, 503])
+            .private(),
     ]
 }

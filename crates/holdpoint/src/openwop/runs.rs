@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::snapshot::Snapshot;
 use super::start_headers::{StartHeaders, check_configurable};
-use super::{translate, wire};
+use super::{links, translate, wire};
 use crate::app::App;
 use crate::auth::{CanCreateRuns, CanReadRuns};
 use crate::body::{Body, InPath, Page, Params};
@@ -61,8 +61,15 @@ pub(crate) async fn show(
     CanReadRuns(caller): CanReadRuns,
     InPath(run): InPath<String>,
 ) -> Result<Response, ApiError> {
-    let run = app.engine.run(&caller.run(&run)?).await?;
-    Ok(Json(Snapshot::of(&run)).into_response())
+    let of = caller.run(&run)?;
+    let run = app.engine.run(&of).await?;
+    let mut shown = Snapshot::of(&run);
+    if caller.may("approvals:respond")
+        && let Some(minted) = links::offered(&app, &caller, &of, &run).await?
+    {
+        shown.offer(minted);
+    }
+    Ok(Json(shown).into_response())
 }
 
 pub(crate) async fn list(

@@ -2,6 +2,7 @@
 //! they get may have further members in later versions.
 
 mod answers;
+mod links;
 mod waiting;
 
 use holdpoint_core::{Kind, Status, limits};
@@ -120,7 +121,13 @@ pub(crate) fn all() -> Value {
             json!({
                 "type": "object",
                 "required": ["resumeValue"],
-                "properties": {"resumeValue": {"description": "What the node asked for; depends on its kind."}},
+                "properties": {
+                    "resumeValue": {"description": "What the node asked for; depends on its kind."},
+                    "digest": {
+                        "type": ["string", "null"],
+                        "description": "What was shown, as inspecting told it; refused when something else is asked.",
+                    },
+                },
             }),
         ),
         (
@@ -131,6 +138,9 @@ pub(crate) fn all() -> Value {
                 "properties": {"answer": {"type": "string", "minLength": 1, "maxLength": limits::ASK_CHARS_MAX}},
             }),
         ),
+        ("MintToken", links::wanted()),
+        ("TokenMinted", links::minted()),
+        ("LinkedInterrupt", links::linked()),
     ] {
         all[name] = schema;
     }

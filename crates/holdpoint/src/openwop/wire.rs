@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::body::{Object, or_default};
 use crate::instants::iso;
+use crate::links::Intent;
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -69,6 +70,16 @@ pub(crate) struct Cancel {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Resolve {
     pub resume_value: StrictValue,
+    pub digest: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct MintToken {
+    pub intent: Option<Intent>,
+    pub expires_in_seconds: Option<u64>,
+    #[serde(rename = "for")]
+    pub sub: Option<String>,
 }
 
 impl Resolve {

@@ -227,6 +227,11 @@ fn interrupt() -> Value {
             "interruptId": text, "kind": text, "nodeId": text, "key": text, "data": {},
             "requestedAt": reference("Instant"), "timeoutMs": {"type": "integer", "minimum": 0},
             "expiresAt": reference("Instant"), "resumeSchema": {"type": ["object", "boolean"]},
+            "interruptToken": {
+                "type": "string",
+                "description": "Of a link in the caller's name; for those who may answer, and not in streams.",
+            },
+            "callbackUrl": {"type": "string", "description": "Where that link leads."},
         },
     })
 }
