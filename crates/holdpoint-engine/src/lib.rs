@@ -40,7 +40,7 @@ pub use holdpoint_core as core;
 pub use mailbox::{DispatchCursor, Mailbox};
 pub use measures::{Distribution, Measures};
 pub use nodes::{Node, Outputs, PureNode};
-pub use seal::{BadSealKey, SealKey};
+pub use seal::{BadSealKey, SealKey, Unopenable};
 pub use store::events::Recorded;
 pub use store::keys::ApiKey;
 pub use store::pending::{Pending, PendingCursor, Votes};

@@ -6,6 +6,7 @@ use super::{Done, Engine};
 use crate::committer::{Reply, Work};
 use crate::error::Error;
 use crate::store::secrets::{self, LinkSecret};
+use crate::store::{Statement, unreadable};
 
 /// Others may replace the secret at the same moment; then it is done again.
 const ATTEMPTS_MAX: usize = 16;
@@ -18,12 +19,17 @@ impl Engine {
 
     /// Every secret that links may be signed with, the oldest first. The one that is not retired signs.
     pub async fn secrets(&self) -> Result<Vec<LinkSecret>, Error> {
-        Ok(secrets::all(&self.0.db).await?)
+        let mut stored = secrets::all(&self.0.db).await?;
+        for secret in &mut stored {
+            let opened = self.seal()?.open(&place(secret), &secret.secret)?;
+            secret.secret = String::from_utf8(opened).map_err(|error| unreadable("link secret", error))?;
+        }
+        Ok(stored)
     }
 
     /// Stores the first secret. False when another one signs already: of several nodes one wins.
     pub async fn add_secret(&self, secret: &LinkSecret) -> Result<bool, Error> {
-        Ok(matches!(self.write(vec![secrets::insert(secret)]).await?, Reply::Touched(1)))
+        Ok(matches!(self.write(vec![self.insertion(secret)?]).await?, Reply::Touched(1)))
     }
 
     /// Lets this secret sign from now on. What the others have signed stays good until it expires; with `revoke` it
@@ -31,7 +37,7 @@ impl Engine {
     pub async fn rotate_secrets(&self, secret: &LinkSecret, revoke: bool) -> Result<(), Error> {
         for _ in 0..ATTEMPTS_MAX {
             let before = if revoke { secrets::revoke_all() } else { secrets::retire(secret.created_at) };
-            let work = Work::Plain(vec![before, secrets::insert(secret)]);
+            let work = Work::Plain(vec![before, self.insertion(secret)?]);
             if matches!(self.submit(work, Done::SecretsRotated(secret)).await?, Reply::Touched(1)) {
                 return Ok(());
             }
@@ -43,6 +49,11 @@ impl Engine {
         Err(Error::Busy)
     }
 
+    fn insertion(&self, secret: &LinkSecret) -> Result<Statement, Error> {
+        let sealed = self.seal()?.seal(&place(secret), secret.secret.as_bytes())?;
+        Ok(secrets::insert(secret, &sealed))
+    }
+
     /// Deletes secrets when every link that they can have signed has expired.
     pub(crate) async fn purge_secrets(&self) -> Result<usize, Error> {
         let kept = Self::LINK_LIFE_MS_MAX.saturating_add(Self::SECRET_SLACK_MS);
@@ -52,4 +63,9 @@ impl Engine {
             _ => Ok(0),
         }
     }
+}
+
+/// What a sealed secret is bound to.
+fn place(secret: &LinkSecret) -> String {
+    format!("link/{}", secret.kid)
 }

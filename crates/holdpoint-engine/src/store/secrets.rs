@@ -32,9 +32,9 @@ impl fmt::Debug for LinkSecret {
     }
 }
 
-/// Stored unless another one signs.
-pub(crate) fn insert(secret: &LinkSecret) -> Statement {
-    Statement::new(INSERT, params![secret.kid.as_str(), secret.secret.as_str(), secret.created_at])
+/// Stored, sealed as it is given here, unless another one signs.
+pub(crate) fn insert(secret: &LinkSecret, sealed: &str) -> Statement {
+    Statement::new(INSERT, params![secret.kid.as_str(), sealed, secret.created_at])
 }
 
 pub(crate) fn retire(now: Timestamp) -> Statement {
@@ -50,6 +50,7 @@ pub(crate) fn purge(until: Timestamp) -> Statement {
     Statement::new(PURGE, params![until])
 }
 
+/// With secrets that are still sealed.
 pub(crate) async fn all(db: &Database) -> Result<Vec<LinkSecret>, Error> {
     db.query(ALL, Vec::new()).await?.iter().map(read).collect()
 }
