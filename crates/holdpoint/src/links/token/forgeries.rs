@@ -36,6 +36,11 @@ fn edits() -> impl Strategy<Value = Vec<Edit>> {
     prop::collection::vec(edit, 0..4)
 }
 
+/// Any characters; not as a pattern, which is slow to draw from.
+fn text(length_max: usize) -> impl Strategy<Value = String> {
+    prop::collection::vec(any::<char>(), 0..length_max).prop_map(String::from_iter)
+}
+
 fn edited(bytes: &[u8], edits: &[Edit]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     for edit in edits {
@@ -98,7 +103,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn text_by_chance_is_no_token(text in "\\PC{0,400}", ascii in "[A-Za-z0-9_.=-]{0,400}") {
+    fn text_by_chance_is_no_token(text in text(400), ascii in "[A-Za-z0-9_.=-]{0,400}") {
         prop_assert!(!taken(&text));
         prop_assert!(!taken(&ascii));
     }
@@ -135,7 +140,7 @@ proptest! {
     }
 
     #[test]
-    fn a_secret_of_ones_own_signs_nothing(byte in 3..255_u8, kid in "old|new|[a-z]{0,8}", sub in "\\PC{1,20}") {
+    fn a_secret_of_ones_own_signs_nothing(byte in 3..255_u8, kid in "old|new|[a-z]{0,8}", sub in text(20)) {
         let claims = Claims { sub, ..claims("default", "gate") };
         prop_assert!(!taken(&mint(&secret(&kid, byte), &claims).unwrap()));
     }
@@ -143,9 +148,9 @@ proptest! {
     /// The other way round: whatever is minted is read as it was meant, and spelt in one way.
     #[test]
     fn whatever_is_minted_is_read_again(
-        tenant in "[^\\p{C}]{1,40}",
-        node in "[^\\p{C}]{1,40}",
-        sub in "\\PC{0,40}",
+        tenant in "[ -~äß漢😀]{1,40}",
+        node in "[ -~äß漢😀]{1,40}",
+        sub in text(40),
         ms in 0..4_000_000_000_000_i64,
         inspect in any::<bool>(),
     ) {
