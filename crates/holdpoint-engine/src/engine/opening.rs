@@ -15,7 +15,7 @@ use crate::measures::Measures;
 use crate::peers::{Outbox, Peers};
 use crate::registry::Registry;
 use crate::run_cache::RunCache;
-use crate::seal::Seal;
+use crate::seal::{Seal, SealKey};
 use crate::store::postgres::{self, Settings};
 use crate::store::{self, Database, Location, Statement, sqlite, timers};
 
@@ -54,7 +54,7 @@ impl Engine {
                 audience.callers = Some(Handle::current());
                 let writer = sqlite::Writer::open(&path, alone)?;
                 let db = Database::Sqlite(sqlite::Readers::new(&path));
-                let first = if alone { take_over(clock.now()) } else { Vec::new() };
+                let first = if alone { take_over(clock.now(), seal_key.as_ref()) } else { Vec::new() };
                 (db, Committer::on_thread(writer, audience, troubles, first).await?)
             }
             Location::Postgres(url) => {
@@ -110,9 +110,10 @@ impl Engine {
 }
 
 /// Nobody else can have this file open, so whoever held claims and timers in it is gone.
-fn take_over(now: Timestamp) -> Vec<Work> {
+fn take_over(now: Timestamp, seal_key: Option<&SealKey>) -> Vec<Work> {
     let release = Statement::new(timers::RELEASE_ALL, Vec::new());
-    vec![Work::Mail(MailOp::ReclaimAll { now }), Work::Plain(vec![release])]
+    let statements = seal_key.map(sealing::remember).into_iter().chain([release]).collect();
+    vec![Work::Mail(MailOp::ReclaimAll { now }), Work::Plain(statements)]
 }
 
 fn on_postgres(settings: &Arc<Settings>, audience: &Audience, troubles: Troubles) -> Committer {
