@@ -4,6 +4,7 @@
 //! command that every protocol of the server ends in. `examples/embed.rs` is a whole program.
 
 mod advance;
+mod approved;
 mod bus;
 mod clock;
 mod committer;
