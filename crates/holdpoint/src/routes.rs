@@ -26,6 +26,8 @@ pub(crate) struct Operation {
     pub path: &'static str,
     pub id: &'static str,
     pub summary: &'static str,
+    /// Still there, for those who have not changed yet.
+    pub deprecated: bool,
     pub access: Access,
     /// Query parameters and headers.
     pub parameters: Vec<&'static str>,
@@ -131,6 +133,7 @@ impl Route {
             path,
             id,
             summary: "",
+            deprecated: false,
             access,
             parameters,
             body: None,
@@ -144,6 +147,11 @@ impl Route {
     /// One line for people.
     pub(crate) fn says(mut self, summary: &'static str) -> Self {
         self.operation.summary = summary;
+        self
+    }
+
+    pub(crate) fn deprecated(mut self) -> Self {
+        self.operation.deprecated = true;
         self
     }
 

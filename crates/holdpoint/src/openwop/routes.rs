@@ -2,7 +2,9 @@
 
 use std::sync::LazyLock;
 
-use super::{artifacts, control, debug_bundle, discovery, events, forks, interrupts, runs, workflows};
+use super::{
+    approvals, artifacts, control, debug_bundle, discovery, events, forks, interrupts, runs, workflows,
+};
 use crate::routes::Content::{Events, Json};
 use crate::routes::Route;
 
@@ -139,6 +141,12 @@ fn answering() -> Vec<Route> {
         Route::post("/v1/runs/{runId}/interrupts/{nodeId}", "resolveInterrupt", interrupts::resolve)
             .says("Answer what a node asks; the first answer counts")
             .body("ResolveInterrupt")
+            .answers(200, Json("InterruptResolved"))
+            .fails(&[410, 422]),
+        Route::post("/v1/runs/{runId}/approvals/{nodeId}", "resolveApproval", approvals::resolve)
+            .says("Answer what a node asks, as older clients do; use resolveInterrupt")
+            .deprecated()
+            .body("ResolveApproval")
             .answers(200, Json("InterruptResolved"))
             .fails(&[410, 422]),
     ]

@@ -100,6 +100,10 @@ fn rows() -> Vec<Row> {
             body: Some(json!({"resumeValue": {"action": "accept"}})),
             ..row("resolveInterrupt", "approvals:respond", 200, 404)
         },
+        Row {
+            body: Some(json!({"decision": "approved"})),
+            ..row("resolveApproval", "approvals:respond", 200, 404)
+        },
         row("listDispatches", "runs:read", 200, 200),
         row("getDispatch", "runs:read", 200, 404),
         // An activation without effects has ended when anybody can see it.
@@ -145,6 +149,7 @@ fn scopes() -> Vec<&'static str> {
         "runs:cancel",
         "artifacts:read",
         "approvals:respond",
+        "approvals:act-as",
         "keys:manage",
     ]
 }
