@@ -18,6 +18,7 @@ mod control;
 mod conversations;
 mod forks;
 mod harness;
+mod interrupt_profiles;
 mod kills;
 mod limits;
 mod lists;
