@@ -54,10 +54,11 @@ pub(crate) fn resolved(run: &Run, node: &NodeId) -> Value {
     let mut shown = json!({"runId": run.id, "nodeId": node, "status": run.status().as_str()});
     // One that was asked only now, because a decision led back to its node, has heard nothing yet.
     let undecided = run.interrupt_of_node(node).filter(|asked| asked.is_open() && asked.heard.is_some());
-    let Some(asked) = undecided.or_else(|| run.closed_interrupt_of_node(node)) else { return shown };
-    let heard = asked.heard.filter(|_| asked.is_open());
-    shown["interruptId"] = json!(run.interrupt_name(asked.id));
+    let heard = undecided.and_then(|asked| asked.heard);
     shown["outcome"] = json!(outcome(heard));
+    // A node that waited with others for their question has none of its own.
+    let Some(asked) = undecided.or_else(|| run.closed_interrupt_of_node(node)) else { return shown };
+    shown["interruptId"] = json!(run.interrupt_name(asked.id));
     if let Some(Heard::Asked(ask)) = heard {
         shown["askId"] = json!(ask);
     }

@@ -161,7 +161,7 @@ fn interrupt_resolved() -> Value {
     let number = json!({"type": "integer", "minimum": 1});
     json!({
         "type": "object",
-        "required": ["runId", "nodeId", "status"],
+        "required": ["runId", "nodeId", "status", "outcome"],
         "properties": {
             "runId": text, "nodeId": text, "interruptId": text, "status": reference("RunStatus"),
             "outcome": {"type": "string", "enum": ["resolved", "voted", "repeated", "asked"]},
