@@ -1,9 +1,12 @@
 //! Who may answer: groups, people who act for others, what was shown, the older path, gates that need a key.
 
+use std::io::{Read, Write};
+use std::net::TcpListener;
+
 use holdpoint_core::digest;
 use serde_json::{Value, json};
 
-use crate::harness::{Answer, Client, Server, accept, gated};
+use crate::harness::{Answer, Client, Server, accept, gated, line};
 
 /// A key with these members, as a client.
 fn key(maker: &Client, body: &Value) -> Client {
@@ -231,4 +234,52 @@ fn a_gate_that_requires_a_key_gets_one_with_the_scope_or_nothing() {
     let clerk = key(client, &json!({"scopes": ["approvals:respond"]}));
     assert_eq!(clerk.answer(&run, "gate", &accept()).status, 200);
     assert_eq!(client.status(&run), "completed");
+}
+
+/// A gate that shows a payment, and a call that sends what the run was started with under another name.
+fn paying(url: &str) -> Value {
+    let mut flow = line(
+        "pay",
+        &[
+            ("gate", "core.approvalGate", json!({"title": "Pay?"})),
+            ("pay", "core.http", json!({"method": "POST", "url": url, "approvedBy": "gate"})),
+        ],
+    );
+    let variable = |name: &str| json!({"type": "variable", "variableName": name});
+    flow["nodes"][0]["inputs"] = json!({"artifact": variable("shown")});
+    flow["nodes"][1]["inputs"] = json!({"body": variable("sent")});
+    flow
+}
+
+#[test]
+fn what_nobody_approved_is_not_even_connected_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start_in(&folder.path().join("data"), &["--outgoing-allow-loopback"]);
+    let client = &server.client;
+    let bank = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/", bank.local_addr().unwrap());
+    assert_eq!(client.put("/v1/workflows/pay", &paying(&url)).status, 201);
+    let decided = |sent: Value| {
+        let inputs = json!({"shown": {"amount": 100, "to": "ann"}, "sent": sent});
+        let made = client.post("/v1/runs", &json!({"workflowId": "pay", "inputs": inputs}));
+        let run = made.body["runId"].as_str().unwrap().to_owned();
+        assert_eq!(client.answer(&run, "gate", &accept()).status, 200);
+        run
+    };
+    let run = decided(json!({"amount": 100, "to": "eve"}));
+    let log = client.ended(&run);
+    assert_eq!(log.last().unwrap()["payload"]["error"]["code"], "approval_mismatch", "{log:?}");
+    bank.set_nonblocking(true).unwrap();
+    assert_eq!(bank.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock, "somebody has called");
+    bank.set_nonblocking(false).unwrap();
+    let heard = std::thread::spawn(move || {
+        let (mut peer, _) = bank.accept().unwrap();
+        let mut request = vec![0; 4096];
+        let length = peer.read(&mut request).unwrap();
+        peer.write_all(b"HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n").unwrap();
+        String::from_utf8_lossy(&request[..length]).into_owned()
+    });
+    let run = decided(json!({"to": "ann", "amount": 100}));
+    assert_eq!(client.ended(&run).last().unwrap()["type"], "run.completed");
+    assert!(heard.join().unwrap().starts_with("POST / HTTP/1.1"));
 }
