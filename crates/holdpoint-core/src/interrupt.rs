@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::canonical::digest;
 use crate::ids::{InterruptId, NodeId, Principal, Timestamp};
 use crate::limits;
 use crate::refusal::{Refusal, check_size};
@@ -73,8 +74,20 @@ pub struct Interrupt {
     pub denied: u32,
     /// What approvers wanted to know, in that order.
     pub asks: Vec<Ask>,
+    /// What the last answer came to, if it decided nothing.
+    pub heard: Option<Heard>,
     pub resolution: Option<Resolution>,
     pub(crate) compiled: Compiled,
+}
+
+/// What an answer comes to that decides nothing yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Heard {
+    Voted,
+    /// The same voice said the same again.
+    Repeated,
+    /// The question's number.
+    Asked(u32),
 }
 
 /// A question of an approver beside the decision, and its answer.
@@ -110,11 +123,18 @@ pub(crate) enum Judged {
     /// It counts, and others must still speak.
     Voted { value: Value, by: String },
     /// The same voice said the same again.
-    Repeated { by: String, action: String },
+    Repeated { who: Who, action: String },
     /// Somebody wants to know something first.
-    Asked { question: String, by: String },
+    Asked { question: String, who: Who },
     /// A governed gate turns somebody away, and that is to be known.
     Denied { by: String, action: &'static str, reason: String },
+}
+
+/// Whose voice it is, and who spoke for them if they did not themselves.
+#[derive(Debug)]
+pub(crate) struct Who {
+    pub by: String,
+    pub acted_by: Option<String>,
 }
 
 impl Interrupt {
@@ -124,6 +144,11 @@ impl Interrupt {
 
     pub fn expires_at(&self) -> Option<Timestamp> {
         self.timeout_ms.map(|ms| self.counts_from.plus_ms(ms))
+    }
+
+    /// Whether what is stored is still what was shown. Requests of older versions cannot tell.
+    pub fn is_as_shown(&self) -> bool {
+        self.digest.as_ref().is_none_or(|shown| *shown == digest(&self.data))
     }
 
     /// A signed link is not enough to answer it.

@@ -82,7 +82,7 @@ fn events() -> Vec<Event> {
     events
 }
 
-fn of_approvers() -> [Event; 5] {
+fn of_approvers() -> [Event; 7] {
     let (interrupt, by) = (InterruptId(1), || "ada".to_owned());
     [
         Event::InterruptRequested {
@@ -96,9 +96,22 @@ fn of_approvers() -> [Event; 5] {
             digest: Some(holdpoint_core::digest(&json!({}))),
         },
         Event::VoteCast { interrupt, value: json!({"action": "accept"}), by: by() },
-        Event::VoteRepeated { interrupt, action: "accept".to_owned(), by: by() },
-        Event::AskRaised { interrupt, ask: 1, question: "Why?".to_owned(), by: by() },
+        Event::VoteRepeated { interrupt, action: "accept".to_owned(), by: by(), acted_by: None },
+        Event::AskRaised { interrupt, ask: 1, question: "Why?".to_owned(), by: by(), acted_by: None },
         Event::AskAnswered { interrupt, ask: 1, answer: "So.".to_owned(), by: by() },
+        Event::VoteRepeated {
+            interrupt,
+            action: "accept".to_owned(),
+            by: by(),
+            acted_by: Some("bob".to_owned()),
+        },
+        Event::AskRaised {
+            interrupt,
+            ask: 2,
+            question: "Why?".to_owned(),
+            by: by(),
+            acted_by: Some("bob".to_owned()),
+        },
     ]
 }
 

@@ -139,6 +139,11 @@ impl Engine {
         self.0.feed.dropped()
     }
 
+    /// Whether nodes may hold conversations here.
+    pub fn has_conversations(&self) -> bool {
+        self.0.nodes.has_conversations()
+    }
+
     pub(crate) fn nodes(&self) -> &NodeTypes {
         &self.0.nodes
     }

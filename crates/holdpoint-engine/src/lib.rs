@@ -5,6 +5,7 @@
 
 mod advance;
 mod answering;
+mod approved;
 mod bus;
 mod clock;
 mod committer;

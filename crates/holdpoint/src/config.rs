@@ -31,9 +31,9 @@ pub(crate) struct ServeArgs {
     /// [default: holdpoint.db in the data folder]
     #[arg(long, env = "HOLDPOINT_DATABASE", value_name = "URL", hide_env_values = true)]
     database: Option<String>,
-    /// TOML file with the same settings: listen, data, database, workflows, strict, bootstrap_key, rate_limit,
-    /// rate_burst, public_url, link_seconds_max, link_rate_limit, otlp_endpoint, otlp_protocol, seal_key_file,
-    /// outgoing_allow, outgoing_deny, outgoing_allow_loopback
+    /// TOML file with the same settings: listen, data, database, workflows, strict, no_conversations, bootstrap_key,
+    /// rate_limit, rate_burst, public_url, link_seconds_max, link_rate_limit, otlp_endpoint, otlp_protocol,
+    /// seal_key_file, outgoing_allow, outgoing_deny, outgoing_allow_loopback
     #[arg(long, env = "HOLDPOINT_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
     /// Registers every .json file of this folder as a workflow at start
@@ -42,6 +42,9 @@ pub(crate) struct ServeArgs {
     /// Do not start when a file of --workflows cannot be registered [default: start without it, and say so]
     #[arg(long, env = "HOLDPOINT_STRICT")]
     strict: bool,
+    /// No conversations: workflows that hold them are refused, and discovery says so [default: they are on]
+    #[arg(long, env = "HOLDPOINT_NO_CONVERSATIONS")]
+    no_conversations: bool,
     /// Makes this string an API key with all scopes of the tenant `default`; one that begins with hp_test_ is a test key
     #[arg(long, env = "HOLDPOINT_BOOTSTRAP_KEY", value_name = "KEY", hide_env_values = true)]
     bootstrap_key: Option<String>,
@@ -85,6 +88,7 @@ struct File {
     database: Option<String>,
     workflows: Option<PathBuf>,
     strict: Option<bool>,
+    no_conversations: Option<bool>,
     bootstrap_key: Option<String>,
     rate_limit: Option<u32>,
     rate_burst: Option<u32>,
@@ -107,6 +111,8 @@ pub(crate) struct Config {
     pub workflows: Option<PathBuf>,
     /// Whether a definition that cannot be registered stops the start.
     pub strict: bool,
+    /// Whether workflows may hold conversations.
+    pub conversations: bool,
     pub bootstrap_key: Option<String>,
     /// Requests a second for each key, and how many at once.
     pub rate_limit: Option<(u32, u32)>,
@@ -153,6 +159,7 @@ impl Config {
             location,
             workflows: args.workflows.or(file.workflows),
             strict: args.strict || file.strict.unwrap_or(false),
+            conversations: !(args.no_conversations || file.no_conversations.unwrap_or(false)),
             bootstrap_key,
             rate_limit,
             telemetry,

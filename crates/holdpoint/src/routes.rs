@@ -29,6 +29,8 @@ pub(crate) struct Operation {
     pub path: &'static str,
     pub id: &'static str,
     pub summary: &'static str,
+    /// Still there, for those who have not changed yet.
+    pub deprecated: bool,
     pub access: Access,
     /// Query parameters and headers.
     pub parameters: Vec<&'static str>,
@@ -143,6 +145,7 @@ impl Route {
             path,
             id,
             summary: "",
+            deprecated: false,
             access,
             parameters,
             body: None,
@@ -162,6 +165,11 @@ impl Route {
     /// Path or answer carry what must not stay anywhere: nothing on the way keeps it, and no page is told of it.
     pub(crate) fn private(mut self) -> Self {
         self.handler = self.handler.layer(map_response(unkept));
+        self
+    }
+
+    pub(crate) fn deprecated(mut self) -> Self {
+        self.operation.deprecated = true;
         self
     }
 

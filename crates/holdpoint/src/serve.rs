@@ -35,6 +35,7 @@ pub(crate) async fn serve(config: Config, customize: impl FnOnce(Options) -> Opt
     let outgoing = config.outgoing.outgoing();
     let options = Options::new(config.location.clone()).name(name).outgoing(outgoing.clone());
     let options = options.seal_key(config.seal.key()?);
+    let options = options.conversations(config.conversations);
     // A server with node types of its own may have its own idea of outgoing calls as well.
     let options = customize(options);
     let engine = Engine::open(options).await.context("cannot open the database")?;

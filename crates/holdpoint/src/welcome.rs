@@ -172,6 +172,7 @@ mod tests {
                 location,
                 workflows: None,
                 strict: false,
+                conversations: true,
                 bootstrap_key: None,
                 rate_limit: None,
                 telemetry: None,

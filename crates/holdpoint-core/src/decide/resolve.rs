@@ -8,7 +8,7 @@ use super::finish::room;
 use super::side_questions::raise;
 use crate::event::Event;
 use crate::ids::{InterruptId, NodeId, Timestamp};
-use crate::interrupt::{Answer, Interrupt, Judged, Kind};
+use crate::interrupt::{Answer, Interrupt, Judged, Kind, Who};
 use crate::limits;
 use crate::refusal::{Refusal, check_size};
 use crate::run::{End, NodeStatus, Run};
@@ -47,13 +47,15 @@ fn resolve_one(run: &Run, id: InterruptId, answer: &Answer, now: Timestamp) -> R
     let interrupt = open_interrupt(run, id, now)?;
     let owner = run.owner().map(|owner| owner.principal.as_str());
     match interrupt.judge(owner, answer, now)? {
-        Judged::Asked { question, by } => Ok(vec![raise(run, interrupt, question, by)?]),
+        Judged::Asked { question, who } => Ok(vec![raise(run, interrupt, question, who)?]),
         Judged::Voted { value, by } => {
             check_size("the vote", &value, room(run))?;
             let said = said_at_gate(interrupt, &value);
             Ok(std::iter::once(Event::VoteCast { interrupt: id, value, by }).chain(said).collect())
         }
-        Judged::Repeated { by, action } => Ok(vec![Event::VoteRepeated { interrupt: id, action, by }]),
+        Judged::Repeated { who: Who { by, acted_by }, action } => {
+            Ok(vec![Event::VoteRepeated { interrupt: id, action, by, acted_by }])
+        }
         Judged::Denied { by, action, reason } => deny(run, interrupt, by, action, reason),
         Judged::Decided { value, by } => {
             let said = said_at_gate(interrupt, &value).or_else(|| receipt(interrupt.kind, id));

@@ -4,7 +4,11 @@ use serde_json::Value;
 
 use super::{Answer, BadRequest, governance};
 use crate::ids::Principal;
+use crate::limits;
 use crate::refusal::Refusal;
+
+/// How the names begin under which the host itself acts.
+const HOST: &str = "system:";
 
 /// Lists of approvers, and what an entry without a prefix means in each.
 const LISTS: [(&str, Prefix); 3] = [
@@ -59,8 +63,10 @@ pub(super) fn decider(answer: &Answer) -> Result<&str, Refusal> {
     let mut named: Option<&str> = None;
     for member in ["voter", "decidedBy"] {
         let Some(given) = answer.value.get(member) else { continue };
-        let Some(name) = given.as_str().filter(|name| !name.is_empty()) else {
-            return Err(Refusal::invalid(format!("resumeValue.{member}"), "must be a non-empty string"));
+        let Some(name) = given.as_str().filter(|name| is_name(name)) else {
+            let message =
+                format!("must be 1 to {} characters without control characters", limits::ID_CHARS_MAX);
+            return Err(Refusal::invalid(format!("resumeValue.{member}"), message));
         };
         if named.is_some_and(|before| before != name) {
             return Err(Refusal::invalid("resumeValue.decidedBy", "names somebody else than voter does"));
@@ -68,12 +74,17 @@ pub(super) fn decider(answer: &Answer) -> Result<&str, Refusal> {
         named = Some(name);
     }
     match named {
-        Some(name) if name != answer.by.name && !answer.acting_as => {
+        // Nobody speaks for the host: what it did by itself must be told from what people did.
+        Some(name) if name != answer.by.name && (!answer.acting_as || name.starts_with(HOST)) => {
             Err(Refusal::MayNotActFor(name.to_owned()))
         }
         Some(name) => Ok(name),
         None => Ok(&answer.by.name),
     }
+}
+
+fn is_name(text: &str) -> bool {
+    (1..=limits::ID_CHARS_MAX).contains(&text.chars().count()) && !text.contains(char::is_control)
 }
 
 /// `owner` is who started the run.

@@ -78,7 +78,11 @@ impl Quorum {
             Policy::Majority => rejections > self.required / 2,
         };
         let overridden = self.override_decides && action(last) == "override";
-        let shown = |value: &Value| json!({"decidedBy": value.get("decidedBy"), "action": value.get("action"), "decidedAt": value.get("decidedAt")});
+        let shown = |value: &Value| {
+            let named = ["decidedBy", "actedBy", "action", "decidedAt"].into_iter();
+            let members = named.filter_map(|name| Some((name.to_owned(), value.get(name)?.clone())));
+            Value::Object(members.collect())
+        };
         let votes: Vec<Value> = before.iter().map(|vote| &vote.value).chain([last]).map(shown).collect();
         (refused || overridden || approvals >= self.required).then(|| {
             json!({

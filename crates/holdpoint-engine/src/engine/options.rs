@@ -69,6 +69,13 @@ impl Options {
         self
     }
 
+    /// Whether nodes may hold conversations. Without them, definitions that need them are refused.
+    #[must_use]
+    pub fn conversations(mut self, on: bool) -> Self {
+        self.nodes.set_conversations(on);
+        self
+    }
+
     /// Which hosts the nodes of this engine may call, and how.
     #[must_use]
     pub fn outgoing(mut self, outgoing: Outgoing) -> Self {

@@ -3,14 +3,14 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use holdpoint_core::{NodeId, Refusal};
-use holdpoint_engine::{Done, Engine};
+use holdpoint_engine::{Done, Engine, Error};
 
 use super::{translate, wire};
 use crate::app::App;
-use crate::auth::CanAnswer;
+use crate::auth::{Caller, CanAnswer};
 use crate::body::{Body, InPath};
 use crate::error::ApiError;
-use crate::idempotency::{Answer, Did, Sent};
+use crate::idempotency::{Answer, Did, Sending, Sent};
 
 pub(crate) async fn resolve(
     State(app): State<App>,
@@ -18,15 +18,24 @@ pub(crate) async fn resolve(
     InPath((run, node)): InPath<(String, String)>,
     Sent(sending, Body(body)): Sent<Body<wire::Resolve>>,
 ) -> Result<Answer, ApiError> {
-    let of = caller.run(&run)?;
-    let node = NodeId::parse(&node).map_err(|_| Refusal::InterruptNotFound)?;
-    let asks = body.asks();
+    answer_node(&app, caller, (&run, &node), (sending, body), ApiError::from).await
+}
+
+/// Hands an answer to the core, which knows all rules about it. `refused` says what callers are told instead.
+pub(super) async fn answer_node(
+    app: &App,
+    caller: Caller,
+    (run, node): (&str, &str),
+    (sending, body): (Sending, wire::Resolve),
+    refused: impl Fn(Error) -> ApiError,
+) -> Result<Answer, ApiError> {
+    let of = caller.run(run)?;
+    let node = NodeId::parse(node).map_err(|_| Refusal::InterruptNotFound)?;
     let command = translate::resolve(&node, body, &caller);
     let answer = move |done: Done<'_>| match done {
-        Done::Run(run) if asks => Answer::json(StatusCode::OK, &translate::raised(run, &node)),
         Done::Run(run) => Answer::json(StatusCode::OK, &translate::resolved(run, &node)),
         _ => Answer::nothing(),
     };
-    let resolve = async |engine: Engine| Ok(Did::Run(engine.execute(&of, &command).await?));
-    sending.carry_out(&app, &caller, answer, resolve).await
+    let resolve = async |engine: Engine| Ok(Did::Run(engine.execute(&of, &command).await.map_err(refused)?));
+    sending.carry_out(app, &caller, answer, resolve).await
 }

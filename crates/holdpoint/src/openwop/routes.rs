@@ -3,8 +3,8 @@
 use std::sync::LazyLock;
 
 use super::{
-    artifacts, asks, control, debug_bundle, discovery, events, forks, history, interrupts, links, pending,
-    runs, workflows,
+    approvals, artifacts, asks, control, debug_bundle, discovery, events, forks, history, interrupts, links,
+    pending, runs, workflows,
 };
 use crate::routes::Content::{Events, Json};
 use crate::routes::Route;
@@ -164,6 +164,12 @@ fn answering() -> Vec<Route> {
         Route::post("/v1/runs/{runId}/interrupts/{nodeId}", "resolveInterrupt", interrupts::resolve)
             .says("Answer what a node asks; the first answer counts")
             .body("ResolveInterrupt")
+            .answers(200, Json("InterruptResolved"))
+            .fails(&[410, 422]),
+        Route::post("/v1/runs/{runId}/approvals/{nodeId}", "resolveApproval", approvals::resolve)
+            .says("Answer what a node asks, as older clients do; use resolveInterrupt")
+            .deprecated()
+            .body("ResolveApproval")
             .answers(200, Json("InterruptResolved"))
             .fails(&[410, 422]),
     ]

@@ -116,20 +116,8 @@ pub(crate) fn all() -> Value {
         ("Discovery", discovery()),
         ("WorkflowDefinition", workflow_definition()),
         ("CreateRun", create_run()),
-        (
-            "ResolveInterrupt",
-            json!({
-                "type": "object",
-                "required": ["resumeValue"],
-                "properties": {
-                    "resumeValue": {"description": "What the node asked for; depends on its kind."},
-                    "digest": {
-                        "type": ["string", "null"],
-                        "description": "What was shown, as inspecting told it; refused when something else is asked.",
-                    },
-                },
-            }),
-        ),
+        ("ResolveInterrupt", resolve_interrupt()),
+        ("ResolveApproval", resolve_approval()),
         (
             "AnswerAsk",
             json!({
@@ -148,6 +136,32 @@ pub(crate) fn all() -> Value {
         all[name] = schema;
     }
     all
+}
+
+fn resolve_interrupt() -> Value {
+    json!({
+        "type": "object",
+        "required": ["resumeValue"],
+        "properties": {
+            "resumeValue": {"description": "What the node asked for; depends on its kind."},
+            "digest": digest(),
+        },
+    })
+}
+
+fn resolve_approval() -> Value {
+    json!({
+        "type": "object",
+        "description": "The resume value itself: an action, or a decision of older clients.",
+        "properties": {"digest": digest()},
+    })
+}
+
+fn digest() -> Value {
+    json!({
+        "type": ["string", "null"],
+        "description": "Of what the caller was shown; one of something else is refused with payload_mismatch.",
+    })
 }
 
 fn create_run() -> Value {

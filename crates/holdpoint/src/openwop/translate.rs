@@ -1,7 +1,7 @@
 //! Between the protocol and the core: pure functions, no decisions.
 
 use axum::http::StatusCode;
-use holdpoint_core::{Answer, Command, NodeId, Owner, Run, Start};
+use holdpoint_core::{Command, Heard, Interrupt, NodeId, Owner, Run, Start, Vote};
 use holdpoint_engine::outgoing::Refused;
 use serde_json::{Value, json};
 
@@ -44,25 +44,47 @@ pub(crate) fn no_callback(refused: &Refused) -> ApiError {
 
 /// An answer to whatever the named node asks.
 pub(crate) fn resolve(node: &NodeId, body: wire::Resolve, caller: &Caller) -> Command {
-    let answer = Answer::new(body.resume_value.0, caller.principal());
+    let answer = caller.answer(body.resume_value.0, body.digest);
     Command::ResolveNode { node: node.clone(), answer }
 }
 
-/// What came of an answer.
+/// What came of an answer, told from the fold right after it.
 pub(crate) fn resolved(run: &Run, node: &NodeId) -> Value {
     let mut shown = json!({"runId": run.id, "nodeId": node, "status": run.status().as_str()});
-    if let Some(interrupt) = run.closed_interrupt_of_node(node) {
-        shown["interruptId"] = json!(run.interrupt_name(interrupt.id));
+    // One that was asked only now, because a decision led back to its node, has heard nothing yet.
+    let undecided = run.interrupt_of_node(node).filter(|asked| asked.is_open() && asked.heard.is_some());
+    let heard = undecided.and_then(|asked| asked.heard);
+    shown["outcome"] = json!(outcome(heard));
+    // A node that waited with others for their question has none of its own.
+    let Some(asked) = undecided.or_else(|| run.closed_interrupt_of_node(node)) else { return shown };
+    shown["interruptId"] = json!(run.interrupt_name(asked.id));
+    if let Some(Heard::Asked(ask)) = heard {
+        shown["askId"] = json!(ask);
+    }
+    if asked.required_approvals() > 1 {
+        shown["requiredApprovals"] = json!(asked.required_approvals());
+        shown["votes"] = votes(asked);
     }
     shown
 }
 
-/// What came of a question beside the decision: its number, by which it is answered.
-pub(crate) fn raised(run: &Run, node: &NodeId) -> Value {
-    let mut shown = resolved(run, node);
-    if let Some(interrupt) = run.interrupt_of_node(node) {
-        shown["interruptId"] = json!(run.interrupt_name(interrupt.id));
-        shown["askId"] = json!(interrupt.asks.last().map(|ask| ask.id));
+fn outcome(heard: Option<Heard>) -> &'static str {
+    match heard {
+        None => "resolved",
+        Some(Heard::Voted) => "voted",
+        Some(Heard::Repeated) => "repeated",
+        Some(Heard::Asked(_)) => "asked",
     }
-    shown
+}
+
+/// Who has spoken so far, and what they said.
+pub(crate) fn votes(asked: &Interrupt) -> Value {
+    let vote = |vote: &Vote| {
+        let mut shown = json!({"decidedBy": vote.by, "action": vote.action(), "at": vote.at.to_string()});
+        if let Some(acting) = vote.value.get("actedBy") {
+            shown["actedBy"] = acting.clone();
+        }
+        shown
+    };
+    asked.votes.iter().map(vote).collect()
 }

@@ -70,7 +70,27 @@ pub(crate) struct Cancel {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Resolve {
     pub resume_value: StrictValue,
+    /// Of what the caller was shown.
     pub digest: Option<String>,
+}
+
+/// The same without a wrapping: the answer is the body, and what else could be said stands among its members.
+#[derive(Debug, Deserialize)]
+#[serde(try_from = "StrictValue")]
+pub(crate) struct Unwrapped(pub Resolve);
+
+impl TryFrom<StrictValue> for Unwrapped {
+    type Error = &'static str;
+
+    fn try_from(StrictValue(mut value): StrictValue) -> Result<Self, Self::Error> {
+        let members = value.as_object_mut().ok_or("must be an object with an action")?;
+        let digest = match members.remove("digest") {
+            None | Some(Value::Null) => None,
+            Some(Value::String(digest)) => Some(digest),
+            Some(_) => return Err("digest must be a string"),
+        };
+        Ok(Self(Resolve { resume_value: StrictValue(value), digest }))
+    }
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -80,13 +100,6 @@ pub(crate) struct MintToken {
     pub expires_in_seconds: Option<u64>,
     #[serde(rename = "for")]
     pub sub: Option<String>,
-}
-
-impl Resolve {
-    /// Whether it is a question beside the decision.
-    pub(crate) fn asks(&self) -> bool {
-        self.resume_value.0.get("action").and_then(Value::as_str) == Some("ask")
-    }
 }
 
 #[derive(Debug, Deserialize)]

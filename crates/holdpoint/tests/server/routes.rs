@@ -108,6 +108,10 @@ fn rows() -> Vec<Row> {
         row("mintToken", "approvals:respond", 201, 404),
         public("inspectByToken"),
         Row { body: Some(json!({"resumeValue": {"action": "accept"}})), ..public("resolveByToken") },
+        Row {
+            body: Some(json!({"decision": "approved"})),
+            ..row("resolveApproval", "approvals:respond", 200, 404)
+        },
         row("listDispatches", "runs:read", 200, 200),
         row("getDispatch", "runs:read", 200, 404),
         // An activation without effects has ended when anybody can see it.
@@ -156,6 +160,7 @@ fn scopes() -> Vec<&'static str> {
         "runs:cancel",
         "artifacts:read",
         "approvals:respond",
+        "approvals:act-as",
         "keys:manage",
     ]
 }

@@ -134,8 +134,6 @@ fn made() -> Value {
 }
 
 fn log() -> Value {
-    let text = json!({"type": "string"});
-    let status = reference("RunStatus");
     json!({
         "RunSnapshot": snapshot(),
         "Event": event(),
@@ -153,13 +151,27 @@ fn log() -> Value {
                 "isComplete": {"type": "boolean"},
             },
         },
-        "InterruptResolved": {
-            "type": "object",
-            "required": ["runId", "nodeId", "status"],
-            "properties": {
-                "runId": text, "nodeId": text, "interruptId": text, "status": status,
-                "askId": {"type": "integer", "minimum": 1},
-            },
+        "InterruptResolved": interrupt_resolved(),
+    })
+}
+
+fn interrupt_resolved() -> Value {
+    let text = json!({"type": "string"});
+    let number = json!({"type": "integer", "minimum": 1});
+    json!({
+        "type": "object",
+        "required": ["runId", "nodeId", "status", "outcome"],
+        "properties": {
+            "runId": text, "nodeId": text, "interruptId": text, "status": reference("RunStatus"),
+            "outcome": {"type": "string", "enum": ["resolved", "voted", "repeated", "asked"]},
+            "askId": number, "requiredApprovals": number,
+            "votes": {"type": "array", "items": {
+                "type": "object",
+                "required": ["decidedBy", "action", "at"],
+                "properties": {
+                    "decidedBy": text, "actedBy": text, "action": text, "at": reference("Instant"),
+                },
+            }},
         },
     })
 }
