@@ -28,7 +28,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, env = "HOLDPOINT_DATABASE", value_name = "URL", hide_env_values = true)]
     database: Option<String>,
     /// TOML file with the same settings: listen, data, database, workflows, strict, bootstrap_key, rate_limit,
-    /// rate_burst, otlp_endpoint, otlp_protocol, outgoing_allow, outgoing_deny, outgoing_allow_loopback
+    /// rate_burst, otlp_endpoint, otlp_protocol, ask_url, ask_token, outgoing_allow, outgoing_deny, outgoing_allow_loopback
     #[arg(long, env = "HOLDPOINT_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
     /// Registers every .json file of this folder as a workflow at start
@@ -53,6 +53,12 @@ pub(crate) struct ServeArgs {
     /// How: http/protobuf or http/json [default: http/protobuf]
     #[arg(long, env = "HOLDPOINT_OTLP_PROTOCOL", value_name = "NAME")]
     otlp_protocol: Option<String>,
+    /// Sends what approvers ask beside a decision to this URL, and records what it answers [default: people answer]
+    #[arg(long, env = "HOLDPOINT_ASK_URL", value_name = "URL", hide_env_values = true)]
+    ask_url: Option<String>,
+    /// Sent to --ask-url as `Authorization: Bearer`
+    #[arg(long, env = "HOLDPOINT_ASK_TOKEN", value_name = "TOKEN", hide_env_values = true)]
+    ask_token: Option<String>,
     /// How the log is written: text or json, one object a line [default: text]
     #[arg(long, env = "HOLDPOINT_LOG_FORMAT", value_name = "FORMAT", value_enum)]
     pub log_format: Option<LogFormat>,
@@ -81,6 +87,8 @@ struct File {
     rate_burst: Option<u32>,
     otlp_endpoint: Option<String>,
     otlp_protocol: Option<String>,
+    ask_url: Option<String>,
+    ask_token: Option<String>,
     outgoing_allow: Option<Vec<String>>,
     outgoing_deny: Option<Vec<String>>,
     outgoing_allow_loopback: Option<bool>,
@@ -98,6 +106,9 @@ pub(crate) struct Config {
     /// Requests a second for each key, and how many at once.
     pub rate_limit: Option<(u32, u32)>,
     pub telemetry: Option<telemetry::Settings>,
+    /// Who answers what approvers ask, and the token it wants.
+    pub ask_url: Option<String>,
+    pub ask_token: Option<String>,
     pub outgoing: OutgoingSettings,
 }
 
@@ -135,6 +146,8 @@ impl Config {
             bootstrap_key,
             rate_limit,
             telemetry,
+            ask_url: args.ask_url.or(file.ask_url),
+            ask_token: args.ask_token.or(file.ask_token),
             outgoing: args.outgoing.or(of_file)?,
         })
     }

@@ -11,6 +11,7 @@ use holdpoint_engine::{Engine, Options};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
+use crate::answering::AnswerService;
 use crate::app::{Shared, router};
 use crate::auth::RateLimit;
 use crate::config::Config;
@@ -31,6 +32,12 @@ pub(crate) async fn serve(config: Config, customize: impl FnOnce(Options) -> Opt
     config.outgoing.tell();
     let outgoing = config.outgoing.outgoing();
     let options = Options::new(config.location.clone()).name(name).outgoing(outgoing.clone());
+    let options = match &config.ask_url {
+        Some(url) => {
+            options.answerer(AnswerService::new(url, config.ask_token.as_deref(), outgoing.clone())?)
+        }
+        None => options,
+    };
     // A server with node types of its own may have its own idea of outgoing calls as well.
     let options = customize(options);
     let engine = Engine::open(options).await.context("cannot open the database")?;

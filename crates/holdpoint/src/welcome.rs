@@ -175,6 +175,8 @@ mod tests {
                 bootstrap_key: None,
                 rate_limit: None,
                 telemetry: None,
+                ask_url: None,
+                ask_token: None,
                 outgoing: crate::config::OutgoingSettings::default(),
             }
         };

@@ -277,7 +277,10 @@ pub(crate) async fn load(place: &Place, count: u32) {
         "CASE WHEN restricted = 0 THEN 'tag:rare' ELSE 'to:role:lead' END"
     );
     place.execute(&facets).await.unwrap();
-    place.execute("ANALYZE").await.unwrap();
+    // PostgreSQL counts its rows by itself, soon; SQLite never does.
+    if let Place::Postgres(_) = place {
+        place.execute("ANALYZE").await.unwrap();
+    }
 }
 
 async fn no_list_reads_more_than_an_index_gives(house: House) {
@@ -285,21 +288,24 @@ async fn no_list_reads_more_than_an_index_gives(house: House) {
     let all = PendingFilter::default();
     let from = PendingFilter { requested_from: Some(Timestamp(NOON - 10_000_000 + 19_995)), ..all.clone() };
     let filters = [
-        ("all", all.clone()),
-        ("kind", of_kinds(&[Kind::Approval])),
-        ("workflow", PendingFilter { workflow: Some("rare".to_owned()), ..all.clone() }),
-        ("assignee", for_entry("role:lead")),
-        ("tag", PendingFilter { tag: Some("rare".to_owned()), ..all.clone() }),
-        ("me", for_me(somebody("ann", &["lead"], &[]))),
-        ("age", from),
-        ("deadline", PendingFilter { order: PendingOrder::Deadline, ..all }),
+        ("PRIMARY KEY|pending_pkey", all.clone()),
+        ("pending_by_kind", of_kinds(&[Kind::Approval])),
+        ("pending_by_workflow", PendingFilter { workflow: Some("rare".to_owned()), ..all.clone() }),
+        ("facet", for_entry("role:lead")),
+        ("facet", PendingFilter { tag: Some("rare".to_owned()), ..all.clone() }),
+        ("pending_by_kind|facet", for_me(somebody("ann", &["lead"], &[]))),
+        ("PRIMARY KEY|pending_pkey", from),
+        ("pending_by_deadline", PendingFilter { order: PendingOrder::Deadline, ..all }),
     ];
-    for (what, filter) in filters {
-        for filter in [filter.clone(), newest(filter)] {
+    for (indexes, filter) in filters {
+        let backwards = newest(filter.clone());
+        let backwards = if filter.order == PendingOrder::Deadline { filter.clone() } else { backwards };
+        for filter in [filter, backwards] {
             for plan in house.engine.pending_plans(&tenant(), &filter).await.unwrap() {
                 let scans = ["SCAN", "Seq Scan", "TEMP B-TREE", "Sort", "Hash Join", "Bitmap"];
                 let found: Vec<_> = scans.iter().filter(|scan| plan.contains(*scan)).collect();
-                assert!(found.is_empty() && !plan.is_empty(), "{what}: {plan}");
+                let chosen = indexes.split('|').any(|index| plan.contains(index));
+                assert!(found.is_empty() && chosen, "{indexes}: {plan}");
             }
         }
     }

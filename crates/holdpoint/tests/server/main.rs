@@ -27,6 +27,8 @@ mod once_at_once;
 mod once_killed;
 mod openapi;
 mod options;
+mod pending;
+mod pending_asks;
 mod races;
 mod reading;
 mod routes;

@@ -34,3 +34,6 @@ CREATE TABLE pending_facets (
 INSERT INTO pending_facets (tenant_id, facet, requested_ms, run_id, interrupt_id)
 SELECT p.tenant_id, 'tag:' || t.tag, p.requested_ms, p.run_id, p.interrupt_id
 FROM pending p JOIN run_tags t ON t.tenant_id = p.tenant_id AND t.run_id = p.run_id;
+
+-- SQLite counts nothing by itself and is told which index to prefer.
+{pending_statistics}
