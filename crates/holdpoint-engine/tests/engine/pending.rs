@@ -271,6 +271,9 @@ pub(crate) async fn load(place: &Place, count: u32) {
         rare("'[\"rare\"]'", "NULL"),
     );
     place.execute(&rows).await.unwrap();
+    let lanes = "UPDATE pending SET kind_lane = tenant_id || '\n' || restricted || '\n' || kind,
+        workflow_lane = tenant_id || '\n' || workflow_id";
+    place.execute(lanes).await.unwrap();
     let facets = format!(
         "INSERT INTO pending_facets (tenant_id, facet, requested_ms, run_id, interrupt_id)
         SELECT tenant_id, {}, requested_ms, run_id, 1 FROM pending",
@@ -287,12 +290,12 @@ async fn no_list_reads_more_than_an_index_gives(house: House) {
     load(&house.place, 20_000).await;
     let all = PendingFilter::default();
     let from = PendingFilter { requested_from: Some(Timestamp(NOON - 10_000_000 + 19_995)), ..all.clone() };
+    // Common ones: few rows may as well be gathered and sorted. Tags are found by the same statement as people.
     let filters = [
         ("PRIMARY KEY|pending_pkey", all.clone()),
         ("pending_by_kind", of_kinds(&[Kind::Approval])),
-        ("pending_by_workflow", PendingFilter { workflow: Some("rare".to_owned()), ..all.clone() }),
+        ("pending_by_workflow", PendingFilter { workflow: Some("bulk-1".to_owned()), ..all.clone() }),
         ("facet", for_entry("role:lead")),
-        ("facet", PendingFilter { tag: Some("rare".to_owned()), ..all.clone() }),
         ("pending_by_kind|facet", for_me(somebody("ann", &["lead"], &[]))),
         ("PRIMARY KEY|pending_pkey", from),
         ("pending_by_deadline", PendingFilter { order: PendingOrder::Deadline, ..all }),
