@@ -32,8 +32,8 @@ pub(crate) struct ServeArgs {
     #[arg(long, env = "HOLDPOINT_DATABASE", value_name = "URL", hide_env_values = true)]
     database: Option<String>,
     /// TOML file with the same settings: listen, data, database, workflows, strict, no_conversations, bootstrap_key,
-    /// rate_limit, rate_burst, public_url, link_seconds_max, link_rate_limit, otlp_endpoint, otlp_protocol,
-    /// seal_key_file, outgoing_allow, outgoing_deny, outgoing_allow_loopback
+    /// rate_limit, rate_burst, public_url, link_seconds_max, link_rate_limit, otlp_endpoint, otlp_protocol, ask_url,
+    /// ask_token, seal_key_file, outgoing_allow, outgoing_deny, outgoing_allow_loopback
     #[arg(long, env = "HOLDPOINT_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
     /// Registers every .json file of this folder as a workflow at start
@@ -61,6 +61,12 @@ pub(crate) struct ServeArgs {
     /// How: http/protobuf or http/json [default: http/protobuf]
     #[arg(long, env = "HOLDPOINT_OTLP_PROTOCOL", value_name = "NAME")]
     otlp_protocol: Option<String>,
+    /// Sends what approvers ask beside a decision to this URL, and records what it answers [default: people answer]
+    #[arg(long, env = "HOLDPOINT_ASK_URL", value_name = "URL", hide_env_values = true)]
+    ask_url: Option<String>,
+    /// Sent to --ask-url as `Authorization: Bearer`
+    #[arg(long, env = "HOLDPOINT_ASK_TOKEN", value_name = "TOKEN", hide_env_values = true)]
+    ask_token: Option<String>,
     /// How the log is written: text or json, one object a line [default: text]
     #[arg(long, env = "HOLDPOINT_LOG_FORMAT", value_name = "FORMAT", value_enum)]
     pub log_format: Option<LogFormat>,
@@ -98,6 +104,8 @@ struct File {
     otlp_endpoint: Option<String>,
     otlp_protocol: Option<String>,
     seal_key_file: Option<PathBuf>,
+    ask_url: Option<String>,
+    ask_token: Option<String>,
     outgoing_allow: Option<Vec<String>>,
     outgoing_deny: Option<Vec<String>>,
     outgoing_allow_loopback: Option<bool>,
@@ -119,6 +127,9 @@ pub(crate) struct Config {
     pub telemetry: Option<telemetry::Settings>,
     pub seal: SealSettings,
     pub links: LinkSettings,
+    /// Who answers what approvers ask, and the token it wants.
+    pub ask_url: Option<String>,
+    pub ask_token: Option<String>,
     pub outgoing: OutgoingSettings,
 }
 
@@ -165,6 +176,8 @@ impl Config {
             telemetry,
             seal,
             links: args.links.or(of_links)?,
+            ask_url: args.ask_url.or(file.ask_url),
+            ask_token: args.ask_token.or(file.ask_token),
             outgoing: args.outgoing.or(of_file)?,
         })
     }

@@ -14,6 +14,7 @@ use tracing_subscriber::filter::LevelFilter;
 use crate::config::LogFormat;
 
 mod admin;
+mod answering;
 mod app;
 mod auth;
 mod body;

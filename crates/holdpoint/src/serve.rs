@@ -13,6 +13,7 @@ use holdpoint_engine::{Engine, Options};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
+use crate::answering::AnswerService;
 use crate::app::{Shared, router};
 use crate::auth::RateLimit;
 use crate::config::Config;
@@ -36,6 +37,12 @@ pub(crate) async fn serve(config: Config, customize: impl FnOnce(Options) -> Opt
     let options = Options::new(config.location.clone()).name(name).outgoing(outgoing.clone());
     let options = options.seal_key(config.seal.key()?);
     let options = options.conversations(config.conversations);
+    let options = match &config.ask_url {
+        Some(url) => {
+            options.answerer(AnswerService::new(url, config.ask_token.as_deref(), outgoing.clone())?)
+        }
+        None => options,
+    };
     // A server with node types of its own may have its own idea of outgoing calls as well.
     let options = customize(options);
     let engine = Engine::open(options).await.context("cannot open the database")?;

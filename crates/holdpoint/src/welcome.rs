@@ -176,7 +176,10 @@ mod tests {
                 bootstrap_key: None,
                 rate_limit: None,
                 telemetry: None,
+                seal: config::SealSettings::File("seal.key".into()),
                 links: crate::config::LinkSettings::default(),
+                ask_url: None,
+                ask_token: None,
                 outgoing: crate::config::OutgoingSettings::default(),
             }
         };

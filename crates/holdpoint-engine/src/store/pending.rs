@@ -19,8 +19,9 @@ pub(crate) use asks::{
 pub(crate) use walks::{Stretch, Walk};
 
 const INSERT: &str = "INSERT INTO pending (tenant_id, requested_ms, run_id, interrupt_id, workflow_id, node_id,
-    kind, key, title, expires_ms, digest, required, votes, restricted, people, barred, tags, open_asks, ask_due_ms)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)";
+    kind, key, title, expires_ms, digest, required, votes, restricted, people, barred, tags, open_asks, ask_due_ms,
+    kind_lane, workflow_lane)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)";
 const VOTED: &str = "UPDATE pending SET votes = $1
     WHERE tenant_id = $2 AND requested_ms = $3 AND run_id = $4 AND interrupt_id = $5";
 /// Whoever answers questions looks at it at once, and has all attempts again.
@@ -107,7 +108,9 @@ fn insert(of: &RunRef, run: &Run, interrupt: &Interrupt, statements: &mut Vec<St
         assignees.barred.as_deref(),
         Param::Text((!tags.is_empty()).then(|| serde_json::json!(tags).to_string())),
         open_asks,
-        (open_asks > 0).then_some(run.updated_at)
+        (open_asks > 0).then_some(run.updated_at),
+        walks::kind_lane(&of.tenant, assignees.said.is_some(), interrupt.kind),
+        walks::workflow_lane(&of.tenant, run.workflow.id.as_str())
     ];
     statements.push(Statement::new(INSERT, values));
     statements.extend(facets::insert(of, interrupt, facets_of(&assignees, tags)));

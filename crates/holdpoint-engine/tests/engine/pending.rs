@@ -271,35 +271,44 @@ pub(crate) async fn load(place: &Place, count: u32) {
         rare("'[\"rare\"]'", "NULL"),
     );
     place.execute(&rows).await.unwrap();
+    let lanes = "UPDATE pending SET kind_lane = tenant_id || '\n' || restricted || '\n' || kind,
+        workflow_lane = tenant_id || '\n' || workflow_id";
+    place.execute(lanes).await.unwrap();
     let facets = format!(
         "INSERT INTO pending_facets (tenant_id, facet, requested_ms, run_id, interrupt_id)
         SELECT tenant_id, {}, requested_ms, run_id, 1 FROM pending",
         "CASE WHEN restricted = 0 THEN 'tag:rare' ELSE 'to:role:lead' END"
     );
     place.execute(&facets).await.unwrap();
-    place.execute("ANALYZE").await.unwrap();
+    // PostgreSQL counts its rows by itself, soon; SQLite never does.
+    if let Place::Postgres(_) = place {
+        place.execute("ANALYZE").await.unwrap();
+    }
 }
 
 async fn no_list_reads_more_than_an_index_gives(house: House) {
     load(&house.place, 20_000).await;
     let all = PendingFilter::default();
     let from = PendingFilter { requested_from: Some(Timestamp(NOON - 10_000_000 + 19_995)), ..all.clone() };
+    // Common ones: few rows may as well be gathered and sorted. Tags are found by the same statement as people.
     let filters = [
-        ("all", all.clone()),
-        ("kind", of_kinds(&[Kind::Approval])),
-        ("workflow", PendingFilter { workflow: Some("rare".to_owned()), ..all.clone() }),
-        ("assignee", for_entry("role:lead")),
-        ("tag", PendingFilter { tag: Some("rare".to_owned()), ..all.clone() }),
-        ("me", for_me(somebody("ann", &["lead"], &[]))),
-        ("age", from),
-        ("deadline", PendingFilter { order: PendingOrder::Deadline, ..all }),
+        ("PRIMARY KEY|pending_pkey", all.clone()),
+        ("pending_by_kind", of_kinds(&[Kind::Approval])),
+        ("pending_by_workflow", PendingFilter { workflow: Some("bulk-1".to_owned()), ..all.clone() }),
+        ("facet", for_entry("role:lead")),
+        ("pending_by_kind|facet", for_me(somebody("ann", &["lead"], &[]))),
+        ("PRIMARY KEY|pending_pkey", from),
+        ("pending_by_deadline", PendingFilter { order: PendingOrder::Deadline, ..all }),
     ];
-    for (what, filter) in filters {
-        for filter in [filter.clone(), newest(filter)] {
+    for (indexes, filter) in filters {
+        let backwards = newest(filter.clone());
+        let backwards = if filter.order == PendingOrder::Deadline { filter.clone() } else { backwards };
+        for filter in [filter, backwards] {
             for plan in house.engine.pending_plans(&tenant(), &filter).await.unwrap() {
                 let scans = ["SCAN", "Seq Scan", "TEMP B-TREE", "Sort", "Hash Join", "Bitmap"];
                 let found: Vec<_> = scans.iter().filter(|scan| plan.contains(*scan)).collect();
-                assert!(found.is_empty() && !plan.is_empty(), "{what}: {plan}");
+                let chosen = indexes.split('|').any(|index| plan.contains(index));
+                assert!(found.is_empty() && chosen, "{indexes}: {plan}");
             }
         }
     }

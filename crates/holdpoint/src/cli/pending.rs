@@ -21,6 +21,7 @@ Examples:
   holdpoint answer RUN NODE accept";
 
 #[derive(Debug, Args)]
+#[group(skip)]
 pub(crate) struct Pending {
     /// Only these kinds. Repeat for more, or separate them by commas
     #[arg(long, value_name = "KIND", value_delimiter = ',', value_parser = PossibleValuesParser::new(Kind::ALL.map(Kind::as_str)))]

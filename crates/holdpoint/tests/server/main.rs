@@ -35,6 +35,8 @@ mod once_at_once;
 mod once_killed;
 mod openapi;
 mod options;
+mod pending;
+mod pending_asks;
 mod people;
 mod races;
 mod reading;

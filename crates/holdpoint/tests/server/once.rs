@@ -17,7 +17,8 @@ struct Example {
 
 /// One for every operation; a route that is not here fails the test.
 fn example(operation: &Operation, client: &Client) -> Example {
-    let run = client.start_run("gated");
+    let run = client.start_run(if operation.id == "answerAsk" { asking(client) } else { "gated" });
+    client.answer(&run, "gate", &json!({"action": "ask", "question": "Why?"}));
     let queue = client.get(&format!("/v1/threads/{run}/dispatches")).body;
     let dispatch = queue["dispatches"][0]["dispatchId"].as_str().unwrap().to_owned();
     let mut renamed = gated("fresh");
@@ -37,6 +38,7 @@ fn example(operation: &Operation, client: &Client) -> Example {
             (json!({"resumeValue": {"action": "accept"}}), json!({"resumeValue": {"action": "reject"}}), 200)
         }
         "resolveApproval" => (json!({"decision": "approved"}), json!({"decision": "rejected"}), 200),
+        "answerAsk" => (json!({"answer": "a"}), json!({"answer": "b"}), 200),
         // An activation without effects has ended when anybody can see it. That it has is final, and kept.
         "cancelDispatch" | "requeueDispatch" => (json!({}), json!({"more": 1}), 409),
         "createKey" => (json!({"scopes": ["runs:read"]}), json!({"scopes": []}), 201),
@@ -53,8 +55,17 @@ fn example(operation: &Operation, client: &Client) -> Example {
     let path = path.replace("{nodeId}", "gate").replace("{dispatchId}", &dispatch).replace("{keyId}", &key);
     let minted = client.send("POST", &format!("/v1/runs/{run}/interrupts/gate/tokens"), None).body;
     let path = path.replace("{token}", minted["token"].as_str().unwrap_or("cancelled"));
+    let path = path.replace("{askId}", "1");
     let given = |body: Value| Some(body).filter(|body| !body.is_null());
     Example { path, body: given(body), other: given(other), status }
+}
+
+/// A workflow whose approvers may ask something first.
+fn asking(client: &Client) -> &'static str {
+    let mut asking = gated("asking");
+    asking["nodes"][1]["config"]["actions"] = json!(["accept", "ask"]);
+    client.put("/v1/workflows/asking", &asking);
+    "asking"
 }
 
 pub(crate) fn send(

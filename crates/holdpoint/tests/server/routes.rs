@@ -22,6 +22,7 @@ impl Things {
     fn new(admin: &Client) -> Self {
         let (waiting, ended) = (admin.start_run("gated"), admin.start_run("gated"));
         admin.send("POST", &format!("/v1/runs/{ended}/cancel"), None);
+        admin.answer(&waiting, "gate", &json!({"action": "ask", "question": "Why?"}));
         let queue = admin.get(&format!("/v1/threads/{waiting}/dispatches")).body;
         let dispatch = queue["dispatches"][0]["dispatchId"].as_str().unwrap().to_owned();
         let key = admin.post("/v1/keys", &json!({})).body["keyId"].as_str().unwrap().to_owned();
@@ -37,6 +38,7 @@ impl Things {
             .replace("{workflowId}", "gated")
             .replace("{runId}", run)
             .replace("{nodeId}", "gate")
+            .replace("{askId}", "1")
             .replace("{artifactId}", &format!("{run}:before"))
             .replace("{threadId}", run)
             .replace("{dispatchId}", &self.dispatch)
@@ -68,6 +70,7 @@ fn row(id: &'static str, scopes: &'static str, right: u16, elsewhere: u16) -> Ro
 fn flow() -> Value {
     let mut flow = gated("gated");
     flow["nodes"][0]["artifactType"] = json!("note");
+    flow["nodes"][1]["config"]["actions"] = json!(["accept", "reject", "ask"]);
     flow
 }
 
@@ -101,6 +104,13 @@ fn rows() -> Vec<Row> {
         Row { of_ended_run: true, ..row("streamEvents", "runs:read", 200, 404) },
         Row { query: "?timeout=1", ..row("pollEvents", "runs:read", 200, 404) },
         row("listPending", "approvals:respond or runs:read", 200, 200),
+        row("countPending", "approvals:respond or runs:read", 200, 200),
+        row("listInterrupts", "approvals:respond or runs:read", 200, 404),
+        row("listAsks", "approvals:respond or runs:read", 200, 404),
+        Row {
+            body: Some(json!({"answer": "So."})),
+            ..row("answerAsk", "approvals:respond or runs:create", 200, 404)
+        },
         Row {
             body: Some(json!({"resumeValue": {"action": "accept"}})),
             ..row("resolveInterrupt", "approvals:respond", 200, 404)

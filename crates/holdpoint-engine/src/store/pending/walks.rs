@@ -38,26 +38,26 @@ const ALL: [&str; 2] = walk!(
     "$6"
 );
 const OF_KIND: [&str; 2] = walk!(
-    "pending p WHERE p.tenant_id = $1 AND p.restricted = $2 AND p.kind = $3",
+    "pending p WHERE p.kind_lane = $1",
     "p.requested_ms",
     "p.run_id",
     "p.interrupt_id",
-    "$4",
-    "$5",
-    "$6",
-    "$7",
-    "$8"
-);
-const OF_WORKFLOW: [&str; 2] = walk!(
-    "pending p WHERE p.tenant_id = $1 AND p.workflow_id = $2",
-    "p.requested_ms",
-    "p.run_id",
-    "p.interrupt_id",
+    "$2",
     "$3",
     "$4",
     "$5",
-    "$6",
-    "$7"
+    "$6"
+);
+const OF_WORKFLOW: [&str; 2] = walk!(
+    "pending p WHERE p.workflow_lane = $1",
+    "p.requested_ms",
+    "p.run_id",
+    "p.interrupt_id",
+    "$2",
+    "$3",
+    "$4",
+    "$5",
+    "$6"
 );
 const OF_FACET: [&str; 2] = walk!(
     "pending_facets f JOIN pending p ON p.tenant_id = f.tenant_id AND p.requested_ms = f.requested_ms
@@ -134,17 +134,27 @@ impl Walk {
     }
 
     fn query(&self, tenant: &TenantId, stretch: Stretch) -> (&'static str, Vec<Param>) {
+        let of_tenant = || tenant.as_str();
         let (statements, mut values) = match self {
-            Self::All => (ALL, Vec::new()),
-            Self::Kind(kind, restricted) => (OF_KIND, params![u64::from(*restricted), kind.as_str()]),
-            Self::Workflow(workflow) => (OF_WORKFLOW, params![workflow.as_str()]),
-            Self::Assignee(entry) => (OF_FACET, params![facets::assignee(entry)]),
-            Self::Tag(tag) => (OF_FACET, params![facets::tag(tag)]),
-            Self::Deadline => (BY_DEADLINE, Vec::new()),
+            Self::All => (ALL, params![of_tenant()]),
+            Self::Kind(kind, restricted) => (OF_KIND, params![kind_lane(tenant, *restricted, *kind)]),
+            Self::Workflow(workflow) => (OF_WORKFLOW, params![workflow_lane(tenant, workflow)]),
+            Self::Assignee(entry) => (OF_FACET, params![of_tenant(), facets::assignee(entry)]),
+            Self::Tag(tag) => (OF_FACET, params![of_tenant(), facets::tag(tag)]),
+            Self::Deadline => (BY_DEADLINE, params![of_tenant()]),
         };
-        values.insert(0, tenant.as_str().into());
         let Stretch { backwards, after, until, limit } = stretch;
         values.extend(params![after.at_ms, after.run, after.interrupt, until, limit]);
         (statements[usize::from(backwards)], values)
     }
+}
+
+/// A line break stands in no id, so that no tenant can name another's lane.
+pub(super) fn kind_lane(tenant: &TenantId, restricted: bool, kind: Kind) -> String {
+    format!("{tenant}\n{}\n{}", u8::from(restricted), kind.as_str())
+}
+
+/// A caller may ask for any workflow; one with a line break is nobody's.
+pub(super) fn workflow_lane(tenant: &TenantId, workflow: &str) -> String {
+    format!("{tenant}\n{workflow}")
 }

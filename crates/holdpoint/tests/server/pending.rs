@@ -1,0 +1,207 @@
+//! The pending view over HTTP: filters, pages, counts, and what a run tells of everything it has asked.
+
+use serde_json::{Value, json};
+
+use crate::harness::{Client, Server, accept, line};
+
+fn gate(client: &Client, id: &str, config: Value) {
+    let put = client.put(&format!("/v1/workflows/{id}"), &line(id, &[("gate", "core.approvalGate", config)]));
+    assert!(put.status < 300, "{put:?}");
+}
+
+/// A key of somebody with roles, and the client that uses it.
+fn somebody(admin: &Client, name: &str, roles: &[&str]) -> Client {
+    let made = admin.post("/v1/keys", &json!({"principal": name, "roles": roles}));
+    admin.with_key(made.body["key"].as_str())
+}
+
+fn workflows(client: &Client, query: &str) -> Vec<String> {
+    let answer = client.get(&format!("/v1/interrupts?{query}"));
+    let rows = answer.body["interrupts"].as_array().unwrap_or_else(|| panic!("{query}: {answer:?}"));
+    rows.iter().map(|row| row["workflowId"].as_str().unwrap().to_owned()).collect()
+}
+
+fn start(client: &Client, workflow: &str, tags: &[&str]) -> String {
+    let body = json!({"workflowId": workflow, "tags": tags});
+    client.post("/v1/runs", &body).body["runId"].as_str().unwrap().to_owned()
+}
+
+/// What is open, what is for leads, what two of three must agree to, a question.
+fn world(client: &Client) -> Vec<String> {
+    gate(client, "open", json!({"title": "Ship?", "timeoutMs": 3_000_000}));
+    gate(client, "leads", json!({"approversList": ["role:lead"]}));
+    gate(client, "two", json!({"requiredApprovals": 2, "approversList": ["ann", "bob", "role:lead"]}));
+    let asks = json!({"questions": [{"id": "q", "question": "Which?"}]});
+    client.put("/v1/workflows/asking", &line("asking", &[("gate", "core.clarificationGate", asks)]));
+    [("open", &["blue"][..]), ("leads", &["blue"]), ("two", &[]), ("asking", &[])]
+        .map(|(workflow, tags)| start(client, workflow, tags))
+        .into()
+}
+
+#[test]
+fn what_waits_is_found_by_what_people_look_for() {
+    let server = Server::start();
+    let client = &server.client;
+    world(client);
+    let (ann, lead) = (somebody(client, "ann", &[]), somebody(client, "cid", &["lead"]));
+    for (query, expected) in [
+        ("", vec!["open", "leads", "two", "asking"]),
+        ("order=newest", vec!["asking", "two", "leads", "open"]),
+        ("kind=clarification", vec!["asking"]),
+        ("kind=approval,clarification", vec!["open", "leads", "two", "asking"]),
+        ("kind=custom", vec![]),
+        ("assignee=role:lead", vec!["leads", "two"]),
+        ("assignee=ann", vec!["two"]),
+        ("assignee=lead", vec![]),
+        ("workflowId=leads", vec!["leads"]),
+        ("tag=blue", vec!["open", "leads"]),
+        ("tag=blue&assignee=role:lead&kind=approval", vec!["leads"]),
+        ("olderThanSeconds=3600", vec![]),
+        ("newerThanSeconds=3600&kind=clarification", vec!["asking"]),
+        ("expiresBefore=2999-01-01T00:00:00Z", vec!["open"]),
+        ("order=deadline", vec!["open"]),
+    ] {
+        assert_eq!(workflows(client, query), expected, "{query}");
+    }
+    assert_eq!(workflows(&ann, "assignee=me"), ["open", "two", "asking"]);
+    assert_eq!(workflows(&lead, "assignee=me"), ["open", "leads", "two", "asking"]);
+}
+
+#[test]
+fn what_cannot_be_looked_for_is_told_what_can() {
+    let server = Server::start();
+    for (query, words) in [
+        ("kind=approvals", "low-confidence"),
+        ("kind=", "approval"),
+        ("order=upwards", "oldest, newest, deadline"),
+        ("expiresBefore=soon", "an instant such as"),
+        ("olderThanSeconds=-1", "olderThanSeconds"),
+        ("cursor=nonsense", "cursor"),
+        ("order=newest&cursor=1.1.run", "cursor"),
+    ] {
+        for path in ["/v1/interrupts", "/v1/interrupts:counts"] {
+            let only_lists = query.contains("cursor") && path.ends_with("counts");
+            let answer = server.client.get(&format!("{path}?{query}"));
+            if !only_lists {
+                answer.assert_envelope(400, "validation_error");
+                assert!(answer.body["message"].as_str().unwrap().contains(words), "{query}: {answer:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_row_says_who_may_decide_and_how_far_it_is() {
+    let server = Server::start();
+    let client = &server.client;
+    let runs = world(client);
+    let ann = somebody(client, "ann", &[]);
+    ann.answer(&runs[2], "gate", &accept());
+    let rows = client.get("/v1/interrupts").body["interrupts"].clone();
+    let (open, two) = (&rows[0], &rows[2]);
+    assert_eq!(
+        (&open["assignees"], &open["tags"], &open["openAsks"]),
+        (&json!([]), &json!(["blue"]), &json!(0))
+    );
+    assert!(open["votes"].is_null() && open["expiresAt"].is_string());
+    assert!(open["digest"].as_str().unwrap().starts_with("sha256:"), "{open}");
+    assert_eq!(two["assignees"], json!(["ann", "bob", "role:lead"]));
+    assert_eq!(two["requiredApprovals"], 2);
+    assert_eq!(two["votes"], json!({"approvals": 1, "rejections": 0, "voters": ["ann"]}));
+    assert_eq!(workflows(&ann, "assignee=me"), ["open", "asking"], "they have voted");
+    // The links lead where they say.
+    let (run, resolve) = (two["links"]["run"].as_str().unwrap(), two["links"]["resolve"].as_str().unwrap());
+    assert_eq!(client.get(run).body["runId"], two["runId"]);
+    let bob = somebody(client, "bob", &[]);
+    assert_eq!(bob.post(resolve, &json!({"resumeValue": accept()})).body["status"], "completed");
+}
+
+#[test]
+fn pages_of_every_order_neither_skip_nor_repeat() {
+    let server = Server::start();
+    let client = &server.client;
+    gate(client, "timed", json!({"timeoutMs": 3_000_000}));
+    let runs: Vec<String> = (0..7).map(|_| start(client, "timed", &["t"])).collect();
+    for order in ["oldest", "newest", "deadline"] {
+        let (mut seen, mut cursor) = (Vec::new(), String::new());
+        loop {
+            let page = client.get(&format!("/v1/interrupts?tag=t&order={order}&limit=3{cursor}")).body;
+            let rows = page["interrupts"].as_array().unwrap();
+            seen.extend(rows.iter().map(|row| row["runId"].as_str().unwrap().to_owned()));
+            match page["nextCursor"].as_str() {
+                Some(next) => cursor = format!("&cursor={next}"),
+                None => break,
+            }
+        }
+        if order == "newest" {
+            seen.reverse();
+        }
+        assert_eq!(seen, runs, "{order}");
+    }
+}
+
+#[test]
+fn counts_take_the_same_filters() {
+    let server = Server::start();
+    let client = &server.client;
+    world(client);
+    let counts = client.get("/v1/interrupts:counts").body;
+    assert_eq!(
+        (&counts["total"], &counts["isComplete"], &counts["dueSoon"]),
+        (&json!(4), &json!(true), &json!(1))
+    );
+    assert_eq!(counts["byKind"], json!({"approval": 3, "clarification": 1}));
+    assert!(counts["oldestRequestedAt"].is_string());
+    assert_eq!(client.get("/v1/interrupts:counts?assignee=role:lead").body["total"], 2);
+    let none = client.get("/v1/interrupts:counts?tag=red").body;
+    assert_eq!(
+        (&none["total"], &none["byKind"], &none["oldestRequestedAt"]),
+        (&json!(0), &json!({}), &Value::Null)
+    );
+}
+
+#[test]
+fn a_run_tells_everything_it_has_asked() {
+    let server = Server::start();
+    let client = &server.client;
+    let asks = json!({"questions": [{"id": "q", "question": "Which?"}]});
+    let two = json!({"requiredApprovals": 2, "actions": ["accept", "reject", "ask"]});
+    let nodes = [
+        ("ask", "core.clarificationGate", asks),
+        ("gate", "core.approvalGate", two),
+        ("last", "core.approvalGate", json!({})),
+    ];
+    client.put("/v1/workflows/long", &line("long", &nodes));
+    let run = client.start_run("long");
+    let history = || client.get(&format!("/v1/runs/{run}/interrupts")).body["interrupts"].clone();
+    assert_eq!(history()[0]["status"], "open");
+    client.answer(&run, "ask", &json!({"answers": {"q": "blue"}}));
+    let (ann, bob) = (somebody(client, "ann", &[]), somebody(client, "bob", &[]));
+    let asked = ann.answer(&run, "gate", &json!({"action": "ask", "question": "Why?"})).body;
+    assert_eq!((&asked["askId"], &asked["status"]), (&json!(1), &json!("waiting-approval")));
+    ann.answer(&run, "gate", &accept());
+    ann.answer(&run, "gate", &accept());
+    bob.answer(&run, "gate", &accept());
+    client.send("POST", &format!("/v1/runs/{run}/cancel"), None);
+    let history = history();
+    let (question, gate, last) = (&history[0], &history[1], &history[2]);
+    assert_eq!(
+        (&question["status"], &question["decision"]["value"]["answers"]),
+        (&json!("answered"), &json!({"q": "blue"}))
+    );
+    let voters: Vec<&str> =
+        gate["votes"].as_array().unwrap().iter().map(|vote| vote["by"].as_str().unwrap()).collect();
+    assert_eq!((voters, &gate["repeatedVotes"]), (vec!["ann", "bob"], &json!(1)));
+    assert_eq!((&gate["decision"]["by"], &gate["decision"]["decision"]), (&json!("bob"), &json!("granted")));
+    assert_eq!(gate["asks"][0]["question"], "Why?");
+    assert_eq!((&last["status"], &last["decision"]), (&json!("cancelled"), &Value::Null));
+    let first = client.get(&format!("/v1/runs/{run}/interrupts?limit=2")).body;
+    let rest = client
+        .get(&format!("/v1/runs/{run}/interrupts?cursor={}", first["nextCursor"].as_str().unwrap()))
+        .body;
+    assert_eq!(
+        (rest["interrupts"][0]["nodeId"].clone(), rest["nextCursor"].clone()),
+        (json!("last"), Value::Null)
+    );
+    client.get("/v1/runs/nobody/interrupts").assert_envelope(404, "not_found");
+}
