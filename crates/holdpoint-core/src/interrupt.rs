@@ -18,6 +18,7 @@ mod quorum;
 mod request;
 
 pub use compiled::Compiled;
+pub use external_event::ExternalEvent;
 pub use kind::Kind;
 pub use low_confidence::{Decision, ESCALATION_THRESHOLD_DEFAULT};
 pub use quorum::Vote;
