@@ -23,6 +23,7 @@ use crate::store::runs::{self, RunFilter, RunSummary};
 use crate::store::{Database, Statement};
 use crate::worker::Worker;
 
+mod arrivals;
 mod checking;
 mod definitions;
 mod dispatches;
@@ -36,6 +37,7 @@ mod options;
 mod staleness;
 mod starting;
 
+pub use arrivals::{Received, Reception, RefusedBy, Taker};
 pub use checking::Checked;
 pub(crate) use families::Before;
 pub use fork::{ForkRequest, Overlay};
@@ -66,6 +68,8 @@ struct Shared {
     name: String,
     lease_ms: u64,
     retention_ms: u64,
+    /// How long an event from outside is kept for who comes later.
+    events_kept_ms: u64,
     /// Runs that end with another in one commit.
     cascade_max: usize,
     /// Ends what listens to other nodes.

@@ -28,6 +28,7 @@ pub use clock::Clock;
 pub use committer::{Counters, Fault};
 pub use context::{ChannelOptions, Context, EffectContext, Stop};
 pub use engine::{Checked, Done, Engine, ForkRequest, Once, Options, Overlay, Respond, StartOptions};
+pub use engine::{Received, Reception, RefusedBy, Taker};
 pub use error::Error;
 pub use feed::{Committed, Listener};
 pub use holdpoint_core as core;

@@ -16,12 +16,22 @@ use crate::peers::{Outbox, Peers};
 use crate::registry::Registry;
 use crate::run_cache::RunCache;
 use crate::store::postgres::{self, Settings};
-use crate::store::{self, Database, Location, Statement, sqlite, timers};
+use crate::store::{self, Database, Location, Statement, arrivals, awaited, sqlite, timers};
 
 impl Engine {
     pub async fn open(options: Options) -> Result<Self, Error> {
-        let Options { location, clock, nodes, troubles, alone, name, lease, retention, cascade_max } =
-            options;
+        let Options {
+            location,
+            clock,
+            nodes,
+            troubles,
+            alone,
+            name,
+            lease,
+            retention,
+            events_kept,
+            cascade_max,
+        } = options;
         let (cache, bus) = (Arc::new(RunCache::default()), Arc::new(Bus::default()));
         let counters = Arc::new(Counters::default());
         let measures = Arc::new(Measures::new(nodes.names()));
@@ -72,6 +82,7 @@ impl Engine {
             feed,
             lease_ms,
             retention_ms,
+            events_kept_ms: millis(events_kept),
             cascade_max,
             stop,
         };
@@ -89,8 +100,9 @@ impl Engine {
 
 /// Nobody else can have this file open, so whoever held claims and timers in it is gone.
 fn take_over(now: Timestamp) -> Vec<Work> {
-    let release = Statement::new(timers::RELEASE_ALL, Vec::new());
-    vec![Work::Mail(MailOp::ReclaimAll { now }), Work::Plain(vec![release])]
+    let release = [timers::RELEASE_ALL, awaited::LOOK_NOW, arrivals::LOOK_NOW];
+    let release = release.map(|sql| Statement::new(sql, Vec::new()));
+    vec![Work::Mail(MailOp::ReclaimAll { now }), Work::Plain(release.into())]
 }
 
 fn on_postgres(settings: &Arc<Settings>, audience: &Audience, troubles: Troubles) -> Committer {

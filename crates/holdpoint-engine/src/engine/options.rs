@@ -25,6 +25,7 @@ pub struct Options {
     pub(super) name: String,
     pub(super) lease: Duration,
     pub(super) retention: Duration,
+    pub(super) events_kept: Duration,
     pub(super) cascade_max: usize,
 }
 
@@ -39,6 +40,7 @@ impl Options {
             name: "worker".to_owned(),
             lease: LEASE,
             retention: RETENTION,
+            events_kept: RETENTION,
             cascade_max: CASCADE_MAX,
         }
     }
@@ -112,6 +114,13 @@ impl Options {
     #[must_use]
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = lease;
+        self
+    }
+
+    /// How long an event from outside is kept for an interrupt that does not wait yet; with zero, not at all.
+    #[must_use]
+    pub fn keep_events(mut self, retention: Duration) -> Self {
+        self.events_kept = retention;
         self
     }
 

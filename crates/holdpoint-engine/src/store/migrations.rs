@@ -8,6 +8,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0002_mailbox.sql"),
     include_str!("migrations/0003_families.sql"),
     include_str!("migrations/0004_keys.sql"),
+    include_str!("migrations/0006_arrivals.sql"),
 ];
 
 pub(super) const CREATE_VERSIONS: &str =

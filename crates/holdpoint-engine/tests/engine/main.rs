@@ -6,6 +6,8 @@
 #[path = "../place/mod.rs"]
 mod place;
 
+mod arrivals;
+mod arrivals_races;
 mod crashes;
 mod documented;
 mod doubts;
