@@ -22,7 +22,7 @@ use crate::app::App;
 use crate::error::ApiError;
 
 /// Every scope there is. `tenants:manage` makes an administrator.
-pub(crate) const SCOPES: [&str; 9] = [
+pub(crate) const SCOPES: [&str; 10] = [
     "manifest:read",
     "manifest:write",
     "runs:create",
@@ -30,12 +30,13 @@ pub(crate) const SCOPES: [&str; 9] = [
     "runs:cancel",
     "artifacts:read",
     "approvals:respond",
+    "events:send",
     "keys:manage",
     "tenants:manage",
 ];
 
 /// What a key may do when nobody says otherwise: everything but handing out keys.
-pub(crate) const SCOPES_DEFAULT: [&str; 7] = [
+pub(crate) const SCOPES_DEFAULT: [&str; 8] = [
     "manifest:read",
     "manifest:write",
     "runs:create",
@@ -43,6 +44,7 @@ pub(crate) const SCOPES_DEFAULT: [&str; 7] = [
     "runs:cancel",
     "artifacts:read",
     "approvals:respond",
+    "events:send",
 ];
 
 /// Who may call a route.
@@ -172,6 +174,7 @@ permission! {
     CanForkRuns: all ["runs:create", "runs:read"],
     CanReadArtifacts: all ["artifacts:read"],
     CanAnswer: all ["approvals:respond"],
+    CanSendEvents: all ["events:send"],
     CanSeePending: any ["approvals:respond", "runs:read"],
     CanManageKeys: all ["keys:manage"],
 }

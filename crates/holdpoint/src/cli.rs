@@ -7,6 +7,7 @@ mod bench;
 mod check;
 mod client;
 mod connection;
+mod events;
 mod failure;
 mod keys;
 mod mailbox;
@@ -92,6 +93,14 @@ pub(crate) enum ClientCommand {
         #[command(flatten)]
         answer: answer::Answer,
     },
+    /// Tell the server of something that happened outside
+    #[command(after_help = events::EXAMPLES)]
+    Events {
+        #[command(flatten)]
+        connection: Connection,
+        #[command(subcommand)]
+        action: events::Action,
+    },
     /// Measure a server: one it starts itself, or the one named with --server
     #[command(after_help = bench::EXAMPLES, mut_arg("server", |arg| arg.help(bench::SERVER_HELP)))]
     Bench {
@@ -123,6 +132,7 @@ impl ClientCommand {
             | Self::Mailbox { connection, .. }
             | Self::Pending { connection, .. }
             | Self::Answer { connection, .. }
+            | Self::Events { connection, .. }
             | Self::Bench { connection, .. } => connection,
         }
     }
@@ -145,6 +155,9 @@ fn perform(command: ClientCommand, customize: impl FnOnce(Options) -> Options) -
         }
         ClientCommand::Answer { connection, answer } => {
             answer::run(&open(&connection)?, &Output::of(&connection), answer)
+        }
+        ClientCommand::Events { connection, action } => {
+            events::run(&open(&connection)?, &Output::of(&connection), action)
         }
         ClientCommand::Bench { connection, action } => bench::run(connection, action),
     }

@@ -2,6 +2,7 @@
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use clap::{Args, ValueEnum};
@@ -11,6 +12,7 @@ use serde::Deserialize;
 use crate::telemetry;
 
 mod outgoing;
+mod retention;
 
 pub(crate) use outgoing::{OutgoingArgs, OutgoingSettings};
 
@@ -28,7 +30,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, env = "HOLDPOINT_DATABASE", value_name = "URL", hide_env_values = true)]
     database: Option<String>,
     /// TOML file with the same settings: listen, data, database, workflows, strict, bootstrap_key, rate_limit,
-    /// rate_burst, otlp_endpoint, otlp_protocol, outgoing_allow, outgoing_deny, outgoing_allow_loopback
+    /// rate_burst, otlp_endpoint, otlp_protocol, event_retention, outgoing_allow, outgoing_deny, outgoing_allow_loopback
     #[arg(long, env = "HOLDPOINT_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
     /// Registers every .json file of this folder as a workflow at start
@@ -56,6 +58,9 @@ pub(crate) struct ServeArgs {
     /// How the log is written: text or json, one object a line [default: text]
     #[arg(long, env = "HOLDPOINT_LOG_FORMAT", value_name = "FORMAT", value_enum)]
     pub log_format: Option<LogFormat>,
+    /// How long an event that nobody waits for yet is kept: a number and s, m, h or d, or 0 for not at all [default: 24h]
+    #[arg(long, env = "HOLDPOINT_EVENT_RETENTION", value_name = "TIME", value_parser = retention::parse)]
+    event_retention: Option<Duration>,
     #[command(flatten)]
     outgoing: OutgoingArgs,
 }
@@ -81,6 +86,7 @@ struct File {
     rate_burst: Option<u32>,
     otlp_endpoint: Option<String>,
     otlp_protocol: Option<String>,
+    event_retention: Option<String>,
     outgoing_allow: Option<Vec<String>>,
     outgoing_deny: Option<Vec<String>>,
     outgoing_allow_loopback: Option<bool>,
@@ -98,6 +104,8 @@ pub(crate) struct Config {
     /// Requests a second for each key, and how many at once.
     pub rate_limit: Option<(u32, u32)>,
     pub telemetry: Option<telemetry::Settings>,
+    /// How long events from outside are kept for who comes later.
+    pub event_retention: Duration,
     pub outgoing: OutgoingSettings,
 }
 
@@ -135,6 +143,7 @@ impl Config {
             bootstrap_key,
             rate_limit,
             telemetry,
+            event_retention: retention::choose(args.event_retention, file.event_retention.as_deref())?,
             outgoing: args.outgoing.or(of_file)?,
         })
     }

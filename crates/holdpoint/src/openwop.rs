@@ -1,5 +1,6 @@
 //! OpenWOP v1: requests become commands, events become its documents. No rules live here.
 
+pub(crate) mod arrivals;
 pub(crate) mod artifacts;
 pub(crate) mod control;
 pub(crate) mod debug_bundle;

@@ -31,6 +31,7 @@ pub(crate) async fn serve(config: Config, customize: impl FnOnce(Options) -> Opt
     config.outgoing.tell();
     let outgoing = config.outgoing.outgoing();
     let options = Options::new(config.location.clone()).name(name).outgoing(outgoing.clone());
+    let options = options.keep_events(config.event_retention);
     // A server with node types of its own may have its own idea of outgoing calls as well.
     let options = customize(options);
     let engine = Engine::open(options).await.context("cannot open the database")?;

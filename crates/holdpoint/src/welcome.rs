@@ -175,6 +175,7 @@ mod tests {
                 bootstrap_key: None,
                 rate_limit: None,
                 telemetry: None,
+                event_retention: std::time::Duration::ZERO,
                 outgoing: crate::config::OutgoingSettings::default(),
             }
         };

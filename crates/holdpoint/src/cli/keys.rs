@@ -43,8 +43,8 @@ pub(crate) struct Create {
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     roles: Vec<String>,
     /// What the key may do, separated by commas: manifest:read, manifest:write, runs:create, runs:read,
-    /// runs:cancel, artifacts:read, approvals:respond, keys:manage, tenants:manage. Without it, all but the last
-    /// two
+    /// runs:cancel, artifacts:read, approvals:respond, events:send, keys:manage, tenants:manage. Without it, all but
+    /// the last two
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     scopes: Vec<String>,
     /// How long the key is good for: a number and s, m, h, d or w. Without it, until it is revoked

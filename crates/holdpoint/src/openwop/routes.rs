@@ -2,7 +2,9 @@
 
 use std::sync::LazyLock;
 
-use super::{artifacts, control, debug_bundle, discovery, events, forks, interrupts, runs, workflows};
+use super::{
+    arrivals, artifacts, control, debug_bundle, discovery, events, forks, interrupts, runs, workflows,
+};
 use crate::routes::Content::{Events, Json};
 use crate::routes::Route;
 
@@ -141,5 +143,12 @@ fn answering() -> Vec<Route> {
             .body("ResolveInterrupt")
             .answers(200, Json("InterruptResolved"))
             .fails(&[410, 422]),
+        Route::post("/v1/events", "sendEvent", arrivals::send)
+            .says("Tell of something that happened: whoever waits for it goes on, or it is kept; once for each id")
+            .body("SendEvent")
+            .answers(200, Json("EventReceived"))
+            .answers(202, Json("EventReceived"))
+            .fails(&[409])
+            .never_fails(&[404]),
     ]
 }

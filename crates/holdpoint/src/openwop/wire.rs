@@ -73,6 +73,16 @@ pub(crate) struct Resolve {
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
+pub(crate) struct SendEvent {
+    pub event_type: String,
+    pub event_id: String,
+    #[serde(default, deserialize_with = "or_default")]
+    pub correlation: Object,
+    pub payload: Option<StrictValue>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub(crate) struct Stream {
     pub stream_mode: Option<String>,
     pub buffer_ms: Option<u64>,

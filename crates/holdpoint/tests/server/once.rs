@@ -36,6 +36,10 @@ fn example(operation: &Operation, client: &Client) -> Example {
         "resolveInterrupt" => {
             (json!({"resumeValue": {"action": "accept"}}), json!({"resumeValue": {"action": "reject"}}), 200)
         }
+        "sendEvent" => {
+            let event = |id: &str| json!({"eventType": "paid", "eventId": id});
+            (event("e1"), event("e2"), 202)
+        }
         // An activation without effects has ended when anybody can see it. That it has is final, and kept.
         "cancelDispatch" | "requeueDispatch" => (json!({}), json!({"more": 1}), 409),
         "createKey" => (json!({"scopes": ["runs:read"]}), json!({"scopes": []}), 201),

@@ -100,6 +100,11 @@ fn rows() -> Vec<Row> {
             body: Some(json!({"resumeValue": {"action": "accept"}})),
             ..row("resolveInterrupt", "approvals:respond", 200, 404)
         },
+        // Nobody waits for it, anywhere.
+        Row {
+            body: Some(json!({"eventType": "paid", "eventId": "e1"})),
+            ..row("sendEvent", "events:send", 202, 202)
+        },
         row("listDispatches", "runs:read", 200, 200),
         row("getDispatch", "runs:read", 200, 404),
         // An activation without effects has ended when anybody can see it.
@@ -145,6 +150,7 @@ fn scopes() -> Vec<&'static str> {
         "runs:cancel",
         "artifacts:read",
         "approvals:respond",
+        "events:send",
         "keys:manage",
     ]
 }
