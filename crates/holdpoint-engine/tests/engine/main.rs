@@ -7,6 +7,7 @@
 mod place;
 
 mod arrivals;
+mod arrivals_kept;
 mod arrivals_races;
 mod crashes;
 mod documented;

@@ -16,7 +16,7 @@ the same event: nothing is done twice.
 
 Examples:
   holdpoint events send payment.settled --id evt_1042 --correlation orderId=o-7
-  holdpoint events send payment.settled --id evt_1042 --correlation orderId=o-7 --payload @event.json
+  holdpoint events send payment.settled --id evt_1042 --correlation orderId=o-7 --payload @e.json
   holdpoint events send door.opened --id 17 --correlation floor=3 --payload '{\"by\": \"ada\"}'";
 
 #[derive(Debug, Subcommand)]

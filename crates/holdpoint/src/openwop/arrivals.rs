@@ -2,9 +2,9 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use holdpoint_core::ExternalEvent;
+use holdpoint_core::{ExternalEvent, StrictValue};
 use holdpoint_engine::{Received, Reception, Taker};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::wire;
 use crate::app::App;
@@ -18,7 +18,7 @@ pub(crate) async fn send(
     CanSendEvents(caller): CanSendEvents,
     Sent(sending, Body(body)): Sent<Body<wire::SendEvent>>,
 ) -> Result<Answer, ApiError> {
-    let event = event(body);
+    let event = event(body)?;
     event.check()?;
     let mut failed = None;
     // Its own id makes it safe to send an event again, with another key, too.
@@ -35,13 +35,21 @@ pub(crate) async fn send(
     failed.map_or(Ok(answer), Err)
 }
 
-fn event(body: wire::SendEvent) -> ExternalEvent {
-    ExternalEvent {
-        event_type: body.event_type,
-        event_id: body.event_id,
-        correlation: body.correlation.0,
-        payload: body.payload.map_or(Value::Null, |payload| payload.0),
-    }
+fn event(body: wire::SendEvent) -> Result<ExternalEvent, ApiError> {
+    let text = |field: &str, given: Option<StrictValue>| match given.map(|value| value.0) {
+        Some(Value::String(text)) => Ok(text),
+        Some(_) => Err(ApiError::invalid(field, "must be a string")),
+        None => Err(ApiError::invalid(field, "is required")),
+    };
+    let event_type = text("eventType", body.event_type)?;
+    let event_id = text("eventId", body.event_id)?;
+    let correlation = match body.correlation.map(|value| value.0) {
+        Some(Value::Object(members)) => members,
+        None => Map::new(),
+        Some(_) => return Err(ApiError::invalid("correlation", "must be an object")),
+    };
+    let payload = body.payload.map_or(Value::Null, |payload| payload.0);
+    Ok(ExternalEvent { event_type, event_id, correlation, payload })
 }
 
 /// What was said when the event came first is said again, and that it was taken in is no longer news.

@@ -122,8 +122,7 @@ fn create_run() -> Value {
 }
 
 fn send_event() -> Value {
-    let name =
-        |max: usize| json!({"type": "string", "minLength": 1, "maxLength": max, "pattern": r"^[^\p{Cc}]*$"});
+    let name = |max: usize| json!({"type": "string", "minLength": 1, "maxLength": max, "pattern": r"^[^\x00-\x1f\x7f-\x9f]*$"});
     json!({
         "type": "object",
         "required": ["eventType", "eventId"],

@@ -74,10 +74,10 @@ pub(crate) struct Resolve {
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct SendEvent {
-    pub event_type: String,
-    pub event_id: String,
-    #[serde(default, deserialize_with = "or_default")]
-    pub correlation: Object,
+    // Of any type at first, so that whoever sends another one is told which.
+    pub event_type: Option<StrictValue>,
+    pub event_id: Option<StrictValue>,
+    pub correlation: Option<StrictValue>,
     pub payload: Option<StrictValue>,
 }
 

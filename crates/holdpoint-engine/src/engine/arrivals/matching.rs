@@ -16,8 +16,9 @@ use crate::store::{self, awaited, unreadable};
 
 /// Interrupts looked at for one event, those that will not take it included.
 const LOOKED_AT_MAX: usize = 1000;
-/// Rows read in one go.
-const ROWS: u64 = 128;
+/// Rows read in one go: few at first, because one is the usual number, and more when those were not enough.
+const ROWS_FIRST: u64 = 128;
+const ROWS_MAX: u64 = 4096;
 
 /// Runs that an event carries on, as they are then.
 pub(super) type Drafts = BTreeMap<RunId, (Before, Draft)>;
@@ -56,8 +57,9 @@ impl Engine {
         let by = Principal::named(arrival.sent_by.as_str());
         let mut takers = Takers::default();
         let mut search = awaited::Search::new(&key.tenant, arrival.topics.clone());
-        let mut looked_at = 0;
-        while let Some(found) = search.next(self.db(), ROWS).await? {
+        let (mut looked_at, mut rows) = (0, ROWS_FIRST);
+        while let Some(found) = search.next(self.db(), rows).await? {
+            rows = (rows * 2).min(ROWS_MAX);
             for (run, interrupt) in found {
                 if takers.matched.len() >= MATCHES_MAX || looked_at >= LOOKED_AT_MAX {
                     takers.more = true;

@@ -1,6 +1,6 @@
 //! The other side: somebody waits for an event, and it may be there already.
 
-use holdpoint_core::{Principal, Timestamp};
+use holdpoint_core::{Interrupt, Principal, Timestamp};
 
 use super::matching::{Drafts, Verdict};
 use super::{ATTEMPTS_MAX, Engine};
@@ -70,7 +70,7 @@ impl Engine {
             Err(error) => return Err(error),
         };
         let open = run.as_ref().filter(|run| !run.finished()).and_then(|run| run.interrupt(wait.id));
-        let topics = open.filter(|interrupt| interrupt.is_open()).map(|interrupt| interrupt.topics());
+        let topics = open.filter(|interrupt| interrupt.is_open()).map(Interrupt::topics);
         self.write(wait.adopt(&topics.unwrap_or_default())).await.map(|_| ())
     }
 
