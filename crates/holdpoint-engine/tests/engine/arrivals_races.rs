@@ -88,10 +88,12 @@ async fn of_two_who_come_for_one_kept_event_one_gets_it(house: House) {
         let flow = format!("flow-{round}");
         house.register(waiting(&flow, json!({"order": round}))).await;
         send(&other, &paid(&format!("e{round}"), json!({"order": round}))).await.unwrap();
-        let (one, two) = tokio::join!(begin(&house.engine, &flow), begin(&other, &flow));
-        let (mut here, mut there) = (house.engine.worker(), other.worker());
-        let (here, there) = tokio::join!(here.drain(), there.drain());
-        here.and(there).unwrap();
+        let come = async |engine: Engine| {
+            let of = begin(&engine, &flow).await;
+            engine.worker().drain().await.unwrap();
+            of
+        };
+        let (one, two) = tokio::join!(come(house.engine.clone()), come(other.clone()));
         let got = deliveries(&house.engine, &one).await + deliveries(&house.engine, &two).await;
         assert_eq!(got, 1, "round {round}");
     }
