@@ -12,6 +12,8 @@ use crate::store::arrivals::{self, Arrival, Fresh, Key, State};
 use crate::store::{Statement, params, unreadable};
 
 mod matching;
+#[cfg(test)]
+mod used_once;
 mod waiting;
 
 /// Interrupts that one event resolves.
