@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::event::{ChildResult, Drain, Fork, Owner, Parent, Reducer, RunError};
 use crate::ids::{InterruptId, NodeId, Principal, RunId, Timestamp, WorkflowId};
-use crate::interrupt::{Answer, Decision, Request};
+use crate::interrupt::{Answer, Decision, ExternalEvent, Request};
 use crate::run::Status;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -36,6 +36,12 @@ pub enum Command {
     ResolveNode {
         node: NodeId,
         answer: Answer,
+    },
+    /// Something happened outside that an interrupt waits for.
+    Deliver {
+        interrupt: InterruptId,
+        event: Box<ExternalEvent>,
+        by: Principal,
     },
     /// What an approver wanted to know is answered; the decision is still theirs.
     AnswerAsk {

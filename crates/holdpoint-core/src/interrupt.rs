@@ -22,6 +22,7 @@ mod request;
 
 pub use assignees::Assignees;
 pub use compiled::Compiled;
+pub use external_event::ExternalEvent;
 pub(crate) use governance::is_governed;
 pub use kind::Kind;
 pub use low_confidence::{Decision, ESCALATION_THRESHOLD_DEFAULT};

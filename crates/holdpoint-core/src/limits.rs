@@ -29,6 +29,14 @@ pub const ASK_CHARS_MAX: usize = 4096;
 pub const CONVERSATION_ID_CHARS_MAX: usize = 256;
 pub const CONVERSATIONS_MAX: usize = 1000;
 pub const TURNS_MAX: u64 = 1_000_000;
+/// Characters of an external event's type and of its id.
+pub const EVENT_TYPE_CHARS_MAX: usize = 256;
+pub const EVENT_ID_CHARS_MAX: usize = 256;
+/// Members of a correlation, of an event and of what waits for one; bytes of an event's, as compact JSON.
+pub const CORRELATION_MEMBERS_MAX: usize = 32;
+pub const CORRELATION_BYTES_MAX: usize = 8 * 1024;
+/// Bytes of an event's payload, as compact JSON. With the event's id it still is a resume value.
+pub const EVENT_PAYLOAD_BYTES_MAX: usize = 60 * 1024;
 /// Characters of an agent's name.
 pub const AGENT_ID_CHARS_MIN: usize = 3;
 pub const AGENT_ID_CHARS_MAX: usize = 256;

@@ -21,7 +21,7 @@ mod writing;
 
 pub(crate) use mail::result;
 use work::Job;
-pub(crate) use work::{Change, Claim, ClaimOrder, Guard, Mail, MailOp, Reply, Work};
+pub(crate) use work::{Cause, Change, Claim, ClaimOrder, Guard, Mail, MailOp, Reply, Work};
 use writing::Writing;
 pub(crate) use writing::{Audience, Troubles};
 pub use writing::{Counters, Fault};
@@ -173,9 +173,12 @@ fn add_writes(change: &Change, statements: &mut Vec<Statement>) -> Result<usize,
     }
     if change.history.is_empty() {
         statements.extend(store::pending::write(of, after, &change.events));
+        statements.extend(store::awaited::write(of, after, &change.events));
     } else {
         statements.extend(store::pending::write_open(of, after));
+        statements.extend(store::awaited::write_open(of, after));
     }
     statements.extend(store::timers::write(of, &change.obligations));
+    statements.extend(change.cause.iter().map(|cause| cause.key.used(&cause.outcome)));
     Ok(bytes)
 }

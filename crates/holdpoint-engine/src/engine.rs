@@ -25,6 +25,7 @@ use crate::store::runs::{self, RunFilter, RunSummary};
 use crate::store::{Database, Statement};
 use crate::worker::Worker;
 
+mod arrivals;
 mod asks;
 mod audit;
 mod checking;
@@ -43,6 +44,7 @@ mod secrets;
 mod staleness;
 mod starting;
 
+pub use arrivals::{Received, Reception, RefusedBy, Taker};
 use audit::Entries;
 pub use checking::Checked;
 pub(crate) use families::Before;
@@ -79,6 +81,8 @@ struct Shared {
     name: String,
     lease_ms: u64,
     retention_ms: u64,
+    /// How long an event from outside is kept for who comes later.
+    events_kept_ms: u64,
     /// Runs that end with another in one commit.
     cascade_max: usize,
     /// Ends what listens to other nodes.

@@ -20,6 +20,9 @@ pub enum Error {
     /// Something was done under this key before; nothing was done now. Whether it was the same tells the body's hash.
     #[error("a request with this key was answered before")]
     Duplicate(Box<Receipt>),
+    /// An event with this id arrived before, and it was another one.
+    #[error("another event was sent under this id")]
+    EventConflict,
     /// The scope was asked for as a whole, and a run is at work in it.
     #[error("run {active_run} is at work in this scope")]
     ScopeBusy { active_run: RunId },

@@ -33,7 +33,7 @@ pub use committer::{Counters, Fault};
 pub use context::{ChannelOptions, Context, EffectContext, Stop};
 pub use engine::{
     Assignee, Checked, Done, Engine, ForkRequest, Once, Options, Overlay, PendingCounts, PendingFilter,
-    PendingOrder, PendingPage, Respond, StartOptions,
+    PendingOrder, PendingPage, Received, Reception, RefusedBy, Respond, StartOptions, Taker,
 };
 pub use error::Error;
 pub use feed::{Committed, Listener};

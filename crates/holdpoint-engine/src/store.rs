@@ -9,6 +9,8 @@ use std::path::PathBuf;
 use holdpoint_core::Timestamp;
 use rusqlite::ErrorCode;
 
+pub(crate) mod arrivals;
+pub(crate) mod awaited;
 pub(crate) mod dispatches;
 pub(crate) mod events;
 pub(crate) mod facets;

@@ -141,6 +141,11 @@ impl Worker {
             done += closed;
             trouble = trouble.or(error);
         }
+        if doable.unmet {
+            let (met, error) = self.engine.arrange_meetings().await?;
+            done += met;
+            trouble = trouble.or(error);
+        }
         let free = IN_FLIGHT_MAX.saturating_sub(self.in_flight.len());
         if free > 0 && doable.ready {
             done += self.claim(free).await?;

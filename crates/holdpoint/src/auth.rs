@@ -22,7 +22,7 @@ use crate::app::App;
 use crate::error::ApiError;
 
 /// Every scope there is. `tenants:manage` makes an administrator.
-pub(crate) const SCOPES: [&str; 10] = [
+pub(crate) const SCOPES: [&str; 11] = [
     "manifest:read",
     "manifest:write",
     "runs:create",
@@ -31,12 +31,13 @@ pub(crate) const SCOPES: [&str; 10] = [
     "artifacts:read",
     "approvals:respond",
     "approvals:act-as",
+    "events:send",
     "keys:manage",
     "tenants:manage",
 ];
 
 /// What a key may do when nobody says otherwise: everything but handing out keys and speaking for others.
-pub(crate) const SCOPES_DEFAULT: [&str; 7] = [
+pub(crate) const SCOPES_DEFAULT: [&str; 8] = [
     "manifest:read",
     "manifest:write",
     "runs:create",
@@ -44,6 +45,7 @@ pub(crate) const SCOPES_DEFAULT: [&str; 7] = [
     "runs:cancel",
     "artifacts:read",
     "approvals:respond",
+    "events:send",
 ];
 
 /// The scope of those who may answer in the names of others.
@@ -184,6 +186,7 @@ permission! {
     CanReadArtifacts: all ["artifacts:read"],
     CanAnswer: all ["approvals:respond"],
     CanAnswerAsks: any ["approvals:respond", "runs:create"],
+    CanSendEvents: all ["events:send"],
     CanSeePending: any ["approvals:respond", "runs:read"],
     CanManageKeys: all ["keys:manage"],
     CanManageTenants: all ["tenants:manage"],

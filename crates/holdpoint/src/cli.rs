@@ -8,6 +8,7 @@ mod bench;
 mod check;
 mod client;
 mod connection;
+mod events;
 mod failure;
 mod keys;
 mod links;
@@ -119,6 +120,14 @@ pub(crate) enum ClientCommand {
         #[command(subcommand)]
         action: secrets::Action,
     },
+    /// Tell the server of something that happened outside
+    #[command(after_help = events::EXAMPLES)]
+    Events {
+        #[command(flatten)]
+        connection: Connection,
+        #[command(subcommand)]
+        action: events::Action,
+    },
     /// Measure a server: one it starts itself, or the one named with --server
     #[command(after_help = bench::EXAMPLES, mut_arg("server", |arg| arg.help(bench::SERVER_HELP)))]
     Bench {
@@ -153,6 +162,7 @@ impl ClientCommand {
             | Self::Answer { connection, .. }
             | Self::Links { connection, .. }
             | Self::Secrets { connection, .. }
+            | Self::Events { connection, .. }
             | Self::Bench { connection, .. } => connection,
         }
     }
@@ -184,6 +194,9 @@ fn perform(command: ClientCommand, customize: impl FnOnce(Options) -> Options) -
         }
         ClientCommand::Secrets { connection, action } => {
             secrets::run(&open(&connection)?, &Output::of(&connection), action)
+        }
+        ClientCommand::Events { connection, action } => {
+            events::run(&open(&connection)?, &Output::of(&connection), action)
         }
         ClientCommand::Bench { connection, action } => bench::run(connection, action),
     }

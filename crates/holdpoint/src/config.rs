@@ -2,6 +2,7 @@
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use clap::{Args, ValueEnum};
@@ -12,6 +13,7 @@ use crate::telemetry;
 
 mod links;
 mod outgoing;
+mod retention;
 mod seal;
 
 pub(crate) use links::{LinkArgs, LinkSettings};
@@ -33,7 +35,7 @@ pub(crate) struct ServeArgs {
     database: Option<String>,
     /// TOML file with the same settings: listen, data, database, workflows, strict, no_conversations, bootstrap_key,
     /// rate_limit, rate_burst, public_url, link_seconds_max, link_rate_limit, otlp_endpoint, otlp_protocol, ask_url,
-    /// ask_token, seal_key_file, outgoing_allow, outgoing_deny, outgoing_allow_loopback
+    /// ask_token, event_retention, seal_key_file, outgoing_allow, outgoing_deny, outgoing_allow_loopback
     #[arg(long, env = "HOLDPOINT_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
     /// Registers every .json file of this folder as a workflow at start
@@ -70,6 +72,9 @@ pub(crate) struct ServeArgs {
     /// How the log is written: text or json, one object a line [default: text]
     #[arg(long, env = "HOLDPOINT_LOG_FORMAT", value_name = "FORMAT", value_enum)]
     pub log_format: Option<LogFormat>,
+    /// How long an event that nobody waits for yet is kept: a number and s, m, h or d, or 0 for not at all [default: 24h]
+    #[arg(long, env = "HOLDPOINT_EVENT_RETENTION", value_name = "TIME", value_parser = retention::parse)]
+    event_retention: Option<Duration>,
     #[command(flatten)]
     seal: SealArgs,
     #[command(flatten)]
@@ -106,6 +111,7 @@ struct File {
     seal_key_file: Option<PathBuf>,
     ask_url: Option<String>,
     ask_token: Option<String>,
+    event_retention: Option<String>,
     outgoing_allow: Option<Vec<String>>,
     outgoing_deny: Option<Vec<String>>,
     outgoing_allow_loopback: Option<bool>,
@@ -130,6 +136,8 @@ pub(crate) struct Config {
     /// Who answers what approvers ask, and the token it wants.
     pub ask_url: Option<String>,
     pub ask_token: Option<String>,
+    /// How long events from outside are kept for who comes later.
+    pub event_retention: Duration,
     pub outgoing: OutgoingSettings,
 }
 
@@ -178,6 +186,7 @@ impl Config {
             links: args.links.or(of_links)?,
             ask_url: args.ask_url.or(file.ask_url),
             ask_token: args.ask_token.or(file.ask_token),
+            event_retention: retention::choose(args.event_retention, file.event_retention.as_deref())?,
             outgoing: args.outgoing.or(of_file)?,
         })
     }

@@ -175,6 +175,10 @@ impl From<Error> for ApiError {
                 error.receipt = Some(receipt);
                 error
             }
+            Error::EventConflict => {
+                let message = "another event was sent under this eventId; take a new one for a new event";
+                Self::new(StatusCode::CONFLICT, "event_id_conflict", message)
+            }
             Error::ScopeBusy { active_run } => {
                 let message = "another run is at work in this scope; wait for its end or cancel it";
                 Self::new(StatusCode::CONFLICT, "run_already_active", message)

@@ -1,6 +1,7 @@
 //! OpenWOP v1: requests become commands, events become its documents. No rules live here.
 
 pub(crate) mod approvals;
+pub(crate) mod arrivals;
 pub(crate) mod artifacts;
 pub(crate) mod asks;
 pub(crate) mod control;

@@ -43,6 +43,7 @@ pub(crate) async fn serve(config: Config, customize: impl FnOnce(Options) -> Opt
         }
         None => options,
     };
+    let options = options.keep_events(config.event_retention);
     // A server with node types of its own may have its own idea of outgoing calls as well.
     let options = customize(options);
     let engine = Engine::open(options).await.context("cannot open the database")?;

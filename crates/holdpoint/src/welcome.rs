@@ -180,6 +180,7 @@ mod tests {
                 links: crate::config::LinkSettings::default(),
                 ask_url: None,
                 ask_token: None,
+                event_retention: std::time::Duration::ZERO,
                 outgoing: crate::config::OutgoingSettings::default(),
             }
         };

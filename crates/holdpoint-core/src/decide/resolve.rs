@@ -7,8 +7,8 @@ use serde_json::Value;
 use super::finish::room;
 use super::side_questions::raise;
 use crate::event::Event;
-use crate::ids::{InterruptId, NodeId, Timestamp};
-use crate::interrupt::{Answer, Interrupt, Judged, Kind, Who};
+use crate::ids::{InterruptId, NodeId, Principal, Timestamp};
+use crate::interrupt::{Answer, ExternalEvent, Interrupt, Judged, Kind, Who};
 use crate::limits;
 use crate::refusal::{Refusal, check_size};
 use crate::run::{End, NodeStatus, Run};
@@ -57,13 +57,7 @@ fn resolve_one(run: &Run, id: InterruptId, answer: &Answer, now: Timestamp) -> R
             Ok(vec![Event::VoteRepeated { interrupt: id, action, by, acted_by }])
         }
         Judged::Denied { by, action, reason } => deny(run, interrupt, by, action, reason),
-        Judged::Decided { value, by } => {
-            let said = said_at_gate(interrupt, &value).or_else(|| receipt(interrupt.kind, id));
-            let mut events = vec![Event::InterruptResolved { id, value, by }];
-            events.extend(said);
-            events.extend(resumed(run, id));
-            Ok(events)
-        }
+        Judged::Decided { value, by } => Ok(decided(run, interrupt, value, by)),
     }
 }
 
@@ -90,6 +84,30 @@ fn said_at_gate(asked: &Interrupt, value: &Value) -> Option<Event> {
         "reject" => Some(Event::ApprovalRejected { interrupt }),
         _ => Some(Event::ApprovalGranted { interrupt }),
     }
+}
+
+/// The event is judged as whoever brings it to the run would be; its name goes into the log with it.
+pub(super) fn deliver(
+    run: &Run,
+    id: InterruptId,
+    event: &ExternalEvent,
+    by: &Principal,
+    now: Timestamp,
+) -> Result<Vec<Event>, Refusal> {
+    let interrupt = open_interrupt(run, id, now)?;
+    interrupt.check_awaits(event)?;
+    let owner = run.owner().map(|owner| owner.principal.as_str());
+    interrupt.judge(owner, &Answer::new(event.resume_value(), by.clone()), now)?;
+    Ok(decided(run, interrupt, event.recorded_value(), by.name.clone()))
+}
+
+fn decided(run: &Run, interrupt: &Interrupt, value: Value, by: String) -> Vec<Event> {
+    let id = interrupt.id;
+    let said = said_at_gate(interrupt, &value).or_else(|| receipt(interrupt.kind, id));
+    let mut events = vec![Event::InterruptResolved { id, value, by }];
+    events.extend(said);
+    events.extend(resumed(run, id));
+    events
 }
 
 pub(super) fn open_interrupt(run: &Run, id: InterruptId, now: Timestamp) -> Result<&Interrupt, Refusal> {

@@ -1,18 +1,109 @@
-//! External events: what the run waits for, and which event is the one.
+//! External events: what a run waits for, which event is the one, and under which names the two find each other.
 
-use serde_json::Value;
+use serde_json::{Map, Number, Value, json};
 
-use super::BadRequest;
-use crate::refusal::Refusal;
+use super::{BadRequest, Interrupt, Kind};
+use crate::canonical::digest;
+use crate::limits;
+use crate::refusal::{Refusal, check_size};
+
+/// Hex digits of a topic: 128 bits, so that two do not meet by chance.
+const TOPIC_DIGITS: usize = 32;
+
+/// Something that happened outside, as it was told to us.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ExternalEvent {
+    pub event_type: String,
+    /// Names it in its tenant; the same one again is the same event.
+    pub event_id: String,
+    pub correlation: Map<String, Value>,
+    pub payload: Value,
+}
+
+impl ExternalEvent {
+    /// Whether it can be an event at all. Names the field that is wrong.
+    pub fn check(&self) -> Result<(), Refusal> {
+        check_name("eventType", &self.event_type, limits::EVENT_TYPE_CHARS_MAX)?;
+        check_name("eventId", &self.event_id, limits::EVENT_ID_CHARS_MAX)?;
+        check_members("correlation", &self.correlation)
+            .map_err(|why| Refusal::invalid(why.field, why.message))?;
+        let within = |field: &str, value: &Value, max| {
+            check_size("it", value, max).map_err(|why| Refusal::invalid(field, why.to_string()))
+        };
+        within("correlation", &Value::Object(self.correlation.clone()), limits::CORRELATION_BYTES_MAX)?;
+        within("payload", &self.payload, limits::EVENT_PAYLOAD_BYTES_MAX)
+    }
+
+    /// The digest of everything but its id: whether the same event was sent again.
+    pub fn digest(&self) -> String {
+        digest(&json!([self.event_type, self.correlation, self.payload]))
+    }
+
+    /// The names under which interrupts that wait for it can be found.
+    pub fn topics(&self) -> Vec<String> {
+        topics(&self.event_type, &self.correlation)
+    }
+
+    /// What an interrupt's `resumeSchema` is about.
+    pub(crate) fn resume_value(&self) -> Value {
+        json!({"eventPayload": self.payload})
+    }
+
+    /// What goes into the log.
+    pub(crate) fn recorded_value(&self) -> Value {
+        json!({"eventPayload": self.payload, "eventId": self.event_id})
+    }
+}
+
+impl Interrupt {
+    /// The names under which events that it waits for can be found; nothing for interrupts of other kinds.
+    pub fn topics(&self) -> Vec<String> {
+        match self.awaited() {
+            Some((event_type, correlation)) => topics(event_type, correlation),
+            None => Vec::new(),
+        }
+    }
+
+    /// Whether the event is one that it waits for: of its type, with a correlation all of whose members it has, too.
+    /// An event without any is for interrupts without any.
+    pub fn awaits(&self, event: &ExternalEvent) -> bool {
+        self.check_awaits(event).is_ok()
+    }
+
+    pub(crate) fn check_awaits(&self, event: &ExternalEvent) -> Result<(), Refusal> {
+        let mismatch = |name: &str| Err(Refusal::CorrelationMismatch(name.to_owned()));
+        let Some((event_type, expected)) = self.awaited() else { return Err(Refusal::InterruptNotFound) };
+        if event.event_type != event_type {
+            return mismatch("eventType");
+        }
+        if event.correlation.is_empty() && !expected.is_empty() {
+            return mismatch("correlation");
+        }
+        let differs = |(name, found): &(&String, &Value)| {
+            expected.get(name.as_str()).is_none_or(|wanted| !same(wanted, found))
+        };
+        match event.correlation.iter().find(differs) {
+            Some((name, _)) => mismatch(name),
+            None => Ok(()),
+        }
+    }
+
+    fn awaited(&self) -> Option<(&str, &Map<String, Value>)> {
+        if self.kind != Kind::ExternalEvent {
+            return None;
+        }
+        Some((self.data.get("eventType")?.as_str()?, self.data.get("correlation")?.as_object()?))
+    }
+}
 
 pub(super) fn check_data(data: &Value) -> Result<(), BadRequest> {
     if data.get("eventType").and_then(Value::as_str).is_none_or(str::is_empty) {
         return Err(BadRequest::new("data.eventType", "must be a non-empty string"));
     }
-    if !data.get("correlation").is_some_and(Value::is_object) {
-        return Err(BadRequest::new("data.correlation", "must be an object"));
+    match data.get("correlation") {
+        Some(Value::Object(members)) => check_members("data.correlation", members),
+        _ => Err(BadRequest::new("data.correlation", "must be an object")),
     }
-    Ok(())
 }
 
 /// The event is `eventPayload` when the value has one, else the value itself. A correlation member that the event
@@ -21,9 +112,116 @@ pub(super) fn judge(data: &Value, value: &Value) -> Result<Value, Refusal> {
     let event = value.get("eventPayload").unwrap_or(value);
     let correlation = data.get("correlation").and_then(Value::as_object);
     for (name, expected) in correlation.into_iter().flatten() {
-        if event.get(name).is_some_and(|found| found != expected) {
+        if event.get(name).is_some_and(|found| !same(expected, found)) {
             return Err(Refusal::CorrelationMismatch(name.clone()));
         }
     }
     Ok(value.clone())
+}
+
+fn check_members(field: &'static str, members: &Map<String, Value>) -> Result<(), BadRequest> {
+    let max = limits::CORRELATION_MEMBERS_MAX;
+    if members.len() > max {
+        return Err(BadRequest::new(
+            field,
+            format!("has {} members; at most {max} are accepted", members.len()),
+        ));
+    }
+    Ok(())
+}
+
+fn check_name(field: &str, name: &str, max: usize) -> Result<(), Refusal> {
+    let fits = (1..=max).contains(&name.chars().count()) && !name.chars().any(char::is_control);
+    if fits {
+        Ok(())
+    } else {
+        Err(Refusal::invalid(
+            field,
+            format!("must be 1 to {max} characters, none of them a control character"),
+        ))
+    }
+}
+
+/// One for each member, or one that says there is none. Values that are the same have the same topic; the reverse is
+/// true but for integers that no double can tell apart.
+fn topics(event_type: &str, correlation: &Map<String, Value>) -> Vec<String> {
+    let topic = |of: Value| digest(&of).chars().skip("sha256:".len()).take(TOPIC_DIGITS).collect::<String>();
+    if correlation.is_empty() {
+        return vec![topic(json!([event_type]))];
+    }
+    let mut topics: Vec<String> =
+        correlation.iter().map(|(name, value)| topic(json!([event_type, name, value]))).collect();
+    topics.sort_unstable();
+    topics
+}
+
+/// Equal as JSON: 1 and 1.0 are one number, in whatever order members stand.
+fn same(one: &Value, other: &Value) -> bool {
+    match (one, other) {
+        (Value::Number(one), Value::Number(other)) => same_number(one, other),
+        (Value::Array(one), Value::Array(other)) => {
+            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| same(one, other))
+        }
+        (Value::Object(one), Value::Object(other)) => {
+            let in_other =
+                |(name, one): (&String, &Value)| other.get(name).is_some_and(|other| same(one, other));
+            one.len() == other.len() && one.iter().all(in_other)
+        }
+        (one, other) => one == other,
+    }
+}
+
+fn same_number(one: &Number, other: &Number) -> bool {
+    match (integer(one), integer(other)) {
+        (Some(one), Some(other)) => one == other,
+        (None, None) => one.as_f64() == other.as_f64(),
+        _ => false,
+    }
+}
+
+/// Integers are compared as such, also beyond those that a double holds.
+fn integer(number: &Number) -> Option<i128> {
+    if let Some(whole) = number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from)) {
+        return Some(whole);
+    }
+    let value = number.as_f64()?;
+    // All integers of JSON that we read as such are smaller than this.
+    #[allow(clippy::cast_possible_truncation)]
+    (value.fract() == 0.0 && value.abs() < 1e20).then_some(value as i128)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_the_same_when_they_are_equal_however_they_are_written() {
+        let read = |text: &str| serde_json::from_str::<Value>(text).unwrap();
+        for (one, other) in [("1", "1.0"), ("100", "1e2"), ("-0.0", "0"), ("0.5", "5e-1")] {
+            assert!(same(&read(one), &read(other)), "{one} and {other}");
+        }
+        for (one, other) in [
+            ("1", "\"1\""),
+            ("9007199254740993", "9007199254740992"),
+            ("9007199254740993", "9007199254740992.0"),
+            ("18446744073709551615", "18446744073709551616"),
+            ("0", "null"),
+            ("[1,2]", "[2,1]"),
+            ("{\"a\":1}", "{\"a\":1,\"b\":1}"),
+        ] {
+            assert!(!same(&read(one), &read(other)), "{one} and {other}");
+        }
+        assert!(same(&read("{\"a\":[1],\"b\":2}"), &read("{\"b\":2.0,\"a\":[1.0]}")));
+    }
+
+    #[test]
+    fn what_is_the_same_has_the_same_topics() {
+        let of =
+            |text: &str| topics("paid", serde_json::from_str::<Value>(text).unwrap().as_object().unwrap());
+        assert_eq!(of("{\"n\":1,\"o\":{\"a\":1,\"b\":2}}"), of("{\"o\":{\"b\":2,\"a\":1.0},\"n\":1e0}"));
+        assert_ne!(of("{\"n\":1}"), of("{\"n\":\"1\"}"));
+        assert_ne!(of("{\"n\":1}"), of("{\"m\":1}"));
+        assert_ne!(of("{}"), topics("shipped", &Map::new()));
+        assert_eq!((of("{}").len(), of("{\"n\":1,\"m\":1}").len()), (1, 2));
+    }
 }

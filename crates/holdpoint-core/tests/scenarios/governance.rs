@@ -177,8 +177,12 @@ fn each_grant_counts_once_and_the_last_one_needed_decides() {
         by: "bob".to_owned(),
     };
     let story = quorum(2, false).when(releaser("bob", "granted")).then([cast, granted()]);
-    let again =
-        Event::VoteRepeated { interrupt: InterruptId(1), action: "accept".to_owned(), by: "bob".to_owned() };
+    let again = Event::VoteRepeated {
+        interrupt: InterruptId(1),
+        action: "accept".to_owned(),
+        by: "bob".to_owned(),
+        acted_by: None,
+    };
     let story = story
         .when(releaser("bob", "granted"))
         .then([again])

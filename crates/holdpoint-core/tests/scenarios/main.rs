@@ -10,6 +10,7 @@ mod children;
 mod clarifications;
 mod confidence;
 mod conversations;
+mod deliveries;
 mod endings;
 mod governance;
 mod graph;

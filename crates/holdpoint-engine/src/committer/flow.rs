@@ -12,7 +12,7 @@ use super::locks::{Found, Locks, Thread, head};
 use super::mail::performed;
 use super::work::{Change, ClaimOrder, Guard, Job, Mail, MailOp, Reply, Work};
 use crate::store::dispatches::{self, Stored};
-use crate::store::{Error, Param, Query, Tx, params, receipts};
+use crate::store::{Error, Param, Query, Tx, arrivals, params, receipts};
 
 /// Writes jobs in one transaction, and those with them that `more` adds while it is being made up. One reply for
 /// each, in their order.
@@ -112,6 +112,10 @@ impl Flow {
             return None;
         }
         let of = &change.of;
+        let still = |key| self.found.arrivals.get(key).copied();
+        if change.cause.as_ref().is_some_and(|cause| still(&cause.key) != Some(cause.state)) {
+            return Some(Reply::Conflict(Guard::Arrival));
+        }
         if self.found.runs.get(of).copied().unwrap_or(0) != change.before {
             return Some(Reply::Conflict(Guard::Sequence));
         }
@@ -129,6 +133,9 @@ impl Flow {
         if !change.is_silent() {
             // Only one change of a run in a batch: the next one would not see its rows.
             self.found.runs.insert(of.clone(), u64::MAX);
+        }
+        if let Some(cause) = &change.cause {
+            self.found.arrivals.insert(cause.key.clone(), arrivals::State::Over);
         }
         if let Some(scope) = change.scope() {
             self.found.scopes.insert(scope, of.run.clone());

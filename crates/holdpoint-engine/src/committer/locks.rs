@@ -9,7 +9,7 @@ use super::receipts::Receipts;
 use super::work::{Change, Job, Mail, MailOp, Work};
 use crate::store::dispatches::{self, Stored};
 use crate::store::receipts::Key;
-use crate::store::{Answer, Error, Param, Query, params, receipts, runs, scopes, workflows};
+use crate::store::{Answer, Error, Param, Query, arrivals, params, receipts, runs, scopes, workflows};
 
 pub(super) type Thread = (TenantId, String);
 
@@ -25,6 +25,7 @@ pub(super) struct Locks {
     /// Those that somebody wants for itself, and when.
     scopes: BTreeMap<(TenantId, String), Timestamp>,
     receipts: BTreeMap<Key, Vec<Param>>,
+    arrivals: BTreeSet<arrivals::Key>,
     /// When to look for threads that are ready, and for how many.
     ready: Option<(Timestamp, usize)>,
 }
@@ -41,6 +42,7 @@ pub(super) struct Found {
     /// Runs at work in scopes that somebody asked for.
     pub scopes: HashMap<(TenantId, String), RunId>,
     pub receipts: Receipts,
+    pub arrivals: HashMap<arrivals::Key, arrivals::State>,
     pub ready: Vec<Thread>,
 }
 
@@ -72,6 +74,7 @@ impl Locks {
         {
             self.scopes.insert(scope, change.at);
         }
+        self.arrivals.extend(change.cause.iter().map(|cause| cause.key.clone()));
         self.add_mail(&change.of, &change.mail);
         let thread = |run: &RunId| (change.of.tenant.clone(), run.as_str().to_owned());
         self.new_threads.extend(change.nudges.iter().map(thread));
@@ -120,7 +123,7 @@ impl Locks {
         }
     }
 
-    /// Receipts before scopes before threads before dispatches before runs, each in the order of its keys: so two batches never wait for each
+    /// Receipts before scopes before arrivals before threads before dispatches before runs, each in the order of its keys: so two batches never wait for each
     /// other in a circle.
     ///
     /// Where whoever writes has the whole database, nothing needs to be there to be locked, and nothing changes
@@ -151,6 +154,8 @@ impl Locks {
             Query::each(receipts::BY_KEY, keyed),
             Query::each(scopes::LOCK, locked.collect()),
             Query::each(scopes::ACTIVE, self.scopes.keys().map(scope).collect()),
+            Query::each(arrivals::STATE, self.arrivals.iter().map(arrivals::Key::values).collect())
+                .locking("a", "a.tenant_id, a.event_id"),
             Query::each(dispatches::ADD_THREAD, new_threads),
             Query::each(dispatches::THREAD, threads).locking("t", "t.tenant_id, t.thread_id"),
             Query::each(dispatches::READY_THREADS, ready).locking_free("t"),
@@ -167,8 +172,21 @@ impl Locks {
 impl Found {
     /// Adds the answers to the queries above. What is known already stays: it may have been judged since.
     pub(super) fn add(&mut self, answers: &[Answer]) -> Result<(), Error> {
-        let [taken, receipts, _, scopes, _, threads, ready, dispatches, epochs, keys, revisions, runs] =
-            answers
+        let [
+            taken,
+            receipts,
+            _,
+            scopes,
+            arrivals,
+            _,
+            threads,
+            ready,
+            dispatches,
+            epochs,
+            keys,
+            revisions,
+            runs,
+        ] = answers
         else {
             return Err(Error::Failed("the database answered in part".to_owned()));
         };
@@ -176,6 +194,10 @@ impl Found {
         for row in &scopes.rows {
             let run = RunId::parse(row.text(2)?).map_err(|error| crate::store::unreadable("run", error))?;
             self.scopes.entry((tenant(row.text(0)?)?, row.text(1)?.to_owned())).or_insert(run);
+        }
+        for row in &arrivals.rows {
+            let state = arrivals::State::read(row.text(2)?)?;
+            self.arrivals.entry(arrivals::Key::read(row)?).or_insert(state);
         }
         for row in &threads.rows {
             self.epochs.insert((tenant(row.text(0)?)?, row.text(1)?.to_owned()), row.count(2)?);

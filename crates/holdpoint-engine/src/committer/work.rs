@@ -7,6 +7,7 @@ use holdpoint_core::{Event, Obligation, Run, RunId, RunRef, TenantId, Timestamp}
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
+use crate::store::arrivals;
 use crate::store::receipts::{Key, Receipt};
 use crate::store::{self, Param, Row, Statement};
 
@@ -29,6 +30,18 @@ pub(crate) struct Change {
     pub at: Timestamp,
     /// Of a run that begins: refused while another run of its scope is unfinished.
     pub exclusive: bool,
+    /// The event from outside that causes it, and all that is submitted with it.
+    pub cause: Option<Box<Cause>>,
+}
+
+/// An event from outside that is used up by what it causes.
+#[derive(Debug)]
+pub(crate) struct Cause {
+    pub key: arrivals::Key,
+    /// As it was found. If that is no longer so, nothing happens.
+    pub state: arrivals::State,
+    /// What its sender is told.
+    pub outcome: String,
 }
 
 impl Change {
@@ -212,6 +225,8 @@ pub(crate) enum Guard {
     Revision,
     /// Nobody else does something under the same key at this moment.
     Receipt,
+    /// The event from outside is still there to be used.
+    Arrival,
 }
 
 #[derive(Debug)]

@@ -18,7 +18,7 @@ use crate::feed::{Committed, Feed};
 use crate::measures::Measures;
 use crate::peers::Outbox;
 use crate::run_cache::RunCache;
-use crate::store::{Error, Tx};
+use crate::store::{Error, Tx, awaited};
 
 /// How many jobs share one transaction at most.
 const BATCH_MAX: usize = 512;
@@ -274,6 +274,10 @@ impl<T: Tx> Writing<T> {
                 let moved = moved.sum::<usize>();
                 counters.rows.fetch_add((job.writes.len() + moved) as u64, Ordering::Relaxed);
                 counters.changes.fetch_add(changes.len() as u64, Ordering::Relaxed);
+                if job.writes.iter().any(|row| row.sql == awaited::INSERT) {
+                    // The event may have been first.
+                    self.audience.bus.wake_worker();
+                }
                 for (change, size) in changes.iter().zip(&job.sizes) {
                     self.audience.tell(change, *size);
                 }

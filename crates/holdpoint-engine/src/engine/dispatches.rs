@@ -51,7 +51,7 @@ impl Engine {
             match conflict {
                 None => return Ok(Some(self.dispatch(tenant, dispatch_id).await?.row)),
                 Some(Guard::Claim) => return Ok(None),
-                Some(Guard::Sequence | Guard::Revision | Guard::Receipt) => {}
+                Some(Guard::Sequence | Guard::Revision | Guard::Receipt | Guard::Arrival) => {}
             }
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use holdpoint_core::{
     Child, ChildResult, Command, End, Event, Obligation, Owner, Parent, Run, RunError, RunId, RunRef, Start,
-    Status, Timestamp,
+    Status, TenantId, Timestamp,
 };
 use serde_json::Value;
 
@@ -202,11 +202,21 @@ impl Engine {
         if before.shown == shown(&draft.run) && !draft.obligations.iter().any(related) {
             return Ok(Ok(vec![change(of.clone(), before.seq, draft, mail)]));
         }
-        let mut family = Family::new(self, of, before, draft);
+        self.families(of.tenant.clone(), vec![(of.run.clone(), before, draft, mail)]).await
+    }
+
+    /// Everything that some changes of one tenant entail together, themselves first.
+    pub(super) async fn families(
+        &self,
+        tenant: TenantId,
+        seeds: Vec<(RunId, Before, Draft, Mail)>,
+    ) -> Result<Result<Vec<Change>, Guard>, Error> {
+        let mut family = Family::new(self, tenant, self.now());
+        seeds.into_iter().for_each(|(run, before, draft, mail)| family.seed(run, before, draft, mail));
         if let Some(guard) = family.gather().await? {
             return Ok(Err(guard));
         }
-        Ok(Ok(family.changes(of, mail)))
+        Ok(Ok(family.changes()))
     }
 }
 
@@ -218,6 +228,19 @@ enum Birth {
 pub(super) fn change(of: RunRef, before: u64, draft: Draft, mail: Mail) -> Change {
     let history: Vec<(Timestamp, Vec<Event>)> = Vec::new();
     let Draft { from, run, events, obligations, now } = draft;
-    let (nudges, exclusive) = (Vec::new(), false);
-    Change { of, before, from, after: run, history, events, obligations, mail, nudges, at: now, exclusive }
+    let (nudges, exclusive, cause) = (Vec::new(), false, None);
+    Change {
+        of,
+        before,
+        from,
+        after: run,
+        history,
+        events,
+        obligations,
+        mail,
+        nudges,
+        at: now,
+        exclusive,
+        cause,
+    }
 }

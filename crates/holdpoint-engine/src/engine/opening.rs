@@ -17,7 +17,7 @@ use crate::registry::Registry;
 use crate::run_cache::RunCache;
 use crate::seal::{Seal, SealKey};
 use crate::store::postgres::{self, Settings};
-use crate::store::{self, Database, Location, Statement, sqlite, timers};
+use crate::store::{self, Database, Location, Statement, arrivals, awaited, sqlite, timers};
 
 impl Engine {
     pub async fn open(options: Options) -> Result<Self, Error> {
@@ -31,6 +31,7 @@ impl Engine {
             name,
             lease,
             retention,
+            events_kept,
             cascade_max,
             seal_key,
         } = options;
@@ -87,6 +88,7 @@ impl Engine {
             feed,
             lease_ms,
             retention_ms,
+            events_kept_ms: millis(events_kept),
             cascade_max,
             stop,
         };
@@ -111,8 +113,9 @@ impl Engine {
 
 /// Nobody else can have this file open, so whoever held claims and timers in it is gone.
 fn take_over(now: Timestamp, seal_key: Option<&SealKey>) -> Vec<Work> {
-    let release = Statement::new(timers::RELEASE_ALL, Vec::new());
-    let statements = seal_key.map(sealing::remember).into_iter().chain([release]).collect();
+    let release = [timers::RELEASE_ALL, awaited::LOOK_NOW, arrivals::LOOK_NOW];
+    let release = release.map(|sql| Statement::new(sql, Vec::new()));
+    let statements = seal_key.map(sealing::remember).into_iter().chain(release).collect();
     vec![Work::Mail(MailOp::ReclaimAll { now }), Work::Plain(statements)]
 }
 

@@ -28,6 +28,7 @@ pub struct Options {
     pub(super) name: String,
     pub(super) lease: Duration,
     pub(super) retention: Duration,
+    pub(super) events_kept: Duration,
     pub(super) cascade_max: usize,
     pub(super) seal_key: Option<SealKey>,
 }
@@ -44,6 +45,7 @@ impl Options {
             name: "worker".to_owned(),
             lease: LEASE,
             retention: RETENTION,
+            events_kept: RETENTION,
             cascade_max: CASCADE_MAX,
             seal_key: None,
         }
@@ -140,6 +142,13 @@ impl Options {
     #[must_use]
     pub fn seal_key(mut self, key: SealKey) -> Self {
         self.seal_key = Some(key);
+        self
+    }
+
+    /// How long an event from outside is kept for an interrupt that does not wait yet; with zero, not at all.
+    #[must_use]
+    pub fn keep_events(mut self, retention: Duration) -> Self {
+        self.events_kept = retention;
         self
     }
 

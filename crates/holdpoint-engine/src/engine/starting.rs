@@ -56,7 +56,7 @@ impl Engine {
             let unborn = Arc::new(Run::unborn(id.clone(), latest));
             match self.try_start(&of, unborn, &command, options.exclusive).await? {
                 Ok(run) => return Ok(run),
-                Err(Guard::Revision | Guard::Receipt) => {}
+                Err(Guard::Revision | Guard::Receipt | Guard::Arrival) => {}
                 // Or it was a run that this one starts, or that started it.
                 Err(Guard::Sequence | Guard::Claim) => {
                     if self.0.sequences.of(&self.0.db, &of).await?.is_some() {

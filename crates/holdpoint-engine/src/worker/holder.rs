@@ -77,7 +77,7 @@ impl Holder {
             let (run, now) = (draft.run.clone(), draft.now);
             match self.settle(before, draft, what).await? {
                 Some(Guard::Claim) => return Ok(()),
-                Some(Guard::Sequence | Guard::Revision | Guard::Receipt) => continue,
+                Some(Guard::Sequence | Guard::Revision | Guard::Receipt | Guard::Arrival) => continue,
                 None => started = true,
             }
             let Some(work) = work else { return Ok(()) };
@@ -185,7 +185,7 @@ impl Holder {
         match self.settle(before, draft, Fenced::Touch).await? {
             None => Ok(Some(after)),
             Some(Guard::Claim) => Err(Unrecorded::Stop(Stop::Lost)),
-            Some(Guard::Sequence | Guard::Revision | Guard::Receipt) => Ok(None),
+            Some(Guard::Sequence | Guard::Revision | Guard::Receipt | Guard::Arrival) => Ok(None),
         }
     }
 }

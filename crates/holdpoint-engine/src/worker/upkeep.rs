@@ -125,10 +125,12 @@ pub(super) async fn refuse(engine: &Engine, row: &RunDispatch) -> Result<(), Err
     Ok(())
 }
 
-/// Deletes what ended longer ago than it is kept, receipts that are out of date, and secrets that nobody needs.
+/// Deletes what ended longer ago than it is kept, receipts and events that are out of date, and secrets that nobody
+/// needs.
 pub(super) async fn purge(engine: &Engine) {
     while one_more(engine.purge(PURGE_BATCH).await, "dispatches") {}
     while one_more(engine.purge_receipts(PURGE_BATCH).await, "receipts") {}
+    while one_more(engine.purge_arrivals(PURGE_BATCH).await, "events from outside") {}
     while one_more(engine.purge_secrets().await, "secrets") {}
 }
 

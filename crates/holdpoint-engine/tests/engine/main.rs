@@ -6,6 +6,9 @@
 #[path = "../place/mod.rs"]
 mod place;
 
+mod arrivals;
+mod arrivals_kept;
+mod arrivals_races;
 mod asks;
 mod crashes;
 mod documented;

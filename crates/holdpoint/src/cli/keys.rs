@@ -46,8 +46,8 @@ pub(crate) struct Create {
     #[arg(long = "group", value_name = "G", value_delimiter = ',')]
     groups: Vec<String>,
     /// What the key may do, separated by commas: manifest:read, manifest:write, runs:create, runs:read,
-    /// runs:cancel, artifacts:read, approvals:respond, approvals:act-as, keys:manage, tenants:manage. Without it,
-    /// all but the last three
+    /// runs:cancel, artifacts:read, approvals:respond, events:send, approvals:act-as, keys:manage, tenants:manage.
+    /// Without it, all but the last three
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     scopes: Vec<String>,
     /// How long the key is good for: a number and s, m, h, d or w. Without it, until it is revoked

@@ -3,8 +3,8 @@
 use std::sync::LazyLock;
 
 use super::{
-    approvals, artifacts, asks, control, debug_bundle, discovery, events, forks, history, interrupts, links,
-    pending, runs, workflows,
+    approvals, arrivals, artifacts, asks, control, debug_bundle, discovery, events, forks, history,
+    interrupts, links, pending, runs, workflows,
 };
 use crate::routes::Content::{Events, Json};
 use crate::routes::Route;
@@ -172,6 +172,13 @@ fn answering() -> Vec<Route> {
             .body("ResolveApproval")
             .answers(200, Json("InterruptResolved"))
             .fails(&[410, 422]),
+        Route::post("/v1/events", "sendEvent", arrivals::send)
+            .says("Tell of something that happened: whoever waits for it goes on, or it is kept; once for each id")
+            .body("SendEvent")
+            .answers(200, Json("EventReceived"))
+            .answers(202, Json("EventReceived"))
+            .fails(&[409])
+            .never_fails(&[404]),
     ]
 }
 

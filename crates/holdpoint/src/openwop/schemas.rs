@@ -129,6 +129,7 @@ pub(crate) fn all() -> Value {
         ("MintToken", links::wanted()),
         ("TokenMinted", links::minted()),
         ("LinkedInterrupt", links::linked()),
+        ("SendEvent", send_event()),
     ] {
         all[name] = schema;
     }
@@ -183,6 +184,24 @@ fn create_run() -> Value {
             },
         },
         "examples": [{"workflowId": "sample-approval", "inputs": {"title": "Hello"}}],
+    })
+}
+
+fn send_event() -> Value {
+    let name = |max: usize| json!({"type": "string", "minLength": 1, "maxLength": max, "pattern": r"^[^\x00-\x1f\x7f-\x9f]*$"});
+    json!({
+        "type": "object",
+        "required": ["eventType", "eventId"],
+        "properties": {
+            "eventType": name(limits::EVENT_TYPE_CHARS_MAX),
+            "eventId": name(limits::EVENT_ID_CHARS_MAX),
+            "correlation": {"type": ["object", "null"], "maxProperties": limits::CORRELATION_MEMBERS_MAX},
+            "payload": {"description": "What happened, as whoever waits for it gets it."},
+        },
+        "examples": [{
+            "eventType": "payment.settled", "eventId": "evt_1042", "correlation": {"orderId": "o-7"},
+            "payload": {"amount": 30},
+        }],
     })
 }
 

@@ -122,6 +122,16 @@ pub(crate) struct ListPending {
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
+pub(crate) struct SendEvent {
+    // Of any type at first, so that whoever sends another one is told which.
+    pub event_type: Option<StrictValue>,
+    pub event_id: Option<StrictValue>,
+    pub correlation: Option<StrictValue>,
+    pub payload: Option<StrictValue>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub(crate) struct Stream {
     pub stream_mode: Option<String>,
     pub buffer_ms: Option<u64>,

@@ -5,6 +5,8 @@
 
 mod access;
 mod answers_on_the_command_line;
+mod arrivals;
+mod arrivals_killed;
 mod bad_input;
 mod canaries;
 mod children;

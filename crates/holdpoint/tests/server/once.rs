@@ -39,6 +39,10 @@ fn example(operation: &Operation, client: &Client) -> Example {
         }
         "resolveApproval" => (json!({"decision": "approved"}), json!({"decision": "rejected"}), 200),
         "answerAsk" => (json!({"answer": "a"}), json!({"answer": "b"}), 200),
+        "sendEvent" => {
+            let event = |id: &str| json!({"eventType": "paid", "eventId": id});
+            (event("e1"), event("e2"), 202)
+        }
         // An activation without effects has ended when anybody can see it. That it has is final, and kept.
         "cancelDispatch" | "requeueDispatch" => (json!({}), json!({"more": 1}), 409),
         "createKey" => (json!({"scopes": ["runs:read"]}), json!({"scopes": []}), 201),

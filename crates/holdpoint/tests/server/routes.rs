@@ -122,6 +122,11 @@ fn rows() -> Vec<Row> {
             body: Some(json!({"decision": "approved"})),
             ..row("resolveApproval", "approvals:respond", 200, 404)
         },
+        // Nobody waits for it, anywhere.
+        Row {
+            body: Some(json!({"eventType": "paid", "eventId": "e1"})),
+            ..row("sendEvent", "events:send", 202, 202)
+        },
         row("listDispatches", "runs:read", 200, 200),
         row("getDispatch", "runs:read", 200, 404),
         // An activation without effects has ended when anybody can see it.
@@ -171,6 +176,7 @@ fn scopes() -> Vec<&'static str> {
         "artifacts:read",
         "approvals:respond",
         "approvals:act-as",
+        "events:send",
         "keys:manage",
     ]
 }

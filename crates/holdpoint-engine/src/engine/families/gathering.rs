@@ -19,6 +19,8 @@ struct Member {
     seen: usize,
     /// What its parent was told last.
     told: Status,
+    /// Of those that caused it all: what happens to their own dispatches.
+    mail: Option<Mail>,
 }
 
 pub(super) struct Family<'e> {
@@ -28,34 +30,34 @@ pub(super) struct Family<'e> {
     members: BTreeMap<RunId, Member>,
     /// Members that something happened to.
     touched: VecDeque<RunId>,
-    /// The one that caused it all.
-    first: RunId,
-    /// How many more runs may end with it here.
+    /// Those that caused it all.
+    seeds: Vec<RunId>,
+    /// How many more runs may end with them here.
     room: usize,
     /// Runs that must end and for which there was no room: whoever carries them on will see that.
     nudges: Vec<RunId>,
 }
 
 impl<'e> Family<'e> {
-    pub(super) fn new(engine: &'e Engine, of: &RunRef, before: Before, draft: Draft) -> Self {
-        let (tenant, now) = (of.tenant.clone(), draft.now);
-        let mut family = Self {
-            engine,
-            tenant,
-            now,
-            members: BTreeMap::new(),
-            touched: VecDeque::new(),
-            first: of.run.clone(),
-            room: engine.0.cascade_max,
-            nudges: Vec::new(),
-        };
-        family.add(of.run.clone(), before, draft);
-        family
+    pub(super) fn new(engine: &'e Engine, tenant: TenantId, now: Timestamp) -> Self {
+        let (members, touched, seeds, nudges) = Default::default();
+        Self { engine, tenant, now, members, touched, seeds, room: engine.0.cascade_max, nudges }
+    }
+
+    /// Adds one of those that cause it all.
+    pub(super) fn seed(&mut self, id: RunId, before: Before, draft: Draft, mail: Mail) {
+        // What follows happens at the same time.
+        self.now = draft.now;
+        self.seeds.push(id.clone());
+        self.add(id.clone(), before, draft);
+        if let Some(member) = self.members.get_mut(&id) {
+            member.mail = Some(mail);
+        }
     }
 
     fn add(&mut self, id: RunId, before: Before, draft: Draft) {
         self.touched.push_back(id.clone());
-        self.members.insert(id, Member { before, draft, seen: 0, told: before.shown });
+        self.members.insert(id, Member { before, draft, seen: 0, told: before.shown, mail: None });
     }
 
     /// Follows what happens from one run to the next until nothing more does.
@@ -98,9 +100,9 @@ impl<'e> Family<'e> {
     }
 
     /// A run takes its place only together with those below it, so that a commit stays small however many runs end:
-    /// the children of the first one, and as many others as there is room for. One that begins here has its place.
+    /// the children of the first ones, and as many others as there is room for. One that begins here has its place.
     async fn cancel(&mut self, parent: &RunId, child: RunId) -> Result<(), Error> {
-        let place = usize::from(*parent == self.first && !self.members.contains_key(&child));
+        let place = usize::from(self.seeds.contains(parent) && !self.members.contains_key(&child));
         if self.room < place {
             self.nudges.push(child);
             return Ok(());
@@ -168,26 +170,37 @@ impl<'e> Family<'e> {
         };
         let before = Before::of(&run);
         let draft = Draft::new(run, self.now);
-        self.members.insert(id.clone(), Member { before, draft, seen: 0, told: before.shown });
+        self.members.insert(id.clone(), Member { before, draft, seen: 0, told: before.shown, mail: None });
         Ok(true)
     }
 
-    /// The change that caused it all comes first, with what it does to its own dispatch.
-    pub(super) fn changes(mut self, first: &RunRef, mail: Mail) -> Vec<Change> {
+    /// The changes that caused it all come first.
+    pub(super) fn changes(mut self) -> Vec<Change> {
         let mut changes = Vec::with_capacity(self.members.len());
-        if let Some(member) = self.members.remove(&first.run) {
-            let nudges = std::mem::take(&mut self.nudges);
-            changes.push(Change { nudges, ..change(first.clone(), member.before.seq, member.draft, mail) });
+        for run in std::mem::take(&mut self.seeds) {
+            if let Some(member) = self.members.remove(&run) {
+                let nudges = std::mem::take(&mut self.nudges);
+                changes.push(Change { nudges, ..member.change(RunRef { tenant: self.tenant.clone(), run }) });
+            }
         }
         for (run, member) in self.members {
-            if member.draft.events.is_empty() {
-                continue;
+            if !member.draft.events.is_empty() {
+                changes.push(member.change(RunRef { tenant: self.tenant.clone(), run }));
             }
-            let wakes = member.before.idle && member.draft.run.next_work().is_some();
-            let mail = if wakes { Mail::Enqueue(Uuid::now_v7().to_string()) } else { Mail::None };
-            let of = RunRef { tenant: self.tenant.clone(), run };
-            changes.push(change(of, member.before.seq, member.draft, mail));
         }
         changes
+    }
+}
+
+impl Member {
+    /// A run that was carried on may have got work again since, by what others of its family did.
+    fn change(self, of: RunRef) -> Change {
+        let works = self.draft.run.next_work().is_some();
+        let mail = match self.mail {
+            Some(Mail::Performed(id)) if works => Mail::Enqueue(id),
+            None if self.before.idle && works => Mail::Enqueue(Uuid::now_v7().to_string()),
+            mail => mail.unwrap_or(Mail::None),
+        };
+        change(of, self.before.seq, self.draft, mail)
     }
 }

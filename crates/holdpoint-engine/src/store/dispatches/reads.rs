@@ -29,14 +29,19 @@ const QUEUED_THREADS: &str =
 const NEXT: &str = "SELECT
     (SELECT MIN(available_ms) FROM dispatches WHERE status = 'queued' AND available_ms > $1),
     (SELECT MIN(lease_until_ms) + 1 FROM dispatches
-        WHERE status = 'claimed' AND lease_until_ms >= $1 AND lease_until_ms < 9223372036854775807)";
-/// Whether something can be claimed or reclaimed at this moment.
+        WHERE status = 'claimed' AND lease_until_ms >= $1 AND lease_until_ms < 9223372036854775807),
+    (SELECT MIN(look_ms) FROM awaited WHERE look_ms > $1),
+    (SELECT MIN(look_ms) FROM arrivals WHERE look_ms > $1)";
+/// Whether something can be claimed or reclaimed at this moment, and whether events and those who wait for them
+/// may not have met: one statement, because it is asked all the time.
 const NOW: &str = "SELECT
     EXISTS (SELECT 1 FROM dispatches d WHERE d.status = 'queued' AND d.available_ms <= $1
         AND NOT EXISTS (SELECT 1 FROM dispatches c
             WHERE c.tenant_id = d.tenant_id AND c.thread_id = d.thread_id AND c.status = 'claimed')) AS ready,
     EXISTS (SELECT 1 FROM dispatches WHERE status = 'claimed' AND lease_until_ms < $1) AS lapsed,
-    EXISTS (SELECT 1 FROM dispatches WHERE unreconciled = 1) AS unreconciled";
+    EXISTS (SELECT 1 FROM dispatches WHERE unreconciled = 1) AS unreconciled,
+    EXISTS (SELECT 1 FROM awaited WHERE look_ms <= $1) AS awaited,
+    EXISTS (SELECT 1 FROM arrivals WHERE look_ms <= $1) AS arrived";
 const NEWER: &str =
     "SELECT dispatch_id FROM dispatches WHERE tenant_id = $1 AND thread_id = $2 AND run_id = $3
     AND seq > $4 ORDER BY seq DESC LIMIT 1";
@@ -47,6 +52,8 @@ pub(crate) struct Doable {
     pub ready: bool,
     pub lapsed: bool,
     pub unreconciled: bool,
+    /// Events may be there that somebody waits for.
+    pub unmet: bool,
 }
 
 pub(crate) async fn by_id(db: &Database, id: &str) -> Result<Option<Stored>, Error> {
@@ -106,13 +113,14 @@ pub(crate) async fn epoch(db: &Database, tenant: &TenantId, thread: &str) -> Res
 /// The next moment, after `now`, at which time alone makes something possible.
 pub(crate) async fn next_wakeup(db: &Database, now: Timestamp) -> Result<Option<Timestamp>, Error> {
     let Some(row) = db.query_one(NEXT, params![now]).await? else { return Ok(None) };
-    Ok([row.optional_int(0)?, row.optional_int(1)?].into_iter().flatten().min().map(Timestamp))
+    let moments = (0..4).map(|column| row.optional_int(column)).collect::<Result<Vec<_>, _>>()?;
+    Ok(moments.into_iter().flatten().min().map(Timestamp))
 }
 
 pub(crate) async fn doable(db: &Database, now: Timestamp) -> Result<Doable, Error> {
     let Some(row) = db.query_one(NOW, params![now]).await? else { return Ok(Doable::default()) };
     let flag = |column| Ok::<_, Error>(row.int(column)? != 0);
-    Ok(Doable { ready: flag(0)?, lapsed: flag(1)?, unreconciled: flag(2)? })
+    Ok(Doable { ready: flag(0)?, lapsed: flag(1)?, unreconciled: flag(2)?, unmet: flag(3)? || flag(4)? })
 }
 
 /// The newest dispatch of the run that came after this row.

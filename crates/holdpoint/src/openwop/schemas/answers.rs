@@ -151,6 +151,7 @@ fn log() -> Value {
                 "isComplete": {"type": "boolean"},
             },
         },
+        "EventReceived": event_received(),
         "InterruptResolved": interrupt_resolved(),
     })
 }
@@ -172,6 +173,33 @@ fn interrupt_resolved() -> Value {
                     "decidedBy": text, "actedBy": text, "action": text, "at": reference("Instant"),
                 },
             }},
+        },
+    })
+}
+
+fn event_received() -> Value {
+    let text = json!({"type": "string"});
+    let waiting = |more: Value| {
+        let mut shape = json!({
+            "type": "object",
+            "required": ["runId", "nodeId", "interruptId"],
+            "properties": {"runId": text, "nodeId": text, "interruptId": text},
+        });
+        for name in more.as_array().into_iter().flatten().filter_map(Value::as_str) {
+            shape["properties"][name] = text.clone();
+        }
+        json!({"type": "array", "items": shape})
+    };
+    json!({
+        "type": "object",
+        "required": ["eventId", "status", "matched", "refused"],
+        "properties": {
+            "eventId": text,
+            "status": {"type": "string", "enum": ["matched", "kept", "ignored"]},
+            "matched": waiting(json!([])),
+            "refused": waiting(json!(["error", "message"])),
+            "keptUntil": reference("Instant"),
+            "more": {"type": "boolean"},
         },
     })
 }

@@ -1,0 +1,199 @@
+//! The `awaited` table: under which topics open interrupts wait for events from outside.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use holdpoint_core::{Event, Interrupt, InterruptId, Kind, Run, RunId, RunRef, TenantId, Timestamp};
+
+use super::{Database, Error, Param, Row, Statement, params, unreadable};
+
+pub(crate) const INSERT: &str =
+    "INSERT INTO awaited (tenant_id, topic, run_id, interrupt_id, topics, look_ms)
+    VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING";
+const DELETE: &str =
+    "DELETE FROM awaited WHERE tenant_id = $1 AND topic = $2 AND run_id = $3 AND interrupt_id = $4";
+const PAGE: &str = "SELECT run_id, interrupt_id, topics FROM awaited
+    WHERE tenant_id = $1 AND topic = $2 AND (run_id, interrupt_id) > ($3, $4)
+    ORDER BY run_id, interrupt_id LIMIT $5";
+const TO_LOOK: &str = "SELECT tenant_id, run_id, interrupt_id, topic, topics FROM awaited WHERE look_ms <= $1
+    ORDER BY look_ms LIMIT $2";
+/// Which of these rows have an event under their topic.
+const EXPECTED: &str = "SELECT w.tenant_id, w.run_id, w.interrupt_id, w.topic, w.topics FROM awaited w
+    WHERE w.tenant_id = $1 AND w.topic = $2 AND w.run_id = $3 AND w.interrupt_id = $4
+    AND EXISTS (SELECT 1 FROM arrivals a WHERE a.tenant_id = w.tenant_id AND a.topic = w.topic)";
+/// With nothing, it was looked; else somebody looks again then.
+pub(crate) const LOOK_AGAIN: &str = "UPDATE awaited SET look_ms = $1
+    WHERE tenant_id = $2 AND topic = $3 AND run_id = $4 AND interrupt_id = $5";
+pub(crate) const LOOK_NOW: &str = "UPDATE awaited SET look_ms = 0 WHERE look_ms > 0";
+/// For a row without a topic: a row that it should have had, if the interrupt still waits.
+const ADOPT: &str = "INSERT INTO awaited (tenant_id, topic, run_id, interrupt_id, topics, look_ms)
+    SELECT tenant_id, CAST($1 AS TEXT), run_id, interrupt_id, CAST($2 AS TEXT), CAST($3 AS BIGINT) FROM awaited
+    WHERE tenant_id = $4 AND topic = '' AND run_id = $5 AND interrupt_id = $6 ON CONFLICT DO NOTHING";
+
+/// The rows that `events` open and close; `after` is the fold behind them.
+pub(crate) fn write(of: &RunRef, after: &Run, events: &[Event]) -> Vec<Statement> {
+    let (mut opened, mut closed) = (BTreeSet::new(), BTreeSet::new());
+    for event in events {
+        match event {
+            Event::InterruptRequested { id, kind: Kind::ExternalEvent, .. } => {
+                opened.insert(*id);
+            }
+            Event::InterruptResolved { id, .. } | Event::InterruptTimedOut { id } => {
+                closed.insert(*id);
+            }
+            _ => {}
+        }
+    }
+    if after.finished() {
+        closed.extend(after.open_interrupts().map(|interrupt| interrupt.id));
+    }
+    let inserted = opened.difference(&closed).filter_map(|id| after.interrupt(*id));
+    let mut statements: Vec<Statement> = inserted.flat_map(|interrupt| insert(of, interrupt)).collect();
+    for interrupt in closed.difference(&opened).filter_map(|id| after.interrupt(*id)) {
+        statements.extend(interrupt.topics().iter().map(|topic| delete(of, interrupt.id, topic)));
+    }
+    statements
+}
+
+/// The rows of a run that has none yet.
+pub(crate) fn write_open(of: &RunRef, run: &Run) -> Vec<Statement> {
+    if run.finished() {
+        return Vec::new();
+    }
+    run.open_interrupts().flat_map(|interrupt| insert(of, interrupt)).collect()
+}
+
+/// The first row carries the obligation to look, for all of them.
+fn insert(of: &RunRef, interrupt: &Interrupt) -> Vec<Statement> {
+    let topics = interrupt.topics();
+    let all = topics.join(" ");
+    let row = |(place, topic): (usize, &String)| {
+        let look = (place == 0).then_some(interrupt.requested_at.0);
+        let key = (of.tenant.as_str(), topic.as_str(), of.run.as_str());
+        let values = params![key.0, key.1, key.2, u64::from(interrupt.id.0), all.as_str(), look];
+        Statement::new(INSERT, values)
+    };
+    topics.iter().enumerate().map(row).collect()
+}
+
+fn delete(of: &RunRef, id: InterruptId, topic: &str) -> Statement {
+    Statement::new(DELETE, params![of.tenant.as_str(), topic, of.run.as_str(), u64::from(id.0)])
+}
+
+/// An interrupt that waits for an event, as one of its rows has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Wait {
+    pub of: RunRef,
+    pub id: InterruptId,
+    pub topic: String,
+    pub topics: BTreeSet<String>,
+}
+
+impl Wait {
+    fn key(&self, topic: &str) -> Vec<Param> {
+        params![self.of.tenant.as_str(), topic, self.of.run.as_str(), u64::from(self.id.0)]
+    }
+
+    /// The values for `LOOK_AGAIN`.
+    pub(crate) fn look_again(&self, at: Option<Timestamp>) -> Vec<Param> {
+        let mut values = params![at.map(|at| at.0)];
+        values.extend(self.key(&self.topic));
+        values
+    }
+
+    /// Whether it is one of those that waited before there were topics.
+    pub(crate) fn is_unnamed(&self) -> bool {
+        self.topic.is_empty()
+    }
+
+    /// Replaces the row without a topic by those that the interrupt should have; with none, it waits no more.
+    pub(crate) fn adopt(&self, topics: &[String]) -> Vec<Statement> {
+        let all = topics.join(" ");
+        let row = |(place, topic): (usize, &String)| {
+            let look = (place == 0).then_some(0_i64);
+            let (tenant, run) = (self.of.tenant.as_str(), self.of.run.as_str());
+            let values = params![topic.as_str(), all.as_str(), look, tenant, run, u64::from(self.id.0)];
+            Statement::new(ADOPT, values)
+        };
+        let mut statements: Vec<Statement> = topics.iter().enumerate().map(row).collect();
+        statements.push(delete(&self.of, self.id, ""));
+        statements
+    }
+}
+
+pub(crate) async fn to_look(db: &Database, now: Timestamp, limit: u64) -> Result<Vec<Wait>, Error> {
+    db.query(TO_LOOK, params![now, limit]).await?.iter().map(read).collect()
+}
+
+/// The topics of these interrupts under which there are events.
+pub(crate) async fn expected(
+    db: &Database,
+    waits: &[Wait],
+) -> Result<BTreeMap<(RunRef, u32), Vec<String>>, Error> {
+    let keys = |wait: &Wait| wait.topics.iter().map(|topic| wait.key(topic)).collect::<Vec<_>>();
+    let mut found: BTreeMap<_, Vec<String>> = BTreeMap::new();
+    for row in db.query_each(EXPECTED, waits.iter().flat_map(keys).collect()).await? {
+        let wait = read(&row)?;
+        found.entry((wait.of, wait.id.0)).or_default().push(wait.topic);
+    }
+    Ok(found)
+}
+
+fn read(row: &Row) -> Result<Wait, Error> {
+    let bad = |error: holdpoint_core::BadId| unreadable("awaited event", error);
+    let tenant = TenantId::parse(row.text(0)?).map_err(bad)?;
+    let run = RunId::parse(row.text(1)?).map_err(bad)?;
+    let of = RunRef { tenant, run };
+    let topics = row.text(4)?.split(' ').filter(|topic| !topic.is_empty()).map(str::to_owned);
+    Ok(Wait { of, id: InterruptId(row.small(2)?), topic: row.text(3)?.to_owned(), topics: topics.collect() })
+}
+
+/// Goes through the interrupts that have all of some topics, in the order of their runs.
+#[derive(Debug)]
+pub(crate) struct Search {
+    tenant: TenantId,
+    topics: Vec<String>,
+    /// Everything up to here was found; none when all was.
+    place: Option<(String, i64)>,
+}
+
+impl Search {
+    pub(crate) fn new(tenant: &TenantId, topics: Vec<String>) -> Self {
+        Self { tenant: tenant.clone(), topics, place: Some((String::new(), 0)) }
+    }
+
+    /// The next of them, some more; nothing when there are no more. Every list knows all topics of its interrupts, so
+    /// that the one that reaches furthest with `rows` of its own says all there is to say: what is rare under one
+    /// topic is found at once however common it is under the others.
+    pub(crate) async fn next(
+        &mut self,
+        db: &Database,
+        rows: u64,
+    ) -> Result<Option<Vec<(RunId, InterruptId)>>, Error> {
+        let Some((run, interrupt)) = self.place.take() else { return Ok(None) };
+        let (mut furthest, mut end) = (Vec::new(), false);
+        let mut reached = (run.clone(), interrupt);
+        for topic in &self.topics {
+            let values = params![self.tenant.as_str(), topic.as_str(), run.as_str(), interrupt, rows];
+            let page = db.query(PAGE, values).await?;
+            let last = page.last().map(|row| Ok::<_, Error>((row.text(0)?.to_owned(), row.int(1)?)));
+            let last = last.transpose()?;
+            if (page.len() as u64) < rows {
+                (furthest, end) = (page, true);
+                break;
+            }
+            if let Some(last) = last.filter(|last| *last > reached) {
+                (reached, furthest) = (last, page);
+            }
+        }
+        self.place = (!end).then_some(reached);
+        let mut found = Vec::new();
+        for row in &furthest {
+            let all: BTreeSet<&str> = row.text(2)?.split(' ').collect();
+            if self.topics.iter().all(|topic| all.contains(topic.as_str())) {
+                let run = RunId::parse(row.text(0)?).map_err(|error| unreadable("awaited event", error))?;
+                found.push((run, InterruptId(row.small(1)?)));
+            }
+        }
+        Ok(Some(found))
+    }
+}
