@@ -84,6 +84,19 @@ words! {
     }
 }
 
+words! {
+    /// How an attempt went.
+    AttemptOutcome {
+        Delivered = "delivered",
+        Retrying = "retrying",
+        DeadLettered = "dead-lettered",
+        /// With best effort: it is not repeated.
+        Failed = "failed",
+        /// None was made: the circuit was open, or too much was waiting.
+        Dropped = "dropped",
+    }
+}
+
 impl SubscriptionState {
     /// Whether somebody may set it going again. One that is gone for good is registered anew.
     pub fn may_resume(self) -> bool {

@@ -22,10 +22,12 @@ use crate::store::events::{self, Recorded};
 use crate::store::pending::{self, Pending, PendingCursor};
 use crate::store::runs::{self, RunFilter, RunSummary};
 use crate::store::{Database, Statement};
+use crate::webhooks::Hooks;
 use crate::worker::Worker;
 
 mod checking;
 mod definitions;
+mod deliveries;
 mod dispatches;
 mod families;
 mod fork;
@@ -37,6 +39,7 @@ mod sealing;
 #[cfg(test)]
 mod staleness;
 mod starting;
+mod webhooks;
 
 pub use checking::Checked;
 pub(crate) use families::Before;
@@ -44,6 +47,7 @@ pub use fork::{ForkRequest, Overlay};
 pub use once::{Done, Once, Respond};
 pub use options::Options;
 pub use starting::StartOptions;
+pub use webhooks::NewWebhook;
 
 /// How often a command is decided again because others changed the run first.
 const ATTEMPTS_MAX: usize = 64;
@@ -67,6 +71,7 @@ struct Shared {
     counters: Arc<Counters>,
     measures: Arc<Measures>,
     feed: Arc<Feed>,
+    hooks: Arc<Hooks>,
     name: String,
     lease_ms: u64,
     retention_ms: u64,

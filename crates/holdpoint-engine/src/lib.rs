@@ -22,13 +22,16 @@ mod seal;
 mod sequences;
 mod store;
 mod trace;
+mod webhooks;
 mod worker;
 
 pub use bus::Subscription;
 pub use clock::Clock;
 pub use committer::{Counters, Fault};
 pub use context::{ChannelOptions, Context, EffectContext, Stop};
-pub use engine::{Checked, Done, Engine, ForkRequest, Once, Options, Overlay, Respond, StartOptions};
+pub use engine::{
+    Checked, Done, Engine, ForkRequest, NewWebhook, Once, Options, Overlay, Respond, StartOptions,
+};
 pub use error::Error;
 pub use feed::{Committed, Listener};
 pub use holdpoint_core as core;
@@ -36,12 +39,16 @@ pub use mailbox::{DispatchCursor, Mailbox};
 pub use measures::{Distribution, Measures};
 pub use nodes::{Node, Outputs, PureNode};
 pub use seal::{BadSealKey, SealKey};
+pub use store::deliveries::attempts::{Attempt, AttemptFilter};
+pub use store::deliveries::{Delivery, DeliveryFilter, DeliveryKind};
 pub use store::events::Recorded;
 pub use store::keys::ApiKey;
 pub use store::pending::{Pending, PendingCursor};
 pub use store::receipts::Receipt;
 pub use store::runs::{RunFilter, RunSummary};
+pub use store::webhooks::{Webhook, WebhookChange};
 pub use store::workflows::Registered;
 pub use store::{Error as StoreError, Location};
 pub use trace::{SpanName, cause};
+pub use webhooks::{Courier, Render, Rendered, Rendering, WebhookSettings, fingerprint, sign};
 pub use worker::Worker;

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use holdpoint_core::Timestamp;
 use rusqlite::ErrorCode;
 
+pub(crate) mod deliveries;
 pub(crate) mod dispatches;
 pub(crate) mod events;
 pub(crate) mod keys;
@@ -21,6 +22,7 @@ pub(crate) mod scopes;
 pub(crate) mod sqlite;
 mod statement;
 pub(crate) mod timers;
+pub(crate) mod webhooks;
 pub(crate) mod workflows;
 
 pub(crate) use statement::{Answer, Lock, Param, Query, Row, Statement, Tx, params};

@@ -18,6 +18,7 @@ use crate::measures::Measures;
 use crate::peers::Outbox;
 use crate::run_cache::RunCache;
 use crate::store::{Error, Tx};
+use crate::webhooks::Hooks;
 
 /// How many jobs share one transaction at most.
 const BATCH_MAX: usize = 512;
@@ -69,6 +70,8 @@ pub(crate) struct Audience {
     pub counters: Arc<Counters>,
     pub measures: Arc<Measures>,
     pub feed: Arc<Feed>,
+    /// Those who want to be told of events.
+    pub hooks: Arc<Hooks>,
     /// The other nodes, where there may be some.
     pub outbox: Option<Arc<Outbox>>,
     /// Where the callers live, when that is not where commits are made.
@@ -249,7 +252,7 @@ impl<T: Tx> Writing<T> {
                 let receipt = alone.receipt.as_deref();
                 solo::write(&self.tx, &alone.work, receipt, pause).await.map(|reply| vec![reply])
             }
-            _ => flow::write(&self.tx, jobs, |jobs| inbox.take(jobs), pause).await,
+            _ => flow::write(&self.tx, &self.audience.hooks, jobs, |jobs| inbox.take(jobs), pause).await,
         };
         if stop || (replies.is_ok() && fault == Some(Fault::StopAfter(number))) {
             return Err(Trouble::Stop);
@@ -325,6 +328,7 @@ impl Audience {
             self.bus.publish(&change.of, change.after.seq);
             self.measures.count(change);
             self.feed.tell(|| committed(change));
+            self.hooks.tell(change);
         }
         let mut work = self.bus.remind(&change.mail, &change.obligations);
         if !change.nudges.is_empty() {

@@ -12,12 +12,14 @@ use crate::committer::{Audience, Committer, Counters, MailOp, Troubles, Work};
 use crate::error::Error;
 use crate::feed::Feed;
 use crate::measures::Measures;
+use crate::outgoing::{Outgoing, Policy};
 use crate::peers::{Outbox, Peers};
 use crate::registry::Registry;
 use crate::run_cache::RunCache;
 use crate::seal::Seal;
 use crate::store::postgres::{self, Settings};
-use crate::store::{self, Database, Location, Statement, sqlite, timers};
+use crate::store::{self, Database, Location, Statement, deliveries, params, sqlite, timers};
+use crate::webhooks::Hooks;
 
 impl Engine {
     pub async fn open(options: Options) -> Result<Self, Error> {
@@ -32,7 +34,12 @@ impl Engine {
             retention,
             cascade_max,
             seal_key,
+            outgoing,
+            webhook_outgoing,
+            webhooks,
         } = options;
+        let calls = webhook_outgoing.or(outgoing).unwrap_or_else(|| Outgoing::new(Policy::default()));
+        let hooks = Arc::new(Hooks::new(webhooks, calls));
         let seal_key = sealing::key(seal_key, &location)?;
         let (cache, bus) = (Arc::new(RunCache::default()), Arc::new(Bus::default()));
         let counters = Arc::new(Counters::default());
@@ -41,6 +48,7 @@ impl Engine {
         let mut audience = Audience {
             measures: measures.clone(),
             feed: feed.clone(),
+            hooks: hooks.clone(),
             cache: cache.clone(),
             bus: bus.clone(),
             counters: counters.clone(),
@@ -83,6 +91,7 @@ impl Engine {
             counters,
             measures,
             feed,
+            hooks,
             lease_ms,
             retention_ms,
             cascade_max,
@@ -110,7 +119,8 @@ impl Engine {
 /// Nobody else can have this file open, so whoever held claims and timers in it is gone.
 fn take_over(now: Timestamp) -> Vec<Work> {
     let release = Statement::new(timers::RELEASE_ALL, Vec::new());
-    vec![Work::Mail(MailOp::ReclaimAll { now }), Work::Plain(vec![release])]
+    let take_back = Statement::new(deliveries::TAKE_BACK, params![i64::MAX]);
+    vec![Work::Mail(MailOp::ReclaimAll { now }), Work::Plain(vec![release, take_back])]
 }
 
 fn on_postgres(settings: &Arc<Settings>, audience: &Audience, troubles: Troubles) -> Committer {

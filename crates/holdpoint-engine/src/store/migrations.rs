@@ -9,6 +9,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0003_families.sql"),
     include_str!("migrations/0004_keys.sql"),
     include_str!("migrations/0009_seal.sql"),
+    include_str!("migrations/0010_webhooks.sql"),
 ];
 
 pub(super) const CREATE_VERSIONS: &str =

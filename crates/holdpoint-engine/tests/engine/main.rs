@@ -3,6 +3,9 @@
 // What a test cannot do without, it may demand.
 #![allow(clippy::unwrap_used)]
 
+#[path = "../outgoing/peer.rs"]
+#[allow(dead_code)]
+mod peer;
 #[path = "../place/mod.rs"]
 mod place;
 
@@ -30,4 +33,5 @@ mod runs;
 mod scopes;
 mod seals;
 mod time;
+mod webhooks;
 mod workers;
