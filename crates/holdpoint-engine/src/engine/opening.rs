@@ -61,7 +61,8 @@ impl Engine {
                 audience.callers = Some(Handle::current());
                 let writer = sqlite::Writer::open(&path, alone)?;
                 let db = Database::Sqlite(sqlite::Readers::new(&path));
-                let first = if alone { take_over(clock.now()) } else { Vec::new() };
+                let mut first = if alone { take_over(clock.now()) } else { Vec::new() };
+                first.extend(seal_key.as_ref().map(|key| Work::Plain(vec![sealing::remember(key)])));
                 (db, Committer::on_thread(writer, audience, troubles, first).await?)
             }
             Location::Postgres(url) => {

@@ -25,11 +25,16 @@ fn kept_in(path: &Path) -> Result<SealKey, Error> {
     Ok(SealKey::kept_in(path).map_err(failed)?)
 }
 
+/// What is written before anything else where nobody else writes.
+pub(super) fn remember(key: &SealKey) -> Statement {
+    Statement::new(REMEMBER, params![key.name()])
+}
+
 impl Engine {
     /// The first key that a database sees is its key.
     pub(super) async fn check_seal(&self, key: &SealKey) -> Result<(), Error> {
         if self.seal_name().await?.is_none() {
-            self.write(vec![Statement::new(REMEMBER, params![key.name()])]).await?;
+            self.write(vec![remember(key)]).await?;
         }
         match self.seal_name().await? {
             Some(name) if name != key.name() => Err(Error::WrongSealKey { given: key.name(), wanted: name }),
