@@ -19,6 +19,7 @@ pub(crate) mod postgres;
 pub(crate) mod receipts;
 pub(crate) mod runs;
 pub(crate) mod scopes;
+pub(crate) mod seal;
 pub(crate) mod sqlite;
 mod statement;
 pub(crate) mod timers;

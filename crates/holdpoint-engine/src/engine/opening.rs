@@ -16,9 +16,9 @@ use crate::outgoing::{Outgoing, Policy};
 use crate::peers::{Outbox, Peers};
 use crate::registry::Registry;
 use crate::run_cache::RunCache;
-use crate::seal::Seal;
+use crate::seal::{Seal, SealKey};
 use crate::store::postgres::{self, Settings};
-use crate::store::{self, Database, Location, Statement, deliveries, params, sqlite, timers};
+use crate::store::{self, Database, Location, Statement, deliveries, params, seal, sqlite, timers};
 use crate::webhooks::Hooks;
 
 impl Engine {
@@ -45,7 +45,7 @@ impl Engine {
         let counters = Arc::new(Counters::default());
         let measures = Arc::new(Measures::new(nodes.names()));
         let feed = Arc::new(Feed::default());
-        let mut audience = Audience {
+        let audience = Audience {
             measures: measures.clone(),
             feed: feed.clone(),
             hooks: hooks.clone(),
@@ -56,27 +56,8 @@ impl Engine {
             callers: None,
         };
         let (stop, stopping) = watch::channel(false);
-        let (db, committer) = match location {
-            Location::Sqlite(path) => {
-                audience.callers = Some(Handle::current());
-                let writer = sqlite::Writer::open(&path, alone)?;
-                let db = Database::Sqlite(sqlite::Readers::new(&path));
-                let mut first = if alone { take_over(clock.now()) } else { Vec::new() };
-                first.extend(seal_key.as_ref().map(|key| Work::Plain(vec![sealing::remember(key)])));
-                (db, Committer::on_thread(writer, audience, troubles, first).await?)
-            }
-            Location::Postgres(url) => {
-                let settings = Arc::new(Settings::parse(&url)?);
-                postgres::prepare(&settings).await?;
-                let outbox = Arc::new(Outbox::default());
-                audience.outbox = settings.notify.then(|| outbox.clone());
-                let db = Database::Postgres(postgres::Readers::new(settings.clone(), counters.clone()));
-                let committer = on_postgres(&settings, &audience, troubles);
-                let peers = Peers { db: db.clone(), settings, bus: bus.clone(), outbox };
-                tokio::spawn(peers.run(stopping));
-                (db, committer)
-            }
-        };
+        let ground = Ground { location, alone, troubles, now: clock.now(), seal_key: seal_key.as_ref() };
+        let (db, committer) = ground.open(audience, stopping).await?;
         let (registry, lease_ms, retention_ms) = (Registry::default(), millis(lease), millis(retention));
         let shared = Shared {
             name,
@@ -114,6 +95,46 @@ impl Engine {
             return Err(store::Error::Closed.into());
         }
         self.key_count().await.map(|_| ())
+    }
+}
+
+/// What the store is opened on.
+struct Ground<'k> {
+    location: Location,
+    alone: bool,
+    troubles: Troubles,
+    now: Timestamp,
+    seal_key: Option<&'k SealKey>,
+}
+
+impl Ground<'_> {
+    async fn open(
+        self,
+        mut audience: Audience,
+        stopping: watch::Receiver<bool>,
+    ) -> Result<(Database, Committer), Error> {
+        match self.location {
+            Location::Sqlite(path) => {
+                audience.callers = Some(Handle::current());
+                let writer = sqlite::Writer::open(&path, self.alone)?;
+                let db = Database::Sqlite(sqlite::Readers::new(&path));
+                let mut first = if self.alone { take_over(self.now) } else { Vec::new() };
+                first.extend(self.seal_key.map(|key| Work::Plain(vec![seal::remember(&key.name())])));
+                Ok((db, Committer::on_thread(writer, audience, self.troubles, first).await?))
+            }
+            Location::Postgres(url) => {
+                let settings = Arc::new(Settings::parse(&url)?);
+                postgres::prepare(&settings).await?;
+                let outbox = Arc::new(Outbox::default());
+                audience.outbox = settings.notify.then(|| outbox.clone());
+                let db =
+                    Database::Postgres(postgres::Readers::new(settings.clone(), audience.counters.clone()));
+                let committer = on_postgres(&settings, &audience, self.troubles);
+                let peers = Peers { db: db.clone(), settings, bus: audience.bus.clone(), outbox };
+                tokio::spawn(peers.run(stopping));
+                Ok((db, committer))
+            }
+        }
     }
 }
 
