@@ -71,6 +71,35 @@ def ask_who_waits(case):
         case.body["resumeValue"] = answer
 
 
+def answer_a_link(case):
+    """The same over links, which nobody can guess."""
+    dice = dice_of(case)
+    if dice is None or dice.random() < 0.3 or not isinstance(case.body, dict):
+        return
+    token, answer = dice.choice(WORLD["links"])
+    case.path_parameters["token"] = token
+    if dice.random() < 0.5:
+        case.body["resumeValue"] = answer
+        case.body.pop("digest", None)
+
+
+def link_to_who_waits(case):
+    """A link can only be made to what is asked, and lives no longer than the operator allows."""
+    dice = dice_of(case)
+    if dice is None or dice.random() < 0.3:
+        return
+    run, node, _ = dice.choice(WORLD["questions"])
+    case.path_parameters.update(runId=run, nodeId=node)
+    if isinstance(case.body, dict) and (number(case.body.get("expiresInSeconds")) or 0) > 604_800:
+        case.body["expiresInSeconds"] = 604_800
+
+
+def keep_links(case):
+    """Or the links of this world would all be none. What is wrong stays wrong."""
+    if isinstance(case.body, dict) and case.body.get("revokeOld") is True:
+        case.body["revokeOld"] = False
+
+
 def aim(states):
     """Where only some states admit a change, most of what could be meant well goes to a run that was in one of them."""
 
@@ -142,6 +171,9 @@ CHANGES = {
     "streamEvents": prefer_a_list,
     "getArtifact": name_the_run,
     "resolveInterrupt": ask_who_waits,
+    "resolveByToken": answer_a_link,
+    "mintToken": link_to_who_waits,
+    "rotateSecrets": keep_links,
     "putWorkflow": graft,
     "pauseRun": aim(["waiting-approval", "waiting-input", "running"]),
     "resumeRun": aim(["paused"]),

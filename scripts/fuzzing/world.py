@@ -43,11 +43,17 @@ def main(folder, seconds):
     write(folder, "workflows", [workflow["id"] for workflow in WORKFLOWS] + ["sample-approval"])
     write(folder, "nodes", ["waits", "asks", "made", "calls", "review", "sleeps"])
     (own,) = [key["keyId"] for key in call("GET", "/v1/keys")["keys"]]
+    waiting = call("GET", "/v1/interrupts?limit=200")["interrupts"]
+    links = [
+        [call("POST", f"/v1/runs/{one['runId']}/interrupts/{one['nodeId']}/tokens", {})["token"], ANSWERS[one["kind"]]]
+        for one in waiting
+    ]
+    write(folder, "tokens", [token for token, _ in links])
     questions = [
         [one["runId"], one["nodeId"], ANSWERS[one["kind"]]]
-        for one in call("GET", "/v1/interrupts?limit=200")["interrupts"]
+        for one in waiting
     ]
-    world = {"ownKey": own, "runs": runs + children, "states": states, "questions": questions, "workflows": WORKFLOWS}
+    world = {"links": links, "ownKey": own, "runs": runs + children, "states": states, "questions": questions, "workflows": WORKFLOWS}
     (folder / "world.json").write_text(json.dumps(world))
     print(f"{len(runs) + len(children)} runs, {len(dispatches)} dispatches: {', '.join(sorted(states))}")
 

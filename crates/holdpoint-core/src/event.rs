@@ -70,12 +70,36 @@ pub enum Event {
     VoteCast { interrupt: InterruptId, value: Value, by: String },
     /// Somebody voted again and said the same: it does not count, but it happened.
     #[serde(rename = "holdpoint.vote.repeated")]
-    VoteRepeated { interrupt: InterruptId, action: String, by: String },
+    VoteRepeated {
+        interrupt: InterruptId,
+        action: String,
+        by: String,
+        /// Who spoke for them, if they did not themselves.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        acted_by: Option<String>,
+    },
     /// An approver wants to know something before deciding.
     #[serde(rename = "holdpoint.ask.raised")]
-    AskRaised { interrupt: InterruptId, ask: u32, question: String, by: String },
+    AskRaised {
+        interrupt: InterruptId,
+        ask: u32,
+        question: String,
+        by: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        acted_by: Option<String>,
+    },
     #[serde(rename = "holdpoint.ask.answered")]
     AskAnswered { interrupt: InterruptId, ask: u32, answer: String, by: String },
+    /// A governed gate turned somebody away, or let somebody in.
+    #[serde(rename = "authorization.decided")]
+    AuthorizationDecided { interrupt: InterruptId, by: String, action: String, allowed: bool, reason: String },
+    /// What somebody says at a governed gate. Who, and why, is in the vote or the resolution right before it.
+    #[serde(rename = "approval.granted")]
+    ApprovalGranted { interrupt: InterruptId },
+    #[serde(rename = "approval.rejected")]
+    ApprovalRejected { interrupt: InterruptId },
+    #[serde(rename = "approval.overridden")]
+    ApprovalOverridden { interrupt: InterruptId },
     /// The request has the conversation's id; `name` is what the workflow calls it.
     #[serde(rename = "conversation.opened")]
     ConversationOpened {

@@ -2,22 +2,27 @@
 
 use serde_json::Value;
 
+use crate::canonical::digest;
 use crate::ids::{InterruptId, NodeId, Principal, Timestamp};
 use crate::limits;
 use crate::refusal::{Refusal, check_size};
 
 mod approval;
+mod assignees;
 mod clarification;
 mod compiled;
 mod conversation;
 mod external_event;
+mod governance;
 mod kind;
 pub(crate) mod low_confidence;
 mod people;
 mod quorum;
 mod request;
 
+pub use assignees::Assignees;
 pub use compiled::Compiled;
+pub(crate) use governance::is_governed;
 pub use kind::Kind;
 pub use low_confidence::{Decision, ESCALATION_THRESHOLD_DEFAULT};
 pub use quorum::Vote;
@@ -65,10 +70,24 @@ pub struct Interrupt {
     pub votes: Vec<Vote>,
     /// How often somebody said again what they had said.
     pub repeated: u32,
+    /// How often somebody was turned away, as far as it was written down.
+    pub denied: u32,
     /// What approvers wanted to know, in that order.
     pub asks: Vec<Ask>,
+    /// What the last answer came to, if it decided nothing.
+    pub heard: Option<Heard>,
     pub resolution: Option<Resolution>,
     pub(crate) compiled: Compiled,
+}
+
+/// What an answer comes to that decides nothing yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Heard {
+    Voted,
+    /// The same voice said the same again.
+    Repeated,
+    /// The question's number.
+    Asked(u32),
 }
 
 /// A question of an approver beside the decision, and its answer.
@@ -104,9 +123,18 @@ pub(crate) enum Judged {
     /// It counts, and others must still speak.
     Voted { value: Value, by: String },
     /// The same voice said the same again.
-    Repeated { by: String, action: String },
+    Repeated { who: Who, action: String },
     /// Somebody wants to know something first.
-    Asked { question: String, by: String },
+    Asked { question: String, who: Who },
+    /// A governed gate turns somebody away, and that is to be known.
+    Denied { by: String, action: &'static str, reason: String },
+}
+
+/// Whose voice it is, and who spoke for them if they did not themselves.
+#[derive(Debug)]
+pub(crate) struct Who {
+    pub by: String,
+    pub acted_by: Option<String>,
 }
 
 impl Interrupt {
@@ -118,9 +146,19 @@ impl Interrupt {
         self.timeout_ms.map(|ms| self.counts_from.plus_ms(ms))
     }
 
+    /// Whether what is stored is still what was shown. Requests of older versions cannot tell.
+    pub fn is_as_shown(&self) -> bool {
+        self.digest.as_ref().is_none_or(|shown| *shown == digest(&self.data))
+    }
+
     /// A signed link is not enough to answer it.
     pub fn needs_key(&self) -> bool {
-        self.data.get("profile").and_then(Value::as_str) == Some(AUTH_REQUIRED)
+        self.is_governed() || self.data.get("profile").and_then(Value::as_str) == Some(AUTH_REQUIRED)
+    }
+
+    /// It requires a role or a scope, has words of its own, and writes down whom it turns away.
+    pub fn is_governed(&self) -> bool {
+        self.kind == Kind::Approval && governance::is_governed(&self.data)
     }
 
     /// How many must agree; 1 where nobody said otherwise.
@@ -152,7 +190,10 @@ impl Interrupt {
         if answer.by_link && self.needs_key() {
             return Err(Refusal::KeyRequired);
         }
-        let decider = self.decider(owner, answer)?;
+        let decider = match self.decider(owner, answer) {
+            Ok(decider) => decider,
+            Err(refusal) => return self.turned_away(answer, refusal),
+        };
         if answer.digest.is_some() && answer.digest != self.digest {
             return Err(Refusal::PayloadMismatch);
         }
@@ -164,7 +205,10 @@ impl Interrupt {
                 let judged = approval::judge(self, answer, decider, now)?;
                 // A question is no answer yet.
                 if !matches!(judged, Judged::Asked { .. }) {
-                    schemas.check_resume_value(&answer.value)?;
+                    match self.is_governed() {
+                        true => schemas.check_resume_value(&governance::in_decisions(&answer.value))?,
+                        false => schemas.check_resume_value(&answer.value)?,
+                    }
                 }
                 return Ok(judged);
             }
@@ -180,6 +224,22 @@ impl Interrupt {
         };
         schemas.check_resume_value(&answer.value)?;
         Ok(Judged::Decided { value, by })
+    }
+
+    /// That somebody may not decide is part of the story of a governed gate; of other gates it is only an answer.
+    fn turned_away(&self, answer: &Answer, refusal: Refusal) -> Result<Judged, Refusal> {
+        let about_people = matches!(
+            refusal,
+            Refusal::NotAuthorized(_)
+                | Refusal::NotAnApprover(_)
+                | Refusal::OwnRequest(_)
+                | Refusal::MayNotActFor(_)
+        );
+        if !about_people || !self.is_governed() {
+            return Err(refusal);
+        }
+        let (by, action) = (answer.by.name.clone(), governance::attempted(&answer.value));
+        Ok(Judged::Denied { by, action, reason: refusal.to_string() })
     }
 
     /// In whose name the answer counts. Only approvals have rules about people.

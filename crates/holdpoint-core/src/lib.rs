@@ -26,8 +26,8 @@ pub use decide::decide;
 pub use event::{Cap, ChildResult, Drain, Event, Fork, ForkMode, Owner, Parent, Reducer, RunError, Started};
 pub use ids::{BadId, InterruptId, NodeId, Principal, RunId, RunRef, TenantId, Timestamp, WorkflowId};
 pub use interrupt::{
-    AUTH_REQUIRED, Answer, Ask, BadRequest, Compiled, Decision, ESCALATION_THRESHOLD_DEFAULT, Interrupt,
-    Kind, Reply, Request, Resolution, Vote,
+    AUTH_REQUIRED, Answer, Ask, Assignees, BadRequest, Compiled, Decision, ESCALATION_THRESHOLD_DEFAULT,
+    Heard, Interrupt, Kind, Reply, Request, Resolution, Vote,
 };
 pub use react::{Obligation, Timer, react};
 pub use refusal::Refusal;

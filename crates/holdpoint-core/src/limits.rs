@@ -18,6 +18,10 @@ pub const INTERRUPT_SCHEMA_LEVELS_MAX: usize = 32;
 /// How many approvals one gate may need, and how often it is written down that somebody voted again.
 pub const REQUIRED_APPROVALS_MAX: u64 = 100;
 pub const REPEATED_VOTES_MAX: u32 = 100;
+/// Characters of the name of a role, a scope or a gate, and how often it is written down that a governed gate turned
+/// somebody away.
+pub const ROLE_CHARS_MAX: usize = 256;
+pub const DENIALS_MAX: u32 = 100;
 /// Questions that approvers may put beside one decision, and characters of a question or its answer.
 pub const ASKS_MAX: usize = 100;
 pub const ASK_CHARS_MAX: usize = 4096;

@@ -51,17 +51,13 @@ pub fn react(run: &Run, event: &Event, at: Timestamp) -> Vec<Obligation> {
             vec![Obligation::SetTimer { timer: Timer::Interrupt(*id), due: run.live_from(at).plus_ms(*ms) }]
         }
         Event::InterruptResolved { id, .. } | Event::InterruptTimedOut { id } => {
-            let mut obligations = vec![Obligation::Activate];
-            obligations.extend(clear_deadline(run, *id));
-            obligations
+            std::iter::once(Obligation::Activate).chain(clear_deadline(run, *id)).collect()
         }
         Event::SleepStarted { node, until } => {
             vec![Obligation::SetTimer { timer: Timer::Sleep(node.clone()), due: *until }]
         }
         Event::SleepEnded { node } => {
-            let mut obligations = vec![Obligation::Activate];
-            obligations.extend(clear_sleep(run, node));
-            obligations
+            std::iter::once(Obligation::Activate).chain(clear_sleep(run, node)).collect()
         }
         // A run that has done its work leaves those it has started to theirs.
         Event::RunCompleted => clear_all(run),
@@ -85,6 +81,10 @@ pub fn react(run: &Run, event: &Event, at: Timestamp) -> Vec<Obligation> {
         | Event::VoteRepeated { .. }
         | Event::AskRaised { .. }
         | Event::AskAnswered { .. }
+        | Event::AuthorizationDecided { .. }
+        | Event::ApprovalGranted { .. }
+        | Event::ApprovalRejected { .. }
+        | Event::ApprovalOverridden { .. }
         | Event::ConversationOpened { .. }
         | Event::ConversationExchanged { .. }
         | Event::ConversationClosed { .. }

@@ -28,6 +28,8 @@ pub enum Refusal {
     NotDue,
     #[error("{0} may not answer this interrupt: it names its approvers")]
     NotAnApprover(String),
+    #[error("{0}")]
+    NotAuthorized(String),
     #[error("{0} started this run, and whoever asks may not grant")]
     OwnRequest(String),
     #[error("this caller may not answer in the name of {0}")]
@@ -71,7 +73,9 @@ impl Refusal {
             Self::InterruptCancelled => "interrupt_cancelled",
             Self::InterruptGone => "interrupt_gone",
             Self::NotDue => "not_due",
-            Self::NotAnApprover(_) | Self::OwnRequest(_) | Self::MayNotActFor(_) => "forbidden",
+            Self::NotAnApprover(_) | Self::NotAuthorized(_) | Self::OwnRequest(_) | Self::MayNotActFor(_) => {
+                "forbidden"
+            }
             Self::KeyRequired => "unauthenticated",
             Self::AlreadyVoted(_) => "already_voted",
             Self::PayloadMismatch => "payload_mismatch",

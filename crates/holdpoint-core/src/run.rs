@@ -127,7 +127,8 @@ impl Run {
             Event::VoteCast { .. }
             | Event::VoteRepeated { .. }
             | Event::AskRaised { .. }
-            | Event::AskAnswered { .. } => self.hear_approver(event, at),
+            | Event::AskAnswered { .. }
+            | Event::AuthorizationDecided { .. } => self.hear_approver(event, at),
             Event::ConversationOpened { interrupt, name } => {
                 self.open_conversation(*interrupt, name.as_deref());
             }
@@ -149,13 +150,8 @@ impl Run {
                 self.paused = Some(Pause { at, reason: reason.clone(), drain: *drain, by: by.clone() });
             }
             Event::RunResumed { .. } => self.paused = None,
-            Event::RunCompleted => self.end = Some(End::Completed { at }),
-            Event::RunFailed { error, node } => {
-                self.end = Some(End::Failed { at, error: error.clone(), node: node.clone() });
-            }
-            Event::RunCancelled { reason, by, parent } => {
-                let (reason, by, parent) = (reason.clone(), by.clone(), parent.clone());
-                self.end = Some(End::Cancelled { at, reason, by, parent });
+            Event::RunCompleted | Event::RunFailed { .. } | Event::RunCancelled { .. } => {
+                self.finish(event, at);
             }
             Event::ReplayDiverged { source, .. } => self.diverged |= self.is_fork_of(source),
             // These repeat, for readers of older vocabularies, what the interrupt's own events said; or they only
@@ -168,9 +164,23 @@ impl Run {
             | Event::CapBreached { .. }
             | Event::ApprovalRequested { .. }
             | Event::ApprovalReceived { .. }
+            | Event::ApprovalGranted { .. }
+            | Event::ApprovalRejected { .. }
+            | Event::ApprovalOverridden { .. }
             | Event::ClarificationRequested { .. }
             | Event::ClarificationResolved { .. } => {}
         }
+    }
+
+    fn finish(&mut self, event: &Event, at: Timestamp) {
+        self.end = if let Event::RunFailed { error, node } = event {
+            Some(End::Failed { at, error: error.clone(), node: node.clone() })
+        } else if let Event::RunCancelled { reason, by, parent } = event {
+            let (reason, by, parent) = (reason.clone(), by.clone(), parent.clone());
+            Some(End::Cancelled { at, reason, by, parent })
+        } else {
+            Some(End::Completed { at })
+        };
     }
 
     fn start(&mut self, started: &Started, at: Timestamp) {

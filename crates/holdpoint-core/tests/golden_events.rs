@@ -79,10 +79,11 @@ fn events() -> Vec<Event> {
     events.extend(of_children());
     events.extend(of_approvers());
     events.extend(of_conversations_and_agents());
+    events.extend(of_governed_gates());
     events
 }
 
-fn of_approvers() -> [Event; 5] {
+fn of_approvers() -> [Event; 7] {
     let (interrupt, by) = (InterruptId(1), || "ada".to_owned());
     [
         Event::InterruptRequested {
@@ -96,9 +97,33 @@ fn of_approvers() -> [Event; 5] {
             digest: Some(holdpoint_core::digest(&json!({}))),
         },
         Event::VoteCast { interrupt, value: json!({"action": "accept"}), by: by() },
-        Event::VoteRepeated { interrupt, action: "accept".to_owned(), by: by() },
-        Event::AskRaised { interrupt, ask: 1, question: "Why?".to_owned(), by: by() },
+        Event::VoteRepeated { interrupt, action: "accept".to_owned(), by: by(), acted_by: None },
+        Event::AskRaised { interrupt, ask: 1, question: "Why?".to_owned(), by: by(), acted_by: None },
         Event::AskAnswered { interrupt, ask: 1, answer: "So.".to_owned(), by: by() },
+        Event::VoteRepeated {
+            interrupt,
+            action: "accept".to_owned(),
+            by: by(),
+            acted_by: Some("bob".to_owned()),
+        },
+        Event::AskRaised {
+            interrupt,
+            ask: 2,
+            question: "Why?".to_owned(),
+            by: by(),
+            acted_by: Some("bob".to_owned()),
+        },
+    ]
+}
+
+fn of_governed_gates() -> [Event; 4] {
+    let (interrupt, action) = (InterruptId(1), "approvals:respond".to_owned());
+    let (by, reason) = ("ada".to_owned(), "takes a role".to_owned());
+    [
+        Event::AuthorizationDecided { interrupt, by, action, allowed: false, reason },
+        Event::ApprovalGranted { interrupt },
+        Event::ApprovalRejected { interrupt },
+        Event::ApprovalOverridden { interrupt },
     ]
 }
 

@@ -50,7 +50,7 @@ impl Draft {
                 return Ok(());
             }
             let outcome = match pure {
-                Ok(pure) => self.perform(work.position(), pure.as_ref()),
+                Ok(pure) => types.permitted(self.perform(work.position(), pure.as_ref())),
                 Err(why) => Outcome::Failed(RunError::new("unknown_node_type", why)),
             };
             self.finish(work.position(), outcome)?;

@@ -10,6 +10,7 @@ use holdpoint_core::{
 use holdpoint_core::{InterruptId, NodeId, Request, Resolution, Run, RunError, RunId, Timestamp};
 use serde_json::{Map, Value};
 
+use crate::approved;
 use crate::store;
 use crate::trace::SpanName;
 use crate::worker::Holder;
@@ -214,10 +215,21 @@ impl Context {
             return Err(Stop::Asked(Box::new(request)));
         };
         match &asked.resolution {
-            Some(Resolution::Answered { value, .. }) => Ok(value.clone()),
+            Some(Resolution::Answered { value, .. }) => {
+                approved::check_as_shown(asked)?;
+                Ok(value.clone())
+            }
             Some(Resolution::TimedOut { .. }) => Err(Stop::TimedOut),
             None => Err(Stop::Joined(asked.id)),
         }
+    }
+
+    /// Fails with `approval_mismatch` unless the gate granted exactly this, in the visit that led here. To be asked
+    /// right before an effect that needs an approval; see [`crate::Node::approved_by`].
+    pub fn check_approved(&self, gate: &str, payload: Option<&Value>) -> Result<(), Stop> {
+        let gate =
+            NodeId::parse(gate).map_err(|error| Stop::failed("approval_mismatch", error.to_string()))?;
+        approved::check(&self.run, &gate, payload)
     }
 
     /// Tells what an agent decided, and returns it; or, when the agent is less sure than the run's options demand,

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use holdpoint_core::{Command, Obligation, Principal, Refusal, Run, RunRef, TenantId, Timestamp};
+use holdpoint_core::{Command, Event, Obligation, Principal, Refusal, Run, RunRef, TenantId, Timestamp};
 use tokio::sync::watch;
 use uuid::Uuid;
 
 use crate::advance::Draft;
+use crate::answering::AnyAnswerer;
 use crate::bus::{Bus, Subscription};
 use crate::clock::Clock;
 use crate::committer::{Change, Committer, Counters, Guard, Mail, Reply, Work};
@@ -19,12 +20,14 @@ use crate::run_cache::RunCache;
 use crate::seal::Seal;
 use crate::sequences::Sequences;
 use crate::store::events::{self, Recorded};
-use crate::store::pending::{self, Pending, PendingCursor};
+use crate::store::pending::{Pending, PendingCursor};
 use crate::store::runs::{self, RunFilter, RunSummary};
 use crate::store::{Database, Statement};
 use crate::webhooks::Hooks;
 use crate::worker::Worker;
 
+mod asks;
+mod audit;
 mod checking;
 mod definitions;
 mod deliveries;
@@ -35,17 +38,21 @@ mod keys;
 mod once;
 mod opening;
 mod options;
+mod pending;
 mod sealing;
+mod secrets;
 #[cfg(test)]
 mod staleness;
 mod starting;
 mod webhooks;
 
+use audit::Entries;
 pub use checking::Checked;
 pub(crate) use families::Before;
 pub use fork::{ForkRequest, Overlay};
 pub use once::{Done, Once, Respond};
 pub use options::Options;
+pub use pending::{Assignee, PendingCounts, PendingFilter, PendingOrder, PendingPage};
 pub use starting::StartOptions;
 pub use webhooks::NewWebhook;
 
@@ -64,6 +71,8 @@ struct Shared {
     bus: Arc<Bus>,
     clock: Clock,
     nodes: NodeTypes,
+    /// Who answers what approvers ask, if anybody does.
+    answerer: Option<AnyAnswerer>,
     registry: Registry,
     /// None where nobody chose a key.
     seal: Option<Seal>,
@@ -79,6 +88,15 @@ struct Shared {
     cascade_max: usize,
     /// Ends what listens to other nodes.
     stop: watch::Sender<bool>,
+}
+
+/// What came of trying a command once.
+enum Tried {
+    Done(Arc<Run>),
+    /// It was refused, and the refusal is on disk.
+    Denied(Refusal),
+    /// The run has changed meanwhile.
+    Outrun,
 }
 
 impl Engine {
@@ -126,6 +144,11 @@ impl Engine {
         self.0.feed.dropped()
     }
 
+    /// Whether nodes may hold conversations here.
+    pub fn has_conversations(&self) -> bool {
+        self.0.nodes.has_conversations()
+    }
+
     pub(crate) fn nodes(&self) -> &NodeTypes {
         &self.0.nodes
     }
@@ -136,15 +159,18 @@ impl Engine {
 
     // Runs
 
-    /// Does what a command asks, or says why not. When this returns, it is on disk.
+    /// Does what a command asks, or says why not. When this returns, it is on disk; and so is a refusal that is part of
+    /// the run's story.
     pub async fn execute(&self, of: &RunRef, command: &Command) -> Result<Arc<Run>, Error> {
         let mut run = self.run(of).await?;
         let mut stored = false;
         for _ in 0..ATTEMPTS_MAX {
             match self.try_execute(of, run, command).await {
-                Ok(Ok(run)) => return Ok(run),
+                Ok(Tried::Done(run)) => return Ok(run),
+                // Written down, and therefore decided on what is stored.
+                Ok(Tried::Denied(refusal)) => return Err(refusal.into()),
                 // Somebody else was first. Decide again on what is true now.
-                Ok(Err(_)) => {}
+                Ok(Tried::Outrun) => {}
                 // The cache may lag behind the store by a commit; only what is stored can make a refusal final.
                 Err(Error::Refused(_)) if !stored => {}
                 Err(error) => return Err(error),
@@ -172,21 +198,29 @@ impl Engine {
         }
     }
 
-    async fn try_execute(
-        &self,
-        of: &RunRef,
-        run: Arc<Run>,
-        command: &Command,
-    ) -> Result<Result<Arc<Run>, Guard>, Error> {
+    async fn try_execute(&self, of: &RunRef, run: Arc<Run>, command: &Command) -> Result<Tried, Error> {
         let before = Before::of(&run);
         let mut draft = Draft::new(run, self.now());
         draft.decide(command)?;
+        if let Some(refusal) = draft.events.iter().find_map(Event::denial) {
+            // Without the receipt of whoever asked: what they asked for was not done.
+            let entries = Entries::of(&draft.events);
+            let outrun = self.once(None).settle(of, before, draft, Mail::None).await?.is_some();
+            if outrun {
+                return Ok(Tried::Outrun);
+            }
+            entries.write(of);
+            return Ok(Tried::Denied(refusal));
+        }
         let wakes = before.idle() && draft.obligations.contains(&Obligation::Activate);
         let mail = if wakes { self.activate(&mut draft).await? } else { Mail::None };
-        let after = draft.run.clone();
+        let (after, entries) = (draft.run.clone(), Entries::of(&draft.events));
         Ok(match self.settle(of, before, draft, mail).await? {
-            None => Ok(after),
-            Some(guard) => Err(guard),
+            None => {
+                entries.write(of);
+                Tried::Done(after)
+            }
+            Some(_) => Tried::Outrun,
         })
     }
 
@@ -260,7 +294,7 @@ impl Engine {
     pub(crate) async fn load(&self, of: &RunRef) -> Result<Arc<Run>, Error> {
         let commits = self.0.cache.commits(of);
         let (log, size) = events::all(&self.0.db, of).await?;
-        let Some(holdpoint_core::Event::RunStarted(started)) = log.first().map(|first| &first.event) else {
+        let Some(Event::RunStarted(started)) = log.first().map(|first| &first.event) else {
             return Err(Error::NotFound("run"));
         };
         let workflow = self.workflow_revision(&of.tenant, &started.workflow, started.revision).await?;
@@ -292,13 +326,15 @@ impl Engine {
         Ok(runs::page(&self.0.db, tenant, filter).await?)
     }
 
+    /// What waits, oldest first.
     pub async fn pending(
         &self,
         tenant: &TenantId,
         after: PendingCursor,
         limit: u64,
     ) -> Result<Vec<Pending>, Error> {
-        Ok(pending::page(&self.0.db, tenant, after, limit).await?)
+        let filter = PendingFilter { after: Some(after), ..PendingFilter::default() };
+        Ok(self.pending_page(tenant, &filter, limit).await?.rows)
     }
 
     pub(crate) async fn write(&self, statements: Vec<Statement>) -> Result<Reply, Error> {

@@ -5,6 +5,7 @@ use holdpoint_core::workflow::Flaw;
 use holdpoint_core::{Refusal, RunId};
 
 use crate::outgoing;
+use crate::seal::Unopenable;
 use crate::store;
 use crate::store::receipts::Receipt;
 
@@ -32,6 +33,8 @@ pub enum Error {
          same one, and restore it together with the database"
     )]
     WrongSealKey { given: String, wanted: String },
+    #[error(transparent)]
+    Sealed(#[from] Unopenable),
     /// Secrets cannot be kept on a server of databases unless somebody chooses the key that all nodes share.
     #[error("there is no key to seal secrets with; choose one with Options::seal_key")]
     NoSealKey,

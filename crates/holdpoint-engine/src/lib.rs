@@ -4,6 +4,8 @@
 //! command that every protocol of the server ends in. `examples/embed.rs` is a whole program.
 
 mod advance;
+mod answering;
+mod approved;
 mod bus;
 mod clock;
 mod committer;
@@ -25,12 +27,14 @@ mod trace;
 mod webhooks;
 mod worker;
 
+pub use answering::{Answerer, Question, Unanswerable};
 pub use bus::Subscription;
 pub use clock::Clock;
 pub use committer::{Counters, Fault};
 pub use context::{ChannelOptions, Context, EffectContext, Stop};
 pub use engine::{
-    Checked, Done, Engine, ForkRequest, NewWebhook, Once, Options, Overlay, Respond, StartOptions,
+    Assignee, Checked, Done, Engine, ForkRequest, NewWebhook, Once, Options, Overlay, PendingCounts,
+    PendingFilter, PendingOrder, PendingPage, Respond, StartOptions,
 };
 pub use error::Error;
 pub use feed::{Committed, Listener};
@@ -38,14 +42,15 @@ pub use holdpoint_core as core;
 pub use mailbox::{DispatchCursor, Mailbox};
 pub use measures::{Distribution, Measures};
 pub use nodes::{Node, Outputs, PureNode};
-pub use seal::{BadSealKey, SealKey};
+pub use seal::{BadSealKey, SealKey, Unopenable};
 pub use store::deliveries::attempts::{Attempt, AttemptFilter};
 pub use store::deliveries::{Delivery, DeliveryFilter, DeliveryKind};
 pub use store::events::Recorded;
 pub use store::keys::ApiKey;
-pub use store::pending::{Pending, PendingCursor};
+pub use store::pending::{Pending, PendingCursor, Votes};
 pub use store::receipts::Receipt;
 pub use store::runs::{RunFilter, RunSummary};
+pub use store::secrets::LinkSecret;
 pub use store::webhooks::{Webhook, WebhookChange};
 pub use store::workflows::Registered;
 pub use store::{Error as StoreError, Location};

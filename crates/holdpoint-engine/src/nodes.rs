@@ -9,6 +9,7 @@ use holdpoint_core::workflow;
 use holdpoint_core::workflow::Flaw;
 use serde_json::{Map, Value};
 
+use crate::approved;
 use crate::context::{Context, EffectContext, Stop};
 
 mod approval_gate;
@@ -17,8 +18,10 @@ mod channel_write;
 mod clarification_gate;
 mod conditional;
 mod conversation_gate;
+mod conversations;
 mod delay;
 mod fail;
+mod governed_gate;
 pub(crate) mod http;
 mod identity;
 mod interrupt;
@@ -58,6 +61,13 @@ pub trait Node: Send + Sync + 'static {
         Vec::new()
     }
 
+    /// The gate without whose grant the node does nothing, if its config names one. That there is such a gate before
+    /// it is checked when the definition is registered; the node asks [`Context::check_approved`] before it acts.
+    fn approved_by<'a>(&self, node: &'a workflow::Node) -> Option<&'a str> {
+        let _ = node;
+        None
+    }
+
     /// As for a [`PureNode`].
     fn requires(&self) -> &'static [&'static str] {
         &[]
@@ -84,12 +94,17 @@ type Execution<'a> = Pin<Box<dyn Future<Output = Result<Outputs, Stop>> + Send +
 /// `Node` behind a pointer.
 pub(crate) trait ErasedNode: Send + Sync {
     fn check(&self, node: &workflow::Node) -> Vec<Flaw>;
+    fn approved_by<'a>(&self, node: &'a workflow::Node) -> Option<&'a str>;
     fn run<'a>(&'a self, context: &'a mut EffectContext) -> Execution<'a>;
 }
 
 impl<T: Node> ErasedNode for T {
     fn check(&self, node: &workflow::Node) -> Vec<Flaw> {
         Node::check(self, node)
+    }
+
+    fn approved_by<'a>(&self, node: &'a workflow::Node) -> Option<&'a str> {
+        Node::approved_by(self, node)
     }
 
     fn run<'a>(&'a self, context: &'a mut EffectContext) -> Execution<'a> {
@@ -106,19 +121,22 @@ pub(crate) enum NodeType {
     Effect(Arc<dyn ErasedNode>),
 }
 
-/// Every node type this engine knows, by its `typeId`.
+/// Every node type this engine knows, by its `typeId`, and whether it has conversations.
 #[derive(Clone)]
-pub(crate) struct NodeTypes(BTreeMap<String, NodeType>);
+pub(crate) struct NodeTypes {
+    by_id: BTreeMap<String, NodeType>,
+    conversations: bool,
+}
 
 impl std::fmt::Debug for NodeTypes {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_set().entries(self.0.keys()).finish()
+        f.debug_set().entries(self.by_id.keys()).finish()
     }
 }
 
 impl NodeTypes {
     pub(crate) fn built_in() -> Self {
-        let mut types = Self(BTreeMap::new());
+        let mut types = Self { by_id: BTreeMap::new(), conversations: true };
         types.pure("core.noop", noop::Noop);
         types.pure("core.identity", identity::Identity);
         types.pure("core.start", identity::Passage::new(&[]));
@@ -137,6 +155,7 @@ impl NodeTypes {
         types.pure("core.delay", delay::Delay);
         types.pure("core.fail", fail::Fail);
         types.pure("core.approvalGate", approval_gate::ApprovalGate);
+        types.pure("core.openwop.governance.approvalGate", governed_gate::GovernedGate);
         types.pure("core.clarificationGate", clarification_gate::ClarificationGate);
         types.pure("core.interrupt", interrupt::Interrupt);
         types.pure("core.conversationGate", conversation_gate::ConversationGate);
@@ -146,19 +165,19 @@ impl NodeTypes {
     }
 
     pub(crate) fn pure(&mut self, type_id: &str, node: impl PureNode + 'static) {
-        self.0.insert(type_id.to_owned(), NodeType::Pure(Arc::new(node)));
+        self.by_id.insert(type_id.to_owned(), NodeType::Pure(Arc::new(node)));
     }
 
     pub(crate) fn effect(&mut self, type_id: &str, node: impl Node) {
-        self.0.insert(type_id.to_owned(), NodeType::Effect(Arc::new(node)));
+        self.by_id.insert(type_id.to_owned(), NodeType::Effect(Arc::new(node)));
     }
 
     pub(crate) fn names(&self) -> impl Iterator<Item = String> {
-        self.0.keys().cloned()
+        self.by_id.keys().cloned()
     }
 
     pub(crate) fn get(&self, type_id: &str) -> Option<&NodeType> {
-        self.0.get(type_id)
+        self.by_id.get(type_id)
     }
 
     /// Parses a definition and asks the node types about their nodes.
@@ -170,7 +189,13 @@ impl NodeTypes {
 
     /// What the node types say of a definition that is well formed.
     pub(crate) fn flaws(&self, workflow: &workflow::Workflow) -> Vec<Flaw> {
-        workflow.nodes.iter().flat_map(|node| self.node_flaws(node)).collect()
+        let mut flaws: Vec<Flaw> = workflow.nodes.iter().flat_map(|node| self.node_flaws(node)).collect();
+        flaws.extend(workflow.nodes.iter().filter_map(|node| match self.get(&node.type_id)? {
+            NodeType::Effect(effect) => approved::flaw(workflow, node, effect.approved_by(node)?),
+            NodeType::Pure(_) => None,
+        }));
+        flaws.extend(self.missing(workflow));
+        flaws
     }
 
     fn node_flaws(&self, node: &workflow::Node) -> Vec<Flaw> {
@@ -178,7 +203,7 @@ impl NodeTypes {
             Some(NodeType::Pure(pure)) => pure.check(node),
             Some(NodeType::Effect(effect)) => effect.check(node),
             None => {
-                let known: Vec<&str> = self.0.keys().map(String::as_str).collect();
+                let known: Vec<&str> = self.by_id.keys().map(String::as_str).collect();
                 let message =
                     format!("{:?} is not a known node type; known: {}", node.type_id, known.join(", "));
                 vec![Flaw::of_node(&node.id, "typeId", message)]

@@ -89,7 +89,7 @@ impl SealKey {
 
 #[derive(Debug, thiserror::Error)]
 #[error("a sealed secret does not open: it was changed, moved or sealed with another key")]
-pub(crate) struct Unopenable;
+pub struct Unopenable;
 
 /// Seals and opens. What is sealed is bound to its place: the same bytes somewhere else do not open.
 pub(crate) struct Seal {

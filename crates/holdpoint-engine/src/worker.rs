@@ -14,6 +14,7 @@ use uuid::Uuid;
 use crate::engine::Engine;
 use crate::error::Error;
 
+mod asks;
 mod giving_back;
 mod holder;
 mod leases;
@@ -43,6 +44,7 @@ pub struct Worker {
     in_flight: JoinSet<Result<(), Error>>,
     claims: HashMap<Id, Arc<Claim>>,
     leases: Arc<Leases>,
+    asks: asks::Asks,
     /// Claims that could not be given back, and why they should be. Tried again at every look.
     unreturned: Vec<(Arc<Claim>, String)>,
 }
@@ -54,7 +56,8 @@ impl Worker {
         let consumer = format!("{}-{}", engine.name(), Uuid::now_v7());
         let leases = Arc::new(Leases::new(engine.clone()));
         let (in_flight, claims) = (JoinSet::new(), HashMap::new());
-        Self { engine, consumer, in_flight, claims, leases, unreturned: Vec::new() }
+        let asks = asks::Asks::default();
+        Self { engine, consumer, in_flight, claims, leases, asks, unreturned: Vec::new() }
     }
 
     /// Does everything there is to do now and returns how many dispatches and timers that were. What cannot be done
@@ -66,6 +69,7 @@ impl Worker {
             while let Some(ended) = self.in_flight.join_next_with_id().await {
                 self.close(ended).await?;
             }
+            while self.asks.ended().await {}
             done += begun;
             trouble = trouble.or(more);
             if begun == 0 {
@@ -103,6 +107,7 @@ impl Worker {
                 () = tokio::time::sleep(next) => {}
                 _ = stop.changed() => {}
                 Some(ended) = self.in_flight.join_next_with_id() => self.close_or_log(ended).await,
+                true = self.asks.ended() => {}
             }
         }
         while let Some(ended) = self.in_flight.join_next_with_id().await {
@@ -130,7 +135,7 @@ impl Worker {
             doable.ready |= ready;
             trouble = trouble.or(error);
         }
-        let mut done = timers;
+        let mut done = timers + self.asks.look(&self.engine).await?;
         if doable.unreconciled {
             let (closed, error) = upkeep::reconcile(&self.engine).await?;
             done += closed;
@@ -184,7 +189,8 @@ impl Worker {
     /// When there will be something to do that nobody announces. With all hands busy, a dispatch that waits is
     /// nothing to do: the end of one in flight is announced.
     async fn next_wakeup(&self) -> Result<Option<Timestamp>, Error> {
-        let timer = self.engine.next_timer().await?;
+        let asks = if self.asks.has_room() { self.engine.next_ask().await? } else { None };
+        let timer = [self.engine.next_timer().await?, asks].into_iter().flatten().min();
         if self.in_flight.len() >= IN_FLIGHT_MAX {
             return Ok(timer);
         }

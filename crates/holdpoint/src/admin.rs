@@ -1,7 +1,8 @@
-//! What operators use: keys, health, numbers. Not part of any protocol.
+//! What operators use: keys, secrets, health, numbers. Not part of any protocol.
 
 pub(crate) mod health;
 pub(crate) mod keys;
 pub(crate) mod metrics;
 pub(crate) mod routes;
 pub(crate) mod schemas;
+pub(crate) mod secrets;

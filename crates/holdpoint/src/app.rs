@@ -18,6 +18,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::auth::{KeyRing, RateLimit};
 use crate::error::ApiError;
+use crate::links::{Links, Settings};
 use crate::routes::Route;
 use crate::routes::verbs::{self, Verbs};
 use crate::telemetry::Losses;
@@ -30,6 +31,7 @@ pub(crate) type App = Arc<Shared>;
 pub(crate) struct Shared {
     pub engine: Engine,
     pub keys: KeyRing,
+    pub links: Links,
     /// What streams and polls of the same runs share.
     pub log: Arc<openwop::log::Log>,
     pub rate_limit: Option<RateLimit>,
@@ -48,7 +50,8 @@ impl Shared {
         let log = openwop::log::Log::new(engine.clone(), stopping.clone());
         let outgoing = Outgoing::new(Policy::default());
         let (keys, rate_limit, fixtures, telemetry) = (KeyRing::default(), None, Vec::new(), None);
-        Self { engine, keys, rate_limit, outgoing, fixtures, telemetry, log, stopping }
+        let links = Links::new(Settings::default());
+        Self { engine, keys, links, rate_limit, outgoing, fixtures, telemetry, log, stopping }
     }
 }
 

@@ -10,19 +10,19 @@ use std::time::Instant;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{StatusCode, header};
-use holdpoint_core::{Principal, RunId, RunRef, TenantId};
+use holdpoint_core::{Answer, Principal, RunId, RunRef, TenantId};
 use holdpoint_engine::ApiKey;
-use serde_json::json;
+use serde_json::{Value, json};
 
 pub(crate) use key_ring::KeyRing;
 pub(crate) use minting::{TEST_KEY_PREFIX, fresh_secret, hex, stored_key};
-pub(crate) use rate::RateLimit;
+pub(crate) use rate::{RateLimit, too_many};
 
 use crate::app::App;
 use crate::error::ApiError;
 
 /// Every scope there is. `tenants:manage` makes an administrator.
-pub(crate) const SCOPES: [&str; 9] = [
+pub(crate) const SCOPES: [&str; 10] = [
     "manifest:read",
     "manifest:write",
     "runs:create",
@@ -30,11 +30,12 @@ pub(crate) const SCOPES: [&str; 9] = [
     "runs:cancel",
     "artifacts:read",
     "approvals:respond",
+    "approvals:act-as",
     "keys:manage",
     "tenants:manage",
 ];
 
-/// What a key may do when nobody says otherwise: everything but handing out keys.
+/// What a key may do when nobody says otherwise: everything but handing out keys and speaking for others.
 pub(crate) const SCOPES_DEFAULT: [&str; 7] = [
     "manifest:read",
     "manifest:write",
@@ -44,6 +45,9 @@ pub(crate) const SCOPES_DEFAULT: [&str; 7] = [
     "artifacts:read",
     "approvals:respond",
 ];
+
+/// The scope of those who may answer in the names of others.
+const ACT_AS: &str = "approvals:act-as";
 
 /// Who may call a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +82,14 @@ impl Caller {
     }
 
     pub(crate) fn principal(&self) -> Principal {
-        Principal { roles: self.0.roles.clone(), ..Principal::named(self.0.principal.as_str()) }
+        let ApiKey { principal, roles, groups, scopes, .. } = self.0.as_ref().clone();
+        Principal { name: principal, roles, groups, scopes }
+    }
+
+    /// What this caller says to an interrupt, whatever protocol it came by: with everything that the core needs to
+    /// judge who speaks, and for whom. `digest` is that of what the caller was shown, if it says so.
+    pub(crate) fn answer(&self, value: Value, digest: Option<String>) -> Answer {
+        Answer { acting_as: self.may(ACT_AS), digest, ..Answer::new(value, self.principal()) }
     }
 
     pub(crate) fn may(&self, scope: &str) -> bool {
@@ -172,8 +183,10 @@ permission! {
     CanForkRuns: all ["runs:create", "runs:read"],
     CanReadArtifacts: all ["artifacts:read"],
     CanAnswer: all ["approvals:respond"],
+    CanAnswerAsks: any ["approvals:respond", "runs:create"],
     CanSeePending: any ["approvals:respond", "runs:read"],
     CanManageKeys: all ["keys:manage"],
+    CanManageTenants: all ["tenants:manage"],
 }
 
 #[cfg(test)]

@@ -128,6 +128,15 @@ where
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
+/// A name of somebody or something: tenants, principals, roles.
+pub(crate) fn check_word(field: &str, text: &str) -> Result<(), ApiError> {
+    let fits = (1..=128).contains(&text.chars().count());
+    if fits && !text.contains(|c: char| c.is_whitespace() || c.is_control() || c == ',') {
+        return Ok(());
+    }
+    Err(ApiError::invalid(field, "must be 1 to 128 characters without spaces and commas"))
+}
+
 /// Query parameters.
 #[derive(Debug)]
 pub(crate) struct Params<T>(pub T);
@@ -182,7 +191,7 @@ impl Page {
         Ok(more)
     }
 
-    fn limit(&self) -> Result<u64, ApiError> {
+    pub(crate) fn limit(&self) -> Result<u64, ApiError> {
         match self.limit {
             None => Ok(Self::LIMIT_DEFAULT),
             Some(limit) if (1..=Self::LIMIT_MAX).contains(&limit) => Ok(limit),

@@ -3,15 +3,19 @@
 
 mod answer;
 mod asked;
+mod asks;
 mod bench;
 mod check;
 mod client;
 mod connection;
 mod failure;
 mod keys;
+mod links;
 mod mailbox;
 mod output;
+mod pending;
 mod runs;
+mod secrets;
 mod values;
 mod watch;
 mod workflows;
@@ -76,13 +80,20 @@ pub(crate) enum ClientCommand {
         action: mailbox::Action,
     },
     /// Show what waits for an answer
-    #[command(after_help = answer::PENDING_EXAMPLES)]
+    #[command(after_help = pending::EXAMPLES)]
     Pending {
         #[command(flatten)]
         connection: Connection,
-        /// Show at most this many
-        #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
-        limit: u32,
+        #[command(flatten)]
+        asked: pending::Pending,
+    },
+    /// Show and answer what approvers want to know before they decide
+    #[command(after_help = asks::EXAMPLES)]
+    Asks {
+        #[command(flatten)]
+        connection: Connection,
+        #[command(subcommand)]
+        action: asks::Action,
     },
     /// Answer a run that waits; the first answer counts, later ones are refused
     #[command(override_usage = answer::USAGE, after_help = answer::EXAMPLES)]
@@ -91,6 +102,22 @@ pub(crate) enum ClientCommand {
         connection: Connection,
         #[command(flatten)]
         answer: answer::Answer,
+    },
+    /// Make links with which others can see what is asked, and answer it without a key
+    #[command(after_help = links::EXAMPLES)]
+    Links {
+        #[command(flatten)]
+        connection: Connection,
+        #[command(subcommand)]
+        action: links::Action,
+    },
+    /// List and replace the secrets that links are signed with
+    #[command(after_help = secrets::EXAMPLES)]
+    Secrets {
+        #[command(flatten)]
+        connection: Connection,
+        #[command(subcommand)]
+        action: secrets::Action,
     },
     /// Measure a server: one it starts itself, or the one named with --server
     #[command(after_help = bench::EXAMPLES, mut_arg("server", |arg| arg.help(bench::SERVER_HELP)))]
@@ -122,7 +149,10 @@ impl ClientCommand {
             | Self::Runs { connection, .. }
             | Self::Mailbox { connection, .. }
             | Self::Pending { connection, .. }
+            | Self::Asks { connection, .. }
             | Self::Answer { connection, .. }
+            | Self::Links { connection, .. }
+            | Self::Secrets { connection, .. }
             | Self::Bench { connection, .. } => connection,
         }
     }
@@ -140,11 +170,20 @@ fn perform(command: ClientCommand, customize: impl FnOnce(Options) -> Options) -
         ClientCommand::Mailbox { connection, action } => {
             mailbox::run(&open(&connection)?, &Output::of(&connection), action)
         }
-        ClientCommand::Pending { connection, limit } => {
-            answer::pending(&open(&connection)?, &Output::of(&connection), limit)
+        ClientCommand::Pending { connection, asked } => {
+            pending::run(&open(&connection)?, &Output::of(&connection), &asked)
+        }
+        ClientCommand::Asks { connection, action } => {
+            asks::run(&open(&connection)?, &Output::of(&connection), action)
         }
         ClientCommand::Answer { connection, answer } => {
             answer::run(&open(&connection)?, &Output::of(&connection), answer)
+        }
+        ClientCommand::Links { connection, action } => {
+            links::run(&open(&connection)?, &Output::of(&connection), action)
+        }
+        ClientCommand::Secrets { connection, action } => {
+            secrets::run(&open(&connection)?, &Output::of(&connection), action)
         }
         ClientCommand::Bench { connection, action } => bench::run(connection, action),
     }

@@ -10,9 +10,11 @@ use serde::Deserialize;
 
 use crate::telemetry;
 
+mod links;
 mod outgoing;
 mod seal;
 
+pub(crate) use links::{LinkArgs, LinkSettings};
 pub(crate) use outgoing::{OutgoingArgs, OutgoingSettings};
 pub(crate) use seal::{SealArgs, SealSettings};
 
@@ -29,9 +31,9 @@ pub(crate) struct ServeArgs {
     /// [default: holdpoint.db in the data folder]
     #[arg(long, env = "HOLDPOINT_DATABASE", value_name = "URL", hide_env_values = true)]
     database: Option<String>,
-    /// TOML file with the same settings: listen, data, database, workflows, strict, bootstrap_key, rate_limit,
-    /// rate_burst, otlp_endpoint, otlp_protocol, outgoing_allow, outgoing_deny, outgoing_allow_loopback,
-    /// seal_key_file
+    /// TOML file with the same settings: listen, data, database, workflows, strict, no_conversations, bootstrap_key,
+    /// rate_limit, rate_burst, public_url, link_seconds_max, link_rate_limit, otlp_endpoint, otlp_protocol,
+    /// seal_key_file, outgoing_allow, outgoing_deny, outgoing_allow_loopback
     #[arg(long, env = "HOLDPOINT_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
     /// Registers every .json file of this folder as a workflow at start
@@ -40,6 +42,9 @@ pub(crate) struct ServeArgs {
     /// Do not start when a file of --workflows cannot be registered [default: start without it, and say so]
     #[arg(long, env = "HOLDPOINT_STRICT")]
     strict: bool,
+    /// No conversations: workflows that hold them are refused, and discovery says so [default: they are on]
+    #[arg(long, env = "HOLDPOINT_NO_CONVERSATIONS")]
+    no_conversations: bool,
     /// Makes this string an API key with all scopes of the tenant `default`; one that begins with hp_test_ is a test key
     #[arg(long, env = "HOLDPOINT_BOOTSTRAP_KEY", value_name = "KEY", hide_env_values = true)]
     bootstrap_key: Option<String>,
@@ -62,6 +67,8 @@ pub(crate) struct ServeArgs {
     #[command(flatten)]
     seal: SealArgs,
     #[command(flatten)]
+    links: LinkArgs,
+    #[command(flatten)]
     outgoing: OutgoingArgs,
 }
 
@@ -81,9 +88,13 @@ struct File {
     database: Option<String>,
     workflows: Option<PathBuf>,
     strict: Option<bool>,
+    no_conversations: Option<bool>,
     bootstrap_key: Option<String>,
     rate_limit: Option<u32>,
     rate_burst: Option<u32>,
+    public_url: Option<String>,
+    link_seconds_max: Option<u64>,
+    link_rate_limit: Option<u32>,
     otlp_endpoint: Option<String>,
     otlp_protocol: Option<String>,
     seal_key_file: Option<PathBuf>,
@@ -100,11 +111,14 @@ pub(crate) struct Config {
     pub workflows: Option<PathBuf>,
     /// Whether a definition that cannot be registered stops the start.
     pub strict: bool,
+    /// Whether workflows may hold conversations.
+    pub conversations: bool,
     pub bootstrap_key: Option<String>,
     /// Requests a second for each key, and how many at once.
     pub rate_limit: Option<(u32, u32)>,
     pub telemetry: Option<telemetry::Settings>,
     pub seal: SealSettings,
+    pub links: LinkSettings,
     pub outgoing: OutgoingSettings,
 }
 
@@ -128,6 +142,11 @@ impl Config {
         let telemetry = telemetry::Settings::read(endpoint.as_deref(), protocol.as_deref(), |name| {
             std::env::var(name).ok()
         })?;
+        let of_links = links::LinkFile {
+            public_url: file.public_url,
+            link_seconds_max: file.link_seconds_max,
+            link_rate_limit: file.link_rate_limit,
+        };
         let of_file = outgoing::OutgoingFile {
             allow: file.outgoing_allow,
             deny: file.outgoing_deny,
@@ -140,10 +159,12 @@ impl Config {
             location,
             workflows: args.workflows.or(file.workflows),
             strict: args.strict || file.strict.unwrap_or(false),
+            conversations: !(args.no_conversations || file.no_conversations.unwrap_or(false)),
             bootstrap_key,
             rate_limit,
             telemetry,
             seal,
+            links: args.links.or(of_links)?,
             outgoing: args.outgoing.or(of_file)?,
         })
     }

@@ -118,9 +118,10 @@ impl From<Refusal> for ApiError {
         let status = match &refusal {
             Refusal::InvalidRequest { .. } => StatusCode::BAD_REQUEST,
             Refusal::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
-            Refusal::NotAnApprover(_) | Refusal::OwnRequest(_) | Refusal::MayNotActFor(_) => {
-                StatusCode::FORBIDDEN
-            }
+            Refusal::NotAnApprover(_)
+            | Refusal::NotAuthorized(_)
+            | Refusal::OwnRequest(_)
+            | Refusal::MayNotActFor(_) => StatusCode::FORBIDDEN,
             Refusal::KeyRequired => StatusCode::UNAUTHORIZED,
             Refusal::InterruptNotFound | Refusal::AskNotFound => StatusCode::NOT_FOUND,
             Refusal::InterruptGone => StatusCode::GONE,

@@ -8,8 +8,8 @@ use axum::extract::{FromRequest, Request};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use holdpoint_core::mailbox::RunDispatch;
-use holdpoint_core::{Run, Workflow};
-use holdpoint_engine::{ApiKey, Done, Engine, Once, Receipt};
+use holdpoint_core::{Run, TenantId, Workflow};
+use holdpoint_engine::{ApiKey, Done, Engine, LinkSecret, Once, Receipt};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
@@ -76,6 +76,7 @@ pub(crate) enum Did {
     Workflow(Arc<Workflow>, bool),
     KeyAdded(Box<ApiKey>),
     KeyRevoked(String),
+    SecretsRotated(Box<LinkSecret>),
     Dispatch(Box<RunDispatch>),
 }
 
@@ -86,6 +87,7 @@ impl Did {
             Self::Workflow(workflow, stored) => Done::Workflow { workflow, stored: *stored },
             Self::KeyAdded(key) => Done::KeyAdded(key),
             Self::KeyRevoked(id) => Done::KeyRevoked(id),
+            Self::SecretsRotated(secret) => Done::SecretsRotated(secret),
             Self::Dispatch(row) => Done::Dispatch(row),
         }
     }
@@ -138,10 +140,21 @@ impl Sending {
         answer: impl Fn(Done<'_>) -> Answer + Clone + Send + Sync + 'static,
         work: impl AsyncFnOnce(Engine) -> Result<Did, ApiError>,
     ) -> Result<Answer, ApiError> {
+        self.carry_out_for(app, caller.tenant(), answer, work).await
+    }
+
+    /// The same for somebody of this tenant who has no key.
+    pub(crate) async fn carry_out_for(
+        self,
+        app: &App,
+        tenant: &TenantId,
+        answer: impl Fn(Done<'_>) -> Answer + Clone + Send + Sync + 'static,
+        work: impl AsyncFnOnce(Engine) -> Result<Did, ApiError>,
+    ) -> Result<Answer, ApiError> {
         let Some(key) = self.0 else {
             return Ok(answer(work(app.engine.clone()).await?.as_done()));
         };
-        if let Some(receipt) = key.find(&app.engine, caller).await? {
+        if let Some(receipt) = key.find(&app.engine, tenant).await? {
             return key.replay(receipt);
         }
         let kept = answer.clone();
@@ -149,10 +162,10 @@ impl Sending {
             let answer = kept(done);
             (answer.status.as_u16(), answer.body)
         };
-        let engine = app.engine.once(key.once(caller, respond));
+        let engine = app.engine.once(key.once(tenant, respond));
         match work(engine.clone()).await {
-            Ok(did) => key.done(&engine, caller, answer(did.as_done())).await,
-            Err(error) => key.refused(&engine, caller, error).await,
+            Ok(did) => key.done(&engine, tenant, answer(did.as_done())).await,
+            Err(error) => key.refused(&engine, tenant, error).await,
         }
     }
 
@@ -168,14 +181,14 @@ impl Sending {
         F: Future<Output = (Answer, bool)>,
     {
         let Some(key) = self.0 else { return Ok(work.await.0) };
-        if let Some(receipt) = key.find(&app.engine, caller).await? {
+        if let Some(receipt) = key.find(&app.engine, caller.tenant()).await? {
             return key.replay(receipt);
         }
         let (answer, is_final) = work.await;
         if !is_final {
             return Ok(answer);
         }
-        let engine = app.engine.once(key.once(caller, |_| (500, String::new())));
+        let engine = app.engine.once(key.once(caller.tenant(), |_| (500, String::new())));
         match engine.keep_receipt(answer.status.as_u16(), &answer.body).await {
             Ok(()) => Ok(answer),
             Err(holdpoint_engine::Error::Duplicate(receipt)) => key.replay(*receipt),
@@ -187,11 +200,11 @@ impl Sending {
 impl Key {
     fn once(
         &self,
-        caller: &Caller,
+        tenant: &TenantId,
         respond: impl Fn(Done<'_>) -> (u16, String) + Send + Sync + 'static,
     ) -> Once {
         Once {
-            tenant: caller.tenant().clone(),
+            tenant: tenant.clone(),
             operation: self.operation.clone(),
             key_hash: self.key_hash.clone(),
             body_hash: self.body_hash.clone(),
@@ -211,8 +224,8 @@ impl Key {
 
     /// What the receipt says is what is answered, so that the first answer and all later ones are the same. What was so
     /// already is no change, and without a change there is no receipt yet.
-    async fn done(&self, engine: &Engine, caller: &Caller, answer: Answer) -> Result<Answer, ApiError> {
-        if let Some(receipt) = self.find(engine, caller).await? {
+    async fn done(&self, engine: &Engine, tenant: &TenantId, answer: Answer) -> Result<Answer, ApiError> {
+        if let Some(receipt) = self.find(engine, tenant).await? {
             return Ok(Answer { replayed: false, ..self.replay(receipt)? });
         }
         match engine.keep_receipt(answer.status.as_u16(), &answer.body).await {
@@ -227,7 +240,7 @@ impl Key {
     async fn refused(
         &self,
         engine: &Engine,
-        caller: &Caller,
+        tenant: &TenantId,
         mut error: ApiError,
     ) -> Result<Answer, ApiError> {
         let first = match error.take_receipt() {
@@ -239,12 +252,12 @@ impl Key {
                 }
             }
             // A database that cannot be asked now is what the refusal says already.
-            None => self.find(engine, caller).await.unwrap_or_default(),
+            None => self.find(engine, tenant).await.unwrap_or_default(),
         };
         first.map_or(Err(error), |receipt| self.replay(receipt))
     }
 
-    async fn find(&self, engine: &Engine, caller: &Caller) -> Result<Option<Receipt>, ApiError> {
-        Ok(engine.receipt(caller.tenant(), &self.operation, &self.key_hash).await?)
+    async fn find(&self, engine: &Engine, tenant: &TenantId) -> Result<Option<Receipt>, ApiError> {
+        Ok(engine.receipt(tenant, &self.operation, &self.key_hash).await?)
     }
 }

@@ -22,6 +22,7 @@ mod config;
 mod error;
 mod idempotency;
 mod instants;
+mod links;
 mod mailbox;
 mod openapi;
 mod openwop;

@@ -75,6 +75,9 @@ fn described(operation: &Operation) -> Value {
     if !parameters.is_empty() {
         shown["parameters"] = json!(parameters);
     }
+    if operation.deprecated {
+        shown["deprecated"] = json!(true);
+    }
     if let Some(body) = operation.body {
         let schema = reference("schemas", body.schema);
         shown["requestBody"] =

@@ -6,6 +6,9 @@ pub(crate) mod verbs;
 
 use axum::extract::State;
 use axum::handler::Handler;
+use axum::http::{HeaderValue, header};
+use axum::middleware::map_response;
+use axum::response::Response;
 use axum::routing::{MethodRouter, delete, get, post, put};
 
 use crate::app::App;
@@ -26,6 +29,8 @@ pub(crate) struct Operation {
     pub path: &'static str,
     pub id: &'static str,
     pub summary: &'static str,
+    /// Still there, for those who have not changed yet.
+    pub deprecated: bool,
     pub access: Access,
     /// Query parameters and headers.
     pub parameters: Vec<&'static str>,
@@ -115,6 +120,15 @@ impl Route {
         Self::new("get", path, id, Access::Public, get(handler))
     }
 
+    /// The same for what changes something.
+    pub(crate) fn post_public<H, T>(path: &'static str, id: &'static str, handler: H) -> Self
+    where
+        H: Handler<T, App>,
+        T: 'static,
+    {
+        Self::new("post", path, id, Access::Public, post(handler))
+    }
+
     fn new(
         method: &'static str,
         path: &'static str,
@@ -131,6 +145,7 @@ impl Route {
             path,
             id,
             summary: "",
+            deprecated: false,
             access,
             parameters,
             body: None,
@@ -144,6 +159,17 @@ impl Route {
     /// One line for people.
     pub(crate) fn says(mut self, summary: &'static str) -> Self {
         self.operation.summary = summary;
+        self
+    }
+
+    /// Path or answer carry what must not stay anywhere: nothing on the way keeps it, and no page is told of it.
+    pub(crate) fn private(mut self) -> Self {
+        self.handler = self.handler.layer(map_response(unkept));
+        self
+    }
+
+    pub(crate) fn deprecated(mut self) -> Self {
+        self.operation.deprecated = true;
         self
     }
 
@@ -181,6 +207,13 @@ impl Route {
         self.operation.never.extend(statuses);
         self
     }
+}
+
+async fn unkept(mut response: Response) -> Response {
+    let headers = response.headers_mut();
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    response
 }
 
 impl Operation {

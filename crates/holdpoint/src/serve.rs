@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use axum::extract::connect_info::Connected;
+use axum::serve::IncomingStream;
 use holdpoint_core::TenantId;
 use holdpoint_engine::{Engine, Options};
 use tokio::net::TcpListener;
@@ -14,6 +16,7 @@ use tokio::sync::watch;
 use crate::app::{Shared, router};
 use crate::auth::RateLimit;
 use crate::config::Config;
+use crate::links::{Links, Peer};
 use crate::{seeding, telemetry, welcome};
 
 /// How long requests in flight may take once the server is going down.
@@ -32,6 +35,7 @@ pub(crate) async fn serve(config: Config, customize: impl FnOnce(Options) -> Opt
     let outgoing = config.outgoing.outgoing();
     let options = Options::new(config.location.clone()).name(name).outgoing(outgoing.clone());
     let options = options.seal_key(config.seal.key()?);
+    let options = options.conversations(config.conversations);
     // A server with node types of its own may have its own idea of outgoing calls as well.
     let options = customize(options);
     let engine = Engine::open(options).await.context("cannot open the database")?;
@@ -55,9 +59,11 @@ pub(crate) async fn serve(config: Config, customize: impl FnOnce(Options) -> Opt
     let rate_limit = config.rate_limit.map(|(per_second, burst)| RateLimit::new(per_second, burst));
     let shared = Shared::new(engine.clone(), stopping.clone());
     let telemetry = telling.as_ref().map(|telling| telling.losses.clone());
-    let app = Arc::new(Shared { rate_limit, outgoing, fixtures, telemetry, ..shared });
+    let links = Links::new(config.links.at(address));
+    let app = Arc::new(Shared { rate_limit, links, outgoing, fixtures, telemetry, ..shared });
     let mut draining = stopping;
-    let server = axum::serve(ListenerNoDelay(listener), router(app)).with_graceful_shutdown(async move {
+    let service = router(app).into_make_service_with_connect_info::<Peer>();
+    let server = axum::serve(ListenerNoDelay(listener), service).with_graceful_shutdown(async move {
         // An error means that the sender has gone, which is as good as a signal.
         let _ = draining.wait_for(|stopping| *stopping).await;
     });
@@ -107,6 +113,12 @@ impl axum::serve::Listener for ListenerNoDelay {
 
     fn local_addr(&self) -> std::io::Result<Self::Addr> {
         self.0.local_addr()
+    }
+}
+
+impl Connected<IncomingStream<'_, ListenerNoDelay>> for Peer {
+    fn connect_info(stream: IncomingStream<'_, ListenerNoDelay>) -> Self {
+        Self(*stream.remote_addr())
     }
 }
 

@@ -111,7 +111,7 @@ fn leave_client_file(data: &Path, address: SocketAddr, key: Option<&str>) -> any
 }
 
 /// An address that a client on this machine can use.
-fn reachable(address: SocketAddr) -> SocketAddr {
+pub(crate) fn reachable(address: SocketAddr) -> SocketAddr {
     let ip = if address.ip().is_unspecified() { IpAddr::V4(Ipv4Addr::LOCALHOST) } else { address.ip() };
     SocketAddr::new(ip, address.port())
 }
@@ -172,9 +172,11 @@ mod tests {
                 location,
                 workflows: None,
                 strict: false,
+                conversations: true,
                 bootstrap_key: None,
                 rate_limit: None,
                 telemetry: None,
+                links: crate::config::LinkSettings::default(),
                 outgoing: crate::config::OutgoingSettings::default(),
             }
         };

@@ -9,7 +9,7 @@ use super::resolve::receipt;
 use crate::canonical::digest;
 use crate::event::{Event, RunError};
 use crate::ids::{InterruptId, NodeId};
-use crate::interrupt::{Decision, Kind, Request};
+use crate::interrupt::{Decision, Kind, Request, is_governed};
 use crate::limits;
 use crate::refusal::{Refusal, check_size};
 use crate::run::Run;
@@ -66,6 +66,8 @@ fn follow(id: InterruptId, node: NodeId, request: &Request) -> Vec<Event> {
     let answered = |value: Value| Event::InterruptResolved { id, value, by: HOST.to_owned() };
     let suspended = Event::NodeSuspended { node: node.clone(), interrupt: id };
     match request.kind {
+        // A governed gate is announced by its request alone.
+        Kind::Approval if is_governed(&request.data) => vec![suspended],
         Kind::Approval => vec![suspended, Event::ApprovalRequested { interrupt: id }],
         Kind::Clarification => vec![suspended, Event::ClarificationRequested { interrupt: id }],
         Kind::ExternalEvent | Kind::Custom | Kind::LowConfidence => vec![suspended],

@@ -19,7 +19,8 @@ pub(super) fn expire(run: &Run, id: InterruptId, now: Timestamp) -> Result<Vec<E
     }
     let mut events = vec![Event::InterruptTimedOut { id }];
     // A silent approval is still received, as a timeout; questions nobody answered have no answers to report.
-    if interrupt.kind == Kind::Approval {
+    // Of a governed gate nobody was promised a receipt.
+    if interrupt.kind == Kind::Approval && !interrupt.is_governed() {
         events.push(Event::ApprovalReceived { interrupt: id });
     }
     events.extend(resumed(run, id));

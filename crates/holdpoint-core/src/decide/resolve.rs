@@ -2,11 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::Value;
+
 use super::finish::room;
 use super::side_questions::raise;
 use crate::event::Event;
 use crate::ids::{InterruptId, NodeId, Timestamp};
-use crate::interrupt::{Answer, Interrupt, Judged, Kind};
+use crate::interrupt::{Answer, Interrupt, Judged, Kind, Who};
+use crate::limits;
 use crate::refusal::{Refusal, check_size};
 use crate::run::{End, NodeStatus, Run};
 
@@ -20,7 +23,12 @@ pub(super) fn resolve(
     }
     let mut events = Vec::new();
     for (id, answer) in answers {
-        events.extend(resolve_one(run, *id, answer, now)?);
+        let decided = resolve_one(run, *id, answer, now)?;
+        // None of the others counts either.
+        if decided.iter().any(|event| event.denial().is_some()) {
+            return Ok(decided);
+        }
+        events.extend(decided);
     }
     Ok(events)
 }
@@ -39,18 +47,48 @@ fn resolve_one(run: &Run, id: InterruptId, answer: &Answer, now: Timestamp) -> R
     let interrupt = open_interrupt(run, id, now)?;
     let owner = run.owner().map(|owner| owner.principal.as_str());
     match interrupt.judge(owner, answer, now)? {
-        Judged::Asked { question, by } => Ok(vec![raise(run, interrupt, question, by)?]),
+        Judged::Asked { question, who } => Ok(vec![raise(run, interrupt, question, who)?]),
         Judged::Voted { value, by } => {
             check_size("the vote", &value, room(run))?;
-            Ok(vec![Event::VoteCast { interrupt: id, value, by }])
+            let said = said_at_gate(interrupt, &value);
+            Ok(std::iter::once(Event::VoteCast { interrupt: id, value, by }).chain(said).collect())
         }
-        Judged::Repeated { by, action } => Ok(vec![Event::VoteRepeated { interrupt: id, action, by }]),
+        Judged::Repeated { who: Who { by, acted_by }, action } => {
+            Ok(vec![Event::VoteRepeated { interrupt: id, action, by, acted_by }])
+        }
+        Judged::Denied { by, action, reason } => deny(run, interrupt, by, action, reason),
         Judged::Decided { value, by } => {
+            let said = said_at_gate(interrupt, &value).or_else(|| receipt(interrupt.kind, id));
             let mut events = vec![Event::InterruptResolved { id, value, by }];
-            events.extend(receipt(interrupt.kind, id));
+            events.extend(said);
             events.extend(resumed(run, id));
             Ok(events)
         }
+    }
+}
+
+/// Whom a governed gate turns away is written down, up to a number: knocking must not fill the log.
+fn deny(
+    run: &Run,
+    asked: &Interrupt,
+    by: String,
+    action: &str,
+    reason: String,
+) -> Result<Vec<Event>, Refusal> {
+    if asked.denied >= limits::DENIALS_MAX || by.len() + reason.len() > room(run) {
+        return Err(Refusal::NotAuthorized(reason));
+    }
+    let (interrupt, action) = (asked.id, action.to_owned());
+    Ok(vec![Event::AuthorizationDecided { interrupt, by, action, allowed: false, reason }])
+}
+
+/// A governed gate tells of every word that counts, in its own vocabulary.
+fn said_at_gate(asked: &Interrupt, value: &Value) -> Option<Event> {
+    let interrupt = asked.id;
+    match value.get("action").and_then(Value::as_str).filter(|_| asked.is_governed())? {
+        "override" => Some(Event::ApprovalOverridden { interrupt }),
+        "reject" => Some(Event::ApprovalRejected { interrupt }),
+        _ => Some(Event::ApprovalGranted { interrupt }),
     }
 }
 
@@ -68,6 +106,13 @@ pub(super) fn open_interrupt(run: &Run, id: InterruptId, now: Timestamp) -> Resu
     match interrupt.expires_at() {
         Some(at) if at <= now => Err(Refusal::Expired),
         _ => Ok(interrupt),
+    }
+}
+
+impl Run {
+    /// The interrupt, if an answer to it would be judged now; else why not.
+    pub fn answerable(&self, id: InterruptId, now: Timestamp) -> Result<&Interrupt, Refusal> {
+        open_interrupt(self, id, now)
     }
 }
 

@@ -4,18 +4,19 @@ use super::finish::room;
 use super::resolve::open_interrupt;
 use crate::event::Event;
 use crate::ids::{InterruptId, Principal, Timestamp};
-use crate::interrupt::Interrupt;
+use crate::interrupt::{Interrupt, Who};
 use crate::limits;
 use crate::refusal::{Refusal, check_size};
 use crate::run::Run;
 
-pub(super) fn raise(run: &Run, asked: &Interrupt, question: String, by: String) -> Result<Event, Refusal> {
+pub(super) fn raise(run: &Run, asked: &Interrupt, question: String, who: Who) -> Result<Event, Refusal> {
     if asked.asks.len() >= limits::ASKS_MAX {
         return Err(Refusal::TooManyAsks(limits::ASKS_MAX));
     }
     check_size("the question", &question, room(run))?;
     let ask = u32::try_from(asked.asks.len() + 1).unwrap_or(u32::MAX);
-    Ok(Event::AskRaised { interrupt: asked.id, ask, question, by })
+    let Who { by, acted_by } = who;
+    Ok(Event::AskRaised { interrupt: asked.id, ask, question, by, acted_by })
 }
 
 pub(super) fn answer(

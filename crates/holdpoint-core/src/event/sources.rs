@@ -2,6 +2,7 @@
 
 use super::{Cap, Event};
 use crate::ids::NodeId;
+use crate::refusal::Refusal;
 
 impl Event {
     /// Whether it happened because of somebody or something outside. To everything else a run comes by itself.
@@ -16,6 +17,10 @@ impl Event {
             | Self::VoteRepeated { .. }
             | Self::AskRaised { .. }
             | Self::AskAnswered { .. }
+            | Self::AuthorizationDecided { .. }
+            | Self::ApprovalGranted { .. }
+            | Self::ApprovalRejected { .. }
+            | Self::ApprovalOverridden { .. }
             | Self::ConversationExchanged { .. }
             | Self::StepRecorded { .. }
             | Self::SleepEnded { .. }
@@ -55,6 +60,14 @@ impl Event {
         }
     }
 
+    /// Of an event that tells of a refusal: what whoever asked is told.
+    pub fn denial(&self) -> Option<Refusal> {
+        if let Self::AuthorizationDecided { allowed: false, reason, .. } = self {
+            return Some(Refusal::NotAuthorized(reason.clone()));
+        }
+        None
+    }
+
     /// The node whose execution came to this.
     pub fn outcome_of(&self) -> Option<&NodeId> {
         match self {
@@ -74,6 +87,10 @@ impl Event {
             | Self::VoteRepeated { .. }
             | Self::AskRaised { .. }
             | Self::AskAnswered { .. }
+            | Self::AuthorizationDecided { .. }
+            | Self::ApprovalGranted { .. }
+            | Self::ApprovalRejected { .. }
+            | Self::ApprovalOverridden { .. }
             | Self::ConversationOpened { .. }
             | Self::ConversationExchanged { .. }
             | Self::ConversationClosed { .. }

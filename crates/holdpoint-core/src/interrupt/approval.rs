@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::quorum::Quorum;
-use super::{Answer, BadRequest, Interrupt, Judged, people, quorum};
+use super::{Answer, BadRequest, Interrupt, Judged, Who, governance, people, quorum};
 use crate::ids::Timestamp;
 use crate::limits;
 use crate::refusal::Refusal;
@@ -19,7 +19,8 @@ pub(super) fn check_data(data: &Value) -> Result<(), BadRequest> {
     }
     check_actions(data.get("actions"))?;
     quorum::check_data(data)?;
-    people::check_data(data)
+    people::check_data(data)?;
+    governance::check_data(data)
 }
 
 fn check_actions(actions: Option<&Value>) -> Result<(), BadRequest> {
@@ -50,7 +51,10 @@ pub(super) fn judge(
         return Err(Refusal::invalid("resumeValue", "must be an object with an action"));
     };
     let offered = offered(&interrupt.data);
-    let mut decided = in_todays_words(given, &offered)?;
+    let mut decided = match interrupt.is_governed() {
+        true => governance::in_actions(given)?,
+        false => in_todays_words(given, &offered)?,
+    };
     let Some(action) = decided.get("action").and_then(Value::as_str).map(str::to_owned) else {
         return Err(Refusal::invalid("resumeValue.action", "must name one of the offered actions"));
     };
@@ -59,10 +63,11 @@ pub(super) fn judge(
         return Err(Refusal::invalid("resumeValue.action", message));
     }
     check_extras(&action, &decided)?;
-    let by = decider.to_owned();
+    let acted_by = (decider != answer.by.name).then(|| answer.by.name.clone());
+    let who = Who { by: decider.to_owned(), acted_by };
     if action == "ask" {
         let question = decided.get("question").and_then(Value::as_str).unwrap_or_default();
-        return Ok(Judged::Asked { question: question.to_owned(), by });
+        return Ok(Judged::Asked { question: question.to_owned(), who });
     }
     // Only the host knows these two.
     for member in ["quorum", "actedBy"] {
@@ -70,30 +75,30 @@ pub(super) fn judge(
     }
     decided.insert("decidedBy".to_owned(), json!(decider));
     decided.entry("decidedAt").or_insert_with(|| json!(now.to_string()));
-    if decider != answer.by.name {
-        decided.insert("actedBy".to_owned(), json!(answer.by.name));
+    if let Some(acting) = &who.acted_by {
+        decided.insert("actedBy".to_owned(), json!(acting));
     }
-    count(interrupt, by, &action, decided)
+    count(interrupt, who, &action, decided)
 }
 
 /// Where one approval is enough, the answer is the decision; else it is a vote, and the last one that is needed
 /// is the decision too.
 fn count(
     interrupt: &Interrupt,
-    by: String,
+    who: Who,
     action: &str,
     decided: Map<String, Value>,
 ) -> Result<Judged, Refusal> {
     let quorum = Quorum::of(&interrupt.data);
     if quorum.required == 1 {
-        return Ok(Judged::Decided { value: Value::Object(decided), by });
+        return Ok(Judged::Decided { value: Value::Object(decided), by: who.by });
     }
-    if let Some(earlier) = interrupt.votes.iter().find(|vote| vote.by == by) {
+    if let Some(earlier) = interrupt.votes.iter().find(|vote| vote.by == who.by) {
         let same = earlier.action() == action && interrupt.repeated < limits::REPEATED_VOTES_MAX;
         let action = action.to_owned();
-        return if same { Ok(Judged::Repeated { by, action }) } else { Err(Refusal::AlreadyVoted(by)) };
+        return if same { Ok(Judged::Repeated { who, action }) } else { Err(Refusal::AlreadyVoted(who.by)) };
     }
-    let vote = Value::Object(decided.clone());
+    let (vote, by) = (Value::Object(decided.clone()), who.by);
     match quorum.outcome(&interrupt.votes, &vote) {
         Some(outcome) => {
             let mut value = decided;
@@ -108,7 +113,8 @@ fn count(
 fn offered(data: &Value) -> Vec<&str> {
     let actions = data.get("actions").and_then(Value::as_array);
     let names = actions.into_iter().flatten().filter_map(Value::as_str);
-    names.map(|name| if name == "edit" { "edit-accept" } else { name }).collect()
+    let names = names.map(|name| if name == "edit" { "edit-accept" } else { name });
+    names.chain(governance::offers_override(data).then_some("override")).collect()
 }
 
 /// Older clients send a `decision` instead of an action. A refusal with a reason asks for a better version where

@@ -48,6 +48,18 @@ impl Kind {
         Self::ALL.into_iter().find(|kind| kind.as_str() == text)
     }
 
+    /// Whether it is part of a conversation, which a host may have or not.
+    pub fn is_of_conversation(self) -> bool {
+        match self {
+            Kind::ConversationStart | Kind::ConversationExchange | Kind::ConversationClose => true,
+            Kind::Approval
+            | Kind::Clarification
+            | Kind::ExternalEvent
+            | Kind::Custom
+            | Kind::LowConfidence => false,
+        }
+    }
+
     /// Nobody is waited for: it is asked and answered in one.
     pub fn returns_at_once(self) -> bool {
         match self {

@@ -2,9 +2,13 @@
 
 use serde_json::Value;
 
-use super::{Answer, BadRequest};
+use super::{Answer, BadRequest, governance};
 use crate::ids::Principal;
+use crate::limits;
 use crate::refusal::Refusal;
+
+/// How the names begin under which the host itself acts.
+const HOST: &str = "system:";
 
 /// Lists of approvers, and what an entry without a prefix means in each.
 const LISTS: [(&str, Prefix); 3] = [
@@ -12,6 +16,10 @@ const LISTS: [(&str, Prefix); 3] = [
     ("approverRoleRefs", Prefix::Role),
     ("approverGroupRefs", Prefix::Group),
 ];
+
+/// The same in `audience`. Who decides must be in both, where both are there.
+const AUDIENCE: [(&str, Prefix); 3] =
+    [("subjects", Prefix::Name), ("groups", Prefix::Group), ("roles", Prefix::Role)];
 
 #[derive(Clone, Copy, PartialEq)]
 enum Prefix {
@@ -29,7 +37,7 @@ pub(super) fn check_data(data: &Value) -> Result<(), BadRequest> {
         if !audience.is_object() {
             return Err(BadRequest::new("data.audience", "must be an object"));
         }
-        for member in ["subjects", "groups", "roles"] {
+        for (member, _) in AUDIENCE {
             check_list(audience.get(member), &format!("data.audience.{member}"))?;
         }
     }
@@ -55,8 +63,10 @@ pub(super) fn decider(answer: &Answer) -> Result<&str, Refusal> {
     let mut named: Option<&str> = None;
     for member in ["voter", "decidedBy"] {
         let Some(given) = answer.value.get(member) else { continue };
-        let Some(name) = given.as_str().filter(|name| !name.is_empty()) else {
-            return Err(Refusal::invalid(format!("resumeValue.{member}"), "must be a non-empty string"));
+        let Some(name) = given.as_str().filter(|name| is_name(name)) else {
+            let message =
+                format!("must be 1 to {} characters without control characters", limits::ID_CHARS_MAX);
+            return Err(Refusal::invalid(format!("resumeValue.{member}"), message));
         };
         if named.is_some_and(|before| before != name) {
             return Err(Refusal::invalid("resumeValue.decidedBy", "names somebody else than voter does"));
@@ -64,12 +74,17 @@ pub(super) fn decider(answer: &Answer) -> Result<&str, Refusal> {
         named = Some(name);
     }
     match named {
-        Some(name) if name != answer.by.name && !answer.acting_as => {
+        // Nobody speaks for the host: what it did by itself must be told from what people did.
+        Some(name) if name != answer.by.name && (!answer.acting_as || name.starts_with(HOST)) => {
             Err(Refusal::MayNotActFor(name.to_owned()))
         }
         Some(name) => Ok(name),
         None => Ok(&answer.by.name),
     }
+}
+
+fn is_name(text: &str) -> bool {
+    (1..=limits::ID_CHARS_MAX).contains(&text.chars().count()) && !text.contains(char::is_control)
 }
 
 /// `owner` is who started the run.
@@ -79,27 +94,62 @@ pub(super) fn check(
     answer: &Answer,
     decider: &str,
 ) -> Result<(), Refusal> {
-    let refused = || Err(Refusal::NotAnApprover(decider.to_owned()));
     // Roles and groups are the sender's; of somebody else only the name is vouched for.
     let somebody_else = (decider != answer.by.name).then(|| Principal::named(decider));
     let who = somebody_else.as_ref().unwrap_or(&answer.by);
-    let lists = LISTS.iter().filter_map(|(list, plain)| Some((data.get(*list)?, *plain)));
-    if !admits(who, lists) {
-        return refused();
+    if governance::is_governed(data) {
+        governance::check(data, who, &answer.value)?;
     }
-    let audience = |(member, plain)| Some((data.get("audience")?.get(member)?, plain));
-    let audience = [("subjects", Prefix::Name), ("groups", Prefix::Group), ("roles", Prefix::Role)]
-        .into_iter()
-        .filter_map(audience);
-    if !admits(who, audience) {
-        return refused();
+    if !admitted(data, who) {
+        return Err(Refusal::NotAnApprover(decider.to_owned()));
     }
-    let separated = data.get("requesterMayNotApprove") == Some(&Value::Bool(true));
     // Neither in their own name nor in another's.
-    match owner.filter(|owner| separated && (*owner == decider || *owner == answer.by.name)) {
+    match owner.filter(|owner| is_separated(data) && (*owner == decider || *owner == answer.by.name)) {
         Some(owner) => Err(Refusal::OwnRequest(owner.to_owned())),
         None => Ok(()),
     }
+}
+
+/// Whether whoever started the run must not decide.
+pub(super) fn is_separated(data: &Value) -> bool {
+    data.get("requesterMayNotApprove") == Some(&Value::Bool(true))
+}
+
+/// Whether the lists let somebody decide.
+fn admitted(data: &Value, who: &Principal) -> bool {
+    admits(who, approvers(data)) && admits(who, audience(data))
+}
+
+/// Whether an answer of `who` in their own name could be heard, as far as the data tells.
+pub(super) fn may_decide(data: &Value, who: &Principal) -> bool {
+    admitted(data, who) && governance::may_decide(data, who)
+}
+
+/// What the lists say, in words that mean the same in each: `name`, `role:x`, `group:y`, `scope:z`.
+pub(super) fn entries(data: &Value) -> Vec<String> {
+    let mut entries = governance::entries(data);
+    for (list, plain) in approvers(data).chain(audience(data)) {
+        for entry in list.as_array().into_iter().flatten().filter_map(Value::as_str) {
+            let entry = match (entry.split_once(':'), plain) {
+                (Some(("role" | "group", _)), _) | (_, Prefix::Anything | Prefix::Name) => entry.to_owned(),
+                (_, Prefix::Role) => format!("role:{entry}"),
+                (_, Prefix::Group) => format!("group:{entry}"),
+            };
+            if !entries.contains(&entry) {
+                entries.push(entry);
+            }
+        }
+    }
+    entries
+}
+
+fn approvers(data: &Value) -> impl Iterator<Item = (&Value, Prefix)> {
+    LISTS.iter().filter_map(|(list, plain)| Some((data.get(*list)?, *plain)))
+}
+
+fn audience(data: &Value) -> impl Iterator<Item = (&Value, Prefix)> {
+    let audience = data.get("audience");
+    AUDIENCE.iter().filter_map(move |(member, plain)| Some((audience?.get(*member)?, *plain)))
 }
 
 /// Lists without entries let everybody pass.

@@ -19,6 +19,15 @@ impl Vote {
     pub fn action(&self) -> &str {
         action(&self.value)
     }
+
+    /// Whether it is one of the approvals that are needed.
+    pub fn grants(&self) -> bool {
+        grants(self.action())
+    }
+}
+
+fn grants(action: &str) -> bool {
+    ["accept", "override"].contains(&action)
 }
 
 fn action(value: &Value) -> &str {
@@ -30,6 +39,8 @@ fn action(value: &Value) -> &str {
 pub(super) struct Quorum {
     pub required: u64,
     policy: Policy,
+    /// An override decides alone, whatever is still missing; else it is one vote.
+    override_decides: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +58,8 @@ impl Quorum {
             Some("majority") => Policy::Majority,
             _ => Policy::SingleVeto,
         };
-        Self { required, policy }
+        let override_decides = data.get("overrideBypassesQuorum") == Some(&Value::Bool(true));
+        Self { required, policy, override_decides }
     }
 
     /// What came of all votes, the last among them; nothing when others must still speak.
@@ -55,7 +67,7 @@ impl Quorum {
         let actions = before.iter().map(Vote::action).chain([action(last)]);
         let (mut approvals, mut rejections) = (0_u64, 0_u64);
         for action in actions {
-            if action == "accept" {
+            if grants(action) {
                 approvals += 1;
             } else {
                 rejections += 1;
@@ -65,9 +77,14 @@ impl Quorum {
             Policy::SingleVeto => rejections > 0,
             Policy::Majority => rejections > self.required / 2,
         };
-        let shown = |value: &Value| json!({"decidedBy": value.get("decidedBy"), "action": value.get("action"), "decidedAt": value.get("decidedAt")});
+        let overridden = self.override_decides && action(last) == "override";
+        let shown = |value: &Value| {
+            let named = ["decidedBy", "actedBy", "action", "decidedAt"].into_iter();
+            let members = named.filter_map(|name| Some((name.to_owned(), value.get(name)?.clone())));
+            Value::Object(members.collect())
+        };
         let votes: Vec<Value> = before.iter().map(|vote| &vote.value).chain([last]).map(shown).collect();
-        (refused || approvals >= self.required).then(|| {
+        (refused || overridden || approvals >= self.required).then(|| {
             json!({
                 "required": self.required, "policy": self.policy.as_str(), "approvals": approvals,
                 "rejections": rejections, "votes": votes,

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::Run;
 use crate::event::Event;
 use crate::ids::{InterruptId, NodeId, Timestamp};
-use crate::interrupt::{Ask, Compiled, Interrupt, Kind, Reply, Resolution, Vote};
+use crate::interrupt::{Ask, Compiled, Heard, Interrupt, Kind, Reply, Resolution, Vote};
 
 impl Run {
     pub(super) fn ask(&mut self, event: &Event, at: Timestamp) {
@@ -32,22 +32,36 @@ impl Run {
             counts_from: self.live_from(at),
             votes: Vec::new(),
             repeated: 0,
+            denied: 0,
             asks: Vec::new(),
+            heard: None,
             resolution: None,
             compiled: Compiled::default(),
         }));
     }
 
-    /// Votes and questions: what comes before a decision.
+    /// Votes, questions and whoever was turned away: what comes before a decision.
     pub(super) fn hear_approver(&mut self, event: &Event, at: Timestamp) {
         if let Event::VoteCast { interrupt, value, by } = event {
             let vote = Vote { by: by.clone(), value: value.clone(), at };
-            self.touch_interrupt(*interrupt, |asked| asked.votes.push(vote));
+            self.touch_interrupt(*interrupt, |asked| {
+                asked.votes.push(vote);
+                asked.heard = Some(Heard::Voted);
+            });
         } else if let Event::VoteRepeated { interrupt, .. } = event {
-            self.touch_interrupt(*interrupt, |asked| asked.repeated = asked.repeated.saturating_add(1));
-        } else if let Event::AskRaised { interrupt, ask, question, by } = event {
+            self.touch_interrupt(*interrupt, |asked| {
+                asked.repeated = asked.repeated.saturating_add(1);
+                asked.heard = Some(Heard::Repeated);
+            });
+        } else if let Event::AuthorizationDecided { interrupt, allowed: false, .. } = event {
+            self.touch_interrupt(*interrupt, |asked| asked.denied = asked.denied.saturating_add(1));
+        } else if let Event::AskRaised { interrupt, ask, question, by, .. } = event {
+            let heard = Some(Heard::Asked(*ask));
             let ask = Ask { id: *ask, question: question.clone(), by: by.clone(), at, reply: None };
-            self.touch_interrupt(*interrupt, |asked| asked.asks.push(ask));
+            self.touch_interrupt(*interrupt, |asked| {
+                asked.asks.push(ask);
+                asked.heard = heard;
+            });
             self.show_asks(*interrupt);
         } else if let Event::AskAnswered { interrupt, ask, answer, by } = event {
             let reply = Reply { text: answer.clone(), by: by.clone(), at };

@@ -13,6 +13,7 @@ pub(super) fn weight(event: &Event) -> usize {
         Event::VoteCast { value, .. } => json_bytes(value),
         // Kept with the interrupt and in a variable.
         Event::AskRaised { question: text, .. } | Event::AskAnswered { answer: text, .. } => 2 * text.len(),
+        Event::AuthorizationDecided { by, reason, .. } => by.len() + reason.len(),
         Event::AgentDecided { decision, .. } => json_bytes(decision),
         Event::VariableChanged { next, .. } => json_bytes(next),
         Event::ChannelWritten { value, .. } => json_bytes(value),
@@ -41,6 +42,9 @@ pub(super) fn weight(event: &Event) -> usize {
         | Event::ApprovalReceived { .. }
         | Event::ClarificationResolved { .. }
         | Event::VoteRepeated { .. }
+        | Event::ApprovalGranted { .. }
+        | Event::ApprovalRejected { .. }
+        | Event::ApprovalOverridden { .. }
         | Event::ConversationOpened { .. }
         | Event::ConversationExchanged { .. }
         | Event::ConversationClosed { .. }

@@ -45,6 +45,13 @@ fn port_flaws(workflow: &Workflow, node: &Node) -> Vec<Flaw> {
     flaws
 }
 
+impl Workflow {
+    /// Whether a path of edges leads from one node to another, without ways back. Nodes by position.
+    pub fn leads_to(&self, source: usize, target: usize) -> bool {
+        comes_before(self, source, target, Ways::Forward)
+    }
+}
+
 /// Marks connections whose value comes over a way back.
 pub(super) fn mark_ways_back(workflow: &mut Workflow) {
     if workflow.loops.is_empty() {

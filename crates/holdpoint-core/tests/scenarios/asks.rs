@@ -25,7 +25,13 @@ fn reply(ask: u32, text: &str) -> Command {
 }
 
 fn raised(ask: u32, question: &str) -> Event {
-    Event::AskRaised { interrupt: InterruptId(1), ask, question: question.to_owned(), by: "ada".to_owned() }
+    Event::AskRaised {
+        interrupt: InterruptId(1),
+        ask,
+        question: question.to_owned(),
+        by: "ada".to_owned(),
+        acted_by: None,
+    }
 }
 
 #[test]

@@ -11,6 +11,7 @@ mod clarifications;
 mod confidence;
 mod conversations;
 mod endings;
+mod governance;
 mod graph;
 mod interrupts;
 mod loops;

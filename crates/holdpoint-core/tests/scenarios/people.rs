@@ -1,6 +1,6 @@
 //! Who may decide: listed approvers, people who act for others, and requesters who may not grant their own wish.
 
-use holdpoint_core::{AUTH_REQUIRED, Answer, Command, InterruptId, Principal, Refusal, Status};
+use holdpoint_core::{AUTH_REQUIRED, Answer, Command, Event, Heard, InterruptId, Principal, Refusal, Status};
 use serde_json::{Value, json};
 
 use crate::story::{DAWN, Story, given};
@@ -111,6 +111,35 @@ fn nobody_answers_in_another_name_unless_the_host_lets_them() {
     }
     let own = json!({"action": "accept", "decidedBy": "bob", "voter": "bob"});
     gate(json!({})).when(tell(Answer::new(own, bob()))).accepted();
+}
+
+#[test]
+fn who_spoke_is_written_down_beside_in_whose_name_also_where_nothing_is_decided() {
+    let for_carol = |action: &str| json!({"action": action, "voter": "carol", "question": "Why?"});
+    let told = |action: &str| tell(acting(for_carol(action)));
+    let (by, acted_by) = (|| "carol".to_owned(), || Some("bob".to_owned()));
+    let interrupt = InterruptId(1);
+    let asked =
+        Event::AskRaised { interrupt, ask: 1, question: "Why?".to_owned(), by: by(), acted_by: acted_by() };
+    let again =
+        Event::VoteRepeated { interrupt, action: "accept".to_owned(), by: by(), acted_by: acted_by() };
+    let story = gate(json!({"requiredApprovals": 2})).when(told("ask")).then([asked]);
+    let heard = |story: &Story| story.interrupt_of("gate").and_then(|asked| asked.heard);
+    assert_eq!(heard(&story), Some(Heard::Asked(1)));
+    let story = story.when(told("accept")).accepted();
+    assert_eq!(heard(&story), Some(Heard::Voted));
+    let votes = story.interrupt_of("gate").map(|asked| asked.votes.clone()).unwrap_or_default();
+    assert_eq!((votes[0].by.as_str(), &votes[0].value["actedBy"]), ("carol", &json!("bob")));
+    let story = story.when(told("accept")).then([again]);
+    assert_eq!(heard(&story), Some(Heard::Repeated));
+}
+
+#[test]
+fn nobody_speaks_for_the_host() {
+    gate(json!({}))
+        .when(tell(acting(json!({"action": "accept", "decidedBy": "system:timeout"}))))
+        .refused(Refusal::MayNotActFor("system:timeout".to_owned()))
+        .status_is(Status::WaitingApproval);
 }
 
 #[test]

@@ -95,6 +95,7 @@ fn a_voice_counts_once_and_saying_it_again_is_written_down() {
         interrupt: InterruptId(1),
         action: "accept".to_owned(),
         by: "bob".to_owned(),
+        acted_by: None,
     };
     let story = gate(2, "single-veto")
         .given([vote("bob", "accept")])

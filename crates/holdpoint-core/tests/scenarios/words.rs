@@ -109,6 +109,10 @@ pub(crate) fn request(kind: Kind, data: Value) -> Request {
     Request { key: Some("k".to_owned()), ..Request::new(kind, data) }
 }
 
+pub(crate) fn with_key(key: &str, request: Request) -> Request {
+    Request { key: Some(key.to_owned()), ..request }
+}
+
 pub(crate) fn custom() -> Request {
     request(Kind::Custom, json!({"customKind": "colour"}))
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use holdpoint_core::Event;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::Receiver;
 use tokio::sync::oneshot;
@@ -331,7 +332,9 @@ impl Audience {
             self.hooks.tell(change);
         }
         let mut work = self.bus.remind(&change.mail, &change.obligations);
-        if !change.nudges.is_empty() {
+        // Questions of approvers are brought to whoever answers them.
+        let asked = change.events.iter().any(|event| matches!(event, Event::AskRaised { .. }));
+        if asked || !change.nudges.is_empty() {
             self.bus.wake_worker();
             work = true;
         }

@@ -142,6 +142,9 @@ impl Engine {
         let Some(workflow) = self.0.registry.latest(&self.0.db, tenant, &known.workflow).await? else {
             return refused("workflow_not_found", format!("there is no workflow {}", known.workflow));
         };
+        if let Some(missing) = self.0.nodes.missing(&workflow).first() {
+            return refused("capability_not_provided", missing.to_string());
+        }
         let of = RunRef { tenant: tenant.clone(), run: child.clone() };
         if self.0.sequences.of(&self.0.db, &of).await?.is_some() {
             return refused("run_id_taken", format!("there is a run {child} already"));

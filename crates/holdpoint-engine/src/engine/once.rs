@@ -13,6 +13,7 @@ use crate::error::Error;
 use crate::store::deliveries::Delivery;
 use crate::store::keys::ApiKey;
 use crate::store::receipts::{self, Key, Receipt};
+use crate::store::secrets::LinkSecret;
 use crate::store::webhooks::Webhook;
 use crate::store::{Statement, params, scopes};
 
@@ -61,6 +62,7 @@ pub enum Done<'a> {
     },
     KeyAdded(&'a ApiKey),
     KeyRevoked(&'a str),
+    SecretsRotated(&'a LinkSecret),
     /// The row as it is then.
     Dispatch(&'a RunDispatch),
     /// The secret is for the answer alone: a receipt stays in the database.

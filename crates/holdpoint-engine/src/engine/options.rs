@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::families::CASCADE_MAX;
+use crate::answering::{Answerer, AnyAnswerer};
 use crate::clock::Clock;
 use crate::committer::{Fault, Troubles};
 use crate::nodes::http::Http;
@@ -21,6 +22,7 @@ pub struct Options {
     pub(super) location: Location,
     pub(super) clock: Clock,
     pub(super) nodes: NodeTypes,
+    pub(super) answerer: Option<AnyAnswerer>,
     pub(super) troubles: Troubles,
     /// Whether nobody else may have the database open, where that can be known.
     pub(super) alone: bool,
@@ -41,6 +43,7 @@ impl Options {
             location,
             clock: Clock::System,
             nodes: NodeTypes::built_in(),
+            answerer: None,
             troubles: Troubles { fault: None, batch_max: None },
             alone: true,
             name: "worker".to_owned(),
@@ -74,6 +77,13 @@ impl Options {
         self
     }
 
+    /// Whether nodes may hold conversations. Without them, definitions that need them are refused.
+    #[must_use]
+    pub fn conversations(mut self, on: bool) -> Self {
+        self.nodes.set_conversations(on);
+        self
+    }
+
     /// Which hosts the nodes of this engine may call, and how.
     #[must_use]
     pub fn outgoing(mut self, outgoing: Outgoing) -> Self {
@@ -92,6 +102,13 @@ impl Options {
     #[must_use]
     pub fn webhooks(mut self, settings: WebhookSettings) -> Self {
         self.webhooks = settings;
+        self
+    }
+
+    /// Who answers what approvers want to know beside a decision. Until there is somebody, people do.
+    #[must_use]
+    pub fn answerer(mut self, answerer: impl Answerer) -> Self {
+        self.answerer = Some(AnyAnswerer::new(answerer));
         self
     }
 

@@ -23,10 +23,10 @@ fn kept_in(path: &Path) -> Result<SealKey, Error> {
 }
 
 impl Engine {
-    /// The first key that a database sees is its key.
+    /// A file has remembered its key when it was opened; a server does so now.
     pub(super) async fn check_seal(&self, key: &SealKey) -> Result<(), Error> {
-        if stored::remembered(self.db()).await?.is_none() {
-            self.write(vec![stored::remember(&key.name())]).await?;
+        if self.is_shared() {
+            stored::remember_now(self.db(), &key.name()).await?;
         }
         match stored::remembered(self.db()).await? {
             Some(name) if name != key.name() => Err(Error::WrongSealKey { given: key.name(), wanted: name }),

@@ -47,7 +47,13 @@ impl Engine {
         let command = Command::Start(start);
         for _ in 0..ATTEMPTS_MAX {
             let latest = self.0.registry.latest(&self.0.db, &tenant, workflow).await?;
-            let unborn = Arc::new(Run::unborn(id.clone(), latest.ok_or(Error::NotFound("workflow"))?));
+            let latest = latest.ok_or(Error::NotFound("workflow"))?;
+            // It may have been registered when more was switched on.
+            let missing = self.0.nodes.missing(&latest);
+            if !missing.is_empty() {
+                return Err(Error::InvalidWorkflow(missing));
+            }
+            let unborn = Arc::new(Run::unborn(id.clone(), latest));
             match self.try_start(&of, unborn, &command, options.exclusive).await? {
                 Ok(run) => return Ok(run),
                 Err(Guard::Revision | Guard::Receipt) => {}

@@ -40,20 +40,24 @@ impl PureNode for ApprovalGate {
 
     fn run(&self, context: &mut Context) -> Result<Outputs, Stop> {
         let request = request(context.node(), &context.artifact_id(), &context.inputs);
-        let answer = match context.interrupt(request) {
-            Err(Stop::TimedOut) => {
-                return Err(rejected("nobody decided before the deadline; silence is not an approval"));
-            }
-            other => other?,
-        };
-        match answer.get("action").and_then(Value::as_str) {
-            Some("reject") => {
-                let feedback =
-                    answer.get("feedback").and_then(Value::as_str).unwrap_or("no reason was given");
-                Err(rejected(&format!("the approval was rejected: {feedback}")))
-            }
-            _ => Ok(answer.as_object().cloned().unwrap_or_default()),
+        outcome(context.interrupt(request), "feedback")
+    }
+}
+
+/// What a gate makes of what came of its question. `why` is the member in which a rejection has its reason.
+pub(super) fn outcome(answered: Result<Value, Stop>, why: &str) -> Result<Outputs, Stop> {
+    let answer = match answered {
+        Err(Stop::TimedOut) => {
+            return Err(rejected("nobody decided before the deadline; silence is not an approval"));
         }
+        other => other?,
+    };
+    match answer.get("action").and_then(Value::as_str) {
+        Some("reject") => {
+            let why = answer.get(why).and_then(Value::as_str).unwrap_or("no reason was given");
+            Err(rejected(&format!("the approval was rejected: {why}")))
+        }
+        _ => Ok(answer.as_object().cloned().unwrap_or_default()),
     }
 }
 

@@ -6,6 +6,7 @@ use holdpoint_core::{NodeId, RunError, RunId, TenantId};
 use serde_json::{Map, Value, json};
 
 use super::{Node, Outputs};
+use crate::approved::APPROVED_BY;
 use crate::context::{EffectContext, Stop};
 use crate::outgoing::{Error, Outgoing, Policy, Request, Response, activity_key};
 use crate::trace::SpanName;
@@ -55,8 +56,15 @@ impl Node for Http {
         flaws
     }
 
+    fn approved_by<'a>(&self, node: &'a workflow::Node) -> Option<&'a str> {
+        node.config.get(APPROVED_BY).and_then(Value::as_str)
+    }
+
     async fn run(&self, context: &mut EffectContext) -> Result<Outputs, Stop> {
         let (plan, outgoing) = (Plan::of(context)?, self.0.clone());
+        if let Some(gate) = &plan.settings.approved_by {
+            context.check_approved(gate, plan.inputs.get("body"))?;
+        }
         let recorded = context.step("request", || async move { plan.carry_out(&outgoing).await }).await?;
         match recorded {
             Value::Object(outputs) => Ok(outputs),

@@ -9,15 +9,15 @@ const INSERT_TENANT: &str =
 const TENANT: &str = "SELECT tenant_id FROM tenants WHERE tenant_id = $1";
 const DECIDE: &str = "UPDATE tenants SET test = $1 WHERE tenant_id = $2 AND test IS NULL";
 const INSERT: &str = "INSERT INTO keys (key_id, key_hash, tenant_id, principal, roles, scopes, created_ms,
-        expires_ms, test)
-    SELECT $1, $2, tenant_id, $3, $4, $5, $6, $7, test FROM tenants WHERE tenant_id = $8 AND test = $9
+        expires_ms, group_names, test)
+    SELECT $1, $2, tenant_id, $3, $4, $5, $6, $7, $8, test FROM tenants WHERE tenant_id = $9 AND test = $10
     ON CONFLICT DO NOTHING";
 const KIND: &str = "SELECT test FROM tenants WHERE tenant_id = $1 AND test IS NOT NULL";
 const BY_HASH: &str = "SELECT key_id, key_hash, tenant_id, principal, roles, scopes, created_ms, revoked_ms,
-    expires_ms, test FROM keys WHERE key_hash = $1";
+    expires_ms, test, group_names FROM keys WHERE key_hash = $1";
 const OF_TENANT: &str =
     "SELECT key_id, key_hash, tenant_id, principal, roles, scopes, created_ms, revoked_ms,
-    expires_ms, test FROM keys WHERE tenant_id = $1 ORDER BY created_ms, key_id LIMIT $2";
+    expires_ms, test, group_names FROM keys WHERE tenant_id = $1 ORDER BY created_ms, key_id LIMIT $2";
 const REVOKE: &str =
     "UPDATE keys SET revoked_ms = COALESCE(revoked_ms, $1) WHERE tenant_id = $2 AND key_id = $3";
 const COUNT: &str = "SELECT COUNT(*) FROM keys";
@@ -31,6 +31,8 @@ pub struct ApiKey {
     pub tenant: TenantId,
     pub principal: String,
     pub roles: Vec<String>,
+    /// Which groups the principal belongs to.
+    pub groups: Vec<String>,
     pub scopes: Vec<String>,
     pub created_at: Timestamp,
     pub revoked_at: Option<Timestamp>,
@@ -59,6 +61,7 @@ pub(crate) fn insert(key: &ApiKey) -> Statement {
         key.scopes.join(" "),
         key.created_at,
         key.expires_at.map(|at| at.0),
+        key.groups.join(" "),
         key.tenant.as_str(),
         i64::from(key.test)
     ];
@@ -107,5 +110,6 @@ fn read(row: &Row) -> Result<ApiKey, Error> {
         revoked_at: row.optional_int(7)?.map(Timestamp),
         expires_at: row.optional_int(8)?.map(Timestamp),
         test: row.int(9)? == 1,
+        groups: words(row.text(10)?),
     })
 }

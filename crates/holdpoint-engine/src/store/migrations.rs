@@ -8,6 +8,9 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0002_mailbox.sql"),
     include_str!("migrations/0003_families.sql"),
     include_str!("migrations/0004_keys.sql"),
+    include_str!("migrations/0005_secrets.sql"),
+    include_str!("migrations/0007_pending.sql"),
+    include_str!("migrations/0008_groups.sql"),
     include_str!("migrations/0009_seal.sql"),
     include_str!("migrations/0010_webhooks.sql"),
 ];

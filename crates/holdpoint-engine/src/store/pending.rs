@@ -1,27 +1,41 @@
-//! The `pending` table: interrupts that are open now, oldest first.
+//! The `pending` table: interrupts that are open now, and what lists say about them. Written from the fold.
 
 use std::collections::BTreeSet;
 
 use holdpoint_core::{
-    Event, Interrupt, InterruptId, NodeId, Run, RunId, RunRef, TenantId, Timestamp, WorkflowId,
+    Assignees, Event, Interrupt, InterruptId, NodeId, Run, RunId, RunRef, Timestamp, WorkflowId,
 };
+use serde::{Deserialize, Serialize};
 
-use super::{Database, Error, Row, Statement, params, unreadable};
+use super::{Error, Param, Row, Statement, facets, params, unreadable};
 
-const INSERT: &str =
-    "INSERT INTO pending (tenant_id, requested_ms, run_id, interrupt_id, workflow_id, node_id, kind,
-    key, title, expires_ms) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
+mod asks;
+mod walks;
+
+pub(crate) use asks::{
+    HOLD as HOLD_ASKS, SETTLE as SETTLE_ASKS, Unanswered, due as asks_due, next_due as next_ask_due,
+    read as read_ask,
+};
+pub(crate) use walks::{Stretch, Walk};
+
+const INSERT: &str = "INSERT INTO pending (tenant_id, requested_ms, run_id, interrupt_id, workflow_id, node_id,
+    kind, key, title, expires_ms, digest, required, votes, restricted, people, barred, tags, open_asks, ask_due_ms)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)";
+const VOTED: &str = "UPDATE pending SET votes = $1
+    WHERE tenant_id = $2 AND requested_ms = $3 AND run_id = $4 AND interrupt_id = $5";
+/// Whoever answers questions looks at it at once, and has all attempts again.
+const ASKED: &str = "UPDATE pending SET open_asks = $1, ask_due_ms = $2, ask_attempts = 0
+    WHERE tenant_id = $3 AND requested_ms = $4 AND run_id = $5 AND interrupt_id = $6";
+const REPLIED: &str = "UPDATE pending SET open_asks = $1,
+    ask_due_ms = CASE WHEN $1 = 0 THEN NULL ELSE ask_due_ms END
+    WHERE tenant_id = $2 AND requested_ms = $3 AND run_id = $4 AND interrupt_id = $5";
 const DELETE: &str = "DELETE FROM pending
     WHERE tenant_id = $1 AND requested_ms = $2 AND run_id = $3 AND interrupt_id = $4";
-const PAGE: &str =
-    "SELECT requested_ms, run_id, interrupt_id, workflow_id, node_id, kind, key, title, expires_ms
-    FROM pending WHERE tenant_id = $1 AND (requested_ms, run_id, interrupt_id) > ($2, $3, $4)
-    ORDER BY requested_ms, run_id, interrupt_id LIMIT $5";
 
-/// The rows that `events` open and close; `after` is the fold behind them. What is opened and closed at once never
-/// had a row.
+/// The rows that `events` open, change and close; `after` is the fold behind them. What is opened and closed at once
+/// never had a row.
 pub(crate) fn write(of: &RunRef, after: &Run, events: &[Event]) -> Vec<Statement> {
-    let (mut opened, mut closed) = (BTreeSet::new(), BTreeSet::new());
+    let (mut opened, mut closed, mut heard) = (BTreeSet::new(), BTreeSet::new(), Vec::new());
     for event in events {
         match event {
             Event::InterruptRequested { id, .. } => {
@@ -30,27 +44,50 @@ pub(crate) fn write(of: &RunRef, after: &Run, events: &[Event]) -> Vec<Statement
             Event::InterruptResolved { id, .. } | Event::InterruptTimedOut { id } => {
                 closed.insert(*id);
             }
+            Event::VoteCast { interrupt, .. } => heard.push((*interrupt, Heard::Vote)),
+            Event::AskRaised { interrupt, .. } => heard.push((*interrupt, Heard::Question)),
+            Event::AskAnswered { interrupt, .. } => heard.push((*interrupt, Heard::Reply)),
             _ => {}
         }
     }
     if after.finished() {
         closed.extend(after.open_interrupts().map(|interrupt| interrupt.id));
     }
-    let inserted = opened.difference(&closed).filter_map(|id| after.interrupt(*id));
-    let inserted = inserted.map(|interrupt| insert(of, after, interrupt));
-    let deleted = closed.difference(&opened).filter_map(|id| after.interrupt(*id));
-    inserted.chain(deleted.map(|interrupt| delete(of, interrupt))).collect()
+    let mut statements = Vec::new();
+    for interrupt in opened.difference(&closed).filter_map(|id| after.interrupt(*id)) {
+        insert(of, after, interrupt, &mut statements);
+    }
+    for interrupt in closed.difference(&opened).filter_map(|id| after.interrupt(*id)) {
+        delete(of, after, interrupt, &mut statements);
+    }
+    heard.retain(|(id, _)| !opened.contains(id) && !closed.contains(id));
+    for (id, what) in heard {
+        statements.extend(after.interrupt(id).map(|interrupt| change(of, after, interrupt, what)));
+    }
+    statements
 }
 
 /// The rows of a run that has none yet.
 pub(crate) fn write_open(of: &RunRef, run: &Run) -> Vec<Statement> {
-    if run.finished() {
-        return Vec::new();
+    let mut statements = Vec::new();
+    if !run.finished() {
+        run.open_interrupts().for_each(|interrupt| insert(of, run, interrupt, &mut statements));
     }
-    run.open_interrupts().map(|interrupt| insert(of, run, interrupt)).collect()
+    statements
 }
 
-fn insert(of: &RunRef, run: &Run, interrupt: &Interrupt) -> Statement {
+/// What approvers do before they decide. One command does one of these to an interrupt.
+#[derive(Clone, Copy)]
+enum Heard {
+    Vote,
+    Question,
+    Reply,
+}
+
+fn insert(of: &RunRef, run: &Run, interrupt: &Interrupt, statements: &mut Vec<Statement>) {
+    let assignees = interrupt.assignees(owner(run));
+    let tags = tags(run);
+    let open_asks = interrupt.open_asks().count() as u64;
     let values = params![
         of.tenant.as_str(),
         interrupt.requested_at,
@@ -61,18 +98,78 @@ fn insert(of: &RunRef, run: &Run, interrupt: &Interrupt) -> Statement {
         interrupt.kind.as_str(),
         interrupt.key.as_str(),
         interrupt.title(),
-        interrupt.expires_at()
+        interrupt.expires_at(),
+        interrupt.digest.as_deref(),
+        interrupt.required_approvals(),
+        Param::Text(votes(interrupt)),
+        u64::from(assignees.said.is_some()),
+        Param::Text(assignees.said.as_ref().map(ToString::to_string)),
+        assignees.barred.as_deref(),
+        Param::Text((!tags.is_empty()).then(|| serde_json::json!(tags).to_string())),
+        open_asks,
+        (open_asks > 0).then_some(run.updated_at)
     ];
-    Statement::new(INSERT, values)
+    statements.push(Statement::new(INSERT, values));
+    statements.extend(facets::insert(of, interrupt, facets_of(&assignees, tags)));
 }
 
-fn delete(of: &RunRef, interrupt: &Interrupt) -> Statement {
+fn delete(of: &RunRef, run: &Run, interrupt: &Interrupt, statements: &mut Vec<Statement>) {
+    statements.push(Statement::new(DELETE, place(of, interrupt).into()));
+    let facets = facets_of(&interrupt.assignees(owner(run)), tags(run));
+    statements.extend(facets::delete(of, interrupt, facets));
+}
+
+fn change(of: &RunRef, run: &Run, interrupt: &Interrupt, what: Heard) -> Statement {
+    let open = interrupt.open_asks().count() as u64;
+    let (sql, mut values) = match what {
+        Heard::Vote => (VOTED, vec![Param::Text(votes(interrupt))]),
+        Heard::Question => (ASKED, params![open, run.updated_at]),
+        Heard::Reply => (REPLIED, params![open]),
+    };
+    values.extend(place(of, interrupt));
+    Statement::new(sql, values)
+}
+
+fn place(of: &RunRef, interrupt: &Interrupt) -> [Param; 4] {
     let id = u64::from(interrupt.id.0);
-    Statement::new(DELETE, params![of.tenant.as_str(), interrupt.requested_at, of.run.as_str(), id])
+    [of.tenant.as_str().into(), interrupt.requested_at.into(), of.run.as_str().into(), id.into()]
+}
+
+fn owner(run: &Run) -> Option<&str> {
+    run.owner().map(|owner| owner.principal.as_str())
+}
+
+fn tags(run: &Run) -> &[String] {
+    run.started.as_deref().map(|started| started.tags.as_slice()).unwrap_or_default()
+}
+
+fn facets_of(assignees: &Assignees, tags: &[String]) -> BTreeSet<String> {
+    let people = assignees.entries().into_iter().map(|entry| facets::assignee(&entry));
+    people.chain(tags.iter().map(|tag| facets::tag(tag))).collect()
+}
+
+/// How far a decision of several is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Votes {
+    pub approvals: u64,
+    pub rejections: u64,
+    /// In the order in which they spoke.
+    pub voters: Vec<String>,
+}
+
+/// Nothing where one approval is enough.
+fn votes(interrupt: &Interrupt) -> Option<String> {
+    if interrupt.required_approvals() == 1 {
+        return None;
+    }
+    let approvals = interrupt.votes.iter().filter(|vote| vote.action() == "accept").count() as u64;
+    let rejections = interrupt.votes.len() as u64 - approvals;
+    let voters = interrupt.votes.iter().map(|vote| vote.by.clone()).collect();
+    serde_json::to_string(&Votes { approvals, rejections, voters }).ok()
 }
 
 /// What the pending view shows of an interrupt.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Pending {
     pub run: RunId,
     pub id: InterruptId,
@@ -83,38 +180,50 @@ pub struct Pending {
     pub title: String,
     pub requested_at: Timestamp,
     pub expires_at: Option<Timestamp>,
+    /// Of what is shown, where it is known.
+    pub digest: Option<String>,
+    /// How many must agree.
+    pub required: u64,
+    /// Where several must agree.
+    pub votes: Option<Votes>,
+    pub assignees: Assignees,
+    /// Of the run.
+    pub tags: Vec<String>,
+    /// Questions of approvers that nobody has answered.
+    pub open_asks: u64,
 }
 
 /// A place in the pending view; pages continue behind it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PendingCursor {
-    pub requested_ms: i64,
+    /// When it was requested; in the order of deadlines, when it ends.
+    pub at_ms: i64,
     pub run: String,
     pub interrupt: i64,
 }
 
-pub(crate) async fn page(
-    db: &Database,
-    tenant: &TenantId,
-    after: PendingCursor,
-    limit: u64,
-) -> Result<Vec<Pending>, Error> {
-    let values = params![tenant.as_str(), after.requested_ms, after.run, after.interrupt, limit];
-    db.query(PAGE, values).await?.iter().map(read).collect()
-}
-
 fn read(row: &Row) -> Result<Pending, Error> {
     let bad = |error: holdpoint_core::BadId| unreadable("pending interrupt", error);
-    let id = u32::try_from(row.int(2)?).map_err(|error| unreadable("pending interrupt", error))?;
+    let said = row.optional_text(13)?.map(json).transpose()?;
     Ok(Pending {
         requested_at: Timestamp(row.int(0)?),
         run: RunId::parse(row.text(1)?).map_err(bad)?,
-        id: InterruptId(id),
+        id: InterruptId(row.small(2)?),
         workflow: WorkflowId::parse(row.text(3)?).map_err(bad)?,
         node: NodeId::parse(row.text(4)?).map_err(bad)?,
         kind: row.text(5)?.to_owned(),
         key: row.text(6)?.to_owned(),
         title: row.text(7)?.to_owned(),
         expires_at: row.optional_int(8)?.map(Timestamp),
+        digest: row.optional_text(9)?.map(str::to_owned),
+        required: row.count(10)?,
+        votes: row.optional_text(11)?.map(json).transpose()?,
+        open_asks: row.count(12)?,
+        assignees: Assignees { said, barred: row.optional_text(14)?.map(str::to_owned) },
+        tags: row.optional_text(15)?.map(json).transpose()?.unwrap_or_default(),
     })
+}
+
+fn json<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, Error> {
+    serde_json::from_str(text).map_err(|error| unreadable("pending interrupt", error))
 }

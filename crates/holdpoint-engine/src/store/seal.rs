@@ -10,6 +10,14 @@ pub(crate) fn remember(name: &str) -> Statement {
     Statement::new(REMEMBER, params![name])
 }
 
+/// The same without a commit that others could share: opening must not wait for one.
+pub(crate) async fn remember_now(db: &Database, name: &str) -> Result<(), Error> {
+    match remembered(db).await? {
+        Some(_) => Ok(()),
+        None => db.query(REMEMBER, params![name]).await.map(|_| ()),
+    }
+}
+
 pub(crate) async fn remembered(db: &Database) -> Result<Option<String>, Error> {
     let row = db.query_one(REMEMBERED, Vec::new()).await?;
     row.map(|row| row.text(0).map(str::to_owned)).transpose()

@@ -103,7 +103,9 @@ impl Holder {
         };
         match effect.run(&mut context).await {
             Ok(outputs) => Ok(context.complete(outputs)),
-            Err(stop) => Ok(stop.outcome()?),
+            // What is on record was permitted when it happened.
+            Err(stop) if self.replay.is_some() => Ok(stop.outcome()?),
+            Err(stop) => Ok(self.engine.nodes().permitted(stop.outcome()?)),
         }
     }
 

@@ -125,10 +125,12 @@ pub(super) async fn refuse(engine: &Engine, row: &RunDispatch) -> Result<(), Err
     Ok(())
 }
 
-/// Deletes what ended longer ago than it is kept, receipts that are out of date, and what became of deliveries.
+/// Deletes what ended longer ago than it is kept, receipts that are out of date, secrets that nobody needs,
+/// and what became of deliveries.
 pub(super) async fn purge(engine: &Engine) {
     while one_more(engine.purge(PURGE_BATCH).await, "dispatches") {}
     while one_more(engine.purge_receipts(PURGE_BATCH).await, "receipts") {}
+    while one_more(engine.purge_secrets().await, "secrets") {}
     while one_more(engine.purge_deliveries(PURGE_BATCH).await, "deliveries") {}
 }
 

@@ -136,6 +136,7 @@ impl Side {
                     tenant: name(*tenant),
                     principal: words.clone(),
                     roles: vec!["ä".to_owned(), "B".to_owned()],
+                    groups: vec!["auditors".to_owned(), "board".to_owned()],
                     scopes: Vec::new(),
                     created_at: self.clock.now(),
                     revoked_at: None,

@@ -7,7 +7,7 @@ use holdpoint_engine::core::{
     Answer, Command, Event, InterruptId, NodeId, Owner, Principal, Run, RunId, RunRef, Start, TenantId,
     WorkflowId,
 };
-use holdpoint_engine::{Clock, Engine, Error, Fault, Options, PendingCursor};
+use holdpoint_engine::{Clock, Engine, Error, Fault, Options, PendingCursor, SealKey};
 use serde_json::{Value, json};
 
 use crate::place::{Place, Subject};
@@ -27,10 +27,16 @@ impl Subject for House {
     }
 }
 
+/// All engines of a house have one key, as nodes must.
+fn sealed(place: &Place) -> Options {
+    let key: SealKey = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA".parse().unwrap();
+    Options::new(place.location()).seal_key(key)
+}
+
 impl House {
     pub(crate) async fn with(place: Place, furnish: impl FnOnce(Options) -> Options) -> Self {
         let clock = Clock::manual(NOON);
-        let options = Options::new(place.location()).clock(clock.clone());
+        let options = sealed(&place).clock(clock.clone());
         let engine = Engine::open(furnish(options)).await.unwrap();
         Self { clock, engine, place }
     }
@@ -42,14 +48,14 @@ impl House {
             // Whoever opens a file knows that the holders of its claims are gone; here their leases must run out.
             self.lapse().await;
         }
-        let options = Options::new(self.place.location()).clock(self.clock.clone());
+        let options = sealed(&self.place).clock(self.clock.clone());
         let engine = Engine::open(furnish(options)).await.unwrap();
         Self { engine, ..self }
     }
 
     /// Another engine on the same data and with the same clock, as another node would be.
     pub(crate) async fn second_engine(&self, furnish: impl FnOnce(Options) -> Options) -> Engine {
-        let options = Options::new(self.place.location()).clock(self.clock.clone()).second_handle();
+        let options = sealed(&self.place).clock(self.clock.clone()).second_handle();
         Engine::open(furnish(options)).await.unwrap()
     }
 

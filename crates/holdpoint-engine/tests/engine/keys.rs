@@ -19,6 +19,7 @@ fn key(name: &str, tenant: &TenantId, test: bool) -> ApiKey {
         tenant: tenant.clone(),
         principal: name.to_owned(),
         roles: vec!["approver".to_owned()],
+        groups: vec!["auditors".to_owned(), "board".to_owned()],
         scopes: vec!["runs:read".to_owned(), "runs:create".to_owned()],
         created_at: Timestamp(NOON),
         revoked_at: None,

@@ -14,6 +14,7 @@ mod house;
 mod place;
 
 mod addresses;
+mod approved;
 mod calls;
 mod names;
 mod node;

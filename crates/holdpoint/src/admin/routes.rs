@@ -1,6 +1,6 @@
 //! The routes for operators.
 
-use super::{health, keys, metrics};
+use super::{health, keys, metrics, secrets};
 use crate::routes::Content::{Json, Nothing, Text};
 use crate::routes::Route;
 
@@ -17,6 +17,15 @@ pub(crate) fn all() -> Vec<Route> {
         Route::delete("/v1/keys/{keyId}", "revokeKey", keys::revoke)
             .says("Revoke a key at once and for good")
             .answers(204, Nothing),
+        Route::get("/v1/secrets", "listSecrets", secrets::list)
+            .says("What links are signed with: names and times, never the secrets")
+            .answers(200, Json("Secrets")),
+        Route::post("/v1/secrets:rotate", "rotateSecrets", secrets::rotate)
+            .says(
+                "Sign links with a new secret; links that were signed before stay good unless told otherwise",
+            )
+            .optional_body("RotateSecrets")
+            .answers(200, Json("Secret")),
         Route::get_public("/healthz", "isAlive", health::alive)
             .says("Whether the process answers")
             .answers(200, Json("Health")),

@@ -1,11 +1,11 @@
-//! Keys and health as the OpenAPI document describes them.
+//! Keys, secrets and health as the OpenAPI document describes them.
 
 use serde_json::{Value, json};
 
 use super::keys::LIFE_SECONDS_MAX;
 use crate::auth::SCOPES;
 
-/// A word as keys are made of: tenant, principal, role.
+/// A word as keys are made of: tenant, principal, role, group.
 const WORD: &str = r"^[^\s,\u0000-\u001f\u007f-\u009f]{1,128}$";
 
 pub(crate) fn all() -> Value {
@@ -18,6 +18,7 @@ pub(crate) fn all() -> Value {
         "tenant": {"type": "string"},
         "principal": {"type": "string", "description": "Who acts with the key."},
         "roles": strings,
+        "groups": strings,
         "scopes": strings,
         "test": {"type": "boolean", "description": "For trying things out, in a tenant of its own."},
         "createdAt": instant, "expiresAt": instant, "revokedAt": instant,
@@ -26,16 +27,17 @@ pub(crate) fn all() -> Value {
     created["key"] = json!({
         "type": "string", "description": "Shown once: not when the request is sent again under its Idempotency-Key.",
     });
+    let words = json!({"type": ["array", "null"], "items": {"type": "string", "pattern": WORD}});
     let mut wanted = json!({
         "tenant": word, "principal": word,
-        "roles": {"type": ["array", "null"], "items": {"type": "string", "pattern": WORD}},
+        "roles": words, "groups": words,
         "scopes": scopes,
         "expiresAt": {"type": ["string", "null"], "format": "date-time"},
         "expiresInSeconds": {"type": ["integer", "null"], "minimum": 1, "maximum": LIFE_SECONDS_MAX},
         "test": {"type": ["boolean", "null"]},
     });
     wanted["scopes"]["type"] = json!(["array", "null"]);
-    let always = ["keyId", "tenant", "principal", "roles", "scopes", "test", "createdAt"];
+    let always = ["keyId", "tenant", "principal", "roles", "groups", "scopes", "test", "createdAt"];
     json!({
         "CreateKey": {"type": "object", "properties": wanted, "additionalProperties": false},
         "Key": {"type": "object", "required": always, "properties": key},
@@ -44,6 +46,23 @@ pub(crate) fn all() -> Value {
             "type": "object",
             "required": ["keys"],
             "properties": {"keys": {"type": "array", "items": {"$ref": "#/components/schemas/Key"}}},
+        },
+        "RotateSecrets": {
+            "type": "object",
+            "properties": {"revokeOld": {
+                "type": ["boolean", "null"], "description": "End every link that was signed before, at once.",
+            }},
+            "additionalProperties": false,
+        },
+        "Secret": {
+            "type": "object",
+            "required": ["kid", "createdAt"],
+            "properties": {"kid": {"type": "string"}, "createdAt": instant, "retiredAt": instant},
+        },
+        "Secrets": {
+            "type": "object",
+            "required": ["secrets"],
+            "properties": {"secrets": {"type": "array", "items": {"$ref": "#/components/schemas/Secret"}}},
         },
         "Health": {
             "type": "object",

@@ -26,6 +26,7 @@ pub(crate) fn stored_key(secret: &str, tenant: TenantId, now: Timestamp) -> Resu
         key_hash: hash(secret),
         tenant,
         roles: Vec::new(),
+        groups: Vec::new(),
         scopes: SCOPES.iter().map(ToString::to_string).collect(),
         created_at: now,
         revoked_at: None,

@@ -21,8 +21,9 @@ pub(crate) struct RateLimit {
 }
 
 impl RateLimit {
-    /// Beyond this many buckets those that are full are forgotten.
+    /// Beyond this many buckets those that are full are forgotten. Whoever comes when none is full shares one.
     const BUCKETS_MAX: usize = 10_000;
+    const SHARED: &str = "";
 
     /// Both at least 1.
     pub(crate) fn new(per_second: u32, burst: u32) -> Self {
@@ -33,28 +34,39 @@ impl RateLimit {
 
     /// Takes one request out of the key's bucket, or says how long to wait.
     pub(super) fn take(&self, key_id: &str, now: Instant) -> Result<(), ApiError> {
-        let mut full_at = self.full_at.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = full_at.get(key_id).copied().unwrap_or(now).max(now);
-        let wait = at.duration_since(now).saturating_sub(self.slack);
-        if !wait.is_zero() {
-            return Err(too_many(wait));
+        match self.wait(key_id, now) {
+            None => Ok(()),
+            Some(wait) => Err(too_many(wait, "key", "this key calls more often than it may")),
         }
-        if full_at.len() >= Self::BUCKETS_MAX && !full_at.contains_key(key_id) {
+    }
+
+    /// Takes one request out of a bucket; else how long to wait until there is one.
+    pub(crate) fn wait(&self, id: &str, now: Instant) -> Option<Duration> {
+        let mut full_at = self.full_at.lock().unwrap_or_else(PoisonError::into_inner);
+        if full_at.len() >= Self::BUCKETS_MAX && !full_at.contains_key(id) {
             full_at.retain(|_, at| *at > now);
         }
-        match full_at.get_mut(key_id) {
-            Some(known) => *known = at + self.interval,
-            None => drop(full_at.insert(key_id.to_owned(), at + self.interval)),
+        let crowded = full_at.len() >= Self::BUCKETS_MAX && !full_at.contains_key(id);
+        let id = if crowded { Self::SHARED } else { id };
+        let at = full_at.get(id).copied().unwrap_or(now).max(now);
+        let wait = at.duration_since(now).saturating_sub(self.slack);
+        if !wait.is_zero() {
+            return Some(wait);
         }
-        Ok(())
+        match full_at.get_mut(id) {
+            Some(known) => *known = at + self.interval,
+            None => drop(full_at.insert(id.to_owned(), at + self.interval)),
+        }
+        None
     }
 }
 
-fn too_many(wait: Duration) -> ApiError {
+/// `scope` says what was counted: a key, a route, or everything.
+pub(crate) fn too_many(wait: Duration, scope: &str, what: &str) -> ApiError {
     let wait_ms = u64::try_from(wait.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
-    let message = format!("this key calls more often than it may; try again in {wait_ms} ms");
+    let message = format!("{what}; try again in {wait_ms} ms");
     ApiError::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", message)
-        .with(json!({"retryAfterMs": wait_ms, "scope": "key"}))
+        .with(json!({"retryAfterMs": wait_ms, "scope": scope}))
         .retry_after_s(wait_ms.div_ceil(1000))
 }
 
@@ -103,5 +115,18 @@ mod tests {
         }
         limit.take("late", start + Duration::from_secs(2)).unwrap();
         assert_eq!(limit.full_at.lock().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn there_is_an_end_to_how_many_buckets_are_kept() {
+        let limit = RateLimit::new(1, 1);
+        let start = Instant::now();
+        for number in 0..RateLimit::BUCKETS_MAX {
+            limit.take(&number.to_string(), start).unwrap();
+        }
+        assert!(limit.take("late", start).is_ok());
+        assert!(limit.take("later", start).is_err(), "those that find no room share one");
+        assert!(limit.take("0", start).is_err(), "the others keep their own");
+        assert_eq!(limit.full_at.lock().unwrap().len(), RateLimit::BUCKETS_MAX + 1);
     }
 }

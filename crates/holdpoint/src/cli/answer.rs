@@ -1,4 +1,4 @@
-//! `holdpoint pending` and `holdpoint answer`: what waits for a person, and the person's answer.
+//! `holdpoint answer`: what a person says to what waits.
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{ArgGroup, Args};
@@ -6,18 +6,13 @@ use serde_json::{Value, json};
 
 use super::client::{Client, encode};
 use super::failure::Failure;
-use super::output::{Output, age, age_cell, cell, clean, ms_since, shorten};
+use super::output::{Output, clean};
 use super::{runs, values};
-
-pub(crate) const PENDING_EXAMPLES: &str = "\
-Examples:
-  holdpoint pending
-  holdpoint pending --limit 200 --json
-  holdpoint answer RUN NODE accept";
 
 pub(crate) const USAGE: &str = "holdpoint answer [OPTIONS] <RUN> <NODE> <ACTION>
        holdpoint answer [OPTIONS] <RUN> <NODE> refine --feedback <TEXT>
        holdpoint answer [OPTIONS] <RUN> <NODE> edit-accept --edited <JSON|@FILE|->
+       holdpoint answer [OPTIONS] <RUN> <NODE> ask --question <TEXT>
        holdpoint answer [OPTIONS] <RUN> <NODE> --set <QUESTION=ANSWER>...
        holdpoint answer [OPTIONS] <RUN> <NODE> --value <JSON|@FILE|->";
 
@@ -29,6 +24,7 @@ Examples:
   holdpoint answer RUN gate reject --feedback 'the changelog is missing'
   holdpoint answer RUN gate refine --feedback 'shorter, please'
   holdpoint answer RUN gate edit-accept --edited @text.json
+  holdpoint answer RUN gate ask --question 'what changed since Monday?'
   holdpoint answer RUN questions --set colour=blue --set size=42
   holdpoint answer RUN wait --value '{\"paid\": true}'
   holdpoint answer RUN wait --value @payment.json";
@@ -52,6 +48,9 @@ pub(crate) struct Answer {
     /// The artifact as it shall be, for `edit-accept`: JSON, @file, or - for standard input
     #[arg(long, value_name = "JSON|@FILE|-", requires = "action", conflicts_with_all = ["answers", "value"])]
     edited: Option<String>,
+    /// What to ask before deciding, for `ask`; `holdpoint asks list RUN` shows the reply
+    #[arg(long, value_name = "TEXT", requires = "action", conflicts_with_all = ["answers", "value", "feedback", "edited"])]
+    question: Option<String>,
     /// The answer to one question; JSON if it reads as JSON, else text. Repeat for more
     #[arg(long = "set", value_name = "QUESTION=ANSWER", value_parser = values::pair)]
     answers: Vec<(String, Value)>,
@@ -60,23 +59,10 @@ pub(crate) struct Answer {
     value: Option<String>,
 }
 
-pub(crate) fn pending(client: &Client, output: &Output, limit: u32) -> Result<(), Failure> {
-    let reply = client.list("/v1/interrupts?", "interrupts", limit)?;
-    output.show(&reply, |page| {
-        let rows: Vec<_> = page["interrupts"].as_array().into_iter().flatten().map(row).collect();
-        output.table(
-            &["RUN", "NODE", "KIND", "WORKFLOW", "AGE", "EXPIRES", "TITLE"],
-            &rows,
-            "nothing waits for an answer",
-        )
-    });
-    output.more(&reply, limit);
-    Ok(())
-}
-
 pub(crate) fn run(client: &Client, output: &Output, answer: Answer) -> Result<(), Failure> {
     let (run, node) = (answer.run.clone(), answer.node.clone());
     let action = answer.action.clone();
+    let asks = action.as_deref() == Some("ask");
     let value = resume_value(answer)?;
     let run = client.run_id(&run)?;
     if let Some(action) = action {
@@ -87,7 +73,8 @@ pub(crate) fn run(client: &Client, output: &Output, answer: Answer) -> Result<()
     // Scripts get the server's word on the answer and nothing that depends on timing.
     let now = if output.json { None } else { runs::settled(client, &run) };
     output.show(&reply, |_| {
-        let done = format!("answered {} of run {}", clean(&node), clean(&run));
+        let said = if asks { "asked at" } else { "answered" };
+        let done = format!("{said} {} of run {}", clean(&node), clean(&run));
         match now {
             Some(now) if now["status"] == "paused" => {
                 let resume = output.command(&format!("runs resume {}", clean(&run)));
@@ -122,31 +109,27 @@ fn check_action(client: &Client, run: &str, node: &str, action: &str) -> Result<
     .hint(format!("answer with `holdpoint answer {} {} {form}`", clean(run), clean(node))))
 }
 
-fn row(interrupt: &Value) -> Vec<String> {
-    let age_ms = interrupt["ageMs"].as_i64();
-    let expires = match ms_since(&interrupt["expiresAt"]) {
-        Some(ms) if ms < 0 => format!("in {}", age(ms)),
-        Some(_) => "due".to_string(),
-        None => "-".to_string(),
-    };
-    let mut row: Vec<String> =
-        ["runId", "nodeId", "kind", "workflowId"].map(|name| cell(&interrupt[name])).into();
-    row.push(age_ms.map_or_else(|| age_cell(&interrupt["requestedAt"]), age));
-    row.extend([expires, shorten(&cell(&interrupt["title"]), 80)]);
-    row
-}
-
 fn resume_value(answer: Answer) -> Result<Value, Failure> {
     if let Some(source) = answer.value {
         return values::json("--value", &source);
     }
     if let Some(action) = answer.action {
-        return action_value(&action, answer.feedback, answer.edited);
+        return match answer.question {
+            Some(question) => ask_value(&action, &question),
+            None => action_value(&action, answer.feedback, answer.edited),
+        };
     }
     let answers = values::unique("--set", answer.answers)?;
     let answers: Vec<_> =
         answers.into_iter().map(|(id, answer)| json!({"id": id, "answer": answer})).collect();
     Ok(json!({"answers": answers}))
+}
+
+fn ask_value(action: &str, question: &str) -> Result<Value, Failure> {
+    match action {
+        "ask" => Ok(json!({"action": action, "question": question})),
+        _ => Err(Failure::usage(format!("--question goes with `ask`, not with `{action}`"))),
+    }
 }
 
 fn action_value(action: &str, feedback: Option<String>, edited: Option<String>) -> Result<Value, Failure> {
@@ -157,6 +140,8 @@ fn action_value(action: &str, feedback: Option<String>, edited: Option<String>) 
         ("refine", Some(text), None) => {
             Ok(json!({"action": action, "refineFeedback": {"scope": "whole", "text": text}}))
         }
+        ("ask", ..) => Err(Failure::usage("`ask` must say what to ask")
+            .hint("write it as `holdpoint answer RUN NODE ask --question TEXT`")),
         ("edit-accept", _, None) => Err(Failure::usage("`edit-accept` must bring the edited artifact")
             .hint("write it as `holdpoint answer RUN NODE edit-accept --edited JSON|@FILE|-`")),
         ("edit-accept", None, Some(edited)) => Ok(json!({"action": action, "editedArtifactData": edited})),
@@ -195,6 +180,8 @@ mod tests {
         let answers = json!({"answers": [{"id": "a", "answer": "x"}, {"id": "b", "answer": 2}]});
         assert_eq!(read(&["--set", "a=x", "--set", "b=2"]), Some(answers));
         assert_eq!(read(&["--value", "[1]"]), Some(json!([1])));
+        let question = json!({"action": "ask", "question": "Why?"});
+        assert_eq!(read(&["ask", "--question", "Why?"]), Some(question));
         let refined = json!({"action": "refine", "refineFeedback": {"scope": "whole", "text": "shorter"}});
         assert_eq!(read(&["refine", "--feedback", "shorter"]), Some(refined));
         let edited = json!({"action": "edit-accept", "editedArtifactData": {"a": 1}});
@@ -203,8 +190,11 @@ mod tests {
 
     #[test]
     fn no_answer_two_answers_and_broken_answers_are_wrong_usage() {
-        let wrong: [&[&str]; 10] = [
+        let wrong: [&[&str]; 13] = [
             &[],
+            &["ask"],
+            &["accept", "--question", "Why?"],
+            &["ask", "--question", "Why?", "--feedback", "x"],
             &["refine"],
             &["edit-accept"],
             &["accept", "--edited", "1"],

@@ -91,8 +91,9 @@ impl Client {
             let next = format!("{path}limit={}&cursor={}", missing.min(PAGE), encode(&cursor));
             page = self.get(&next)?;
             let mut more = page.take_items(items)?;
-            // A cursor that leads nowhere must not keep us asking.
-            if more.is_empty() {
+            // A cursor that leads nowhere must not keep us asking. One that leads on may: pages can be empty where
+            // much was looked at.
+            if more.is_empty() && page.next_cursor().is_none_or(|next| next == cursor) {
                 break;
             }
             all.append(&mut more);

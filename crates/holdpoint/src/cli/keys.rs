@@ -42,9 +42,12 @@ pub(crate) struct Create {
     /// Roles, separated by commas
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     roles: Vec<String>,
+    /// A group that who acts with the key belongs to; give it several times for several
+    #[arg(long = "group", value_name = "G", value_delimiter = ',')]
+    groups: Vec<String>,
     /// What the key may do, separated by commas: manifest:read, manifest:write, runs:create, runs:read,
-    /// runs:cancel, artifacts:read, approvals:respond, keys:manage, tenants:manage. Without it, all but the last
-    /// two
+    /// runs:cancel, artifacts:read, approvals:respond, approvals:act-as, keys:manage, tenants:manage. Without it,
+    /// all but the last three
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     scopes: Vec<String>,
     /// How long the key is good for: a number and s, m, h, d or w. Without it, until it is revoked
@@ -87,6 +90,7 @@ fn request(wanted: Create) -> Value {
     put("tenant", wanted.tenant.map(Value::String));
     put("principal", wanted.principal.map(Value::String));
     put("roles", (!wanted.roles.is_empty()).then(|| json!(wanted.roles)));
+    put("groups", (!wanted.groups.is_empty()).then(|| json!(wanted.groups)));
     put("scopes", (!wanted.scopes.is_empty()).then(|| json!(wanted.scopes)));
     put("expiresInSeconds", wanted.expires_in.map(|seconds| json!(seconds)));
     put("test", wanted.test.then_some(Value::Bool(true)));
@@ -94,7 +98,7 @@ fn request(wanted: Create) -> Value {
 }
 
 fn created(output: &Output, key: &Value) -> String {
-    let names = ["key", "keyId", "tenant", "principal", "roles", "scopes", "expiresAt"];
+    let names = ["key", "keyId", "tenant", "principal", "roles", "groups", "scopes", "expiresAt"];
     let there = names.into_iter().filter(|name| !key[*name].is_null());
     let facts: Vec<_> = there.map(|name| (name, cell(&key[name]))).collect();
     format!(
@@ -120,12 +124,14 @@ fn list(output: &Output, page: &Value) -> String {
             status.to_string(),
             age_cell(&key["createdAt"]),
             cell(&key["roles"]),
+            cell(&key["groups"]),
             cell(&key["scopes"]),
         ]);
         row
     };
     let rows: Vec<_> = page["keys"].as_array().into_iter().flatten().map(row).collect();
-    output.table(&["KEYID", "TENANT", "PRINCIPAL", "STATUS", "AGE", "ROLES", "SCOPES"], &rows, "no keys")
+    let titles = ["KEYID", "TENANT", "PRINCIPAL", "STATUS", "AGE", "ROLES", "GROUPS", "SCOPES"];
+    output.table(&titles, &rows, "no keys")
 }
 
 #[cfg(test)]
@@ -139,12 +145,14 @@ mod tests {
             tenant: Some("t".into()),
             principal: Some("p".into()),
             roles: vec!["r".into()],
+            groups: vec!["g".into()],
             scopes: vec!["s".into()],
             expires_in: Some(60),
             test: true,
         };
         let body = json!({
-            "tenant": "t", "principal": "p", "roles": ["r"], "scopes": ["s"], "expiresInSeconds": 60, "test": true,
+            "tenant": "t", "principal": "p", "roles": ["r"], "groups": ["g"], "scopes": ["s"],
+            "expiresInSeconds": 60, "test": true,
         });
         assert_eq!(request(full), body);
     }

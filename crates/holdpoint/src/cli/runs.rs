@@ -2,6 +2,7 @@
 
 mod control;
 mod fork;
+mod interrupts;
 mod list;
 mod show;
 mod start;
@@ -60,6 +61,8 @@ pub(crate) enum Action {
         #[arg(long, value_name = "MODE")]
         mode: Option<String>,
     },
+    /// Show what a run has asked: votes, questions of approvers, decisions
+    Interrupts(Named),
     /// Let a run stand still: nothing new begins, answers and deadlines are still taken
     Pause {
         #[command(flatten)]
@@ -122,6 +125,7 @@ pub(crate) fn run(client: &Client, output: &Output, action: Action) -> Result<()
         }
         Action::Watch { run, mode } => watch::run(client, output, &run.id(client)?, &mode),
         Action::Events { run, mode } => events(client, output, &run.id(client)?, mode.as_deref()),
+        Action::Interrupts(named) => interrupts::run(client, output, &named.id(client)?),
         Action::Pause { run, reason, drain } => {
             control::pause(client, output, &run.id(client)?, reason, drain)
         }

@@ -5,7 +5,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::header;
 use axum::response::IntoResponse;
-use holdpoint_core::limits;
+use holdpoint_core::{AUTH_REQUIRED, limits};
 use serde_json::{Value, json};
 
 use super::routes;
@@ -15,6 +15,7 @@ use crate::auth::TEST_KEY_PREFIX;
 
 pub(crate) async fn document(State(app): State<App>) -> impl IntoResponse {
     let mut document = described(&app.fixtures, routes::has);
+    document["conversationPrimitive"] = json!(app.engine.has_conversations());
     if app.telemetry.is_some() {
         document["observability"] = json!({"otel": {"exportProtocols": ["http/json", "http/protobuf"]}});
     }
@@ -22,7 +23,7 @@ pub(crate) async fn document(State(app): State<App>) -> impl IntoResponse {
 }
 
 /// `has` tells whether there is an operation of that name.
-fn described(fixtures: &[String], has: impl Fn(&str) -> bool) -> Value {
+fn described(fixtures: &[String], has: fn(&str) -> bool) -> Value {
     let mut document = json!({
         "protocolVersion": "1.0",
         "implementation": {"name": "holdpoint", "version": env!("CARGO_PKG_VERSION"), "vendor": "holdpoint"},
@@ -46,14 +47,32 @@ fn described(fixtures: &[String], has: impl Fn(&str) -> bool) -> Value {
         },
         "engineVersion": 1,
         "eventLogSchemaVersion": EVENT_LOG_SCHEMA,
-        "conversationPrimitive": true,
+        // Who holds no role that somebody gave them is let in nowhere that takes one.
+        "authorization": {"supported": true, "failClosed": true},
         "debugBundle": {"supported": has("getDebugBundle")},
-        "extensions": {"interrupts": {"profiles": [], "signedCallbackTokens": false}},
+        "extensions": {"interrupts": interrupts(has)},
     });
     if has("forkRun") {
         document["replay"] = json!({"supported": true, "modes": ["replay", "branch"]});
     }
     document
+}
+
+/// Which of the protocol's interrupt profiles hold here.
+fn interrupts(has: fn(&str) -> bool) -> Value {
+    let links = has("inspectByToken") && has("resolveByToken");
+    let mut profiles = Vec::new();
+    if has("resolveInterrupt") {
+        profiles.extend(["openwop-interrupt-quorum", AUTH_REQUIRED]);
+    }
+    // Whoever sends an external event may have nothing but a link.
+    if links {
+        profiles.push("openwop-interrupt-external-event");
+    }
+    if has("cancelRun") {
+        profiles.push("openwop-interrupt-cascade-cancel");
+    }
+    json!({"profiles": profiles, "signedCallbackTokens": links})
 }
 
 #[cfg(test)]
@@ -69,5 +88,12 @@ mod tests {
         let full = described(&[], |_| true);
         assert_eq!(full["replay"]["modes"], json!(["replay", "branch"]));
         assert_eq!(full["debugBundle"]["supported"], true);
+        let interrupts = |document: &Value| document["extensions"]["interrupts"].clone();
+        assert_eq!(interrupts(&bare), json!({"profiles": [], "signedCallbackTokens": false}));
+        let named = ["quorum", "auth-required", "external-event", "cascade-cancel"];
+        let named = named.map(|name| format!("openwop-interrupt-{name}"));
+        assert_eq!(interrupts(&full), json!({"profiles": named, "signedCallbackTokens": true}));
+        let without_links = described(&[], |id| id != "resolveByToken");
+        assert_eq!(interrupts(&without_links)["signedCallbackTokens"], false);
     }
 }

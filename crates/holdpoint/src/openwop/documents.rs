@@ -6,9 +6,12 @@ use serde_json::{Map, Value, json};
 
 use super::wire::EventDoc;
 
+mod governance;
 mod interrupts;
 mod progress;
 mod voices;
+
+pub(crate) use interrupts::decision;
 
 /// The document of a recorded event. `run` is the fold right after it, neither earlier nor later: so the document is
 /// the same on every read.
@@ -59,8 +62,12 @@ fn describe<'a>(run: &'a Run, recorded: &'a Recorded) -> Description<'a> {
         Event::VoteCast { .. }
         | Event::VoteRepeated { .. }
         | Event::AskRaised { .. }
-        | Event::AskAnswered { .. }
-        | Event::ConversationOpened { .. }
+        | Event::AskAnswered { .. } => voices::describe(run, recorded),
+        Event::AuthorizationDecided { .. }
+        | Event::ApprovalGranted { .. }
+        | Event::ApprovalRejected { .. }
+        | Event::ApprovalOverridden { .. } => governance::describe(run, recorded),
+        Event::ConversationOpened { .. }
         | Event::ConversationExchanged { .. }
         | Event::ConversationClosed { .. }
         | Event::AgentDecided { .. } => voices::describe(run, recorded),

@@ -1,18 +1,16 @@
-//! Answers, and the view of what waits for one.
+//! Answers to what nodes ask.
 
-use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use holdpoint_core::{NodeId, Refusal};
-use holdpoint_engine::{Done, Engine};
-use serde_json::{Value, json};
+use holdpoint_engine::{Done, Engine, Error};
 
 use super::{translate, wire};
 use crate::app::App;
-use crate::auth::{CanAnswer, CanSeePending};
-use crate::body::{Body, InPath, Page, Params};
+use crate::auth::{Caller, CanAnswer};
+use crate::body::{Body, InPath};
 use crate::error::ApiError;
-use crate::idempotency::{Answer, Did, Sent};
+use crate::idempotency::{Answer, Did, Sending, Sent};
 
 pub(crate) async fn resolve(
     State(app): State<App>,
@@ -20,30 +18,24 @@ pub(crate) async fn resolve(
     InPath((run, node)): InPath<(String, String)>,
     Sent(sending, Body(body)): Sent<Body<wire::Resolve>>,
 ) -> Result<Answer, ApiError> {
-    let of = caller.run(&run)?;
-    let node = NodeId::parse(&node).map_err(|_| Refusal::InterruptNotFound)?;
+    answer_node(&app, caller, (&run, &node), (sending, body), ApiError::from).await
+}
+
+/// Hands an answer to the core, which knows all rules about it. `refused` says what callers are told instead.
+pub(super) async fn answer_node(
+    app: &App,
+    caller: Caller,
+    (run, node): (&str, &str),
+    (sending, body): (Sending, wire::Resolve),
+    refused: impl Fn(Error) -> ApiError,
+) -> Result<Answer, ApiError> {
+    let of = caller.run(run)?;
+    let node = NodeId::parse(node).map_err(|_| Refusal::InterruptNotFound)?;
     let command = translate::resolve(&node, body, &caller);
     let answer = move |done: Done<'_>| match done {
         Done::Run(run) => Answer::json(StatusCode::OK, &translate::resolved(run, &node)),
         _ => Answer::nothing(),
     };
-    let resolve = async |engine: Engine| Ok(Did::Run(engine.execute(&of, &command).await?));
-    sending.carry_out(&app, &caller, answer, resolve).await
-}
-
-pub(crate) async fn pending(
-    State(app): State<App>,
-    CanSeePending(caller): CanSeePending,
-    Params(page): Params<Page>,
-) -> Result<Json<Value>, ApiError> {
-    let after = page.cursor.as_deref().map(translate::parse_cursor).transpose()?.unwrap_or_default();
-    let mut found = app.engine.pending(caller.tenant(), after, page.rows()?).await?;
-    let more = page.cut(&mut found)?;
-    let now = app.engine.now();
-    let shown: Vec<Value> = found.iter().map(|row| translate::pending(row, now)).collect();
-    let mut shown = json!({"interrupts": shown});
-    if let (true, Some(last)) = (more, found.last()) {
-        shown["nextCursor"] = json!(translate::cursor(last));
-    }
-    Ok(Json(shown))
+    let resolve = async |engine: Engine| Ok(Did::Run(engine.execute(&of, &command).await.map_err(refused)?));
+    sending.carry_out(app, &caller, answer, resolve).await
 }

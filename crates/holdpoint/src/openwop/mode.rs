@@ -62,6 +62,7 @@ pub(crate) fn modes_of(event: &Event) -> Modes {
     const MESSAGE: Modes = Modes::DEBUG.and(Modes::MESSAGES);
     match event {
         Event::NodeResumed { .. }
+        | Event::AuthorizationDecided { .. }
         | Event::VoteCast { .. }
         | Event::VoteRepeated { .. }
         | Event::AskRaised { .. }
@@ -95,6 +96,9 @@ pub(crate) fn modes_of(event: &Event) -> Modes {
         | Event::InterruptResolved { .. }
         | Event::InterruptTimedOut { .. }
         | Event::ApprovalReceived { .. }
+        | Event::ApprovalGranted { .. }
+        | Event::ApprovalRejected { .. }
+        | Event::ApprovalOverridden { .. }
         | Event::ClarificationResolved { .. }
         | Event::ArtifactCreated { .. }
         | Event::NodeDispatched { .. }

@@ -2,12 +2,15 @@
 
 use std::sync::LazyLock;
 
-use super::{artifacts, control, debug_bundle, discovery, events, forks, interrupts, runs, workflows};
+use super::{
+    approvals, artifacts, asks, control, debug_bundle, discovery, events, forks, history, interrupts, links,
+    pending, runs, workflows,
+};
 use crate::routes::Content::{Events, Json};
 use crate::routes::Route;
 
 pub(crate) fn all() -> Vec<Route> {
-    [public(), definitions(), of_runs(), control_of_runs(), made(), reading(), answering()]
+    [public(), definitions(), of_runs(), control_of_runs(), made(), reading(), answering(), by_link()]
         .into_iter()
         .flatten()
         .collect()
@@ -71,7 +74,8 @@ fn of_runs() -> Vec<Route> {
             .answers(200, Json("Runs")),
         Route::get("/v1/runs/{runId}", "getRun", runs::show)
             .says("A run as it is now")
-            .answers(200, Json("RunSnapshot")),
+            .answers(200, Json("RunSnapshot"))
+            .private(),
     ]
 }
 
@@ -130,16 +134,66 @@ fn reading() -> Vec<Route> {
     ]
 }
 
+/// By which what waits can be found.
+const PENDING_FILTERS: &[&str] =
+    &["kind", "assignee", "workflowId", "tag", "olderThanSeconds", "newerThanSeconds", "expiresBefore"];
+
 fn answering() -> Vec<Route> {
     vec![
-        Route::get("/v1/interrupts", "listPending", interrupts::pending)
-            .says("What waits for an answer, oldest first")
-            .takes(&["limit", "cursor"])
+        Route::get("/v1/interrupts", "listPending", pending::list)
+            .says("What waits for an answer, oldest first; a page that is short may still have a next one")
+            .takes(&["limit", "cursor", "pendingOrder"])
+            .takes(PENDING_FILTERS)
             .answers(200, Json("PendingInterrupts")),
+        Route::get("/v1/interrupts:counts", "countPending", pending::counts)
+            .says("How much waits for an answer; 10,000 are looked at, and isComplete says whether that was all")
+            .takes(PENDING_FILTERS)
+            .answers(200, Json("PendingCounts")),
+        Route::get("/v1/runs/{runId}/interrupts", "listInterrupts", history::list)
+            .says("Everything a run has asked, with votes, questions and decisions")
+            .takes(&["limit", "cursor"])
+            .answers(200, Json("InterruptHistory")),
+        Route::get("/v1/runs/{runId}/interrupts/{nodeId}/asks", "listAsks", asks::list)
+            .says("What approvers wanted to know beside the decision")
+            .answers(200, Json("Asks")),
+        Route::post("/v1/runs/{runId}/interrupts/{nodeId}/asks/{askId}", "answerAsk", asks::answer)
+            .says("Answer what an approver wants to know; the first answer counts, and decides nothing")
+            .body("AnswerAsk")
+            .answers(200, Json("AskAnswered"))
+            .fails(&[409, 410, 422]),
         Route::post("/v1/runs/{runId}/interrupts/{nodeId}", "resolveInterrupt", interrupts::resolve)
             .says("Answer what a node asks; the first answer counts")
             .body("ResolveInterrupt")
             .answers(200, Json("InterruptResolved"))
             .fails(&[410, 422]),
+        Route::post("/v1/runs/{runId}/approvals/{nodeId}", "resolveApproval", approvals::resolve)
+            .says("Answer what a node asks, as older clients do; use resolveInterrupt")
+            .deprecated()
+            .body("ResolveApproval")
+            .answers(200, Json("InterruptResolved"))
+            .fails(&[410, 422]),
+    ]
+}
+
+fn by_link() -> Vec<Route> {
+    vec![
+        Route::post("/v1/runs/{runId}/interrupts/{nodeId}/tokens", "mintToken", links::mint)
+            .says("Make a link with which what a node asks can be seen, and answered without a key")
+            .optional_body("MintToken")
+            .answers(201, Json("TokenMinted"))
+            .fails(&[409, 410, 422])
+            .private(),
+        Route::get_public("/v1/interrupts/{token}", "inspectByToken", links::inspect)
+            .says("What a link is for; opening it decides nothing")
+            .answers(200, Json("LinkedInterrupt"))
+            .fails(&[409, 410, 429, 500, 503])
+            .never_fails(&[400])
+            .private(),
+        Route::post_public("/v1/interrupts/{token}", "resolveByToken", links::resolve)
+            .says("Answer over a link; the first answer counts")
+            .body("ResolveInterrupt")
+            .answers(200, Json("InterruptResolved"))
+            .fails(&[401, 403, 409, 410, 422, 429, 500, 503])
+            .private(),
     ]
 }

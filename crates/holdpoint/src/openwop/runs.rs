@@ -4,18 +4,19 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use holdpoint_core::{Status, Timestamp, WorkflowId};
+use holdpoint_core::{Status, WorkflowId};
 use holdpoint_engine::{Done, Engine, Error, RunFilter, StartOptions};
 use serde_json::{Value, json};
 
 use super::snapshot::Snapshot;
 use super::start_headers::{StartHeaders, check_configurable};
-use super::{translate, wire};
+use super::{links, translate, wire};
 use crate::app::App;
 use crate::auth::{CanCreateRuns, CanReadRuns};
 use crate::body::{Body, InPath, Page, Params};
 use crate::error::ApiError;
 use crate::idempotency::{Answer, Did, Sent};
+use crate::instants::instant;
 
 pub(crate) async fn create(
     State(app): State<App>,
@@ -60,8 +61,15 @@ pub(crate) async fn show(
     CanReadRuns(caller): CanReadRuns,
     InPath(run): InPath<String>,
 ) -> Result<Response, ApiError> {
-    let run = app.engine.run(&caller.run(&run)?).await?;
-    Ok(Json(Snapshot::of(&run)).into_response())
+    let of = caller.run(&run)?;
+    let run = app.engine.run(&of).await?;
+    let mut shown = Snapshot::of(&run);
+    if caller.may("approvals:respond")
+        && let Some(minted) = links::offered(&app, &caller, &of, &run).await?
+    {
+        shown.offer(minted);
+    }
+    Ok(Json(shown).into_response())
 }
 
 pub(crate) async fn list(
@@ -110,10 +118,4 @@ pub(crate) async fn list(
         shown["nextCursor"] = json!(last.run);
     }
     Ok(Json(shown))
-}
-
-fn instant(field: &str, text: Option<&str>) -> Result<Option<Timestamp>, ApiError> {
-    let Some(text) = text else { return Ok(None) };
-    let parsed = text.parse::<jiff::Timestamp>().map(|at| Timestamp(at.as_millisecond()));
-    parsed.map(Some).map_err(|_| ApiError::invalid(field, "must be an instant such as 2026-05-01T10:00:00Z"))
 }

@@ -2,9 +2,13 @@
 //! they get may have further members in later versions.
 
 mod answers;
+mod links;
+mod waiting;
 
-use holdpoint_core::{Status, limits};
+use holdpoint_core::{Kind, Status, limits};
 use serde_json::{Value, json};
+
+use super::pending::ORDERS;
 
 pub(crate) fn parameters() -> Value {
     json!({
@@ -27,6 +31,34 @@ pub(crate) fn parameters() -> Value {
         "tag": {
             "name": "tag", "in": "query", "description": "Only runs with this tag.",
             "schema": {"type": "string"},
+        },
+        "kind": {
+            "name": "kind", "in": "query", "description": "Only these kinds, with commas between.",
+            "style": "form", "explode": false,
+            "schema": {"type": "array", "minItems": 1, "items": {"type": "string", "enum": Kind::ALL.map(Kind::as_str)}},
+        },
+        "assignee": {
+            "name": "assignee", "in": "query",
+            "description": "Only what names this entry: a name, role:x or group:y. me: what the caller may decide and \
+                has not voted on, also what anybody may decide.",
+            "schema": {"type": "string"},
+        },
+        "olderThanSeconds": {
+            "name": "olderThanSeconds", "in": "query", "description": "Only what was asked at least so long ago.",
+            "schema": {"type": "integer", "format": "int64", "minimum": 0, "maximum": i64::MAX},
+        },
+        "newerThanSeconds": {
+            "name": "newerThanSeconds", "in": "query", "description": "Only what was asked at most so long ago.",
+            "schema": {"type": "integer", "format": "int64", "minimum": 0, "maximum": i64::MAX},
+        },
+        "expiresBefore": {
+            "name": "expiresBefore", "in": "query", "description": "Only what has a deadline before.",
+            "schema": {"type": "string", "format": "date-time"},
+        },
+        "pendingOrder": {
+            "name": "order", "in": "query",
+            "description": "deadline shows only what has one, the next first; so does expiresBefore, unless told otherwise.",
+            "schema": {"type": "string", "enum": ORDERS.map(|(name, ..)| name), "default": "oldest"},
         },
         "createdAfter": {
             "name": "createdAfter", "in": "query", "description": "Only runs that were not created before.",
@@ -76,19 +108,27 @@ pub(crate) fn parameters() -> Value {
 
 pub(crate) fn all() -> Value {
     let mut all = answers::all();
+    for (name, schema) in waiting::all() {
+        all[name] = schema;
+    }
     for (name, schema) in [
         ("RunStatus", json!({"type": "string", "enum": Status::ALL.map(Status::as_str)})),
         ("Discovery", discovery()),
         ("WorkflowDefinition", workflow_definition()),
         ("CreateRun", create_run()),
+        ("ResolveInterrupt", resolve_interrupt()),
+        ("ResolveApproval", resolve_approval()),
         (
-            "ResolveInterrupt",
+            "AnswerAsk",
             json!({
                 "type": "object",
-                "required": ["resumeValue"],
-                "properties": {"resumeValue": {"description": "What the node asked for; depends on its kind."}},
+                "required": ["answer"],
+                "properties": {"answer": {"type": "string", "minLength": 1, "maxLength": limits::ASK_CHARS_MAX}},
             }),
         ),
+        ("MintToken", links::wanted()),
+        ("TokenMinted", links::minted()),
+        ("LinkedInterrupt", links::linked()),
     ] {
         all[name] = schema;
     }
@@ -96,6 +136,32 @@ pub(crate) fn all() -> Value {
         all[name] = schema;
     }
     all
+}
+
+fn resolve_interrupt() -> Value {
+    json!({
+        "type": "object",
+        "required": ["resumeValue"],
+        "properties": {
+            "resumeValue": {"description": "What the node asked for; depends on its kind."},
+            "digest": digest(),
+        },
+    })
+}
+
+fn resolve_approval() -> Value {
+    json!({
+        "type": "object",
+        "description": "The resume value itself: an action, or a decision of older clients.",
+        "properties": {"digest": digest()},
+    })
+}
+
+fn digest() -> Value {
+    json!({
+        "type": ["string", "null"],
+        "description": "Of what the caller was shown; one of something else is refused with payload_mismatch.",
+    })
 }
 
 fn create_run() -> Value {

@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 
 use super::documents::{HIDDEN, is_hidden, shown};
 use crate::instants::{iso, optional_iso};
+use crate::links::Minted;
 
 /// Counts changes to what events mean; the events themselves are only ever added to.
 pub(super) const EVENT_LOG_SCHEMA: u32 = 1;
@@ -138,6 +139,16 @@ struct Open<'a> {
     expires_at: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
     resume_schema: Option<&'a Value>,
+    #[serde(flatten)]
+    link: Option<Offered>,
+}
+
+/// A link with which whoever reads the run can answer it. Never in a log or a stream: those have many readers.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Offered {
+    interrupt_token: String,
+    callback_url: String,
 }
 
 #[derive(Debug, Serialize)]
@@ -179,6 +190,13 @@ impl<'a> Snapshot<'a> {
                 .map(|states| shown(run, &states)),
             variables: Values { run, values: run.variables.as_object() },
             event_log_schema_version: EVENT_LOG_SCHEMA,
+        }
+    }
+
+    /// Shows a link to what the run waits for.
+    pub(crate) fn offer(&mut self, minted: Minted) {
+        if let Some(open) = &mut self.interrupt {
+            open.link = Some(Offered { interrupt_token: minted.token, callback_url: minted.url });
         }
     }
 }
@@ -245,6 +263,7 @@ fn open<'a>(run: &Run, interrupt: &'a Interrupt) -> Open<'a> {
         timeout_ms: interrupt.timeout_ms,
         expires_at: interrupt.expires_at(),
         resume_schema: interrupt.resume_schema.as_ref(),
+        link: None,
     }
 }
 

@@ -1,9 +1,8 @@
 //! Between the protocol and the core: pure functions, no decisions.
 
 use axum::http::StatusCode;
-use holdpoint_core::{Answer, Command, NodeId, Owner, Run, Start, Timestamp};
+use holdpoint_core::{Command, Heard, Interrupt, NodeId, Owner, Run, Start, Vote};
 use holdpoint_engine::outgoing::Refused;
-use holdpoint_engine::{Pending, PendingCursor};
 use serde_json::{Value, json};
 
 use super::wire;
@@ -45,45 +44,47 @@ pub(crate) fn no_callback(refused: &Refused) -> ApiError {
 
 /// An answer to whatever the named node asks.
 pub(crate) fn resolve(node: &NodeId, body: wire::Resolve, caller: &Caller) -> Command {
-    let answer = Answer::new(body.resume_value.0, caller.principal());
+    let answer = caller.answer(body.resume_value.0, body.digest);
     Command::ResolveNode { node: node.clone(), answer }
 }
 
-/// What came of an answer.
+/// What came of an answer, told from the fold right after it.
 pub(crate) fn resolved(run: &Run, node: &NodeId) -> Value {
     let mut shown = json!({"runId": run.id, "nodeId": node, "status": run.status().as_str()});
-    if let Some(interrupt) = run.closed_interrupt_of_node(node) {
-        shown["interruptId"] = json!(run.interrupt_name(interrupt.id));
+    // One that was asked only now, because a decision led back to its node, has heard nothing yet.
+    let undecided = run.interrupt_of_node(node).filter(|asked| asked.is_open() && asked.heard.is_some());
+    let heard = undecided.and_then(|asked| asked.heard);
+    shown["outcome"] = json!(outcome(heard));
+    // A node that waited with others for their question has none of its own.
+    let Some(asked) = undecided.or_else(|| run.closed_interrupt_of_node(node)) else { return shown };
+    shown["interruptId"] = json!(run.interrupt_name(asked.id));
+    if let Some(Heard::Asked(ask)) = heard {
+        shown["askId"] = json!(ask);
+    }
+    if asked.required_approvals() > 1 {
+        shown["requiredApprovals"] = json!(asked.required_approvals());
+        shown["votes"] = votes(asked);
     }
     shown
 }
 
-pub(crate) fn pending(row: &Pending, now: Timestamp) -> Value {
-    let mut shown = json!({
-        "runId": row.run, "nodeId": row.node, "interruptId": format!("{}:{}", row.run, row.id),
-        "kind": row.kind, "key": row.key, "workflowId": row.workflow, "title": row.title,
-        "requestedAt": row.requested_at.to_string(), "ageMs": now.0 - row.requested_at.0,
-        "statusUrl": format!("/v1/runs/{}", row.run),
-    });
-    if let Some(at) = row.expires_at {
-        shown["expiresAt"] = json!(at.to_string());
+fn outcome(heard: Option<Heard>) -> &'static str {
+    match heard {
+        None => "resolved",
+        Some(Heard::Voted) => "voted",
+        Some(Heard::Repeated) => "repeated",
+        Some(Heard::Asked(_)) => "asked",
     }
-    shown
 }
 
-/// A cursor is opaque to callers: instant, interrupt and run of the last row seen.
-pub(crate) fn cursor(row: &Pending) -> String {
-    format!("{}.{}.{}", row.requested_at.0, row.id.0, row.run)
-}
-
-pub(crate) fn parse_cursor(text: &str) -> Result<PendingCursor, ApiError> {
-    let mut parts = text.splitn(3, '.');
-    let mut number = || parts.next().and_then(|part| part.parse::<i64>().ok());
-    let parsed = number().zip(number());
-    match (parsed, parts.next()) {
-        (Some((requested_ms, interrupt)), Some(run)) => {
-            Ok(PendingCursor { requested_ms, interrupt, run: run.to_owned() })
+/// Who has spoken so far, and what they said.
+pub(crate) fn votes(asked: &Interrupt) -> Value {
+    let vote = |vote: &Vote| {
+        let mut shown = json!({"decidedBy": vote.by, "action": vote.action(), "at": vote.at.to_string()});
+        if let Some(acting) = vote.value.get("actedBy") {
+            shown["actedBy"] = acting.clone();
         }
-        _ => Err(ApiError::invalid("cursor", "is not one that this server handed out")),
-    }
+        shown
+    };
+    asked.votes.iter().map(vote).collect()
 }

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::body::{Object, or_default};
 use crate::instants::iso;
+use crate::links::Intent;
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -69,6 +70,54 @@ pub(crate) struct Cancel {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Resolve {
     pub resume_value: StrictValue,
+    /// Of what the caller was shown.
+    pub digest: Option<String>,
+}
+
+/// The same without a wrapping: the answer is the body, and what else could be said stands among its members.
+#[derive(Debug, Deserialize)]
+#[serde(try_from = "StrictValue")]
+pub(crate) struct Unwrapped(pub Resolve);
+
+impl TryFrom<StrictValue> for Unwrapped {
+    type Error = &'static str;
+
+    fn try_from(StrictValue(mut value): StrictValue) -> Result<Self, Self::Error> {
+        let members = value.as_object_mut().ok_or("must be an object with an action")?;
+        let digest = match members.remove("digest") {
+            None | Some(Value::Null) => None,
+            Some(Value::String(digest)) => Some(digest),
+            Some(_) => return Err("digest must be a string"),
+        };
+        Ok(Self(Resolve { resume_value: StrictValue(value), digest }))
+    }
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct MintToken {
+    pub intent: Option<Intent>,
+    pub expires_in_seconds: Option<u64>,
+    #[serde(rename = "for")]
+    pub sub: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct AnswerAsk {
+    pub answer: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ListPending {
+    pub kind: Option<String>,
+    pub assignee: Option<String>,
+    pub workflow_id: Option<String>,
+    pub tag: Option<String>,
+    pub older_than_seconds: Option<u64>,
+    pub newer_than_seconds: Option<u64>,
+    pub expires_before: Option<String>,
+    pub order: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -6,12 +6,13 @@ use crate::harness::{Client, Server, gated};
 
 /// Everything a tenant can see, to compare before and after.
 fn world(client: &Client, run: &str) -> Vec<Value> {
-    let paths = ["/v1/runs", "/v1/workflows", "/v1/keys", &format!("/v1/runs/{run}"), "/v1/workflows/gated"];
+    let paths = ["/v1/runs", "/v1/workflows", "/v1/keys", "/v1/workflows/gated"];
     let mut seen: Vec<Value> = paths.iter().map(|path| client.get(path).body).collect();
     let mut pending = client.get("/v1/interrupts").body;
     for row in pending["interrupts"].as_array_mut().unwrap() {
         row["ageMs"] = Value::Null;
     }
+    seen.push(client.snapshot(run));
     seen.push(pending);
     seen.push(Value::Array(client.events(run)));
     seen

@@ -253,6 +253,15 @@ impl Client {
         created.body["runId"].as_str().unwrap().to_owned()
     }
 
+    /// The run as everybody sees it who may read it: without the link, which is another one each time.
+    pub(crate) fn snapshot(&self, run: &str) -> Value {
+        let mut shown = self.get(&format!("/v1/runs/{run}")).body;
+        if let Some(interrupt) = shown.get_mut("interrupt").and_then(Value::as_object_mut) {
+            interrupt.retain(|name, _| name != "interruptToken" && name != "callbackUrl");
+        }
+        shown
+    }
+
     pub(crate) fn status(&self, run: &str) -> String {
         self.get(&format!("/v1/runs/{run}")).body["status"].as_str().unwrap_or("none").to_owned()
     }

@@ -8,12 +8,14 @@ use serde_json::{Value, json};
 use crate::contract::{Contract, Operation};
 use crate::harness::{Client, Server, gated};
 
-/// What the paths of one row can name: a waiting run, one that has ended, its activation, a key.
+/// What the paths of one row can name: a waiting run, one that has ended, its activation, a key, a link to
+/// what the first one waits for.
 struct Things {
     waiting: String,
     ended: String,
     dispatch: String,
     key: String,
+    token: String,
 }
 
 impl Things {
@@ -23,7 +25,9 @@ impl Things {
         let queue = admin.get(&format!("/v1/threads/{waiting}/dispatches")).body;
         let dispatch = queue["dispatches"][0]["dispatchId"].as_str().unwrap().to_owned();
         let key = admin.post("/v1/keys", &json!({})).body["keyId"].as_str().unwrap().to_owned();
-        Self { waiting, ended, dispatch, key }
+        let minted = admin.send("POST", &format!("/v1/runs/{waiting}/interrupts/gate/tokens"), None);
+        let token = minted.body["token"].as_str().unwrap().to_owned();
+        Self { waiting, ended, dispatch, key, token }
     }
 
     /// Puts names into a path of the document.
@@ -36,7 +40,8 @@ impl Things {
             .replace("{artifactId}", &format!("{run}:before"))
             .replace("{threadId}", run)
             .replace("{dispatchId}", &self.dispatch)
-            .replace("{keyId}", &self.key);
+            .replace("{keyId}", &self.key)
+            .replace("{token}", &self.token);
         assert!(!path.contains('{'), "{template} names something that this test does not have");
         path + row.query
     }
@@ -100,6 +105,13 @@ fn rows() -> Vec<Row> {
             body: Some(json!({"resumeValue": {"action": "accept"}})),
             ..row("resolveInterrupt", "approvals:respond", 200, 404)
         },
+        row("mintToken", "approvals:respond", 201, 404),
+        public("inspectByToken"),
+        Row { body: Some(json!({"resumeValue": {"action": "accept"}})), ..public("resolveByToken") },
+        Row {
+            body: Some(json!({"decision": "approved"})),
+            ..row("resolveApproval", "approvals:respond", 200, 404)
+        },
         row("listDispatches", "runs:read", 200, 200),
         row("getDispatch", "runs:read", 200, 404),
         // An activation without effects has ended when anybody can see it.
@@ -109,6 +121,9 @@ fn rows() -> Vec<Row> {
         Row { body: Some(json!({"scopes": []})), ..row("createKey", "keys:manage", 201, 201) },
         row("listKeys", "keys:manage", 200, 200),
         row("revokeKey", "keys:manage", 204, 404),
+        // All tenants share them, so that only administrators may.
+        row("listSecrets", "tenants:manage", 200, 403),
+        row("rotateSecrets", "tenants:manage", 200, 403),
     ]
 }
 
@@ -145,6 +160,7 @@ fn scopes() -> Vec<&'static str> {
         "runs:cancel",
         "artifacts:read",
         "approvals:respond",
+        "approvals:act-as",
         "keys:manage",
     ]
 }

@@ -161,7 +161,7 @@ fn documents(text: &str) -> Vec<Value> {
 fn who_comes_back_for_values_gets_the_run_as_it_is_and_what_comes_after() {
     let server = Server::start();
     let run = start(&server);
-    let waiting = server.client.get(&format!("/v1/runs/{run}")).body;
+    let waiting = server.client.snapshot(&run);
     let end = server.client.events(&run).len() as u64 - 1;
     let url = format!("{}/v1/runs/{run}/events?streamMode=values", server.url);
     for last in 0..=end + 1 {

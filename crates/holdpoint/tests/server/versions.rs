@@ -16,16 +16,16 @@ fn a_waiting_run_is_neither_changed_nor_stranded_by_a_new_version() {
     let server = Server::start();
     server.client.put("/v1/workflows/gated", &gated("gated"));
     let (old, forked) = (server.client.start_run("gated"), server.client.start_run("gated"));
-    let before = server.client.get(&format!("/v1/runs/{old}")).body;
+    let before = server.client.snapshot(&old);
     let log = server.client.events(&old);
     let registered = server.client.put("/v1/workflows/gated", &another());
     assert_eq!((registered.status, &registered.body["revision"]), (200, &json!(2)));
-    assert_eq!(server.client.get(&format!("/v1/runs/{old}")).body, before);
+    assert_eq!(server.client.snapshot(&old), before);
     assert_eq!(server.client.get("/v1/interrupts").body["interrupts"].as_array().unwrap().len(), 2);
     // Also for a server that remembers nothing.
     let server = server.kill_and_restart();
     let client = &server.client;
-    assert_eq!(client.get(&format!("/v1/runs/{old}")).body, before);
+    assert_eq!(client.snapshot(&old), before);
     assert_eq!(client.events(&old), log);
     let answered = client.answer(&old, "gate", &accept());
     assert_eq!((answered.status, &answered.body["status"]), (200, &json!("completed")), "{answered:?}");

@@ -42,9 +42,12 @@ fn a_snapshot_tells_where_the_run_is_and_what_it_waits_for() {
     assert_eq!(seen["interrupt"]["data"]["title"], "Go on?");
     assert_eq!(seen["interrupt"]["key"], format!("{run}:gate:0"));
     let answered = server.client.answer(run, "gate", &accept()).body;
+    let interrupt = &seen["interrupt"]["interruptId"];
     assert_eq!(
         answered,
-        json!({"runId": run, "nodeId": "gate", "interruptId": seen["interrupt"]["interruptId"], "status": "completed"})
+        json!({
+            "runId": run, "nodeId": "gate", "interruptId": interrupt, "status": "completed", "outcome": "resolved",
+        })
     );
     let done = server.client.get(&format!("/v1/runs/{run}")).body;
     assert!(done.get("interrupt").is_none() && done["completedAt"].is_string());

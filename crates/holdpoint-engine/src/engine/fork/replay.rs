@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use holdpoint_core::{
     Answer, Command, Event, InterruptId, NodeStatus, Outcome, Principal, Refusal, Run, Timestamp, Work,
-    limits,
+    decide, limits,
 };
 
 use super::happen;
@@ -211,5 +211,10 @@ pub(super) async fn go_on(engine: &Engine, draft: &mut Draft, record: &Record) -
 }
 
 fn answer(draft: &mut Draft, id: InterruptId, answer: Answer) -> Result<(), Refusal> {
-    draft.decide(&Command::Resolve { answers: BTreeMap::from([(id, answer)]) })
+    let command = Command::Resolve { answers: BTreeMap::from([(id, answer)]) };
+    // Which roles somebody held is not on record; that they were turned away here never happened.
+    match decide(&draft.run, &command, draft.now)?.iter().find_map(Event::denial) {
+        Some(refusal) => Err(refusal),
+        None => draft.decide(&command),
+    }
 }

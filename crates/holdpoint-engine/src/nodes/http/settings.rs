@@ -4,11 +4,20 @@ use holdpoint_core::limits;
 use holdpoint_core::workflow::{self, Flaw};
 use serde_json::Value;
 
+use crate::approved::APPROVED_BY;
 use crate::nodes::unknown_config;
 use crate::outgoing::{Method, may_be_set};
 
-const KNOWN: [&str; 7] =
-    ["method", "url", "headers", "timeoutMs", "expectStatus", "responseType", "maxResponseBytes"];
+const KNOWN: [&str; 8] = [
+    "method",
+    "url",
+    "headers",
+    "timeoutMs",
+    "expectStatus",
+    "responseType",
+    "maxResponseBytes",
+    APPROVED_BY,
+];
 const TIMEOUT_MS: u64 = 30_000;
 const TIMEOUT_MS_MAX: u64 = 300_000;
 /// An answer is recorded as a step, which has a limit of its own.
@@ -24,6 +33,8 @@ pub(super) struct Settings {
     /// Nothing: as the answer says.
     pub(super) response_type: Option<ResponseType>,
     pub(super) response_bytes_max: usize,
+    /// The gate that must have granted the body.
+    pub(super) approved_by: Option<String>,
 }
 
 #[derive(Clone, Copy)]
@@ -48,6 +59,7 @@ impl Settings {
                 RESPONSE_BYTES_MAX,
             ))
             .unwrap_or(usize::MAX),
+            approved_by: reading.approved_by(),
         };
         if reading.flaws.is_empty() { Ok(settings) } else { Err(reading.flaws) }
     }
@@ -140,6 +152,28 @@ impl Reading<'_> {
             self.flaw("expectStatus", "must be a status from 200 to 599, or a list of them");
             Vec::new()
         })
+    }
+
+    /// What people approve is the body; where it goes and what goes with it must not be a matter of the run.
+    fn approved_by(&mut self) -> Option<String> {
+        let value = self.node.config.get(APPROVED_BY)?;
+        for port in ["url", "query", "headers"] {
+            if self.node.inputs.contains_key(port) {
+                let message =
+                    format!("cannot be kept beside the input {port}: nobody is shown what that will be");
+                self.flaw(APPROVED_BY, message);
+            }
+        }
+        if !self.node.inputs.contains_key("body") {
+            self.flaw(APPROVED_BY, "needs the input body: it is what was approved");
+        }
+        match value.as_str() {
+            Some(gate) if !gate.is_empty() => Some(gate.to_owned()),
+            _ => {
+                self.flaw(APPROVED_BY, "must be the id of an approval gate");
+                None
+            }
+        }
     }
 
     fn response_type(&mut self) -> Option<ResponseType> {

@@ -10,8 +10,18 @@ use holdpoint_engine::{PendingCursor, RunFilter};
 use super::{Side, name, reference, said};
 use crate::place::Texts;
 
-const TABLES: [&str; 9] =
-    ["tenants", "keys", "workflows", "runs", "events", "pending", "timers", "threads", "dispatches"];
+const TABLES: [&str; 10] = [
+    "tenants",
+    "keys",
+    "workflows",
+    "runs",
+    "events",
+    "pending",
+    "pending_facets",
+    "timers",
+    "threads",
+    "dispatches",
+];
 
 impl Side {
     pub(crate) async fn log(&self, tenant: usize, run: &str) -> String {
@@ -78,7 +88,7 @@ impl Side {
             let page = self.engine.pending(&name(tenant), after, limit).await.unwrap();
             let Some(last) = page.last() else { return format!("{all:?}") };
             after = PendingCursor {
-                requested_ms: last.requested_at.0,
+                at_ms: last.requested_at.0,
                 run: last.run.to_string(),
                 interrupt: i64::from(last.id.0),
             };

@@ -148,13 +148,15 @@ fn resolved(run: &Run, interrupt: &Interrupt) -> Value {
                 (interrupt.kind, value.get("action").and_then(Value::as_str))
             {
                 payload["action"] = json!(action);
-                for member in ["refineFeedback", "editedArtifactData", "quorum"] {
+                let reason = interrupt.is_governed().then_some("reason");
+                for member in ["refineFeedback", "editedArtifactData", "quorum"].into_iter().chain(reason) {
                     if let Some(value) = value.get(member) {
                         payload[member] = value.clone();
                     }
                 }
                 // Asking for a better version is neither.
                 match action {
+                    "override" => payload["decision"] = json!("overridden"),
                     "reject" => payload["decision"] = json!("rejected"),
                     "accept" | "edit-accept" => payload["decision"] = json!("granted"),
                     _ => {}
@@ -181,6 +183,19 @@ fn resolved(run: &Run, interrupt: &Interrupt) -> Value {
 
 /// Who "decided" when nobody did.
 const TIMEOUT: &str = "system:timeout";
+
+/// How an interrupt ended, for whoever looks back: what was said, by whom, when, and what it came to.
+pub(crate) fn decision(run: &Run, interrupt: &Interrupt) -> Option<Value> {
+    interrupt.resolution.as_ref()?;
+    let told = resolved(run, interrupt);
+    let mut shown = json!({"value": told["resumeValue"], "by": told["resolvedBy"], "at": told["resolvedAt"]});
+    for member in ["action", "decision", "reason"] {
+        if let Some(value) = told.get(member) {
+            shown[member] = value.clone();
+        }
+    }
+    Some(shown)
+}
 
 fn approval_received(_run: &Run, interrupt: &Interrupt) -> Value {
     match &interrupt.resolution {

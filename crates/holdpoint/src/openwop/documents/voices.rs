@@ -14,19 +14,22 @@ pub(super) fn describe<'a>(run: &'a Run, recorded: &'a Recorded) -> Description<
             payload["action"] = json!(value.get("action"));
             payload["decidedBy"] = json!(by);
             payload["decidedAt"] = json!(value.get("decidedAt"));
+            acted(&mut payload, value.get("actedBy").and_then(Value::as_str));
             ("holdpoint.vote.cast", node_of(run, *interrupt), payload)
         }
-        Event::VoteRepeated { interrupt, action, by } => {
+        Event::VoteRepeated { interrupt, action, by, acted_by } => {
             let mut payload = of_interrupt(run, *interrupt);
             payload["action"] = json!(action);
             payload["decidedBy"] = json!(by);
+            acted(&mut payload, acted_by.as_deref());
             ("holdpoint.vote.repeated", node_of(run, *interrupt), payload)
         }
-        Event::AskRaised { interrupt, ask, question, by } => {
+        Event::AskRaised { interrupt, ask, question, by, acted_by } => {
             let mut payload = of_interrupt(run, *interrupt);
             payload["askId"] = json!(ask);
             payload["question"] = json!(question);
             payload["askedBy"] = json!(by);
+            acted(&mut payload, acted_by.as_deref());
             ("holdpoint.ask.raised", node_of(run, *interrupt), payload)
         }
         Event::AskAnswered { interrupt, ask, answer, by } => {
@@ -73,6 +76,13 @@ fn of_conversation<'a>(run: &'a Run, recorded: &'a Recorded) -> Description<'a> 
         }
         // The caller sends only those above.
         _ => ("", None, Value::Null),
+    }
+}
+
+/// Who spoke, where it was for somebody else.
+fn acted(payload: &mut Value, by: Option<&str>) {
+    if let Some(by) = by {
+        payload["actedBy"] = json!(by);
     }
 }
 

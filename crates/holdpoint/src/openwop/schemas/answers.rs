@@ -134,8 +134,6 @@ fn made() -> Value {
 }
 
 fn log() -> Value {
-    let text = json!({"type": "string"});
-    let status = reference("RunStatus");
     json!({
         "RunSnapshot": snapshot(),
         "Event": event(),
@@ -153,16 +151,32 @@ fn log() -> Value {
                 "isComplete": {"type": "boolean"},
             },
         },
-        "PendingInterrupts": pending(),
-        "InterruptResolved": {
-            "type": "object",
-            "required": ["runId", "nodeId", "status"],
-            "properties": {"runId": text, "nodeId": text, "interruptId": text, "status": status},
+        "InterruptResolved": interrupt_resolved(),
+    })
+}
+
+fn interrupt_resolved() -> Value {
+    let text = json!({"type": "string"});
+    let number = json!({"type": "integer", "minimum": 1});
+    json!({
+        "type": "object",
+        "required": ["runId", "nodeId", "status", "outcome"],
+        "properties": {
+            "runId": text, "nodeId": text, "interruptId": text, "status": reference("RunStatus"),
+            "outcome": {"type": "string", "enum": ["resolved", "voted", "repeated", "asked"]},
+            "askId": number, "requiredApprovals": number,
+            "votes": {"type": "array", "items": {
+                "type": "object",
+                "required": ["decidedBy", "action", "at"],
+                "properties": {
+                    "decidedBy": text, "actedBy": text, "action": text, "at": reference("Instant"),
+                },
+            }},
         },
     })
 }
 
-fn reference(name: &str) -> Value {
+pub(super) fn reference(name: &str) -> Value {
     json!({"$ref": format!("#/components/schemas/{name}")})
 }
 
@@ -225,6 +239,11 @@ fn interrupt() -> Value {
             "interruptId": text, "kind": text, "nodeId": text, "key": text, "data": {},
             "requestedAt": reference("Instant"), "timeoutMs": {"type": "integer", "minimum": 0},
             "expiresAt": reference("Instant"), "resumeSchema": {"type": ["object", "boolean"]},
+            "interruptToken": {
+                "type": "string",
+                "description": "Of a link in the caller's name; for those who may answer, and not in streams.",
+            },
+            "callbackUrl": {"type": "string", "description": "Where that link leads."},
         },
     })
 }
@@ -258,25 +277,5 @@ fn streamed_event() -> Value {
                 "contentSchema": {"anyOf": [reference("Event"), reference("RunSnapshot"), batch]},
             },
         },
-    })
-}
-
-fn pending() -> Value {
-    let text = json!({"type": "string"});
-    json!({
-        "type": "object",
-        "required": ["interrupts"],
-        "properties": {"nextCursor": text, "interrupts": {"type": "array", "items": {
-            "type": "object",
-            "required": [
-                "runId", "nodeId", "interruptId", "kind", "key", "workflowId", "title", "requestedAt", "ageMs",
-                "statusUrl",
-            ],
-            "properties": {
-                "runId": text, "nodeId": text, "interruptId": text, "kind": text, "key": text, "workflowId": text,
-                "title": text, "requestedAt": reference("Instant"), "ageMs": {"type": "integer"},
-                "statusUrl": text, "expiresAt": reference("Instant"),
-            },
-        }}},
     })
 }

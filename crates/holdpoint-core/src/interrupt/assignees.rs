@@ -1,0 +1,109 @@
+//! Whom an open interrupt is for, as lists show it: the rules by which answers are judged, asked beforehand. Decides
+//! nothing: an answer is judged when it comes.
+
+use serde_json::{Map, Value};
+
+use super::{Interrupt, Kind, people};
+use crate::ids::Principal;
+
+/// The members of an approval's data that name people.
+const MEMBERS: [&str; 8] = [
+    "approversList",
+    "approverRoleRefs",
+    "approverGroupRefs",
+    "audience",
+    "gateId",
+    "requiredRole",
+    "requiredScope",
+    "override",
+];
+
+/// Who may decide one interrupt.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Assignees {
+    /// What the gate says about people, as it says it; nothing where anybody may decide.
+    pub said: Option<Value>,
+    /// Whoever started the run, where nobody may grant their own wish.
+    pub barred: Option<String>,
+}
+
+impl Assignees {
+    /// What is listed, each once: `name`, `role:x`, `group:y`, and of governed gates `scope:z`.
+    pub fn entries(&self) -> Vec<String> {
+        self.said.as_ref().map(people::entries).unwrap_or_default()
+    }
+
+    /// Whether an answer of `who`, in their own name, would be heard.
+    pub fn admit(&self, who: &Principal) -> bool {
+        self.said.as_ref().is_none_or(|said| people::may_decide(said, who))
+            && self.barred.as_ref().is_none_or(|barred| *barred != who.name)
+    }
+}
+
+impl Interrupt {
+    /// Whom it is for; `owner` started the run. Only approvals have rules about people.
+    pub fn assignees(&self, owner: Option<&str>) -> Assignees {
+        if self.kind != Kind::Approval {
+            return Assignees::default();
+        }
+        let member = |name: &&str| Some(((*name).to_owned(), self.data.get(*name)?.clone()));
+        let said = Value::Object(MEMBERS.iter().filter_map(member).collect::<Map<_, _>>());
+        let said = (!people::entries(&said).is_empty()).then_some(said);
+        let barred = owner.filter(|_| people::is_separated(&self.data)).map(str::to_owned);
+        Assignees { said, barred }
+    }
+
+    /// Questions of approvers that nobody has answered.
+    pub fn open_asks(&self) -> impl Iterator<Item = &super::Ask> {
+        self.asks.iter().filter(|ask| ask.reply.is_none())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn assignees(said: Value) -> Assignees {
+        Assignees { said: Some(said), barred: None }
+    }
+
+    #[test]
+    fn every_list_is_read_in_the_same_words() {
+        let listed = assignees(json!({
+            "approversList": ["ann", "role:lead", "ann"], "approverRoleRefs": ["boss", "role:lead"],
+            "approverGroupRefs": ["ops"], "audience": {"subjects": ["bob"], "groups": ["ops"], "roles": ["boss"]},
+        }));
+        assert_eq!(listed.entries(), ["ann", "role:lead", "role:boss", "group:ops", "bob"]);
+        assert!(Assignees::default().entries().is_empty());
+    }
+
+    #[test]
+    fn a_governed_gate_is_for_whoever_holds_what_it_requires_or_may_override_it() {
+        let governed = assignees(json!({
+            "gateId": "g", "requiredRole": "lead", "requiredScope": "pay", "override": {"requiredRole": "boss"},
+        }));
+        assert_eq!(governed.entries(), ["role:lead", "scope:pay", "role:boss"]);
+        let with = |roles: &[&str], scopes: &[&str]| Principal {
+            roles: roles.iter().map(ToString::to_string).collect(),
+            scopes: scopes.iter().map(ToString::to_string).collect(),
+            ..Principal::named("ann")
+        };
+        assert!(governed.admit(&with(&["lead"], &["pay"])) && governed.admit(&with(&["boss"], &[])));
+        assert!(!governed.admit(&with(&["lead"], &[])) && !governed.admit(&with(&[], &["pay"])));
+    }
+
+    #[test]
+    fn those_are_admitted_whose_answers_would_be_heard() {
+        let ann = Principal::named("ann");
+        let lead = Principal { roles: vec!["lead".to_owned()], ..Principal::named("bob") };
+        assert!(Assignees::default().admit(&ann));
+        let leads = assignees(json!({"approverRoleRefs": ["lead"]}));
+        assert!(leads.admit(&lead) && !leads.admit(&ann));
+        let both = assignees(json!({"approversList": ["ann", "bob"], "audience": {"roles": ["lead"]}}));
+        assert!(both.admit(&lead), "in the list and in the audience");
+        assert!(!both.admit(&ann), "in the list alone");
+        let own = Assignees { said: None, barred: Some("ann".to_owned()) };
+        assert!(own.admit(&lead) && !own.admit(&ann));
+    }
+}

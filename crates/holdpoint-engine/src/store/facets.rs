@@ -1,0 +1,68 @@
+//! The `pending_facets` table: what waits, by whom it is for and by the tags of its run. Rows come and go with those of
+//! `pending`; an interrupt that names nobody, in a run without tags, has none.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+use holdpoint_core::{Interrupt, RunRef};
+use sha2::{Digest, Sha256};
+
+use super::{Statement, params};
+
+const INSERT: &str = "INSERT INTO pending_facets (tenant_id, facet, requested_ms, run_id, interrupt_id)
+    VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING";
+const DELETE: &str = "DELETE FROM pending_facets
+    WHERE tenant_id = $1 AND facet = $2 AND requested_ms = $3 AND run_id = $4 AND interrupt_id = $5";
+
+/// A facet is part of the table's key, and PostgreSQL takes no more than 2704 bytes into one, with tenant and run.
+const FACET_BYTES_MAX: usize = 1100;
+
+/// What is for somebody: a name, `role:x`, `group:y`.
+pub(crate) fn assignee(entry: &str) -> String {
+    bounded("to:", entry)
+}
+
+pub(crate) fn tag(tag: &str) -> String {
+    bounded("tag:", tag)
+}
+
+/// What a gate lists has any length. A long one is known by its digest; whoever reads rows looks again.
+fn bounded(prefix: &str, text: &str) -> String {
+    if text.len() <= FACET_BYTES_MAX {
+        return format!("{prefix}{text}");
+    }
+    Sha256::digest(text).iter().fold(format!("{prefix}#"), |mut facet, byte| {
+        // Writing to a string cannot fail.
+        let _ = write!(facet, "{byte:02x}");
+        facet
+    })
+}
+
+pub(super) fn insert(of: &RunRef, interrupt: &Interrupt, facets: BTreeSet<String>) -> Vec<Statement> {
+    each(INSERT, of, interrupt, facets)
+}
+
+pub(super) fn delete(of: &RunRef, interrupt: &Interrupt, facets: BTreeSet<String>) -> Vec<Statement> {
+    each(DELETE, of, interrupt, facets)
+}
+
+fn each(sql: &'static str, of: &RunRef, interrupt: &Interrupt, facets: BTreeSet<String>) -> Vec<Statement> {
+    let row = |facet| {
+        let id = u64::from(interrupt.id.0);
+        params![of.tenant.as_str(), facet, interrupt.requested_at, of.run.as_str(), id]
+    };
+    facets.into_iter().map(|facet| Statement::new(sql, row(facet))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_facet_fits_into_a_key_however_long_the_entry_is() {
+        assert_eq!(assignee("role:lead"), "to:role:lead");
+        let long = "ü".repeat(10_000);
+        assert_eq!(assignee(&long).len(), 4 + 64);
+        assert_ne!(assignee(&long), assignee(&long[2..]));
+    }
+}

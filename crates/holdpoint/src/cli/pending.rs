@@ -1,0 +1,211 @@
+//! `holdpoint pending`: what waits for somebody, as they look for it, and how much that is.
+
+use clap::Args;
+use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser};
+use holdpoint_core::Kind;
+use serde_json::Value;
+
+use super::client::{Client, encode};
+use super::failure::Failure;
+use super::output::{Output, age, age_cell, cell, ms_since, shorten};
+use super::values;
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  holdpoint pending
+  holdpoint pending --assignee me --older-than 2h
+  holdpoint pending --kind approval --workflow release --newest
+  holdpoint pending --assignee role:lead --counts
+  holdpoint pending --expires-before 2026-05-01
+  holdpoint pending --limit 200 --json
+  holdpoint answer RUN NODE accept";
+
+#[derive(Debug, Args)]
+pub(crate) struct Pending {
+    /// Only these kinds. Repeat for more, or separate them by commas
+    #[arg(long, value_name = "KIND", value_delimiter = ',', value_parser = PossibleValuesParser::new(Kind::ALL.map(Kind::as_str)))]
+    kind: Vec<String>,
+    /// `me`: what you may decide and have not voted on; or what names this: a name, role:x, group:y
+    #[arg(long, value_name = "WHO", value_parser = NonEmptyStringValueParser::new())]
+    assignee: Option<String>,
+    /// Only runs of this workflow
+    #[arg(long, value_name = "ID")]
+    workflow: Option<String>,
+    /// Only runs with this tag
+    #[arg(long, value_name = "TAG")]
+    tag: Option<String>,
+    /// Only what has waited so long: 90s, 15m, 12h, 30d, 2w
+    #[arg(long, value_name = "SPAN", value_parser = values::seconds)]
+    older_than: Option<u64>,
+    /// Only what has not waited longer
+    #[arg(long, value_name = "SPAN", value_parser = values::seconds)]
+    newer_than: Option<u64>,
+    /// Only what has a deadline before, the next one first: an instant or a day
+    #[arg(long, value_name = "WHEN", value_parser = values::instant)]
+    expires_before: Option<String>,
+    /// Newest first instead of oldest first
+    #[arg(long)]
+    newest: bool,
+    /// Show how many there are instead of each
+    #[arg(long, conflicts_with_all = ["newest", "limit"])]
+    counts: bool,
+    /// Show at most this many
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
+    limit: u32,
+}
+
+pub(crate) fn run(client: &Client, output: &Output, asked: &Pending) -> Result<(), Failure> {
+    if asked.counts {
+        let reply = client.get(&format!("/v1/interrupts:counts?{}", asked.query()))?;
+        output.show(&reply, |counts| output.facts(&facts(counts)));
+        return Ok(());
+    }
+    let reply = client.list(&format!("/v1/interrupts?{}", asked.query()), "interrupts", asked.limit)?;
+    output.show(&reply, |page| table(output, page));
+    output.more(&reply, asked.limit);
+    Ok(())
+}
+
+impl Pending {
+    fn query(&self) -> String {
+        let kinds = (!self.kind.is_empty()).then(|| self.kind.join(","));
+        let seconds = |span: Option<u64>| span.map(|seconds| seconds.to_string());
+        let members = [
+            ("kind", kinds),
+            ("assignee", self.assignee.clone()),
+            ("workflowId", self.workflow.clone()),
+            ("tag", self.tag.clone()),
+            ("olderThanSeconds", seconds(self.older_than)),
+            ("newerThanSeconds", seconds(self.newer_than)),
+            ("expiresBefore", self.expires_before.clone()),
+            ("order", self.newest.then(|| "newest".to_string())),
+        ];
+        let given = members.into_iter().filter_map(|(name, value)| Some((name, value?)));
+        given.map(|(name, value)| format!("{name}={}&", encode(&value))).collect()
+    }
+}
+
+fn facts(counts: &Value) -> Vec<(&'static str, String)> {
+    // What could not all be counted is at least so much.
+    let least = if counts["isComplete"] == false { "at least " } else { "" };
+    let kinds = counts["byKind"].as_object().into_iter().flatten();
+    let kinds: Vec<String> =
+        kinds.map(|(kind, count)| format!("{} {count}", cell(&Value::from(kind.as_str())))).collect();
+    vec![
+        ("waiting", format!("{least}{}", cell(&counts["total"]))),
+        ("by kind", kinds.join(", ")),
+        ("due within an hour", cell(&counts["dueSoon"])),
+        ("overdue", cell(&counts["overdue"])),
+        (
+            "oldest since",
+            counts["oldestRequestedAt"]
+                .as_str()
+                .map_or_else(String::new, |_| age_cell(&counts["oldestRequestedAt"])),
+        ),
+    ]
+}
+
+/// Whom it is for and how far it is have a column only where there is something to say.
+fn table(output: &Output, page: &Value) -> String {
+    let found: Vec<&Value> = page["interrupts"].as_array().into_iter().flatten().collect();
+    let mut heads = vec!["RUN", "NODE", "KIND", "WORKFLOW", "AGE", "EXPIRES"];
+    let mut more: Vec<fn(&Value) -> String> = Vec::new();
+    if found.iter().any(|one| one["assignees"].as_array().is_some_and(|listed| !listed.is_empty())) {
+        heads.push("FOR");
+        more.push(|one| shorten(&list(&one["assignees"]), 40));
+    }
+    if found.iter().any(|one| !one["votes"].is_null()) {
+        heads.push("VOTES");
+        more.push(votes);
+    }
+    if found.iter().any(|one| one["openAsks"].as_u64().unwrap_or(0) > 0) {
+        heads.push("ASKS");
+        more.push(|one| cell(&one["openAsks"]));
+    }
+    heads.push("TITLE");
+    let row = |one: &&Value| {
+        let mut row: Vec<String> =
+            ["runId", "nodeId", "kind", "workflowId"].map(|name| cell(&one[name])).into();
+        row.push(one["ageMs"].as_i64().map_or_else(|| age_cell(&one["requestedAt"]), age));
+        row.push(expiry(&one["expiresAt"]));
+        row.extend(more.iter().map(|column| column(one)));
+        row.push(shorten(&cell(&one["title"]), 80));
+        row
+    };
+    let rows: Vec<_> = found.iter().map(row).collect();
+    output.table(&heads, &rows, "nothing waits for an answer")
+}
+
+fn expiry(at: &Value) -> String {
+    match ms_since(at) {
+        Some(ms) if ms < 0 => format!("in {}", age(ms)),
+        Some(_) => "due".to_string(),
+        None => "-".to_string(),
+    }
+}
+
+fn list(entries: &Value) -> String {
+    let entries: Vec<String> = entries.as_array().into_iter().flatten().map(cell).collect();
+    if entries.is_empty() { "-".to_string() } else { entries.join(", ") }
+}
+
+fn votes(one: &Value) -> String {
+    if one["votes"].is_null() {
+        return "-".to_string();
+    }
+    let against = one["votes"]["rejections"].as_u64().unwrap_or(0);
+    let against = if against > 0 { format!(", {against} against") } else { String::new() };
+    format!("{} of {}{against}", cell(&one["votes"]["approvals"]), cell(&one["requiredApprovals"]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+    use serde_json::json;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        pending: Pending,
+    }
+
+    #[test]
+    fn what_is_asked_for_is_what_the_server_is_asked() {
+        let query = |args: &[&str]| {
+            Line::try_parse_from(["pending"].iter().chain(args)).map(|line| line.pending.query()).ok()
+        };
+        assert_eq!(query(&[]).unwrap(), "");
+        let given = [
+            "--kind",
+            "approval,custom",
+            "--kind",
+            "clarification",
+            "--assignee",
+            "role:x",
+            "--older-than",
+            "2m",
+        ];
+        let expected = "kind=approval%2Ccustom%2Cclarification&assignee=role%3Ax&olderThanSeconds=120&";
+        assert_eq!(query(&given).unwrap(), expected);
+        assert_eq!(query(&["--newest"]).unwrap(), "order=newest&");
+        for wrong in [["--kind", "approvals"], ["--older-than", "soon"], ["--assignee", ""]] {
+            assert_eq!(query(&wrong), None, "{wrong:?}");
+        }
+        assert_eq!(query(&["--counts", "--newest"]), None);
+    }
+
+    #[test]
+    fn columns_are_there_when_there_is_something_in_them() {
+        let output = Output::new(true);
+        let plain = json!({"runId": "r", "nodeId": "n", "kind": "approval", "assignees": [], "openAsks": 0});
+        let text = table(&output, &json!({"interrupts": [plain]}));
+        assert!(!text.contains("VOTES") && !text.contains("ASKS") && !text.contains("FOR"), "{text}");
+        let full = json!({
+            "runId": "r", "nodeId": "n", "kind": "approval", "assignees": ["ann", "role:x"], "openAsks": 2,
+            "requiredApprovals": 3, "votes": {"approvals": 1, "rejections": 1, "voters": ["bob", "cid"]},
+        });
+        let text = table(&output, &json!({"interrupts": [plain, full]}));
+        assert!(text.contains("ann, role:x") && text.contains("1 of 3, 1 against"), "{text}");
+    }
+}

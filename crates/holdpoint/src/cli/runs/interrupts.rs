@@ -1,0 +1,46 @@
+//! `holdpoint runs interrupts`: what a run has asked, who said what, and what came of it.
+
+use serde_json::Value;
+
+use super::{Client, Failure, Output, cell, path};
+use crate::cli::output::{age_cell, shorten};
+
+pub(super) fn run(client: &Client, output: &Output, run: &str) -> Result<(), Failure> {
+    let reply = client.list(&format!("{}/interrupts?", path(run)), "interrupts", u32::MAX)?;
+    output.show(&reply, |page| {
+        let rows: Vec<_> = page["interrupts"].as_array().into_iter().flatten().map(row).collect();
+        let heads = ["NODE", "KIND", "STATUS", "ASKED", "VOTES", "ASKS", "DECISION", "BY", "TITLE"];
+        output.table(&heads, &rows, "the run has asked nothing")
+    });
+    Ok(())
+}
+
+fn row(interrupt: &Value) -> Vec<String> {
+    let count = |name: &str| match interrupt[name].as_array().map_or(0, Vec::len) {
+        0 => "-".to_string(),
+        count => count.to_string(),
+    };
+    let decision = &interrupt["decision"];
+    let decided = ["decision", "action"].map(|name| &decision[name]).into_iter().find(|said| !said.is_null());
+    let or_dash = |said: Option<&Value>| said.filter(|said| !said.is_null()).map_or("-".to_string(), cell);
+    let mut row: Vec<String> = ["nodeId", "kind", "status"].map(|name| cell(&interrupt[name])).into();
+    row.extend([age_cell(&interrupt["requestedAt"]), count("votes"), count("asks")]);
+    row.extend([or_dash(decided), or_dash(Some(&decision["by"])), shorten(&cell(&interrupt["title"]), 80)]);
+    row
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_row_tells_what_came_of_a_question() {
+        let open = json!({"nodeId": "gate", "kind": "approval", "status": "open", "votes": [{}], "asks": []});
+        assert_eq!(row(&open)[4..8], ["1", "-", "-", "-"]);
+        let decision = json!({"value": {}, "by": "ann", "action": "edit-accept", "decision": "granted"});
+        let granted =
+            json!({"nodeId": "gate", "kind": "approval", "status": "answered", "decision": decision});
+        assert_eq!(row(&granted)[6..8], ["granted", "ann"]);
+    }
+}

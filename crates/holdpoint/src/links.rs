@@ -1,0 +1,133 @@
+//! Signed links: whoever holds one can see one interrupt, and answer it, without a key. A link is text and a signature;
+//! nothing is stored of it. What an answer does is decided where all answers are.
+
+mod access;
+mod limit;
+mod ring;
+mod token;
+
+use std::net::SocketAddr;
+
+use axum::http::StatusCode;
+use holdpoint_core::{Interrupt, Run, RunRef, Timestamp};
+use holdpoint_engine::Engine;
+
+use crate::error::ApiError;
+use limit::Limit;
+use ring::Ring;
+
+pub(crate) use access::{CanInspect, CanResolve, Link, no_longer};
+pub(crate) use ring::fresh;
+pub(crate) use token::{Claims, Intent};
+
+/// Where a request comes from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Peer(pub SocketAddr);
+
+/// What an operator can choose.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Settings {
+    /// What the URLs of links begin with, without a slash at the end.
+    pub public_url: String,
+    /// How long a link may be good for.
+    pub life_ms_max: u64,
+    /// Requests a second from each address; nothing means no limit.
+    pub rate_limit: Option<u32>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        let rate_limit = Some(Self::RATE_DEFAULT);
+        Self { public_url: String::new(), life_ms_max: Self::LIFE_SECONDS_MAX_DEFAULT * 1000, rate_limit }
+    }
+}
+
+impl Settings {
+    pub(crate) const LIFE_SECONDS_MAX_DEFAULT: u64 = 7 * 24 * 3600;
+    pub(crate) const RATE_DEFAULT: u32 = 20;
+}
+
+/// Makes links and tells those that it has made from all others.
+#[derive(Debug)]
+pub(crate) struct Links {
+    pub ring: Ring,
+    settings: Settings,
+    limit: Option<Limit>,
+}
+
+/// A new link. The token stands in its URL, too; both are shown once.
+pub(crate) struct Minted {
+    pub token: String,
+    pub url: String,
+    pub claims: Claims,
+}
+
+/// What a link shall be like.
+#[derive(Clone, Debug)]
+pub(crate) struct Wanted {
+    pub intent: Intent,
+    pub life_ms: u64,
+    pub sub: String,
+}
+
+impl Wanted {
+    /// Half an hour, unless somebody says otherwise.
+    pub(crate) const LIFE_MS_DEFAULT: u64 = 30 * 60_000;
+}
+
+impl Links {
+    pub(crate) fn new(settings: Settings) -> Self {
+        let limit = settings.rate_limit.map(Limit::new);
+        Self { ring: Ring::default(), settings, limit }
+    }
+
+    pub(crate) fn life_ms_max(&self) -> u64 {
+        self.settings.life_ms_max
+    }
+
+    /// A link to an interrupt that is open. It never outlives the interrupt.
+    pub(crate) async fn mint(
+        &self,
+        engine: &Engine,
+        (of, run): (&RunRef, &Run),
+        interrupt: &Interrupt,
+        wanted: Wanted,
+    ) -> Result<Minted, ApiError> {
+        let secret = self.ring.signing(engine).await?;
+        let claims = Claims {
+            of: of.clone(),
+            node: interrupt.node.clone(),
+            interrupt: run.interrupt_name(interrupt.id),
+            expires_at: expiry(engine.now(), wanted.life_ms.min(self.life_ms_max()), interrupt.expires_at()),
+            intent: wanted.intent,
+            sub: wanted.sub,
+        };
+        let token = token::mint(&secret, &claims).ok_or_else(too_long)?;
+        let url = format!("{}/v1/interrupts/{token}", self.settings.public_url);
+        Ok(Minted { token, url, claims })
+    }
+}
+
+fn expiry(now: Timestamp, life_ms: u64, deadline: Option<Timestamp>) -> Timestamp {
+    let wanted = now.plus_ms(life_ms);
+    deadline.map_or(wanted, |deadline| deadline.min(wanted))
+}
+
+fn too_long() -> ApiError {
+    let message = "the ids of this node and this run are too long for a link; answer with a key";
+    ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, "link_too_long", message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_never_outlives_its_interrupt() {
+        let (now, at) = (Timestamp(1000), |ms| Some(Timestamp(ms)));
+        assert_eq!(expiry(now, 500, None), Timestamp(1500));
+        assert_eq!(expiry(now, 500, at(1501)), Timestamp(1500));
+        assert_eq!(expiry(now, 500, at(1499)), Timestamp(1499));
+        assert_eq!(expiry(now, u64::MAX, None), Timestamp(i64::MAX));
+    }
+}

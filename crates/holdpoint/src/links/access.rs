@@ -1,0 +1,147 @@
+//! What a handler can ask for instead of a key: a link that was signed here, is in time, and is for what is asked of it.
+//! Whatever is wrong is said before the body is read. Anything that was not signed here gets one and the same answer.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::extract::{ConnectInfo, FromRequestParts};
+use axum::http::request::Parts;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use holdpoint_core::{Interrupt, InterruptId, Refusal, Resolution, Run};
+use holdpoint_engine::Error;
+
+use super::token::{self, Claims, Intent};
+use super::{Links, Peer};
+use crate::app::App;
+use crate::error::ApiError;
+
+/// A link, and the interrupt it is for.
+#[derive(Debug)]
+pub(crate) struct Link {
+    pub claims: Claims,
+    pub run: Arc<Run>,
+    pub interrupt: InterruptId,
+}
+
+/// A link with which one may look.
+#[derive(Debug)]
+pub(crate) struct CanInspect(pub Link);
+
+/// A link with which one may answer. Whether the interrupt is still open is judged with the answer.
+#[derive(Debug)]
+pub(crate) struct CanResolve(pub Link);
+
+impl FromRequestParts<App> for CanInspect {
+    type Rejection = Response;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Response> {
+        Link::open(parts, app).await.map(Self).map_err(unread)
+    }
+}
+
+impl FromRequestParts<App> for CanResolve {
+    type Rejection = Response;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Response> {
+        let link = Link::open(parts, app).await.map_err(unread)?;
+        link.check_answering().map(|()| Self(link)).map_err(unread)
+    }
+}
+
+impl Link {
+    async fn open(parts: &Parts, app: &App) -> Result<Self, ApiError> {
+        let from = parts.extensions.get::<ConnectInfo<Peer>>().map(|ConnectInfo(peer)| peer.0.ip());
+        // As it was sent: a token in other spelling is another token.
+        let text = parts.uri.path().rsplit('/').next().unwrap_or_default();
+        let claims = app.links.read(app, text, from).await?;
+        if claims.expires_at <= app.engine.now() {
+            return Err(expired());
+        }
+        let run = match app.engine.run(&claims.of).await {
+            Err(Error::NotFound(_)) => return Err(Refusal::InterruptNotFound.into()),
+            other => other?,
+        };
+        let named = run.interrupts.iter().find(|one| run.interrupt_name(one.id) == claims.interrupt);
+        let interrupt = named.ok_or(Refusal::InterruptNotFound)?.id;
+        Ok(Self { claims, run, interrupt })
+    }
+
+    fn check_answering(&self) -> Result<(), ApiError> {
+        if self.run.interrupt(self.interrupt).is_some_and(Interrupt::needs_key) {
+            return Err(Refusal::KeyRequired.into());
+        }
+        match self.claims.intent {
+            Intent::Resolve => Ok(()),
+            Intent::Inspect => {
+                let message = "this link is for looking only; it cannot answer";
+                Err(ApiError::new(StatusCode::FORBIDDEN, "forbidden", message))
+            }
+        }
+    }
+}
+
+impl Links {
+    async fn read(&self, app: &App, text: &str, from: Option<IpAddr>) -> Result<Claims, ApiError> {
+        if let Some(limit) = &self.limit {
+            limit.admit(from, Instant::now())?;
+        }
+        let secrets = self.ring.secrets(&app.engine).await?;
+        if let Some(claims) = token::verify(text, &secrets) {
+            return Ok(claims);
+        }
+        if let Some(limit) = &self.limit {
+            limit.refuse(Instant::now())?;
+        }
+        Err(Refusal::InterruptNotFound.into())
+    }
+}
+
+/// Why an interrupt takes no answer over a link any more. A link says less than a key does: it is used up or too late.
+pub(crate) fn no_longer(refusal: Refusal, interrupt: Option<&Interrupt>) -> ApiError {
+    let timed_out =
+        || interrupt.is_some_and(|one| matches!(one.resolution, Some(Resolution::TimedOut { .. })));
+    match refusal {
+        Refusal::Expired => expired(),
+        Refusal::AlreadyResolved if timed_out() => expired(),
+        Refusal::AlreadyResolved | Refusal::InterruptCancelled | Refusal::InterruptGone => {
+            let code = Refusal::AlreadyResolved.code();
+            ApiError::new(StatusCode::CONFLICT, code, refusal.to_string())
+        }
+        other => other.into(),
+    }
+}
+
+fn expired() -> ApiError {
+    ApiError::new(StatusCode::GONE, "interrupt_expired", "this link has expired, or what it was for has")
+}
+
+/// What is left of a body ends the connection, and a client that is not told would send its next request into it.
+fn unread(error: ApiError) -> Response {
+    let mut response = error.into_response();
+    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_is_used_up_or_too_late() {
+        for (refusal, status, code) in [
+            (Refusal::Expired, 410, "interrupt_expired"),
+            (Refusal::AlreadyResolved, 409, "interrupt_already_resolved"),
+            (Refusal::InterruptCancelled, 409, "interrupt_already_resolved"),
+            (Refusal::InterruptGone, 409, "interrupt_already_resolved"),
+            (Refusal::InterruptNotFound, 404, "interrupt_not_found"),
+            (Refusal::KeyRequired, 401, "unauthenticated"),
+            (Refusal::PayloadMismatch, 409, "payload_mismatch"),
+            (Refusal::invalid("action", "is not offered"), 400, "validation_error"),
+        ] {
+            let error = no_longer(refusal, None);
+            assert_eq!((error.status().as_u16(), error.body()["error"].as_str()), (status, Some(code)));
+        }
+    }
+}

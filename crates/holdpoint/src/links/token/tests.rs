@@ -1,0 +1,177 @@
+//! A token is good as it was made, and in no other way.
+
+use super::*;
+
+pub(super) fn secret(kid: &str, byte: u8) -> Secret {
+    Secret::new(kid, [byte; Secret::BYTES])
+}
+
+pub(super) fn claims(tenant: &str, node: &str) -> Claims {
+    let run = RunId::parse("0199a0c1-7b1e-7a3c-9a55-2f1d8f1f0001").unwrap();
+    Claims {
+        interrupt: format!("{run}:i1"),
+        of: RunRef { tenant: TenantId::parse(tenant).unwrap(), run },
+        node: NodeId::parse(node).unwrap(),
+        expires_at: Timestamp(1_800_000_000_123),
+        intent: Intent::Resolve,
+        sub: "alice".to_owned(),
+    }
+}
+
+/// Signs these very bytes, as nobody but us can.
+fn signed(secret: &Secret, payload: &[u8]) -> String {
+    let signature = mac(&secret.bytes, payload).finalize().into_bytes();
+    format!("{}.{}", URL_SAFE_NO_PAD.encode(payload), URL_SAFE_NO_PAD.encode(signature))
+}
+
+#[test]
+fn what_was_minted_is_read_as_it_was_meant() {
+    let ring = [secret("old", 1), secret("new", 2)];
+    let odd =
+        Claims {
+            sub: "zoë\"\\\u{7}😀".to_owned(), intent: Intent::Inspect, ..claims("täglich", "a/b c:d")
+        };
+    for claims in [claims("default", "gate"), odd] {
+        for secret in &ring {
+            let token = mint(secret, &claims).unwrap();
+            assert_eq!(verify(&token, &ring), Some(claims.clone()));
+            assert!(
+                token.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte)),
+                "{token}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_payload_is_what_is_documented() {
+    let token = mint(&secret("k1", 1), &claims("default", "gate")).unwrap();
+    let payload = URL_SAFE_NO_PAD.decode(token.split('.').next().unwrap()).unwrap();
+    assert_eq!(
+        String::from_utf8(payload).unwrap(),
+        r#"{"v":1,"kid":"k1","tenantId":"default","runId":"0199a0c1-7b1e-7a3c-9a55-2f1d8f1f0001","nodeId":"gate","#
+            .to_owned()
+            + r#""interruptId":"0199a0c1-7b1e-7a3c-9a55-2f1d8f1f0001:i1","expiresAt":"2027-01-15T08:00:00.123Z","#
+            + r#""intent":"resolve","sub":"alice"}"#
+    );
+}
+
+#[test]
+fn a_change_of_any_bit_or_character_is_refused() {
+    let ring = [secret("k1", 1)];
+    let token = mint(&ring[0], &claims("default", "gate")).unwrap();
+    // Neighbours in the alphabet of base64url, and what does not belong to it.
+    let alphabet = "ABCDwxyz0189-_.+/= \n%";
+    for at in 0..token.len() {
+        for bit in 0..8 {
+            let mut bytes = token.clone().into_bytes();
+            bytes[at] ^= 1 << bit;
+            let changed = String::from_utf8_lossy(&bytes).into_owned();
+            assert_eq!(verify(&changed, &ring), None, "bit {bit} of {at}");
+        }
+        for other in alphabet.chars().filter(|other| !token[at..].starts_with(*other)) {
+            let changed = format!("{}{other}{}", &token[..at], &token[at + 1..]);
+            assert_eq!(verify(&changed, &ring), None, "{other:?} at {at}");
+            let longer = format!("{}{other}{}", &token[..at], &token[at..]);
+            assert_eq!(verify(&longer, &ring), None, "{other:?} before {at}");
+        }
+        assert_eq!(verify(&token[..at], &ring), None, "cut at {at}");
+        assert_eq!(verify(&token[at + 1..], &ring), None, "begun behind {at}");
+    }
+    for other in alphabet.chars() {
+        assert_eq!(verify(&format!("{token}{other}"), &ring), None, "{other:?} at the end");
+    }
+}
+
+#[test]
+fn only_bytes_that_we_would_have_written_are_read_even_when_signed() {
+    let ring = [secret("k1", 1)];
+    let token = mint(&ring[0], &claims("default", "gate")).unwrap();
+    let payload = URL_SAFE_NO_PAD.decode(token.split('.').next().unwrap()).unwrap();
+    let payload = String::from_utf8(payload).unwrap();
+    assert!(verify(&signed(&ring[0], payload.as_bytes()), &ring).is_some(), "this is how it is done");
+    for (from, to) in [
+        (r#"{"v":1,"#, r#"{ "v":1,"#),
+        (r#"{"v":1,"#, r#"{"v":2,"#),
+        (r#"{"v":1,"#, r#"{"v":1.0,"#),
+        (r#"{"v":1,"#, r#"{"#),
+        (r#"{"v":1,"kid":"k1""#, r#"{"kid":"k1","v":1"#),
+        (r#""sub":"alice""#, r#""sub":"alice","sub":"alice""#),
+        (r#""sub":"alice""#, r#""sub":"bob","sub":"alice""#),
+        (r#""sub":"alice""#, r#""sub":"alice","admin":true"#),
+        (r#""sub":"alice""#, r#""sub":"\u0061lice""#),
+        (r#","sub":"alice""#, ""),
+        (r#""intent":"resolve""#, r#""intent":"Resolve""#),
+        (r#""intent":"resolve""#, r#""intent":"decide""#),
+        ("00.123Z", "00.123000Z"),
+        ("00.123Z", "00.123+00:00"),
+        ("2027-01-15T08:00:00.123Z", "tomorrow"),
+        ("}", "} "),
+        ("}", "}{}"),
+    ] {
+        let other = payload.replacen(from, to, 1);
+        assert_ne!(other, payload, "{from}");
+        assert_eq!(verify(&signed(&ring[0], other.as_bytes()), &ring), None, "{other}");
+    }
+    for other in ["", "null", "[]", "{}", "1", "\u{feff}{}"] {
+        assert_eq!(verify(&signed(&ring[0], other.as_bytes()), &ring), None, "{other}");
+    }
+}
+
+#[test]
+fn another_secret_under_the_same_name_or_under_none_signs_nothing() {
+    let claims = claims("default", "gate");
+    let token = mint(&secret("k1", 1), &claims).unwrap();
+    assert_eq!(verify(&token, &[]), None);
+    assert_eq!(verify(&token, &[secret("k2", 1)]), None, "a token names its secret");
+    assert_eq!(verify(&token, &[secret("k1", 2)]), None);
+    let decoy = Secret::new("none", DECOY);
+    assert_eq!(verify(&mint(&decoy, &claims).unwrap(), &[secret("k1", 1)]), None, "a decoy opens nothing");
+}
+
+#[test]
+fn a_signature_is_of_one_payload_only() {
+    let ring = [secret("k1", 1), secret("k2", 2)];
+    let base = claims("default", "gate");
+    let others = [
+        claims("other", "gate"),
+        claims("default", "gate2"),
+        Claims { intent: Intent::Inspect, ..base.clone() },
+        Claims { sub: "bob".to_owned(), ..base.clone() },
+        Claims { interrupt: base.interrupt.replace(":i1", ":i2"), ..base.clone() },
+        Claims { expires_at: Timestamp(base.expires_at.0 + 1), ..base.clone() },
+    ];
+    let ours = mint(&ring[0], &base).unwrap();
+    let (_, signature) = ours.split_once('.').unwrap();
+    for (secret, other) in ring.iter().flat_map(|secret| others.iter().map(move |other| (secret, other))) {
+        let theirs = mint(secret, other).unwrap();
+        let (payload, _) = theirs.split_once('.').unwrap();
+        assert_eq!(verify(&format!("{payload}.{signature}"), &ring), None, "{other:?}");
+    }
+}
+
+#[test]
+fn there_is_an_end_to_the_length_of_a_token() {
+    let ring = [secret("k1", 1)];
+    let of = |length: usize| mint(&ring[0], &claims("default", &"n".repeat(length)));
+    assert_eq!(of(CHARS_MAX), None);
+    let lengths: Vec<usize> = (1..CHARS_MAX).collect();
+    let length = lengths.partition_point(|length| of(*length).is_some());
+    let longest = of(length).unwrap();
+    assert!(longest.len() > CHARS_MAX - 4 && verify(&longest, &ring).is_some());
+    let long = signed(&ring[0], &bytes_of("k1", &claims("default", &"n".repeat(length + 4))));
+    assert_eq!(verify(&long, &ring), None, "signed, and too long");
+    assert_eq!(verify(&"A".repeat(10_000_000), &ring), None);
+}
+
+#[test]
+fn a_secret_is_kept_as_text_and_printed_by_nobody() {
+    let secret = secret("k1", 7);
+    let text = secret.to_text();
+    let again = Secret::parse("k1", &text).unwrap();
+    assert_eq!(again.bytes, secret.bytes);
+    assert!(!format!("{secret:?}").contains('7'), "{secret:?}");
+    for bad in ["", "AAAA", &text[1..], &format!("{text}A"), &format!("{text}=")] {
+        assert!(Secret::parse("k1", bad).is_none(), "{bad}");
+    }
+}

@@ -1,0 +1,190 @@
+//! Signed links over HTTP: making one with a key; looking and answering with one and without a key.
+
+use std::sync::{Arc, OnceLock};
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use holdpoint_core::{Answer as Reply, Command, Interrupt, NodeId, Principal, Refusal, Run, RunRef};
+use holdpoint_engine::{Done, Engine, Error};
+use serde_json::{Value, json};
+
+use super::wire;
+use crate::app::App;
+use crate::auth::{Caller, CanAnswer};
+use crate::body::{Body, InPath, OptionalBody, check_word};
+use crate::error::ApiError;
+use crate::idempotency::{Answer, Did, Sent};
+use crate::links::{CanInspect, CanResolve, Claims, Intent, Link, Minted, Wanted, no_longer};
+
+pub(crate) async fn mint(
+    State(app): State<App>,
+    CanAnswer(caller): CanAnswer,
+    InPath((run, node)): InPath<(String, String)>,
+    Sent(sending, OptionalBody(body)): Sent<OptionalBody<wire::MintToken>>,
+) -> Result<Answer, ApiError> {
+    let of = caller.run(&run)?;
+    let node = NodeId::parse(&node).map_err(|_| Refusal::InterruptNotFound)?;
+    let wanted = wanted(&caller, body, app.links.life_ms_max())?;
+    // A receipt holds everything but the link itself, which is shown once and kept nowhere.
+    let (kept, mut made) = (Arc::new(OnceLock::new()), None);
+    let told = kept.clone();
+    let answer = move |_: Done<'_>| Answer::json(StatusCode::CREATED, told.get().unwrap_or(&Value::Null));
+    let mint = async |engine: Engine| {
+        let run = engine.run(&of).await?;
+        let asked = run.interrupt_of_node(&node).ok_or(Refusal::InterruptNotFound)?;
+        let asked = run.answerable(asked.id, engine.now())?;
+        if wanted.intent == Intent::Resolve && asked.needs_key() {
+            return Err(forbidden(
+                "this interrupt is answered with a key; only links for looking are made for it",
+            ));
+        }
+        let minted = app.links.mint(&app.engine, (&of, &run), asked, wanted).await?;
+        let shown = kept.get_or_init(|| shown_claims(&minted.claims));
+        made = Some((shown.clone(), minted));
+        Ok(Did::Run(run))
+    };
+    let mut answer = sending.carry_out(&app, &caller, answer, mint).await?;
+    if let (Some((mut shown, minted)), false) = (made, answer.replayed) {
+        shown["token"] = json!(minted.token);
+        shown["url"] = json!(minted.url);
+        answer.body = shown.to_string();
+    }
+    Ok(answer)
+}
+
+/// Answers in one's own name, unless the caller may act for others.
+fn wanted(caller: &Caller, body: wire::MintToken, life_ms_max: u64) -> Result<Wanted, ApiError> {
+    let (own, seconds_max) = (caller.principal().name, life_ms_max / 1000);
+    if let Some(name) = &body.sub {
+        check_word("for", name)?;
+        if *name != own && !caller.may("approvals:act-as") {
+            let error = forbidden("for: a link in another name needs the scope approvals:act-as");
+            return Err(error.with(json!({"scopeRequired": "approvals:act-as"})));
+        }
+    }
+    let life_ms = match body.expires_in_seconds {
+        None => Wanted::LIFE_MS_DEFAULT.min(life_ms_max),
+        Some(seconds) if (1..=seconds_max).contains(&seconds) => seconds * 1000,
+        Some(_) => {
+            return Err(ApiError::invalid("expiresInSeconds", format!("must be 1 to {seconds_max}")));
+        }
+    };
+    Ok(Wanted { intent: body.intent.unwrap_or_default(), life_ms, sub: body.sub.unwrap_or(own) })
+}
+
+fn forbidden(message: &str) -> ApiError {
+    ApiError::new(StatusCode::FORBIDDEN, "forbidden", message)
+}
+
+fn shown_claims(claims: &Claims) -> Value {
+    json!({
+        "intent": claims.intent.as_str(), "for": claims.sub, "expiresAt": claims.expires_at.to_string(),
+        "interruptId": claims.interrupt, "runId": claims.of.run, "nodeId": claims.node,
+    })
+}
+
+/// The link that the snapshot of a waiting run shows to those who may answer it: in their own name, for a while.
+pub(super) async fn offered(
+    app: &App,
+    caller: &Caller,
+    of: &RunRef,
+    run: &Run,
+) -> Result<Option<Minted>, ApiError> {
+    let Some(waiting) = run.waiting_on() else { return Ok(None) };
+    let Ok(asked) = run.answerable(waiting.id, app.engine.now()) else { return Ok(None) };
+    if asked.needs_key() {
+        return Ok(None);
+    }
+    let life_ms = Wanted::LIFE_MS_DEFAULT.min(app.links.life_ms_max());
+    let wanted = Wanted { intent: Intent::Resolve, life_ms, sub: caller.principal().name };
+    match app.links.mint(&app.engine, (of, run), asked, wanted).await {
+        // Ids that do not fit into a URL are no reason to show nothing at all.
+        Err(error) if error.status() == StatusCode::UNPROCESSABLE_ENTITY => Ok(None),
+        other => other.map(Some),
+    }
+}
+
+/// Shows what is asked. Decides nothing, however often it is opened: scanners of mail open every link.
+pub(crate) async fn inspect(
+    State(app): State<App>,
+    CanInspect(link): CanInspect,
+) -> Result<Response, ApiError> {
+    let asked = link.run.interrupt(link.interrupt);
+    let open = link.run.answerable(link.interrupt, app.engine.now());
+    let open = open.map_err(|refusal| no_longer(refusal, asked))?;
+    Ok(Json(shown(&link, open)).into_response())
+}
+
+fn shown(link: &Link, asked: &Interrupt) -> Value {
+    let mut shown = shown_claims(&link.claims);
+    let mut put = |name: &str, value: Option<Value>| {
+        if let Some(value) = value {
+            shown[name] = value;
+        }
+    };
+    put("kind", Some(json!(asked.kind.as_str())));
+    put("key", Some(json!(asked.key)));
+    put("title", Some(json!(asked.title())));
+    put("data", Some(asked.data.clone()));
+    put("requestedAt", Some(json!(asked.requested_at.to_string())));
+    put("interruptExpiresAt", asked.expires_at().map(|at| json!(at.to_string())));
+    put("timeoutMs", asked.timeout_ms.map(Value::from));
+    put("resumeSchema", asked.resume_schema.clone());
+    put("digest", asked.digest.clone().map(Value::from));
+    let several = asked.required_approvals() > 1;
+    put("requiredApprovals", several.then(|| json!(asked.required_approvals())));
+    put("votes", several.then(|| asked.votes.iter().map(vote).collect()));
+    put("asks", (!asked.asks.is_empty()).then(|| asked.asks.iter().map(ask).collect()));
+    shown
+}
+
+fn vote(vote: &holdpoint_core::Vote) -> Value {
+    json!({"by": vote.by, "action": vote.value["action"], "at": vote.at.to_string()})
+}
+
+fn ask(ask: &holdpoint_core::Ask) -> Value {
+    let mut shown = json!({
+        "id": ask.id, "question": ask.question, "askedBy": ask.by, "askedAt": ask.at.to_string(),
+    });
+    if let Some(reply) = &ask.reply {
+        shown["answer"] = json!(reply.text);
+        shown["answeredBy"] = json!(reply.by);
+        shown["answeredAt"] = json!(reply.at.to_string());
+    }
+    shown
+}
+
+pub(crate) async fn resolve(
+    State(app): State<App>,
+    CanResolve(link): CanResolve,
+    Sent(sending, Body(body)): Sent<Body<wire::Resolve>>,
+) -> Result<Answer, ApiError> {
+    let Link { claims, interrupt, .. } = link;
+    // The name and nothing else: roles and groups belong to keys.
+    let reply = Reply {
+        by_link: true,
+        digest: body.digest,
+        ..Reply::new(body.resume_value.0, Principal::named(claims.sub.as_str()))
+    };
+    // By its own id: at a later visit of the node something else is asked.
+    let command = Command::Resolve { answers: [(interrupt, reply)].into() };
+    let (of, named) = (claims.of.clone(), json!({"nodeId": claims.node, "interruptId": claims.interrupt}));
+    let answer = move |done: Done<'_>| match done {
+        Done::Run(run) => {
+            let mut shown = named.clone();
+            (shown["runId"], shown["status"]) = (json!(run.id), json!(run.status().as_str()));
+            Answer::json(StatusCode::OK, &shown)
+        }
+        _ => Answer::nothing(),
+    };
+    let resolve = async |engine: Engine| match engine.execute(&of, &command).await {
+        Err(Error::Refused(refusal)) => {
+            let run = app.engine.run(&of).await?;
+            Err(no_longer(refusal, run.interrupt(interrupt)))
+        }
+        other => Ok(Did::Run(other?)),
+    };
+    sending.carry_out_for(&app, &claims.of.tenant, answer, resolve).await
+}

@@ -1,0 +1,157 @@
+//! Between the pending view on the wire and what the engine is asked: pure functions.
+
+use holdpoint_core::{Kind, Timestamp};
+use holdpoint_engine::{Assignee, Pending, PendingCounts, PendingCursor, PendingFilter, PendingOrder};
+use serde_json::{Value, json};
+
+use crate::auth::Caller;
+use crate::error::ApiError;
+use crate::instants::instant;
+use crate::openwop::wire;
+
+/// What orders are called. A cursor is of one order; the letter before it says which.
+pub(crate) const ORDERS: [(&str, PendingOrder, &str); 3] = [
+    ("oldest", PendingOrder::Oldest, ""),
+    ("newest", PendingOrder::Newest, "n"),
+    ("deadline", PendingOrder::Deadline, "d"),
+];
+
+pub(super) fn filter(
+    caller: &Caller,
+    asked: wire::ListPending,
+    cursor: Option<&str>,
+    now: Timestamp,
+) -> Result<PendingFilter, ApiError> {
+    let expires_before = instant("expiresBefore", asked.expires_before.as_deref())?;
+    let order = match asked.order.as_deref() {
+        Some(name) => order(name)?,
+        // Whoever asks for deadlines wants to see the next one first.
+        None if expires_before.is_some() => PendingOrder::Deadline,
+        None => PendingOrder::Oldest,
+    };
+    let ago = |seconds: u64| Timestamp(now.0.saturating_sub_unsigned(seconds.saturating_mul(1000)));
+    Ok(PendingFilter {
+        kinds: kinds(asked.kind.as_deref())?,
+        assignee: asked.assignee.map(|entry| match entry.as_str() {
+            "me" => Assignee::Whoever(caller.principal()),
+            _ => Assignee::Entry(entry),
+        }),
+        workflow: asked.workflow_id,
+        tag: asked.tag,
+        requested_from: asked.newer_than_seconds.map(ago),
+        requested_to: asked.older_than_seconds.map(ago),
+        expires_before,
+        order,
+        after: cursor.map(|cursor| parse_cursor(order, cursor)).transpose()?,
+    })
+}
+
+fn kinds(given: Option<&str>) -> Result<Vec<Kind>, ApiError> {
+    let known = || Kind::ALL.map(Kind::as_str).join(", ");
+    let kind = |name: &str| {
+        let found = Kind::parse(name.trim());
+        found.ok_or_else(|| {
+            ApiError::invalid("kind", format!("must be one or more, with commas between, of {}", known()))
+        })
+    };
+    given.map(|names| names.split(',').map(kind).collect()).unwrap_or_else(|| Ok(Vec::new()))
+}
+
+fn order(name: &str) -> Result<PendingOrder, ApiError> {
+    let found = ORDERS.iter().find(|(known, ..)| *known == name).map(|(_, order, _)| *order);
+    let names = ORDERS.map(|(name, ..)| name).join(", ");
+    found.ok_or_else(|| ApiError::invalid("order", format!("must be one of {names}")))
+}
+
+fn mark(order: PendingOrder) -> &'static str {
+    ORDERS.iter().find(|(_, known, _)| *known == order).map_or("", |(.., mark)| mark)
+}
+
+pub(super) fn row(row: &Pending, now: Timestamp) -> Value {
+    let url = format!("/v1/runs/{}", row.run);
+    let mut shown = json!({
+        "runId": row.run, "nodeId": row.node, "interruptId": format!("{}:{}", row.run, row.id),
+        "kind": row.kind, "key": row.key, "workflowId": row.workflow, "title": row.title,
+        "requestedAt": row.requested_at.to_string(), "ageMs": now.0 - row.requested_at.0,
+        "assignees": row.assignees.entries(), "openAsks": row.open_asks, "statusUrl": url,
+        "links": {"run": url, "resolve": format!("{url}/interrupts/{}", in_path(row.node.as_str()))},
+    });
+    if let Some(at) = row.expires_at {
+        shown["expiresAt"] = json!(at.to_string());
+    }
+    if let Some(digest) = &row.digest {
+        shown["digest"] = json!(digest);
+    }
+    if let Some(votes) = &row.votes {
+        shown["requiredApprovals"] = json!(row.required);
+        shown["votes"] = json!(votes);
+    }
+    if !row.tags.is_empty() {
+        shown["tags"] = json!(row.tags);
+    }
+    shown
+}
+
+/// A segment of a path: ids may have anything in them.
+fn in_path(segment: &str) -> String {
+    let mut escaped = String::new();
+    for byte in segment.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
+                escaped.push(char::from(byte))
+            }
+            _ => escaped.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    escaped
+}
+
+pub(super) fn counts(counts: &PendingCounts) -> Value {
+    let mut shown = json!({
+        "total": counts.total, "byKind": counts.by_kind, "overdue": counts.overdue, "dueSoon": counts.due_soon,
+        "isComplete": counts.complete,
+    });
+    if let Some(at) = counts.oldest {
+        shown["oldestRequestedAt"] = json!(at.to_string());
+    }
+    shown
+}
+
+/// A cursor is opaque to callers: order, instant, interrupt and run of the last row seen.
+pub(super) fn cursor(order: PendingOrder, place: &PendingCursor) -> String {
+    format!("{}{}.{}.{}", mark(order), place.at_ms, place.interrupt, place.run)
+}
+
+fn parse_cursor(order: PendingOrder, text: &str) -> Result<PendingCursor, ApiError> {
+    let place = text.strip_prefix(mark(order)).unwrap_or_default();
+    let mut parts = place.splitn(3, '.');
+    let mut number = || parts.next().and_then(|part| part.parse::<i64>().ok());
+    let parsed = number().zip(number());
+    match (parsed, parts.next()) {
+        (Some((at_ms, interrupt)), Some(run)) => Ok(PendingCursor { at_ms, interrupt, run: run.to_owned() }),
+        _ => Err(ApiError::invalid("cursor", "is not one that this server handed out for this order")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_is_of_one_order() {
+        let place = PendingCursor { at_ms: 5, run: "a.b".to_owned(), interrupt: 2 };
+        for (_, order, _) in ORDERS {
+            let text = cursor(order, &place);
+            for (_, other, _) in ORDERS {
+                let read = parse_cursor(other, &text).ok();
+                assert_eq!(read, (other == order).then(|| place.clone()), "{text} as {other:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_node_of_any_name_can_be_linked_to() {
+        assert_eq!(in_path("gate-1.a"), "gate-1.a");
+        assert_eq!(in_path("a/b ü?"), "a%2Fb%20%C3%BC%3F");
+    }
+}

@@ -1,0 +1,145 @@
+//! What clients get about questions: those that wait, those of a run, and what approvers ask beside them.
+
+use holdpoint_core::Kind;
+use serde_json::{Value, json};
+
+use super::answers::reference;
+
+pub(super) fn all() -> [(&'static str, Value); 5] {
+    [
+        ("PendingInterrupts", pending()),
+        ("PendingCounts", counts()),
+        ("InterruptHistory", history()),
+        ("Asks", asks()),
+        ("AskAnswered", answered()),
+    ]
+}
+
+fn kind() -> Value {
+    json!({"type": "string", "enum": Kind::ALL.map(Kind::as_str)})
+}
+
+fn pending() -> Value {
+    let (text, count) = (json!({"type": "string"}), json!({"type": "integer", "minimum": 0}));
+    let texts = json!({"type": "array", "items": {"type": "string"}});
+    json!({
+        "type": "object",
+        "required": ["interrupts"],
+        "properties": {"nextCursor": text, "interrupts": {"type": "array", "items": {
+            "type": "object",
+            "required": [
+                "runId", "nodeId", "interruptId", "kind", "key", "workflowId", "title", "requestedAt", "ageMs",
+                "assignees", "openAsks", "statusUrl", "links",
+            ],
+            "properties": {
+                "runId": text, "nodeId": text, "interruptId": text, "kind": kind(), "key": text, "workflowId": text,
+                "title": text, "requestedAt": reference("Instant"), "ageMs": {"type": "integer"},
+                "statusUrl": text, "expiresAt": reference("Instant"), "digest": text, "assignees": texts,
+                "requiredApprovals": count, "openAsks": count, "tags": texts,
+                "votes": {
+                    "type": "object",
+                    "required": ["approvals", "rejections", "voters"],
+                    "properties": {"approvals": count, "rejections": count, "voters": texts},
+                },
+                "links": {
+                    "type": "object",
+                    "required": ["run", "resolve"],
+                    "properties": {"run": text, "resolve": text},
+                },
+            },
+        }}},
+    })
+}
+
+fn counts() -> Value {
+    let count = json!({"type": "integer", "minimum": 0});
+    json!({
+        "type": "object",
+        "required": ["total", "byKind", "overdue", "dueSoon", "isComplete"],
+        "properties": {
+            "total": count, "byKind": {"type": "object", "additionalProperties": count}, "overdue": count,
+            "dueSoon": count, "isComplete": {"type": "boolean"}, "oldestRequestedAt": reference("Instant"),
+        },
+    })
+}
+
+fn history() -> Value {
+    let (text, count) = (json!({"type": "string"}), json!({"type": "integer", "minimum": 0}));
+    let texts = json!({"type": "array", "items": {"type": "string"}});
+    let vote = json!({
+        "type": "object",
+        "required": ["by", "action", "at"],
+        "properties": {"by": text, "action": text, "at": reference("Instant")},
+    });
+    let decision = json!({
+        "type": "object",
+        "required": ["value", "by", "at"],
+        "properties": {
+            "value": {}, "by": text, "at": reference("Instant"), "action": text, "decision": text, "reason": text,
+        },
+    });
+    let entry = json!({
+        "type": "object",
+        "required": [
+            "interruptId", "nodeId", "kind", "key", "title", "data", "requestedAt", "status", "assignees", "votes",
+            "repeatedVotes", "asks",
+        ],
+        "properties": {
+            "interruptId": text, "nodeId": text, "kind": kind(), "key": text, "title": text, "data": {},
+            "digest": text, "requestedAt": reference("Instant"), "timeoutMs": count,
+            "expiresAt": reference("Instant"), "resumeSchema": {"type": ["object", "boolean"]},
+            "status": {"type": "string", "enum": ["open", "answered", "timed-out", "cancelled"]},
+            "assignees": texts, "requiredApprovals": count, "votes": {"type": "array", "items": vote},
+            "repeatedVotes": count, "asks": {"type": "array", "items": ask()}, "decision": decision,
+        },
+    });
+    json!({
+        "type": "object",
+        "required": ["runId", "interrupts"],
+        "properties": {"runId": text, "nextCursor": text, "interrupts": {"type": "array", "items": entry}},
+    })
+}
+
+fn ask() -> Value {
+    let text = json!({"type": "string"});
+    json!({
+        "type": "object",
+        "required": ["askId", "question", "askedBy", "askedAt"],
+        "properties": {
+            "askId": {"type": "integer", "minimum": 1}, "question": text, "askedBy": text,
+            "askedAt": reference("Instant"), "answer": text, "answeredBy": text, "answeredAt": reference("Instant"),
+        },
+    })
+}
+
+fn asks() -> Value {
+    let text = json!({"type": "string"});
+    json!({
+        "type": "object",
+        "required": ["runId", "nodeId", "interruptId", "asks"],
+        "properties": {
+            "runId": text, "nodeId": text, "interruptId": text, "asks": {"type": "array", "items": ask()},
+        },
+    })
+}
+
+/// A question with its answer, and where it stands.
+fn answered() -> Value {
+    let mut answered = ask();
+    for member in ["runId", "nodeId", "interruptId"] {
+        answered["properties"][member] = json!({"type": "string"});
+    }
+    answered["required"] = json!([
+        "runId",
+        "nodeId",
+        "interruptId",
+        "askId",
+        "question",
+        "askedBy",
+        "askedAt",
+        "answer",
+        "answeredBy",
+        "answeredAt",
+    ]);
+    answered
+}

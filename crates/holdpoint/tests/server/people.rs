@@ -1,0 +1,285 @@
+//! Who may answer: groups, people who act for others, what was shown, the older path, gates that need a key.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+
+use holdpoint_core::digest;
+use serde_json::{Value, json};
+
+use crate::harness::{Answer, Client, Server, accept, gated, line};
+
+/// A key with these members, as a client.
+fn key(maker: &Client, body: &Value) -> Client {
+    let made = maker.post("/v1/keys", body);
+    assert_eq!(made.status, 201, "{made:?}");
+    maker.with_key(made.body["key"].as_str())
+}
+
+/// A server with a workflow whose gate has these members beside the usual ones.
+fn server(gate: Value) -> Server {
+    let server = Server::start();
+    let mut flow = gated("gated");
+    for (name, value) in gate.as_object().unwrap() {
+        flow["nodes"][1]["config"][name] = value.clone();
+    }
+    let registered = server.client.put("/v1/workflows/gated", &flow);
+    assert_eq!(registered.status, 201, "{registered:?}");
+    server
+}
+
+fn event(client: &Client, run: &str, kind: &str) -> Value {
+    let log = client.events(run);
+    log.iter().find(|event| event["type"] == kind).unwrap_or_else(|| panic!("no {kind}: {log:?}"))["payload"]
+        .clone()
+}
+
+fn old_path(client: &Client, run: &str, body: &Value) -> Answer {
+    client.post(&format!("/v1/runs/{run}/approvals/gate"), body)
+}
+
+#[test]
+fn a_gate_can_be_for_a_group_and_keys_say_who_belongs_to_it() {
+    let server = server(json!({"approversList": ["group:board"]}));
+    let admin = &server.client;
+    let made = admin.post("/v1/keys", &json!({"principal": "ann", "groups": ["board", "staff"]}));
+    assert_eq!(made.body["groups"], json!(["board", "staff"]), "{made:?}");
+    let ann = admin.with_key(made.body["key"].as_str());
+    let listed = admin.get("/v1/keys").body;
+    let listed = listed["keys"].as_array().unwrap().iter().find(|key| key["principal"] == "ann").unwrap();
+    assert_eq!(listed["groups"], json!(["board", "staff"]));
+    let run = admin.start_run("gated");
+    // Neither a role nor a name of that spelling is the group.
+    for stranger in [json!({"roles": ["board"]}), json!({"principal": "board"}), json!({"groups": ["staff"]})]
+    {
+        key(admin, &stranger).answer(&run, "gate", &accept()).assert_envelope(403, "forbidden");
+    }
+    assert_eq!(ann.answer(&run, "gate", &accept()).status, 200);
+    assert_eq!(event(admin, &run, "approval.received")["decidedBy"], "ann");
+    admin.post("/v1/keys", &json!({"groups": ["a b"]})).assert_envelope(400, "validation_error");
+    admin.post("/v1/keys", &json!({"groups": "board"})).assert_envelope(400, "validation_error");
+}
+
+#[test]
+fn the_command_line_makes_keys_with_groups() {
+    let server = server(json!({"approverGroupRefs": ["board"]}));
+    let made = server.run(&[
+        "keys",
+        "create",
+        "--principal",
+        "ann",
+        "--group",
+        "staff",
+        "--group",
+        "board",
+        "--json",
+    ]);
+    assert!(made.status.success(), "{made:?}");
+    let made: Value = serde_json::from_slice(&made.stdout).unwrap();
+    let ann = server.client.with_key(made["key"].as_str());
+    let run = server.client.start_run("gated");
+    assert_eq!(ann.answer(&run, "gate", &accept()).status, 200);
+    let listed = String::from_utf8(server.run(&["keys", "list"]).stdout).unwrap();
+    assert!(listed.contains("GROUPS") && listed.contains("staff,board"), "{listed}");
+}
+
+#[test]
+fn acting_for_somebody_else_needs_its_own_scope_and_is_on_record() {
+    let server = server(json!({"approversList": ["dana"]}));
+    let admin = &server.client;
+    let plain = key(admin, &json!({"principal": "dana"}));
+    let desk = json!({"principal": "desk", "scopes": ["approvals:respond", "approvals:act-as"]});
+    let desk = key(admin, &desk);
+    let run = admin.start_run("gated");
+    let in_name_of = |member: &str, name: &str| json!({"action": "accept", member: name});
+    for member in ["decidedBy", "voter"] {
+        plain.answer(&run, "gate", &in_name_of(member, "erin")).assert_envelope(403, "forbidden");
+        // Whom one may act for is still a matter of the gate.
+        desk.answer(&run, "gate", &in_name_of(member, "erin")).assert_envelope(403, "forbidden");
+    }
+    desk.answer(&run, "gate", &accept()).assert_envelope(403, "forbidden");
+    desk.answer(&run, "gate", &in_name_of("voter", "system:timeout")).assert_envelope(403, "forbidden");
+    assert_eq!(admin.status(&run), "waiting-approval");
+    assert_eq!(desk.answer(&run, "gate", &in_name_of("voter", "dana")).status, 200);
+    let received = event(admin, &run, "approval.received");
+    assert_eq!((&received["decidedBy"], &received["actedBy"]), (&json!("dana"), &json!("desk")));
+    let resolved = event(admin, &run, "interrupt.resolved");
+    assert_eq!(
+        (&resolved["resolvedBy"], &resolved["resumeValue"]["actedBy"]),
+        (&json!("dana"), &json!("desk"))
+    );
+    // Somebody's own name is nobody else's, and cannot be made to look as if it were.
+    let run = admin.start_run("gated");
+    let own = json!({"action": "accept", "decidedBy": "dana", "actedBy": "somebody"});
+    assert_eq!(plain.answer(&run, "gate", &own).status, 200);
+    assert_eq!(event(admin, &run, "approval.received").get("actedBy"), None);
+}
+
+#[test]
+fn the_scope_to_act_for_others_is_handed_out_on_purpose_only() {
+    let server = Server::start();
+    let usual = server.client.post("/v1/keys", &json!({})).body;
+    assert!(!usual["scopes"].to_string().contains("act-as"), "{usual}");
+    let clerk = key(&server.client, &json!({"scopes": ["keys:manage", "approvals:respond"]}));
+    clerk.post("/v1/keys", &json!({"scopes": ["approvals:act-as"]})).assert_envelope(403, "forbidden");
+    // Who manages the keys of a tenant says who its people are: names, roles and groups are not measured by one's own.
+    let made = clerk.post("/v1/keys", &json!({"principal": "x", "roles": ["boss"], "groups": ["board"]}));
+    assert_eq!((made.status, &made.body["groups"]), (201, &json!(["board"])), "{made:?}");
+}
+
+#[test]
+fn whoever_started_a_run_does_not_grant_it_in_another_name_either() {
+    let server = server(json!({"requesterMayNotApprove": true}));
+    let scopes = json!(["runs:create", "approvals:respond", "approvals:act-as"]);
+    let eve = key(&server.client, &json!({"principal": "eve", "scopes": scopes}));
+    let run = eve.start_run("gated");
+    for value in [accept(), json!({"action": "accept", "decidedBy": "ann"})] {
+        eve.answer(&run, "gate", &value).assert_envelope(403, "forbidden");
+        old_path(&eve, &run, &value).assert_envelope(403, "forbidden");
+    }
+    let in_her_name = json!({"action": "accept", "decidedBy": "eve"});
+    server.client.answer(&run, "gate", &in_her_name).assert_envelope(403, "forbidden");
+    assert_eq!(server.client.answer(&run, "gate", &accept()).status, 200);
+}
+
+#[test]
+fn an_answer_to_something_else_than_what_is_shown_does_not_count() {
+    let server = server(json!({"description": "as it is"}));
+    let client = &server.client;
+    let run = client.start_run("gated");
+    let shown = digest(&event(client, &run, "interrupt.requested")["data"]);
+    let path = format!("/v1/runs/{run}/interrupts/gate");
+    let told = |digest: &Value| client.post(&path, &json!({"resumeValue": accept(), "digest": digest}));
+    let other = digest(&json!({"description": "as it was"}));
+    for wrong in [json!(other), json!(""), json!(shown.to_uppercase())] {
+        told(&wrong).assert_envelope(409, "payload_mismatch");
+        let old = json!({"action": "accept", "digest": wrong});
+        old_path(client, &run, &old).assert_envelope(409, "payload_mismatch");
+    }
+    told(&json!(7)).assert_envelope(400, "validation_error");
+    old_path(client, &run, &json!({"action": "accept", "digest": 7}))
+        .assert_envelope(400, "validation_error");
+    assert_eq!(client.status(&run), "waiting-approval");
+    // Inside of the value it is part of the value, and says nothing about what was shown.
+    let nothing = json!({"resumeValue": {"action": "accept", "digest": other}, "digest": null});
+    assert_eq!(client.post(&path, &nothing).status, 200);
+    let run = client.start_run("gated");
+    let shown = digest(&event(client, &run, "interrupt.requested")["data"]);
+    assert_eq!(old_path(client, &run, &json!({"decision": "approved", "digest": shown})).status, 200);
+    assert_eq!(event(client, &run, "approval.received").get("digest"), None);
+}
+
+#[test]
+fn the_older_path_takes_the_older_words_and_knows_the_same_rules() {
+    let server = server(json!({"approversList": ["ann", "bootstrap"]}));
+    let client = &server.client;
+    for (body, status) in [
+        (json!({"action": "accept"}), "completed"),
+        (json!({"decision": "approved"}), "completed"),
+        (json!({"decision": "rejected", "feedback": "no"}), "failed"),
+        (json!({"action": "reject"}), "failed"),
+    ] {
+        let run = client.start_run("gated");
+        let told = old_path(client, &run, &body);
+        assert_eq!((told.status, &told.body["status"]), (200, &json!(status)), "{told:?}");
+        assert_eq!((&told.body["nodeId"], &told.body["outcome"]), (&json!("gate"), &json!("resolved")));
+        old_path(client, &run, &body).assert_envelope(409, "interrupt_already_resolved");
+    }
+    let run = client.start_run("gated");
+    old_path(&client.with_key(None), &run, &accept()).assert_envelope(401, "unauthenticated");
+    let reader = key(client, &json!({"principal": "ann", "scopes": ["runs:read"]}));
+    old_path(&reader, &run, &accept()).assert_envelope(403, "forbidden");
+    let stranger = key(client, &json!({"principal": "eve"}));
+    old_path(&stranger, &run, &accept()).assert_envelope(403, "forbidden");
+    old_path(client, &run, &json!({"action": "ask", "question": "?"}))
+        .assert_envelope(400, "validation_error");
+    old_path(client, &run, &json!(["accept"])).assert_envelope(400, "validation_error");
+    old_path(client, "nobody", &accept()).assert_envelope(404, "not_found");
+    let elsewhere = client.post(&format!("/v1/runs/{run}/approvals/after"), &accept());
+    elsewhere.assert_envelope(404, "interrupt_not_found");
+    let path = format!("/v1/runs/{run}/approvals/gate");
+    let once =
+        |body: &str| client.exchange("POST", &path, Some(body.as_bytes()), &[("idempotency-key", "k")]);
+    let (first, again) = (once(r#"{"action":"accept"}"#), once(r#"{"action":"accept"}"#));
+    assert_eq!((first.status().as_u16(), again.status().as_u16()), (200, 200));
+    assert_eq!(first.body(), again.body());
+}
+
+#[test]
+fn a_cancelled_run_is_a_conflict_on_the_older_path() {
+    let server = server(json!({}));
+    let client = &server.client;
+    let run = client.start_run("gated");
+    client.post(&format!("/v1/runs/{run}/cancel"), &json!({}));
+    client.answer(&run, "gate", &accept()).assert_envelope(422, "interrupt_cancelled");
+    old_path(client, &run, &accept()).assert_envelope(409, "interrupt_cancelled");
+    let document = client.get("/v1/openapi.json").body;
+    let path = &document["paths"]["/v1/runs/{runId}/approvals/{nodeId}"]["post"];
+    assert_eq!(path["deprecated"], true);
+}
+
+#[test]
+fn a_gate_that_requires_a_key_gets_one_with_the_scope_or_nothing() {
+    let profile = "openwop-interrupt-auth-required";
+    let server = server(json!({"profile": profile}));
+    let client = &server.client;
+    let run = client.start_run("gated");
+    client.with_key(None).answer(&run, "gate", &accept()).assert_envelope(401, "unauthenticated");
+    client.with_key(Some("hp_no")).answer(&run, "gate", &accept()).assert_envelope(401, "unauthenticated");
+    let reader = key(client, &json!({"scopes": ["runs:read", "runs:create", "runs:cancel"]}));
+    let refused = reader.answer(&run, "gate", &accept());
+    refused.assert_envelope(403, "forbidden");
+    assert_eq!(refused.body["details"]["scopeRequired"], "approvals:respond");
+    assert_eq!(client.status(&run), "waiting-approval");
+    assert_eq!(event(client, &run, "interrupt.requested")["data"]["profile"], profile);
+    let clerk = key(client, &json!({"scopes": ["approvals:respond"]}));
+    assert_eq!(clerk.answer(&run, "gate", &accept()).status, 200);
+    assert_eq!(client.status(&run), "completed");
+}
+
+/// A gate that shows a payment, and a call that sends what the run was started with under another name.
+fn paying(url: &str) -> Value {
+    let mut flow = line(
+        "pay",
+        &[
+            ("gate", "core.approvalGate", json!({"title": "Pay?"})),
+            ("pay", "core.http", json!({"method": "POST", "url": url, "approvedBy": "gate"})),
+        ],
+    );
+    let variable = |name: &str| json!({"type": "variable", "variableName": name});
+    flow["nodes"][0]["inputs"] = json!({"artifact": variable("shown")});
+    flow["nodes"][1]["inputs"] = json!({"body": variable("sent")});
+    flow
+}
+
+#[test]
+fn what_nobody_approved_is_not_even_connected_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start_in(&folder.path().join("data"), &["--outgoing-allow-loopback"]);
+    let client = &server.client;
+    let bank = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/", bank.local_addr().unwrap());
+    assert_eq!(client.put("/v1/workflows/pay", &paying(&url)).status, 201);
+    let decided = |sent: Value| {
+        let inputs = json!({"shown": {"amount": 100, "to": "ann"}, "sent": sent});
+        let made = client.post("/v1/runs", &json!({"workflowId": "pay", "inputs": inputs}));
+        let run = made.body["runId"].as_str().unwrap().to_owned();
+        assert_eq!(client.answer(&run, "gate", &accept()).status, 200);
+        run
+    };
+    let run = decided(json!({"amount": 100, "to": "eve"}));
+    let log = client.ended(&run);
+    assert_eq!(log.last().unwrap()["payload"]["error"]["code"], "approval_mismatch", "{log:?}");
+    bank.set_nonblocking(true).unwrap();
+    assert_eq!(bank.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock, "somebody has called");
+    bank.set_nonblocking(false).unwrap();
+    let heard = std::thread::spawn(move || {
+        let (mut peer, _) = bank.accept().unwrap();
+        let mut request = vec![0; 4096];
+        let length = peer.read(&mut request).unwrap();
+        peer.write_all(b"HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n").unwrap();
+        String::from_utf8_lossy(&request[..length]).into_owned()
+    });
+    let run = decided(json!({"to": "ann", "amount": 100}));
+    assert_eq!(client.ended(&run).last().unwrap()["type"], "run.completed");
+    assert!(heard.join().unwrap().starts_with("POST / HTTP/1.1"));
+}
