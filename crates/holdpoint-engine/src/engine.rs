@@ -133,13 +133,13 @@ impl Engine {
         &self.0.measures
     }
 
-    /// Hears of every change that is committed here from now on, until the engine is closed. One listener at a time;
-    /// what does not fit into its queue is dropped.
+    /// Hears of every change that is committed here from now on, until the engine is closed. What does not
+    /// fit into a listener's queue is dropped.
     pub fn listen(&self, capacity: usize) -> Listener {
         self.0.feed.open(capacity)
     }
 
-    /// How much the listener has missed.
+    /// How much listeners have missed.
     pub fn unheard(&self) -> u64 {
         self.0.feed.dropped()
     }
