@@ -17,6 +17,7 @@ mod refusal;
 mod run;
 mod schema;
 mod strict;
+pub mod webhook;
 pub mod workflow;
 
 pub use canonical::{canonical, digest};

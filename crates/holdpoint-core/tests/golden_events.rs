@@ -27,6 +27,7 @@ fn every_event_is_written_and_read_as_its_golden_line() {
 fn every_variant_has_a_golden_line() {
     let written: BTreeSet<String> = events().iter().map(|event| event.name().to_owned()).collect();
     assert_eq!(written, known_types());
+    assert_eq!(Event::NAMES.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>(), written);
 }
 
 #[test]

@@ -23,6 +23,7 @@ use crate::store::events::{self, Recorded};
 use crate::store::pending::{Pending, PendingCursor};
 use crate::store::runs::{self, RunFilter, RunSummary};
 use crate::store::{Database, Statement};
+use crate::webhooks::Hooks;
 use crate::worker::Worker;
 
 mod arrivals;
@@ -30,6 +31,7 @@ mod asks;
 mod audit;
 mod checking;
 mod definitions;
+mod deliveries;
 mod dispatches;
 mod families;
 mod fork;
@@ -43,6 +45,7 @@ mod secrets;
 #[cfg(test)]
 mod staleness;
 mod starting;
+mod webhooks;
 
 pub use arrivals::{Received, Reception, RefusedBy, Taker};
 use audit::Entries;
@@ -53,6 +56,7 @@ pub use once::{Done, Once, Respond};
 pub use options::Options;
 pub use pending::{Assignee, PendingCounts, PendingFilter, PendingOrder, PendingPage};
 pub use starting::StartOptions;
+pub use webhooks::NewWebhook;
 
 /// How often a command is decided again because others changed the run first.
 const ATTEMPTS_MAX: usize = 64;
@@ -78,6 +82,7 @@ struct Shared {
     counters: Arc<Counters>,
     measures: Arc<Measures>,
     feed: Arc<Feed>,
+    hooks: Arc<Hooks>,
     name: String,
     lease_ms: u64,
     retention_ms: u64,
@@ -132,13 +137,13 @@ impl Engine {
         &self.0.measures
     }
 
-    /// Hears of every change that is committed here from now on, until the engine is closed. One listener at a time;
-    /// what does not fit into its queue is dropped.
+    /// Hears of every change that is committed here from now on, until the engine is closed. What does not
+    /// fit into a listener's queue is dropped.
     pub fn listen(&self, capacity: usize) -> Listener {
         self.0.feed.open(capacity)
     }
 
-    /// How much the listener has missed.
+    /// How much listeners have missed.
     pub fn unheard(&self) -> u64 {
         self.0.feed.dropped()
     }

@@ -4,6 +4,7 @@ use holdpoint_core::mailbox::MailboxError;
 use holdpoint_core::workflow::Flaw;
 use holdpoint_core::{Refusal, RunId};
 
+use crate::outgoing;
 use crate::seal::Unopenable;
 use crate::store;
 use crate::store::receipts::Receipt;
@@ -40,6 +41,12 @@ pub enum Error {
     /// Secrets cannot be kept on a server of databases unless somebody chooses the key that all nodes share.
     #[error("there is no key to seal secrets with; choose one with Options::seal_key")]
     NoSealKey,
+    /// A URL was given that must not be called.
+    #[error(transparent)]
+    Target(outgoing::Error),
+    /// The tenant has as many of these as it may have.
+    #[error("there are too many {0}")]
+    TooMany(&'static str),
     /// Too much is waiting to be written, or others keep changing the run. Trying again later helps.
     #[error("the engine is busy; try again")]
     Busy,

@@ -1,9 +1,9 @@
-//! Tells somebody outside of every change, once it is on disk. Whoever listens must keep up: what does not fit into
-//! the queue is dropped and counted, never waited for.
+//! Tells those outside who listen of every change, once it is on disk. Whoever listens must keep up: what does not fit
+//! into a queue is dropped and counted, never waited for.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
 use holdpoint_core::{Event, Run, RunRef, Timestamp};
@@ -37,6 +37,7 @@ impl Committed {
 #[derive(Debug)]
 pub struct Listener {
     commits: Receiver<Committed>,
+    _listens: Arc<()>,
     queued_bytes: Arc<AtomicUsize>,
 }
 
@@ -52,27 +53,33 @@ impl Listener {
 #[derive(Debug)]
 struct Queue {
     commits: SyncSender<Committed>,
+    /// The listener has the other half.
+    listens: Weak<()>,
     queued_bytes: Arc<AtomicUsize>,
 }
 
 impl Queue {
-    /// Whether there was room.
-    fn take(&self, committed: Committed) -> bool {
+    /// Whether there was room. Nothing when nobody listens any more.
+    fn take(&self, committed: Committed) -> Option<bool> {
         let bytes = committed.bytes();
         let before = self.queued_bytes.fetch_add(bytes, Ordering::Relaxed);
         // One that is larger than the whole queue is still let in when there is nothing else.
         let fits = before == 0 || before + bytes <= QUEUE_BYTES_MAX;
-        let taken = fits && self.commits.try_send(committed).is_ok();
-        if !taken {
+        let sent = if fits { self.commits.try_send(committed) } else { Err(TrySendError::Full(committed)) };
+        if sent.is_err() {
             self.queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
         }
-        taken
+        match sent {
+            Ok(()) => Some(true),
+            Err(TrySendError::Full(_)) => Some(false),
+            Err(TrySendError::Disconnected(_)) => None,
+        }
     }
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Feed {
-    queue: RwLock<Option<Queue>>,
+    queues: RwLock<Vec<Queue>>,
     dropped: AtomicU64,
 }
 
@@ -80,22 +87,30 @@ impl Feed {
     pub(crate) fn open(&self, capacity: usize) -> Listener {
         let (sender, commits) = sync_channel(capacity);
         let queued_bytes = Arc::<AtomicUsize>::default();
-        let queue = Queue { commits: sender, queued_bytes: queued_bytes.clone() };
-        *self.queue.write().unwrap_or_else(PoisonError::into_inner) = Some(queue);
-        Listener { commits, queued_bytes }
+        let listens = Arc::new(());
+        let queue =
+            Queue { commits: sender, listens: Arc::downgrade(&listens), queued_bytes: queued_bytes.clone() };
+        self.queues.write().unwrap_or_else(PoisonError::into_inner).push(queue);
+        Listener { commits, _listens: listens, queued_bytes }
     }
 
-    /// Ends what the listener hears.
+    /// Ends what the listeners hear.
     pub(crate) fn close(&self) {
-        *self.queue.write().unwrap_or_else(PoisonError::into_inner) = None;
+        self.queues.write().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    pub(crate) fn tell(&self, committed: impl FnOnce() -> Committed) {
-        let queue = self.queue.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some(queue) = &*queue
-            && !queue.take(committed())
-        {
-            self.dropped.fetch_add(1, Ordering::Relaxed);
+    pub(crate) fn tell(&self, committed: impl Fn() -> Committed) {
+        let mut gone = false;
+        for queue in self.queues.read().unwrap_or_else(PoisonError::into_inner).iter() {
+            match queue.take(committed()) {
+                Some(true) => {}
+                Some(false) => drop(self.dropped.fetch_add(1, Ordering::Relaxed)),
+                None => gone = true,
+            }
+        }
+        if gone {
+            let mut queues = self.queues.write().unwrap_or_else(PoisonError::into_inner);
+            queues.retain(|queue| queue.listens.strong_count() > 0);
         }
     }
 
@@ -134,6 +149,19 @@ mod tests {
         assert!(listener.hear(Duration::ZERO).is_ok());
         feed.tell(|| committed(0));
         assert_eq!(feed.dropped(), 3);
+    }
+
+    #[test]
+    fn everybody_who_listens_hears_everything_and_who_has_gone_misses_nothing() {
+        let feed = Feed::default();
+        let (one, two) = (feed.open(1), feed.open(2));
+        (0..2).for_each(|_| feed.tell(|| committed(0)));
+        assert_eq!(feed.dropped(), 1, "of the one with less room");
+        assert!(one.hear(Duration::ZERO).is_ok() && one.hear(Duration::ZERO).is_err());
+        (0..2).for_each(|_| assert!(two.hear(Duration::ZERO).is_ok()));
+        drop(one);
+        (0..2).for_each(|_| feed.tell(|| committed(0)));
+        assert_eq!((feed.dropped(), feed.queues.read().unwrap().len()), (1, 1));
     }
 
     #[test]

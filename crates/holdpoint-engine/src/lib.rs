@@ -24,6 +24,7 @@ mod seal;
 mod sequences;
 mod store;
 mod trace;
+mod webhooks;
 mod worker;
 
 pub use answering::{Answerer, Question, Unanswerable};
@@ -32,8 +33,8 @@ pub use clock::Clock;
 pub use committer::{Counters, Fault};
 pub use context::{ChannelOptions, Context, EffectContext, Stop};
 pub use engine::{
-    Assignee, Checked, Done, Engine, ForkRequest, Once, Options, Overlay, PendingCounts, PendingFilter,
-    PendingOrder, PendingPage, Received, Reception, RefusedBy, Respond, StartOptions, Taker,
+    Assignee, Checked, Done, Engine, ForkRequest, NewWebhook, Once, Options, Overlay, PendingCounts,
+    PendingFilter, PendingOrder, PendingPage, Received, Reception, RefusedBy, Respond, StartOptions, Taker,
 };
 pub use error::Error;
 pub use feed::{Committed, Listener};
@@ -42,13 +43,17 @@ pub use mailbox::{DispatchCursor, Mailbox};
 pub use measures::{Distribution, Measures};
 pub use nodes::{Node, Outputs, PureNode};
 pub use seal::{BadSealKey, SealKey, Unopenable};
+pub use store::deliveries::attempts::{Attempt, AttemptFilter};
+pub use store::deliveries::{Delivery, DeliveryFilter, DeliveryKind};
 pub use store::events::Recorded;
 pub use store::keys::ApiKey;
 pub use store::pending::{Pending, PendingCursor, Votes};
 pub use store::receipts::Receipt;
 pub use store::runs::{RunFilter, RunSummary};
 pub use store::secrets::LinkSecret;
+pub use store::webhooks::{Webhook, WebhookChange};
 pub use store::workflows::Registered;
 pub use store::{Error as StoreError, Location};
 pub use trace::{SpanName, cause};
+pub use webhooks::{Courier, Render, Rendered, Rendering, WebhookSettings, fingerprint, sign};
 pub use worker::Worker;

@@ -11,6 +11,7 @@ use rusqlite::ErrorCode;
 
 pub(crate) mod arrivals;
 pub(crate) mod awaited;
+pub(crate) mod deliveries;
 pub(crate) mod dispatches;
 pub(crate) mod events;
 pub(crate) mod facets;
@@ -21,10 +22,12 @@ pub(crate) mod postgres;
 pub(crate) mod receipts;
 pub(crate) mod runs;
 pub(crate) mod scopes;
+pub(crate) mod seal;
 pub(crate) mod secrets;
 pub(crate) mod sqlite;
 mod statement;
 pub(crate) mod timers;
+pub(crate) mod webhooks;
 pub(crate) mod workflows;
 
 pub(crate) use statement::{Answer, Lock, Param, Query, Row, Statement, Tx, params};

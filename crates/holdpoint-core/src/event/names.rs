@@ -3,6 +3,56 @@
 use super::Event;
 
 impl Event {
+    /// Every name there is, in the order of the variants.
+    pub const NAMES: &'static [&'static str] = &[
+        "run.started",
+        "node.started",
+        "node.completed",
+        "node.failed",
+        "node.skipped",
+        "node.suspended",
+        "node.resumed",
+        "interrupt.requested",
+        "approval.requested",
+        "clarification.requested",
+        "interrupt.resolved",
+        "interrupt.timed_out",
+        "approval.received",
+        "clarification.resolved",
+        "holdpoint.vote.cast",
+        "holdpoint.vote.repeated",
+        "holdpoint.ask.raised",
+        "holdpoint.ask.answered",
+        "authorization.decided",
+        "approval.granted",
+        "approval.rejected",
+        "approval.overridden",
+        "conversation.opened",
+        "conversation.exchanged",
+        "conversation.closed",
+        "agent.decided",
+        "holdpoint.step.recorded",
+        "holdpoint.sleep.started",
+        "holdpoint.sleep.ended",
+        "node.retried",
+        "variable.changed",
+        "channel.written",
+        "ai.message.chunk",
+        "artifact.created",
+        "holdpoint.loop.turned",
+        "workflow.loopback-limit",
+        "cap.breached",
+        "node.dispatched",
+        "holdpoint.child.changed",
+        "holdpoint.child.ended",
+        "run.paused",
+        "run.resumed",
+        "replay.diverged",
+        "run.completed",
+        "run.failed",
+        "run.cancelled",
+    ];
+
     /// The `type` of its JSON.
     pub fn name(&self) -> &'static str {
         match self {

@@ -8,6 +8,7 @@ use serde_json::json;
 
 mod dispatches;
 mod executor;
+mod webhooks;
 mod workflows;
 mod world;
 

@@ -75,7 +75,7 @@ fn appended(job: &Job) -> Option<&[Param]> {
 /// A change that only moves a dispatch, and only from where its first try would have found it: with this token, or
 /// with this lease. The second try does it, or finds that it is done.
 fn repeatable(job: &Job) -> bool {
-    let Work::Changes(changes) = &job.work else { return false };
+    let Work::Changes(changes) = &job.work else { return matches!(job.work, Work::Rows(_)) };
     changes.iter().all(|change| {
         change.is_silent() && matches!(change.mail, Mail::Held { .. } | Mail::Reclaim(_) | Mail::Reconcile(_))
     })

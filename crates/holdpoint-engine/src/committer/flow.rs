@@ -12,12 +12,14 @@ use super::locks::{Found, Locks, Thread, head};
 use super::mail::performed;
 use super::work::{Change, ClaimOrder, Guard, Job, Mail, MailOp, Reply, Work};
 use crate::store::dispatches::{self, Stored};
-use crate::store::{Error, Param, Query, Tx, arrivals, params, receipts};
+use crate::store::{Error, Param, Query, Tx, arrivals, deliveries, params, receipts, webhooks};
+use crate::webhooks::{Hooks, List};
 
 /// Writes jobs in one transaction, and those with them that `more` adds while it is being made up. One reply for
 /// each, in their order.
 pub(super) async fn write<T: Tx>(
     tx: &T,
+    hooks: &Hooks,
     jobs: &mut Vec<Job>,
     mut more: impl FnMut(&mut Vec<Job>),
     pause: impl FnOnce() -> Result<(), Error>,
@@ -30,6 +32,7 @@ pub(super) async fn write<T: Tx>(
         let queries = locks.queries(!T::MAY_GROW);
         let answers = if judged == 0 { tx.begin(&queries).await? } else { tx.all(&queries).await? };
         flow.found.add(&answers)?;
+        flow.know(tx, hooks).await?;
         locks.new_threads.into_iter().for_each(|thread| flow.add_thread(thread));
         for job in &jobs[judged..] {
             replies.push(flow.judge_once(job)?);
@@ -53,9 +56,24 @@ struct Flow {
     /// Rows that move, as they were stored, and whether somebody must still see to the run.
     moved: HashMap<String, (RunDispatch, bool)>,
     writes: Vec<Query>,
+    /// Who is to be told of what happens, and whether runs have addresses of their own for that.
+    list: Arc<List>,
+    callbacks: bool,
 }
 
 impl Flow {
+    /// Everybody who is to be told. Another node may know of somebody whom we do not know yet.
+    async fn know<T: Tx>(&mut self, tx: &T, hooks: &Hooks) -> Result<(), Error> {
+        self.callbacks = hooks.settings.callbacks;
+        if let Some(revision) = self.found.webhooks.filter(|revision| *revision > hooks.list().revision) {
+            let answers = tx.all(&[Query::one(webhooks::LIST, Vec::new())]).await?;
+            let rows: Vec<_> = answers.into_iter().flat_map(|answer| answer.rows).collect();
+            hooks.put(List::read(revision, &rows)?);
+        }
+        self.list = hooks.list();
+        Ok(())
+    }
+
     /// What is asked for under a key is done unless it was done before.
     fn judge_once(&mut self, job: &Job) -> Result<Reply, Error> {
         let Some((key, _)) = job.receipt.as_deref() else { return self.judge(job) };
@@ -81,6 +99,10 @@ impl Flow {
             }
             // Claims come last, when everything else is known.
             Work::Mail(_) | Work::Plain(_) | Work::Each(..) => Ok(Reply::Rows(Vec::new())),
+            Work::Rows(rows) => {
+                rows.iter().for_each(|row| self.add(row.sql, row.params.clone()));
+                Ok(Reply::Done)
+            }
         }
     }
 
@@ -133,6 +155,9 @@ impl Flow {
         if !change.is_silent() {
             // Only one change of a run in a batch: the next one would not see its rows.
             self.found.runs.insert(of.clone(), u64::MAX);
+            for delivery in self.list.deliveries(change, self.callbacks) {
+                self.add(deliveries::INSERT, delivery.values().into());
+            }
         }
         if let Some(cause) = &change.cause {
             self.found.arrivals.insert(cause.key.clone(), arrivals::State::Over);

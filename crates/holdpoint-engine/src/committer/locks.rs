@@ -9,7 +9,9 @@ use super::receipts::Receipts;
 use super::work::{Change, Job, Mail, MailOp, Work};
 use crate::store::dispatches::{self, Stored};
 use crate::store::receipts::Key;
-use crate::store::{Answer, Error, Param, Query, arrivals, params, receipts, runs, scopes, workflows};
+use crate::store::{
+    Answer, Error, Param, Query, arrivals, params, receipts, runs, scopes, webhooks, workflows,
+};
 
 pub(super) type Thread = (TenantId, String);
 
@@ -43,6 +45,8 @@ pub(super) struct Found {
     pub scopes: HashMap<(TenantId, String), RunId>,
     pub receipts: Receipts,
     pub arrivals: HashMap<arrivals::Key, arrivals::State>,
+    /// How often the list of subscriptions has changed.
+    pub webhooks: Option<u64>,
     pub ready: Vec<Thread>,
 }
 
@@ -56,7 +60,7 @@ impl Locks {
             match &job.work {
                 Work::Changes(changes) => changes.iter().for_each(|change| locks.add_change(change)),
                 Work::Mail(op) => locks.add_operation(op),
-                Work::Plain(_) | Work::Each(..) => {}
+                Work::Plain(_) | Work::Rows(_) | Work::Each(..) => {}
             }
         }
         locks
@@ -165,6 +169,8 @@ impl Locks {
             Query::each(dispatches::BY_LIVE_KEY, keys.collect()),
             Query::each(workflows::LATEST_REVISION, revisions.collect()),
             Query::each(runs::SEQUENCE, runs).locking("r", "r.tenant_id, r.run_id"),
+            // Who is to be told: the last thing that is looked at, so that it is as new as can be.
+            Query::each(webhooks::REVISION, self.runs.iter().take(1).map(|_| params![1_i64]).collect()),
         ]
     }
 }
@@ -186,6 +192,7 @@ impl Found {
             keys,
             revisions,
             runs,
+            webhooks,
         ] = answers
         else {
             return Err(Error::Failed("the database answered in part".to_owned()));
@@ -226,6 +233,9 @@ impl Found {
         }
         for row in &runs.rows {
             self.runs.entry(runs::reference(row)?).or_insert(row.count(2)?);
+        }
+        if let Some(row) = webhooks.rows.first() {
+            self.webhooks = Some(row.count(0)?);
         }
         Ok(())
     }

@@ -36,7 +36,7 @@ async fn script<T: Tx>(tx: &T, work: &Work) -> Script {
             let answers = tx.begin(&[Query::each(sql, sets.clone())]).await?;
             Ok((Reply::Table(answers.into_iter().flat_map(|answer| answer.rows).collect()), Vec::new()))
         }
-        Work::Changes(_) => Err(Error::Failed("a change is never written alone".to_owned())),
+        Work::Changes(_) | Work::Rows(_) => Err(Error::Failed("this is never written alone".to_owned())),
     }
 }
 

@@ -210,6 +210,8 @@ pub(crate) enum Work {
     Mail(MailOp),
     /// Statements that belong to no run: keys and definitions.
     Plain(Vec<Statement>),
+    /// Statements that rely on nothing and can be written twice.
+    Rows(Vec<Statement>),
     /// One statement for many sets of values, and what it returns.
     Each(&'static str, Vec<Vec<Param>>),
 }
@@ -281,7 +283,7 @@ impl Work {
     /// locks in an order of its own.
     pub(super) fn flows(&self) -> bool {
         match self {
-            Self::Changes(_) => true,
+            Self::Changes(_) | Self::Rows(_) => true,
             Self::Mail(op) => match op {
                 MailOp::Enqueue(_) | MailOp::ClaimReady(_) | MailOp::Fenced { .. } => true,
                 MailOp::Claim { order, .. } => order.limit <= 1,

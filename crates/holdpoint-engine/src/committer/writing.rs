@@ -19,6 +19,7 @@ use crate::measures::Measures;
 use crate::peers::Outbox;
 use crate::run_cache::RunCache;
 use crate::store::{Error, Tx, awaited};
+use crate::webhooks::Hooks;
 
 /// How many jobs share one transaction at most.
 const BATCH_MAX: usize = 512;
@@ -70,6 +71,8 @@ pub(crate) struct Audience {
     pub counters: Arc<Counters>,
     pub measures: Arc<Measures>,
     pub feed: Arc<Feed>,
+    /// Those who want to be told of events.
+    pub hooks: Arc<Hooks>,
     /// The other nodes, where there may be some.
     pub outbox: Option<Arc<Outbox>>,
     /// Where the callers live, when that is not where commits are made.
@@ -250,7 +253,7 @@ impl<T: Tx> Writing<T> {
                 let receipt = alone.receipt.as_deref();
                 solo::write(&self.tx, &alone.work, receipt, pause).await.map(|reply| vec![reply])
             }
-            _ => flow::write(&self.tx, jobs, |jobs| inbox.take(jobs), pause).await,
+            _ => flow::write(&self.tx, &self.audience.hooks, jobs, |jobs| inbox.take(jobs), pause).await,
         };
         if stop || (replies.is_ok() && fault == Some(Fault::StopAfter(number))) {
             return Err(Trouble::Stop);
@@ -330,6 +333,7 @@ impl Audience {
             self.bus.publish(&change.of, change.after.seq);
             self.measures.count(change);
             self.feed.tell(|| committed(change));
+            self.hooks.tell(change);
         }
         let mut work = self.bus.remind(&change.mail, &change.obligations);
         // Questions of approvers are brought to whoever answers them.

@@ -10,9 +10,11 @@ use holdpoint_core::{Run, TenantId, Timestamp, Workflow};
 use super::Engine;
 use crate::committer::{Reply, Work};
 use crate::error::Error;
+use crate::store::deliveries::Delivery;
 use crate::store::keys::ApiKey;
 use crate::store::receipts::{self, Key, Receipt};
 use crate::store::secrets::LinkSecret;
+use crate::store::webhooks::Webhook;
 use crate::store::{Statement, params, scopes};
 
 /// Long after the transaction that locked it.
@@ -48,7 +50,7 @@ pub struct Once {
 pub type Respond = dyn Fn(Done<'_>) -> (u16, String) + Send + Sync;
 
 /// What a call of the engine has done when its receipt is written.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 #[non_exhaustive]
 pub enum Done<'a> {
     /// Of everything that concerns a run: the run as it is then.
@@ -63,6 +65,25 @@ pub enum Done<'a> {
     SecretsRotated(&'a LinkSecret),
     /// The row as it is then.
     Dispatch(&'a RunDispatch),
+    /// The secret is for the answer alone: a receipt stays in the database.
+    WebhookAdded {
+        webhook: &'a Webhook,
+        secret: &'a str,
+    },
+    /// Paused or resumed.
+    Webhook(&'a Webhook),
+    WebhookRemoved(&'a str),
+    /// Queued once more.
+    Delivery(&'a Delivery),
+    /// So many were.
+    Replayed(u64),
+}
+
+impl fmt::Debug for Done<'_> {
+    // One of them holds a secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Done")
+    }
 }
 
 impl fmt::Debug for Once {

@@ -12,12 +12,15 @@ use crate::committer::{Audience, Committer, Counters, MailOp, Troubles, Work};
 use crate::error::Error;
 use crate::feed::Feed;
 use crate::measures::Measures;
+use crate::outgoing::{Outgoing, Policy};
 use crate::peers::{Outbox, Peers};
 use crate::registry::Registry;
 use crate::run_cache::RunCache;
 use crate::seal::{Seal, SealKey};
 use crate::store::postgres::{self, Settings};
-use crate::store::{self, Database, Location, Statement, arrivals, awaited, sqlite, timers};
+use crate::store::{self, Database, Location, Statement};
+use crate::store::{arrivals, awaited, deliveries, params, seal, sqlite, timers};
+use crate::webhooks::Hooks;
 
 impl Engine {
     pub async fn open(options: Options) -> Result<Self, Error> {
@@ -34,15 +37,21 @@ impl Engine {
             events_kept,
             cascade_max,
             seal_key,
+            outgoing,
+            webhook_outgoing,
+            webhooks,
         } = options;
+        let calls = webhook_outgoing.or(outgoing).unwrap_or_else(|| Outgoing::new(Policy::default()));
+        let hooks = Arc::new(Hooks::new(webhooks, calls));
         let seal_key = sealing::key(seal_key, &location)?;
         let (cache, bus) = (Arc::new(RunCache::default()), Arc::new(Bus::default()));
         let counters = Arc::new(Counters::default());
         let measures = Arc::new(Measures::new(nodes.names()));
         let feed = Arc::new(Feed::default());
-        let mut audience = Audience {
+        let audience = Audience {
             measures: measures.clone(),
             feed: feed.clone(),
+            hooks: hooks.clone(),
             cache: cache.clone(),
             bus: bus.clone(),
             counters: counters.clone(),
@@ -50,26 +59,8 @@ impl Engine {
             callers: None,
         };
         let (stop, stopping) = watch::channel(false);
-        let (db, committer) = match location {
-            Location::Sqlite(path) => {
-                audience.callers = Some(Handle::current());
-                let writer = sqlite::Writer::open(&path, alone)?;
-                let db = Database::Sqlite(sqlite::Readers::new(&path));
-                let first = if alone { take_over(clock.now(), seal_key.as_ref()) } else { Vec::new() };
-                (db, Committer::on_thread(writer, audience, troubles, first).await?)
-            }
-            Location::Postgres(url) => {
-                let settings = Arc::new(Settings::parse(&url)?);
-                postgres::prepare(&settings).await?;
-                let outbox = Arc::new(Outbox::default());
-                audience.outbox = settings.notify.then(|| outbox.clone());
-                let db = Database::Postgres(postgres::Readers::new(settings.clone(), counters.clone()));
-                let committer = on_postgres(&settings, &audience, troubles);
-                let peers = Peers { db: db.clone(), settings, bus: bus.clone(), outbox };
-                tokio::spawn(peers.run(stopping));
-                (db, committer)
-            }
-        };
+        let ground = Ground { location, alone, troubles, now: clock.now(), seal_key: seal_key.as_ref() };
+        let (db, committer) = ground.open(audience, stopping).await?;
         let (registry, lease_ms, retention_ms) = (Registry::default(), millis(lease), millis(retention));
         let shared = Shared {
             name,
@@ -86,6 +77,7 @@ impl Engine {
             counters,
             measures,
             feed,
+            hooks,
             lease_ms,
             retention_ms,
             events_kept_ms: millis(events_kept),
@@ -111,12 +103,55 @@ impl Engine {
     }
 }
 
+/// What the store is opened on.
+struct Ground<'k> {
+    location: Location,
+    alone: bool,
+    troubles: Troubles,
+    now: Timestamp,
+    seal_key: Option<&'k SealKey>,
+}
+
+impl Ground<'_> {
+    async fn open(
+        self,
+        mut audience: Audience,
+        stopping: watch::Receiver<bool>,
+    ) -> Result<(Database, Committer), Error> {
+        match self.location {
+            Location::Sqlite(path) => {
+                audience.callers = Some(Handle::current());
+                let writer = sqlite::Writer::open(&path, self.alone)?;
+                let db = Database::Sqlite(sqlite::Readers::new(&path));
+                let mut first = if self.alone { take_over(self.now) } else { Vec::new() };
+                first.extend(self.seal_key.map(|key| Work::Plain(vec![seal::remember(&key.name())])));
+                Ok((db, Committer::on_thread(writer, audience, self.troubles, first).await?))
+            }
+            Location::Postgres(url) => {
+                let settings = Arc::new(Settings::parse(&url)?);
+                postgres::prepare(&settings).await?;
+                let outbox = Arc::new(Outbox::default());
+                audience.outbox = settings.notify.then(|| outbox.clone());
+                let db =
+                    Database::Postgres(postgres::Readers::new(settings.clone(), audience.counters.clone()));
+                let committer = on_postgres(&settings, &audience, self.troubles);
+                let peers = Peers { db: db.clone(), settings, bus: audience.bus.clone(), outbox };
+                tokio::spawn(peers.run(stopping));
+                Ok((db, committer))
+            }
+        }
+    }
+}
+
 /// Nobody else can have this file open, so whoever held claims and timers in it is gone.
-fn take_over(now: Timestamp, seal_key: Option<&SealKey>) -> Vec<Work> {
+fn take_over(now: Timestamp) -> Vec<Work> {
     let release = [timers::RELEASE_ALL, awaited::LOOK_NOW, arrivals::LOOK_NOW];
     let release = release.map(|sql| Statement::new(sql, Vec::new()));
-    let statements = seal_key.map(sealing::remember).into_iter().chain(release).collect();
-    vec![Work::Mail(MailOp::ReclaimAll { now }), Work::Plain(statements)]
+    let take_back = Statement::new(deliveries::TAKE_BACK, params![i64::MAX]);
+    vec![
+        Work::Mail(MailOp::ReclaimAll { now }),
+        Work::Plain(release.into_iter().chain([take_back]).collect()),
+    ]
 }
 
 fn on_postgres(settings: &Arc<Settings>, audience: &Audience, troubles: Troubles) -> Committer {

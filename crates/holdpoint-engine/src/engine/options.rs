@@ -11,6 +11,7 @@ use crate::nodes::{Node, NodeTypes, PureNode};
 use crate::outgoing::Outgoing;
 use crate::seal::SealKey;
 use crate::store::Location;
+use crate::webhooks::WebhookSettings;
 
 const LEASE: Duration = Duration::from_secs(30);
 const RETENTION: Duration = Duration::from_secs(24 * 3600);
@@ -31,6 +32,10 @@ pub struct Options {
     pub(super) events_kept: Duration,
     pub(super) cascade_max: usize,
     pub(super) seal_key: Option<SealKey>,
+    /// What nodes and deliveries call with; each may have its own.
+    pub(super) outgoing: Option<Outgoing>,
+    pub(super) webhook_outgoing: Option<Outgoing>,
+    pub(super) webhooks: WebhookSettings,
 }
 
 impl Options {
@@ -48,6 +53,9 @@ impl Options {
             events_kept: RETENTION,
             cascade_max: CASCADE_MAX,
             seal_key: None,
+            outgoing: None,
+            webhook_outgoing: None,
+            webhooks: WebhookSettings::default(),
         }
     }
 
@@ -81,7 +89,21 @@ impl Options {
     /// Which hosts the nodes of this engine may call, and how.
     #[must_use]
     pub fn outgoing(mut self, outgoing: Outgoing) -> Self {
-        self.nodes.effect("core.http", Http::new(outgoing));
+        self.nodes.effect("core.http", Http::new(outgoing.clone()));
+        self.outgoing = Some(outgoing);
+        self
+    }
+
+    /// Which hosts deliveries may go to, where that is not the same.
+    #[must_use]
+    pub fn webhook_outgoing(mut self, outgoing: Outgoing) -> Self {
+        self.webhook_outgoing = Some(outgoing);
+        self
+    }
+
+    #[must_use]
+    pub fn webhooks(mut self, settings: WebhookSettings) -> Self {
+        self.webhooks = settings;
         self
     }
 

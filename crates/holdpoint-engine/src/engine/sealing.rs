@@ -5,10 +5,7 @@ use std::path::Path;
 use super::Engine;
 use crate::error::Error;
 use crate::seal::{Seal, SealKey};
-use crate::store::{self, Location, Statement, params};
-
-const REMEMBER: &str = "INSERT INTO seal (place, key_name) VALUES (1, $1) ON CONFLICT DO NOTHING";
-const REMEMBERED: &str = "SELECT key_name FROM seal WHERE place = 1";
+use crate::store::{self, Location, seal as stored};
 
 /// The key that was chosen; beside a file its own, if none was. Nobody can guess where the nodes of a server keep theirs.
 pub(super) fn key(chosen: Option<SealKey>, location: &Location) -> Result<Option<SealKey>, Error> {
@@ -25,26 +22,16 @@ fn kept_in(path: &Path) -> Result<SealKey, Error> {
     Ok(SealKey::kept_in(path).map_err(failed)?)
 }
 
-/// The first key that a database sees is its key.
-pub(super) fn remember(key: &SealKey) -> Statement {
-    Statement::new(REMEMBER, params![key.name()])
-}
-
 impl Engine {
     /// A file has remembered its key when it was opened; a server does so now.
     pub(super) async fn check_seal(&self, key: &SealKey) -> Result<(), Error> {
-        if self.is_shared() && self.seal_name().await?.is_none() {
-            self.db().query(REMEMBER, params![key.name()]).await?;
+        if self.is_shared() {
+            stored::remember_now(self.db(), &key.name()).await?;
         }
-        match self.seal_name().await? {
+        match stored::remembered(self.db()).await? {
             Some(name) if name != key.name() => Err(Error::WrongSealKey { given: key.name(), wanted: name }),
             _ => Ok(()),
         }
-    }
-
-    async fn seal_name(&self) -> Result<Option<String>, Error> {
-        let row = self.db().query_one(REMEMBERED, Vec::new()).await?;
-        Ok(row.map(|row| row.text(0).map(str::to_owned)).transpose()?)
     }
 
     /// Seals secrets and opens them.

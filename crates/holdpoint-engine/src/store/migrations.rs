@@ -13,6 +13,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0007_pending.sql"),
     include_str!("migrations/0008_groups.sql"),
     include_str!("migrations/0009_seal.sql"),
+    include_str!("migrations/0010_webhooks.sql"),
 ];
 
 pub(super) const CREATE_VERSIONS: &str =

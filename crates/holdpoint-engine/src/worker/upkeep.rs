@@ -125,13 +125,14 @@ pub(super) async fn refuse(engine: &Engine, row: &RunDispatch) -> Result<(), Err
     Ok(())
 }
 
-/// Deletes what ended longer ago than it is kept, receipts and events that are out of date, and secrets that nobody
-/// needs.
+/// Deletes what ended longer ago than it is kept, receipts and events that are out of date, secrets that nobody needs,
+/// and what became of deliveries.
 pub(super) async fn purge(engine: &Engine) {
     while one_more(engine.purge(PURGE_BATCH).await, "dispatches") {}
     while one_more(engine.purge_receipts(PURGE_BATCH).await, "receipts") {}
     while one_more(engine.purge_arrivals(PURGE_BATCH).await, "events from outside") {}
     while one_more(engine.purge_secrets().await, "secrets") {}
+    while one_more(engine.purge_deliveries(PURGE_BATCH).await, "deliveries") {}
 }
 
 /// Whether there may be more of it.

@@ -3,6 +3,9 @@
 // What a test cannot do without, it may demand.
 #![allow(clippy::unwrap_used)]
 
+#[path = "../outgoing/peer.rs"]
+#[allow(dead_code)]
+mod peer;
 #[path = "../place/mod.rs"]
 mod place;
 
@@ -37,4 +40,5 @@ mod scopes;
 mod seals;
 mod secrets;
 mod time;
+mod webhooks;
 mod workers;

@@ -1,0 +1,135 @@
+//! The `delivery_attempts` table: how every attempt went, and how often none was made.
+
+use holdpoint_core::webhook::AttemptOutcome;
+use holdpoint_core::{TenantId, Timestamp};
+use uuid::Uuid;
+
+use super::super::webhooks::word;
+use super::super::{Database, Error, Row, Statement, params};
+use super::Delivery;
+
+const INSERT: &str =
+    "INSERT INTO delivery_attempts (attempt_id, tenant_id, webhook_id, delivery_id, run_id, event_seq, \
+    event_type, attempt, at_ms, latency_ms, status, error, outcome, times)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) ON CONFLICT DO NOTHING";
+const PAGE: &str =
+    "SELECT seq, delivery_id, run_id, event_seq, event_type, attempt, at_ms, latency_ms, status, error,
+    outcome, times FROM delivery_attempts WHERE tenant_id = $1 AND webhook_id = $2 AND seq < $3
+    ORDER BY seq DESC LIMIT $4";
+const OF_DELIVERY: &str =
+    "SELECT seq, delivery_id, run_id, event_seq, event_type, attempt, at_ms, latency_ms, status,
+    error, outcome, times FROM delivery_attempts WHERE tenant_id = $1 AND webhook_id = $2 AND delivery_id = $3
+    AND seq < $4 ORDER BY seq DESC LIMIT $5";
+pub(crate) const PURGE: &str = "DELETE FROM delivery_attempts WHERE seq IN
+    (SELECT seq FROM delivery_attempts WHERE at_ms <= $1 ORDER BY at_ms LIMIT $2)";
+
+/// One attempt, or a number of times that none was made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attempt {
+    pub seq: u64,
+    /// None where no attempt was made.
+    pub delivery: Option<String>,
+    pub run: Option<String>,
+    pub event_seq: Option<u64>,
+    pub event_type: Option<String>,
+    /// From 1.
+    pub number: u32,
+    pub at: Timestamp,
+    pub latency_ms: u64,
+    pub status: Option<u16>,
+    pub error: Option<String>,
+    pub outcome: AttemptOutcome,
+    pub times: u64,
+}
+
+/// Which attempts of a subscription a list is about, newest first.
+#[derive(Clone, Debug, Default)]
+pub struct AttemptFilter {
+    pub delivery: Option<String>,
+    pub before: Option<u64>,
+    pub limit: u64,
+}
+
+/// How the latest attempt of a delivery went.
+pub(crate) fn insert(
+    delivery: &Delivery,
+    at: Timestamp,
+    latency_ms: u64,
+    answer: (Option<u16>, Option<&str>),
+    outcome: AttemptOutcome,
+) -> Statement {
+    let (status, error) = answer;
+    let values = params![
+        Uuid::now_v7().to_string(),
+        delivery.of.tenant.as_str(),
+        delivery.webhook.as_str(),
+        delivery.id.as_str(),
+        delivery.of.run.as_str(),
+        delivery.event_seq,
+        delivery.event_type.as_str(),
+        u64::from(delivery.attempt),
+        at,
+        latency_ms,
+        status.map(i64::from),
+        error,
+        outcome.as_str(),
+        1_i64
+    ];
+    Statement::new(INSERT, values)
+}
+
+/// So many events were not even tried.
+pub(crate) fn missed(tenant: &TenantId, webhook: &str, at: Timestamp, times: u64, why: &str) -> Statement {
+    let values = params![
+        Uuid::now_v7().to_string(),
+        tenant.as_str(),
+        webhook,
+        None::<&str>,
+        None::<&str>,
+        None::<i64>,
+        None::<&str>,
+        0_i64,
+        at,
+        0_i64,
+        None::<i64>,
+        Some(why),
+        AttemptOutcome::Dropped.as_str(),
+        times
+    ];
+    Statement::new(INSERT, values)
+}
+
+pub(crate) async fn page(
+    db: &Database,
+    tenant: &TenantId,
+    webhook: &str,
+    filter: &AttemptFilter,
+) -> Result<Vec<Attempt>, Error> {
+    let before = filter.before.map_or(i64::MAX, |before| i64::try_from(before).unwrap_or(i64::MAX));
+    let rows = match &filter.delivery {
+        Some(delivery) => {
+            let values = params![tenant.as_str(), webhook, delivery.as_str(), before, filter.limit];
+            db.query(OF_DELIVERY, values).await?
+        }
+        None => db.query(PAGE, params![tenant.as_str(), webhook, before, filter.limit]).await?,
+    };
+    rows.iter().map(read).collect()
+}
+
+fn read(row: &Row) -> Result<Attempt, Error> {
+    let text = |column| Ok::<_, Error>(row.optional_text(column)?.map(str::to_owned));
+    Ok(Attempt {
+        seq: row.count(0)?,
+        delivery: text(1)?,
+        run: text(2)?,
+        event_seq: row.optional_int(3)?.and_then(|seq| u64::try_from(seq).ok()),
+        event_type: text(4)?,
+        number: row.small(5)?,
+        at: Timestamp(row.int(6)?),
+        latency_ms: row.count(7)?,
+        status: row.optional_int(8)?.and_then(|status| u16::try_from(status).ok()),
+        error: text(9)?,
+        outcome: word(row.text(10)?, AttemptOutcome::parse)?,
+        times: row.count(11)?,
+    })
+}

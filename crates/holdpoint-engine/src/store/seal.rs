@@ -1,0 +1,24 @@
+//! The `seal` table: the name of the key that seals what must not be readable here. Never the key.
+
+use super::{Database, Error, Statement, params};
+
+const REMEMBER: &str = "INSERT INTO seal (place, key_name) VALUES (1, $1) ON CONFLICT DO NOTHING";
+const REMEMBERED: &str = "SELECT key_name FROM seal WHERE place = 1";
+
+/// The first name stays.
+pub(crate) fn remember(name: &str) -> Statement {
+    Statement::new(REMEMBER, params![name])
+}
+
+/// The same without a commit that others could share: opening must not wait for one.
+pub(crate) async fn remember_now(db: &Database, name: &str) -> Result<(), Error> {
+    match remembered(db).await? {
+        Some(_) => Ok(()),
+        None => db.query(REMEMBER, params![name]).await.map(|_| ()),
+    }
+}
+
+pub(crate) async fn remembered(db: &Database) -> Result<Option<String>, Error> {
+    let row = db.query_one(REMEMBERED, Vec::new()).await?;
+    row.map(|row| row.text(0).map(str::to_owned)).transpose()
+}

@@ -1,0 +1,52 @@
+//! What an operator can choose about deliveries.
+
+use std::time::Duration;
+
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+#[derive(Clone, Debug)]
+pub struct WebhookSettings {
+    /// How long an open circuit lets nothing through.
+    pub cooldown: Duration,
+    /// For one attempt, from connecting to the last byte of the answer.
+    pub attempt_timeout: Duration,
+    /// Attempts under way at a time: for one subscription, and on this node.
+    pub per_subscription: usize,
+    pub overall: usize,
+    /// Events that may wait for a best-effort subscription; what is more is dropped and counted.
+    pub queue_max: usize,
+    /// How long deliveries that ended, attempts and changes of subscriptions are kept; and dead letters.
+    pub keep_deliveries: Duration,
+    pub keep_dead_letters: Duration,
+    /// Whether questions are sent to the address that a run was started with.
+    pub callbacks: bool,
+}
+
+impl Default for WebhookSettings {
+    fn default() -> Self {
+        Self {
+            cooldown: Duration::from_secs(3600),
+            attempt_timeout: Duration::from_secs(5),
+            per_subscription: 4,
+            overall: 64,
+            queue_max: 1000,
+            keep_deliveries: 7 * DAY,
+            keep_dead_letters: 30 * DAY,
+            callbacks: false,
+        }
+    }
+}
+
+impl WebhookSettings {
+    pub(crate) fn cooldown_ms(&self) -> u64 {
+        millis(self.cooldown)
+    }
+
+    pub(crate) fn attempt_timeout_ms(&self) -> u64 {
+        millis(self.attempt_timeout)
+    }
+}
+
+pub(crate) fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
