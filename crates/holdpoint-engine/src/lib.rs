@@ -4,6 +4,7 @@
 //! command that every protocol of the server ends in. `examples/embed.rs` is a whole program.
 
 mod advance;
+mod asking;
 mod bus;
 mod clock;
 mod committer;
@@ -18,7 +19,6 @@ pub mod outgoing;
 mod peers;
 mod registry;
 mod run_cache;
-mod sequences;
 mod store;
 mod trace;
 mod worker;

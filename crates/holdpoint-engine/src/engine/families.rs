@@ -143,7 +143,7 @@ impl Engine {
             return refused("workflow_not_found", format!("there is no workflow {}", known.workflow));
         };
         let of = RunRef { tenant: tenant.clone(), run: child.clone() };
-        if self.0.sequences.of(&self.0.db, &of).await?.is_some() {
+        if self.sequence(&of).await?.is_some() {
             return refused("run_id_taken", format!("there is a run {child} already"));
         }
         let start = Start {

@@ -67,6 +67,7 @@ impl Engine {
             nodes,
             registry,
             sequences: Arc::default(),
+            logs: Arc::default(),
             counters,
             measures,
             feed,
