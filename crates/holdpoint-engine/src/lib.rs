@@ -40,6 +40,6 @@ pub use store::pending::{Pending, PendingCursor};
 pub use store::receipts::Receipt;
 pub use store::runs::{RunFilter, RunSummary};
 pub use store::workflows::Registered;
-pub use store::{Error as StoreError, Location};
+pub use store::{Error as StoreError, Location, ceiling};
 pub use trace::{SpanName, cause};
 pub use worker::Worker;

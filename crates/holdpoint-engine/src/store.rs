@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use holdpoint_core::Timestamp;
 use rusqlite::ErrorCode;
 
+mod ceiling;
 pub(crate) mod dispatches;
 pub(crate) mod events;
 pub(crate) mod keys;
@@ -23,6 +24,7 @@ mod statement;
 pub(crate) mod timers;
 pub(crate) mod workflows;
 
+pub use ceiling::ceiling;
 pub(crate) use statement::{Answer, Lock, Param, Query, Row, Statement, Tx, params};
 
 /// Trouble with the database. None of these is an answer to a caller's question.
