@@ -1,5 +1,5 @@
 //! The one function that writes. Everything that waits is written in one transaction and answered after its fsync;
-//! what queues up meanwhile is the next batch. Nobody sleeps to fill one.
+//! what queues up meanwhile is the next batch. Nobody waits to fill one, but for those who have just been answered.
 
 use std::sync::{Mutex, PoisonError, RwLock};
 
@@ -12,6 +12,7 @@ use crate::store::{self, Statement, Tx};
 
 mod doubts;
 mod flow;
+mod inbox;
 mod locks;
 mod mail;
 mod receipts;

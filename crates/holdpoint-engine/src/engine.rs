@@ -8,6 +8,7 @@ use uuid::Uuid;
 
 use crate::advance::Draft;
 use crate::answering::AnyAnswerer;
+use crate::asking::{Asking, Sequence};
 use crate::bus::{Bus, Subscription};
 use crate::clock::Clock;
 use crate::committer::{Change, Committer, Counters, Guard, Mail, Reply, Work};
@@ -18,8 +19,7 @@ use crate::nodes::NodeTypes;
 use crate::registry::Registry;
 use crate::run_cache::RunCache;
 use crate::seal::Seal;
-use crate::sequences::Sequences;
-use crate::store::events::{self, Recorded};
+use crate::store::events::{self, Recorded, Stored};
 use crate::store::pending::{Pending, PendingCursor};
 use crate::store::runs::{self, RunFilter, RunSummary};
 use crate::store::{Database, Statement};
@@ -78,7 +78,8 @@ struct Shared {
     registry: Registry,
     /// None where nobody chose a key.
     seal: Option<Seal>,
-    sequences: Arc<Sequences>,
+    sequences: Arc<Asking<Sequence>>,
+    logs: Arc<Asking<Arc<Stored>>>,
     counters: Arc<Counters>,
     measures: Arc<Measures>,
     feed: Arc<Feed>,
@@ -286,18 +287,24 @@ impl Engine {
         }
     }
 
+    /// How many events of a run are stored; nothing when there is no such run.
+    async fn sequence(&self, of: &RunRef) -> Result<Option<u64>, Error> {
+        Ok(self.0.sequences.of(&self.0.db, of).await?.map(|Sequence(seq)| seq))
+    }
+
     /// Whether a remembered run is still as it is stored. Alone we would know of any change; and an end is an end.
     async fn is_current(&self, of: &RunRef, run: &Run) -> Result<bool, Error> {
         if !self.is_shared() || run.finished() {
             return Ok(true);
         }
-        Ok(self.0.sequences.of(&self.0.db, of).await? == Some(run.seq))
+        Ok(self.sequence(of).await? == Some(run.seq))
     }
 
     /// The run as it is stored.
     pub(crate) async fn load(&self, of: &RunRef) -> Result<Arc<Run>, Error> {
         let commits = self.0.cache.commits(of);
-        let (log, size) = events::all(&self.0.db, of).await?;
+        let stored = self.0.logs.of(&self.0.db, of).await?.ok_or(Error::NotFound("run"))?;
+        let (log, size) = stored.read()?;
         let Some(Event::RunStarted(started)) = log.first().map(|first| &first.event) else {
             return Err(Error::NotFound("run"));
         };
@@ -317,7 +324,7 @@ impl Engine {
     pub async fn length(&self, of: &RunRef) -> Result<u64, Error> {
         match self.0.cache.get(of) {
             Some(run) if !self.is_shared() || run.finished() => Ok(run.seq),
-            _ => self.0.sequences.of(&self.0.db, of).await?.ok_or(Error::NotFound("run")),
+            _ => self.sequence(of).await?.ok_or(Error::NotFound("run")),
         }
     }
 

@@ -11,6 +11,7 @@ use rusqlite::ErrorCode;
 
 pub(crate) mod arrivals;
 pub(crate) mod awaited;
+mod ceiling;
 pub(crate) mod deliveries;
 pub(crate) mod dispatches;
 pub(crate) mod events;
@@ -30,6 +31,7 @@ pub(crate) mod timers;
 pub(crate) mod webhooks;
 pub(crate) mod workflows;
 
+pub use ceiling::ceiling;
 pub(crate) use statement::{Answer, Lock, Param, Query, Row, Statement, Tx, params};
 
 /// Trouble with the database. None of these is an answer to a caller's question.

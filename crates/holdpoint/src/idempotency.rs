@@ -46,11 +46,16 @@ impl<B: FromBytes + Send, S: Send + Sync> FromRequest<S> for Sent<B> {
         // Judged once the body is read: what is left of one ends the connection, and a client that is about to send its
         // next request would lose it.
         let sent = key_of(request.headers());
-        let operation = format!("{} {}", request.method(), hash(request.uri().path().as_bytes()));
+        // Hashed only where it is needed: most requests come without a key.
+        let sent = sent.map(|key| key.map(|key_hash| (operation(&request), key_hash)));
         let bytes = body::read(request, state).await?;
-        let key = sent?.map(|key_hash| Key { operation, key_hash, body_hash: hash(&bytes) });
+        let key = sent?.map(|(operation, key_hash)| Key { operation, key_hash, body_hash: hash(&bytes) });
         Ok(Self(Sending(key), B::from_bytes(&bytes)?))
     }
+}
+
+fn operation(request: &Request) -> String {
+    format!("{} {}", request.method(), hash(request.uri().path().as_bytes()))
 }
 
 fn key_of(headers: &HeaderMap) -> Result<Option<String>, ApiError> {

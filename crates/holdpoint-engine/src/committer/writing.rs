@@ -1,16 +1,16 @@
 //! The loop behind a queue: take what waits, write it, tell everybody. What fails together is tried alone; what the
 //! connection lost is looked up before it is tried again.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use holdpoint_core::Event;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::Receiver;
 use tokio::sync::oneshot;
 
+use super::inbox::Inbox;
 use super::work::{Change, Job, MailOp, Reply, Work};
 use super::{flow, solo};
 use crate::bus::Bus;
@@ -93,27 +93,6 @@ enum Trouble {
     Store(Error),
 }
 
-/// What waits to be written.
-struct Inbox {
-    jobs: Receiver<Job>,
-    /// The one that was waited for.
-    first: Option<Job>,
-    /// Those that take a transaction of their own.
-    alone: VecDeque<Job>,
-    /// How many may share a transaction.
-    most: usize,
-}
-
-impl Inbox {
-    /// Everything that waits now and can be written with others joins `together`, up to the most there may be.
-    fn take(&mut self, together: &mut Vec<Job>) {
-        while together.len() + self.alone.len() < self.most {
-            let Some(job) = self.first.take().or_else(|| self.jobs.try_recv().ok()) else { return };
-            if job.work.flows() { together.push(job) } else { self.alone.push_back(job) }
-        }
-    }
-}
-
 /// How writing some jobs ended. All of them are answered, unless the writer was told to stop.
 enum End {
     Going,
@@ -147,7 +126,7 @@ impl<T: Tx> Writing<T> {
 
     pub(super) async fn run(self, jobs: Receiver<Job>) {
         let most = self.troubles.batch_max.unwrap_or(BATCH_MAX).max(1);
-        let mut inbox = Inbox { jobs, first: None, alone: VecDeque::new(), most };
+        let mut inbox = Inbox::new(jobs, most);
         while self.wait(&mut inbox).await {
             let mut together = Vec::new();
             inbox.take(&mut together);
@@ -167,13 +146,13 @@ impl<T: Tx> Writing<T> {
 
     /// Tidies up once when nothing has come for a while, then waits until somebody has work. False when nobody will.
     async fn wait(&self, inbox: &mut Inbox) -> bool {
-        let mut first = Vec::with_capacity(1);
-        let waited = tokio::time::timeout(IDLE, inbox.jobs.recv_many(&mut first, 1)).await;
-        if waited.is_err() {
-            self.tx.idle();
-            inbox.jobs.recv_many(&mut first, 1).await;
+        match tokio::time::timeout(IDLE, inbox.wait()).await {
+            Ok(somebody) => somebody,
+            Err(_) => {
+                self.tx.idle();
+                inbox.wait().await
+            }
         }
-        first.pop().map(|job| inbox.first = Some(job)).is_some()
     }
 
     /// Writes jobs and answers them, whatever it takes.
@@ -242,18 +221,22 @@ impl<T: Tx> Writing<T> {
         let fault = self.troubles.fault;
         let stop = fault == Some(Fault::StopBefore(number));
         let told = || "told to".to_owned();
+        let mut committing = None;
         let pause = || match fault {
             _ if stop => Err(Error::Failed(told())),
             Some(Fault::Fail(n)) if n == number => Err(Error::Failed(told())),
             Some(Fault::LoseBefore(n)) if n == number => Err(Error::Unknown(told())),
-            _ => Ok(()),
+            _ => {
+                committing = Some(Instant::now());
+                Ok(())
+            }
         };
         let mut replies = match &jobs[..] {
             [alone] if !alone.work.flows() => {
                 let receipt = alone.receipt.as_deref();
                 solo::write(&self.tx, &alone.work, receipt, pause).await.map(|reply| vec![reply])
             }
-            _ => flow::write(&self.tx, &self.audience.hooks, jobs, |jobs| inbox.take(jobs), pause).await,
+            _ => flow::write(&self.tx, &self.audience.hooks, jobs, |jobs| inbox.take_late(jobs), pause).await,
         };
         if stop || (replies.is_ok() && fault == Some(Fault::StopAfter(number))) {
             return Err(Trouble::Stop);
@@ -262,6 +245,7 @@ impl<T: Tx> Writing<T> {
             replies = Err(Error::Unknown(told()));
         }
         let mut replies = replies?;
+        inbox.committed(jobs.len(), committing.map(|begun| begun.elapsed()).unwrap_or_default());
         self.audience.counters.commits.fetch_add(1, Ordering::Relaxed);
         self.confirm(jobs, &mut replies).await;
         Ok(replies)

@@ -146,7 +146,7 @@ impl Engine {
             return refused("capability_not_provided", missing.to_string());
         }
         let of = RunRef { tenant: tenant.clone(), run: child.clone() };
-        if self.0.sequences.of(&self.0.db, &of).await?.is_some() {
+        if self.sequence(&of).await?.is_some() {
             return refused("run_id_taken", format!("there is a run {child} already"));
         }
         let start = Start {

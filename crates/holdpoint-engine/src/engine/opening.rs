@@ -74,6 +74,7 @@ impl Engine {
             registry,
             seal: seal_key.as_ref().map(Seal::new),
             sequences: Arc::default(),
+            logs: Arc::default(),
             counters,
             measures,
             feed,

@@ -59,7 +59,7 @@ impl Engine {
                 Err(Guard::Revision | Guard::Receipt | Guard::Arrival) => {}
                 // Or it was a run that this one starts, or that started it.
                 Err(Guard::Sequence | Guard::Claim) => {
-                    if self.0.sequences.of(&self.0.db, &of).await?.is_some() {
+                    if self.sequence(&of).await?.is_some() {
                         return Err(Refusal::AlreadyStarted.into());
                     }
                 }

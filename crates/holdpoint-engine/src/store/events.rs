@@ -1,10 +1,10 @@
 //! The `events` table: the log. What one commit appended to a run is one row, written and read together.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use holdpoint_core::{Event, RunRef, Timestamp};
 
-use super::{Database, Error, Statement, params, unreadable};
+use super::{Database, Error, Row, Statement, params, unreadable};
 
 pub(crate) const INSERT: &str =
     "INSERT INTO events (tenant_id, run_id, seq, at_ms, events) VALUES ($1, $2, $3, $4, $5)";
@@ -12,6 +12,9 @@ pub(crate) const INSERT: &str =
 pub(crate) const LANDED: &str = "SELECT tenant_id, run_id, seq FROM events
     WHERE tenant_id = $1 AND run_id = $2 AND seq = $3 AND at_ms = $4 AND events = $5";
 const ALL: &str = "SELECT seq, at_ms, events FROM events WHERE tenant_id = $1 AND run_id = $2 ORDER BY seq";
+/// The same for many runs.
+const LOGS: &str = "SELECT e.tenant_id, e.run_id, e.seq, e.at_ms, e.events FROM events e
+    WHERE e.tenant_id = $1 AND e.run_id = $2 ORDER BY e.seq";
 // The row that holds sequence $3 began at or before it.
 const FROM: &str =
     "SELECT seq, at_ms, events FROM events WHERE tenant_id = $1 AND run_id = $2 AND seq >= COALESCE(
@@ -39,16 +42,30 @@ pub(crate) fn append(
     Ok((Statement::new(INSERT, params![of.tenant.as_str(), of.run.as_str(), before, at, text]), size))
 }
 
-/// The whole log and its size in bytes of JSON.
-pub(crate) async fn all(db: &Database, of: &RunRef) -> Result<(Vec<Recorded>, usize), Error> {
-    let rows = db.query(ALL, params![of.tenant.as_str(), of.run.as_str()]).await?;
-    let mut size = 0;
-    let mut recorded = Vec::new();
-    for row in &rows {
-        size += row.text(2)?.len();
-        decode(row.count(0)?, Timestamp(row.int(1)?), row.text(2)?, &mut recorded)?;
+/// A whole log as it is stored; whoever wants it reads it.
+#[derive(Debug, Default)]
+pub(crate) struct Stored(Vec<Row>);
+
+impl Stored {
+    /// The events and their size in bytes of JSON.
+    pub(crate) fn read(&self) -> Result<(Vec<Recorded>, usize), Error> {
+        let (mut recorded, mut size) = (Vec::new(), 0);
+        for row in &self.0 {
+            size += row.text(4)?.len();
+            decode(row.count(2)?, Timestamp(row.int(3)?), row.text(4)?, &mut recorded)?;
+        }
+        Ok((recorded, size))
     }
-    Ok((recorded, size))
+}
+
+/// The whole logs of runs; one that is not here does not exist.
+pub(crate) async fn logs(db: &Database, of: &[RunRef]) -> Result<HashMap<RunRef, Stored>, Error> {
+    let sets = of.iter().map(|of| params![of.tenant.as_str(), of.run.as_str()]).collect();
+    let mut logs: HashMap<RunRef, Stored> = HashMap::new();
+    for row in db.query_each(LOGS, sets).await? {
+        logs.entry(super::runs::reference(&row)?).or_default().0.push(row);
+    }
+    Ok(logs)
 }
 
 /// The whole log, and the numbers at which its commits begin.

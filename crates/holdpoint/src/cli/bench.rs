@@ -1,7 +1,9 @@
 //! `holdpoint bench`: measures a server from outside, over HTTP, as a client sees it; and the mailbox from inside.
 
 mod cluster;
+mod costs;
 mod cycle;
+mod decide;
 mod driver;
 mod fsyncs;
 mod ground;
@@ -37,6 +39,7 @@ Examples:
   holdpoint bench cycle --server http://127.0.0.1:8484 --key KEY
   holdpoint bench cycle --postgres
   holdpoint bench cycle --database postgres://bench:PASSWORD@127.0.0.1:5432/bench
+  holdpoint bench decide --pending 100000 --seconds 10
   holdpoint bench parked --runs 10000
   holdpoint bench mailbox --postgres --concurrency 16 --seconds 5";
 
@@ -58,6 +61,19 @@ pub(crate) enum Action {
         /// Cycles before counting starts
         #[arg(long, value_name = "N", default_value_t = 200)]
         warmup: u32,
+    },
+    /// Decisions: many runs wait, and people answer them in no order
+    Decide {
+        #[command(flatten)]
+        load: Load,
+        #[command(flatten)]
+        database: Database,
+        /// Runs that wait when the measurement begins
+        #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..))]
+        pending: u32,
+        /// How long decisions are counted; less when nothing waits any more
+        #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3600))]
+        seconds: u64,
     },
     /// Many runs that wait: memory, disk, the pending view, and the way back after kill -9
     Parked {
@@ -146,14 +162,17 @@ fn runtime(action: &Action) -> tokio::runtime::Builder {
 async fn bench(connection: &Connection, action: &Action) -> Result<Report, Failure> {
     match action {
         Action::Cycle { load, database, runs, warmup } => {
-            let is_named = connection.named_server().is_some();
-            if is_named && (database.postgres || database.database.is_some()) {
-                return Err(Failure::usage("a server that is named has its database already")
-                    .hint("leave out --server (and HOLDPOINT_SERVER), or --database and --postgres"));
-            }
-            let ground = Ground::prepare(database, &load.scratch)?;
+            let ground = prepare(connection, database, load)?;
             let (driver, own) = start(connection, load, ground.address("bench")?).await?;
             cycle::bench(&driver, own.as_ref(), &ground, load.concurrency, *runs, *warmup).await
+        }
+        Action::Decide { load, database, pending, seconds } => {
+            let ground = prepare(connection, database, load)?;
+            let (driver, own) = start(connection, load, ground.address("bench")?).await?;
+            // Of a server that is named nobody knows on which disk it is.
+            let disk = own.as_ref().map(|_| load.scratch.as_path());
+            let load = decide::Load { concurrency: load.concurrency, pending: *pending, seconds: *seconds };
+            decide::bench(&driver, &ground, disk, &load).await
         }
         Action::Parked { load, runs } => {
             let (driver, mut own) = start(connection, load, None).await?;
@@ -164,6 +183,14 @@ async fn bench(connection: &Connection, action: &Action) -> Result<Report, Failu
             mailbox::bench(&ground, scratch, *concurrency, Duration::from_secs(*seconds)).await
         }
     }
+}
+
+fn prepare(connection: &Connection, database: &Database, load: &Load) -> Result<Ground, Failure> {
+    if connection.named_server().is_some() && (database.postgres || database.database.is_some()) {
+        return Err(Failure::usage("a server that is named has its database already")
+            .hint("leave out --server (and HOLDPOINT_SERVER), or --database and --postgres"));
+    }
+    Ground::prepare(database, &load.scratch)
 }
 
 /// A client of the server that is named, or of one that is started here, with everything it needs.

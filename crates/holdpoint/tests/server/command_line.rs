@@ -158,7 +158,7 @@ fn the_help_names_the_scopes_and_what_is_measured() {
     for scope in ["manifest:write", "approvals:respond", "tenants:manage"] {
         assert!(keys.contains(scope), "{keys}");
     }
-    for of in ["cycle", "parked"] {
+    for of in ["cycle", "decide", "parked"] {
         let bench = help(&["bench", of, "--help"]);
         assert!(bench.contains("a server of its own is started"), "{bench}");
     }
@@ -225,6 +225,26 @@ fn the_benchmark_of_the_mailbox_compares_shared_commits_with_single_ones() {
         assert_eq!(report["alone"]["rowsPerCommit"], json!(1), "{report}");
         assert!(report["shared"]["rowsPerCommit"].as_f64().is_some_and(|rows| rows > 1.0), "{report}");
         assert!(report["ratio"].is_number(), "{report}");
+    }
+}
+
+#[test]
+fn the_benchmark_of_decisions_counts_each_decision_once() {
+    let start = |database: &[&str]| {
+        // More time than it takes: it ends when nothing waits any more.
+        let words =
+            ["bench", "decide", "--pending", "100", "--seconds", "600", "--concurrency", "4", "--json"];
+        let mut command = Command::new(PROGRAM);
+        clean(&mut command).args(words).args(database).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()
+    };
+    let benches = [start(&[]).unwrap(), start(&["--postgres"]).unwrap()];
+    for bench in benches {
+        let report = json_of(&bench.wait_with_output().unwrap());
+        assert_eq!(report["errors"], json!(0), "{report}");
+        // Two in a hundred come before counting starts. The server counts a change for each, and no more.
+        assert_eq!((&report["decisions"], &report["changes"]), (&json!(98), &json!(98)), "{report}");
+        assert!(report["ceilingRowsPerSecond"][0].as_f64().is_some_and(|rows| rows > 0.0), "{report}");
+        assert!(report["shareOfCeiling"].is_number(), "{report}");
     }
 }
 

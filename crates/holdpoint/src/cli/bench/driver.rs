@@ -61,10 +61,15 @@ impl Driver {
 
     /// Creates a run and waits until it is seen waiting.
     pub(super) async fn park(&self) -> Result<String, Failure> {
+        let run = self.create().await?;
+        self.until(&run, "waiting-approval").await?;
+        Ok(run)
+    }
+
+    /// Creates a run, and has the server's word that it will come to wait.
+    pub(super) async fn create(&self) -> Result<String, Failure> {
         let body = Bytes::from(format!(r#"{{"workflowId":"{WORKFLOW}"}}"#));
-        let seen = seen(&self.call(Method::POST, "/v1/runs", body).await?)?;
-        self.until(&seen.run_id, "waiting-approval").await?;
-        Ok(seen.run_id)
+        Ok(seen(&self.call(Method::POST, "/v1/runs", body).await?)?.run_id)
     }
 
     pub(super) async fn accept(&self, run: &str) -> Result<(), Failure> {

@@ -9,7 +9,7 @@ use holdpoint_engine::Location;
 use super::super::failure::Failure;
 use super::cluster::Cluster;
 use super::postmaster;
-use super::scratch::failed;
+use super::scratch::{Folder, failed, random_name};
 use crate::config;
 
 #[derive(Debug, Args)]
@@ -31,6 +31,12 @@ pub(super) struct Ground {
     named: Option<String>,
     own: Option<Cluster>,
     postmaster: Option<u32>,
+}
+
+/// Gone with the value that holds it.
+pub(super) struct Beside {
+    pub(super) location: Location,
+    _folder: Folder,
 }
 
 impl Ground {
@@ -67,6 +73,22 @@ impl Ground {
             Some(address) => location(&address),
             None => Ok(Location::Sqlite(folder.join(format!("{name}.db")))),
         }
+    }
+
+    /// A place of its own on the same disk or server, to be measured beside what is measured.
+    pub(super) fn beside(&self, scratch: &Path) -> Result<Beside, Failure> {
+        let named = self.named.as_deref().map(location).transpose()?;
+        let disk = match &named {
+            Some(Location::Sqlite(path)) => path.parent().unwrap_or(scratch),
+            _ => scratch,
+        };
+        let folder = Folder::create(disk)?;
+        let location = match named {
+            Some(Location::Postgres(url)) => Location::Postgres(url),
+            Some(Location::Sqlite(_)) => Location::Sqlite(folder.path.join("beside.db")),
+            None => self.location(&format!("beside_{}", random_name()?), &folder.path)?,
+        };
+        Ok(Beside { location, _folder: folder })
     }
 
     pub(super) fn is_postgres(&self) -> bool {
