@@ -9,6 +9,7 @@ use anyhow::{Context, bail};
 use axum::extract::connect_info::Connected;
 use axum::serve::IncomingStream;
 use holdpoint_core::TenantId;
+use holdpoint_engine::outgoing::Outgoing;
 use holdpoint_engine::{Engine, Options};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -24,28 +25,10 @@ use crate::{seeding, telemetry, welcome};
 const GRACE: Duration = Duration::from_secs(10);
 
 pub(crate) async fn serve(config: Config, customize: impl FnOnce(Options) -> Options) -> anyhow::Result<()> {
-    // What people are asked and what they answer is nobody else's business.
-    std::fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(&config.data)
-        .with_context(|| format!("cannot create the data folder {}", config.data.display()))?;
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let name = if host.trim().is_empty() { "node" } else { host.trim() };
     config.outgoing.tell();
     let outgoing = config.outgoing.outgoing();
-    let options = Options::new(config.location.clone()).name(name).outgoing(outgoing.clone());
-    let options = options.seal_key(config.seal.key()?);
-    let options = options.conversations(config.conversations);
-    let options = match &config.ask_url {
-        Some(url) => {
-            options.answerer(AnswerService::new(url, config.ask_token.as_deref(), outgoing.clone())?)
-        }
-        None => options,
-    };
-    let options = options.keep_events(config.event_retention);
     // A server with node types of its own may have its own idea of outgoing calls as well.
-    let options = customize(options);
+    let options = customize(options(&config, &outgoing)?);
     let engine = Engine::open(options).await.context("cannot open the database")?;
     let tenant = TenantId::parse("default")?;
     // Everything that can go wrong for a reason outside comes before the key is made and shown.
@@ -96,6 +79,30 @@ pub(crate) async fn serve(config: Config, customize: impl FnOnce(Options) -> Opt
         telling.finish().await;
     }
     Ok(())
+}
+
+/// What the engine is opened with, in a folder that only its owner can look into.
+fn options(config: &Config, outgoing: &Outgoing) -> anyhow::Result<Options> {
+    // What people are asked and what they answer is nobody else's business.
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(&config.data)
+        .with_context(|| format!("cannot create the data folder {}", config.data.display()))?;
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let name = if host.trim().is_empty() { "node" } else { host.trim() };
+    let options = Options::new(config.location.clone())
+        .name(name)
+        .outgoing(outgoing.clone())
+        .seal_key(config.seal.key()?)
+        .conversations(config.conversations)
+        .keep_events(config.event_retention);
+    Ok(match &config.ask_url {
+        Some(url) => {
+            options.answerer(AnswerService::new(url, config.ask_token.as_deref(), outgoing.clone())?)
+        }
+        None => options,
+    })
 }
 
 async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
