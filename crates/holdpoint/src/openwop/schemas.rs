@@ -26,10 +26,7 @@ pub(crate) fn parameters() -> Value {
             "name": "parentRunId", "in": "query", "description": "Only runs that this run started.",
             "schema": {"type": "string"},
         },
-        "tag": {
-            "name": "tag", "in": "query", "description": "Only runs with this tag.",
-            "schema": {"type": "string"},
-        },
+        "tag": {"name": "tag", "in": "query", "description": "Only runs with this tag.", "schema": {"type": "string"}},
         "createdAfter": {
             "name": "createdAfter", "in": "query", "description": "Only runs that were not created before.",
             "schema": {"type": "string", "format": "date-time"},
