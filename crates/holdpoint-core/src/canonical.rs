@@ -8,11 +8,14 @@ use sha2::{Digest, Sha256};
 
 /// `sha256:` and the lowercase hex of the SHA-256 of the canonical text.
 pub fn digest(value: &Value) -> String {
-    let mut text = String::from("sha256:");
-    for byte in Sha256::digest(canonical(value).as_bytes()) {
-        put(&mut text, format_args!("{byte:02x}"));
-    }
-    text
+    format!("sha256:{}", hex(&Sha256::digest(canonical(value).as_bytes())))
+}
+
+/// Bytes as lowercase hexadecimal digits.
+pub fn hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digit = |nibble: u8| char::from(DIGITS[usize::from(nibble)]);
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
 /// The canonical text: no spaces, members in order, numbers as ECMAScript writes them.

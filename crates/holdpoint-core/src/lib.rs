@@ -20,7 +20,7 @@ mod strict;
 pub mod webhook;
 pub mod workflow;
 
-pub use canonical::{canonical, digest};
+pub use canonical::{canonical, digest, hex};
 pub use command::{ChannelWrite, Chunk, Command, Completion, Dispatch, Outcome, Start};
 pub use decide::decide;
 pub use event::{Cap, ChildResult, Drain, Event, Fork, ForkMode, Owner, Parent, Reducer, RunError, Started};

@@ -10,6 +10,7 @@ use std::str::FromStr;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD as BASE64;
+use holdpoint_core::hex;
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use ring::rand::{SecureRandom, SystemRandom};
 use sha2::{Digest, Sha256};
@@ -83,7 +84,7 @@ impl SealKey {
     /// Tells keys apart without telling anything of them.
     pub fn name(&self) -> String {
         let hash = Sha256::new().chain_update(b"holdpoint seal key\0").chain_update(self.0).finalize();
-        hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+        hex(&hash[..8])
     }
 }
 

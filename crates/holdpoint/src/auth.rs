@@ -15,7 +15,7 @@ use holdpoint_engine::ApiKey;
 use serde_json::{Value, json};
 
 pub(crate) use key_ring::KeyRing;
-pub(crate) use minting::{TEST_KEY_PREFIX, fresh_secret, hex, stored_key};
+pub(crate) use minting::{TEST_KEY_PREFIX, fresh_secret, stored_key};
 pub(crate) use rate::{RateLimit, too_many};
 
 use crate::app::App;

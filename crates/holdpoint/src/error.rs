@@ -93,7 +93,7 @@ fn correlation_id() -> String {
     let mut bytes = [0; 8];
     // Only a label for a log line: without randomness it is less unique, not less right.
     let _ = getrandom::fill(&mut bytes);
-    crate::auth::hex(&bytes)
+    holdpoint_core::hex(&bytes)
 }
 
 impl IntoResponse for ApiError {

@@ -8,13 +8,13 @@ use axum::extract::{FromRequest, Request};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use holdpoint_core::mailbox::RunDispatch;
-use holdpoint_core::{Run, TenantId, Workflow};
+use holdpoint_core::{Run, TenantId, Workflow, hex};
 use holdpoint_engine::{ApiKey, Done, Engine, LinkSecret, Once, Receipt};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::app::App;
-use crate::auth::{Caller, hex};
+use crate::auth::Caller;
 use crate::body::{self, FromBytes};
 use crate::error::ApiError;
 

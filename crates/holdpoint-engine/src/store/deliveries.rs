@@ -1,7 +1,7 @@
 //! The `deliveries` table: what subscribers are still to be told, and what became of what they were told.
 
 use holdpoint_core::webhook::DeliveryState;
-use holdpoint_core::{RunId, RunRef, TenantId, Timestamp};
+use holdpoint_core::{RunId, RunRef, TenantId, Timestamp, hex};
 use sha2::{Digest, Sha256};
 
 use super::webhooks::word;
@@ -204,8 +204,7 @@ impl Delivery {
         let (event_seq, event_type) = event;
         let named = |what: &str| {
             let parts = [what, of.tenant.as_str(), webhook, of.run.as_str(), &event_seq.to_string()];
-            let digest = Sha256::digest(parts.join("\0"));
-            digest.iter().map(|byte| format!("{byte:02x}")).collect::<String>()
+            hex(&Sha256::digest(parts.join("\0")))
         };
         Self {
             seq: 0,

@@ -2,9 +2,8 @@
 //! `pending`; an interrupt that names nobody, in a run without tags, has none.
 
 use std::collections::BTreeSet;
-use std::fmt::Write;
 
-use holdpoint_core::{Interrupt, RunRef};
+use holdpoint_core::{Interrupt, RunRef, hex};
 use sha2::{Digest, Sha256};
 
 use super::{Statement, params};
@@ -31,11 +30,7 @@ fn bounded(prefix: &str, text: &str) -> String {
     if text.len() <= FACET_BYTES_MAX {
         return format!("{prefix}{text}");
     }
-    Sha256::digest(text).iter().fold(format!("{prefix}#"), |mut facet, byte| {
-        // Writing to a string cannot fail.
-        let _ = write!(facet, "{byte:02x}");
-        facet
-    })
+    format!("{prefix}#{}", hex(&Sha256::digest(text)))
 }
 
 pub(super) fn insert(of: &RunRef, interrupt: &Interrupt, facets: BTreeSet<String>) -> Vec<Statement> {

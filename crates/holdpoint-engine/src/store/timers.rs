@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use holdpoint_core::{InterruptId, NodeId, Obligation, Run, RunId, RunRef, TenantId, Timer, Timestamp};
+use holdpoint_core::{InterruptId, NodeId, Obligation, Run, RunId, RunRef, TenantId, Timer, Timestamp, hex};
 use sha2::{Digest, Sha256};
 
 use super::{Database, Error, Param, Row, Statement, params, unreadable};
@@ -98,10 +98,7 @@ fn name(timer: &Timer) -> String {
         Timer::Interrupt(id) => format!("interrupt:{}", id.0),
         Timer::Sleep(node) if node.as_str().len() <= NAME_BYTES_MAX => format!("sleep:{node}"),
         // Node ids have any length. A long one is found again among those of its run.
-        Timer::Sleep(node) => {
-            let digest = Sha256::digest(node.as_str());
-            digest.iter().fold("sleep#".to_owned(), |name, byte| format!("{name}{byte:02x}"))
-        }
+        Timer::Sleep(node) => format!("sleep#{}", hex(&Sha256::digest(node.as_str()))),
     }
 }
 

@@ -1,6 +1,6 @@
 //! What proves to a subscriber that a delivery is ours and that nobody changed it.
 
-use std::fmt::Write;
+use holdpoint_core::hex;
 
 use ring::hmac;
 use ring::rand::{SecureRandom, SystemRandom};
@@ -28,14 +28,6 @@ pub(crate) fn fresh_secret() -> Option<String> {
     let mut bytes = [0; SECRET_BYTES];
     SystemRandom::new().fill(&mut bytes).ok()?;
     Some(hex(&bytes))
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
-        // Writing to a string cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Making keys. A key is random text that only its holder has; everybody else has its hash.
 
-use holdpoint_core::{TenantId, Timestamp};
+use holdpoint_core::{TenantId, Timestamp, hex};
 use holdpoint_engine::ApiKey;
 use sha2::{Digest, Sha256};
 
@@ -38,12 +38,6 @@ pub(crate) fn stored_key(secret: &str, tenant: TenantId, now: Timestamp) -> Resu
 /// What is stored of a key.
 pub(super) fn hash(key: &str) -> String {
     hex(&Sha256::digest(key.as_bytes()))
-}
-
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let digit = |nibble: u8| char::from(DIGITS[usize::from(nibble)]);
-    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
 fn random_hex(length: usize) -> Result<String, ApiError> {

@@ -82,7 +82,7 @@ pub(crate) fn fresh(now: Timestamp) -> Result<LinkSecret, ApiError> {
     let (mut kid, mut bytes) = ([0; 6], [0; Secret::BYTES]);
     getrandom::fill(&mut kid).map_err(ApiError::internal)?;
     getrandom::fill(&mut bytes).map_err(ApiError::internal)?;
-    let secret = Secret::new(crate::auth::hex(&kid), bytes);
+    let secret = Secret::new(holdpoint_core::hex(&kid), bytes);
     Ok(LinkSecret { kid: secret.kid.clone(), secret: secret.to_text(), created_at: now, retired_at: None })
 }
 

@@ -271,7 +271,7 @@ pub(crate) struct HistogramPoint {
 
 /// OTLP's JSON names traces and spans in hexadecimal, unlike other bytes.
 fn hex<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(&crate::auth::hex(bytes))
+    serializer.serialize_str(&holdpoint_core::hex(bytes))
 }
 
 /// Numbers of 64 bits are strings: JSON's own may lose their last digits.

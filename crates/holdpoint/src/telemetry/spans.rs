@@ -3,12 +3,11 @@
 
 use holdpoint_core::{
     Cap, End, Event, Fork, ForkMode, Interrupt, InterruptId, NodeId, Resolution, Run, RunError, RunRef,
-    TenantId, Timestamp,
+    TenantId, Timestamp, hex,
 };
 use holdpoint_engine::{Committed, SpanName, cause};
 
 use super::otlp::{KeyValue, Link, Span, Status};
-use crate::auth::hex;
 
 #[cfg(test)]
 mod tests;

@@ -40,7 +40,7 @@ pub(super) fn free_address() -> Result<std::net::SocketAddr, Failure> {
 pub(super) fn random_name() -> Result<String, Failure> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).map_err(|error| Failure::broken(format!("no randomness: {error}")))?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(holdpoint_core::hex(&bytes))
 }
 
 pub(super) fn failed(what: &str, error: &std::io::Error) -> Failure {
