@@ -20,7 +20,7 @@ const READERS_MAX: usize = 4;
 /// How long another program's lock is waited for before we say that the file is in use.
 const BUSY: Duration = Duration::from_millis(1000);
 /// The log is copied into the database when it has this many pages, or when there is nothing else to do.
-const WAL_PAGES_MAX: u32 = 4000;
+const WAL_PAGES_MAX: u32 = 1000;
 
 /// The connection that writes. Owned by the committer's thread.
 #[derive(Debug)]
@@ -66,7 +66,7 @@ impl Writer {
         self.connection.pragma_update(None, "synchronous", "FULL")?;
         self.connection.pragma_update(None, "foreign_keys", "ON")?;
         self.connection.pragma_update(None, "wal_autocheckpoint", WAL_PAGES_MAX)?;
-        self.connection.pragma_update(None, "cache_size", -32_000)?;
+        self.connection.pragma_update(None, "cache_size", -8000)?;
         self.begin_now()?;
         self.connection.execute_batch(migrations::CREATE_VERSIONS)?;
         for (version, text) in migrations::missing(found)? {
