@@ -22,6 +22,7 @@ mod forks;
 mod governed_gates;
 mod harness;
 mod interrupt_profiles;
+mod interrupts_on_the_wire;
 mod kills;
 mod kills_after_a_decision;
 mod kills_before_a_deadline;
