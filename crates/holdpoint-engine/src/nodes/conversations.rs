@@ -23,7 +23,7 @@ impl NodeTypes {
         if self.conversations {
             return Vec::new();
         }
-        let message = "holds a conversation, and this server has conversations switched off";
+        let message = "holds a conversation, and this server has conversations switched off; ask with clarifications instead";
         let flaw = |node: &workflow::Node| Flaw {
             capability: Some(CAPABILITY),
             ..Flaw::of_node(&node.id, "typeId", message)

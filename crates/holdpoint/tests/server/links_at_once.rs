@@ -16,7 +16,8 @@ fn server(folder: &tempfile::TempDir) -> Server {
     server
 }
 
-fn at_once<const N: usize>(requests: [&(dyn Fn() -> Answer + Sync); N]) -> [Answer; N] {
+/// Requests that start together, and what was answered to each.
+pub(crate) fn at_once<const N: usize>(requests: [&(dyn Fn() -> Answer + Sync); N]) -> [Answer; N] {
     let start = Barrier::new(N);
     std::thread::scope(|scope| {
         requests
