@@ -30,6 +30,7 @@ macro_rules! walk {
 
 /// The same by way of `pending_facets`, in no order. The limit is inside, so that whoever plans this knows how few rows
 /// are joined: PostgreSQL would read and sort both tables for a join before the limit, where a facet is common.
+/// Rows of both tables come and go together: what is within the limit is all found, and fewer rows are the last.
 macro_rules! walk_facet {
     ($beyond:literal, $within:literal, $order:literal) => {
         concat!(
