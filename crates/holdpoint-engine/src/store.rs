@@ -124,6 +124,19 @@ impl Database {
         }
     }
 
+    /// How the database goes about a question. For tests.
+    pub(crate) async fn plan(&self, sql: &'static str, params: Vec<Param>) -> Result<String, Error> {
+        match self {
+            Self::Sqlite(readers) => {
+                // Statements are constants everywhere else; a test makes a handful of these.
+                let rows = readers.query(format!("EXPLAIN QUERY PLAN {sql}").leak(), vec![params]).await?;
+                let lines = rows.iter().map(|row| row.text(3)).collect::<Result<Vec<_>, _>>()?;
+                Ok(lines.join("\n"))
+            }
+            Self::Postgres(readers) => readers.plan(Query::one(sql, params)).await,
+        }
+    }
+
     /// Asks the same for many sets of values.
     pub(crate) async fn query_each(
         &self,

@@ -7,7 +7,7 @@ use holdpoint_core::{Kind, Principal, TenantId, Timestamp};
 
 use super::Engine;
 use crate::error::Error;
-use crate::store::pending::{Pending, PendingCursor, Stretch, Walk};
+use crate::store::pending::{Pending, PendingCursor, Stretch, Walk, in_order};
 
 /// Rows that one question may look at.
 const LOOKED_AT_MAX: u64 = 10_000;
@@ -200,10 +200,7 @@ impl Search {
             rows.extend(walk.rows(engine.db(), tenant, self.stretch(limit)).await?);
         }
         if self.walks.len() > 1 {
-            rows.sort_by(|a, b| (a.requested_at, &a.run, a.id).cmp(&(b.requested_at, &b.run, b.id)));
-            if self.backwards {
-                rows.reverse();
-            }
+            in_order(&mut rows, self.backwards);
             rows.dedup_by(|a, b| (&a.run, a.id) == (&b.run, b.id));
             rows.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
         }

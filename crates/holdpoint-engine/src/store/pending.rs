@@ -16,7 +16,7 @@ pub(crate) use asks::{
     HOLD as HOLD_ASKS, SETTLE as SETTLE_ASKS, Unanswered, due as asks_due, next_due as next_ask_due,
     read as read_ask,
 };
-pub(crate) use walks::{Stretch, Walk};
+pub(crate) use walks::{Stretch, Walk, in_order};
 
 const INSERT: &str = "INSERT INTO pending (tenant_id, requested_ms, run_id, interrupt_id, workflow_id, node_id,
     kind, key, title, expires_ms, digest, required, votes, restricted, people, barred, tags, open_asks, ask_due_ms,

@@ -207,6 +207,11 @@ impl Readers {
         Ok(answers.into_iter().flat_map(|answer| answer.rows).collect())
     }
 
+    /// How a statement is gone about. For tests.
+    pub(crate) async fn plan(&self, query: Query) -> Result<String, Error> {
+        Session::open(&self.settings).await?.plan(&query).await
+    }
+
     fn take(&self) -> Option<Session> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         idle.retain(|session| !session.is_closed());

@@ -268,34 +268,39 @@ pub(crate) async fn load(place: &Place, count: u32) {
         rare("20 + n", "NULL"),
         rare("0", "1"),
         rare("NULL", "'{\"approversList\":[\"role:lead\"]}'"),
-        rare("'[\"rare\"]'", "NULL"),
+        rare("'[\"rare\"]'", "CASE WHEN n % 3 = 0 THEN '[\"bulk\"]' END"),
     );
     place.execute(&rows).await.unwrap();
     let lanes = "UPDATE pending SET kind_lane = tenant_id || '\n' || restricted || '\n' || kind,
         workflow_lane = tenant_id || '\n' || workflow_id";
     place.execute(lanes).await.unwrap();
-    let facets = format!(
-        "INSERT INTO pending_facets (tenant_id, facet, requested_ms, run_id, interrupt_id)
-        SELECT tenant_id, {}, requested_ms, run_id, 1 FROM pending",
-        "CASE WHEN restricted = 0 THEN 'tag:rare' ELSE 'to:role:lead' END"
-    );
-    place.execute(&facets).await.unwrap();
-    // PostgreSQL counts its rows by itself, soon; SQLite never does.
-    if let Place::Postgres(_) = place {
-        place.execute("ANALYZE").await.unwrap();
-    }
+    let facets = "INSERT INTO pending_facets (tenant_id, facet, requested_ms, run_id, interrupt_id)
+        SELECT tenant_id, 'to:role:lead', requested_ms, run_id, 1 FROM pending WHERE restricted = 1 UNION ALL
+        SELECT tenant_id, CASE WHEN restricted = 0 THEN 'tag:rare' ELSE 'tag:bulk' END, requested_ms, run_id, 1
+        FROM pending WHERE tags IS NOT NULL";
+    place.execute(facets).await.unwrap();
 }
 
 async fn no_list_reads_more_than_an_index_gives(house: House) {
-    load(&house.place, 20_000).await;
+    load(&house.place, 60_000).await;
+    // Before the database has counted its rows and after: PostgreSQL does so by itself, soon; SQLite never does.
+    every_list_stops_early(&house).await;
+    if let Place::Postgres(_) = house.place {
+        house.place.execute("ANALYZE pending; ANALYZE pending_facets").await.unwrap();
+        every_list_stops_early(&house).await;
+    }
+}
+
+async fn every_list_stops_early(house: &House) {
     let all = PendingFilter::default();
-    let from = PendingFilter { requested_from: Some(Timestamp(NOON - 10_000_000 + 19_995)), ..all.clone() };
-    // Common ones: few rows may as well be gathered and sorted. Tags are found by the same statement as people.
+    let from = PendingFilter { requested_from: Some(Timestamp(NOON - 10_000_000 + 59_995)), ..all.clone() };
+    // Common ones: few rows may as well be gathered and sorted.
     let filters = [
         ("PRIMARY KEY|pending_pkey", all.clone()),
         ("pending_by_kind", of_kinds(&[Kind::Approval])),
         ("pending_by_workflow", PendingFilter { workflow: Some("bulk-1".to_owned()), ..all.clone() }),
         ("facet", for_entry("role:lead")),
+        ("facet", PendingFilter { tag: Some("bulk".to_owned()), ..all.clone() }),
         ("pending_by_kind|facet", for_me(somebody("ann", &["lead"], &[]))),
         ("PRIMARY KEY|pending_pkey", from),
         ("pending_by_deadline", PendingFilter { order: PendingOrder::Deadline, ..all }),
@@ -305,7 +310,9 @@ async fn no_list_reads_more_than_an_index_gives(house: House) {
         let backwards = if filter.order == PendingOrder::Deadline { filter.clone() } else { backwards };
         for filter in [filter, backwards] {
             for plan in house.engine.pending_plans(&tenant(), &filter).await.unwrap() {
-                let scans = ["SCAN", "Seq Scan", "TEMP B-TREE", "Sort", "Hash Join", "Bitmap"];
+                // These are no table, but what an index gave up to the limit.
+                let plan = plan.replace("SCAN few", "");
+                let scans = ["SCAN", "Seq Scan", "TEMP B-TREE", "Sort", "Hash Join", "Merge Join", "Bitmap"];
                 let found: Vec<_> = scans.iter().filter(|scan| plan.contains(*scan)).collect();
                 let chosen = indexes.split('|').any(|index| plan.contains(index));
                 assert!(found.is_empty() && chosen, "{indexes}: {plan}");

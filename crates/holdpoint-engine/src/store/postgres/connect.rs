@@ -103,7 +103,8 @@ async fn drive(
 }
 
 /// The settings of our sessions, in one text. Our statements look up keys: a plan that was made while a table was
-/// empty, and is kept, must not turn out to be a scan later. How safely a commit is stored stays as the server has
+/// empty, and is kept, must not turn out to be a scan later. Nor may it gather what an index would give in order and
+/// sort that, however few rows there seemed to be. How safely a commit is stored stays as the server has
 /// it. The limit for locks is the shorter one, or the other would always come first and hide the reason.
 fn session(settings: &Settings) -> String {
     let statement_ms = settings.statement_timeout.as_millis();
@@ -112,7 +113,8 @@ fn session(settings: &Settings) -> String {
     let mut text = format!(
         "SET statement_timeout = {statement_ms}; SET lock_timeout = {lock_ms}; \
          SET idle_in_transaction_session_timeout = {idle_ms}; SET jit = off; SET enable_seqscan = off; \
-         SET enable_hashjoin = off; SET enable_mergejoin = off; SET plan_cache_mode = force_generic_plan"
+         SET enable_bitmapscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; \
+         SET plan_cache_mode = force_generic_plan"
     );
     if let Some(schema) = &settings.schema {
         text.push_str(&format!("; SET search_path TO \"{schema}\""));

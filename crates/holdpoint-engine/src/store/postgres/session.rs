@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::Stream;
 use futures_util::future::join_all;
-use tokio_postgres::{Client, RowStream};
+use tokio_postgres::{Client, RowStream, SimpleQueryMessage};
 
 use super::address::Settings;
 use super::values::{Bound, read};
@@ -90,6 +90,23 @@ impl Session {
         let mut prepared = prepared.lock().unwrap_or_else(PoisonError::into_inner);
         prepared.insert(bound.text.clone(), statement.clone());
         Ok(Some(statement))
+    }
+
+    /// The plan that the server keeps for a statement, which is not the one that it makes for these values. For tests.
+    pub(super) async fn plan(&self, query: &Query) -> Result<String, Error> {
+        let Some(bound) = self.texts.bind(query) else { return Ok(String::new()) };
+        let kinds = bound.types();
+        let kinds: Vec<&str> = kinds.iter().map(tokio_postgres::types::Type::name).collect();
+        let (values, kinds) = (vec!["NULL"; kinds.len()].join(", "), kinds.join(", "));
+        let text = &bound.text;
+        let text =
+            format!("PREPARE kept ({kinds}) AS {text}; EXPLAIN EXECUTE kept ({values}); DEALLOCATE kept");
+        let answer = self.client.simple_query(&text).await.map_err(|error| trouble::running(&error))?;
+        let line = |message: &SimpleQueryMessage| match message {
+            SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+            _ => None,
+        };
+        Ok(answer.iter().filter_map(line).collect::<Vec<_>>().join("\n"))
     }
 
     async fn run(
