@@ -39,6 +39,23 @@ struct Key {
     body_hash: String,
 }
 
+/// Who has sent a request. What others were told under the same key is none of theirs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Sender<'a> {
+    /// By the name of the principal, so that a key that was replaced by another one finds what it was told.
+    Principal(&'a TenantId, &'a str),
+    /// Without a key, over a link: as the tenant whose link it is. The path tells links apart.
+    Link(&'a TenantId),
+}
+
+impl<'a> Sender<'a> {
+    fn tenant(self) -> &'a TenantId {
+        match self {
+            Self::Principal(tenant, _) | Self::Link(tenant) => tenant,
+        }
+    }
+}
+
 impl<B: FromBytes + Send, S: Send + Sync> FromRequest<S> for Sent<B> {
     type Rejection = ApiError;
 
@@ -145,18 +162,19 @@ impl Sending {
         answer: impl Fn(Done<'_>) -> Answer + Clone + Send + Sync + 'static,
         work: impl AsyncFnOnce(Engine) -> Result<Did, ApiError>,
     ) -> Result<Answer, ApiError> {
-        self.carry_out_for(app, caller.tenant(), answer, work).await
+        self.carry_out_for(app, caller.sender(), answer, work).await
     }
 
-    /// The same for somebody of this tenant who has no key.
+    /// The same for whoever has sent it.
     pub(crate) async fn carry_out_for(
         self,
         app: &App,
-        tenant: &TenantId,
+        sender: Sender<'_>,
         answer: impl Fn(Done<'_>) -> Answer + Clone + Send + Sync + 'static,
         work: impl AsyncFnOnce(Engine) -> Result<Did, ApiError>,
     ) -> Result<Answer, ApiError> {
-        let Some(key) = self.0 else {
+        let (tenant, key) = (sender.tenant(), self.0.map(|key| key.of(sender)));
+        let Some(key) = key else {
             return Ok(answer(work(app.engine.clone()).await?.as_done()));
         };
         if let Some(receipt) = key.find(&app.engine, tenant).await? {
@@ -185,7 +203,8 @@ impl Sending {
     where
         F: Future<Output = (Answer, bool)>,
     {
-        let Some(key) = self.0 else { return Ok(work.await.0) };
+        let key = self.0.map(|key| key.of(caller.sender()));
+        let Some(key) = key else { return Ok(work.await.0) };
         if let Some(receipt) = key.find(&app.engine, caller.tenant()).await? {
             return key.replay(receipt);
         }
@@ -203,6 +222,14 @@ impl Sending {
 }
 
 impl Key {
+    /// Two who happen to choose the same key are still two: one's vote is not answered with the other's.
+    fn of(mut self, sender: Sender<'_>) -> Self {
+        if let Sender::Principal(_, name) = sender {
+            self.key_hash = hash(format!("{} {name}", self.key_hash).as_bytes());
+        }
+        self
+    }
+
     fn once(
         &self,
         tenant: &TenantId,
