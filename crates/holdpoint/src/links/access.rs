@@ -68,16 +68,17 @@ impl Link {
         Ok(Self { claims, run, interrupt })
     }
 
+    /// What the link is for comes first: one for looking answers nothing, whatever the gate wants.
     fn check_answering(&self) -> Result<(), ApiError> {
-        if self.run.interrupt(self.interrupt).is_some_and(Interrupt::needs_key) {
-            return Err(Refusal::KeyRequired.into());
-        }
         match self.claims.intent {
-            Intent::Resolve => Ok(()),
             Intent::Inspect => {
                 let message = "this link is for looking only; it cannot answer";
                 Err(ApiError::new(StatusCode::FORBIDDEN, "forbidden", message))
             }
+            Intent::Resolve if self.run.interrupt(self.interrupt).is_some_and(Interrupt::needs_key) => {
+                Err(Refusal::KeyRequired.into())
+            }
+            Intent::Resolve => Ok(()),
         }
     }
 }
