@@ -37,6 +37,8 @@ struct Key {
     operation: String,
     key_hash: String,
     body_hash: String,
+    /// Answers to what has changed nothing are kept, too.
+    keeps_all: bool,
 }
 
 /// Who has sent a request. What others were told under the same key is none of theirs.
@@ -66,7 +68,12 @@ impl<B: FromBytes + Send, S: Send + Sync> FromRequest<S> for Sent<B> {
         // Hashed only where it is needed: most requests come without a key.
         let sent = sent.map(|key| key.map(|key_hash| (operation(&request), key_hash)));
         let bytes = body::read(request, state).await?;
-        let key = sent?.map(|(operation, key_hash)| Key { operation, key_hash, body_hash: hash(&bytes) });
+        let key = sent?.map(|(operation, key_hash)| Key {
+            operation,
+            key_hash,
+            body_hash: hash(&bytes),
+            keeps_all: true,
+        });
         Ok(Self(Sending(key), B::from_bytes(&bytes)?))
     }
 }
@@ -224,8 +231,12 @@ impl Sending {
 impl Key {
     /// Two who happen to choose the same key are still two: one's vote is not answered with the other's.
     fn of(mut self, sender: Sender<'_>) -> Self {
-        if let Sender::Principal(_, name) = sender {
-            self.key_hash = hash(format!("{} {name}", self.key_hash).as_bytes());
+        match sender {
+            Sender::Principal(_, name) => {
+                self.key_hash = hash(format!("{} {name}", self.key_hash).as_bytes());
+            }
+            // Nobody answers for what they send: what is kept for them is bounded by what they can change.
+            Sender::Link(_) => self.keeps_all = false,
         }
         self
     }
@@ -260,6 +271,9 @@ impl Key {
         if let Some(receipt) = self.find(engine, tenant).await? {
             return Ok(Answer { replayed: false, ..self.replay(receipt)? });
         }
+        if !self.keeps_all {
+            return Ok(answer);
+        }
         match engine.keep_receipt(answer.status.as_u16(), &answer.body).await {
             Ok(()) => Ok(answer),
             // Another one who found nothing to change was a moment faster.
@@ -277,7 +291,7 @@ impl Key {
     ) -> Result<Answer, ApiError> {
         let first = match error.take_receipt() {
             Some(receipt) => Some(receipt),
-            None if error.is_final() => {
+            None if error.is_final() && self.keeps_all => {
                 match engine.keep_receipt(error.status().as_u16(), &error.body().to_string()).await {
                     Err(holdpoint_engine::Error::Duplicate(receipt)) => Some(*receipt),
                     Ok(()) | Err(_) => None,
