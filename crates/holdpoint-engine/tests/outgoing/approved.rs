@@ -68,6 +68,8 @@ async fn what_nobody_approved_is_not_sent(place: Place) {
         (json!({"amount": 100}), json!({"amount": 100, "to": "eve"})),
         // One double to the digest, two accounts to a bank.
         (json!({"account": large}), json!({"account": large + 1})),
+        (json!({"account": 9_007_199_254_740_993_u64}), json!({"account": 9_007_199_254_740_992_u64})),
+        (json!({"account": 9_007_199_254_740_993_u64}), json!({"account": 9_007_199_254_740_992.0})),
     ] {
         let (peer, of) = waiting(&house, "shown", "sent", json!({"shown": shown, "sent": sent})).await;
         house.answer(&of, "gate", accept()).await.unwrap();
