@@ -78,6 +78,8 @@ pub struct Interrupt {
     /// What the last answer came to, if it decided nothing.
     pub heard: Option<Heard>,
     pub resolution: Option<Resolution>,
+    /// Of a branch: it ended before the branch was made, in the run that the branch comes from.
+    pub taken_over: bool,
     pub(crate) compiled: Compiled,
 }
 

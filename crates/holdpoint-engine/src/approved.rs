@@ -42,6 +42,12 @@ fn granted<'a>(run: &'a Run, gate: &NodeId) -> Result<&'a Value, Stop> {
     let Some(Resolution::Answered { value, .. }) = &asked.resolution else {
         return Err(mismatch(gate, "nobody has answered it"));
     };
+    // Who granted it meant one run. A branch behind the gate would do once more what was granted once.
+    if asked.taken_over {
+        let why = "it was granted before this branch was made, to the run that the branch comes from; \
+            branch before the gate, and ask again";
+        return Err(mismatch(gate, why));
+    }
     let artifact = match value.get("action").and_then(Value::as_str) {
         Some("accept") => asked.data.get("artifactData"),
         Some("edit-accept") => value.get("editedArtifactData"),
@@ -54,22 +60,33 @@ fn mismatch(gate: &NodeId, why: &str) -> Stop {
     Stop::failed("approval_mismatch", format!("gate {gate}: {why}"))
 }
 
-/// By digest. To that, large integers are all the same that share a double; to whoever gets them they are not.
+/// By digest. To that, large numbers are all the same that share a double; to whoever gets them they are not.
 fn is_same(approved: &Value, payload: &Value) -> bool {
-    digest(approved) == digest(payload) && (approved == payload || is_exact(payload))
+    digest(approved) == digest(payload) && is_exact(approved, payload)
 }
 
-fn is_exact(value: &Value) -> bool {
-    const LAST: u64 = 1 << 53;
-    let small = |number: &Number| {
-        let size = number.as_u64().or_else(|| number.as_i64().map(i64::unsigned_abs));
-        size.is_none_or(|size| size <= LAST)
-    };
-    match value {
-        Value::Number(number) => small(number),
-        Value::Array(items) => items.iter().all(is_exact),
-        Value::Object(members) => members.values().all(is_exact),
-        Value::Null | Value::Bool(_) | Value::String(_) => true,
+/// Of two values with the same digest: whether no number in them was taken for another one.
+fn is_exact(approved: &Value, payload: &Value) -> bool {
+    match (approved, payload) {
+        (Value::Number(one), Value::Number(other)) => one == other || (is_small(one) && is_small(other)),
+        (Value::Array(one), Value::Array(other)) => {
+            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| is_exact(one, other))
+        }
+        (Value::Object(one), Value::Object(other)) => {
+            let same = |(name, one)| other.get(name).is_some_and(|other| is_exact(one, other));
+            one.len() == other.len() && one.iter().all(same)
+        }
+        (one, other) => one == other,
+    }
+}
+
+/// Below this a double stands for one integer only. At it there are two already.
+fn is_small(number: &Number) -> bool {
+    const FIRST_SHARED: u64 = 1 << 53;
+    let size = number.as_u64().or_else(|| number.as_i64().map(i64::unsigned_abs));
+    match size {
+        Some(size) => size < FIRST_SHARED,
+        None => number.as_f64().is_some_and(|number| number.abs() < FIRST_SHARED as f64),
     }
 }
 
@@ -92,4 +109,36 @@ pub(crate) fn flaw(workflow: &Workflow, node: &workflow::Node, gate: &str) -> Op
         ));
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn numbers_that_share_a_double_are_not_the_same() {
+        let first = 1_u64 << 53;
+        let (last, first_float) = (first - 1, 9_007_199_254_740_992.0);
+        for (approved, payload, same) in [
+            (json!(100), json!(100.0), true),
+            (json!(last), json!(last), true),
+            (json!(last), json!(9_007_199_254_740_991.0), true),
+            (json!(first + 1), json!(first + 1), true),
+            (json!(first + 1), json!(first), false),
+            (json!(first), json!(first + 1), false),
+            (json!(first + 1), json!(first_float), false),
+            (json!(first_float), json!(first + 1), false),
+            (json!(first), json!(first_float), false),
+            (json!(-9_007_199_254_740_993_i64), json!(-9_007_199_254_740_992_i64), false),
+            (json!({"a": [first + 1]}), json!({"a": [first]}), false),
+            // One large number that is the same does not forbid another spelling elsewhere.
+            (json!({"a": [first + 1], "b": 1}), json!({"b": 1.0, "a": [first + 1]}), true),
+            (json!({"a": 1}), json!({"a": 2}), false),
+            (json!("1"), json!(1), false),
+        ] {
+            assert_eq!(is_same(&approved, &payload), same, "{approved} and {payload}");
+        }
+    }
 }

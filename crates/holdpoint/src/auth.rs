@@ -20,6 +20,7 @@ pub(crate) use rate::{RateLimit, too_many};
 
 use crate::app::App;
 use crate::error::ApiError;
+use crate::idempotency::Sender;
 
 /// Every scope there is. `tenants:manage` makes an administrator.
 pub(crate) const SCOPES: [&str; 11] = [
@@ -81,6 +82,11 @@ pub(crate) struct Caller(pub Arc<ApiKey>);
 impl Caller {
     pub(crate) fn tenant(&self) -> &TenantId {
         &self.0.tenant
+    }
+
+    /// Under whom answers to requests are kept.
+    pub(crate) fn sender(&self) -> Sender<'_> {
+        Sender::Principal(&self.0.tenant, &self.0.principal)
     }
 
     pub(crate) fn principal(&self) -> Principal {

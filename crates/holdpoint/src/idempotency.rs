@@ -37,6 +37,25 @@ struct Key {
     operation: String,
     key_hash: String,
     body_hash: String,
+    /// Answers to what has changed nothing are kept, too.
+    keeps_all: bool,
+}
+
+/// Who has sent a request. What others were told under the same key is none of theirs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Sender<'a> {
+    /// By the name of the principal, so that a key that was replaced by another one finds what it was told.
+    Principal(&'a TenantId, &'a str),
+    /// Without a key, over a link: as the tenant whose link it is. The path tells links apart.
+    Link(&'a TenantId),
+}
+
+impl<'a> Sender<'a> {
+    fn tenant(self) -> &'a TenantId {
+        match self {
+            Self::Principal(tenant, _) | Self::Link(tenant) => tenant,
+        }
+    }
 }
 
 impl<B: FromBytes + Send, S: Send + Sync> FromRequest<S> for Sent<B> {
@@ -49,7 +68,12 @@ impl<B: FromBytes + Send, S: Send + Sync> FromRequest<S> for Sent<B> {
         // Hashed only where it is needed: most requests come without a key.
         let sent = sent.map(|key| key.map(|key_hash| (operation(&request), key_hash)));
         let bytes = body::read(request, state).await?;
-        let key = sent?.map(|(operation, key_hash)| Key { operation, key_hash, body_hash: hash(&bytes) });
+        let key = sent?.map(|(operation, key_hash)| Key {
+            operation,
+            key_hash,
+            body_hash: hash(&bytes),
+            keeps_all: true,
+        });
         Ok(Self(Sending(key), B::from_bytes(&bytes)?))
     }
 }
@@ -145,18 +169,19 @@ impl Sending {
         answer: impl Fn(Done<'_>) -> Answer + Clone + Send + Sync + 'static,
         work: impl AsyncFnOnce(Engine) -> Result<Did, ApiError>,
     ) -> Result<Answer, ApiError> {
-        self.carry_out_for(app, caller.tenant(), answer, work).await
+        self.carry_out_for(app, caller.sender(), answer, work).await
     }
 
-    /// The same for somebody of this tenant who has no key.
+    /// The same for whoever has sent it.
     pub(crate) async fn carry_out_for(
         self,
         app: &App,
-        tenant: &TenantId,
+        sender: Sender<'_>,
         answer: impl Fn(Done<'_>) -> Answer + Clone + Send + Sync + 'static,
         work: impl AsyncFnOnce(Engine) -> Result<Did, ApiError>,
     ) -> Result<Answer, ApiError> {
-        let Some(key) = self.0 else {
+        let (tenant, key) = (sender.tenant(), self.0.map(|key| key.of(sender)));
+        let Some(key) = key else {
             return Ok(answer(work(app.engine.clone()).await?.as_done()));
         };
         if let Some(receipt) = key.find(&app.engine, tenant).await? {
@@ -185,7 +210,8 @@ impl Sending {
     where
         F: Future<Output = (Answer, bool)>,
     {
-        let Some(key) = self.0 else { return Ok(work.await.0) };
+        let key = self.0.map(|key| key.of(caller.sender()));
+        let Some(key) = key else { return Ok(work.await.0) };
         if let Some(receipt) = key.find(&app.engine, caller.tenant()).await? {
             return key.replay(receipt);
         }
@@ -203,6 +229,18 @@ impl Sending {
 }
 
 impl Key {
+    /// Two who happen to choose the same key are still two: one's vote is not answered with the other's.
+    fn of(mut self, sender: Sender<'_>) -> Self {
+        match sender {
+            Sender::Principal(_, name) => {
+                self.key_hash = hash(format!("{} {name}", self.key_hash).as_bytes());
+            }
+            // Nobody answers for what they send: what is kept for them is bounded by what they can change.
+            Sender::Link(_) => self.keeps_all = false,
+        }
+        self
+    }
+
     fn once(
         &self,
         tenant: &TenantId,
@@ -233,6 +271,9 @@ impl Key {
         if let Some(receipt) = self.find(engine, tenant).await? {
             return Ok(Answer { replayed: false, ..self.replay(receipt)? });
         }
+        if !self.keeps_all {
+            return Ok(answer);
+        }
         match engine.keep_receipt(answer.status.as_u16(), &answer.body).await {
             Ok(()) => Ok(answer),
             // Another one who found nothing to change was a moment faster.
@@ -250,7 +291,7 @@ impl Key {
     ) -> Result<Answer, ApiError> {
         let first = match error.take_receipt() {
             Some(receipt) => Some(receipt),
-            None if error.is_final() => {
+            None if error.is_final() && self.keeps_all => {
                 match engine.keep_receipt(error.status().as_u16(), &error.body().to_string()).await {
                     Err(holdpoint_engine::Error::Duplicate(receipt)) => Some(*receipt),
                     Ok(()) | Err(_) => None,

@@ -31,7 +31,7 @@ pub(crate) struct Settings {
     pub public_url: String,
     /// How long a link may be good for.
     pub life_ms_max: u64,
-    /// Requests a second from each address; nothing means no limit.
+    /// Requests a second to each question in each name, and bad ones from each address; nothing means no limit.
     pub rate_limit: Option<u32>,
 }
 

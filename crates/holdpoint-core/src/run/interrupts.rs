@@ -36,6 +36,7 @@ impl Run {
             asks: Vec::new(),
             heard: None,
             resolution: None,
+            taken_over: false,
             compiled: Compiled::default(),
         }));
     }
@@ -75,7 +76,9 @@ impl Run {
     }
 
     pub(super) fn close(&mut self, id: InterruptId, resolution: Resolution) {
+        let taken_over = self.is_taken_over();
         self.touch_interrupt(id, |asked| {
+            asked.taken_over = taken_over;
             if let Resolution::Answered { value, by, at } = &resolution
                 && asked.kind == Kind::Approval
                 && asked.required_approvals() > 1

@@ -165,7 +165,7 @@ fn votes(interrupt: &Interrupt) -> Option<String> {
     if interrupt.required_approvals() == 1 {
         return None;
     }
-    let approvals = interrupt.votes.iter().filter(|vote| vote.action() == "accept").count() as u64;
+    let approvals = interrupt.votes.iter().filter(|vote| vote.grants()).count() as u64;
     let rejections = interrupt.votes.len() as u64 - approvals;
     let voters = interrupt.votes.iter().map(|vote| vote.by.clone()).collect();
     serde_json::to_string(&Votes { approvals, rejections, voters }).ok()

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use holdpoint_engine::core::{Answer, Command, ForkMode, NodeId, Principal, Refusal, RunRef};
-use holdpoint_engine::{Error, ForkRequest, Once, Overlay};
+use holdpoint_engine::{Error, ForkRequest, Once, Overlay, PendingCursor};
 use serde_json::{Value, json};
 
 use crate::house::{House, graph, line, node, tenant};
@@ -118,6 +118,9 @@ async fn an_override_opens_the_gate_alone_where_it_says_so(house: House) {
     let overrides = || says(holder("olga", "owner"), json!({"decision": "overridden", "reason": "it burns"}));
     let of = waiting(&house, gate(false)).await;
     assert_eq!(status(&house, &of, overrides()).await, "waiting-approval");
+    let rows = house.engine.pending(&tenant(), PendingCursor::default(), 10).await.unwrap();
+    let votes = rows[0].votes.as_ref().unwrap();
+    assert_eq!((votes.approvals, votes.rejections), (1, 0), "it counts as a grant, and is shown as one");
     assert_eq!(status(&house, &of, grants("ann", "release")).await, "completed");
     let of = waiting(&house, gate(true)).await;
     assert_eq!(status(&house, &of, overrides()).await, "completed");

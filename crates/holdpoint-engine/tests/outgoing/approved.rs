@@ -1,7 +1,7 @@
 //! Shown is what runs: what is sent is what somebody approved, and nothing else leaves.
 
-use holdpoint_engine::Error;
-use holdpoint_engine::core::RunRef;
+use holdpoint_engine::core::{ForkMode, RunRef};
+use holdpoint_engine::{Error, ForkRequest, Overlay};
 use serde_json::{Value, json};
 
 use crate::house::{House, accept, graph, node, tenant};
@@ -15,6 +15,8 @@ on_both! {
     what_was_edited_is_what_must_be_sent,
     without_a_grant_nothing_is_sent,
     each_round_needs_a_grant_of_its_own,
+    a_branch_behind_the_gate_needs_a_grant_of_its_own,
+    a_replay_needs_no_other_grant_and_sends_nothing,
     a_gate_that_cannot_grant_is_a_flaw,
     what_was_altered_after_it_was_shown_is_not_acted_on,
     what_was_altered_after_it_was_granted_is_not_sent,
@@ -41,7 +43,7 @@ fn paying(url: &str, shown: &str, sent: &str) -> Value {
 
 /// Somebody to pay, and a run that waits for an approval.
 async fn waiting(house: &House, shown: &str, sent: &str, inputs: Value) -> (Peer, RunRef) {
-    let peer = Peer::saying([Reply::json(200, "{}")]).await;
+    let peer = Peer::saying([Reply::json(200, "{}"), Reply::json(200, "{}")]).await;
     house.register(paying(&peer.url("/"), shown, sent)).await;
     let of = house.start_with("pay", inputs).await;
     (peer, of)
@@ -66,6 +68,8 @@ async fn what_nobody_approved_is_not_sent(place: Place) {
         (json!({"amount": 100}), json!({"amount": 100, "to": "eve"})),
         // One double to the digest, two accounts to a bank.
         (json!({"account": large}), json!({"account": large + 1})),
+        (json!({"account": 9_007_199_254_740_993_u64}), json!({"account": 9_007_199_254_740_992_u64})),
+        (json!({"account": 9_007_199_254_740_993_u64}), json!({"account": 9_007_199_254_740_992.0})),
     ] {
         let (peer, of) = waiting(&house, "shown", "sent", json!({"shown": shown, "sent": sent})).await;
         house.answer(&of, "gate", accept()).await.unwrap();
@@ -122,6 +126,54 @@ async fn each_round_needs_a_grant_of_its_own(place: Place) {
     house.answer(&of, "gate", json!({"action": "reject"})).await.unwrap();
     house.drain().await;
     assert_eq!((house.status(&of).await, peer.heard().len()), ("failed", 1));
+}
+
+async fn fork(house: &House, of: &RunRef, mode: ForkMode, from_seq: u64) -> RunRef {
+    let request = ForkRequest { mode, from_seq, overlay: Overlay::default() };
+    let run = house.engine.fork(of, request).await.unwrap();
+    RunRef { tenant: tenant(), run: run.id.clone() }
+}
+
+/// How many events there are up to and with the first of this name.
+async fn behind(house: &House, of: &RunRef, name: &str) -> u64 {
+    let named = format!("\"type\":\"{name}\"");
+    house.log(of).await.iter().position(|line| line.contains(&named)).unwrap() as u64 + 1
+}
+
+async fn a_branch_behind_the_gate_needs_a_grant_of_its_own(place: Place) {
+    let house = House::with(place, open).await;
+    let (peer, of) = waiting(&house, "sum", "sum", json!({"sum": 1})).await;
+    house.answer(&of, "gate", accept()).await.unwrap();
+    house.drain().await;
+    assert_eq!((house.status(&of).await, peer.heard().len()), ("completed", 1));
+    let granted = behind(&house, &of, "interrupt.resolved").await;
+    let branch = fork(&house, &of, ForkMode::Branch, granted).await;
+    house.drain().await;
+    let failed = failure(&house, &branch).await;
+    assert_eq!(failed.code, "approval_mismatch");
+    assert!(failed.message.contains("before this branch was made"), "{}", failed.message);
+    // Nor does a branch of a branch that was asked anew bring the grant along.
+    let asked = granted - 1;
+    let anew = fork(&house, &of, ForkMode::Branch, asked).await;
+    assert_eq!(house.status(&anew).await, "waiting-approval");
+    house.answer(&anew, "gate", accept()).await.unwrap();
+    let granted = behind(&house, &anew, "interrupt.resolved").await;
+    let again = fork(&house, &anew, ForkMode::Branch, granted).await;
+    house.drain().await;
+    assert_eq!(failure(&house, &again).await.code, "approval_mismatch");
+    // The one that was asked anew has a grant of its own, though no time has passed since it was made.
+    assert_eq!((house.status(&anew).await, peer.heard().len()), ("completed", 2));
+}
+
+async fn a_replay_needs_no_other_grant_and_sends_nothing(place: Place) {
+    let house = House::with(place, open).await;
+    let (peer, of) = waiting(&house, "sum", "sum", json!({"sum": 1})).await;
+    house.answer(&of, "gate", accept()).await.unwrap();
+    house.drain().await;
+    let copy = fork(&house, &of, ForkMode::Replay, 0).await;
+    house.drain().await;
+    assert_eq!((house.status(&copy).await, peer.heard().len()), ("completed", 1));
+    assert!(!house.run(&copy).await.diverged);
 }
 
 async fn a_gate_that_cannot_grant_is_a_flaw(place: Place) {

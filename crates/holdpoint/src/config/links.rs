@@ -22,8 +22,8 @@ pub(crate) struct LinkArgs {
     /// Seconds that a link may be good for at most, up to 2592000 (30 days) [default: 604800, a week]
     #[arg(long, help_heading = HEADING, env = "HOLDPOINT_LINK_SECONDS_MAX", value_name = "N")]
     link_seconds_max: Option<u64>,
-    /// Requests a second that links may be tried with from each address, and bad ones from everywhere together; more get
-    /// 429. Behind a proxy all of them come from one address. 0 means no limit [default: 20]
+    /// Requests a second that one question takes over links in each name, and bad links that may be tried from each
+    /// address and from everywhere together; more get 429. 0 means no limit [default: 20]
     #[arg(long, help_heading = HEADING, env = "HOLDPOINT_LINK_RATE_LIMIT", value_name = "N")]
     link_rate_limit: Option<u32>,
 }

@@ -68,34 +68,38 @@ impl Link {
         Ok(Self { claims, run, interrupt })
     }
 
+    /// What the link is for comes first: one for looking answers nothing, whatever the gate wants.
     fn check_answering(&self) -> Result<(), ApiError> {
-        if self.run.interrupt(self.interrupt).is_some_and(Interrupt::needs_key) {
-            return Err(Refusal::KeyRequired.into());
-        }
         match self.claims.intent {
-            Intent::Resolve => Ok(()),
             Intent::Inspect => {
                 let message = "this link is for looking only; it cannot answer";
                 Err(ApiError::new(StatusCode::FORBIDDEN, "forbidden", message))
             }
+            Intent::Resolve if self.run.interrupt(self.interrupt).is_some_and(Interrupt::needs_key) => {
+                Err(Refusal::KeyRequired.into())
+            }
+            Intent::Resolve => Ok(()),
         }
     }
 }
 
 impl Links {
+    /// The signature is looked at before anything is counted: behind a proxy all have one address, and whoever tries
+    /// garbage from there must not use up what good links need.
     async fn read(&self, app: &App, text: &str, from: Option<IpAddr>) -> Result<Claims, ApiError> {
-        if let Some(limit) = &self.limit {
-            limit.admit(from, Instant::now())?;
-        }
         let secrets = self.ring.secrets(&app.engine).await?;
-        if let Some(claims) = token::verify(text, &secrets) {
-            return Ok(claims);
+        let (claims, now) = (token::verify(text, &secrets), Instant::now());
+        match (claims, &self.limit) {
+            (Some(claims), Some(limit)) => limit.admit(&claims, now).map(|()| claims),
+            (Some(claims), None) => Ok(claims),
+            (None, Some(limit)) => Err(limit.refuse(from, now).err().unwrap_or_else(unknown)),
+            (None, None) => Err(unknown()),
         }
-        if let Some(limit) = &self.limit {
-            limit.refuse(Instant::now())?;
-        }
-        Err(Refusal::InterruptNotFound.into())
     }
+}
+
+fn unknown() -> ApiError {
+    Refusal::InterruptNotFound.into()
 }
 
 /// Why an interrupt takes no answer over a link any more. A link says less than a key does: it is used up or too late.

@@ -15,7 +15,7 @@ use crate::app::App;
 use crate::auth::{Caller, CanAnswer};
 use crate::body::{Body, InPath, OptionalBody, check_word};
 use crate::error::ApiError;
-use crate::idempotency::{Answer, Did, Sent};
+use crate::idempotency::{Answer, Did, Sender, Sent};
 use crate::links::{CanInspect, CanResolve, Claims, Intent, Link, Minted, Wanted, no_longer};
 
 pub(crate) async fn mint(
@@ -168,5 +168,5 @@ pub(crate) async fn resolve(
         }
         other => Ok(Did::Run(other?)),
     };
-    sending.carry_out_for(&app, &claims.of.tenant, answer, resolve).await
+    sending.carry_out_for(&app, Sender::Link(&claims.of.tenant), answer, resolve).await
 }

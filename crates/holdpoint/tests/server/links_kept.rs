@@ -57,8 +57,11 @@ fn an_answer_over_a_link_is_carried_out_once_under_its_key() {
     let again = send(&anybody, "POST", &path, Some(&body), "k");
     assert_eq!((first.status().as_u16(), again.body()), (200, first.body()));
     assert!(!is_replay(&first) && is_replay(&again));
-    let other = send(&anybody, "POST", &path, Some(&body), "another");
-    assert_eq!(other.status(), 409);
+    for _ in 0..2 {
+        let other = send(&anybody, "POST", &path, Some(&body), "another");
+        assert_eq!(other.status(), 409);
+        assert!(!is_replay(&other), "who has no key leaves nothing behind when nothing is done for them");
+    }
     let resolved = client.events(&run).iter().filter(|event| event["type"] == "interrupt.resolved").count();
     assert_eq!(resolved, 1);
 }
@@ -83,23 +86,44 @@ fn links_lead_where_the_operator_says_and_live_no_longer() {
     assert!((60..70).contains(&life.as_secs()), "half an hour is more than is allowed: {life}");
 }
 
+/// The first answer in a row that is not this one.
+fn end_of(open: impl Fn() -> ureq::http::Response<String>, status: u16) -> ureq::http::Response<String> {
+    (0..20).map(|_| open()).find(|answer| answer.status() != status).expect("an end")
+}
+
 #[test]
-fn links_may_not_be_tried_without_end() {
+fn bad_links_may_not_be_tried_without_end_and_hold_no_good_one_up() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start_in(&folder.path().join("data"), &["--link-rate-limit", "1"]);
     let run = started(&server.client);
     let link = Link::mint(&server.client, &run, "gate", &json!({}));
     let anybody = server.client.with_key(None);
-    let refused = (0..20)
-        .map(|_| anybody.exchange("GET", "/v1/interrupts/garbage", None, &[]))
-        .find(|answer| answer.status() != 404)
-        .expect("an end");
+    let refused = end_of(|| anybody.exchange("GET", "/v1/interrupts/garbage", None, &[]), 404);
     let shown: Value = serde_json::from_str(refused.body()).unwrap();
     assert_eq!((refused.status().as_u16(), &shown["error"]), (429, &json!("rate_limited")));
     assert_eq!(shown["details"]["scope"], "route");
     assert!(refused.headers()["retry-after"].to_str().unwrap().parse::<u64>().unwrap() >= 1);
-    assert_eq!(link.open().status, 429, "good or not: it is the address that is counted");
-    assert_eq!(server.client.answer(&run, "gate", &accept()).status, 200, "keys are counted elsewhere");
+    assert_eq!(link.open().status, 200, "behind a proxy all have one address");
+    assert_eq!(link.answer(&accept()).status, 200);
+}
+
+#[test]
+fn a_good_link_may_not_be_used_without_end_and_holds_no_other_one_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start_in(&folder.path().join("data"), &["--link-rate-limit", "1"]);
+    let client = &server.client;
+    let run = started(client);
+    let link = |run: &str, name: &str| Link::mint(client, run, "gate", &json!({"for": name}));
+    let (ann, again, bob) = (link(&run, "ann"), link(&run, "ann"), link(&run, "bob"));
+    let elsewhere = link(&started(client), "ann");
+    let anybody = client.with_key(None);
+    let path = format!("/v1/interrupts/{}", ann.token);
+    let refused = end_of(|| anybody.exchange("GET", &path, None, &[]), 200);
+    let shown: Value = serde_json::from_str(refused.body()).unwrap();
+    assert_eq!((refused.status().as_u16(), &shown["details"]["scope"]), (429, &json!("route")));
+    assert_eq!(again.open().status, 429, "another link to the same question for the same name");
+    assert_eq!((bob.open().status, elsewhere.open().status), (200, 200));
+    assert_eq!(client.answer(&run, "gate", &accept()).status, 200, "keys are counted elsewhere");
 }
 
 #[test]

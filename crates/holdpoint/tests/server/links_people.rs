@@ -99,9 +99,23 @@ fn a_gate_that_wants_a_key_takes_no_link() {
     assert!(snapshot["interrupt"].get("interruptToken").is_none(), "{snapshot}");
     let link = Link::mint(client, &run, "gate", &json!({"intent": "inspect"}));
     assert_eq!(link.open().status, 200);
-    link.answer(&accept()).assert_envelope(401, "unauthenticated");
+    link.answer(&accept()).assert_envelope(403, "forbidden");
     assert_eq!(client.status(&run), "waiting-approval");
     assert_eq!(client.answer(&run, "gate", &accept()).status, 200);
+}
+
+#[test]
+fn a_link_for_looking_never_answers_whatever_else_the_gate_wants() {
+    let server = Server::start();
+    let client = &server.client;
+    let profile = json!({"profile": "openwop-interrupt-auth-required"});
+    for config in [json!({}), profile, json!({"approversList": ["nobody"]})] {
+        let run = start(client, &config);
+        let link = Link::mint(client, &run, "gate", &json!({"intent": "inspect"}));
+        link.answer(&accept()).assert_envelope(403, "forbidden");
+        client.post(&format!("/v1/runs/{run}/cancel"), &json!({}));
+        link.answer(&accept()).assert_envelope(403, "forbidden");
+    }
 }
 
 #[test]

@@ -245,6 +245,30 @@ fn a_key_is_of_one_tenant_and_one_operation() {
 }
 
 #[test]
+fn what_one_principal_was_told_under_a_key_is_not_the_answer_to_another() {
+    let server = Server::start();
+    let client = &server.client;
+    let mut voting = gated("voting");
+    voting["nodes"][1]["config"]["requiredApprovals"] = json!(3);
+    client.put("/v1/workflows/voting", &voting);
+    let run = client.start_run("voting");
+    let of = |name: &str| {
+        let made = client.post("/v1/keys", &json!({"principal": name})).body;
+        client.with_key(made["key"].as_str())
+    };
+    let path = format!("/v1/runs/{run}/interrupts/gate");
+    let body = json!({"resumeValue": {"action": "accept"}});
+    let vote = |client: &Client| send(client, "POST", &path, Some(&body), "vote");
+    for name in ["ann", "bob"] {
+        let voted = vote(&of(name));
+        assert_eq!((voted.status().as_u16(), is_replay(&voted)), (200, false), "{name}: {}", voted.body());
+    }
+    assert!(is_replay(&vote(&of("ann"))), "the same person with another API key");
+    let pending = client.get("/v1/interrupts").body;
+    assert_eq!(pending["interrupts"][0]["votes"]["voters"], json!(["ann", "bob"]), "{pending}");
+}
+
+#[test]
 fn a_key_is_one_word_of_bounded_length() {
     let server = Server::start();
     let client = &server.client;
