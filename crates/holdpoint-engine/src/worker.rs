@@ -127,24 +127,19 @@ impl Worker {
         for (claim, why) in std::mem::take(&mut self.unreturned) {
             trouble = self.give_back(claim, why).await.err().or(trouble);
         }
-        let (timers, unfired) = timers::fire_all(&self.engine).await?;
-        let mut trouble = unfired.or(trouble);
+        let mut done = tally(timers::fire_all(&self.engine).await, &mut trouble);
         let mut doable = self.engine.doable().await?;
         if doable.lapsed {
-            let (ready, error) = upkeep::reclaim(&self.engine).await?;
+            let (ready, error) = upkeep::reclaim(&self.engine).await.unwrap_or_else(|error| (false, Some(error)));
             doable.ready |= ready;
             trouble = trouble.or(error);
         }
-        let mut done = timers + self.asks.look(&self.engine).await?;
+        done += tally(self.asks.look(&self.engine).await.map(|begun| (begun, None)), &mut trouble);
         if doable.unreconciled {
-            let (closed, error) = upkeep::reconcile(&self.engine).await?;
-            done += closed;
-            trouble = trouble.or(error);
+            done += tally(upkeep::reconcile(&self.engine).await, &mut trouble);
         }
         if doable.unmet {
-            let (met, error) = self.engine.arrange_meetings().await?;
-            done += met;
-            trouble = trouble.or(error);
+            done += tally(self.engine.arrange_meetings().await, &mut trouble);
         }
         let free = IN_FLIGHT_MAX.saturating_sub(self.in_flight.len());
         if free > 0 && doable.ready {
@@ -233,4 +228,11 @@ impl Worker {
         }
         given
     }
+}
+
+/// What was done of one kind of work. A row of it that nobody can read must not keep the worker from all the others.
+fn tally(done: Result<(usize, Option<Error>), Error>, trouble: &mut Option<Error>) -> usize {
+    let (done, error) = done.unwrap_or_else(|error| (0, Some(error)));
+    *trouble = trouble.take().or(error);
+    done
 }
