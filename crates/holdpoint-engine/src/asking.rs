@@ -71,7 +71,7 @@ impl<T> Default for Asking<T> {
 }
 
 /// Whatever ends an attendant at its work, a panic or the end of the runtime: whoever asks next finds its place free,
-/// and those who wait are told.
+/// and those who wait are told, unless another attendant is there who sees to them.
 struct Attendant<'a, T> {
     of: &'a Asking<T>,
     at_work: bool,
@@ -82,7 +82,9 @@ impl<T> Drop for Attendant<'_, T> {
         if self.at_work {
             let mut waiting = self.of.lock();
             waiting.attendants -= 1;
-            waiting.asked.clear();
+            if waiting.attendants == 0 {
+                waiting.asked.clear();
+            }
         }
     }
 }
@@ -137,5 +139,70 @@ impl<T: Answer> Asking<T> {
 impl<T> Asking<T> {
     fn lock(&self) -> std::sync::MutexGuard<'_, Waiting<T>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::Semaphore;
+
+    use super::*;
+    use crate::engine::{Engine, Options};
+    use crate::store::Location;
+
+    /// Questions under way, and who may go on.
+    static BEGUN: Semaphore = Semaphore::const_new(0);
+    static SLOW: Semaphore = Semaphore::const_new(0);
+    static DOOMED: Semaphore = Semaphore::const_new(0);
+
+    #[derive(Clone, Debug, PartialEq)]
+    struct Told;
+
+    impl Answer for Told {
+        const ASKED_MAX: usize = 1;
+        const AT_ONCE: usize = 2;
+
+        async fn ask(_: &Database, of: &[RunRef]) -> Result<HashMap<RunRef, Self>, Error> {
+            BEGUN.add_permits(1);
+            match of[0].run.as_str() {
+                "slow" => SLOW.acquire().await.unwrap().forget(),
+                "doomed" => {
+                    DOOMED.acquire().await.unwrap().forget();
+                    panic!("doomed");
+                }
+                _ => {}
+            }
+            Ok(of.iter().map(|of| (of.clone(), Self)).collect())
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn who_waits_is_served_when_one_of_several_attendants_panics() {
+        let folder = tempfile::tempdir().unwrap();
+        let engine = Engine::open(Options::new(Location::Sqlite(folder.path().join("db")))).await.unwrap();
+        let asking = Arc::new(Asking::<Told>::default());
+        let ask = |run: &str| {
+            let (asking, db) = (asking.clone(), engine.db().clone());
+            let tenant = holdpoint_core::TenantId::parse("default").unwrap();
+            let of = RunRef { tenant, run: holdpoint_core::RunId::parse(run).unwrap() };
+            tokio::spawn(async move { asking.of(&db, &of).await })
+        };
+        let slow = ask("slow");
+        BEGUN.acquire().await.unwrap().forget();
+        let doomed = ask("doomed");
+        BEGUN.acquire().await.unwrap().forget();
+        let other = ask("other");
+        while asking.lock().asked.is_empty() {
+            tokio::task::yield_now().await;
+        }
+        DOOMED.add_permits(1);
+        assert!(matches!(doomed.await.unwrap(), Err(Error::Closed)), "nobody will tell it any more");
+        while asking.lock().attendants > 1 {
+            tokio::task::yield_now().await;
+        }
+        SLOW.add_permits(1);
+        assert_eq!(slow.await.unwrap().unwrap(), Some(Told));
+        assert_eq!(other.await.unwrap().unwrap(), Some(Told));
+        engine.close().await;
     }
 }

@@ -47,6 +47,7 @@ mod staleness;
 mod starting;
 mod webhooks;
 
+pub(crate) use arrivals::Looks;
 pub use arrivals::{Received, Reception, RefusedBy, Taker};
 use audit::Entries;
 pub use checking::Checked;

@@ -11,7 +11,7 @@ use tokio::task::{Id, JoinSet};
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use crate::engine::Engine;
+use crate::engine::{Engine, Looks};
 use crate::error::Error;
 
 mod asks;
@@ -45,6 +45,7 @@ pub struct Worker {
     claims: HashMap<Id, Arc<Claim>>,
     leases: Arc<Leases>,
     asks: asks::Asks,
+    looks: Looks,
     /// Claims that could not be given back, and why they should be. Tried again at every look.
     unreturned: Vec<(Arc<Claim>, String)>,
 }
@@ -56,8 +57,8 @@ impl Worker {
         let consumer = format!("{}-{}", engine.name(), Uuid::now_v7());
         let leases = Arc::new(Leases::new(engine.clone()));
         let (in_flight, claims) = (JoinSet::new(), HashMap::new());
-        let asks = asks::Asks::default();
-        Self { engine, consumer, in_flight, claims, leases, asks, unreturned: Vec::new() }
+        let (asks, looks) = (asks::Asks::default(), Looks::default());
+        Self { engine, consumer, in_flight, claims, leases, asks, looks, unreturned: Vec::new() }
     }
 
     /// Does everything there is to do now and returns how many dispatches and timers that were. What cannot be done
@@ -127,24 +128,20 @@ impl Worker {
         for (claim, why) in std::mem::take(&mut self.unreturned) {
             trouble = self.give_back(claim, why).await.err().or(trouble);
         }
-        let (timers, unfired) = timers::fire_all(&self.engine).await?;
-        let mut trouble = unfired.or(trouble);
+        let mut done = tally(timers::fire_all(&self.engine).await, &mut trouble);
         let mut doable = self.engine.doable().await?;
         if doable.lapsed {
-            let (ready, error) = upkeep::reclaim(&self.engine).await?;
+            let (ready, error) =
+                upkeep::reclaim(&self.engine).await.unwrap_or_else(|error| (false, Some(error)));
             doable.ready |= ready;
             trouble = trouble.or(error);
         }
-        let mut done = timers + self.asks.look(&self.engine).await?;
+        done += tally(self.asks.look(&self.engine).await.map(|begun| (begun, None)), &mut trouble);
         if doable.unreconciled {
-            let (closed, error) = upkeep::reconcile(&self.engine).await?;
-            done += closed;
-            trouble = trouble.or(error);
+            done += tally(upkeep::reconcile(&self.engine).await, &mut trouble);
         }
         if doable.unmet {
-            let (met, error) = self.engine.arrange_meetings().await?;
-            done += met;
-            trouble = trouble.or(error);
+            done += tally(self.engine.arrange_meetings(&mut self.looks).await, &mut trouble);
         }
         let free = IN_FLIGHT_MAX.saturating_sub(self.in_flight.len());
         if free > 0 && doable.ready {
@@ -233,4 +230,11 @@ impl Worker {
         }
         given
     }
+}
+
+/// What was done of one kind of work. A row of it that nobody can read must not keep the worker from all the others.
+fn tally(done: Result<(usize, Option<Error>), Error>, trouble: &mut Option<Error>) -> usize {
+    let (done, error) = done.unwrap_or_else(|error| (0, Some(error)));
+    *trouble = trouble.take().or(error);
+    done
 }

@@ -30,6 +30,7 @@ mod openwop;
 mod process;
 mod routes;
 mod seeding;
+mod segment;
 mod serve;
 mod telemetry;
 mod welcome;

@@ -9,12 +9,14 @@ use super::{ATTEMPTS_MAX, Engine};
 use crate::committer::{Reply, Work};
 use crate::error::Error;
 use crate::store::arrivals::{self, Arrival, Fresh, Key, State};
-use crate::store::{Statement, params, unreadable};
+use crate::store::{Statement, awaited, params, unreadable};
 
 mod matching;
 #[cfg(test)]
 mod used_once;
 mod waiting;
+
+pub(crate) use waiting::Looks;
 
 /// Interrupts that one event resolves.
 const MATCHES_MAX: usize = 100;
@@ -33,7 +35,7 @@ pub struct Received {
     /// Those who wait for such an event and would not take this one. They go on waiting.
     #[serde(default)]
     pub refused: Vec<RefusedBy>,
-    /// More of them wait than one event can resolve.
+    /// More of them wait than one event can resolve, or than were asked; of one that is kept those look later.
     #[serde(default)]
     pub more: bool,
     /// Of one that is kept.
@@ -167,6 +169,11 @@ impl Engine {
         received.kept_until = kept.then_some(arrival.kept_until);
         let outcome = serde_json::to_string(&received).map_err(|error| unreadable("event", error))?;
         let happened = if aside {
+            if let (true, Some((run, id)), Some(topic)) = (kept, &takers.last, arrival.topics.first()) {
+                // Before it is put aside: whoever looks too early finds it open, and sees to it first.
+                let behind = awaited::look_behind(&key.tenant, topic, (run, *id), self.now());
+                self.write(vec![behind]).await?;
+            }
             let aside = key.put_aside(kept, &outcome);
             matches!(self.write(vec![aside]).await?, Reply::Touched(rows) if rows > 0)
         } else {

@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::store::Statement;
 use crate::store::pending::{self, Unanswered};
 
-/// How long one attempt has before somebody else may try.
+/// How long one question has before somebody else may try. Longer than anybody waits for an answer to one.
 const HOLD_MS: u64 = 60_000;
 
 impl Engine {
@@ -32,8 +32,15 @@ impl Engine {
     }
 
     /// When the questions of an interrupt are due again; never, when nobody is to be asked any more.
-    pub(crate) async fn settle_ask(&self, held: &Unanswered, due: Option<Timestamp>) -> Result<(), Error> {
-        self.write(vec![Statement::new(pending::SETTLE_ASKS, held.settled(due))]).await.map(|_| ())
+    /// False when they are no longer ours to speak for.
+    pub(crate) async fn settle_ask(&self, held: &Unanswered, due: Option<Timestamp>) -> Result<bool, Error> {
+        let settled = Statement::new(pending::SETTLE_ASKS, held.settled(due));
+        Ok(matches!(self.write(vec![settled]).await?, Reply::Touched(rows) if rows > 0))
+    }
+
+    /// Has them to ourselves for the time of another question. False when others have them by now, or nobody needs to.
+    pub(crate) async fn hold_ask_on(&self, held: &Unanswered) -> Result<bool, Error> {
+        self.settle_ask(held, Some(self.now().plus_ms(HOLD_MS))).await
     }
 
     pub(crate) async fn next_ask(&self) -> Result<Option<Timestamp>, Error> {

@@ -181,19 +181,22 @@ fn read_event(id: &str, text: &str) -> Result<ExternalEvent, Error> {
     Ok(ExternalEvent { event_type, event_id: id.to_owned(), correlation, payload: read["payload"].take() })
 }
 
-/// The ids of events that an interrupt with these topics may wait for, oldest first: up to `limit` of each of those
-/// under which there are some.
+/// Where an event stands among those that are there: when it was received, and its id.
+pub(crate) type Place = (i64, String);
+
+/// Events that an interrupt with these topics may wait for, oldest first, behind a place: up to some more than `limit` of
+/// each of those topics under which there are some. And where to go on, unless these are all.
 pub(crate) async fn expected(
     db: &Database,
     tenant: &TenantId,
     (under, of): (&[String], &BTreeSet<String>),
-    now: Timestamp,
+    (after, now): (Option<&Place>, Timestamp),
     limit: usize,
-) -> Result<Vec<String>, Error> {
+) -> Result<(Vec<Place>, Option<Place>), Error> {
     const ROWS: u64 = 256;
-    let mut found = Vec::new();
+    let (mut found, mut reached): (Vec<Place>, Option<Place>) = (Vec::new(), None);
     for topic in under {
-        let (mut place, mut fitting) = ((i64::MIN, String::new()), 0);
+        let (mut place, mut fitting) = (after.cloned().unwrap_or((i64::MIN, String::new())), 0);
         loop {
             let values = params![tenant.as_str(), topic.as_str(), place.0, place.1.as_str(), now, ROWS];
             let page = db.query(BY_TOPIC, values).await?;
@@ -204,13 +207,19 @@ pub(crate) async fn expected(
                     fitting += 1;
                 }
             }
-            if (page.len() as u64) < ROWS || fitting >= limit {
+            if (page.len() as u64) < ROWS {
+                break;
+            }
+            if fitting >= limit {
+                reached = Some(reached.map_or(place.clone(), |before| before.min(place.clone())));
                 break;
             }
         }
     }
     found.sort();
-    Ok(found.into_iter().map(|(_, id)| id).collect())
+    // Behind the nearest end of a list there may be older ones in that list.
+    found.retain(|place| reached.as_ref().is_none_or(|reached| place <= reached));
+    Ok((found, reached))
 }
 
 /// How many events are found under a topic, counted no further than matters.

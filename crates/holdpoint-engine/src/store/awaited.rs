@@ -14,15 +14,21 @@ const DELETE: &str =
 const PAGE: &str = "SELECT run_id, interrupt_id, topics FROM awaited
     WHERE tenant_id = $1 AND topic = $2 AND (run_id, interrupt_id) > ($3, $4)
     ORDER BY run_id, interrupt_id LIMIT $5";
-const TO_LOOK: &str = "SELECT tenant_id, run_id, interrupt_id, topic, topics FROM awaited WHERE look_ms <= $1
+const TO_LOOK: &str =
+    "SELECT tenant_id, run_id, interrupt_id, topic, topics, look_ms FROM awaited WHERE look_ms <= $1
     ORDER BY look_ms LIMIT $2";
 /// Which of these rows have an event under their topic.
-const EXPECTED: &str = "SELECT w.tenant_id, w.run_id, w.interrupt_id, w.topic, w.topics FROM awaited w
+const EXPECTED: &str =
+    "SELECT w.tenant_id, w.run_id, w.interrupt_id, w.topic, w.topics, w.look_ms FROM awaited w
     WHERE w.tenant_id = $1 AND w.topic = $2 AND w.run_id = $3 AND w.interrupt_id = $4
     AND EXISTS (SELECT 1 FROM arrivals a WHERE a.tenant_id = w.tenant_id AND a.topic = w.topic)";
-/// With nothing, it was looked; else somebody looks again then.
+/// With nothing, it was looked; else somebody looks again then. Not where somebody was told to look meanwhile.
 pub(crate) const LOOK_AGAIN: &str = "UPDATE awaited SET look_ms = $1
-    WHERE tenant_id = $2 AND topic = $3 AND run_id = $4 AND interrupt_id = $5";
+    WHERE tenant_id = $2 AND topic = $3 AND run_id = $4 AND interrupt_id = $5 AND look_ms = $6";
+/// Those behind a place look again, because nobody looked at them. Where somebody is to look already, that is told from
+/// this by another time.
+const LOOK_BEHIND: &str = "UPDATE awaited SET look_ms = COALESCE(look_ms + 1, $1)
+    WHERE tenant_id = $2 AND topic = $3 AND (run_id, interrupt_id) > ($4, $5)";
 pub(crate) const LOOK_NOW: &str = "UPDATE awaited SET look_ms = 0 WHERE look_ms > 0";
 /// For a row without a topic: a row that it should have had, if the interrupt still waits.
 const ADOPT: &str = "INSERT INTO awaited (tenant_id, topic, run_id, interrupt_id, topics, look_ms)
@@ -86,6 +92,8 @@ pub(crate) struct Wait {
     pub id: InterruptId,
     pub topic: String,
     pub topics: BTreeSet<String>,
+    /// When somebody was to look.
+    look_ms: Option<i64>,
 }
 
 impl Wait {
@@ -97,6 +105,7 @@ impl Wait {
     pub(crate) fn look_again(&self, at: Option<Timestamp>) -> Vec<Param> {
         let mut values = params![at.map(|at| at.0)];
         values.extend(self.key(&self.topic));
+        values.extend(params![self.look_ms]);
         values
     }
 
@@ -124,6 +133,16 @@ pub(crate) async fn to_look(db: &Database, now: Timestamp, limit: u64) -> Result
     db.query(TO_LOOK, params![now, limit]).await?.iter().map(read).collect()
 }
 
+/// All who wait under a topic behind this one look for events that are there.
+pub(crate) fn look_behind(
+    tenant: &TenantId,
+    topic: &str,
+    (run, id): (&RunId, InterruptId),
+    now: Timestamp,
+) -> Statement {
+    Statement::new(LOOK_BEHIND, params![now, tenant.as_str(), topic, run.as_str(), u64::from(id.0)])
+}
+
 /// The topics of these interrupts under which there are events.
 pub(crate) async fn expected(
     db: &Database,
@@ -144,7 +163,8 @@ fn read(row: &Row) -> Result<Wait, Error> {
     let run = RunId::parse(row.text(1)?).map_err(bad)?;
     let of = RunRef { tenant, run };
     let topics = row.text(4)?.split(' ').filter(|topic| !topic.is_empty()).map(str::to_owned);
-    Ok(Wait { of, id: InterruptId(row.small(2)?), topic: row.text(3)?.to_owned(), topics: topics.collect() })
+    let (topic, look_ms) = (row.text(3)?.to_owned(), row.optional_int(5)?);
+    Ok(Wait { of, id: InterruptId(row.small(2)?), topic, topics: topics.collect(), look_ms })
 }
 
 /// Goes through the interrupts that have all of some topics, in the order of their runs.

@@ -24,8 +24,9 @@ const INSERT: &str = "INSERT INTO pending (tenant_id, requested_ms, run_id, inte
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)";
 const VOTED: &str = "UPDATE pending SET votes = $1
     WHERE tenant_id = $2 AND requested_ms = $3 AND run_id = $4 AND interrupt_id = $5";
-/// Whoever answers questions looks at it at once, and has all attempts again.
-const ASKED: &str = "UPDATE pending SET open_asks = $1, ask_due_ms = $2, ask_attempts = 0
+/// Whoever answers questions looks at it at once, and has all attempts again (`asks::QUESTION_STEP`).
+const ASKED: &str =
+    "UPDATE pending SET open_asks = $1, ask_due_ms = $2, ask_attempts = (ask_attempts / 1000 + 1) * 1000
     WHERE tenant_id = $3 AND requested_ms = $4 AND run_id = $5 AND interrupt_id = $6";
 const REPLIED: &str = "UPDATE pending SET open_asks = $1,
     ask_due_ms = CASE WHEN $1 = 0 THEN NULL ELSE ask_due_ms END

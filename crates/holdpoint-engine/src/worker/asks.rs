@@ -19,7 +19,7 @@ const ATTEMPTS_MAX: u64 = 8;
 const WAIT_MS: u64 = 5000;
 const WAIT_MS_MAX: u64 = 10 * 60 * 1000;
 /// In whose name answers are recorded.
-const NAME: &str = "answer-service";
+const NAME: &str = "system:answer-service";
 
 #[derive(Debug, Default)]
 pub(super) struct Asks(JoinSet<Result<(), Error>>);
@@ -56,16 +56,20 @@ impl Asks {
 }
 
 async fn perform(engine: Engine, answerer: AnyAnswerer, held: Unanswered) -> Result<(), Error> {
-    if held.attempts > ATTEMPTS_MAX {
+    if held.attempts() > ATTEMPTS_MAX {
         // It was begun so often and never came to an end.
-        return engine.settle_ask(&held, None).await;
+        return engine.settle_ask(&held, None).await.map(|_| ());
     }
     let run = engine.run(&held.of).await?;
     let Some(interrupt) = run.interrupt(held.interrupt).filter(|interrupt| interrupt.is_open()) else {
         return Ok(());
     };
     let mut trouble = None;
-    for ask in interrupt.open_asks() {
+    for (place, ask) in interrupt.open_asks().enumerate() {
+        // Many slow answers take longer than one hold. Whoever asked something new began anew, with all of them.
+        if place > 0 && !engine.hold_ask_on(&held).await? {
+            return Ok(());
+        }
         let question = Question::of(&held.of, &run, interrupt, ask);
         match answer(&answerer, &question).await {
             Ok(Some(text)) => record(&engine, &held, ask.id, text).await?,
@@ -73,15 +77,19 @@ async fn perform(engine: Engine, answerer: AnyAnswerer, held: Unanswered) -> Res
             Err(why) => trouble = Some(why),
         }
     }
-    let Some(why) = trouble else { return engine.settle_ask(&held, None).await };
-    let (run, attempts) = (held.of.run.as_str(), held.attempts);
+    let due = trouble.and_then(|why| again(&held, &why)).map(|wait_ms| engine.now().plus_ms(wait_ms));
+    engine.settle_ask(&held, due).await.map(|_| ())
+}
+
+/// After how long it is tried again, if at all.
+fn again(held: &Unanswered, why: &Unanswerable) -> Option<u64> {
+    let (run, attempts) = (held.of.run.as_str(), held.attempts());
     if attempts >= ATTEMPTS_MAX {
         tracing::warn!(%why, run, attempts, "a question of an approver is left to people");
-        return engine.settle_ask(&held, None).await;
+        return None;
     }
     tracing::info!(%why, run, attempts, "a question of an approver has no answer yet; it is asked again");
-    let wait_ms = WAIT_MS.saturating_mul(1 << (attempts - 1).min(16)).min(WAIT_MS_MAX);
-    engine.settle_ask(&held, Some(engine.now().plus_ms(wait_ms))).await
+    Some(WAIT_MS.saturating_mul(1 << attempts.saturating_sub(1).min(16)).min(WAIT_MS_MAX))
 }
 
 async fn answer(answerer: &AnyAnswerer, question: &Question) -> Result<Option<String>, Unanswerable> {

@@ -18,6 +18,8 @@ on_both! {
     events_that_are_not_kept_are_ignored_and_still_remembered,
     the_same_id_again_is_the_same_event,
     an_id_is_forgotten_after_its_time,
+    who_was_not_looked_at_when_an_event_came_looks_for_it,
+    who_refuses_very_many_kept_events_still_finds_the_one_behind_them,
 }
 
 async fn an_event_that_comes_first_is_kept_and_used_once(house: House) {
@@ -135,4 +137,45 @@ async fn an_id_is_forgotten_after_its_time(house: House) {
     house.clock.advance(86_400_000);
     house.engine.worker().tidy().await;
     assert_eq!(count(&house, "arrivals").await, 0);
+}
+
+async fn who_was_not_looked_at_when_an_event_came_looks_for_it(house: House) {
+    house.register(waiting("flow", json!({"order": 7}))).await;
+    let of = house.start("flow").await;
+    house.drain().await;
+    let event = paid("e1", json!({"order": 7}));
+    let topic = &event.topics()[0];
+    // As many as are looked at for one event wait before it, and will not take it.
+    let many = format!(
+        "INSERT INTO awaited (tenant_id, topic, run_id, interrupt_id, topics, look_ms)
+        WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 1000)
+        SELECT 'default', '{topic}', '0-' || n, 1, '{topic}', NULL FROM numbers"
+    );
+    house.place.execute(&many).await.unwrap();
+    let received = send(&house.engine, &event).await.unwrap();
+    assert_eq!((received.reception, received.more), (Reception::Kept, true));
+    assert_eq!(house.status(&of).await, "waiting-external");
+    house.drain().await;
+    assert_eq!(house.status(&of).await, "completed");
+    assert_eq!(got(&house, &of, "wait").await["value"]["eventId"], "e1");
+    assert_eq!(house.drain().await, 0, "nobody goes on looking");
+}
+
+async fn who_refuses_very_many_kept_events_still_finds_the_one_behind_them(house: House) {
+    for number in 0..300 {
+        send(&house.engine, &paid(&format!("e{number:03}"), json!({"order": 7}))).await.unwrap();
+    }
+    house.clock.advance(1);
+    let right = ExternalEvent { payload: json!({"receipt": "r"}), ..paid("right", json!({"order": 7})) };
+    assert_eq!(send(&house.engine, &right).await.unwrap().reception, Reception::Kept);
+    let data = json!({"eventType": "paid", "correlation": {"order": 7}});
+    let schema = json!({"properties": {"eventPayload": {"required": ["receipt"]}}});
+    house.register(waiting_with("picky", json!({"data": data, "resumeSchema": schema}))).await;
+    let of = house.start("picky").await;
+    house.drain().await;
+    assert_eq!(got(&house, &of, "wait").await["value"]["eventId"], "right");
+    let left = house.start("picky").await;
+    house.drain().await;
+    assert_eq!(house.status(&left).await, "waiting-external");
+    assert_eq!(house.drain().await, 0, "whoever has seen all of them looks no more");
 }

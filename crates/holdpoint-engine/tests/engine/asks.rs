@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use holdpoint_engine::core::{Answer, Command, NodeId, Principal, RunRef};
 use holdpoint_engine::{Answerer, Error, Fault, Options, PendingFilter, Question, Unanswerable};
 use serde_json::json;
+use tokio::sync::{mpsc, oneshot};
 
 use crate::house::{House, accept, line, tenant};
 use crate::place::{Place, on_both};
@@ -18,6 +19,8 @@ on_both! {
     a_crash_around_any_commit_leaves_one_answer,
     an_answer_that_comes_after_the_decision_is_dropped,
     a_new_question_begins_to_count_anew,
+    an_attempt_that_was_overtaken_by_a_new_question_ends_nothing_of_the_next,
+    an_attempt_with_many_slow_answers_stays_alone,
 }
 
 /// Fails so many times, then says what it was asked; nothing to what it does not know.
@@ -80,7 +83,7 @@ async fn replies(house: &House, of: &RunRef) -> Vec<Option<(String, String)>> {
 }
 
 fn by_oracle(text: &str) -> Option<(String, String)> {
-    Some(("answer-service".to_owned(), text.to_owned()))
+    Some(("system:answer-service".to_owned(), text.to_owned()))
 }
 
 async fn open_asks(house: &House) -> u64 {
@@ -199,4 +202,71 @@ async fn a_new_question_begins_to_count_anew(place: Place) {
     assert_eq!(house.drain().await, 1, "at once, both of them");
     assert_eq!(replies(&house, &of).await.iter().flatten().count(), 2);
     assert_eq!(oracle.calls(), 3);
+}
+
+type Said = Result<Option<String>, Unanswerable>;
+
+/// Hands every question to the test, and says what the test says.
+struct Ear(mpsc::UnboundedSender<(String, oneshot::Sender<Said>)>);
+
+impl Answerer for Ear {
+    async fn answer(&self, question: &Question) -> Said {
+        let (say, said) = oneshot::channel();
+        self.0.send((question.text.clone(), say)).unwrap();
+        said.await.unwrap()
+    }
+}
+
+fn drained(house: &House) -> tokio::task::JoinHandle<Result<usize, Error>> {
+    let mut worker = house.engine.worker();
+    tokio::spawn(async move { worker.drain().await })
+}
+
+async fn an_attempt_that_was_overtaken_by_a_new_question_ends_nothing_of_the_next(place: Place) {
+    let (ear, mut heard) = mpsc::unbounded_channel();
+    let house = House::with(place, |options| options.answerer(Ear(ear))).await;
+    let of = asked(&house, "Why?").await;
+    let first = drained(&house);
+    let (_, say_first) = heard.recv().await.unwrap();
+    ask(&house, &of, "How?").await;
+    let second = drained(&house);
+    let (_, say_second) = heard.recv().await.unwrap();
+    say_first.send(Ok(None)).unwrap();
+    assert_eq!(first.await.unwrap().unwrap(), 1, "it had one question, and is done with it");
+    say_second.send(Err(Unanswerable("not now".to_owned()))).unwrap();
+    let (_, say_second) = heard.recv().await.unwrap();
+    say_second.send(Err(Unanswerable("not now".to_owned()))).unwrap();
+    assert_eq!(second.await.unwrap().unwrap(), 1);
+    let due = "SELECT ask_due_ms FROM pending WHERE ask_due_ms IS NOT NULL";
+    assert_eq!(house.place.read(due).await.len(), 1, "the second attempt failed and is made again");
+    house.clock.advance(5000);
+    let third = drained(&house);
+    for _ in 0..2 {
+        let (text, say) = heard.recv().await.unwrap();
+        say.send(Ok(Some(format!("{text} So.")))).unwrap();
+    }
+    assert_eq!(third.await.unwrap().unwrap(), 1);
+    assert_eq!(replies(&house, &of).await, [by_oracle("Why? So."), by_oracle("How? So.")]);
+}
+
+async fn an_attempt_with_many_slow_answers_stays_alone(place: Place) {
+    let (ear, mut heard) = mpsc::unbounded_channel();
+    let house = House::with(place, |options| options.answerer(Ear(ear))).await;
+    let of = asked(&house, "1").await;
+    for question in ["2", "3", "4"] {
+        ask(&house, &of, question).await;
+    }
+    let working = drained(&house);
+    for question in ["1", "2", "3", "4"] {
+        let (text, say) = heard.recv().await.unwrap();
+        assert_eq!(text, question);
+        house.clock.advance(25_000);
+        tokio::select! {
+            taken = house.drain() => assert_eq!(taken, 0, "{question}"),
+            again = heard.recv() => panic!("somebody else asks too: {:?}", again.map(|(text, _)| text)),
+        }
+        say.send(Ok(Some(format!("of {text}")))).unwrap();
+    }
+    assert_eq!(working.await.unwrap().unwrap(), 1);
+    assert_eq!(replies(&house, &of).await.iter().flatten().count(), 4);
 }

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use holdpoint_engine::core::{End, RunRef, Start, WorkflowId};
-use holdpoint_engine::{ChannelOptions, EffectContext, Node, Outputs, Stop};
+use holdpoint_engine::{
+    Answerer, ChannelOptions, EffectContext, Node, Outputs, Question, Stop, Unanswerable,
+};
 use serde_json::{Map, json};
 
 use crate::house::{House, line, start, tenant};
@@ -14,6 +16,7 @@ on_both! {
     a_worker_does_not_begin_the_node_that_is_one_too_many,
     a_worker_does_not_enter_a_node_that_requires_what_nobody_provides,
     a_node_with_effects_leaves_variables_channels_chunks_and_a_way,
+    a_row_that_nobody_can_read_keeps_no_other_work_from_being_done,
 }
 
 /// Counts how often it is entered, and leaves something of each kind.
@@ -84,4 +87,37 @@ async fn a_node_with_effects_leaves_variables_channels_chunks_and_a_way(place: P
     ];
     assert_eq!(of_a, expected);
     assert_eq!(house.run(&of).await.variables["log"].as_array().map(Vec::len), Some(2));
+}
+
+struct Silent;
+
+impl Answerer for Silent {
+    async fn answer(&self, _: &Question) -> Result<Option<String>, Unanswerable> {
+        Ok(None)
+    }
+}
+
+async fn a_row_that_nobody_can_read_keeps_no_other_work_from_being_done(place: Place) {
+    // No run has such an id.
+    let rows = [
+        "INSERT INTO awaited (tenant_id, topic, run_id, interrupt_id, topics, look_ms)
+            VALUES ('default', 'ffff', '', 1, 'ffff', 0)",
+        "INSERT INTO pending (tenant_id, requested_ms, run_id, interrupt_id, workflow_id, node_id, kind, key, title,
+            required, restricted, open_asks, ask_due_ms, kind_lane, workflow_lane)
+            VALUES ('default', 1, '', 1, 'flow', 'gate', 'approval', 'gate', '', 1, 0, 1, 0, '', '')",
+        "INSERT INTO timers (due_ms, tenant_id, run_id, timer) VALUES (0, 'default', '', 'run')",
+    ];
+    for row in rows {
+        let busy = Busy::default();
+        let counting = busy.clone();
+        let place = place.another().await;
+        let house = House::with(place, |options| options.node("test.busy", counting).answerer(Silent)).await;
+        house.register(line("busy", &[("a", "test.busy", json!({}))])).await;
+        house.place.execute(row).await.unwrap();
+        let of = house.start("busy").await;
+        let drained = house.engine.worker().drain().await;
+        assert_eq!(house.status(&of).await, "completed", "{row}");
+        assert_eq!(busy.entries.load(Ordering::SeqCst), 1, "{row}");
+        assert!(drained.is_err(), "it is told that something could not be done: {row}");
+    }
 }

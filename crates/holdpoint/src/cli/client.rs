@@ -7,6 +7,8 @@ use serde_json::{Value, json};
 use ureq::http::{Request, Response};
 use ureq::{Agent, Body};
 
+pub(crate) use crate::segment::encode;
+
 use super::connection::Settings;
 use super::failure::Failure;
 
@@ -222,20 +224,6 @@ impl Reply {
     }
 }
 
-/// One part of a path or query, so that an id from outside cannot become two parts or a query.
-pub(crate) fn encode(text: &str) -> String {
-    let mut encoded = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
-                encoded.push(char::from(byte));
-            }
-            _ => encoded.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    encoded
-}
-
 fn bad_request(error: &ureq::http::Error) -> Failure {
     Failure::usage(format!("this cannot be sent to the server: {error}"))
 }
@@ -243,12 +231,6 @@ fn bad_request(error: &ureq::http::Error) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_id_stays_one_part_of_the_path() {
-        assert_eq!(encode("run_1-a.b~c"), "run_1-a.b~c");
-        assert_eq!(encode("../a?b=ü&c d"), "..%2Fa%3Fb%3D%C3%BC%26c%20d");
-    }
 
     #[test]
     fn json_for_scripts_is_the_servers_own_text_on_one_line() {

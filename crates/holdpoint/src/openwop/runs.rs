@@ -64,10 +64,16 @@ pub(crate) async fn show(
     let of = caller.run(&run)?;
     let run = app.engine.run(&of).await?;
     let mut shown = Snapshot::of(&run);
-    if caller.may("approvals:respond")
-        && let Some(minted) = links::offered(&app, &caller, &of, &run).await?
-    {
-        shown.offer(minted);
+    if caller.may("approvals:respond") {
+        match links::offered(&app, &caller, &of, &run).await {
+            Ok(Some(minted)) => shown.offer(minted),
+            Ok(None) => {}
+            // Who is to decide must see what about. What broke was logged where it did.
+            Err(error) => {
+                let status = error.status().as_u16();
+                tracing::warn!(status, run = %of.run, "a run is shown without a link: none could be made");
+            }
+        }
     }
     Ok(Json(shown).into_response())
 }

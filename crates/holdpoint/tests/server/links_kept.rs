@@ -1,6 +1,7 @@
 //! Secrets and limits of links: rotation, restarts, settings, and that no token is left lying about.
 
-use holdpoint_engine::{Engine, Location, Options, SealKey};
+use holdpoint_core::Timestamp;
+use holdpoint_engine::{Engine, LinkSecret, Location, Options, SealKey};
 use serde_json::{Value, json};
 
 use crate::harness::{Client, Server, accept, gated};
@@ -182,10 +183,39 @@ fn no_token_and_no_secret_is_left_anywhere() {
     }
 }
 
+#[test]
+fn a_waiting_run_is_shown_without_a_link_when_none_can_be_made() {
+    let mut server = Server::start();
+    let run = started(&server.client);
+    server.kill();
+    let unreadable = LinkSecret {
+        kid: "bad".to_owned(),
+        secret: "not a secret".to_owned(),
+        created_at: Timestamp(1),
+        retired_at: None,
+    };
+    let options = options(server.data());
+    tokio::runtime::Runtime::new().unwrap().block_on(async {
+        let engine = Engine::open(options).await.unwrap();
+        assert!(engine.add_secret(&unreadable).await.unwrap());
+        engine.close().await;
+    });
+    let server = server.kill_and_restart();
+    let shown = server.client.get(&format!("/v1/runs/{run}"));
+    assert_eq!((shown.status, &shown.body["interrupt"]["nodeId"]), (200, &json!("gate")), "{shown:?}");
+    assert!(shown.body["interrupt"]["callbackUrl"].is_null(), "{shown:?}");
+    let path = format!("/v1/runs/{run}/interrupts/gate/tokens");
+    server.client.post(&path, &json!({})).assert_envelope(500, "internal_error");
+}
+
+fn options(folder: &std::path::Path) -> Options {
+    let key = SealKey::kept_in(&folder.join("seal.key")).unwrap();
+    Options::new(Location::Sqlite(folder.join("holdpoint.db"))).seal_key(key)
+}
+
 /// The secrets of links, which only who has the seal key can read.
 fn secrets_of(folder: &std::path::Path) -> Vec<String> {
-    let key = SealKey::kept_in(&folder.join("seal.key")).unwrap();
-    let options = Options::new(Location::Sqlite(folder.join("holdpoint.db"))).seal_key(key);
+    let options = options(folder);
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let secrets = runtime.block_on(async { Engine::open(options).await.unwrap().secrets().await.unwrap() });
     secrets.into_iter().map(|one| one.secret).collect()

@@ -14,7 +14,8 @@ use crate::error::Error;
 use crate::store::arrivals::{Arrival, Key, State};
 use crate::store::{self, awaited, unreadable};
 
-/// Interrupts looked at for one event, those that will not take it included.
+/// Interrupts looked at for one event, those that will not take it included. When nobody of them does, the others look for
+/// themselves.
 const LOOKED_AT_MAX: usize = 1000;
 /// Rows read in one go: few at first, because one is the usual number, and more when those were not enough.
 const ROWS_FIRST: u64 = 128;
@@ -30,6 +31,8 @@ pub(super) struct Takers {
     matched: Vec<Taker>,
     refused: Vec<RefusedBy>,
     more: bool,
+    /// The last who was looked at, where there are more.
+    pub last: Option<(RunId, InterruptId)>,
 }
 
 impl Takers {
@@ -57,15 +60,17 @@ impl Engine {
         let by = Principal::named(arrival.sent_by.as_str());
         let mut takers = Takers::default();
         let mut search = awaited::Search::new(&key.tenant, arrival.topics.clone());
-        let (mut looked_at, mut rows) = (0, ROWS_FIRST);
+        let (mut looked_at, mut rows, mut last) = (0, ROWS_FIRST, None);
         while let Some(found) = search.next(self.db(), rows).await? {
             rows = (rows * 2).min(ROWS_MAX);
             for (run, interrupt) in found {
                 if takers.matched.len() >= MATCHES_MAX || looked_at >= LOOKED_AT_MAX {
                     takers.more = true;
+                    takers.last = last;
                     return Ok(takers);
                 }
                 looked_at += 1;
+                last = Some((run.clone(), interrupt));
                 let of = RunRef { tenant: key.tenant.clone(), run };
                 match self.offer(&mut takers.drafts, &of, interrupt, (event, &by)).await? {
                     Verdict::Takes(taker) => takers.matched.push(taker),

@@ -1,25 +1,34 @@
 //! The other side: somebody waits for an event, and it may be there already.
 
-use holdpoint_core::{Interrupt, Principal, Timestamp};
+use std::collections::HashMap;
+
+use holdpoint_core::{Interrupt, Principal, RunRef, Timestamp};
 
 use super::matching::{Drafts, Verdict};
 use super::{ATTEMPTS_MAX, Engine};
 use crate::committer::{Reply, Work};
 use crate::error::Error;
-use crate::store::arrivals::{self, Key, State};
+use crate::store::arrivals::{self, Key, Place, State};
 use crate::store::awaited::{self, Wait};
 
 /// Waits and events looked at in one go.
 const LOOKS_MAX: u64 = 256;
-/// Events that are offered to one interrupt, for each of its topics.
+/// Events that are offered to one interrupt in one go, for each of its topics; some more where they are read together.
 const OFFERS_MAX: usize = 100;
 /// How long a look that failed is left alone.
 const PAUSE_MS: u64 = 10_000;
 
+/// How far those have come who look through more events than are offered in one go. Whoever forgets it begins anew.
+#[derive(Debug, Default)]
+pub(crate) struct Looks(HashMap<(RunRef, u32), Place>);
+
+/// Places that are remembered at once.
+const PLACES_MAX: usize = 10_000;
+
 impl Engine {
     /// Sees to it that events and those who wait for them meet: where a sender went away, and where somebody began to
     /// wait. How many of them were looked at, and what went wrong with others.
-    pub(crate) async fn arrange_meetings(&self) -> Result<(usize, Option<Error>), Error> {
+    pub(crate) async fn arrange_meetings(&self, looks: &mut Looks) -> Result<(usize, Option<Error>), Error> {
         let now = self.now();
         let (mut looked, mut trouble) = (0, None);
         for key in arrivals::to_look(self.db(), now, LOOKS_MAX).await? {
@@ -38,12 +47,12 @@ impl Engine {
         for wait in &waits {
             let under = expected.get(&(wait.of.clone(), wait.id.0));
             let end = match under {
-                _ if wait.is_unnamed() => self.adopt(wait).await,
-                Some(topics) => self.look_for(wait, topics, now).await,
-                None => Ok(()),
+                _ if wait.is_unnamed() => self.adopt(wait).await.map(|()| None),
+                Some(topics) => self.look_for(wait, topics, looks, now).await,
+                None => Ok(None),
             };
             looked += usize::from(end.is_ok());
-            let again = end.is_err().then(|| now.plus_ms(PAUSE_MS));
+            let again = end.as_ref().map_or_else(|_| Some(now.plus_ms(PAUSE_MS)), |again| *again);
             trouble = end.err().or(trouble);
             ends.push(wait.look_again(again));
         }
@@ -74,17 +83,34 @@ impl Engine {
         self.write(wait.adopt(&topics.unwrap_or_default())).await.map(|_| ())
     }
 
-    /// Offers the events that are there, oldest first, until it takes one.
-    async fn look_for(&self, wait: &Wait, under: &[String], now: Timestamp) -> Result<(), Error> {
+    /// Offers the events that are there, oldest first, until it takes one: those behind the last ones. When somebody must
+    /// go on with the rest, if there is more of it.
+    async fn look_for(
+        &self,
+        wait: &Wait,
+        under: &[String],
+        looks: &mut Looks,
+        now: Timestamp,
+    ) -> Result<Option<Timestamp>, Error> {
         let tenant = &wait.of.tenant;
+        let who = (wait.of.clone(), wait.id.0);
+        let after = looks.0.remove(&who);
         let topics = (under, &wait.topics);
-        for event_id in arrivals::expected(self.db(), tenant, topics, now, OFFERS_MAX).await? {
+        let (found, rest) =
+            arrivals::expected(self.db(), tenant, topics, (after.as_ref(), now), OFFERS_MAX).await?;
+        for (_, event_id) in found {
             let key = Key { tenant: tenant.clone(), event_id };
             if self.take(&key, wait).await? {
-                return Ok(());
+                return Ok(None);
             }
         }
-        Ok(())
+        let Some(rest) = rest else { return Ok(None) };
+        if looks.0.len() >= PLACES_MAX {
+            // Those who are forgotten begin anew; so many are at it at the same time only when something is wrong.
+            looks.0.clear();
+        }
+        looks.0.insert(who, rest);
+        Ok(Some(now))
     }
 
     /// Takes an event that was kept. One that is still open is for everybody who waits, and only then for those who

@@ -12,10 +12,15 @@ const NEXT: &str = "SELECT MIN(ask_due_ms) FROM pending WHERE ask_due_ms IS NOT 
 pub(crate) const HOLD: &str = "UPDATE pending SET ask_due_ms = $1, ask_attempts = ask_attempts + 1
     WHERE tenant_id = $2 AND requested_ms = $3 AND run_id = $4 AND interrupt_id = $5 AND ask_due_ms <= $6
     RETURNING tenant_id, run_id, interrupt_id, requested_ms, ask_attempts";
-/// The end of an attempt, unless something new was asked meanwhile: that has begun to count anew.
+/// When the row is due again, said by whoever holds it: while it goes on, and at its end. Touches nothing once something
+/// new was asked or somebody else holds it: no two holds of a row have the same number.
 pub(crate) const SETTLE: &str =
     "UPDATE pending SET ask_due_ms = $1 WHERE tenant_id = $2 AND requested_ms = $3
     AND run_id = $4 AND interrupt_id = $5 AND ask_attempts = $6 AND ask_due_ms IS NOT NULL";
+
+/// A new question begins with the next multiple of this, so that its attempts count from none and their numbers are
+/// still new.
+const QUESTION_STEP: u64 = 1000;
 
 /// An interrupt with questions that nobody has answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,11 +28,16 @@ pub(crate) struct Unanswered {
     pub of: RunRef,
     pub interrupt: InterruptId,
     requested: Timestamp,
-    /// How often it was tried, this time included where it is held.
-    pub attempts: u64,
+    /// Which hold of the row this is.
+    number: u64,
 }
 
 impl Unanswered {
+    /// How often it was tried since the last question, this time included where it is held.
+    pub(crate) fn attempts(&self) -> u64 {
+        self.number % QUESTION_STEP
+    }
+
     /// The values for `HOLD`.
     pub(crate) fn hold(&self, until: Timestamp, now: Timestamp) -> Vec<Param> {
         let (of, id) = (&self.of, u64::from(self.interrupt.0));
@@ -37,7 +47,7 @@ impl Unanswered {
     /// The values for `SETTLE`: when it is due again, if ever.
     pub(crate) fn settled(&self, due: Option<Timestamp>) -> Vec<Param> {
         let (of, id) = (&self.of, u64::from(self.interrupt.0));
-        params![due, of.tenant.as_str(), self.requested, of.run.as_str(), id, self.attempts]
+        params![due, of.tenant.as_str(), self.requested, of.run.as_str(), id, self.number]
     }
 }
 
@@ -55,6 +65,6 @@ pub(crate) fn read(row: &Row) -> Result<Unanswered, Error> {
         of: reference(row)?,
         interrupt: InterruptId(row.small(2)?),
         requested: Timestamp(row.int(3)?),
-        attempts: row.count(4)?,
+        number: row.count(4)?,
     })
 }

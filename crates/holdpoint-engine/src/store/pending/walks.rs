@@ -1,6 +1,8 @@
 //! Ways through the `pending` table, each in the order of an index: whatever is looked for, the first rows of a walk are
 //! the first that are read. What an index cannot tell is for the reader of the rows.
 
+use std::cmp::Ordering;
+
 use holdpoint_core::{Kind, TenantId, Timestamp};
 
 use super::{Pending, PendingCursor, read};
@@ -96,7 +98,7 @@ impl Walk {
         let rows = db.query(sql, values).await?;
         let mut rows = rows.iter().map(read).collect::<Result<Vec<_>, _>>()?;
         if let Self::Assignee(_) | Self::Tag(_) = self {
-            in_order(&mut rows, backwards);
+            rows.sort_by(|a, b| if backwards { in_order(b, a) } else { in_order(a, b) });
         }
         Ok(rows)
     }
@@ -128,12 +130,9 @@ impl Walk {
     }
 }
 
-/// Puts rows into the order in which they were requested.
-pub(crate) fn in_order(rows: &mut [Pending], backwards: bool) {
-    rows.sort_by(|a, b| (a.requested_at, &a.run, a.id).cmp(&(b.requested_at, &b.run, b.id)));
-    if backwards {
-        rows.reverse();
-    }
+/// Which of two rows was requested first.
+pub(crate) fn in_order(a: &Pending, b: &Pending) -> Ordering {
+    (a.requested_at, &a.run, a.id).cmp(&(b.requested_at, &b.run, b.id))
 }
 
 /// A line break stands in no id, so that no tenant can name another's lane.

@@ -8,6 +8,7 @@ use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::instants::instant;
 use crate::openwop::wire;
+use crate::segment::encode;
 
 /// What orders are called. A cursor is of one order; the letter before it says which.
 pub(crate) const ORDERS: [(&str, PendingOrder, &str); 3] = [
@@ -74,7 +75,7 @@ pub(super) fn row(row: &Pending, now: Timestamp) -> Value {
         "kind": row.kind, "key": row.key, "workflowId": row.workflow, "title": row.title,
         "requestedAt": row.requested_at.to_string(), "ageMs": now.0 - row.requested_at.0,
         "assignees": row.assignees.entries(), "openAsks": row.open_asks, "statusUrl": url,
-        "links": {"run": url, "resolve": format!("{url}/interrupts/{}", in_path(row.node.as_str()))},
+        "links": {"run": url, "resolve": format!("{url}/interrupts/{}", encode(row.node.as_str()))},
     });
     if let Some(at) = row.expires_at {
         shown["expiresAt"] = json!(at.to_string());
@@ -90,20 +91,6 @@ pub(super) fn row(row: &Pending, now: Timestamp) -> Value {
         shown["tags"] = json!(row.tags);
     }
     shown
-}
-
-/// A segment of a path: ids may have anything in them.
-fn in_path(segment: &str) -> String {
-    let mut escaped = String::new();
-    for byte in segment.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
-                escaped.push(char::from(byte))
-            }
-            _ => escaped.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    escaped
 }
 
 pub(super) fn counts(counts: &PendingCounts) -> Value {
@@ -151,7 +138,7 @@ mod tests {
 
     #[test]
     fn a_node_of_any_name_can_be_linked_to() {
-        assert_eq!(in_path("gate-1.a"), "gate-1.a");
-        assert_eq!(in_path("a/b ü?"), "a%2Fb%20%C3%BC%3F");
+        assert_eq!(encode("gate-1.a"), "gate-1.a");
+        assert_eq!(encode("a/b ü?"), "a%2Fb%20%C3%BC%3F");
     }
 }
