@@ -9,6 +9,7 @@ use holdpoint_core::{Kind, Status, limits};
 use serde_json::{Value, json};
 
 use super::pending::ORDERS;
+use super::webhooks;
 
 pub(crate) fn parameters() -> Value {
     json!({
@@ -133,7 +134,7 @@ pub(crate) fn all() -> Value {
     ] {
         all[name] = schema;
     }
-    for (name, schema) in of_control() {
+    for (name, schema) in of_control().into_iter().chain(webhooks::schemas::all()) {
         all[name] = schema;
     }
     all

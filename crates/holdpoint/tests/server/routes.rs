@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::contract::{Contract, Operation};
 use crate::harness::{Client, Server, gated};
+use crate::once::subscribed;
 
 /// What the paths of one row can name: a waiting run, one that has ended, its activation, a key, a link to
 /// what the first one waits for.
@@ -16,10 +17,15 @@ struct Things {
     dispatch: String,
     key: String,
     token: String,
+    webhook: String,
+    delivery: String,
+    active: String,
 }
 
 impl Things {
     fn new(admin: &Client) -> Self {
+        let (webhook, delivery) = subscribed(admin, true);
+        let (active, _) = subscribed(admin, false);
         let (waiting, ended) = (admin.start_run("gated"), admin.start_run("gated"));
         admin.send("POST", &format!("/v1/runs/{ended}/cancel"), None);
         admin.answer(&waiting, "gate", &json!({"action": "ask", "question": "Why?"}));
@@ -28,12 +34,13 @@ impl Things {
         let key = admin.post("/v1/keys", &json!({})).body["keyId"].as_str().unwrap().to_owned();
         let minted = admin.send("POST", &format!("/v1/runs/{waiting}/interrupts/gate/tokens"), None);
         let token = minted.body["token"].as_str().unwrap().to_owned();
-        Self { waiting, ended, dispatch, key, token }
+        Self { waiting, ended, dispatch, key, token, webhook, delivery, active }
     }
 
     /// Puts names into a path of the document.
     fn path(&self, row: &Row, template: &str) -> String {
         let run = if row.of_ended_run { &self.ended } else { &self.waiting };
+        let webhook = if row.id == "resumeWebhook" { &self.active } else { &self.webhook };
         let path = template
             .replace("{workflowId}", "gated")
             .replace("{runId}", run)
@@ -43,6 +50,8 @@ impl Things {
             .replace("{threadId}", run)
             .replace("{dispatchId}", &self.dispatch)
             .replace("{keyId}", &self.key)
+            .replace("{webhookId}", webhook)
+            .replace("{deliveryId}", &self.delivery)
             .replace("{token}", &self.token);
         assert!(!path.contains('{'), "{template} names something that this test does not have");
         path + row.query
@@ -73,6 +82,8 @@ fn flow() -> Value {
     flow["nodes"][1]["config"]["actions"] = json!(["accept", "reject", "ask"]);
     flow
 }
+
+const MANAGE: &str = "webhooks:manage";
 
 fn rows() -> Vec<Row> {
     let public = |id| row(id, "", 200, 200);
@@ -127,6 +138,25 @@ fn rows() -> Vec<Row> {
             body: Some(json!({"eventType": "paid", "eventId": "e1"})),
             ..row("sendEvent", "events:send", 202, 202)
         },
+        Row {
+            body: Some(json!({"url": "https://8.8.8.8/", "events": ["cap.breached"]})),
+            ..row("createWebhook", MANAGE, 201, 201)
+        },
+        row("listWebhooks", MANAGE, 200, 200),
+        row("getWebhook", MANAGE, 200, 404),
+        row("deleteWebhook", MANAGE, 204, 404),
+        row("pauseWebhook", MANAGE, 200, 404),
+        // Active already: nothing is to be done, and nothing is sent.
+        row("resumeWebhook", MANAGE, 200, 404),
+        row("listWebhookEvents", MANAGE, 200, 404),
+        row("listDeliveries", MANAGE, 200, 404),
+        row("listDeadLetters", MANAGE, 200, 404),
+        row("getDelivery", MANAGE, 200, 404),
+        row("replayDelivery", MANAGE, 202, 404),
+        Row {
+            body: Some(json!({"from": "2020-01-01T00:00:00Z", "to": "2020-01-02T00:00:00Z"})),
+            ..row("replayDeliveries", MANAGE, 202, 404)
+        },
         row("listDispatches", "runs:read", 200, 200),
         row("getDispatch", "runs:read", 200, 404),
         // An activation without effects has ended when anybody can see it.
@@ -177,6 +207,7 @@ fn scopes() -> Vec<&'static str> {
         "approvals:respond",
         "approvals:act-as",
         "events:send",
+        "webhooks:manage",
         "keys:manage",
     ]
 }
@@ -210,7 +241,7 @@ fn every_route_is_open_to_those_it_is_for_and_to_nobody_else() {
         attempt.expect(&strangers.revoked, 401, Some("key_revoked"));
         attempt.refuse_without_scopes(admin);
         let shown = attempt.expect(&strangers.elsewhere, row.elsewhere, None);
-        for ours in [&things.waiting, &things.ended, &things.dispatch, &things.key] {
+        for ours in [&things.waiting, &things.ended, &things.dispatch, &things.key, &things.webhook] {
             assert!(!shown.contains(ours.as_str()), "{} shows what is not theirs: {shown}", operation.id);
         }
         assert_eq!(admin.status(&things.waiting), "waiting-approval", "{} changed something", operation.id);
