@@ -26,12 +26,7 @@ use crate::{seeding, telemetry, welcome};
 const GRACE: Duration = Duration::from_secs(10);
 
 pub(crate) async fn serve(config: Config, customize: impl FnOnce(Options) -> Options) -> anyhow::Result<()> {
-    // What people are asked and what they answer is nobody else's business.
-    std::fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(&config.data)
-        .with_context(|| format!("cannot create the data folder {}", config.data.display()))?;
+    config.outgoing.tell();
     config.webhooks.tell();
     let outgoing = config.outgoing.for_webhooks(config.webhooks.allow_private);
     // A server with node types of its own may have its own idea of outgoing calls as well.
@@ -93,10 +88,16 @@ pub(crate) async fn serve(config: Config, customize: impl FnOnce(Options) -> Opt
     Ok(())
 }
 
+/// What the engine is opened with, in a folder that only its owner can look into.
 fn options(config: &Config, webhook_outgoing: Outgoing) -> anyhow::Result<Options> {
+    // What people are asked and what they answer is nobody else's business.
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(&config.data)
+        .with_context(|| format!("cannot create the data folder {}", config.data.display()))?;
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let name = if host.trim().is_empty() { "node" } else { host.trim() };
-    config.outgoing.tell();
     let outgoing = config.outgoing.outgoing();
     let options = Options::new(config.location.clone())
         .name(name)

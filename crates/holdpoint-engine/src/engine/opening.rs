@@ -85,14 +85,7 @@ impl Engine {
             cascade_max,
             stop,
         };
-        let engine = Self(Arc::new(shared), None);
-        if let Some(key) = &seal_key
-            && let Err(error) = engine.check_seal(key).await
-        {
-            engine.close().await;
-            return Err(error);
-        }
-        Ok(engine)
+        Self(Arc::new(shared), None).sealed_with(seal_key.as_ref()).await
     }
 
     /// Whether the store answers.

@@ -23,8 +23,20 @@ fn kept_in(path: &Path) -> Result<SealKey, Error> {
 }
 
 impl Engine {
+    /// Stays open only with the key of its database.
+    pub(super) async fn sealed_with(self, key: Option<&SealKey>) -> Result<Self, Error> {
+        let Some(key) = key else { return Ok(self) };
+        match self.check_seal(key).await {
+            Ok(()) => Ok(self),
+            Err(error) => {
+                self.close().await;
+                Err(error)
+            }
+        }
+    }
+
     /// A file has remembered its key when it was opened; a server does so now.
-    pub(super) async fn check_seal(&self, key: &SealKey) -> Result<(), Error> {
+    async fn check_seal(&self, key: &SealKey) -> Result<(), Error> {
         if self.is_shared() {
             stored::remember_now(self.db(), &key.name()).await?;
         }

@@ -5,7 +5,7 @@ use axum::extract::State;
 use holdpoint_core::{Interrupt, Resolution, Run};
 use serde_json::{Value, json};
 
-use super::{asks, documents};
+use super::{asks, documents, translate};
 use crate::app::App;
 use crate::auth::CanSeePending;
 use crate::body::{InPath, Page, Params};
@@ -41,17 +41,12 @@ fn parse_cursor(text: &str) -> Result<u32, ApiError> {
 
 fn entry(run: &Run, interrupt: &Interrupt) -> Value {
     let owner = run.owner().map(|owner| owner.principal.as_str());
-    let votes: Vec<Value> = interrupt
-        .votes
-        .iter()
-        .map(|vote| json!({"by": vote.by, "action": vote.action(), "at": vote.at.to_string()}))
-        .collect();
     let questions: Vec<Value> = interrupt.asks.iter().map(asks::shown).collect();
     let mut shown = json!({
         "interruptId": run.interrupt_name(interrupt.id), "nodeId": interrupt.node, "kind": interrupt.kind.as_str(),
         "key": interrupt.key, "title": interrupt.title(), "data": interrupt.data,
         "requestedAt": interrupt.requested_at.to_string(), "status": status(run, interrupt),
-        "assignees": interrupt.assignees(owner).entries(), "votes": votes, "repeatedVotes": interrupt.repeated,
+        "assignees": interrupt.assignees(owner).entries(), "votes": translate::votes(interrupt), "repeatedVotes": interrupt.repeated,
         "asks": questions,
     });
     if interrupt.required_approvals() > 1 {

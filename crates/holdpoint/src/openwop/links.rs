@@ -10,7 +10,7 @@ use holdpoint_core::{Answer as Reply, Command, Interrupt, NodeId, Principal, Ref
 use holdpoint_engine::{Done, Engine, Error};
 use serde_json::{Value, json};
 
-use super::wire;
+use super::{asks, translate, wire};
 use crate::app::App;
 use crate::auth::{Caller, CanAnswer};
 use crate::body::{Body, InPath, OptionalBody, check_word};
@@ -135,24 +135,8 @@ fn shown(link: &Link, asked: &Interrupt) -> Value {
     put("digest", asked.digest.clone().map(Value::from));
     let several = asked.required_approvals() > 1;
     put("requiredApprovals", several.then(|| json!(asked.required_approvals())));
-    put("votes", several.then(|| asked.votes.iter().map(vote).collect()));
-    put("asks", (!asked.asks.is_empty()).then(|| asked.asks.iter().map(ask).collect()));
-    shown
-}
-
-fn vote(vote: &holdpoint_core::Vote) -> Value {
-    json!({"by": vote.by, "action": vote.value["action"], "at": vote.at.to_string()})
-}
-
-fn ask(ask: &holdpoint_core::Ask) -> Value {
-    let mut shown = json!({
-        "id": ask.id, "question": ask.question, "askedBy": ask.by, "askedAt": ask.at.to_string(),
-    });
-    if let Some(reply) = &ask.reply {
-        shown["answer"] = json!(reply.text);
-        shown["answeredBy"] = json!(reply.by);
-        shown["answeredAt"] = json!(reply.at.to_string());
-    }
+    put("votes", several.then(|| translate::votes(asked)));
+    put("asks", (!asked.asks.is_empty()).then(|| asked.asks.iter().map(asks::shown).collect()));
     shown
 }
 
@@ -170,12 +154,10 @@ pub(crate) async fn resolve(
     };
     // By its own id: at a later visit of the node something else is asked.
     let command = Command::Resolve { answers: [(interrupt, reply)].into() };
-    let (of, named) = (claims.of.clone(), json!({"nodeId": claims.node, "interruptId": claims.interrupt}));
+    let (of, node) = (claims.of.clone(), claims.node.clone());
     let answer = move |done: Done<'_>| match done {
         Done::Run(run) => {
-            let mut shown = named.clone();
-            (shown["runId"], shown["status"]) = (json!(run.id), json!(run.status().as_str()));
-            Answer::json(StatusCode::OK, &shown)
+            Answer::json(StatusCode::OK, &translate::came_of(run, &node, run.interrupt(interrupt)))
         }
         _ => Answer::nothing(),
     };

@@ -5,14 +5,13 @@ mod answers;
 mod links;
 mod waiting;
 
-use holdpoint_core::{Kind, Status, limits};
+use holdpoint_core::{Status, limits};
 use serde_json::{Value, json};
 
-use super::pending::ORDERS;
 use super::webhooks;
 
 pub(crate) fn parameters() -> Value {
-    json!({
+    let mut all = json!({
         "runStatus": {
             "name": "status", "in": "query", "description": "Only runs in this status.",
             "schema": {"$ref": "#/components/schemas/RunStatus"},
@@ -29,38 +28,7 @@ pub(crate) fn parameters() -> Value {
             "name": "parentRunId", "in": "query", "description": "Only runs that this run started.",
             "schema": {"type": "string"},
         },
-        "tag": {
-            "name": "tag", "in": "query", "description": "Only runs with this tag.",
-            "schema": {"type": "string"},
-        },
-        "kind": {
-            "name": "kind", "in": "query", "description": "Only these kinds, with commas between.",
-            "style": "form", "explode": false,
-            "schema": {"type": "array", "minItems": 1, "items": {"type": "string", "enum": Kind::ALL.map(Kind::as_str)}},
-        },
-        "assignee": {
-            "name": "assignee", "in": "query",
-            "description": "Only what names this entry: a name, role:x or group:y. me: what the caller may decide and \
-                has not voted on, also what anybody may decide.",
-            "schema": {"type": "string"},
-        },
-        "olderThanSeconds": {
-            "name": "olderThanSeconds", "in": "query", "description": "Only what was asked at least so long ago.",
-            "schema": {"type": "integer", "format": "int64", "minimum": 0, "maximum": i64::MAX},
-        },
-        "newerThanSeconds": {
-            "name": "newerThanSeconds", "in": "query", "description": "Only what was asked at most so long ago.",
-            "schema": {"type": "integer", "format": "int64", "minimum": 0, "maximum": i64::MAX},
-        },
-        "expiresBefore": {
-            "name": "expiresBefore", "in": "query", "description": "Only what has a deadline before.",
-            "schema": {"type": "string", "format": "date-time"},
-        },
-        "pendingOrder": {
-            "name": "order", "in": "query",
-            "description": "deadline shows only what has one, the next first; so does expiresBefore, unless told otherwise.",
-            "schema": {"type": "string", "enum": ORDERS.map(|(name, ..)| name), "default": "oldest"},
-        },
+        "tag": {"name": "tag", "in": "query", "description": "Only runs with this tag.", "schema": {"type": "string"}},
         "createdAfter": {
             "name": "createdAfter", "in": "query", "description": "Only runs that were not created before.",
             "schema": {"type": "string", "format": "date-time"},
@@ -104,7 +72,11 @@ pub(crate) fn parameters() -> Value {
             "name": "Last-Event-ID", "in": "header", "description": "Where a reader that comes back goes on.",
             "schema": {"type": "integer", "format": "int64", "minimum": 0, "maximum": i64::MAX},
         },
-    })
+    });
+    for (name, parameter) in waiting::parameters() {
+        all[name] = parameter;
+    }
+    all
 }
 
 pub(crate) fn all() -> Value {

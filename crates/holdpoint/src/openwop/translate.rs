@@ -48,15 +48,20 @@ pub(crate) fn resolve(node: &NodeId, body: wire::Resolve, caller: &Caller) -> Co
     Command::ResolveNode { node: node.clone(), answer }
 }
 
-/// What came of an answer, told from the fold right after it.
+/// What came of an answer to a node, told from the fold right after it.
 pub(crate) fn resolved(run: &Run, node: &NodeId) -> Value {
-    let mut shown = json!({"runId": run.id, "nodeId": node, "status": run.status().as_str()});
     // One that was asked only now, because a decision led back to its node, has heard nothing yet.
     let undecided = run.interrupt_of_node(node).filter(|asked| asked.is_open() && asked.heard.is_some());
-    let heard = undecided.and_then(|asked| asked.heard);
-    shown["outcome"] = json!(outcome(heard));
     // A node that waited with others for their question has none of its own.
-    let Some(asked) = undecided.or_else(|| run.closed_interrupt_of_node(node)) else { return shown };
+    came_of(run, node, undecided.or_else(|| run.closed_interrupt_of_node(node)))
+}
+
+/// What came of an answer to one interrupt.
+pub(crate) fn came_of(run: &Run, node: &NodeId, asked: Option<&Interrupt>) -> Value {
+    let heard = asked.filter(|asked| asked.is_open()).and_then(|asked| asked.heard);
+    let mut shown =
+        json!({"runId": run.id, "nodeId": node, "status": run.status().as_str(), "outcome": outcome(heard)});
+    let Some(asked) = asked else { return shown };
     shown["interruptId"] = json!(run.interrupt_name(asked.id));
     if let Some(Heard::Asked(ask)) = heard {
         shown["askId"] = json!(ask);

@@ -64,7 +64,10 @@ fn votes_over_links_count_once_for_each_name_and_are_shown() {
     assert_eq!(again.answer(&accept()).body["status"], "waiting-approval", "the same voice");
     let shown = bob.open().body;
     assert_eq!((&shown["requiredApprovals"], shown["votes"].as_array().unwrap().len()), (&json!(2), 1));
-    assert_eq!((&shown["votes"][0]["by"], &shown["votes"][0]["action"]), (&json!("alice"), &json!("accept")));
+    assert_eq!(
+        (&shown["votes"][0]["decidedBy"], &shown["votes"][0]["action"]),
+        (&json!("alice"), &json!("accept"))
+    );
     assert_eq!(bob.answer(&accept()).status, 200);
     client.ended(&run);
     alice.assert_over(409, "interrupt_already_resolved");

@@ -190,7 +190,7 @@ fn a_run_tells_everything_it_has_asked() {
         (&json!("answered"), &json!({"q": "blue"}))
     );
     let voters: Vec<&str> =
-        gate["votes"].as_array().unwrap().iter().map(|vote| vote["by"].as_str().unwrap()).collect();
+        gate["votes"].as_array().unwrap().iter().map(|vote| vote["decidedBy"].as_str().unwrap()).collect();
     assert_eq!((voters, &gate["repeatedVotes"]), (vec!["ann", "bob"], &json!(1)));
     assert_eq!((&gate["decision"]["by"], &gate["decision"]["decision"]), (&json!("bob"), &json!("granted")));
     assert_eq!(gate["asks"][0]["question"], "Why?");

@@ -162,7 +162,7 @@ fn a_redirect_and_every_other_answer_but_2xx_is_a_failure_that_is_not_repeated()
 }
 
 #[test]
-fn four_failures_open_the_circuit_and_a_probe_closes_it() {
+fn four_failures_open_the_circuit_and_what_is_skipped_is_counted() {
     let (server, _folder) = server(&["--webhook-cooldown", "1h"]);
     let client = &server.client;
     prepared(client);

@@ -166,14 +166,17 @@ fn interrupt_resolved() -> Value {
             "runId": text, "nodeId": text, "interruptId": text, "status": reference("RunStatus"),
             "outcome": {"type": "string", "enum": ["resolved", "voted", "repeated", "asked"]},
             "askId": number, "requiredApprovals": number,
-            "votes": {"type": "array", "items": {
-                "type": "object",
-                "required": ["decidedBy", "action", "at"],
-                "properties": {
-                    "decidedBy": text, "actedBy": text, "action": text, "at": reference("Instant"),
-                },
-            }},
+            "votes": {"type": "array", "items": vote()},
         },
+    })
+}
+
+pub(super) fn vote() -> Value {
+    let text = json!({"type": "string"});
+    json!({
+        "type": "object",
+        "required": ["decidedBy", "action", "at"],
+        "properties": {"decidedBy": text, "actedBy": text, "action": text, "at": reference("Instant")},
     })
 }
 

@@ -3,7 +3,8 @@
 use holdpoint_core::Kind;
 use serde_json::{Value, json};
 
-use super::answers::reference;
+use super::answers::{reference, vote};
+use crate::openwop::pending::ORDERS;
 
 pub(super) fn all() -> [(&'static str, Value); 5] {
     [
@@ -12,6 +13,57 @@ pub(super) fn all() -> [(&'static str, Value); 5] {
         ("InterruptHistory", history()),
         ("Asks", asks()),
         ("AskAnswered", answered()),
+    ]
+}
+
+pub(super) fn parameters() -> [(&'static str, Value); 6] {
+    [
+        (
+            "kind",
+            json!({
+                "name": "kind", "in": "query", "description": "Only these kinds, with commas between.",
+                "style": "form", "explode": false,
+                "schema": {"type": "array", "minItems": 1, "items": {"type": "string", "enum": Kind::ALL.map(Kind::as_str)}},
+            }),
+        ),
+        (
+            "assignee",
+            json!({
+                "name": "assignee", "in": "query",
+                "description": "Only what names this entry: a name, role:x or group:y. me: what the caller may decide and \
+                    has not voted on, also what anybody may decide.",
+                "schema": {"type": "string"},
+            }),
+        ),
+        (
+            "olderThanSeconds",
+            json!({
+                "name": "olderThanSeconds", "in": "query", "description": "Only what was asked at least so long ago.",
+                "schema": {"type": "integer", "format": "int64", "minimum": 0, "maximum": i64::MAX},
+            }),
+        ),
+        (
+            "newerThanSeconds",
+            json!({
+                "name": "newerThanSeconds", "in": "query", "description": "Only what was asked at most so long ago.",
+                "schema": {"type": "integer", "format": "int64", "minimum": 0, "maximum": i64::MAX},
+            }),
+        ),
+        (
+            "expiresBefore",
+            json!({
+                "name": "expiresBefore", "in": "query", "description": "Only what has a deadline before.",
+                "schema": {"type": "string", "format": "date-time"},
+            }),
+        ),
+        (
+            "pendingOrder",
+            json!({
+                "name": "order", "in": "query",
+                "description": "deadline shows only what has one, the next first; so does expiresBefore, unless told otherwise.",
+                "schema": {"type": "string", "enum": ORDERS.map(|(name, ..)| name), "default": "oldest"},
+            }),
+        ),
     ]
 }
 
@@ -66,11 +118,6 @@ fn counts() -> Value {
 fn history() -> Value {
     let (text, count) = (json!({"type": "string"}), json!({"type": "integer", "minimum": 0}));
     let texts = json!({"type": "array", "items": {"type": "string"}});
-    let vote = json!({
-        "type": "object",
-        "required": ["by", "action", "at"],
-        "properties": {"by": text, "action": text, "at": reference("Instant")},
-    });
     let decision = json!({
         "type": "object",
         "required": ["value", "by", "at"],
@@ -89,7 +136,7 @@ fn history() -> Value {
             "digest": text, "requestedAt": reference("Instant"), "timeoutMs": count,
             "expiresAt": reference("Instant"), "resumeSchema": {"type": ["object", "boolean"]},
             "status": {"type": "string", "enum": ["open", "answered", "timed-out", "cancelled"]},
-            "assignees": texts, "requiredApprovals": count, "votes": {"type": "array", "items": vote},
+            "assignees": texts, "requiredApprovals": count, "votes": {"type": "array", "items": vote()},
             "repeatedVotes": count, "asks": {"type": "array", "items": ask()}, "decision": decision,
         },
     });
