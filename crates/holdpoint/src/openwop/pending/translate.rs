@@ -98,7 +98,7 @@ fn in_path(segment: &str) -> String {
     for byte in segment.bytes() {
         match byte {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
-                escaped.push(char::from(byte))
+                escaped.push(char::from(byte));
             }
             _ => escaped.push_str(&format!("%{byte:02X}")),
         }
