@@ -35,7 +35,7 @@ pub(crate) struct Shared {
     /// What streams and polls of the same runs share.
     pub log: Arc<openwop::log::Log>,
     pub rate_limit: Option<RateLimit>,
-    /// The guard of URLs that callers name.
+    /// The guard of URLs that callers want to be told at.
     pub outgoing: Outgoing,
     /// Published test workflows that were registered at the start, for tools that ask which ones we have.
     pub fixtures: Vec<String>,

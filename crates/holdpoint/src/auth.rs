@@ -23,7 +23,7 @@ use crate::error::ApiError;
 use crate::idempotency::Sender;
 
 /// Every scope there is. `tenants:manage` makes an administrator.
-pub(crate) const SCOPES: [&str; 11] = [
+pub(crate) const SCOPES: [&str; 12] = [
     "manifest:read",
     "manifest:write",
     "runs:create",
@@ -33,12 +33,13 @@ pub(crate) const SCOPES: [&str; 11] = [
     "approvals:respond",
     "approvals:act-as",
     "events:send",
+    "webhooks:manage",
     "keys:manage",
     "tenants:manage",
 ];
 
 /// What a key may do when nobody says otherwise: everything but handing out keys and speaking for others.
-pub(crate) const SCOPES_DEFAULT: [&str; 8] = [
+pub(crate) const SCOPES_DEFAULT: [&str; 9] = [
     "manifest:read",
     "manifest:write",
     "runs:create",
@@ -47,6 +48,7 @@ pub(crate) const SCOPES_DEFAULT: [&str; 8] = [
     "artifacts:read",
     "approvals:respond",
     "events:send",
+    "webhooks:manage",
 ];
 
 /// The scope of those who may answer in the names of others.
@@ -193,6 +195,7 @@ permission! {
     CanAnswer: all ["approvals:respond"],
     CanAnswerAsks: any ["approvals:respond", "runs:create"],
     CanSendEvents: all ["events:send"],
+    CanManageWebhooks: all ["webhooks:manage"],
     CanSeePending: any ["approvals:respond", "runs:read"],
     CanManageKeys: all ["keys:manage"],
     CanManageTenants: all ["tenants:manage"],

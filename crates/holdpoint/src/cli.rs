@@ -19,6 +19,7 @@ mod runs;
 mod secrets;
 mod values;
 mod watch;
+mod webhooks;
 mod workflows;
 
 use std::process::ExitCode;
@@ -128,6 +129,14 @@ pub(crate) enum ClientCommand {
         #[command(subcommand)]
         action: events::Action,
     },
+    /// Tell others what happens, and see what they were told
+    #[command(after_help = webhooks::EXAMPLES)]
+    Webhooks {
+        #[command(flatten)]
+        connection: Connection,
+        #[command(subcommand)]
+        action: webhooks::Action,
+    },
     /// Measure a server: one it starts itself, or the one named with --server
     #[command(after_help = bench::EXAMPLES, mut_arg("server", |arg| arg.help(bench::SERVER_HELP)))]
     Bench {
@@ -163,6 +172,7 @@ impl ClientCommand {
             | Self::Links { connection, .. }
             | Self::Secrets { connection, .. }
             | Self::Events { connection, .. }
+            | Self::Webhooks { connection, .. }
             | Self::Bench { connection, .. } => connection,
         }
     }
@@ -198,6 +208,7 @@ fn perform(command: ClientCommand, customize: impl FnOnce(Options) -> Options) -
         ClientCommand::Events { connection, action } => {
             events::run(&open(&connection)?, &Output::of(&connection), action)
         }
+        ClientCommand::Webhooks { connection, action } => webhooks::run(&connection, action),
         ClientCommand::Bench { connection, action } => bench::run(connection, action),
     }
 }

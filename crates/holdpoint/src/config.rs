@@ -15,10 +15,12 @@ mod links;
 mod outgoing;
 mod retention;
 mod seal;
+mod webhooks;
 
 pub(crate) use links::{LinkArgs, LinkSettings};
 pub(crate) use outgoing::{OutgoingArgs, OutgoingSettings};
 pub(crate) use seal::{SealArgs, SealSettings};
+pub(crate) use webhooks::{WebhookArgs, WebhookChoice};
 
 #[derive(Debug, Default, Args)]
 pub(crate) struct ServeArgs {
@@ -35,7 +37,8 @@ pub(crate) struct ServeArgs {
     database: Option<String>,
     /// TOML file with the same settings: listen, data, database, workflows, strict, no_conversations, bootstrap_key,
     /// rate_limit, rate_burst, public_url, link_seconds_max, link_rate_limit, otlp_endpoint, otlp_protocol, ask_url,
-    /// ask_token, event_retention, seal_key_file, outgoing_allow, outgoing_deny, outgoing_allow_loopback
+    /// ask_token, event_retention, seal_key_file, outgoing_allow, outgoing_deny, outgoing_allow_loopback,
+    /// allow_private_webhooks, webhook_cooldown
     #[arg(long, env = "HOLDPOINT_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
     /// Registers every .json file of this folder as a workflow at start
@@ -81,6 +84,8 @@ pub(crate) struct ServeArgs {
     links: LinkArgs,
     #[command(flatten)]
     outgoing: OutgoingArgs,
+    #[command(flatten)]
+    webhooks: WebhookArgs,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -115,6 +120,8 @@ struct File {
     outgoing_allow: Option<Vec<String>>,
     outgoing_deny: Option<Vec<String>>,
     outgoing_allow_loopback: Option<bool>,
+    allow_private_webhooks: Option<bool>,
+    webhook_cooldown: Option<String>,
 }
 
 #[derive(Debug)]
@@ -139,6 +146,7 @@ pub(crate) struct Config {
     /// How long events from outside are kept for who comes later.
     pub event_retention: Duration,
     pub outgoing: OutgoingSettings,
+    pub webhooks: WebhookChoice,
 }
 
 impl Config {
@@ -171,6 +179,10 @@ impl Config {
             deny: file.outgoing_deny,
             allow_loopback: file.outgoing_allow_loopback,
         };
+        let of_webhooks = webhooks::WebhookFile {
+            allow_private: file.allow_private_webhooks,
+            cooldown: file.webhook_cooldown,
+        };
         let seal = args.seal.or(file.seal_key_file, &data, |name| std::env::var(name).ok())?;
         Ok(Self {
             listen: args.listen.or(listen).unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 8484))),
@@ -188,6 +200,7 @@ impl Config {
             ask_token: args.ask_token.or(file.ask_token),
             event_retention: retention::choose(args.event_retention, file.event_retention.as_deref())?,
             outgoing: args.outgoing.or(of_file)?,
+            webhooks: args.webhooks.or(of_webhooks)?,
         })
     }
 }

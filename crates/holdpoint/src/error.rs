@@ -72,6 +72,10 @@ impl ApiError {
         Self::new(StatusCode::NOT_FOUND, "not_found", format!("{what} not found"))
     }
 
+    pub(crate) fn no_subscription() -> Self {
+        Self::new(StatusCode::NOT_FOUND, "subscription_not_found", "webhook not found")
+    }
+
     /// Something broke. The caller learns a number; what broke is logged under it.
     pub(crate) fn internal(error: impl std::fmt::Display) -> Self {
         let id = correlation_id();
@@ -168,6 +172,7 @@ impl From<Error> for ApiError {
     fn from(error: Error) -> Self {
         match error {
             Error::Refused(refusal) => refusal.into(),
+            Error::NotFound("webhook") => Self::no_subscription(),
             Error::NotFound(what) => Self::not_found(what),
             Error::InvalidWorkflow(flaws) => invalid_workflow(&flaws),
             Error::Duplicate(receipt) => {

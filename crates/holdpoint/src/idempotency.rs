@@ -9,7 +9,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use holdpoint_core::mailbox::RunDispatch;
 use holdpoint_core::{Run, TenantId, Workflow, hex};
-use holdpoint_engine::{ApiKey, Done, Engine, LinkSecret, Once, Receipt};
+use holdpoint_engine::{ApiKey, Delivery, Done, Engine, LinkSecret, Once, Receipt, Webhook};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
@@ -107,6 +107,10 @@ pub(crate) enum Did {
     KeyRevoked(String),
     SecretsRotated(Box<LinkSecret>),
     Dispatch(Box<RunDispatch>),
+    Webhook(Box<Webhook>),
+    WebhookRemoved(String),
+    Delivery(Box<Delivery>),
+    Replayed(u64),
 }
 
 impl Did {
@@ -118,6 +122,10 @@ impl Did {
             Self::KeyRevoked(id) => Done::KeyRevoked(id),
             Self::SecretsRotated(secret) => Done::SecretsRotated(secret),
             Self::Dispatch(row) => Done::Dispatch(row),
+            Self::Webhook(webhook) => Done::Webhook(webhook),
+            Self::WebhookRemoved(id) => Done::WebhookRemoved(id),
+            Self::Delivery(row) => Done::Delivery(row),
+            Self::Replayed(count) => Done::Replayed(*count),
         }
     }
 }

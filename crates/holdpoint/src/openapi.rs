@@ -53,7 +53,7 @@ pub(crate) fn document() -> Value {
         "paths": paths,
         "components": {
             "securitySchemes": {"key": {"type": "http", "scheme": "bearer", "description": "An API key."}},
-            "parameters": merged([shared::parameters(), openwop::schemas::parameters(), mailbox::schemas::parameters()]),
+            "parameters": merged([shared::parameters(), openwop::schemas::parameters(), openwop::webhooks::schemas::parameters(), mailbox::schemas::parameters()]),
             "responses": shared::responses(&operations),
             "schemas": schemas,
         },

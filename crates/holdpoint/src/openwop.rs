@@ -22,5 +22,6 @@ pub(crate) mod schemas;
 mod snapshot;
 mod start_headers;
 mod translate;
+pub(crate) mod webhooks;
 mod wire;
 pub(crate) mod workflows;

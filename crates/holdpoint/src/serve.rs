@@ -19,6 +19,7 @@ use crate::app::{Shared, router};
 use crate::auth::RateLimit;
 use crate::config::Config;
 use crate::links::{Links, Peer};
+use crate::openwop::webhooks::Bodies;
 use crate::{seeding, telemetry, welcome};
 
 /// How long requests in flight may take once the server is going down.
@@ -26,9 +27,10 @@ const GRACE: Duration = Duration::from_secs(10);
 
 pub(crate) async fn serve(config: Config, customize: impl FnOnce(Options) -> Options) -> anyhow::Result<()> {
     config.outgoing.tell();
-    let outgoing = config.outgoing.outgoing();
+    config.webhooks.tell();
+    let outgoing = config.outgoing.for_webhooks(config.webhooks.allow_private);
     // A server with node types of its own may have its own idea of outgoing calls as well.
-    let options = customize(options(&config, &outgoing)?);
+    let options = customize(options(&config, outgoing.clone())?);
     let engine = Engine::open(options).await.context("cannot open the database")?;
     let tenant = TenantId::parse("default")?;
     // Everything that can go wrong for a reason outside comes before the key is made and shown.
@@ -52,6 +54,8 @@ pub(crate) async fn serve(config: Config, customize: impl FnOnce(Options) -> Opt
     let telemetry = telling.as_ref().map(|telling| telling.losses.clone());
     let links = Links::new(config.links.at(address));
     let app = Arc::new(Shared { rate_limit, links, outgoing, fixtures, telemetry, ..shared });
+    let courier = engine.courier(Arc::new(Bodies(app.clone())));
+    let mut courier = tokio::spawn(courier.run(stopping.clone()));
     let mut draining = stopping;
     let service = router(app).into_make_service_with_connect_info::<Peer>();
     let server = axum::serve(ListenerNoDelay(listener), service).with_graceful_shutdown(async move {
@@ -62,6 +66,7 @@ pub(crate) async fn serve(config: Config, customize: impl FnOnce(Options) -> Opt
     tokio::select! {
         ended = &mut server => ended??,
         ended = &mut worker => bail!("the worker ended by itself, which it never should: {ended:?}"),
+        ended = &mut courier => bail!("the courier ended by itself, which it never should: {ended:?}"),
         () = asked_to_stop() => {
             tracing::info!("going down: finishing what is in flight");
             stop.send_replace(true);
@@ -71,7 +76,9 @@ pub(crate) async fn serve(config: Config, customize: impl FnOnce(Options) -> Opt
         }
     }
     stop.send_replace(true);
-    if tokio::time::timeout(GRACE, worker).await.is_err() {
+    let (worked, told) =
+        tokio::join!(tokio::time::timeout(GRACE, worker), tokio::time::timeout(GRACE, courier));
+    if worked.is_err() || told.is_err() {
         tracing::warn!("some work did not end in time; it is taken up again at the next start");
     }
     engine.close().await;
@@ -82,7 +89,7 @@ pub(crate) async fn serve(config: Config, customize: impl FnOnce(Options) -> Opt
 }
 
 /// What the engine is opened with, in a folder that only its owner can look into.
-fn options(config: &Config, outgoing: &Outgoing) -> anyhow::Result<Options> {
+fn options(config: &Config, webhook_outgoing: Outgoing) -> anyhow::Result<Options> {
     // What people are asked and what they answer is nobody else's business.
     std::fs::DirBuilder::new()
         .recursive(true)
@@ -91,18 +98,19 @@ fn options(config: &Config, outgoing: &Outgoing) -> anyhow::Result<Options> {
         .with_context(|| format!("cannot create the data folder {}", config.data.display()))?;
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let name = if host.trim().is_empty() { "node" } else { host.trim() };
+    let outgoing = config.outgoing.outgoing();
     let options = Options::new(config.location.clone())
         .name(name)
         .outgoing(outgoing.clone())
+        .webhook_outgoing(webhook_outgoing)
+        .webhooks(config.webhooks.settings())
         .seal_key(config.seal.key()?)
         .conversations(config.conversations)
         .keep_events(config.event_retention);
-    Ok(match &config.ask_url {
-        Some(url) => {
-            options.answerer(AnswerService::new(url, config.ask_token.as_deref(), outgoing.clone())?)
-        }
-        None => options,
-    })
+    match &config.ask_url {
+        Some(url) => Ok(options.answerer(AnswerService::new(url, config.ask_token.as_deref(), outgoing)?)),
+        None => Ok(options),
+    }
 }
 
 async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {

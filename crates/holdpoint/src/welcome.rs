@@ -182,6 +182,7 @@ mod tests {
                 ask_token: None,
                 event_retention: std::time::Duration::ZERO,
                 outgoing: crate::config::OutgoingSettings::default(),
+                webhooks: crate::config::WebhookChoice::default(),
             }
         };
         let (a, b) = (node("a"), node("b"));

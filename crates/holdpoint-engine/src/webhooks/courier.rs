@@ -240,7 +240,8 @@ impl Courier {
             None
         });
         let until = |at: Timestamp| u64::try_from(at.0.saturating_sub(now.0)).unwrap_or(0);
-        let backstop = if self.engine.is_shared() { BACKSTOP_SHARED } else { BACKSTOP };
+        let untold = self.engine.hooks().lanes().iter().any(|lane| lane.has_missed());
+        let backstop = if self.engine.is_shared() || untold { BACKSTOP_SHARED } else { BACKSTOP };
         next.map_or(backstop, |at| Duration::from_millis(until(at)).min(backstop))
     }
 

@@ -90,8 +90,12 @@ impl Lane {
 
     /// Nothing waits, runs or is still to be told of.
     pub(super) fn is_idle(&self) -> bool {
-        let missed = self.crowded_out.load(Ordering::Relaxed) + self.skipped.load(Ordering::Relaxed);
-        !self.has_waiting() && missed == 0 && self.closed_until.load(Ordering::SeqCst) == i64::MIN
+        !self.has_waiting() && !self.has_missed() && self.closed_until.load(Ordering::SeqCst) == i64::MIN
+    }
+
+    /// Whether something is still to be told of that was not tried.
+    pub(super) fn has_missed(&self) -> bool {
+        self.crowded_out.load(Ordering::Relaxed) + self.skipped.load(Ordering::Relaxed) > 0
     }
 
     /// What was missed since the last time: for lack of room, and because the circuit was open.

@@ -46,7 +46,8 @@ pub(crate) struct Create {
     #[arg(long = "group", value_name = "G", value_delimiter = ',')]
     groups: Vec<String>,
     /// What the key may do, separated by commas: manifest:read, manifest:write, runs:create, runs:read,
-    /// runs:cancel, artifacts:read, approvals:respond, events:send, approvals:act-as, keys:manage, tenants:manage.
+    /// runs:cancel, artifacts:read, approvals:respond, events:send, webhooks:manage, approvals:act-as, keys:manage,
+    /// tenants:manage.
     /// Without it, all but the last three
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     scopes: Vec<String>,

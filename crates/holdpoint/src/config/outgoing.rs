@@ -70,12 +70,18 @@ impl OutgoingArgs {
 
 impl OutgoingSettings {
     pub(crate) fn outgoing(&self) -> Outgoing {
-        Outgoing::new(Policy {
-            allow: self.allow.clone(),
-            deny: self.deny.clone(),
-            allow_loopback: self.allow_loopback,
-            ..Policy::default()
-        })
+        self.with_loopback(self.allow_loopback)
+    }
+
+    /// For what subscribers are told: the same networks, but loopback is a choice of its own, and so is how many calls
+    /// are under way.
+    pub(crate) fn for_webhooks(&self, allow_loopback: bool) -> Outgoing {
+        self.with_loopback(allow_loopback)
+    }
+
+    fn with_loopback(&self, allow_loopback: bool) -> Outgoing {
+        let (allow, deny) = (self.allow.clone(), self.deny.clone());
+        Outgoing::new(Policy { allow, deny, allow_loopback, ..Policy::default() })
     }
 
     /// What an operator should read in the log at every start. Loopback is warned of where calls are made.

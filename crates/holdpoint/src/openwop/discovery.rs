@@ -5,11 +5,14 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::header;
 use axum::response::IntoResponse;
+use holdpoint_core::webhook::RetryPolicy;
 use holdpoint_core::{AUTH_REQUIRED, limits};
+use holdpoint_engine::WebhookSettings;
 use serde_json::{Value, json};
 
 use super::routes;
 use super::snapshot::EVENT_LOG_SCHEMA;
+use super::webhooks::{ALGORITHMS, policy};
 use crate::app::App;
 use crate::auth::TEST_KEY_PREFIX;
 
@@ -52,10 +55,26 @@ fn described(fixtures: &[String], has: fn(&str) -> bool) -> Value {
         "debugBundle": {"supported": has("getDebugBundle")},
         "extensions": {"interrupts": interrupts(has)},
     });
+    if has("createWebhook") {
+        document["webhooks"] = webhooks(has);
+        document["deadLetter"] = dead_letter(has);
+    }
     if has("forkRun") {
         document["replay"] = json!({"supported": true, "modes": ["replay", "branch"]});
     }
     document
+}
+
+fn webhooks(has: fn(&str) -> bool) -> Value {
+    json!({
+        "supported": true, "signatureAlgorithms": ALGORITHMS, "durable": has("replayDelivery"),
+        "retryPolicy": policy(&RetryPolicy::default()),
+    })
+}
+
+fn dead_letter(has: fn(&str) -> bool) -> Value {
+    let kept = WebhookSettings::default().keep_dead_letters;
+    json!({"supported": has("listDeadLetters"), "retentionDays": kept.as_secs() / (24 * 3600)})
 }
 
 /// Which of the protocol's interrupt profiles hold here.
@@ -88,6 +107,9 @@ mod tests {
         let full = described(&[], |_| true);
         assert_eq!(full["replay"]["modes"], json!(["replay", "branch"]));
         assert_eq!(full["debugBundle"]["supported"], true);
+        assert_eq!((bare.get("webhooks"), bare.get("deadLetter")), (None, None));
+        assert_eq!(full["webhooks"]["signatureAlgorithms"], json!(["v1"]));
+        assert_eq!(full["deadLetter"], json!({"supported": true, "retentionDays": 30}));
         let interrupts = |document: &Value| document["extensions"]["interrupts"].clone();
         assert_eq!(interrupts(&bare), json!({"profiles": [], "signedCallbackTokens": false}));
         let named = ["quorum", "auth-required", "external-event", "cascade-cancel"];

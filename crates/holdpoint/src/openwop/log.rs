@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use bytes::Bytes;
 use holdpoint_core::{Run, RunRef};
 use holdpoint_engine::Engine;
 use tokio::sync::{OnceCell, watch};
@@ -53,6 +54,19 @@ impl Log {
             Some(page) => Ok(page.end.clone()),
             None => Ok(self.engine.run(of).await?),
         }
+    }
+
+    /// The name and the document of one event, as every reader sees it. Nothing when there is no such event.
+    pub(crate) async fn document(
+        &self,
+        of: &RunRef,
+        seq: u64,
+    ) -> Result<Option<(&'static str, Bytes)>, ApiError> {
+        let page = self.page(of, Shape::Documents, seq, None).await?;
+        Ok(page.and_then(|page| {
+            let frame = page.frames.iter().find(|frame| frame.sequence == seq)?;
+            Some((frame.kind, page.text.slice(frame.data.clone())))
+        }))
     }
 
     /// The page with the event `from`, which need not be its first. Nothing when there is no such event yet. `known` is

@@ -4,16 +4,26 @@ use std::sync::LazyLock;
 
 use super::{
     approvals, arrivals, artifacts, asks, control, debug_bundle, discovery, events, forks, history,
-    interrupts, links, pending, runs, workflows,
+    interrupts, links, pending, runs, webhooks, workflows,
 };
 use crate::routes::Content::{Events, Json};
 use crate::routes::Route;
 
 pub(crate) fn all() -> Vec<Route> {
-    [public(), definitions(), of_runs(), control_of_runs(), made(), reading(), answering(), by_link()]
-        .into_iter()
-        .flatten()
-        .collect()
+    [
+        public(),
+        definitions(),
+        of_runs(),
+        control_of_runs(),
+        made(),
+        reading(),
+        answering(),
+        by_link(),
+        webhooks::routes::all(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 /// Whether there is such an operation. Discovery tells of nothing that has no route.

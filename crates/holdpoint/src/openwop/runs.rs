@@ -34,7 +34,8 @@ pub(crate) async fn create(
     }
     check_configurable(&caller, &body.configurable.0)?;
     if let Some(url) = &body.callback_url {
-        app.outgoing.check_url(url).map_err(|refused| translate::no_callback(&refused))?;
+        let refused = |refused| translate::refused_url("callbackUrl", &refused);
+        app.outgoing.check_url(url).map_err(refused)?;
     }
     let mut start = translate::start(&caller, body)?;
     start.trace = options.trace;

@@ -8,6 +8,8 @@ mod waiting;
 use holdpoint_core::{Status, limits};
 use serde_json::{Value, json};
 
+use super::webhooks;
+
 pub(crate) fn parameters() -> Value {
     let mut all = json!({
         "runStatus": {
@@ -104,7 +106,7 @@ pub(crate) fn all() -> Value {
     ] {
         all[name] = schema;
     }
-    for (name, schema) in of_control() {
+    for (name, schema) in of_control().into_iter().chain(webhooks::schemas::all()) {
         all[name] = schema;
     }
     all

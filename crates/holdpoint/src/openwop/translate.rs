@@ -27,7 +27,7 @@ pub(crate) fn start(caller: &Caller, body: wire::CreateRun) -> Result<Start, Api
 }
 
 /// Why nothing will be sent to a URL, without the names in it: what a caller mistakes for a URL may be a secret.
-pub(crate) fn no_callback(refused: &Refused) -> ApiError {
+pub(crate) fn refused_url(field: &str, refused: &Refused) -> ApiError {
     let why = match refused {
         Refused::Address { special, .. } => {
             format!("leads to {} ({}), which must not be called", special.network, special.purpose)
@@ -39,7 +39,7 @@ pub(crate) fn no_callback(refused: &Refused) -> ApiError {
         Refused::Url(why) => (*why).to_owned(),
         Refused::Header(_) => "cannot be called".to_owned(),
     };
-    ApiError::invalid("callbackUrl", why)
+    ApiError::invalid(field, why)
 }
 
 /// An answer to whatever the named node asks.

@@ -67,6 +67,15 @@ fn refused(run: &str) -> Vec<(&'static str, String, Option<String>)> {
         post("/v1/keys", r#"{"principal":"CANARY CANARY"}"#),
         post("/v1/keys", r#"{"expiresAt":"CANARY"}"#),
         post("/v1/dispatches/CANARY/cancel", "{}"),
+        post("/v1/webhooks", r#"{"url":"CANARY","events":["run.started"]}"#),
+        post("/v1/webhooks", r#"{"url":"https://CANARY.localhost/","events":["run.started"]}"#),
+        post("/v1/webhooks", r#"{"url":"https://CANARY:CANARY@8.8.8.8/","events":["run.started"]}"#),
+        post("/v1/webhooks", r#"{"url":"https://8.8.8.8/","events":["CANARY"]}"#),
+        post("/v1/webhooks", r#"{"url":"https://8.8.8.8/","events":["run.started"],"secret":"CANARY"}"#),
+        post("/v1/webhooks", r#"{"url":"https://8.8.8.8/","events":["run.started"],"tenantId":"CANARY"}"#),
+        post("/v1/webhooks/CANARY:pause", "{}"),
+        get("/v1/webhooks/CANARY/deliveries"),
+        ("DELETE", with("/v1/webhooks/CANARY?tenantId=CANARY"), None),
         ("DELETE", with("/v1/keys/CANARY"), None),
     ]
 }

@@ -17,6 +17,7 @@ struct Example {
 
 /// One for every operation; a route that is not here fails the test.
 fn example(operation: &Operation, client: &Client) -> Example {
+    let (webhook, delivery) = subscribed(client, operation.id.starts_with("replay"));
     let run = client.start_run(if operation.id == "answerAsk" { asking(client) } else { "gated" });
     client.answer(&run, "gate", &json!({"action": "ask", "question": "Why?"}));
     let queue = client.get(&format!("/v1/threads/{run}/dispatches")).body;
@@ -51,6 +52,22 @@ fn example(operation: &Operation, client: &Client) -> Example {
         "resolveByToken" => {
             (json!({"resumeValue": {"action": "accept"}}), json!({"resumeValue": {"action": "reject"}}), 200)
         }
+        "createWebhook" => {
+            let hook =
+                |path: &str| json!({"url": format!("https://8.8.8.8/{path}"), "events": ["cap.breached"]});
+            (hook("a"), hook("b"), 201)
+        }
+        "deleteWebhook" => (Value::Null, Value::Null, 204),
+        "pauseWebhook" => (json!({}), json!({"more": 1}), 200),
+        "resumeWebhook" => {
+            client.send("POST", &format!("/v1/webhooks/{webhook}:pause"), None);
+            (json!({}), json!({"more": 1}), 200)
+        }
+        "replayDelivery" => (json!({}), json!({"more": 1}), 202),
+        "replayDeliveries" => {
+            let window = |to: &str| json!({"from": "2020-01-01T00:00:00Z", "to": to});
+            (window("2020-01-02T00:00:00Z"), window("2020-01-03T00:00:00Z"), 202)
+        }
         "rotateSecrets" => (json!({}), json!({"revokeOld": true}), 200),
         other => panic!("{other} changes something and has no example here"),
     };
@@ -59,9 +76,24 @@ fn example(operation: &Operation, client: &Client) -> Example {
     let path = path.replace("{nodeId}", "gate").replace("{dispatchId}", &dispatch).replace("{keyId}", &key);
     let minted = client.send("POST", &format!("/v1/runs/{run}/interrupts/gate/tokens"), None).body;
     let path = path.replace("{token}", minted["token"].as_str().unwrap_or("cancelled"));
-    let path = path.replace("{askId}", "1");
+    let path =
+        path.replace("{askId}", "1").replace("{webhookId}", &webhook).replace("{deliveryId}", &delivery);
     let given = |body: Value| Some(body).filter(|body| !body.is_null());
     Example { path, body: given(body), other: given(other), status }
+}
+
+/// A webhook, and a delivery that waits because it is paused, if one is needed. Nothing is sent by either.
+pub(crate) fn subscribed(client: &Client, waits: bool) -> (String, String) {
+    let event = if waits { "run.started" } else { "cap.breached" };
+    let body = json!({"url": "https://8.8.8.8/", "events": [event], "durable": true});
+    let webhook = client.post("/v1/webhooks", &body).body["webhookId"].as_str().unwrap().to_owned();
+    if !waits {
+        return (webhook, String::new());
+    }
+    client.send("POST", &format!("/v1/webhooks/{webhook}:pause"), None);
+    client.start_run("gated");
+    let found = client.get(&format!("/v1/webhooks/{webhook}/deliveries")).body;
+    (webhook, found["deliveries"][0]["deliveryId"].as_str().unwrap().to_owned())
 }
 
 /// A workflow whose approvers may ask something first.
@@ -98,6 +130,7 @@ pub(crate) fn world(client: &Client) -> Value {
     json!({
         "runs": runs, "events": events, "workflows": client.get("/v1/workflows").body,
         "keys": client.get("/v1/keys").body, "secrets": client.get("/v1/secrets").body, "mailbox": client.get("/v1/mailbox/stats").body,
+        "webhooks": client.get("/v1/webhooks?limit=200").body,
     })
 }
 
@@ -148,6 +181,7 @@ fn assert_same(operation: &Operation, first: &Response<String>, again: &Response
     assert_eq!(again.headers().get("content-type"), first.headers().get("content-type"), "{}", operation.id);
     let once: &[&str] = match operation.id.as_str() {
         "createKey" => &["key"],
+        "createWebhook" => &["secret"],
         "mintToken" => &["token", "url"],
         _ => return assert_eq!(again.body(), first.body(), "{}", operation.id),
     };

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::contract::{Contract, Operation};
 use crate::harness::{Client, Server, gated};
+use crate::once::subscribed;
 
 /// What the paths of one row can name: a waiting run, one that has ended, its activation, a key, a link to
 /// what the first one waits for.
@@ -16,10 +17,15 @@ struct Things {
     dispatch: String,
     key: String,
     token: String,
+    webhook: String,
+    delivery: String,
+    active: String,
 }
 
 impl Things {
     fn new(admin: &Client) -> Self {
+        let (webhook, delivery) = subscribed(admin, true);
+        let (active, _) = subscribed(admin, false);
         let (waiting, ended) = (admin.start_run("gated"), admin.start_run("gated"));
         admin.send("POST", &format!("/v1/runs/{ended}/cancel"), None);
         admin.answer(&waiting, "gate", &json!({"action": "ask", "question": "Why?"}));
@@ -28,12 +34,13 @@ impl Things {
         let key = admin.post("/v1/keys", &json!({})).body["keyId"].as_str().unwrap().to_owned();
         let minted = admin.send("POST", &format!("/v1/runs/{waiting}/interrupts/gate/tokens"), None);
         let token = minted.body["token"].as_str().unwrap().to_owned();
-        Self { waiting, ended, dispatch, key, token }
+        Self { waiting, ended, dispatch, key, token, webhook, delivery, active }
     }
 
     /// Puts names into a path of the document.
     fn path(&self, row: &Row, template: &str) -> String {
         let run = if row.of_ended_run { &self.ended } else { &self.waiting };
+        let webhook = if row.id == "resumeWebhook" { &self.active } else { &self.webhook };
         let path = template
             .replace("{workflowId}", "gated")
             .replace("{runId}", run)
@@ -43,6 +50,8 @@ impl Things {
             .replace("{threadId}", run)
             .replace("{dispatchId}", &self.dispatch)
             .replace("{keyId}", &self.key)
+            .replace("{webhookId}", webhook)
+            .replace("{deliveryId}", &self.delivery)
             .replace("{token}", &self.token);
         assert!(!path.contains('{'), "{template} names something that this test does not have");
         path + row.query
@@ -72,6 +81,32 @@ fn flow() -> Value {
     flow["nodes"][0]["artifactType"] = json!("note");
     flow["nodes"][1]["config"]["actions"] = json!(["accept", "reject", "ask"]);
     flow
+}
+
+const MANAGE: &str = "webhooks:manage";
+
+fn of_webhooks() -> Vec<Row> {
+    vec![
+        Row {
+            body: Some(json!({"url": "https://8.8.8.8/", "events": ["cap.breached"]})),
+            ..row("createWebhook", MANAGE, 201, 201)
+        },
+        row("listWebhooks", MANAGE, 200, 200),
+        row("getWebhook", MANAGE, 200, 404),
+        row("deleteWebhook", MANAGE, 204, 404),
+        row("pauseWebhook", MANAGE, 200, 404),
+        // Active already: nothing is to be done, and nothing is sent.
+        row("resumeWebhook", MANAGE, 200, 404),
+        row("listWebhookEvents", MANAGE, 200, 404),
+        row("listDeliveries", MANAGE, 200, 404),
+        row("listDeadLetters", MANAGE, 200, 404),
+        row("getDelivery", MANAGE, 200, 404),
+        row("replayDelivery", MANAGE, 202, 404),
+        Row {
+            body: Some(json!({"from": "2020-01-01T00:00:00Z", "to": "2020-01-02T00:00:00Z"})),
+            ..row("replayDeliveries", MANAGE, 202, 404)
+        },
+    ]
 }
 
 fn rows() -> Vec<Row> {
@@ -177,6 +212,7 @@ fn scopes() -> Vec<&'static str> {
         "approvals:respond",
         "approvals:act-as",
         "events:send",
+        "webhooks:manage",
         "keys:manage",
     ]
 }
@@ -190,7 +226,7 @@ fn every_route_is_open_to_those_it_is_for_and_to_nobody_else() {
     let strangers = Strangers::new(admin);
     let contract = Contract::of(admin);
     let operations = contract.operations();
-    let rows = rows();
+    let rows: Vec<Row> = rows().into_iter().chain(of_webhooks()).collect();
     let (known, there): (BTreeSet<&str>, BTreeSet<&str>) =
         (rows.iter().map(|row| row.id).collect(), operations.iter().map(|one| one.id.as_str()).collect());
     assert_eq!(known, there, "every route needs a row here, and every row a route");
@@ -210,7 +246,7 @@ fn every_route_is_open_to_those_it_is_for_and_to_nobody_else() {
         attempt.expect(&strangers.revoked, 401, Some("key_revoked"));
         attempt.refuse_without_scopes(admin);
         let shown = attempt.expect(&strangers.elsewhere, row.elsewhere, None);
-        for ours in [&things.waiting, &things.ended, &things.dispatch, &things.key] {
+        for ours in [&things.waiting, &things.ended, &things.dispatch, &things.key, &things.webhook] {
             assert!(!shown.contains(ours.as_str()), "{} shows what is not theirs: {shown}", operation.id);
         }
         assert_eq!(admin.status(&things.waiting), "waiting-approval", "{} changed something", operation.id);

@@ -18,6 +18,7 @@ const PAGE_BYTES: usize = 256 * 1024;
 const PAGES_MAX: usize = 8;
 /// About what the state of a node takes in memory.
 const NODE_BYTES: usize = 256;
+const SNAPSHOT: &str = "state.snapshot";
 
 /// What is written of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -51,6 +52,8 @@ pub(crate) struct Page {
 #[derive(Clone, Debug)]
 pub(crate) struct Frame {
     pub(crate) sequence: u64,
+    /// What it is called.
+    pub(crate) kind: &'static str,
     pub(crate) modes: Modes,
     pub(crate) urgent: bool,
     /// From `id:` to the empty line.
@@ -72,15 +75,15 @@ impl Page {
             let written = match shape {
                 Shape::Documents => {
                     let document = document(&run, one);
-                    Some(write_frame(&mut text, one.seq, document.kind, &document))
+                    Some((document.kind, write_frame(&mut text, one.seq, document.kind, &document)))
                 }
                 Shape::Snapshots => {
-                    modes.meets(Modes::VALUES).then(|| write_snapshot(&mut text, one.seq, &run))
+                    modes.meets(Modes::VALUES).then(|| (SNAPSHOT, write_snapshot(&mut text, one.seq, &run)))
                 }
             };
-            if let Some((whole, data)) = written {
+            if let Some((kind, (whole, data))) = written {
                 let urgent = is_urgent(&one.event);
-                frames.push(Frame { sequence: one.seq, modes, urgent, whole, data });
+                frames.push(Frame { sequence: one.seq, kind, modes, urgent, whole, data });
             }
             if text.len() >= full && full == PAGE_BYTES {
                 full = PAGE_BYTES.max((text.len() + bytes_of(rest.as_slice())) / PAGES_MAX);
@@ -129,7 +132,7 @@ pub(crate) fn snapshot_frame(run: &Run) -> Bytes {
 }
 
 fn write_snapshot(text: &mut Vec<u8>, sequence: u64, run: &Run) -> (Range<usize>, Range<usize>) {
-    write_frame(text, sequence, "state.snapshot", &Snapshot::of(run))
+    write_frame(text, sequence, SNAPSHOT, &Snapshot::of(run))
 }
 
 fn write_frame(

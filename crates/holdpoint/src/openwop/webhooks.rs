@@ -1,0 +1,187 @@
+//! Webhooks over HTTP: subscriptions, what became of them, and what they were told. The engine delivers; here requests
+//! become subscriptions and rows become answers. A secret is shown once, when it is made.
+
+mod deliveries;
+mod render;
+pub(crate) mod routes;
+pub(crate) mod schemas;
+mod translate;
+mod wire;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use holdpoint_core::webhook::SubscriptionState;
+use holdpoint_engine::{Done, Engine, Error, outgoing};
+use serde_json::{Value, json};
+
+use crate::app::App;
+use crate::auth::CanManageWebhooks;
+use crate::body::{Body, InPath, NoBody, OptionalBody, Page, Params};
+use crate::error::ApiError;
+use crate::idempotency::{Answer, Did, Sent};
+
+pub(crate) use render::Bodies;
+pub(super) use translate::{ALGORITHMS, policy};
+
+async fn create(
+    State(app): State<App>,
+    CanManageWebhooks(caller): CanManageWebhooks,
+    Sent(sending, Body(body)): Sent<Body<wire::CreateWebhook>>,
+) -> Result<Answer, ApiError> {
+    let new = translate::new_webhook(&caller, body)?;
+    let mut made = None;
+    let add = async |engine: Engine| {
+        let (webhook, secret) = engine.add_webhook(new).await.map_err(not_added)?;
+        tracing::info!(webhook = webhook.id, fingerprint = webhook.fingerprint, "a webhook was registered");
+        made = Some((webhook.clone(), secret));
+        Ok(Did::Webhook(Box::new(webhook)))
+    };
+    let mut answer = sending.carry_out(&app, &caller, added, add).await?;
+    if let (Some((webhook, secret)), false) = (made, answer.replayed) {
+        let mut shown = translate::webhook(&webhook);
+        shown["secret"] = json!(secret);
+        answer.body = shown.to_string();
+    }
+    Ok(answer)
+}
+
+/// Without the secret: a request that is sent again gets everything else.
+fn added(done: Done<'_>) -> Answer {
+    let (Done::WebhookAdded { webhook, .. } | Done::Webhook(webhook)) = done else {
+        return Answer::nothing();
+    };
+    Answer::json(StatusCode::CREATED, &translate::webhook(webhook))
+}
+
+fn not_added(error: Error) -> ApiError {
+    match error {
+        Error::Target(outgoing::Error::Refused(refused)) => super::translate::refused_url("url", &refused),
+        Error::Target(_) => ApiError::invalid("url", "has no address that could be called"),
+        Error::TooMany(_) => {
+            let message = "this tenant has as many webhooks as it may have; remove one first";
+            ApiError::new(StatusCode::CONFLICT, "too_many_webhooks", message)
+        }
+        other => other.into(),
+    }
+}
+
+async fn list(
+    State(app): State<App>,
+    CanManageWebhooks(caller): CanManageWebhooks,
+    Params(page): Params<Page>,
+) -> Result<Json<Value>, ApiError> {
+    let mut found = app.engine.webhooks(caller.tenant(), page.cursor.as_deref(), page.rows()?).await?;
+    let more = page.cut(&mut found)?;
+    let mut shown = json!({"webhooks": found.iter().map(translate::webhook).collect::<Vec<_>>()});
+    if let (true, Some(last)) = (more, found.last()) {
+        shown["nextCursor"] = json!(last.id);
+    }
+    Ok(Json(shown))
+}
+
+async fn show(
+    State(app): State<App>,
+    CanManageWebhooks(caller): CanManageWebhooks,
+    InPath(id): InPath<String>,
+) -> Result<Json<Value>, ApiError> {
+    let webhook = app.engine.webhook(caller.tenant(), &id).await?;
+    Ok(Json(translate::webhook(&webhook)))
+}
+
+async fn remove(
+    State(app): State<App>,
+    CanManageWebhooks(caller): CanManageWebhooks,
+    InPath(id): InPath<String>,
+    Params(of): Params<wire::OfTenant>,
+    Sent(sending, NoBody): Sent<NoBody>,
+) -> Result<Answer, ApiError> {
+    translate::own_tenant(&caller, of.tenant_id.as_deref())?;
+    // Goes on when the caller goes away: what is removed on disk must not be delivered to from memory.
+    let removing = tokio::spawn(async move {
+        let remove = async |engine: Engine| match engine.remove_webhook(caller.tenant(), &id).await? {
+            true => Ok(Did::WebhookRemoved(id.clone())),
+            false => Err(ApiError::no_subscription()),
+        };
+        sending.carry_out(&app, &caller, |_| Answer::nothing(), remove).await
+    });
+    removing.await.map_err(ApiError::internal)?
+}
+
+async fn pause(
+    State(app): State<App>,
+    CanManageWebhooks(caller): CanManageWebhooks,
+    InPath(id): InPath<String>,
+    Sent(sending, OptionalBody(_)): Sent<OptionalBody<wire::Nothing>>,
+) -> Result<Answer, ApiError> {
+    let pause =
+        async |engine: Engine| Ok(Did::Webhook(Box::new(engine.pause_webhook(caller.tenant(), &id).await?)));
+    sending.carry_out(&app, &caller, |done| turned(SubscriptionState::Paused, done), pause).await
+}
+
+async fn resume(
+    State(app): State<App>,
+    CanManageWebhooks(caller): CanManageWebhooks,
+    InPath(id): InPath<String>,
+    Sent(sending, OptionalBody(_)): Sent<OptionalBody<wire::Nothing>>,
+) -> Result<Answer, ApiError> {
+    let resume =
+        async |engine: Engine| Ok(Did::Webhook(Box::new(engine.resume_webhook(caller.tenant(), &id).await?)));
+    sending.carry_out(&app, &caller, |done| turned(SubscriptionState::Active, done), resume).await
+}
+
+/// One that cannot be turned stays as it is, and says so.
+fn turned(wanted: SubscriptionState, done: Done<'_>) -> Answer {
+    let Done::Webhook(webhook) = done else { return Answer::nothing() };
+    if webhook.state == wanted {
+        return Answer::json(StatusCode::OK, &translate::webhook(webhook));
+    }
+    let message = match webhook.state {
+        SubscriptionState::DeadLettered => "its address is gone for good; register a new webhook",
+        SubscriptionState::Active | SubscriptionState::Paused | SubscriptionState::Failed => {
+            "only an active webhook is paused; this one stands still already"
+        }
+    };
+    let error = ApiError::new(StatusCode::CONFLICT, "wrong_subscription_state", message)
+        .with(json!({"state": webhook.state.as_str()}));
+    Answer::json(StatusCode::CONFLICT, &error.body())
+}
+
+/// What became of it: changes of its state, or its attempts. Neither tells what was sent or where to.
+async fn events(
+    State(app): State<App>,
+    CanManageWebhooks(caller): CanManageWebhooks,
+    InPath(id): InPath<String>,
+    Params(page): Params<Page>,
+    Params(wanted): Params<wire::ListEvents>,
+) -> Result<Json<Value>, ApiError> {
+    app.engine.webhook(caller.tenant(), &id).await?;
+    match wanted.kind.as_deref().unwrap_or(translate::STATE_CHANGED) {
+        translate::STATE_CHANGED => {
+            let after = translate::number(page.cursor.as_deref())?.unwrap_or_default();
+            let mut found = app.engine.webhook_changes(caller.tenant(), &id, after, page.rows()?).await?;
+            let more = page.cut(&mut found)?;
+            let shown: Vec<Value> = found.iter().map(|change| translate::change(&id, change)).collect();
+            Ok(Json(paged("events", shown, found.last().filter(|_| more).map(|change| change.seq))))
+        }
+        translate::ATTEMPTED => {
+            let before = translate::number(page.cursor.as_deref())?;
+            let (mut found, more) = deliveries::attempts(&app, &caller, &id, before, &page).await?;
+            let next = found.last().filter(|_| more).map(|attempt| attempt.seq);
+            let shown = found.drain(..).map(|attempt| translate::attempted(&id, &attempt)).collect();
+            Ok(Json(paged("events", shown, next)))
+        }
+        _ => {
+            let known = [translate::STATE_CHANGED, translate::ATTEMPTED];
+            Err(ApiError::invalid("type", format!("must be {}", known.join(" or "))))
+        }
+    }
+}
+
+fn paged(name: &str, shown: Vec<Value>, next: Option<u64>) -> Value {
+    let mut page = json!({name: shown});
+    if let Some(next) = next {
+        page["nextCursor"] = json!(next.to_string());
+    }
+    page
+}

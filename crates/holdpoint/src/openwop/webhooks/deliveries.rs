@@ -1,0 +1,135 @@
+//! What a subscriber was told, or was not: lists, attempts, dead letters, and telling it once more.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use holdpoint_core::webhook::DeliveryState;
+use holdpoint_engine::{Attempt, AttemptFilter, Delivery, DeliveryFilter, Done, Engine};
+use serde_json::{Value, json};
+
+use super::{paged, translate, wire};
+use crate::app::App;
+use crate::auth::{Caller, CanManageWebhooks};
+use crate::body::{Body, InPath, OptionalBody, Page, Params};
+use crate::error::ApiError;
+use crate::idempotency::{Answer, Did, Sent};
+
+/// Attempts of each delivery that a list shows; one delivery shows the most that a policy and some replays allow.
+const IN_LISTS: u64 = 5;
+const OF_ONE: u64 = 200;
+
+pub(super) async fn list(
+    State(app): State<App>,
+    CanManageWebhooks(caller): CanManageWebhooks,
+    InPath(id): InPath<String>,
+    Params(page): Params<Page>,
+    Params(filter): Params<wire::ListDeliveries>,
+) -> Result<Json<Value>, ApiError> {
+    let state = translate::delivery_state(filter.state.as_deref())?;
+    let (found, next) = found(&app, &caller, &id, &page, state).await?;
+    let mut shown = Vec::with_capacity(found.len());
+    for delivery in &found {
+        shown.push(translate::delivery(delivery, &attempts_of(&app, delivery, IN_LISTS).await?));
+    }
+    Ok(Json(paged("deliveries", shown, next)))
+}
+
+pub(super) async fn dead_letters(
+    State(app): State<App>,
+    CanManageWebhooks(caller): CanManageWebhooks,
+    InPath(id): InPath<String>,
+    Params(page): Params<Page>,
+) -> Result<Json<Value>, ApiError> {
+    let (found, next) = found(&app, &caller, &id, &page, Some(DeliveryState::DeadLettered)).await?;
+    let mut shown = Vec::with_capacity(found.len());
+    for delivery in &found {
+        let last = attempts_of(&app, delivery, 1).await?.first().map(|attempt| attempt.seq);
+        shown.push(translate::dead_letter(delivery, last, app.engine.dead_letter_kept_until(delivery)));
+    }
+    Ok(Json(paged("deliveries", shown, next)))
+}
+
+/// Newest first, and where the next page begins.
+async fn found(
+    app: &App,
+    caller: &Caller,
+    id: &str,
+    page: &Page,
+    state: Option<DeliveryState>,
+) -> Result<(Vec<Delivery>, Option<u64>), ApiError> {
+    app.engine.webhook(caller.tenant(), id).await?;
+    let filter =
+        DeliveryFilter { state, before: translate::number(page.cursor.as_deref())?, limit: page.rows()? };
+    let mut found = app.engine.deliveries(caller.tenant(), id, &filter).await?;
+    let more = page.cut(&mut found)?;
+    let next = found.last().filter(|_| more).map(|delivery| delivery.seq);
+    Ok((found, next))
+}
+
+async fn attempts_of(app: &App, delivery: &Delivery, limit: u64) -> Result<Vec<Attempt>, ApiError> {
+    let filter = AttemptFilter { delivery: Some(delivery.id.clone()), before: None, limit };
+    Ok(app.engine.attempts(&delivery.of.tenant, &delivery.webhook, &filter).await?)
+}
+
+/// A page of all attempts of a subscription, newest first, and whether there are more.
+pub(super) async fn attempts(
+    app: &App,
+    caller: &Caller,
+    id: &str,
+    before: Option<u64>,
+    page: &Page,
+) -> Result<(Vec<Attempt>, bool), ApiError> {
+    let filter = AttemptFilter { delivery: None, before, limit: page.rows()? };
+    let mut found = app.engine.attempts(caller.tenant(), id, &filter).await?;
+    let more = page.cut(&mut found)?;
+    Ok((found, more))
+}
+
+pub(super) async fn show(
+    State(app): State<App>,
+    CanManageWebhooks(caller): CanManageWebhooks,
+    InPath((id, delivery)): InPath<(String, String)>,
+) -> Result<Json<Value>, ApiError> {
+    app.engine.webhook(caller.tenant(), &id).await?;
+    let found = app.engine.delivery(caller.tenant(), &id, &delivery).await?;
+    let attempts = attempts_of(&app, &found, OF_ONE).await?;
+    Ok(Json(translate::delivery(&found, &attempts)))
+}
+
+pub(super) async fn replay(
+    State(app): State<App>,
+    CanManageWebhooks(caller): CanManageWebhooks,
+    InPath((id, delivery)): InPath<(String, String)>,
+    Sent(sending, OptionalBody(_)): Sent<OptionalBody<wire::Nothing>>,
+) -> Result<Answer, ApiError> {
+    let answer = |done: Done<'_>| match done {
+        Done::Delivery(row) => Answer::json(StatusCode::ACCEPTED, &translate::delivery_alone(row)),
+        _ => Answer::nothing(),
+    };
+    let replay = async |engine: Engine| {
+        engine.webhook(caller.tenant(), &id).await?;
+        let queued = engine.replay_delivery(caller.tenant(), &id, &delivery).await?;
+        Ok(Did::Delivery(Box::new(queued)))
+    };
+    sending.carry_out(&app, &caller, answer, replay).await
+}
+
+pub(super) async fn replay_window(
+    State(app): State<App>,
+    CanManageWebhooks(caller): CanManageWebhooks,
+    InPath(id): InPath<String>,
+    Sent(sending, Body(body)): Sent<Body<wire::ReplayWindow>>,
+) -> Result<Answer, ApiError> {
+    let window = translate::window(&body)?;
+    let named = id.clone();
+    let answer = move |done: Done<'_>| match done {
+        Done::Replayed(count) => {
+            Answer::json(StatusCode::ACCEPTED, &json!({"webhookId": named, "replayed": count}))
+        }
+        _ => Answer::nothing(),
+    };
+    let replay = async |engine: Engine| {
+        Ok(Did::Replayed(engine.replay_window(caller.tenant(), &id, window, &body.events).await?))
+    };
+    sending.carry_out(&app, &caller, answer, replay).await
+}

@@ -1,0 +1,81 @@
+//! What subscribers are sent: events byte for byte as readers of the log see them, and links to what is asked.
+
+use std::sync::Arc;
+
+use axum::http::StatusCode;
+use holdpoint_core::{Event, InterruptId, Run, RunRef};
+use holdpoint_engine::{Error, Render, Rendered, Rendering, StoreError};
+use serde_json::json;
+
+use crate::app::{App, Shared};
+use crate::error::ApiError;
+use crate::links::{Intent, Wanted};
+
+/// What a callback is called; events have names of their own.
+const CALLBACK: &str = "interrupt.requested";
+
+/// Makes the bodies of deliveries.
+pub(crate) struct Bodies(pub App);
+
+impl Render for Bodies {
+    fn event<'a>(&'a self, of: &'a RunRef, seq: u64) -> Rendering<'a> {
+        Box::pin(async move { settled(self.0.event(of, seq).await) })
+    }
+
+    fn callback<'a>(&'a self, of: &'a RunRef, seq: u64) -> Rendering<'a> {
+        Box::pin(async move { settled(self.0.callback(of, seq).await) })
+    }
+}
+
+/// What is not there any more is nothing to tell of.
+fn settled(rendered: Result<Option<Rendered>, ApiError>) -> Result<Option<Rendered>, Error> {
+    match rendered {
+        Err(error) if error.status() == StatusCode::NOT_FOUND => Ok(None),
+        Err(error) => Err(StoreError::Failed(error.body()["message"].to_string()).into()),
+        Ok(rendered) => Ok(rendered),
+    }
+}
+
+impl Shared {
+    async fn event(&self, of: &RunRef, seq: u64) -> Result<Option<Rendered>, ApiError> {
+        let Some((kind, document)) = self.log.document(of, seq).await? else { return Ok(None) };
+        let around = json!({"runId": of.run, "workspaceId": of.tenant}).to_string();
+        let mut body = around.trim_end_matches('}').as_bytes().to_vec();
+        body.extend_from_slice(b",\"event\":");
+        body.extend_from_slice(&document);
+        body.push(b'}');
+        Ok(Some(Rendered { event_type: kind.to_owned(), body }))
+    }
+
+    /// Nothing once the question has been answered or is out of date.
+    async fn callback(&self, of: &RunRef, seq: u64) -> Result<Option<Rendered>, ApiError> {
+        let Some(id) = asked_at(self, of, seq).await? else { return Ok(None) };
+        let run: Arc<Run> = self.engine.run(of).await?;
+        let Ok(asked) = run.answerable(id, self.engine.now()) else { return Ok(None) };
+        let Some(started) = &run.started else { return Ok(None) };
+        // In the name of whoever started the run: it was they who named the address.
+        let sub = started.owner.principal.clone();
+        let intent = if asked.needs_key() { Intent::Inspect } else { Intent::Resolve };
+        let wanted = Wanted { intent, life_ms: self.links.life_ms_max(), sub };
+        let minted = match self.links.mint(&self.engine, (of, &run), asked, wanted).await {
+            // Ids that do not fit into a URL; whoever waits finds the question in the pending view.
+            Err(error) if error.status() == StatusCode::UNPROCESSABLE_ENTITY => return Ok(None),
+            other => other?,
+        };
+        let body = json!({
+            "runId": of.run, "nodeId": asked.node, "interruptId": run.interrupt_name(asked.id),
+            "kind": asked.kind.as_str(), "intent": intent.as_str(), "callbackUrl": minted.url,
+            "interruptToken": minted.token, "expiresAt": minted.claims.expires_at.to_string(),
+        });
+        Ok(Some(Rendered { event_type: CALLBACK.to_owned(), body: body.to_string().into_bytes() }))
+    }
+}
+
+async fn asked_at(app: &Shared, of: &RunRef, seq: u64) -> Result<Option<InterruptId>, ApiError> {
+    let recorded = app.engine.events(of, seq).await?;
+    let asked = recorded.into_iter().find(|one| one.seq == seq);
+    Ok(asked.and_then(|one| match one.event {
+        Event::InterruptRequested { id, .. } => Some(id),
+        _ => None,
+    }))
+}

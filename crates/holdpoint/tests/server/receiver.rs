@@ -1,0 +1,214 @@
+//! A subscriber for tests: takes what is sent to it, remembers every byte, and answers as it is told.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+use hmac::{Hmac, KeyInit, Mac};
+use serde_json::{Value, json};
+use sha2::Sha256;
+
+use crate::harness::{Client, Server};
+
+/// One request as it came in; names of headers in lower case.
+#[derive(Clone, Debug)]
+pub(crate) struct Delivered {
+    pub path: String,
+    pub headers: BTreeMap<String, String>,
+    pub body: Vec<u8>,
+}
+
+impl Delivered {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap()
+    }
+
+    pub(crate) fn header(&self, name: &str) -> &str {
+        self.headers.get(name).unwrap_or_else(|| panic!("no {name}: {self:?}"))
+    }
+
+    /// Whether the signature is that of this secret over these very bytes, worked out here.
+    pub(crate) fn is_signed_with(&self, secret: &str) -> bool {
+        let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).unwrap();
+        mac.update(self.header("x-openwop-timestamp").as_bytes());
+        mac.update(b".");
+        mac.update(&self.body);
+        let hex: String = mac.finalize().into_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+        self.header("x-openwop-signature") == format!("sha256={hex}")
+    }
+
+    pub(crate) fn event_type(&self) -> &str {
+        self.header("x-openwop-event-type")
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Reply {
+    Status(u16),
+    /// With a header line.
+    With(u16, &'static str),
+    /// Never answers; remembers when the other side goes away.
+    Hang,
+}
+
+#[derive(Debug, Default)]
+struct Heard {
+    delivered: Vec<Delivered>,
+    replies: VecDeque<Reply>,
+    hung_up: usize,
+}
+
+pub(crate) struct Receiver {
+    pub url: String,
+    heard: Arc<(Mutex<Heard>, Condvar)>,
+}
+
+impl Receiver {
+    pub(crate) fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let heard: Arc<(Mutex<Heard>, Condvar)> = Arc::default();
+        let shared = heard.clone();
+        std::thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                let heard = shared.clone();
+                std::thread::spawn(move || serve(&stream, &heard));
+            }
+        });
+        Self { url, heard }
+    }
+
+    /// What the next requests are answered with; 200 after that.
+    pub(crate) fn answers(&self, replies: &[Reply]) {
+        self.heard.0.lock().unwrap().replies.extend(replies);
+    }
+
+    /// Waits until what came in is enough.
+    pub(crate) fn wait(&self, what: &str, enough: impl Fn(&[Delivered]) -> bool) -> Vec<Delivered> {
+        self.until(what, |heard| enough(&heard.delivered)).delivered
+    }
+
+    pub(crate) fn wait_for(&self, count: usize) -> Vec<Delivered> {
+        self.wait(&format!("{count} deliveries"), |all| all.len() >= count)
+    }
+
+    /// Waits until the other side has ended so many requests that were never answered.
+    pub(crate) fn wait_hung_up(&self, count: usize) {
+        self.until("the end of a connection", |heard| heard.hung_up >= count);
+    }
+
+    pub(crate) fn so_far(&self) -> Vec<Delivered> {
+        self.heard.0.lock().unwrap().delivered.clone()
+    }
+
+    fn until(&self, what: &str, enough: impl Fn(&Heard) -> bool) -> Heard {
+        let (heard, news) = &*self.heard;
+        let until = Instant::now() + Duration::from_secs(30);
+        let mut heard = heard.lock().unwrap();
+        while !enough(&heard) {
+            let left = until.checked_duration_since(Instant::now());
+            let left = left.unwrap_or_else(|| panic!("never came: {what}; {:?}", heard.delivered));
+            heard = news.wait_timeout(heard, left).unwrap().0;
+        }
+        Heard { delivered: heard.delivered.clone(), hung_up: heard.hung_up, ..Heard::default() }
+    }
+}
+
+fn serve(stream: &TcpStream, heard: &(Mutex<Heard>, Condvar)) {
+    let mut reader = BufReader::new(stream);
+    while let Some(delivered) = read(&mut reader) {
+        let reply = {
+            let mut heard = heard.0.lock().unwrap();
+            heard.delivered.push(delivered);
+            heard.replies.pop_front().unwrap_or(Reply::Status(200))
+        };
+        heard.1.notify_all();
+        let (status, more) = match reply {
+            Reply::Status(status) => (status, ""),
+            Reply::With(status, line) => (status, line),
+            Reply::Hang => {
+                // Ends when the other side has gone.
+                let _ = reader.read_to_end(&mut Vec::new());
+                heard.0.lock().unwrap().hung_up += 1;
+                heard.1.notify_all();
+                return;
+            }
+        };
+        let line = if more.is_empty() { String::new() } else { format!("{more}\r\n") };
+        let answer = format!("HTTP/1.1 {status} So\r\n{line}content-length: 0\r\n\r\n");
+        let mut writer = stream;
+        if writer.write_all(answer.as_bytes()).is_err() {
+            return;
+        }
+    }
+}
+
+/// Nothing when the other side has gone.
+fn read(reader: &mut impl BufRead) -> Option<Delivered> {
+    let mut line = String::new();
+    reader.read_line(&mut line).ok().filter(|read| *read > 0)?;
+    assert!(line.starts_with("POST "), "{line}");
+    let path = line.split(' ').nth(1)?.to_owned();
+    let mut headers = BTreeMap::new();
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line).ok()?;
+        let Some((name, value)) = line.trim_end().split_once(": ") else { break };
+        headers.insert(name.to_ascii_lowercase(), value.to_owned());
+    }
+    let mut body = vec![0; headers.get("content-length")?.parse().unwrap()];
+    reader.read_exact(&mut body).ok()?;
+    Some(Delivered { path, headers, body })
+}
+
+/// A subscription that was just made.
+#[derive(Clone, Debug)]
+pub(crate) struct Hook {
+    pub id: String,
+    pub secret: String,
+    pub shown: Value,
+}
+
+impl Hook {
+    /// Registers one with these members beside its URL.
+    pub(crate) fn add(client: &Client, url: &str, more: Value) -> Self {
+        let mut body = json!({"url": url, "events": ["run.completed"]});
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let made = client.post("/v1/webhooks", &body);
+        assert_eq!(made.status, 201, "{made:?}");
+        let text = |name: &str| made.body[name].as_str().unwrap().to_owned();
+        Self { id: text("webhookId"), secret: text("secret"), shown: made.body }
+    }
+
+    pub(crate) fn path(&self) -> String {
+        format!("/v1/webhooks/{}", self.id)
+    }
+
+    /// As it is now.
+    pub(crate) fn now(&self, client: &Client) -> Value {
+        client.get(&self.path()).body
+    }
+
+    /// Asks until what is shown under this path is as it should be. There is no news of webhooks to wait for.
+    pub(crate) fn until(&self, client: &Client, path: &str, is_it: impl Fn(&Value) -> bool) -> Value {
+        let until = Instant::now() + Duration::from_secs(30);
+        loop {
+            let shown = client.get(&format!("{}{path}", self.path())).body;
+            if is_it(&shown) {
+                return shown;
+            }
+            assert!(Instant::now() < until, "{path} never was as it should be: {shown}");
+            std::thread::yield_now();
+        }
+    }
+}
+
+/// A server whose webhooks may lead to this machine, in a folder that goes away with it.
+pub(crate) fn server(more: &[&str]) -> (Server, tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let flags: Vec<&str> = ["--allow-private-webhooks"].iter().chain(more).copied().collect();
+    let server = Server::start_in(&folder.path().join("data"), &flags);
+    (server, folder)
+}

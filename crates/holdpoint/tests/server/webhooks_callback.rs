@@ -1,0 +1,68 @@
+//! `callbackUrl`: who starts a run is told when it asks something, with a link that answers.
+
+use serde_json::json;
+
+use crate::harness::{Client, Server, accept, gated, line};
+use crate::receiver::{Receiver, server};
+
+#[test]
+fn the_address_of_a_run_is_sent_a_link_that_answers_without_a_key() {
+    let (server, _folder) = server(&[]);
+    let client = &server.client;
+    client.put("/v1/workflows/gated", &gated("gated"));
+    let receiver = Receiver::start();
+    let url = format!("{}/asked?t=1", receiver.url);
+    let made = client.post("/v1/runs", &json!({"workflowId": "gated", "callbackUrl": url}));
+    assert_eq!(made.status, 201, "{made:?}");
+    let run = made.body["runId"].as_str().unwrap();
+    let told = receiver.wait_for(1).remove(0);
+    assert_eq!((told.path.as_str(), told.header("content-type")), ("/asked?t=1", "application/json"));
+    assert_eq!(told.event_type(), "interrupt.requested");
+    assert!(!told.headers.contains_key("x-openwop-signature"), "there is no secret that both sides know");
+    assert!(told.header("x-openwop-delivery-id").starts_with("dl_"));
+    assert_eq!(told.header("x-openwop-dedup-key").len(), 64);
+    let body = told.json();
+    assert_eq!(
+        (&body["runId"], &body["nodeId"], &body["kind"]),
+        (&json!(run), &json!("gate"), &json!("approval"))
+    );
+    assert_eq!(body["intent"], "resolve");
+    assert!(body["expiresAt"].as_str().unwrap().parse::<jiff::Timestamp>().unwrap() > jiff::Timestamp::now());
+    let link = body["callbackUrl"].as_str().unwrap();
+    assert_eq!(link, format!("{}/v1/interrupts/{}", server.url, body["interruptToken"].as_str().unwrap()));
+    let anybody = Client::new(&server.url, None);
+    let path = link.strip_prefix(&server.url).unwrap();
+    let shown = anybody.get(path);
+    assert_eq!((shown.status, &shown.body["interruptId"]), (200, &body["interruptId"]));
+    let answered = anybody.post(path, &json!({"resumeValue": accept()}));
+    assert_eq!((answered.status, &answered.body["status"]), (200, &json!("completed")), "{answered:?}");
+    assert_eq!(receiver.so_far().len(), 1);
+    assert!(!client.snapshot(run).to_string().contains("asked?t=1"), "the address is kept and not shown");
+}
+
+#[test]
+fn a_question_that_takes_a_key_is_told_with_a_link_for_looking() {
+    let (server, _folder) = server(&[]);
+    let client = &server.client;
+    let governed = ("gate", "core.openwop.governance.approvalGate", json!({"requiredRole": "release"}));
+    assert_eq!(client.put("/v1/workflows/governed", &line("governed", &[governed])).status, 201);
+    let receiver = Receiver::start();
+    let body = json!({"workflowId": "governed", "callbackUrl": receiver.url});
+    assert_eq!(client.post("/v1/runs", &body).status, 201);
+    let told = receiver.wait_for(1).remove(0).json();
+    assert_eq!(told["intent"], "inspect");
+    let path = told["callbackUrl"].as_str().unwrap().strip_prefix(&server.url).unwrap().to_owned();
+    let anybody = Client::new(&server.url, None);
+    assert_eq!(anybody.get(&path).status, 200);
+    assert_ne!(anybody.post(&path, &json!({"resumeValue": accept()})).status, 200);
+}
+
+#[test]
+fn without_the_switch_no_callback_leads_to_this_machine() {
+    let server = Server::start();
+    server.client.put("/v1/workflows/gated", &gated("gated"));
+    let body = json!({"workflowId": "gated", "callbackUrl": "http://127.0.0.1:9/"});
+    let refused = server.client.post("/v1/runs", &body);
+    refused.assert_envelope(400, "validation_error");
+    assert_eq!(refused.body["details"]["field"], "callbackUrl");
+}
