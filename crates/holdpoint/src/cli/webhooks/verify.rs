@@ -9,9 +9,9 @@ use sha2::Sha256;
 use subtle::ConstantTimeEq;
 
 use super::values;
-use crate::auth::hex;
 use crate::cli::failure::Failure;
 use crate::cli::output::{Output, clean};
+use holdpoint_core::hex;
 
 pub(crate) const EXAMPLES: &str = "\
 The body must be the exact bytes that were received: nothing parsed and written again. The secret is
