@@ -98,6 +98,8 @@ pub struct Ask {
     pub id: u32,
     pub question: String,
     pub by: String,
+    /// Who asked in that name, where it was somebody else.
+    pub acted_by: Option<String>,
     pub at: Timestamp,
     pub reply: Option<Reply>,
 }

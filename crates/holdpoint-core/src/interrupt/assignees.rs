@@ -53,6 +53,17 @@ impl Interrupt {
         Assignees { said, barred }
     }
 
+    /// Whether `who` may answer a question of an approver: whoever started the run, and others who may decide, unless the
+    /// question is their own; and the host.
+    pub fn may_reply(&self, owner: Option<&str>, ask: &super::Ask, who: &Principal) -> bool {
+        let name = who.name.as_str();
+        if owner == Some(name) || name.starts_with(people::HOST) {
+            return true;
+        }
+        let own = ask.by == name || ask.acted_by.as_deref() == Some(name);
+        !own && people::may_decide(&self.data, who)
+    }
+
     /// Questions of approvers that nobody has answered.
     pub fn open_asks(&self) -> impl Iterator<Item = &super::Ask> {
         self.asks.iter().filter(|ask| ask.reply.is_none())

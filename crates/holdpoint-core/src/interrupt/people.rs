@@ -8,7 +8,7 @@ use crate::limits;
 use crate::refusal::Refusal;
 
 /// How the names begin under which the host itself acts.
-const HOST: &str = "system:";
+pub(super) const HOST: &str = "system:";
 
 /// Lists of approvers, and what an entry without a prefix means in each.
 const LISTS: [(&str, Prefix); 3] = [

@@ -55,9 +55,10 @@ impl Run {
             });
         } else if let Event::AuthorizationDecided { interrupt, allowed: false, .. } = event {
             self.touch_interrupt(*interrupt, |asked| asked.denied = asked.denied.saturating_add(1));
-        } else if let Event::AskRaised { interrupt, ask, question, by, .. } = event {
+        } else if let Event::AskRaised { interrupt, ask, question, by, acted_by } = event {
             let heard = Some(Heard::Asked(*ask));
-            let ask = Ask { id: *ask, question: question.clone(), by: by.clone(), at, reply: None };
+            let (question, by, acted_by) = (question.clone(), by.clone(), acted_by.clone());
+            let ask = Ask { id: *ask, question, by, acted_by, at, reply: None };
             self.touch_interrupt(*interrupt, |asked| {
                 asked.asks.push(ask);
                 asked.heard = heard;

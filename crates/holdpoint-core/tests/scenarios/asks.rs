@@ -1,6 +1,6 @@
 //! Questions beside a decision: they are kept and answered, and decide nothing.
 
-use holdpoint_core::{Command, Event, InterruptId, Principal, Refusal, Request, Status, limits};
+use holdpoint_core::{Answer, Command, Event, InterruptId, Principal, Refusal, Request, Status, limits};
 use serde_json::{Value, json};
 
 use crate::story::{DAWN, Story, given};
@@ -129,4 +129,47 @@ fn questions_of_every_visit_are_kept_together() {
     let questions: Vec<&Value> =
         variable.as_array().expect("a list").iter().map(|ask| &ask["question"]).collect();
     assert_eq!(questions, ["One?", "Two?"]);
+}
+
+fn reply_of(by: &Principal) -> Command {
+    Command::AnswerAsk { interrupt: InterruptId(1), ask: 1, answer: "So.".to_owned(), by: by.clone() }
+}
+
+/// Ann asks something at a gate in a run of Ada.
+fn asked_by_ann(data: Value, decided_by: Option<&str>) -> Story {
+    let mut value = json!({"action": "ask", "question": "Why?"});
+    if let Some(name) = decided_by {
+        value["decidedBy"] = json!(name);
+    }
+    let asking = Answer { acting_as: true, ..Answer::new(value, Principal::named("ann")) };
+    let raise = Command::Resolve { answers: [(InterruptId(1), asking)].into() };
+    given([start(), begin("gate"), ask("gate", approval_of(data)), raise])
+}
+
+#[test]
+fn a_question_is_answered_by_the_requester_by_another_approver_or_by_the_host() {
+    let named = Principal::named;
+    let lead = Principal { roles: vec!["lead".to_owned()], ..named("lea") };
+    let listed = json!({"actions": ["accept", "ask"], "approversList": ["ann", "bob", "role:lead"]});
+    for by in [named("ada"), named("bob"), lead, named("system:answer-service")] {
+        asked_by_ann(listed.clone(), None).when(reply_of(&by)).accepted();
+    }
+    for by in [named("ann"), named("eve")] {
+        let refusal = Refusal::MayNotReply(by.name.clone());
+        asked_by_ann(listed.clone(), None).when(reply_of(&by)).refused(refusal);
+    }
+    // Where anybody may decide anybody may answer, but nobody their own question.
+    let open = || asked_by_ann(json!({"actions": ["accept", "ask"]}), None);
+    open().when(reply_of(&named("eve"))).accepted();
+    open().when(reply_of(&named("ann"))).refused(Refusal::MayNotReply("ann".to_owned()));
+}
+
+#[test]
+fn a_question_in_another_name_is_still_ones_own() {
+    let asked = || asked_by_ann(json!({"actions": ["accept", "ask"]}), Some("bob"));
+    for by in ["ann", "bob"] {
+        let refusal = Refusal::MayNotReply(by.to_owned());
+        asked().when(reply_of(&Principal::named(by))).refused(refusal);
+    }
+    asked().when(reply_of(&Principal::named("eve"))).accepted();
 }

@@ -52,6 +52,29 @@ fn a_question_is_answered_once_by_who_may() {
 }
 
 #[test]
+fn a_question_is_answered_neither_by_its_asker_nor_by_strangers() {
+    let server = Server::start();
+    let client = &server.client;
+    let config = json!({"actions": ["accept", "ask"], "approversList": ["ann", "bob"]});
+    client.put("/v1/workflows/listed", &line("listed", &[("gate", "core.approvalGate", config)]));
+    let run = client.start_run("listed");
+    let key = |name: &str| {
+        let made = client.post("/v1/keys", &json!({"principal": name}));
+        client.with_key(made.body["key"].as_str())
+    };
+    let (ann, bob, eve) = (key("ann"), key("bob"), key("eve"));
+    for question in ["Why?", "How?"] {
+        ask(&ann, &run, question);
+    }
+    let path = format!("/v1/runs/{run}/interrupts/gate/asks");
+    for other in [&ann, &eve] {
+        other.post(&format!("{path}/1"), &json!({"answer": "So."})).assert_envelope(403, "forbidden");
+    }
+    assert_eq!(bob.post(&format!("{path}/1"), &json!({"answer": "So."})).status, 200);
+    assert_eq!(client.post(&format!("{path}/2"), &json!({"answer": "So."})).status, 200, "who started it");
+}
+
+#[test]
 fn the_command_line_asks_lists_and_answers() {
     let server = Server::start();
     let run = asking(&server.client);
@@ -129,7 +152,7 @@ fn a_service_is_asked_and_what_it_says_is_recorded() {
     let events = server.client.until(&run, |event| event["type"] == "holdpoint.ask.answered");
     assert_eq!(events.last().unwrap()["payload"]["answer"], "Only the price.");
     let asks = server.client.get(&format!("/v1/runs/{run}/interrupts/gate/asks")).body;
-    assert_eq!(asks["asks"][0]["answeredBy"], "answer-service");
+    assert_eq!(asks["asks"][0]["answeredBy"], "system:answer-service");
     assert_eq!(server.client.status(&run), "waiting-approval");
 }
 
