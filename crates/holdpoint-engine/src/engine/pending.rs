@@ -1,7 +1,7 @@
 //! What waits for somebody, as people look for it. Chooses the walk whose index fits best, looks at its rows, and stops
 //! after a bounded number of them: a page may be short and still not the last.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use holdpoint_core::{Kind, Principal, TenantId, Timestamp};
 
@@ -9,10 +9,11 @@ use super::Engine;
 use crate::error::Error;
 use crate::store::pending::{Pending, PendingCursor, Stretch, Walk};
 
-/// Rows that one question may look at.
+/// Rows that one question may read, by all of its walks together.
 const LOOKED_AT_MAX: u64 = 10_000;
-/// Rows read at once, once the first few were not enough.
+/// Rows that one walk reads at once, once the first few were not enough; fewer where there are many walks.
 const BITE: u64 = 1000;
+const BITE_MIN: u64 = 16;
 /// What ends within this is due soon.
 const DUE_SOON_MS: u64 = 60 * 60 * 1000;
 /// Sorts after every id there is.
@@ -81,47 +82,42 @@ impl Engine {
         filter: &PendingFilter,
         limit: u64,
     ) -> Result<PendingPage, Error> {
-        let (mut rows, mut last, mut looked_at) = (Vec::new(), None, 0);
-        let mut search = Search::new(filter);
-        let mut bite = limit + 1;
-        while looked_at < LOOKED_AT_MAX {
-            let found = search.next(self, tenant, bite).await?;
-            let exhausted = (found.len() as u64) < bite;
-            looked_at += found.len() as u64;
-            for row in found {
-                let fits = filter.fits(&row);
-                if fits && rows.len() as u64 == limit {
-                    return Ok(PendingPage { rows, next: last });
-                }
-                last = Some(filter.order.place(&row));
-                rows.extend(fits.then_some(row));
+        let (mut rows, mut last) = (Vec::new(), None);
+        let mut search = Search::new(filter, limit + 1);
+        loop {
+            let row = match search.next(self, tenant).await? {
+                Next::Row(row) => row,
+                Next::End => return Ok(PendingPage { rows, next: None }),
+                Next::Enough => return Ok(PendingPage { rows, next: last }),
+            };
+            let fits = filter.fits(&row);
+            if fits && rows.len() as u64 == limit {
+                return Ok(PendingPage { rows, next: last });
             }
-            if exhausted {
-                return Ok(PendingPage { rows, next: None });
-            }
-            bite = BITE;
+            last = Some(filter.order.place(&row));
+            rows.extend(fits.then_some(*row));
         }
-        Ok(PendingPage { rows, next: last })
     }
 
-    /// How much waits. Counts 10,000 rows and then says that there are more.
+    /// How much waits. Reads 10,000 rows and then says that there are more.
     pub async fn pending_counts(
         &self,
         tenant: &TenantId,
         filter: &PendingFilter,
     ) -> Result<PendingCounts, Error> {
-        let (now, mut counts, mut looked_at) = (self.now(), PendingCounts::default(), 0);
-        let mut search = Search::new(filter);
-        while looked_at < LOOKED_AT_MAX {
-            let found = search.next(self, tenant, BITE).await?;
-            looked_at += found.len() as u64;
-            found.iter().filter(|row| filter.fits(row)).for_each(|row| counts.add(row, now));
-            if (found.len() as u64) < BITE {
-                counts.complete = true;
-                break;
+        let (now, mut counts) = (self.now(), PendingCounts::default());
+        let mut search = Search::new(filter, BITE);
+        loop {
+            match search.next(self, tenant).await? {
+                Next::Row(row) if filter.fits(&row) => counts.add(&row, now),
+                Next::Row(_) => {}
+                Next::End => {
+                    counts.complete = true;
+                    return Ok(counts);
+                }
+                Next::Enough => return Ok(counts),
             }
         }
-        Ok(counts)
     }
 
     /// How the database goes about the first page of a list. For tests.
@@ -131,10 +127,10 @@ impl Engine {
         tenant: &TenantId,
         filter: &PendingFilter,
     ) -> Result<Vec<String>, Error> {
-        let search = Search::new(filter);
+        let search = Search::new(filter, 51);
         let mut plans = Vec::new();
-        for walk in &search.walks {
-            plans.push(walk.plan(self.db(), tenant, search.stretch(51)).await?);
+        for lane in &search.lanes {
+            plans.push(lane.walk.plan(self.db(), tenant, search.stretch(lane, 51)).await?);
         }
         Ok(plans)
     }
@@ -154,15 +150,35 @@ impl PendingCounts {
 
 /// One question on its way through the rows.
 struct Search {
-    walks: Vec<Walk>,
+    lanes: Vec<Lane>,
     backwards: bool,
-    after: PendingCursor,
     until: Timestamp,
     order: PendingOrder,
+    /// Rows that a lane reads next.
+    bite: u64,
+    /// Rows that were read so far.
+    read: u64,
+}
+
+/// One of the walks of a question, and the rows of it that nobody has looked at yet.
+struct Lane {
+    walk: Walk,
+    rows: VecDeque<Pending>,
+    after: PendingCursor,
+    ended: bool,
+}
+
+/// What a question finds next.
+enum Next {
+    Row(Box<Pending>),
+    /// That was all.
+    End,
+    /// There may be more, and it has read as much as it may.
+    Enough,
 }
 
 impl Search {
-    fn new(filter: &PendingFilter) -> Self {
+    fn new(filter: &PendingFilter, first_bite: u64) -> Self {
         let (from, to) = (filter.requested_from, filter.requested_to);
         let order = filter.order;
         let (backwards, first, until) = match order {
@@ -189,33 +205,71 @@ impl Search {
             }
             None => first,
         };
-        Self { walks: filter.walks(), backwards, after, until, order }
+        let lane = |walk| Lane { walk, rows: VecDeque::new(), after: after.clone(), ended: false };
+        let lanes = filter.walks().into_iter().map(lane).collect();
+        Self { lanes, backwards, until, order, bite: first_bite, read: 0 }
     }
 
-    /// The next rows of all walks together, in order. The first so many of each are enough for the first so many of
-    /// all.
-    async fn next(&mut self, engine: &Engine, tenant: &TenantId, limit: u64) -> Result<Vec<Pending>, Error> {
-        let mut rows = Vec::new();
-        for walk in &self.walks {
-            rows.extend(walk.rows(engine.db(), tenant, self.stretch(limit)).await?);
-        }
-        if self.walks.len() > 1 {
-            rows.sort_by(|a, b| (a.requested_at, &a.run, a.id).cmp(&(b.requested_at, &b.run, b.id)));
-            if self.backwards {
-                rows.reverse();
+    /// The next row of all lanes together, in order. Each lane is asked for more when nothing of it is left, so that what
+    /// is read is what is looked at and one bite of each.
+    async fn next(&mut self, engine: &Engine, tenant: &TenantId) -> Result<Next, Error> {
+        if self.lanes.iter().any(Lane::is_dry) {
+            if self.read >= LOOKED_AT_MAX {
+                return Ok(Next::Enough);
             }
-            rows.dedup_by(|a, b| (&a.run, a.id) == (&b.run, b.id));
-            rows.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+            self.fill(engine, tenant).await?;
         }
-        if let Some(last) = rows.last() {
-            self.after = self.order.place(last);
+        let fronts = self.lanes.iter().enumerate().filter_map(|(at, lane)| Some((lane.rows.front()?, at)));
+        let found = match self.backwards {
+            false => fronts.min_by(|(a, _), (b, _)| in_order(a, b)),
+            true => fronts.max_by(|(a, _), (b, _)| in_order(a, b)),
+        };
+        let Some(at) = found.map(|(_, at)| at) else { return Ok(Next::End) };
+        let Some(row) = self.lanes[at].rows.pop_front() else { return Ok(Next::End) };
+        // What several walks lead to is still one row.
+        for lane in &mut self.lanes {
+            if lane.rows.front().is_some_and(|front| in_order(front, &row).is_eq()) {
+                lane.rows.pop_front();
+            }
         }
-        Ok(rows)
+        Ok(Next::Row(Box::new(row)))
     }
 
-    fn stretch(&self, limit: u64) -> Stretch {
-        Stretch { backwards: self.backwards, after: self.after.clone(), until: self.until, limit }
+    async fn fill(&mut self, engine: &Engine, tenant: &TenantId) -> Result<(), Error> {
+        let share = (LOOKED_AT_MAX / self.lanes.len().max(1) as u64).max(BITE_MIN);
+        let bite = self.bite.min(share);
+        for at in 0..self.lanes.len() {
+            if !self.lanes[at].is_dry() {
+                continue;
+            }
+            let stretch = self.stretch(&self.lanes[at], bite);
+            let rows = self.lanes[at].walk.rows(engine.db(), tenant, stretch).await?;
+            let lane = &mut self.lanes[at];
+            lane.ended = (rows.len() as u64) < bite;
+            if let Some(last) = rows.last() {
+                lane.after = self.order.place(last);
+            }
+            self.read += rows.len() as u64;
+            lane.rows.extend(rows);
+        }
+        self.bite = BITE;
+        Ok(())
     }
+
+    fn stretch(&self, lane: &Lane, limit: u64) -> Stretch {
+        Stretch { backwards: self.backwards, after: lane.after.clone(), until: self.until, limit }
+    }
+}
+
+impl Lane {
+    /// Whether it must be asked what comes next.
+    fn is_dry(&self) -> bool {
+        self.rows.is_empty() && !self.ended
+    }
+}
+
+fn in_order(a: &Pending, b: &Pending) -> std::cmp::Ordering {
+    (a.requested_at, &a.run, a.id).cmp(&(b.requested_at, &b.run, b.id))
 }
 
 impl PendingOrder {

@@ -20,6 +20,7 @@ on_both! {
     no_list_reads_more_than_an_index_gives,
     a_search_through_very_many_rows_is_cut_into_pages,
     a_name_of_any_length_can_be_listed,
+    what_is_read_for_somebody_with_very_many_roles_is_counted,
 }
 
 fn somebody(name: &str, roles: &[&str], groups: &[&str]) -> Principal {
@@ -342,4 +343,30 @@ async fn a_name_of_any_length_can_be_listed(house: House) {
     assert!(found(&house, &for_entry(&other)).await.is_empty());
     say(&house, &of, &long, accept()).await;
     assert!(house.place.read("SELECT facet FROM pending_facets").await.is_empty());
+}
+
+async fn what_is_read_for_somebody_with_very_many_roles_is_counted(house: House) {
+    let roles: Vec<String> = (0..64).map(|number| format!("r{number}")).collect();
+    gate(&house, "flow", json!({"approversList": roles})).await;
+    for _ in 0..300 {
+        begin(&house, "flow", &[], "tester").await;
+    }
+    // Each of them is found by each of the roles.
+    let me = Principal { roles, ..Principal::named("ann") };
+    let counts = house.engine.pending_counts(&tenant(), &for_me(me.clone())).await.unwrap();
+    assert!(!counts.complete && counts.total >= 50, "{counts:?}");
+    for filter in [for_me(me.clone()), newest(for_me(me))] {
+        let mut found: Vec<Timestamp> = Vec::new();
+        let mut next = PendingFilter { after: None, ..filter.clone() };
+        loop {
+            let page = house.engine.pending_page(&tenant(), &next, 200).await.unwrap();
+            found.extend(page.rows.iter().map(|row| row.requested_at));
+            let Some(after) = page.next else { break };
+            next = PendingFilter { after: Some(after), ..filter.clone() };
+        }
+        if filter.order == PendingOrder::Newest {
+            found.reverse();
+        }
+        assert!(found.len() == 300 && found.is_sorted_by(|a, b| a < b), "{} rows", found.len());
+    }
 }

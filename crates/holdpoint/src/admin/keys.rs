@@ -16,6 +16,8 @@ use crate::idempotency::{Answer, Did, Sent};
 
 /// More keys than a tenant has use for; the list is not paged.
 const LIST_MAX: u64 = 10_000;
+/// Roles of a key, and groups: whoever lists what waits for them goes through a list for each of them.
+const WORDS_MAX: usize = 64;
 /// A hundred years. Who wants more wants no end.
 pub(super) const LIFE_SECONDS_MAX: u64 = 100 * 365 * 24 * 3600;
 
@@ -199,6 +201,9 @@ fn allowed_scopes(caller: &Caller, wanted: Option<Vec<String>>) -> Result<Vec<St
 
 fn words(field: &str, given: Option<Vec<String>>) -> Result<Vec<String>, ApiError> {
     let given = given.unwrap_or_default();
+    if given.len() > WORDS_MAX {
+        return Err(ApiError::invalid(field, format!("at most {WORDS_MAX} of them")));
+    }
     given.iter().try_for_each(|word| check_word(field, word))?;
     Ok(given)
 }

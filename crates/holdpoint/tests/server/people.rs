@@ -283,3 +283,15 @@ fn what_nobody_approved_is_not_even_connected_for() {
     assert_eq!(client.ended(&run).last().unwrap()["type"], "run.completed");
     assert!(heard.join().unwrap().starts_with("POST / HTTP/1.1"));
 }
+
+#[test]
+fn a_key_has_only_so_many_roles_and_groups() {
+    let server = Server::start();
+    let names = |count: usize| (0..count).map(|number| format!("n{number}")).collect::<Vec<_>>();
+    for member in ["roles", "groups"] {
+        let made = server.client.post("/v1/keys", &json!({"principal": "ann", member: names(64)}));
+        assert_eq!(made.status, 201, "{made:?}");
+        let refused = server.client.post("/v1/keys", &json!({"principal": "ann", member: names(65)}));
+        refused.assert_envelope(400, "validation_error");
+    }
+}
