@@ -1,6 +1,7 @@
 //! The shell around the core: loads a run, lets the core decide, commits. One write path for everybody.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
 
 use holdpoint_core::{Command, Event, Obligation, Principal, Refusal, Run, RunRef, TenantId, Timestamp};
 use tokio::sync::watch;
@@ -90,6 +91,9 @@ struct Shared {
     retention_ms: u64,
     /// How long an event from outside is kept for who comes later.
     events_kept_ms: u64,
+    /// How many of them a tenant may have, and for how many more there is room as far as this node knows.
+    events_kept_max: u64,
+    rooms: Mutex<HashMap<TenantId, u64>>,
     /// Runs that end with another in one commit.
     cascade_max: usize,
     /// Ends what listens to other nodes.

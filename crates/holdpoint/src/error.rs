@@ -196,6 +196,10 @@ impl From<Error> for ApiError {
                 Self::new(StatusCode::UNPROCESSABLE_ENTITY, "beyond_log", message)
                     .with(json!({"field": "fromSeq", "events": events}))
             }
+            Error::TooMany(what) => {
+                let message = format!("this tenant has as many {what} as it may have; try again later");
+                Self::new(StatusCode::TOO_MANY_REQUESTS, "too_many", message)
+            }
             Error::Busy => Self::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded", error.to_string()),
             Error::Mailbox(error) => error.into(),
             Error::Store(StoreError::Unavailable(why)) => Self::unavailable(why),
@@ -286,6 +290,7 @@ mod tests {
             (stale.into(), 409, "dispatch_not_held"),
             (epoch.into(), 409, "dispatch_superseded"),
             (MailboxError::VersionConflict { expected: 1, actual: 2 }.into(), 409, "version_conflict"),
+            (Error::TooMany("kept events"), 429, "too_many"),
             (MailboxError::CommitUnknown(id()).into(), 503, "commit_unknown"),
             (MailboxError::Busy.into(), 503, "overloaded"),
             (MailboxError::Io(id()).into(), 503, "database_unavailable"),

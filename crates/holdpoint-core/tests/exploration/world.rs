@@ -213,7 +213,7 @@ impl World {
             Move::Link(name, said) => resolve(Answer { by_link: true, ..word(name, said) }),
             Move::Ask(name) => resolve(Answer::new(json!({"action": "ask", "question": "Why?"}), by(name))),
             Move::AnswerAsk => {
-                Command::AnswerAsk { interrupt: GATE, ask: 1, answer: "So.".to_owned(), by: by("ann") }
+                Command::AnswerAsk { interrupt: GATE, ask: 1, answer: "So.".to_owned(), by: by("olga") }
             }
             Move::Tick => {
                 self.now = DAWN.plus_ms(DEADLINE_MS);

@@ -2,6 +2,9 @@
 //! wait writes that down first, too, and then a worker looks whether the event is there: so they cannot miss each other,
 //! wherever either of them is and whatever stops in between.
 
+use std::collections::HashMap;
+use std::sync::{MutexGuard, PoisonError};
+
 use holdpoint_core::{ExternalEvent, InterruptId, NodeId, Principal, RunId, TenantId, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -161,6 +164,11 @@ impl Engine {
         let mut takers = self.takers(key, arrival).await?;
         let aside = takers.drafts.is_empty();
         let kept = aside && arrival.kept_until > self.now();
+        if kept && !self.has_room(&key.tenant).await? {
+            // As if it had never come: its sender may try again under the same id.
+            self.write(vec![key.turn_away()]).await?;
+            return Err(Error::TooMany("kept events"));
+        }
         let mut received = takers.received(match (aside, kept) {
             (false, _) => Reception::Matched,
             (true, true) => Reception::Kept,
@@ -180,6 +188,27 @@ impl Engine {
             self.give(key, State::Open, outcome, takers.drafts).await?.is_none()
         };
         Ok(happened.then_some(received))
+    }
+
+    /// Whether the tenant may keep one more event; some more, where several nodes keep them at the same moment. Counting
+    /// takes longer the more there are: half of the room that was found is used before anybody counts again.
+    async fn has_room(&self, tenant: &TenantId) -> Result<bool, Error> {
+        let most = self.0.events_kept_max;
+        if let Some(room) = self.rooms().get_mut(tenant).filter(|room| **room > 0) {
+            *room -= 1;
+            return Ok(true);
+        }
+        let kept = arrivals::kept(self.db(), tenant, self.now(), most.saturating_add(1)).await?;
+        // The one in question is there already.
+        if kept > most {
+            return Ok(false);
+        }
+        self.rooms().insert(tenant.clone(), (most - kept) / 2);
+        Ok(true)
+    }
+
+    fn rooms(&self) -> MutexGuard<'_, HashMap<TenantId, u64>> {
+        self.0.rooms.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Deletes up to `limit` events that nobody can ask for any more.

@@ -1,6 +1,6 @@
 //! Opening an engine on one of its databases.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use holdpoint_core::Timestamp;
 use tokio::runtime::Handle;
@@ -35,6 +35,7 @@ impl Engine {
             lease,
             retention,
             events_kept,
+            events_kept_max,
             cascade_max,
             seal_key,
             outgoing,
@@ -82,6 +83,8 @@ impl Engine {
             lease_ms,
             retention_ms,
             events_kept_ms: millis(events_kept),
+            events_kept_max,
+            rooms: Mutex::default(),
             cascade_max,
             stop,
         };

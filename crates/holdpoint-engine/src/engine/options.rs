@@ -14,6 +14,8 @@ use crate::store::Location;
 use crate::webhooks::WebhookSettings;
 
 const LEASE: Duration = Duration::from_secs(30);
+/// Events that a tenant keeps for who comes later.
+const EVENTS_KEPT_MAX: u64 = 100_000;
 const RETENTION: Duration = Duration::from_secs(24 * 3600);
 
 /// How to open an engine.
@@ -30,6 +32,7 @@ pub struct Options {
     pub(super) lease: Duration,
     pub(super) retention: Duration,
     pub(super) events_kept: Duration,
+    pub(super) events_kept_max: u64,
     pub(super) cascade_max: usize,
     pub(super) seal_key: Option<SealKey>,
     /// What nodes and deliveries call with; each may have its own.
@@ -51,6 +54,7 @@ impl Options {
             lease: LEASE,
             retention: RETENTION,
             events_kept: RETENTION,
+            events_kept_max: EVENTS_KEPT_MAX,
             cascade_max: CASCADE_MAX,
             seal_key: None,
             outgoing: None,
@@ -171,6 +175,13 @@ impl Options {
     #[must_use]
     pub fn keep_events(mut self, retention: Duration) -> Self {
         self.events_kept = retention;
+        self
+    }
+
+    /// How many events of a tenant are kept; one more is refused.
+    #[must_use]
+    pub fn kept_events_max(mut self, most: u64) -> Self {
+        self.events_kept_max = most;
         self
     }
 

@@ -35,6 +35,10 @@ const KEPT: &str = "UPDATE arrivals SET state = 'kept', look_ms = NULL, outcome 
     WHERE tenant_id = $2 AND event_id = $3 AND state = 'open'";
 const IGNORED: &str = "UPDATE arrivals SET state = 'ignored', topic = NULL, look_ms = NULL, event = '',
     outcome = $1 WHERE tenant_id = $2 AND event_id = $3 AND state = 'open'";
+/// Nobody takes it, and there is no room to keep it.
+const TURNED_AWAY: &str = "DELETE FROM arrivals WHERE tenant_id = $1 AND event_id = $2 AND state = 'open'";
+const HOW_MANY: &str = "SELECT COUNT(*) FROM (SELECT 1 AS one FROM arrivals WHERE tenant_id = $1
+    AND topic IS NOT NULL AND (state = 'open' OR kept_until_ms > $2) LIMIT $3) AS some_of_them";
 const TO_LOOK: &str =
     "SELECT tenant_id, event_id FROM arrivals WHERE look_ms <= $1 ORDER BY look_ms LIMIT $2";
 pub(crate) const LOOK_AGAIN: &str = "UPDATE arrivals SET look_ms = $1
@@ -75,6 +79,11 @@ impl Key {
     /// Nobody waits for it. Touches nothing when somebody came meanwhile.
     pub(crate) fn put_aside(&self, kept: bool, outcome: &str) -> Statement {
         self.moved(if kept { KEPT } else { IGNORED }, outcome)
+    }
+
+    /// It was never there, unless somebody else gave it to somebody meanwhile.
+    pub(crate) fn turn_away(&self) -> Statement {
+        Statement::new(TURNED_AWAY, self.values())
     }
 
     fn moved(&self, sql: &'static str, outcome: &str) -> Statement {
@@ -225,6 +234,12 @@ pub(crate) async fn expected(
 /// How many events are found under a topic, counted no further than matters.
 pub(crate) async fn crowd(db: &Database, tenant: &TenantId, topic: &str) -> Result<u64, Error> {
     let row = db.query_one(CROWD, params![tenant.as_str(), topic]).await?;
+    row.map_or(Ok(0), |row| row.count(0))
+}
+
+/// How many events of a tenant are there for somebody, counted up to `most`.
+pub(crate) async fn kept(db: &Database, tenant: &TenantId, now: Timestamp, most: u64) -> Result<u64, Error> {
+    let row = db.query_one(HOW_MANY, params![tenant.as_str(), now, most]).await?;
     row.map_or(Ok(0), |row| row.count(0))
 }
 

@@ -20,6 +20,7 @@ on_both! {
     an_id_is_forgotten_after_its_time,
     who_was_not_looked_at_when_an_event_came_looks_for_it,
     who_refuses_very_many_kept_events_still_finds_the_one_behind_them,
+    a_tenant_keeps_no_more_events_than_it_may,
 }
 
 async fn an_event_that_comes_first_is_kept_and_used_once(house: House) {
@@ -178,4 +179,28 @@ async fn who_refuses_very_many_kept_events_still_finds_the_one_behind_them(house
     house.drain().await;
     assert_eq!(house.status(&left).await, "waiting-external");
     assert_eq!(house.drain().await, 0, "whoever has seen all of them looks no more");
+}
+
+async fn a_tenant_keeps_no_more_events_than_it_may(place: Place) {
+    let house = House::with(place, |options| options.kept_events_max(5)).await;
+    for number in 0..5 {
+        let kept = send(&house.engine, &paid(&format!("e{number}"), json!({"order": 7}))).await.unwrap();
+        assert_eq!(kept.reception, Reception::Kept, "{number}");
+    }
+    let event = paid("e5", json!({"order": 7}));
+    for _ in 0..2 {
+        assert!(matches!(send(&house.engine, &event).await, Err(Error::TooMany("kept events"))));
+    }
+    assert_eq!(count(&house, "arrivals").await, 5, "nothing is left of it");
+    let other = holdpoint_engine::core::TenantId::parse("other").unwrap();
+    let by = holdpoint_engine::core::Principal::named("shop");
+    assert_eq!(house.engine.receive(&other, &event, &by).await.unwrap().reception, Reception::Kept);
+    house.register(waiting("eight", json!({"order": 8}))).await;
+    house.start("eight").await;
+    let wanted = send(&house.engine, &paid("e6", json!({"order": 8}))).await.unwrap();
+    assert_eq!(wanted.reception, Reception::Matched, "what somebody waits for needs no room");
+    house.register(waiting("seven", json!({"order": 7}))).await;
+    house.start("seven").await;
+    house.drain().await;
+    assert_eq!(send(&house.engine, &event).await.unwrap().reception, Reception::Kept, "there is room again");
 }

@@ -1,9 +1,10 @@
 //! Who gets an event: everybody who waits for it and takes it, in one commit.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use holdpoint_core::{
-    Command, ExternalEvent, InterruptId, Obligation, Principal, Refusal, RunId, RunRef, TenantId,
+    Command, ExternalEvent, InterruptId, Obligation, Principal, Refusal, Run, RunId, RunRef, TenantId,
 };
 
 use super::{MATCHES_MAX, Received, Reception, RefusedBy, Taker};
@@ -94,16 +95,16 @@ impl Engine {
     ) -> Result<Verdict, Error> {
         let (before, mut draft) = match drafts.remove(&of.run) {
             Some(begun) => begun,
-            None => match self.load(of).await {
-                Ok(run) => (Before::of(&run), Draft::new(run, self.now())),
-                Err(Error::NotFound(_)) => return Ok(Verdict::Gone),
-                // Nobody can carry on what nobody can read; but it must not be in everybody's way.
-                Err(Error::Store(error @ store::Error::Unreadable { .. })) => {
-                    tracing::error!(%error, run = %of.run, "a run that waits for an event cannot be read");
-                    return Ok(Verdict::Gone);
+            None => {
+                // Whoever will not take it need not be read in full: many may wait, and few take it.
+                let Some(seen) = there(of, self.run(of).await)? else { return Ok(Verdict::Gone) };
+                let verdict = put_to(&mut Draft::new(seen, self.now()), interrupt, event, by);
+                if !matches!(verdict, Verdict::Takes(_)) {
+                    return Ok(verdict);
                 }
-                Err(error) => return Err(error),
-            },
+                let Some(run) = there(of, self.load(of).await)? else { return Ok(Verdict::Gone) };
+                (Before::of(&run), Draft::new(run, self.now()))
+            }
         };
         let verdict = put_to(&mut draft, interrupt, event, by);
         if !draft.events.is_empty() {
@@ -135,6 +136,19 @@ impl Engine {
             first.cause = Some(Box::new(Cause { key: key.clone(), state, outcome }));
         }
         self.commit(changes).await
+    }
+}
+
+/// A run that somebody can carry on. What nobody can read must not be in everybody's way.
+fn there(of: &RunRef, run: Result<Arc<Run>, Error>) -> Result<Option<Arc<Run>>, Error> {
+    match run {
+        Ok(run) => Ok(Some(run)),
+        Err(Error::NotFound(_)) => Ok(None),
+        Err(Error::Store(error @ store::Error::Unreadable { .. })) => {
+            tracing::error!(%error, run = %of.run, "a run that waits for an event cannot be read");
+            Ok(None)
+        }
+        Err(error) => Err(error),
     }
 }
 

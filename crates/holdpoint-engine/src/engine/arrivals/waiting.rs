@@ -33,7 +33,8 @@ impl Engine {
         let (mut looked, mut trouble) = (0, None);
         for key in arrivals::to_look(self.db(), now, LOOKS_MAX).await? {
             match self.find_takers(&key).await {
-                Ok(_) | Err(Error::NotFound(_)) => looked += 1,
+                // Without room for it, nobody was told that it is kept.
+                Ok(_) | Err(Error::NotFound(_) | Error::TooMany(_)) => looked += 1,
                 Err(error) => {
                     trouble = Some(error);
                     let later = key.look_again(now.plus_ms(PAUSE_MS));
@@ -119,10 +120,11 @@ impl Engine {
         for _ in 0..ATTEMPTS_MAX {
             let Some(arrival) = arrivals::find(self.db(), key).await? else { return Ok(false) };
             match arrival.state {
-                State::Open => {
-                    self.find_takers(key).await?;
-                    continue;
-                }
+                State::Open => match self.find_takers(key).await {
+                    Ok(_) => continue,
+                    Err(Error::TooMany(_)) => return Ok(false),
+                    Err(error) => return Err(error),
+                },
                 State::Kept if arrival.kept_until > self.now() => {}
                 State::Kept | State::Over => return Ok(false),
             }
