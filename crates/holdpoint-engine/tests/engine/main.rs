@@ -35,6 +35,7 @@ mod pauses;
 mod pending;
 mod receipts;
 mod replays;
+mod replays_differing;
 mod runs;
 mod scopes;
 mod seals;

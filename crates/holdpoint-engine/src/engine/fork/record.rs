@@ -1,8 +1,11 @@
 //! The log of the source as a fork reads it: which of it came from outside, and whether something is the same.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 
-use holdpoint_core::{Command, Event, NodeId, Refusal, Run, RunId, Start, decide};
+use holdpoint_core::{
+    Answer, Command, Event, Interrupt, Kind, NodeId, Principal, Refusal, Run, RunId, Start, decide, digest,
+};
 use serde_json::Value;
 
 use crate::store::events::Recorded;
@@ -123,20 +126,30 @@ impl Record {
     }
 
     /// What was answered, by key: every vote, where votes were counted.
-    pub(super) fn answers(&self) -> HashMap<String, Vec<(Value, String)>> {
-        let (mut keys, mut answers) = (HashMap::new(), HashMap::<String, Vec<_>>::new());
+    pub(super) fn answers(&self, copy: &RunId) -> HashMap<String, Vec<Said>> {
+        let (mut asked, mut answers) = (HashMap::new(), HashMap::<String, Vec<_>>::new());
         for one in &self.events {
             match &one.event {
-                Event::InterruptRequested { id, key, .. } => drop(keys.insert(*id, key.clone())),
+                Event::InterruptRequested { id, key, data, .. } => {
+                    let shown = Arc::new([digest(data), digest(&self.in_the_name_of(copy, data))]);
+                    asked.insert(*id, (key.clone(), shown));
+                }
                 Event::VoteCast { interrupt: id, value, by } | Event::InterruptResolved { id, value, by } => {
-                    if let Some(key) = keys.get(id) {
-                        answers.entry(key.clone()).or_default().push((value.clone(), by.clone()));
+                    if let Some((key, shown)) = asked.get(id) {
+                        let said = Said { value: value.clone(), by: by.clone(), shown: shown.clone() };
+                        answers.entry(key.clone()).or_default().push(said);
                     }
                 }
                 _ => {}
             }
         }
         answers
+    }
+
+    /// What the source would have shown under the name of its copy.
+    fn in_the_name_of(&self, copy: &RunId, data: &Value) -> Value {
+        let renamed = data.to_string().replace(self.source.as_str(), copy.as_str());
+        serde_json::from_str(&renamed).unwrap_or_else(|_| data.clone())
     }
 
     /// What was done outside, by node and visit.
@@ -151,6 +164,31 @@ impl Record {
             run.apply(&one.event, one.at);
         }
         steps
+    }
+}
+
+/// An answer on record.
+pub(super) struct Said {
+    value: Value,
+    by: String,
+    /// The digests of what it was said to: as it was shown, and as the copy would show it.
+    shown: Arc<[String; 2]>,
+}
+
+impl Said {
+    /// The same answer to what is asked now. Where something else is asked it says what it was given to, and is refused
+    /// as any answer is that was meant for something else.
+    pub(super) fn again(&self, asked: &Interrupt) -> Answer {
+        let now = asked.digest.clone().unwrap_or_else(|| digest(&asked.data));
+        let meant = self.shown.contains(&now);
+        let acting = Some(&self.value).filter(|_| asked.kind == Kind::Approval);
+        let acting = acting.and_then(|value| value.get("actedBy")).and_then(Value::as_str);
+        let sender = Principal::named(acting.unwrap_or(&self.by));
+        Answer {
+            acting_as: acting.is_some(),
+            digest: if meant { asked.digest.clone() } else { Some(self.shown[0].clone()) },
+            ..Answer::new(self.value.clone(), sender)
+        }
     }
 }
 
@@ -173,7 +211,7 @@ fn with_digest_of(derived: &Event, recorded: &Event) -> Event {
 
 #[cfg(test)]
 mod tests {
-    use holdpoint_core::{InterruptId, Kind, Owner, TenantId, Timestamp, digest};
+    use holdpoint_core::{InterruptId, Owner, TenantId, Timestamp};
     use serde_json::json;
 
     use super::*;

@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use holdpoint_core::{
-    Answer, Command, Event, InterruptId, NodeStatus, Outcome, Principal, Refusal, Run, Timestamp, Work,
-    decide, limits,
+    Answer, Command, Event, InterruptId, NodeStatus, Outcome, Refusal, Run, Timestamp, Work, decide, limits,
 };
 
 use super::happen;
@@ -176,22 +175,21 @@ fn failed_outside(recorded: &Event) -> Option<Outcome> {
     }
 }
 
-/// After a difference: what the record knows of the same questions and steps is still true, the rest is live.
+/// After a difference: what the record knows of the same questions and steps is still true, the rest is live. A question
+/// is the same when the same is shown.
 pub(super) async fn go_on(engine: &Engine, draft: &mut Draft, record: &Record) -> Result<(), Error> {
     let unborn = Run::unborn(draft.run.id.clone(), draft.run.workflow.clone());
-    let (answers, steps) = (record.answers(), record.steps(unborn));
+    let (answers, steps) = (record.answers(&draft.run.id), record.steps(unborn));
     for _ in 0..=limits::NODE_EXECUTIONS_MAX {
         engine.carry_on(draft).await?;
+        let run = draft.run.clone();
         // The next vote, where votes are counted.
-        let open = draft
-            .run
-            .open_interrupts()
-            .find_map(|asked| Some((asked.id, answers.get(&asked.key)?.get(asked.votes.len())?)));
-        if let Some((id, (value, by))) = open.filter(|_| !draft.run.finished()) {
-            let by = Principal::named(by.as_str());
-            if answer(draft, id, Answer::new(value.clone(), by)).is_ok() {
-                continue;
-            }
+        let said = run.open_interrupts().filter(|_| !run.finished()).filter_map(|asked| {
+            Some((asked.id, answers.get(&asked.key)?.get(asked.votes.len())?.again(asked)))
+        });
+        // A question that takes no answer from the record stays open, and keeps none of the others open.
+        if said.into_iter().any(|(id, said)| answer(draft, id, said).is_ok()) {
+            continue;
         }
         let Some(work) = draft.begin_next()? else { return Ok(()) };
         let position = work.position();
