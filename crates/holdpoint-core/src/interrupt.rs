@@ -41,6 +41,8 @@ pub struct Answer {
     pub acting_as: bool,
     /// It came over a signed link and not with a key.
     pub by_link: bool,
+    /// Who made that link, and so says that `by` speaks.
+    pub vouched_by: Option<String>,
     /// What `by` was shown, as [`Interrupt::digest`] has it.
     pub digest: Option<String>,
 }
@@ -48,7 +50,7 @@ pub struct Answer {
 impl Answer {
     /// In one's own name, with a key.
     pub fn new(value: Value, by: Principal) -> Self {
-        Self { value, by, acting_as: false, by_link: false, digest: None }
+        Self { value, by, acting_as: false, by_link: false, vouched_by: None, digest: None }
     }
 }
 

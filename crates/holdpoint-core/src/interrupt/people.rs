@@ -83,6 +83,12 @@ pub(super) fn decider(answer: &Answer) -> Result<&str, Refusal> {
     }
 }
 
+/// Who answers in another's name: the sender, or whoever gave away a link that does.
+pub(super) fn speaker<'a>(answer: &'a Answer, decider: &str) -> Option<&'a str> {
+    let sender = Some(answer.by.name.as_str()).filter(|sender| *sender != decider);
+    sender.or(answer.vouched_by.as_deref().filter(|maker| *maker != decider))
+}
+
 fn is_name(text: &str) -> bool {
     (1..=limits::ID_CHARS_MAX).contains(&text.chars().count()) && !text.contains(char::is_control)
 }
@@ -103,8 +109,9 @@ pub(super) fn check(
     if !admitted(data, who) {
         return Err(Refusal::NotAnApprover(decider.to_owned()));
     }
-    // Neither in their own name nor in another's.
-    match owner.filter(|owner| is_separated(data) && (*owner == decider || *owner == answer.by.name)) {
+    // Neither in their own name nor in another's, nor by a link that they made for somebody.
+    let involved = [Some(decider), Some(answer.by.name.as_str()), answer.vouched_by.as_deref()];
+    match owner.filter(|owner| is_separated(data) && involved.contains(&Some(*owner))) {
         Some(owner) => Err(Refusal::OwnRequest(owner.to_owned())),
         None => Ok(()),
     }

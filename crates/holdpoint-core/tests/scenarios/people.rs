@@ -1,6 +1,8 @@
 //! Who may decide: listed approvers, people who act for others, and requesters who may not grant their own wish.
 
-use holdpoint_core::{AUTH_REQUIRED, Answer, Command, Event, Heard, InterruptId, Principal, Refusal, Status};
+use holdpoint_core::{
+    AUTH_REQUIRED, Answer, Command, Event, Heard, InterruptId, Principal, Refusal, Resolution, Status,
+};
 use serde_json::{Value, json};
 
 use crate::story::{DAWN, Story, given};
@@ -171,6 +173,34 @@ fn whoever_started_the_run_does_not_grant_it_where_the_gate_says_so() {
     let in_bobs_name =
         Answer { acting_as: true, ..Answer::new(json!({"action": "accept", "voter": "bob"}), ada()) };
     separated().when(tell(in_bobs_name)).refused(own);
+}
+
+/// An answer over a link that says who speaks, and that somebody else may have made.
+fn by_link(by: Principal, maker: &str) -> Command {
+    let vouched_by = Some(maker.to_owned());
+    tell(Answer { by_link: true, vouched_by, ..Answer::new(json!({"action": "accept"}), by) })
+}
+
+#[test]
+fn whoever_started_the_run_does_not_grant_it_by_a_link_made_for_another() {
+    let separated = || gate(json!({"requesterMayNotApprove": true}));
+    let own = Refusal::OwnRequest("ada".to_owned());
+    separated().when(by_link(bob(), "ada")).refused(own.clone()).status_is(Status::WaitingApproval);
+    separated().when(by_link(ada(), "bob")).refused(own);
+    separated().when(by_link(bob(), "carol")).accepted();
+}
+
+#[test]
+fn who_made_a_link_for_another_is_written_down() {
+    let said = |maker: &str| {
+        let story = gate(json!({})).when(by_link(bob(), maker)).accepted();
+        match story.interrupt_of("gate").and_then(|asked| asked.resolution.clone()) {
+            Some(Resolution::Answered { value, by, .. }) => (by, value.get("actedBy").cloned()),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(said("carol"), ("bob".to_owned(), Some(json!("carol"))));
+    assert_eq!(said("bob"), ("bob".to_owned(), None));
 }
 
 #[test]

@@ -71,7 +71,8 @@ fn wanted(caller: &Caller, body: wire::MintToken, life_ms_max: u64) -> Result<Wa
             return Err(ApiError::invalid("expiresInSeconds", format!("must be 1 to {seconds_max}")));
         }
     };
-    Ok(Wanted { intent: body.intent.unwrap_or_default(), life_ms, sub: body.sub.unwrap_or(own) })
+    let sub = body.sub.unwrap_or_else(|| own.clone());
+    Ok(Wanted { intent: body.intent.unwrap_or_default(), life_ms, sub, by: own })
 }
 
 fn forbidden(message: &str) -> ApiError {
@@ -98,7 +99,8 @@ pub(super) async fn offered(
         return Ok(None);
     }
     let life_ms = Wanted::LIFE_MS_DEFAULT.min(app.links.life_ms_max());
-    let wanted = Wanted { intent: Intent::Resolve, life_ms, sub: caller.principal().name };
+    let own = caller.principal().name;
+    let wanted = Wanted { intent: Intent::Resolve, life_ms, sub: own.clone(), by: own };
     match app.links.mint(&app.engine, (of, run), asked, wanted).await {
         // Ids that do not fit into a URL are no reason to show nothing at all.
         Err(error) if error.status() == StatusCode::UNPROCESSABLE_ENTITY => Ok(None),
@@ -149,6 +151,7 @@ pub(crate) async fn resolve(
     // The name and nothing else: roles and groups belong to keys.
     let reply = Reply {
         by_link: true,
+        vouched_by: Some(claims.by.clone()),
         digest: body.digest,
         ..Reply::new(body.resume_value.0, Principal::named(claims.sub.as_str()))
     };
