@@ -183,17 +183,18 @@ impl Interrupt {
         }
     }
 
-    /// What an answer comes to, or why it does not count. The interrupt is open; `owner` started the run.
+    /// What an answer comes to, or why it does not count. The interrupt is open; the run is the wish of
+    /// `requesters`.
     pub(crate) fn judge(
         &self,
-        owner: Option<&str>,
+        requesters: &[&str],
         answer: &Answer,
         now: Timestamp,
     ) -> Result<Judged, Refusal> {
         if answer.by_link && self.needs_key() {
             return Err(Refusal::KeyRequired);
         }
-        let decider = match self.decider(owner, answer) {
+        let decider = match self.decider(requesters, answer) {
             Ok(decider) => decider,
             Err(refusal) => return self.turned_away(answer, refusal),
         };
@@ -246,12 +247,12 @@ impl Interrupt {
     }
 
     /// In whose name the answer counts. Only approvals have rules about people.
-    fn decider<'a>(&self, owner: Option<&str>, answer: &'a Answer) -> Result<&'a str, Refusal> {
+    fn decider<'a>(&self, requesters: &[&str], answer: &'a Answer) -> Result<&'a str, Refusal> {
         if self.kind != Kind::Approval {
             return Ok(&answer.by.name);
         }
         let decider = people::decider(answer)?;
-        people::check(&self.data, owner, answer, decider)?;
+        people::check(&self.data, requesters, answer, decider)?;
         Ok(decider)
     }
 }

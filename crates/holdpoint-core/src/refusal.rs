@@ -30,7 +30,7 @@ pub enum Refusal {
     NotAnApprover(String),
     #[error("{0}")]
     NotAuthorized(String),
-    #[error("{0} started this run, and whoever asks may not grant")]
+    #[error("{0} started or forked this run, and whoever asks may not grant")]
     OwnRequest(String),
     #[error("this caller may not answer in the name of {0}")]
     MayNotActFor(String),

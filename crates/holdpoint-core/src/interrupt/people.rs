@@ -93,10 +93,10 @@ fn is_name(text: &str) -> bool {
     (1..=limits::ID_CHARS_MAX).contains(&text.chars().count()) && !text.contains(char::is_control)
 }
 
-/// `owner` is who started the run.
+/// `requesters` are those whose wish the run is.
 pub(super) fn check(
     data: &Value,
-    owner: Option<&str>,
+    requesters: &[&str],
     answer: &Answer,
     decider: &str,
 ) -> Result<(), Refusal> {
@@ -111,13 +111,14 @@ pub(super) fn check(
     }
     // Neither in their own name nor in another's, nor by a link that they made for somebody.
     let involved = [Some(decider), Some(answer.by.name.as_str()), answer.vouched_by.as_deref()];
-    match owner.filter(|owner| is_separated(data) && involved.contains(&Some(*owner))) {
-        Some(owner) => Err(Refusal::OwnRequest(owner.to_owned())),
+    let own = requesters.iter().find(|one| involved.contains(&Some(**one)));
+    match own.filter(|_| is_separated(data)) {
+        Some(own) => Err(Refusal::OwnRequest((*own).to_owned())),
         None => Ok(()),
     }
 }
 
-/// Whether whoever started the run must not decide.
+/// Whether those whose wish the run is must not decide.
 pub(super) fn is_separated(data: &Value) -> bool {
     data.get("requesterMayNotApprove") == Some(&Value::Bool(true))
 }

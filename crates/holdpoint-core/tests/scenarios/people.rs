@@ -1,7 +1,7 @@
 //! Who may decide: listed approvers, people who act for others, and requesters who may not grant their own wish.
 
 use holdpoint_core::{
-    AUTH_REQUIRED, Answer, Command, Event, Heard, InterruptId, Principal, Refusal, Resolution, Status,
+    AUTH_REQUIRED, Answer, Command, Event, Heard, InterruptId, Principal, Refusal, Resolution, Start, Status,
 };
 use serde_json::{Value, json};
 
@@ -173,6 +173,33 @@ fn whoever_started_the_run_does_not_grant_it_where_the_gate_says_so() {
     let in_bobs_name =
         Answer { acting_as: true, ..Answer::new(json!({"action": "accept", "voter": "bob"}), ada()) };
     separated().when(tell(in_bobs_name)).refused(own);
+}
+
+#[test]
+fn whoever_forked_the_run_does_not_grant_it_either_where_the_gate_says_so() {
+    let forked = |members: Value| {
+        let Command::Start(begun) = start() else { panic!("a start") };
+        let forked_by = vec!["carol".to_owned(), "bob".to_owned()];
+        let members = with(members, "actions", json!(["accept"]));
+        given([
+            Command::Start(Start { forked_by, ..begun }),
+            begin("gate"),
+            ask("gate", approval_of(members)),
+        ])
+    };
+    let separated = || forked(json!({"requesterMayNotApprove": true}));
+    let admits = |story: &Story, name: &str| {
+        let asked = story.interrupt_of("gate").expect("asked");
+        asked.assignees(&story.run().requesters()).admit(&Principal::named(name))
+    };
+    for name in ["ada", "bob", "carol"] {
+        let own = Refusal::OwnRequest(name.to_owned());
+        separated().when(accept_by(Principal::named(name))).refused(own);
+        assert!(!admits(&separated(), name), "{name}");
+    }
+    assert!(admits(&separated(), "dave"));
+    separated().when(accept_by(Principal::named("dave"))).accepted();
+    forked(json!({})).when(accept_by(bob())).accepted();
 }
 
 /// An answer over a link that says who speaks, and that somebody else may have made.
