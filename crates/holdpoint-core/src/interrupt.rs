@@ -39,6 +39,9 @@ pub struct Answer {
     pub by: Principal,
     /// The host lets `by` answer in the names of others.
     pub acting_as: bool,
+    /// There is a principal of the name in which it is answered. Says something where that is not the sender's own, or
+    /// where it came over a link: whoever is only named could else take the name of a role.
+    pub known: bool,
     /// It came over a signed link and not with a key.
     pub by_link: bool,
     /// Who made that link, and so says that `by` speaks.
@@ -50,7 +53,14 @@ pub struct Answer {
 impl Answer {
     /// In one's own name, with a key.
     pub fn new(value: Value, by: Principal) -> Self {
-        Self { value, by, acting_as: false, by_link: false, vouched_by: None, digest: None }
+        Self { value, by, acting_as: false, known: false, by_link: false, vouched_by: None, digest: None }
+    }
+
+    /// Whom it names, if that is somebody else than its sender.
+    pub fn names_another(&self) -> Option<&str> {
+        let mut named =
+            ["voter", "decidedBy"].into_iter().filter_map(|member| self.value.get(member)?.as_str());
+        named.find(|name| *name != self.by.name)
     }
 }
 
@@ -164,6 +174,11 @@ impl Interrupt {
         self.kind == Kind::Approval && governance::is_governed(&self.data)
     }
 
+    /// Whether `name` is listed where it may as well be that of a role or a group.
+    pub fn lists_plainly(&self, name: &str) -> bool {
+        self.kind == Kind::Approval && people::lists_plainly(&self.data, name)
+    }
+
     /// How many must agree; 1 where nobody said otherwise.
     pub fn required_approvals(&self) -> u64 {
         quorum::Quorum::of(&self.data).required
@@ -238,6 +253,7 @@ impl Interrupt {
                 | Refusal::NotAnApprover(_)
                 | Refusal::OwnRequest(_)
                 | Refusal::MayNotActFor(_)
+                | Refusal::UnknownName(_)
         );
         if !about_people || !self.is_governed() {
             return Err(refusal);

@@ -34,6 +34,11 @@ pub enum Refusal {
     OwnRequest(String),
     #[error("this caller may not answer in the name of {0}")]
     MayNotActFor(String),
+    #[error(
+        "{0} is listed here and could be a role, and no key has it as its principal: make a key for {0}, or name \
+         people in audience.subjects and roles as role:{0}"
+    )]
+    UnknownName(String),
     #[error("this interrupt is answered with a key; a link is not enough")]
     KeyRequired,
     #[error("{0} has voted, and a vote that was counted does not change")]
@@ -73,9 +78,11 @@ impl Refusal {
             Self::InterruptCancelled => "interrupt_cancelled",
             Self::InterruptGone => "interrupt_gone",
             Self::NotDue => "not_due",
-            Self::NotAnApprover(_) | Self::NotAuthorized(_) | Self::OwnRequest(_) | Self::MayNotActFor(_) => {
-                "forbidden"
-            }
+            Self::NotAnApprover(_)
+            | Self::NotAuthorized(_)
+            | Self::OwnRequest(_)
+            | Self::MayNotActFor(_)
+            | Self::UnknownName(_) => "forbidden",
             Self::KeyRequired => "unauthenticated",
             Self::AlreadyVoted(_) => "already_voted",
             Self::PayloadMismatch => "payload_mismatch",

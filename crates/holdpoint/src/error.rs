@@ -121,7 +121,8 @@ impl From<Refusal> for ApiError {
             Refusal::NotAnApprover(_)
             | Refusal::NotAuthorized(_)
             | Refusal::OwnRequest(_)
-            | Refusal::MayNotActFor(_) => StatusCode::FORBIDDEN,
+            | Refusal::MayNotActFor(_)
+            | Refusal::UnknownName(_) => StatusCode::FORBIDDEN,
             Refusal::KeyRequired => StatusCode::UNAUTHORIZED,
             Refusal::InterruptNotFound | Refusal::AskNotFound => StatusCode::NOT_FOUND,
             Refusal::InterruptGone => StatusCode::GONE,

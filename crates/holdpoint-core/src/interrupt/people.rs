@@ -109,6 +109,11 @@ pub(super) fn check(
     if !admitted(data, who) {
         return Err(Refusal::NotAnApprover(decider.to_owned()));
     }
+    // The entry may mean a role, and then nobody has that name.
+    let only_named = somebody_else.is_some() || answer.by_link;
+    if only_named && !answer.known && lists_plainly(data, decider) {
+        return Err(Refusal::UnknownName(decider.to_owned()));
+    }
     // Neither in their own name nor in another's, nor by a link that they made for somebody.
     let involved = [Some(decider), Some(answer.by.name.as_str()), answer.vouched_by.as_deref()];
     let own = requesters.iter().find(|one| involved.contains(&Some(**one)));
@@ -158,6 +163,15 @@ fn approvers(data: &Value) -> impl Iterator<Item = (&Value, Prefix)> {
 fn audience(data: &Value) -> impl Iterator<Item = (&Value, Prefix)> {
     let audience = data.get("audience");
     AUDIENCE.iter().filter_map(move |(member, plain)| Some((audience?.get(*member)?, *plain)))
+}
+
+/// Whether `name` is an entry that could be a name, a role or a group.
+pub(super) fn lists_plainly(data: &Value, name: &str) -> bool {
+    let prefixed = |entry: &str| matches!(entry.split_once(':'), Some(("role" | "group", _)));
+    let plain = approvers(data).filter(|(_, plain)| *plain == Prefix::Anything);
+    let mut entries =
+        plain.flat_map(|(list, _)| list.as_array().into_iter().flatten().filter_map(Value::as_str));
+    entries.any(|entry| entry == name && !prefixed(entry))
 }
 
 /// Lists without entries let everybody pass.

@@ -30,7 +30,7 @@ fn accept_by(by: Principal) -> Command {
 
 /// Bob, who may act for others, in somebody's name.
 fn acting(value: Value) -> Answer {
-    Answer { acting_as: true, ..Answer::new(value, bob()) }
+    Answer { acting_as: true, known: true, ..Answer::new(value, bob()) }
 }
 
 fn not_an_approver(name: &str) -> Refusal {
@@ -158,6 +158,34 @@ fn roles_are_not_lent_to_those_in_whose_name_somebody_acts() {
     let carol = || tell(acting(json!({"action": "accept", "voter": "carol"})));
     gate(json!({"approversList": ["role:ops"]})).when(carol()).refused(not_an_approver("carol"));
     gate(json!({"approversList": ["carol"]})).when(carol()).accepted();
+}
+
+#[test]
+fn whoever_is_only_named_passes_as_no_role_and_no_group() {
+    let unknown = || Refusal::UnknownName("finance".to_owned());
+    let named = |known| {
+        let value = json!({"action": "accept", "decidedBy": "finance"});
+        tell(Answer { known, ..acting(value) })
+    };
+    let linked = |known| {
+        let finance = Principal::named("finance");
+        tell(Answer { by_link: true, known, ..Answer::new(json!({"action": "accept"}), finance) })
+    };
+    let listed = || gate(json!({"approversList": ["finance"]}));
+    for unheard_of in [named(false), linked(false)] {
+        listed().when(unheard_of.clone()).refused(unknown()).status_is(Status::WaitingApproval);
+        // Where it can only be a name, or where anybody may decide, it need not be known.
+        gate(json!({"audience": {"subjects": ["finance"]}})).when(unheard_of.clone()).accepted();
+        gate(json!({"approversList": ["role:finance"]}))
+            .when(unheard_of.clone())
+            .refused(not_an_approver("finance"));
+        gate(json!({})).when(unheard_of).accepted();
+    }
+    for somebody in [named(true), linked(true)] {
+        listed().when(somebody).accepted();
+    }
+    // With a key of their own people are who they are.
+    listed().when(accept_by(Principal::named("finance"))).accepted();
 }
 
 #[test]

@@ -6,7 +6,9 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use holdpoint_core::{Answer as Reply, Command, Interrupt, NodeId, Principal, Refusal, Run, RunRef};
+use holdpoint_core::{
+    Answer as Reply, Command, Interrupt, NodeId, Principal, Refusal, Run, RunRef, TenantId,
+};
 use holdpoint_engine::{Done, Engine, Error};
 use serde_json::{Value, json};
 
@@ -40,6 +42,9 @@ pub(crate) async fn mint(
                 "this interrupt is answered with a key; only links for looking are made for it",
             ));
         }
+        if !is_known(&app, &of.tenant, asked, &wanted.sub).await? {
+            return Err(Refusal::UnknownName(wanted.sub).into());
+        }
         let minted = app.links.mint(&app.engine, (&of, &run), asked, wanted).await?;
         let shown = kept.get_or_init(|| shown_claims(&minted.claims));
         made = Some((shown.clone(), minted));
@@ -52,6 +57,11 @@ pub(crate) async fn mint(
         answer.body = shown.to_string();
     }
     Ok(answer)
+}
+
+/// Whether there is somebody of that name, as far as it matters: where it may as well be that of a role.
+async fn is_known(app: &App, tenant: &TenantId, asked: &Interrupt, name: &str) -> Result<bool, ApiError> {
+    Ok(!asked.lists_plainly(name) || app.engine.has_principal(tenant, name).await?)
 }
 
 /// Answers in one's own name, unless the caller may act for others.
@@ -147,9 +157,14 @@ pub(crate) async fn resolve(
     CanResolve(link): CanResolve,
     Sent(sending, Body(body)): Sent<Body<wire::Resolve>>,
 ) -> Result<Answer, ApiError> {
-    let Link { claims, interrupt, .. } = link;
+    let Link { claims, interrupt, run } = link;
+    let known = match run.interrupt(interrupt) {
+        Some(asked) => is_known(&app, &claims.of.tenant, asked, &claims.sub).await?,
+        None => false,
+    };
     // The name and nothing else: roles and groups belong to keys.
     let reply = Reply {
+        known,
         by_link: true,
         vouched_by: Some(claims.by.clone()),
         digest: body.digest,

@@ -67,6 +67,7 @@ fn a_link_brings_no_role_and_cannot_speak_for_others() {
     link.answer(&accept()).assert_envelope(403, "forbidden");
     // Not even when it was made by somebody who may.
     link.answer(&json!({"action": "accept", "decidedBy": "alice"})).assert_envelope(403, "forbidden");
+    key(&server.client, &json!({"principal": "alice"}));
     let link = Link::mint(&carol, &run, "gate", &json!({"for": "alice"}));
     assert_eq!(link.answer(&accept()).status, 200);
 }
