@@ -26,6 +26,7 @@ pub use external_event::ExternalEvent;
 pub(crate) use governance::is_governed;
 pub use kind::Kind;
 pub use low_confidence::{Decision, ESCALATION_THRESHOLD_DEFAULT};
+pub use people::is_host_name;
 pub use quorum::Vote;
 pub use request::{BadRequest, Request};
 

@@ -8,7 +8,7 @@ use crate::limits;
 use crate::refusal::Refusal;
 
 /// How the names begin under which the host itself acts.
-const HOST: &str = "system:";
+const HOST: [&str; 2] = ["system:", "quorum:"];
 
 /// Lists of approvers, and what an entry without a prefix means in each.
 const LISTS: [(&str, Prefix); 3] = [
@@ -74,8 +74,8 @@ pub(super) fn decider(answer: &Answer) -> Result<&str, Refusal> {
         named = Some(name);
     }
     match named {
-        // Nobody speaks for the host: what it did by itself must be told from what people did.
-        Some(name) if name != answer.by.name && (!answer.acting_as || name.starts_with(HOST)) => {
+        // Nobody speaks for the host.
+        Some(name) if name != answer.by.name && (!answer.acting_as || is_host_name(name)) => {
             Err(Refusal::MayNotActFor(name.to_owned()))
         }
         Some(name) => Ok(name),
@@ -87,6 +87,12 @@ pub(super) fn decider(answer: &Answer) -> Result<&str, Refusal> {
 pub(super) fn speaker<'a>(answer: &'a Answer, decider: &str) -> Option<&'a str> {
     let sender = Some(answer.by.name.as_str()).filter(|sender| *sender != decider);
     sender.or(answer.vouched_by.as_deref().filter(|maker| *maker != decider))
+}
+
+/// Whether a name is one of the host's own. Nobody gets such a name: what the host did by itself must be told from what
+/// people did.
+pub fn is_host_name(name: &str) -> bool {
+    HOST.iter().any(|prefix| name.starts_with(prefix))
 }
 
 fn is_name(text: &str) -> bool {

@@ -138,10 +138,12 @@ fn who_spoke_is_written_down_beside_in_whose_name_also_where_nothing_is_decided(
 
 #[test]
 fn nobody_speaks_for_the_host() {
-    gate(json!({}))
-        .when(tell(acting(json!({"action": "accept", "decidedBy": "system:timeout"}))))
-        .refused(Refusal::MayNotActFor("system:timeout".to_owned()))
-        .status_is(Status::WaitingApproval);
+    for name in ["system:timeout", "quorum:majority"] {
+        gate(json!({}))
+            .when(tell(acting(json!({"action": "accept", "decidedBy": name}))))
+            .refused(Refusal::MayNotActFor(name.to_owned()))
+            .status_is(Status::WaitingApproval);
+    }
 }
 
 #[test]

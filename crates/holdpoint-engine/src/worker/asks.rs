@@ -19,7 +19,7 @@ const ATTEMPTS_MAX: u64 = 8;
 const WAIT_MS: u64 = 5000;
 const WAIT_MS_MAX: u64 = 10 * 60 * 1000;
 /// In whose name answers are recorded.
-const NAME: &str = "answer-service";
+const NAME: &str = "system:answer-service";
 
 #[derive(Debug, Default)]
 pub(super) struct Asks(JoinSet<Result<(), Error>>);

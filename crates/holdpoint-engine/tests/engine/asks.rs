@@ -80,7 +80,7 @@ async fn replies(house: &House, of: &RunRef) -> Vec<Option<(String, String)>> {
 }
 
 fn by_oracle(text: &str) -> Option<(String, String)> {
-    Some(("answer-service".to_owned(), text.to_owned()))
+    Some(("system:answer-service".to_owned(), text.to_owned()))
 }
 
 async fn open_asks(house: &House) -> u64 {

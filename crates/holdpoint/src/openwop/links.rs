@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::{asks, translate, wire};
 use crate::app::App;
 use crate::auth::{Caller, CanAnswer};
-use crate::body::{Body, InPath, OptionalBody, check_word};
+use crate::body::{Body, InPath, OptionalBody, check_principal};
 use crate::error::ApiError;
 use crate::idempotency::{Answer, Did, Sent};
 use crate::links::{CanInspect, CanResolve, Claims, Intent, Link, Minted, Wanted, no_longer};
@@ -68,7 +68,7 @@ async fn is_known(app: &App, tenant: &TenantId, asked: &Interrupt, name: &str) -
 fn wanted(caller: &Caller, body: wire::MintToken, life_ms_max: u64) -> Result<Wanted, ApiError> {
     let (own, seconds_max) = (caller.principal().name, life_ms_max / 1000);
     if let Some(name) = &body.sub {
-        check_word("for", name)?;
+        check_principal("for", name)?;
         if *name != own && !caller.may("approvals:act-as") {
             let error = forbidden("for: a link in another name needs the scope approvals:act-as");
             return Err(error.with(json!({"scopeRequired": "approvals:act-as"})));

@@ -129,7 +129,7 @@ fn a_service_is_asked_and_what_it_says_is_recorded() {
     let events = server.client.until(&run, |event| event["type"] == "holdpoint.ask.answered");
     assert_eq!(events.last().unwrap()["payload"]["answer"], "Only the price.");
     let asks = server.client.get(&format!("/v1/runs/{run}/interrupts/gate/asks")).body;
-    assert_eq!(asks["asks"][0]["answeredBy"], "answer-service");
+    assert_eq!(asks["asks"][0]["answeredBy"], "system:answer-service");
     assert_eq!(server.client.status(&run), "waiting-approval");
 }
 

@@ -148,6 +148,26 @@ fn a_name_that_nobody_has_passes_as_no_role_in_an_answer_or_a_link() {
 }
 
 #[test]
+fn no_key_and_no_link_has_a_name_of_the_host() {
+    let server = server(json!({}));
+    let admin = &server.client;
+    let run = admin.start_run("gated");
+    let tokens = format!("/v1/runs/{run}/interrupts/gate/tokens");
+    for name in ["system:timeout", "system:answer-service", "system:", "quorum:2"] {
+        let refused = admin.post("/v1/keys", &json!({"principal": name}));
+        refused.assert_envelope(400, "validation_error");
+        assert_eq!(refused.body["details"]["field"], "principal");
+        let refused = admin.post(&tokens, &json!({"for": name}));
+        refused.assert_envelope(400, "validation_error");
+        assert_eq!(refused.body["details"]["field"], "for");
+    }
+    for name in ["systems", "quorum"] {
+        assert_eq!(admin.post("/v1/keys", &json!({"principal": name})).status, 201);
+        assert_eq!(admin.post(&tokens, &json!({"for": name})).status, 201);
+    }
+}
+
+#[test]
 fn the_scope_to_act_for_others_is_handed_out_on_purpose_only() {
     let server = Server::start();
     let usual = server.client.post("/v1/keys", &json!({})).body;
