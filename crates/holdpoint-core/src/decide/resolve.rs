@@ -95,6 +95,12 @@ pub(super) fn deliver(
 ) -> Result<Vec<Event>, Refusal> {
     let interrupt = open_interrupt(run, id, now)?;
     interrupt.check_awaits(event)?;
+    // Who may send events need not be somebody who may answer.
+    if interrupt.needs_key() {
+        return Err(Refusal::NotAuthorized(
+            "this interrupt takes answers of those who may answer it; an event is not enough".to_owned(),
+        ));
+    }
     interrupt.judge(&run.requesters(), &Answer::new(event.resume_value(), by.clone()), now)?;
     Ok(decided(run, interrupt, event.recorded_value(), by.name.clone()))
 }
