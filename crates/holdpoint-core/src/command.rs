@@ -99,6 +99,8 @@ pub struct Start {
     pub trace: Option<String>,
     pub parent: Option<Parent>,
     pub fork: Option<Fork>,
+    /// As [`Started::forked_by`](crate::Started::forked_by).
+    pub forked_by: Vec<String>,
 }
 
 impl Start {
@@ -115,6 +117,7 @@ impl Start {
             trace: None,
             parent: None,
             fork: None,
+            forked_by: Vec::new(),
         }
     }
 }

@@ -255,6 +255,9 @@ pub struct Started {
     pub parent: Option<Parent>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fork: Option<Fork>,
+    /// Who has made this run by a fork, or one that it comes from or was started by; the last of them at the end.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub forked_by: Vec<String>,
 }
 
 /// The run and the node that started this run.

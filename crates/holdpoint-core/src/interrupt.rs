@@ -26,6 +26,7 @@ pub use external_event::ExternalEvent;
 pub(crate) use governance::is_governed;
 pub use kind::Kind;
 pub use low_confidence::{Decision, ESCALATION_THRESHOLD_DEFAULT};
+pub use people::is_host_name;
 pub use quorum::Vote;
 pub use request::{BadRequest, Request};
 
@@ -39,8 +40,13 @@ pub struct Answer {
     pub by: Principal,
     /// The host lets `by` answer in the names of others.
     pub acting_as: bool,
+    /// There is a principal of the name in which it is answered. Says something where that is not the sender's own, or
+    /// where it came over a link: whoever is only named could else take the name of a role.
+    pub known: bool,
     /// It came over a signed link and not with a key.
     pub by_link: bool,
+    /// Who made that link, and so says that `by` speaks.
+    pub vouched_by: Option<String>,
     /// What `by` was shown, as [`Interrupt::digest`] has it.
     pub digest: Option<String>,
 }
@@ -48,7 +54,14 @@ pub struct Answer {
 impl Answer {
     /// In one's own name, with a key.
     pub fn new(value: Value, by: Principal) -> Self {
-        Self { value, by, acting_as: false, by_link: false, digest: None }
+        Self { value, by, acting_as: false, known: false, by_link: false, vouched_by: None, digest: None }
+    }
+
+    /// Whom it names, if that is somebody else than its sender.
+    pub fn names_another(&self) -> Option<&str> {
+        let mut named =
+            ["voter", "decidedBy"].into_iter().filter_map(|member| self.value.get(member)?.as_str());
+        named.find(|name| *name != self.by.name)
     }
 }
 
@@ -166,6 +179,11 @@ impl Interrupt {
         self.kind == Kind::Approval && governance::is_governed(&self.data)
     }
 
+    /// Whether `name` is listed where it may as well be that of a role or a group.
+    pub fn lists_plainly(&self, name: &str) -> bool {
+        self.kind == Kind::Approval && people::lists_plainly(&self.data, name)
+    }
+
     /// How many must agree; 1 where nobody said otherwise.
     pub fn required_approvals(&self) -> u64 {
         quorum::Quorum::of(&self.data).required
@@ -185,17 +203,18 @@ impl Interrupt {
         }
     }
 
-    /// What an answer comes to, or why it does not count. The interrupt is open; `owner` started the run.
+    /// What an answer comes to, or why it does not count. The interrupt is open; the run is the wish of
+    /// `requesters`.
     pub(crate) fn judge(
         &self,
-        owner: Option<&str>,
+        requesters: &[&str],
         answer: &Answer,
         now: Timestamp,
     ) -> Result<Judged, Refusal> {
         if answer.by_link && self.needs_key() {
             return Err(Refusal::KeyRequired);
         }
-        let decider = match self.decider(owner, answer) {
+        let decider = match self.decider(requesters, answer) {
             Ok(decider) => decider,
             Err(refusal) => return self.turned_away(answer, refusal),
         };
@@ -239,6 +258,7 @@ impl Interrupt {
                 | Refusal::NotAnApprover(_)
                 | Refusal::OwnRequest(_)
                 | Refusal::MayNotActFor(_)
+                | Refusal::UnknownName(_)
         );
         if !about_people || !self.is_governed() {
             return Err(refusal);
@@ -248,12 +268,12 @@ impl Interrupt {
     }
 
     /// In whose name the answer counts. Only approvals have rules about people.
-    fn decider<'a>(&self, owner: Option<&str>, answer: &'a Answer) -> Result<&'a str, Refusal> {
+    fn decider<'a>(&self, requesters: &[&str], answer: &'a Answer) -> Result<&'a str, Refusal> {
         if self.kind != Kind::Approval {
             return Ok(&answer.by.name);
         }
         let decider = people::decider(answer)?;
-        people::check(&self.data, owner, answer, decider)?;
+        people::check(&self.data, requesters, answer, decider)?;
         Ok(decider)
     }
 }

@@ -30,7 +30,7 @@ pub enum Refusal {
     NotAnApprover(String),
     #[error("{0}")]
     NotAuthorized(String),
-    #[error("{0} started this run, and whoever asks may not grant")]
+    #[error("{0} started or forked this run, and whoever asks may not grant")]
     OwnRequest(String),
     #[error("this caller may not answer in the name of {0}")]
     MayNotActFor(String),
@@ -38,6 +38,11 @@ pub enum Refusal {
         "{0} may not answer this question: whoever started the run may, and another of those who may decide"
     )]
     MayNotReply(String),
+    #[error(
+        "{0} is listed here and could be a role, and no key has it as its principal: make a key for {0}, or name \
+         people in audience.subjects and roles as role:{0}"
+    )]
+    UnknownName(String),
     #[error("this interrupt is answered with a key; a link is not enough")]
     KeyRequired,
     #[error("{0} has voted, and a vote that was counted does not change")]
@@ -81,7 +86,8 @@ impl Refusal {
             | Self::NotAuthorized(_)
             | Self::OwnRequest(_)
             | Self::MayNotActFor(_)
-            | Self::MayNotReply(_) => "forbidden",
+            | Self::MayNotReply(_)
+            | Self::UnknownName(_) => "forbidden",
             Self::KeyRequired => "unauthenticated",
             Self::AlreadyVoted(_) => "already_voted",
             Self::PayloadMismatch => "payload_mismatch",

@@ -217,6 +217,7 @@ fn bare_start() -> Started {
         trace: None,
         parent: None,
         fork: None,
+        forked_by: Vec::new(),
     }
 }
 
@@ -236,6 +237,7 @@ fn of_starts_and_ends() -> Vec<Event> {
         |mode| Fork { source: run("r2"), origin: run("r1"), from_seq: 7, mode, at: None, artifacts: None };
     let forked = |mode| Started { fork: Some(fork(mode)), ..bare_start() };
     let at = Some(Timestamp(1_800_000_000_000));
+    let by = |names: &[&str]| names.iter().map(ToString::to_string).collect();
     let of_branch = Fork { at, artifacts: Some(run("r2")), ..fork(ForkMode::Replay) };
     let child = Started {
         scope: Some("order-7".to_owned()),
@@ -254,6 +256,7 @@ fn of_starts_and_ends() -> Vec<Event> {
         Event::RunStarted(Box::new(forked(ForkMode::Replay))),
         Event::RunStarted(Box::new(forked(ForkMode::Branch))),
         Event::RunStarted(Box::new(Started { fork: Some(of_branch), ..bare_start() })),
+        Event::RunStarted(Box::new(Started { forked_by: by(&["bob", "ann"]), ..forked(ForkMode::Branch) })),
         paused(Drain::DrainCurrentNode, None),
         paused(Drain::Immediate, Some("a look first")),
         Event::RunResumed { by: "ada".to_owned() },

@@ -7,7 +7,7 @@ use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use bytes::Bytes;
-use holdpoint_core::{StrictValue, limits};
+use holdpoint_core::{StrictValue, is_host_name, limits};
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value, json};
@@ -135,6 +135,18 @@ pub(crate) fn check_word(field: &str, text: &str) -> Result<(), ApiError> {
         return Ok(());
     }
     Err(ApiError::invalid(field, "must be 1 to 128 characters without spaces and commas"))
+}
+
+/// The name of somebody who acts, which is none of the host's own.
+pub(crate) fn check_principal(field: &str, name: &str) -> Result<(), ApiError> {
+    check_word(field, name)?;
+    if is_host_name(name) {
+        return Err(ApiError::invalid(
+            field,
+            "must not begin with system: or quorum:, as names of the host do",
+        ));
+    }
+    Ok(())
 }
 
 /// Query parameters.

@@ -126,7 +126,8 @@ impl From<Refusal> for ApiError {
             | Refusal::NotAuthorized(_)
             | Refusal::OwnRequest(_)
             | Refusal::MayNotActFor(_)
-            | Refusal::MayNotReply(_) => StatusCode::FORBIDDEN,
+            | Refusal::MayNotReply(_)
+            | Refusal::UnknownName(_) => StatusCode::FORBIDDEN,
             Refusal::KeyRequired => StatusCode::UNAUTHORIZED,
             Refusal::InterruptNotFound | Refusal::AskNotFound => StatusCode::NOT_FOUND,
             Refusal::InterruptGone => StatusCode::GONE,

@@ -68,6 +68,8 @@ pub(crate) struct Wanted {
     pub intent: Intent,
     pub life_ms: u64,
     pub sub: String,
+    /// Who makes it.
+    pub by: String,
 }
 
 impl Wanted {
@@ -101,6 +103,7 @@ impl Links {
             expires_at: expiry(engine.now(), wanted.life_ms.min(self.life_ms_max()), interrupt.expires_at()),
             intent: wanted.intent,
             sub: wanted.sub,
+            by: wanted.by,
         };
         let token = token::mint(&secret, &claims).ok_or_else(too_long)?;
         let url = format!("{}/v1/interrupts/{token}", self.settings.public_url);

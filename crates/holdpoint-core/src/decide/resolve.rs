@@ -45,8 +45,7 @@ pub(super) fn resolve_node(
 
 fn resolve_one(run: &Run, id: InterruptId, answer: &Answer, now: Timestamp) -> Result<Vec<Event>, Refusal> {
     let interrupt = open_interrupt(run, id, now)?;
-    let owner = run.owner().map(|owner| owner.principal.as_str());
-    match interrupt.judge(owner, answer, now)? {
+    match interrupt.judge(&run.requesters(), answer, now)? {
         Judged::Asked { question, who } => Ok(vec![raise(run, interrupt, question, who)?]),
         Judged::Voted { value, by } => {
             check_size("the vote", &value, room(run))?;
@@ -96,8 +95,13 @@ pub(super) fn deliver(
 ) -> Result<Vec<Event>, Refusal> {
     let interrupt = open_interrupt(run, id, now)?;
     interrupt.check_awaits(event)?;
-    let owner = run.owner().map(|owner| owner.principal.as_str());
-    interrupt.judge(owner, &Answer::new(event.resume_value(), by.clone()), now)?;
+    // Who may send events need not be somebody who may answer.
+    if interrupt.needs_key() {
+        return Err(Refusal::NotAuthorized(
+            "this interrupt takes answers of those who may answer it; an event is not enough".to_owned(),
+        ));
+    }
+    interrupt.judge(&run.requesters(), &Answer::new(event.resume_value(), by.clone()), now)?;
     Ok(decided(run, interrupt, event.recorded_value(), by.name.clone()))
 }
 

@@ -29,8 +29,7 @@ pub(super) fn answer(
 ) -> Result<Vec<Event>, Refusal> {
     let asked = open_interrupt(run, id, now)?;
     let known = asked.asks.iter().find(|known| known.id == ask).ok_or(Refusal::AskNotFound)?;
-    let owner = run.owner().map(|owner| owner.principal.as_str());
-    if !asked.may_reply(owner, known, by) {
+    if !asked.may_reply(&run.requesters(), known, by) {
         return Err(Refusal::MayNotReply(by.name.clone()));
     }
     if known.reply.is_some() {

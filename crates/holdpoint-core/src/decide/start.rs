@@ -35,6 +35,7 @@ pub(super) fn start(run: &Run, start: &Start, now: Timestamp) -> Result<Vec<Even
         trace: start.trace.clone(),
         parent: start.parent.clone(),
         fork: start.fork.clone(),
+        forked_by: start.forked_by.clone(),
     }));
     Ok(with_consequences(run, vec![started], now))
 }

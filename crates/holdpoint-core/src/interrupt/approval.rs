@@ -63,7 +63,7 @@ pub(super) fn judge(
         return Err(Refusal::invalid("resumeValue.action", message));
     }
     check_extras(&action, &decided)?;
-    let acted_by = (decider != answer.by.name).then(|| answer.by.name.clone());
+    let acted_by = people::speaker(answer, decider).map(str::to_owned);
     let who = Who { by: decider.to_owned(), acted_by };
     if action == "ask" {
         let question = decided.get("question").and_then(Value::as_str).unwrap_or_default();

@@ -23,8 +23,8 @@ const MEMBERS: [&str; 8] = [
 pub struct Assignees {
     /// What the gate says about people, as it says it; nothing where anybody may decide.
     pub said: Option<Value>,
-    /// Whoever started the run, where nobody may grant their own wish.
-    pub barred: Option<String>,
+    /// Those whose wish the run is, where nobody may grant their own.
+    pub barred: Vec<String>,
 }
 
 impl Assignees {
@@ -36,28 +36,29 @@ impl Assignees {
     /// Whether an answer of `who`, in their own name, would be heard.
     pub fn admit(&self, who: &Principal) -> bool {
         self.said.as_ref().is_none_or(|said| people::may_decide(said, who))
-            && self.barred.as_ref().is_none_or(|barred| *barred != who.name)
+            && !self.barred.contains(&who.name)
     }
 }
 
 impl Interrupt {
-    /// Whom it is for; `owner` started the run. Only approvals have rules about people.
-    pub fn assignees(&self, owner: Option<&str>) -> Assignees {
+    /// Whom it is for; the run is the wish of `requesters`. Only approvals have rules about people.
+    pub fn assignees(&self, requesters: &[&str]) -> Assignees {
         if self.kind != Kind::Approval {
             return Assignees::default();
         }
         let member = |name: &&str| Some(((*name).to_owned(), self.data.get(*name)?.clone()));
         let said = Value::Object(MEMBERS.iter().filter_map(member).collect::<Map<_, _>>());
         let said = (!people::entries(&said).is_empty()).then_some(said);
-        let barred = owner.filter(|_| people::is_separated(&self.data)).map(str::to_owned);
+        let barred = if people::is_separated(&self.data) { requesters } else { &[] };
+        let barred = barred.iter().map(ToString::to_string).collect();
         Assignees { said, barred }
     }
 
-    /// Whether `who` may answer a question of an approver: whoever started the run, and others who may decide, unless the
-    /// question is their own; and the host.
-    pub fn may_reply(&self, owner: Option<&str>, ask: &super::Ask, who: &Principal) -> bool {
+    /// Whether `who` may answer a question of an approver: those whose wish the run is, and others who may decide, unless
+    /// the question is their own; and the host.
+    pub fn may_reply(&self, requesters: &[&str], ask: &super::Ask, who: &Principal) -> bool {
         let name = who.name.as_str();
-        if owner == Some(name) || name.starts_with(people::HOST) {
+        if requesters.contains(&name) || people::is_host_name(name) {
             return true;
         }
         let own = ask.by == name || ask.acted_by.as_deref() == Some(name);
@@ -76,7 +77,7 @@ mod tests {
     use serde_json::json;
 
     fn assignees(said: Value) -> Assignees {
-        Assignees { said: Some(said), barred: None }
+        Assignees { said: Some(said), barred: Vec::new() }
     }
 
     #[test]
@@ -114,7 +115,7 @@ mod tests {
         let both = assignees(json!({"approversList": ["ann", "bob"], "audience": {"roles": ["lead"]}}));
         assert!(both.admit(&lead), "in the list and in the audience");
         assert!(!both.admit(&ann), "in the list alone");
-        let own = Assignees { said: None, barred: Some("ann".to_owned()) };
+        let own = Assignees { said: None, barred: vec!["ann".to_owned()] };
         assert!(own.admit(&lead) && !own.admit(&ann));
     }
 }

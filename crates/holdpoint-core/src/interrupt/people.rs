@@ -8,7 +8,7 @@ use crate::limits;
 use crate::refusal::Refusal;
 
 /// How the names begin under which the host itself acts.
-pub(super) const HOST: &str = "system:";
+const HOST: [&str; 2] = ["system:", "quorum:"];
 
 /// Lists of approvers, and what an entry without a prefix means in each.
 const LISTS: [(&str, Prefix); 3] = [
@@ -74,8 +74,8 @@ pub(super) fn decider(answer: &Answer) -> Result<&str, Refusal> {
         named = Some(name);
     }
     match named {
-        // Nobody speaks for the host: what it did by itself must be told from what people did.
-        Some(name) if name != answer.by.name && (!answer.acting_as || name.starts_with(HOST)) => {
+        // Nobody speaks for the host.
+        Some(name) if name != answer.by.name && (!answer.acting_as || is_host_name(name)) => {
             Err(Refusal::MayNotActFor(name.to_owned()))
         }
         Some(name) => Ok(name),
@@ -83,14 +83,26 @@ pub(super) fn decider(answer: &Answer) -> Result<&str, Refusal> {
     }
 }
 
+/// Who answers in another's name: the sender, or whoever gave away a link that does.
+pub(super) fn speaker<'a>(answer: &'a Answer, decider: &str) -> Option<&'a str> {
+    let sender = Some(answer.by.name.as_str()).filter(|sender| *sender != decider);
+    sender.or(answer.vouched_by.as_deref().filter(|maker| *maker != decider))
+}
+
+/// Whether a name is one of the host's own. Nobody gets such a name: what the host did by itself must be told from what
+/// people did.
+pub fn is_host_name(name: &str) -> bool {
+    HOST.iter().any(|prefix| name.starts_with(prefix))
+}
+
 fn is_name(text: &str) -> bool {
     (1..=limits::ID_CHARS_MAX).contains(&text.chars().count()) && !text.contains(char::is_control)
 }
 
-/// `owner` is who started the run.
+/// `requesters` are those whose wish the run is.
 pub(super) fn check(
     data: &Value,
-    owner: Option<&str>,
+    requesters: &[&str],
     answer: &Answer,
     decider: &str,
 ) -> Result<(), Refusal> {
@@ -103,14 +115,21 @@ pub(super) fn check(
     if !admitted(data, who) {
         return Err(Refusal::NotAnApprover(decider.to_owned()));
     }
-    // Neither in their own name nor in another's.
-    match owner.filter(|owner| is_separated(data) && (*owner == decider || *owner == answer.by.name)) {
-        Some(owner) => Err(Refusal::OwnRequest(owner.to_owned())),
+    // The entry may mean a role, and then nobody has that name.
+    let only_named = somebody_else.is_some() || answer.by_link;
+    if only_named && !answer.known && lists_plainly(data, decider) {
+        return Err(Refusal::UnknownName(decider.to_owned()));
+    }
+    // Neither in their own name nor in another's, nor by a link that they made for somebody.
+    let involved = [Some(decider), Some(answer.by.name.as_str()), answer.vouched_by.as_deref()];
+    let own = requesters.iter().find(|one| involved.contains(&Some(**one)));
+    match own.filter(|_| is_separated(data)) {
+        Some(own) => Err(Refusal::OwnRequest((*own).to_owned())),
         None => Ok(()),
     }
 }
 
-/// Whether whoever started the run must not decide.
+/// Whether those whose wish the run is must not decide.
 pub(super) fn is_separated(data: &Value) -> bool {
     data.get("requesterMayNotApprove") == Some(&Value::Bool(true))
 }
@@ -150,6 +169,15 @@ fn approvers(data: &Value) -> impl Iterator<Item = (&Value, Prefix)> {
 fn audience(data: &Value) -> impl Iterator<Item = (&Value, Prefix)> {
     let audience = data.get("audience");
     AUDIENCE.iter().filter_map(move |(member, plain)| Some((audience?.get(*member)?, *plain)))
+}
+
+/// Whether `name` is an entry that could be a name, a role or a group.
+pub(super) fn lists_plainly(data: &Value, name: &str) -> bool {
+    let prefixed = |entry: &str| matches!(entry.split_once(':'), Some(("role" | "group", _)));
+    let plain = approvers(data).filter(|(_, plain)| *plain == Prefix::Anything);
+    let mut entries =
+        plain.flat_map(|(list, _)| list.as_array().into_iter().flatten().filter_map(Value::as_str));
+    entries.any(|entry| entry == name && !prefixed(entry))
 }
 
 /// Lists without entries let everybody pass.

@@ -137,6 +137,13 @@ impl Run {
         self.started.as_ref().map(|started| &started.owner)
     }
 
+    /// Whose wish the run is: whoever started it, and whoever forked it, or one that it comes from.
+    pub fn requesters(&self) -> Vec<&str> {
+        let Some(started) = &self.started else { return Vec::new() };
+        let forkers = started.forked_by.iter().filter(|by| **by != started.owner.principal);
+        std::iter::once(&started.owner.principal).chain(forkers).map(String::as_str).collect()
+    }
+
     pub fn node_state(&self, node: &NodeId) -> Option<&NodeState> {
         self.workflow.position(node).map(|position| &self.nodes[position])
     }

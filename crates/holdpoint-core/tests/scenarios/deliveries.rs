@@ -1,6 +1,8 @@
 //! Events from outside that are brought to what waits for them: which one is the right one, and what is recorded.
 
-use holdpoint_core::{Command, ExternalEvent, InterruptId, Kind, Refusal, Request, Status};
+use holdpoint_core::{
+    AUTH_REQUIRED, Answer, Command, ExternalEvent, InterruptId, Kind, Refusal, Request, Status,
+};
 use serde_json::{Value, json};
 
 use crate::story::{Story, given};
@@ -35,6 +37,19 @@ fn an_event_is_recorded_with_its_payload_and_its_id() {
         // A closed schema knows nothing of the id.
         .then([resolved(1, json!({"eventPayload": {"amount": 3}, "eventId": "e1"})), resumed("gate", 1)])
         .status_is(Status::Running);
+}
+
+#[test]
+fn what_only_somebody_with_a_key_may_answer_takes_no_event() {
+    let data = json!({"eventType": "paid", "correlation": {"order": 7}, "profile": AUTH_REQUIRED});
+    let story = waiting(request(Kind::ExternalEvent, data));
+    let why = "this interrupt takes answers of those who may answer it; an event is not enough";
+    let story = story
+        .when(deliver(event(json!({"order": 7}), json!({}))))
+        .refused(Refusal::NotAuthorized(why.to_owned()))
+        .status_is(Status::WaitingExternal);
+    let answer = Answer::new(json!({"eventPayload": {}}), ada());
+    story.when(Command::Resolve { answers: [(InterruptId(1), answer)].into() }).accepted();
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! Who may decide: listed approvers, people who act for others, and requesters who may not grant their own wish.
 
-use holdpoint_core::{AUTH_REQUIRED, Answer, Command, Event, Heard, InterruptId, Principal, Refusal, Status};
+use holdpoint_core::{
+    AUTH_REQUIRED, Answer, Command, Event, Heard, InterruptId, Principal, Refusal, Resolution, Start, Status,
+};
 use serde_json::{Value, json};
 
 use crate::story::{DAWN, Story, given};
@@ -28,7 +30,7 @@ fn accept_by(by: Principal) -> Command {
 
 /// Bob, who may act for others, in somebody's name.
 fn acting(value: Value) -> Answer {
-    Answer { acting_as: true, ..Answer::new(value, bob()) }
+    Answer { acting_as: true, known: true, ..Answer::new(value, bob()) }
 }
 
 fn not_an_approver(name: &str) -> Refusal {
@@ -136,10 +138,12 @@ fn who_spoke_is_written_down_beside_in_whose_name_also_where_nothing_is_decided(
 
 #[test]
 fn nobody_speaks_for_the_host() {
-    gate(json!({}))
-        .when(tell(acting(json!({"action": "accept", "decidedBy": "system:timeout"}))))
-        .refused(Refusal::MayNotActFor("system:timeout".to_owned()))
-        .status_is(Status::WaitingApproval);
+    for name in ["system:timeout", "quorum:majority"] {
+        gate(json!({}))
+            .when(tell(acting(json!({"action": "accept", "decidedBy": name}))))
+            .refused(Refusal::MayNotActFor(name.to_owned()))
+            .status_is(Status::WaitingApproval);
+    }
 }
 
 #[test]
@@ -159,6 +163,34 @@ fn roles_are_not_lent_to_those_in_whose_name_somebody_acts() {
 }
 
 #[test]
+fn whoever_is_only_named_passes_as_no_role_and_no_group() {
+    let unknown = || Refusal::UnknownName("finance".to_owned());
+    let named = |known| {
+        let value = json!({"action": "accept", "decidedBy": "finance"});
+        tell(Answer { known, ..acting(value) })
+    };
+    let linked = |known| {
+        let finance = Principal::named("finance");
+        tell(Answer { by_link: true, known, ..Answer::new(json!({"action": "accept"}), finance) })
+    };
+    let listed = || gate(json!({"approversList": ["finance"]}));
+    for unheard_of in [named(false), linked(false)] {
+        listed().when(unheard_of.clone()).refused(unknown()).status_is(Status::WaitingApproval);
+        // Where it can only be a name, or where anybody may decide, it need not be known.
+        gate(json!({"audience": {"subjects": ["finance"]}})).when(unheard_of.clone()).accepted();
+        gate(json!({"approversList": ["role:finance"]}))
+            .when(unheard_of.clone())
+            .refused(not_an_approver("finance"));
+        gate(json!({})).when(unheard_of).accepted();
+    }
+    for somebody in [named(true), linked(true)] {
+        listed().when(somebody).accepted();
+    }
+    // With a key of their own people are who they are.
+    listed().when(accept_by(Principal::named("finance"))).accepted();
+}
+
+#[test]
 fn whoever_started_the_run_does_not_grant_it_where_the_gate_says_so() {
     // Ada starts every run of these stories.
     let own = Refusal::OwnRequest("ada".to_owned());
@@ -171,6 +203,61 @@ fn whoever_started_the_run_does_not_grant_it_where_the_gate_says_so() {
     let in_bobs_name =
         Answer { acting_as: true, ..Answer::new(json!({"action": "accept", "voter": "bob"}), ada()) };
     separated().when(tell(in_bobs_name)).refused(own);
+}
+
+#[test]
+fn whoever_forked_the_run_does_not_grant_it_either_where_the_gate_says_so() {
+    let forked = |members: Value| {
+        let Command::Start(begun) = start() else { panic!("a start") };
+        let forked_by = vec!["carol".to_owned(), "bob".to_owned()];
+        let members = with(members, "actions", json!(["accept"]));
+        given([
+            Command::Start(Start { forked_by, ..begun }),
+            begin("gate"),
+            ask("gate", approval_of(members)),
+        ])
+    };
+    let separated = || forked(json!({"requesterMayNotApprove": true}));
+    let admits = |story: &Story, name: &str| {
+        let asked = story.interrupt_of("gate").expect("asked");
+        asked.assignees(&story.run().requesters()).admit(&Principal::named(name))
+    };
+    for name in ["ada", "bob", "carol"] {
+        let own = Refusal::OwnRequest(name.to_owned());
+        separated().when(accept_by(Principal::named(name))).refused(own);
+        assert!(!admits(&separated(), name), "{name}");
+    }
+    assert!(admits(&separated(), "dave"));
+    separated().when(accept_by(Principal::named("dave"))).accepted();
+    forked(json!({})).when(accept_by(bob())).accepted();
+}
+
+/// An answer over a link that says who speaks, and that somebody else may have made.
+fn by_link(by: Principal, maker: &str) -> Command {
+    let vouched_by = Some(maker.to_owned());
+    tell(Answer { by_link: true, vouched_by, ..Answer::new(json!({"action": "accept"}), by) })
+}
+
+#[test]
+fn whoever_started_the_run_does_not_grant_it_by_a_link_made_for_another() {
+    let separated = || gate(json!({"requesterMayNotApprove": true}));
+    let own = Refusal::OwnRequest("ada".to_owned());
+    separated().when(by_link(bob(), "ada")).refused(own.clone()).status_is(Status::WaitingApproval);
+    separated().when(by_link(ada(), "bob")).refused(own);
+    separated().when(by_link(bob(), "carol")).accepted();
+}
+
+#[test]
+fn who_made_a_link_for_another_is_written_down() {
+    let said = |maker: &str| {
+        let story = gate(json!({})).when(by_link(bob(), maker)).accepted();
+        match story.interrupt_of("gate").and_then(|asked| asked.resolution.clone()) {
+            Some(Resolution::Answered { value, by, .. }) => (by, value.get("actedBy").cloned()),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(said("carol"), ("bob".to_owned(), Some(json!("carol"))));
+    assert_eq!(said("bob"), ("bob".to_owned(), None));
 }
 
 #[test]

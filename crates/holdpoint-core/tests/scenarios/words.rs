@@ -264,6 +264,7 @@ pub(crate) fn started_with(inputs: Value) -> Event {
         trace: None,
         parent: None,
         fork: None,
+        forked_by: Vec::new(),
     }))
 }
 

@@ -161,6 +161,7 @@ impl Engine {
                 node: known.node.clone(),
                 depth: started.parent.as_ref().map_or(0, |above| above.depth) + 1,
             }),
+            forked_by: started.forked_by.clone(),
             ..Start::new(started.owner.clone())
         };
         let mut draft = Draft::new(Arc::new(Run::unborn(child.clone(), workflow)), now);

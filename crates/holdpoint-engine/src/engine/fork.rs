@@ -26,6 +26,8 @@ use replay::{Ended, Replay};
 /// Which part of a run is copied, and how the copy goes on.
 #[derive(Clone, Debug)]
 pub struct ForkRequest {
+    /// Who makes the copy: it is their wish as well as that of whoever started the source.
+    pub by: String,
     pub mode: ForkMode,
     /// Events before this number are copied.
     pub from_seq: u64,
@@ -139,6 +141,8 @@ fn start_of_copy(source: &RunRef, started: &Started, request: &ForkRequest, at: 
     let origin = started.fork.as_ref().map_or(&source.run, |fork| &fork.origin).clone();
     let artifacts = started.artifact_owner(&source.run).clone();
     let artifacts = Some(artifacts).filter(|owner| request.mode == ForkMode::Replay && *owner != origin);
+    let earlier = started.forked_by.iter().filter(|by| **by != request.by);
+    let forked_by = earlier.chain([&request.by]).cloned().collect();
     let fork = Fork {
         source: source.run.clone(),
         origin,
@@ -156,6 +160,7 @@ fn start_of_copy(source: &RunRef, started: &Started, request: &ForkRequest, at: 
         callback_url: started.callback_url.clone(),
         trace: started.trace.clone(),
         fork: Some(fork),
+        forked_by,
         ..Start::new(started.owner.clone())
     }
 }

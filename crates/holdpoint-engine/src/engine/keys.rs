@@ -33,6 +33,11 @@ impl Engine {
         Ok(keys::of_tenant(&self.0.db, tenant, limit).await?)
     }
 
+    /// Whether somebody of that name has a key here that was not revoked.
+    pub async fn has_principal(&self, tenant: &TenantId, name: &str) -> Result<bool, Error> {
+        Ok(keys::has_principal(&self.0.db, tenant, name).await?)
+    }
+
     pub async fn key_count(&self) -> Result<u64, Error> {
         Ok(keys::count(&self.0.db).await?)
     }

@@ -20,6 +20,8 @@ const OF_TENANT: &str =
     expires_ms, test, group_names FROM keys WHERE tenant_id = $1 ORDER BY created_ms, key_id LIMIT $2";
 const REVOKE: &str =
     "UPDATE keys SET revoked_ms = COALESCE(revoked_ms, $1) WHERE tenant_id = $2 AND key_id = $3";
+const OF_PRINCIPAL: &str =
+    "SELECT key_id FROM keys WHERE tenant_id = $1 AND principal = $2 AND revoked_ms IS NULL LIMIT 1";
 const COUNT: &str = "SELECT COUNT(*) FROM keys";
 
 /// An API key as it is stored: everything but the key.
@@ -88,6 +90,11 @@ pub(crate) async fn by_hash(db: &Database, hash: &str) -> Result<Option<ApiKey>,
 
 pub(crate) async fn of_tenant(db: &Database, tenant: &TenantId, limit: u64) -> Result<Vec<ApiKey>, Error> {
     db.query(OF_TENANT, params![tenant.as_str(), limit]).await?.iter().map(read).collect()
+}
+
+/// Whether the tenant has a key of that name that was not revoked.
+pub(crate) async fn has_principal(db: &Database, tenant: &TenantId, name: &str) -> Result<bool, Error> {
+    Ok(db.query_one(OF_PRINCIPAL, params![tenant.as_str(), name]).await?.is_some())
 }
 
 pub(crate) async fn count(db: &Database) -> Result<u64, Error> {

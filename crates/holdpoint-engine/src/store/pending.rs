@@ -87,7 +87,7 @@ enum Heard {
 }
 
 fn insert(of: &RunRef, run: &Run, interrupt: &Interrupt, statements: &mut Vec<Statement>) {
-    let assignees = interrupt.assignees(owner(run));
+    let assignees = interrupt.assignees(&run.requesters());
     let tags = tags(run);
     let open_asks = interrupt.open_asks().count() as u64;
     let values = params![
@@ -106,7 +106,7 @@ fn insert(of: &RunRef, run: &Run, interrupt: &Interrupt, statements: &mut Vec<St
         Param::Text(votes(interrupt)),
         u64::from(assignees.said.is_some()),
         Param::Text(assignees.said.as_ref().map(ToString::to_string)),
-        assignees.barred.as_deref(),
+        Param::Text((!assignees.barred.is_empty()).then(|| serde_json::json!(assignees.barred).to_string())),
         Param::Text((!tags.is_empty()).then(|| serde_json::json!(tags).to_string())),
         open_asks,
         (open_asks > 0).then_some(run.updated_at),
@@ -119,7 +119,7 @@ fn insert(of: &RunRef, run: &Run, interrupt: &Interrupt, statements: &mut Vec<St
 
 fn delete(of: &RunRef, run: &Run, interrupt: &Interrupt, statements: &mut Vec<Statement>) {
     statements.push(Statement::new(DELETE, place(of, interrupt).into()));
-    let facets = facets_of(&interrupt.assignees(owner(run)), tags(run));
+    let facets = facets_of(&interrupt.assignees(&run.requesters()), tags(run));
     statements.extend(facets::delete(of, interrupt, facets));
 }
 
@@ -137,10 +137,6 @@ fn change(of: &RunRef, run: &Run, interrupt: &Interrupt, what: Heard) -> Stateme
 fn place(of: &RunRef, interrupt: &Interrupt) -> [Param; 4] {
     let id = u64::from(interrupt.id.0);
     [of.tenant.as_str().into(), interrupt.requested_at.into(), of.run.as_str().into(), id.into()]
-}
-
-fn owner(run: &Run) -> Option<&str> {
-    run.owner().map(|owner| owner.principal.as_str())
 }
 
 fn tags(run: &Run) -> &[String] {
@@ -223,9 +219,14 @@ fn read(row: &Row) -> Result<Pending, Error> {
         required: row.count(10)?,
         votes: row.optional_text(11)?.map(json).transpose()?,
         open_asks: row.count(12)?,
-        assignees: Assignees { said, barred: row.optional_text(14)?.map(str::to_owned) },
+        assignees: Assignees { said, barred: row.optional_text(14)?.map(barred).unwrap_or_default() },
         tags: row.optional_text(15)?.map(json).transpose()?.unwrap_or_default(),
     })
+}
+
+/// Rows of older versions have one name as it is.
+fn barred(text: &str) -> Vec<String> {
+    serde_json::from_str(text).unwrap_or_else(|_| vec![text.to_owned()])
 }
 
 fn json<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, Error> {

@@ -91,7 +91,7 @@ fn ending(stored: &Stored, now: Timestamp) -> Command {
     let why = row.last_error;
     match row.status {
         RunDispatchStatus::Cancelled | RunDispatchStatus::Superseded => {
-            let by = Principal::named("holdpoint");
+            let by = Principal::named("system:upkeep");
             Command::Cancel {
                 reason: Some(why.unwrap_or_else(|| "its dispatch was cancelled".to_owned())),
                 by,

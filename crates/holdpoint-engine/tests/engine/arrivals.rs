@@ -231,7 +231,12 @@ async fn a_branch_waits_for_itself(house: House) {
     let of = house.start("flow").await;
     let seq = house.run(&of).await.seq;
     house.drain().await;
-    let branch = || ForkRequest { mode: ForkMode::Branch, from_seq: seq, overlay: Overlay::default() };
+    let branch = || ForkRequest {
+        by: "forker".to_owned(),
+        mode: ForkMode::Branch,
+        from_seq: seq,
+        overlay: Overlay::default(),
+    };
     let copy = house.engine.fork(&of, branch()).await.unwrap();
     assert_eq!(count(&house, "awaited").await, 2);
     let received = send(&house.engine, &paid("e1", json!({"order": 7}))).await.unwrap();

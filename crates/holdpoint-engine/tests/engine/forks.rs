@@ -79,7 +79,7 @@ pub(crate) async fn told(house: &House, to_the_end: bool) -> RunRef {
 }
 
 pub(crate) async fn fork(house: &House, of: &RunRef, mode: ForkMode, from_seq: u64) -> RunRef {
-    let request = ForkRequest { mode, from_seq, overlay: Overlay::default() };
+    let request = ForkRequest { by: "forker".to_owned(), mode, from_seq, overlay: Overlay::default() };
     let run = house.engine.fork(of, request).await.unwrap();
     RunRef { tenant: tenant(), run: run.id.clone() }
 }
@@ -89,6 +89,7 @@ async fn list(house: &House, of: &RunRef) -> Vec<(i64, String)> {
     let mut found = house.engine.events(of, 0).await.unwrap();
     if let Event::RunStarted(started) = &mut found[0].event {
         started.fork = None;
+        started.forked_by.clear();
     }
     found.iter().map(|one| (one.at.0, text(&one.event).replace(of.run.as_str(), "RUN"))).collect()
 }
@@ -285,7 +286,12 @@ async fn a_branch_may_begin_with_other_options(house: House) {
     let overlay =
         Overlay { configurable: configurable.clone(), tags: Some(vec!["red".to_owned()]), metadata: None };
     for from_seq in [0, 2] {
-        let request = ForkRequest { mode: ForkMode::Branch, from_seq, overlay: overlay.clone() };
+        let request = ForkRequest {
+            by: "forker".to_owned(),
+            mode: ForkMode::Branch,
+            from_seq,
+            overlay: overlay.clone(),
+        };
         let run = house.engine.fork(&of, request).await.unwrap();
         let started = run.started.clone().unwrap();
         assert_eq!(
@@ -302,7 +308,7 @@ async fn a_fork_that_makes_no_sense_is_refused(house: House) {
     house.register(gated("flow")).await;
     let of = house.start("flow").await;
     let events = house.run(&of).await.seq;
-    let request = |mode, from_seq, overlay| ForkRequest { mode, from_seq, overlay };
+    let request = |mode, from_seq, overlay| ForkRequest { by: "forker".to_owned(), mode, from_seq, overlay };
     let beyond = house.engine.fork(&of, request(ForkMode::Branch, events + 1, Overlay::default())).await;
     assert!(matches!(beyond, Err(Error::BeyondLog { events: found }) if found == events));
     let overlay = Overlay { tags: Some(Vec::new()), ..Overlay::default() };

@@ -212,15 +212,24 @@ async fn a_governed_gate_is_replayed(house: House) {
     let names = told(&house, &of).await;
     let length = house.engine.length(&of).await.unwrap();
     for from_seq in 0..=length {
-        let request = ForkRequest { mode: ForkMode::Replay, from_seq, overlay: Overlay::default() };
+        let request = ForkRequest {
+            by: "forker".to_owned(),
+            mode: ForkMode::Replay,
+            from_seq,
+            overlay: Overlay::default(),
+        };
         let copy = house.engine.fork(&of, request).await.unwrap();
         let copy = RunRef { tenant: tenant(), run: copy.id.clone() };
         assert_eq!((told(&house, &copy).await, house.status(&copy).await), (names.clone(), "completed"));
     }
     // A branch from before the last vote waits for it, from somebody who holds the role.
     let resolved = house.log(&of).await.iter().position(|line| line.contains("interrupt.resolved")).unwrap();
-    let request =
-        ForkRequest { mode: ForkMode::Branch, from_seq: resolved as u64, overlay: Overlay::default() };
+    let request = ForkRequest {
+        by: "forker".to_owned(),
+        mode: ForkMode::Branch,
+        from_seq: resolved as u64,
+        overlay: Overlay::default(),
+    };
     let branch = house.engine.fork(&of, request).await.unwrap();
     let branch = RunRef { tenant: tenant(), run: branch.id.clone() };
     assert!(matches!(refusal(&house, &branch, grants("bob", "intern")).await, Refusal::NotAuthorized(_)));

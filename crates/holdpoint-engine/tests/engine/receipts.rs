@@ -192,7 +192,12 @@ async fn a_dispatch_leaves_a_receipt_too(place: Place) {
 async fn a_fork_leaves_a_receipt_too(house: House) {
     house.register(gated("flow")).await;
     let of = house.start("flow").await;
-    let request = ForkRequest { mode: ForkMode::Replay, from_seq: 0, overlay: Overlay::default() };
+    let request = ForkRequest {
+        by: "forker".to_owned(),
+        mode: ForkMode::Replay,
+        from_seq: 0,
+        overlay: Overlay::default(),
+    };
     let copy = house.engine.once(once("f")).fork(&of, request.clone()).await.unwrap();
     let told = response(house.engine.once(once("f")).fork(&of, request).await.unwrap_err());
     assert_eq!((told, runs(&house).await), (format!("{}: waiting-approval", copy.id), 2));

@@ -28,13 +28,14 @@ async fn list(house: &House, of: &RunRef, source: &RunRef) -> Vec<(i64, String)>
     let mut found = house.engine.events(of, 0).await.unwrap();
     if let Event::RunStarted(started) = &mut found[0].event {
         started.fork = None;
+        started.forked_by.clear();
     }
     let plain = |text: String| text.replace(of.run.as_str(), "RUN").replace(source.run.as_str(), "RUN");
     found.iter().map(|one| (one.at.0, plain(text(&one.event)))).collect()
 }
 
 fn replay(from_seq: u64) -> ForkRequest {
-    ForkRequest { mode: ForkMode::Replay, from_seq, overlay: Overlay::default() }
+    ForkRequest { by: "forker".to_owned(), mode: ForkMode::Replay, from_seq, overlay: Overlay::default() }
 }
 
 /// Every replay of an ended run is that run again.

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::app::App;
 use crate::auth::{Caller, CanManageKeys, SCOPES, SCOPES_DEFAULT, fresh_secret, stored_key};
-use crate::body::{Body, InPath, NoBody, check_word};
+use crate::body::{Body, InPath, NoBody, check_principal, check_word};
 use crate::error::ApiError;
 use crate::idempotency::{Answer, Did, Sent};
 
@@ -71,7 +71,7 @@ fn drafted(caller: &Caller, body: CreateKey, now: Timestamp) -> Result<(ApiKey, 
     let secret = fresh_secret(test)?;
     let mut key = stored_key(&secret, tenant, now)?;
     if let Some(principal) = body.principal {
-        check_word("principal", &principal)?;
+        check_principal("principal", &principal)?;
         key.principal = principal;
     }
     (key.roles, key.groups, key.scopes, key.expires_at) = (roles, groups, scopes, expires_at);

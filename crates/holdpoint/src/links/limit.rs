@@ -76,6 +76,7 @@ mod tests {
             interrupt: "i1".to_owned(),
             expires_at: Timestamp(0),
             intent: Intent::Resolve,
+            by: "maker".to_owned(),
             sub: sub.to_owned(),
         }
     }

@@ -47,6 +47,8 @@ pub(crate) struct Claims {
     pub intent: Intent,
     /// In whose name the holder answers.
     pub sub: String,
+    /// Who made it.
+    pub by: String,
 }
 
 /// A secret and the name by which tokens refer to it.
@@ -75,6 +77,7 @@ struct Payload {
     expires_at: String,
     intent: Intent,
     sub: String,
+    by: String,
 }
 
 impl Secret {
@@ -153,6 +156,7 @@ fn read(text: &str) -> Option<Read> {
         expires_at,
         intent: said.intent,
         sub: said.sub,
+        by: said.by,
     };
     let ours = said.v == VERSION && bytes_of(&said.kid, &claims) == payload;
     ours.then_some(Read { kid: said.kid, claims, payload, signature })
@@ -169,6 +173,7 @@ fn bytes_of(kid: &str, claims: &Claims) -> Vec<u8> {
         expires_at: claims.expires_at.to_string(),
         intent: claims.intent,
         sub: claims.sub.clone(),
+        by: claims.by.clone(),
     };
     serde_json::to_vec(&payload).expect("texts and numbers can always be written as JSON")
 }

@@ -22,12 +22,12 @@ pub(crate) async fn fork(
 ) -> Result<Answer, ApiError> {
     let of = caller.run(&run)?;
     check_configurable(&caller, &body.run_options_overlay.configurable.0)?;
-    let request = request(body)?;
+    let request = request(caller.principal().name, body)?;
     let fork = async |engine: Engine| Ok(Did::Run(engine.fork(&of, request).await?));
     sending.carry_out(&app, &caller, forked, fork).await
 }
 
-fn request(body: wire::Fork) -> Result<ForkRequest, ApiError> {
+fn request(by: String, body: wire::Fork) -> Result<ForkRequest, ApiError> {
     let from_seq = match (body.from_seq, body.mode) {
         (Some(from), _) => {
             u64::try_from(from).map_err(|_| ApiError::invalid("fromSeq", "must be 0 or more"))?
@@ -41,7 +41,7 @@ fn request(body: wire::Fork) -> Result<ForkRequest, ApiError> {
         tags: overlay.tags,
         metadata: overlay.metadata.map(|metadata| metadata.0),
     };
-    Ok(ForkRequest { mode: body.mode, from_seq, overlay })
+    Ok(ForkRequest { by, mode: body.mode, from_seq, overlay })
 }
 
 fn forked(done: Done<'_>) -> Answer {

@@ -40,13 +40,12 @@ fn parse_cursor(text: &str) -> Result<u32, ApiError> {
 }
 
 fn entry(run: &Run, interrupt: &Interrupt) -> Value {
-    let owner = run.owner().map(|owner| owner.principal.as_str());
     let questions: Vec<Value> = interrupt.asks.iter().map(asks::shown).collect();
     let mut shown = json!({
         "interruptId": run.interrupt_name(interrupt.id), "nodeId": interrupt.node, "kind": interrupt.kind.as_str(),
         "key": interrupt.key, "title": interrupt.title(), "data": interrupt.data,
         "requestedAt": interrupt.requested_at.to_string(), "status": status(run, interrupt),
-        "assignees": interrupt.assignees(owner).entries(), "votes": translate::votes(interrupt), "repeatedVotes": interrupt.repeated,
+        "assignees": interrupt.assignees(&run.requesters()).entries(), "votes": translate::votes(interrupt), "repeatedVotes": interrupt.repeated,
         "asks": questions,
     });
     if interrupt.required_approvals() > 1 {

@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use holdpoint_core::{NodeId, Refusal};
+use holdpoint_core::{Command, NodeId, Refusal};
 use holdpoint_engine::{Done, Engine, Error};
 
 use super::{translate, wire};
@@ -31,7 +31,11 @@ pub(super) async fn answer_node(
 ) -> Result<Answer, ApiError> {
     let of = caller.run(run)?;
     let node = NodeId::parse(node).map_err(|_| Refusal::InterruptNotFound)?;
-    let command = translate::resolve(&node, body, &caller);
+    let mut answer = caller.answer(body.resume_value.0, body.digest);
+    if let Some(name) = answer.names_another().filter(|_| answer.acting_as) {
+        answer.known = app.engine.has_principal(caller.tenant(), name).await?;
+    }
+    let command = Command::ResolveNode { node: node.clone(), answer };
     let answer = move |done: Done<'_>| match done {
         Done::Run(run) => Answer::json(StatusCode::OK, &translate::resolved(run, &node)),
         _ => Answer::nothing(),

@@ -6,14 +6,16 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use holdpoint_core::{Answer as Reply, Command, Interrupt, NodeId, Principal, Refusal, Run, RunRef};
+use holdpoint_core::{
+    Answer as Reply, Command, Interrupt, NodeId, Principal, Refusal, Run, RunRef, TenantId,
+};
 use holdpoint_engine::{Done, Engine, Error};
 use serde_json::{Value, json};
 
 use super::{asks, translate, wire};
 use crate::app::App;
 use crate::auth::{Caller, CanAnswer};
-use crate::body::{Body, InPath, OptionalBody, check_word};
+use crate::body::{Body, InPath, OptionalBody, check_principal};
 use crate::error::ApiError;
 use crate::idempotency::{Answer, Did, Sender, Sent};
 use crate::links::{CanInspect, CanResolve, Claims, Intent, Link, Minted, Wanted, no_longer};
@@ -40,6 +42,9 @@ pub(crate) async fn mint(
                 "this interrupt is answered with a key; only links for looking are made for it",
             ));
         }
+        if !is_known(&app, &of.tenant, asked, &wanted.sub).await? {
+            return Err(Refusal::UnknownName(wanted.sub).into());
+        }
         let minted = app.links.mint(&app.engine, (&of, &run), asked, wanted).await?;
         let shown = kept.get_or_init(|| shown_claims(&minted.claims));
         made = Some((shown.clone(), minted));
@@ -54,11 +59,16 @@ pub(crate) async fn mint(
     Ok(answer)
 }
 
+/// Whether there is somebody of that name, as far as it matters: where it may as well be that of a role.
+async fn is_known(app: &App, tenant: &TenantId, asked: &Interrupt, name: &str) -> Result<bool, ApiError> {
+    Ok(!asked.lists_plainly(name) || app.engine.has_principal(tenant, name).await?)
+}
+
 /// Answers in one's own name, unless the caller may act for others.
 fn wanted(caller: &Caller, body: wire::MintToken, life_ms_max: u64) -> Result<Wanted, ApiError> {
     let (own, seconds_max) = (caller.principal().name, life_ms_max / 1000);
     if let Some(name) = &body.sub {
-        check_word("for", name)?;
+        check_principal("for", name)?;
         if *name != own && !caller.may("approvals:act-as") {
             let error = forbidden("for: a link in another name needs the scope approvals:act-as");
             return Err(error.with(json!({"scopeRequired": "approvals:act-as"})));
@@ -71,7 +81,8 @@ fn wanted(caller: &Caller, body: wire::MintToken, life_ms_max: u64) -> Result<Wa
             return Err(ApiError::invalid("expiresInSeconds", format!("must be 1 to {seconds_max}")));
         }
     };
-    Ok(Wanted { intent: body.intent.unwrap_or_default(), life_ms, sub: body.sub.unwrap_or(own) })
+    let sub = body.sub.unwrap_or_else(|| own.clone());
+    Ok(Wanted { intent: body.intent.unwrap_or_default(), life_ms, sub, by: own })
 }
 
 fn forbidden(message: &str) -> ApiError {
@@ -98,7 +109,8 @@ pub(super) async fn offered(
         return Ok(None);
     }
     let life_ms = Wanted::LIFE_MS_DEFAULT.min(app.links.life_ms_max());
-    let wanted = Wanted { intent: Intent::Resolve, life_ms, sub: caller.principal().name };
+    let own = caller.principal().name;
+    let wanted = Wanted { intent: Intent::Resolve, life_ms, sub: own.clone(), by: own };
     match app.links.mint(&app.engine, (of, run), asked, wanted).await {
         // Ids that do not fit into a URL are no reason to show nothing at all.
         Err(error) if error.status() == StatusCode::UNPROCESSABLE_ENTITY => Ok(None),
@@ -145,10 +157,16 @@ pub(crate) async fn resolve(
     CanResolve(link): CanResolve,
     Sent(sending, Body(body)): Sent<Body<wire::Resolve>>,
 ) -> Result<Answer, ApiError> {
-    let Link { claims, interrupt, .. } = link;
+    let Link { claims, interrupt, run } = link;
+    let known = match run.interrupt(interrupt) {
+        Some(asked) => is_known(&app, &claims.of.tenant, asked, &claims.sub).await?,
+        None => false,
+    };
     // The name and nothing else: roles and groups belong to keys.
     let reply = Reply {
+        known,
         by_link: true,
+        vouched_by: Some(claims.by.clone()),
         digest: body.digest,
         ..Reply::new(body.resume_value.0, Principal::named(claims.sub.as_str()))
     };

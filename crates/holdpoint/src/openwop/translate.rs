@@ -1,7 +1,7 @@
 //! Between the protocol and the core: pure functions, no decisions.
 
 use axum::http::StatusCode;
-use holdpoint_core::{Command, Heard, Interrupt, NodeId, Owner, Run, Start, Vote};
+use holdpoint_core::{Heard, Interrupt, NodeId, Owner, Run, Start, Vote};
 use holdpoint_engine::outgoing::Refused;
 use serde_json::{Value, json};
 
@@ -40,12 +40,6 @@ pub(crate) fn refused_url(field: &str, refused: &Refused) -> ApiError {
         Refused::Header(_) => "cannot be called".to_owned(),
     };
     ApiError::invalid(field, why)
-}
-
-/// An answer to whatever the named node asks.
-pub(crate) fn resolve(node: &NodeId, body: wire::Resolve, caller: &Caller) -> Command {
-    let answer = caller.answer(body.resume_value.0, body.digest);
-    Command::ResolveNode { node: node.clone(), answer }
 }
 
 /// What came of an answer to a node, told from the fold right after it.

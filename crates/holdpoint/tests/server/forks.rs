@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{Answer, Client, Server, accept, gated};
+use crate::harness::{Answer, Client, Server, accept, gated, line};
 
 fn server() -> Server {
     let server = Server::start();
@@ -83,6 +83,66 @@ fn a_branch_goes_its_own_way() {
     assert_eq!(rejected.status, 200);
     assert_eq!((client.status(&run), client.status(copy)), ("completed".to_owned(), "failed".to_owned()));
     assert_eq!(client.events(&run), log, "the source stays as it was");
+}
+
+fn person(maker: &Client, name: &str) -> Client {
+    let made = maker.post("/v1/keys", &json!({"principal": name}));
+    assert_eq!(made.status, 201, "{made:?}");
+    maker.with_key(made.body["key"].as_str())
+}
+
+#[test]
+fn nobody_grants_a_run_that_they_have_forked_where_the_gate_says_so() {
+    let server = Server::start();
+    let admin = &server.client;
+    let mut flow = gated("gated");
+    flow["nodes"][1]["config"]["requesterMayNotApprove"] = json!(true);
+    assert_eq!(admin.put("/v1/workflows/gated", &flow).status, 201);
+    let [ann, bob, carol] = ["ann", "bob", "carol"].map(|name| person(admin, name));
+    let run = bob.start_run("gated");
+    let branch = |client: &Client, run: &str| {
+        let overlay = json!({"configurable": {"temperature": 1}});
+        let made = fork(client, run, &json!({"mode": "branch", "fromSeq": 0, "runOptionsOverlay": overlay}));
+        assert_eq!(made.status, 201, "{made:?}");
+        made.body["runId"].as_str().unwrap().to_owned()
+    };
+    let copy = branch(&ann, &run);
+    // And a copy of the copy, which is everybody's wish.
+    let again = branch(&carol, &copy);
+    let waits_for = |client: &Client, run: &str| {
+        let listed = client.get("/v1/interrupts?assignee=me").body;
+        listed["interrupts"].as_array().unwrap().iter().any(|one| one["runId"] == *run)
+    };
+    for (client, run) in [(&ann, &copy), (&bob, &copy), (&ann, &again), (&bob, &again), (&carol, &again)] {
+        assert!(!waits_for(client, run));
+        client.answer(run, "gate", &accept()).assert_envelope(403, "forbidden");
+    }
+    let forkers = |run: &str| admin.get(&format!("/v1/runs/{run}")).body["forkedBy"].clone();
+    assert_eq!((forkers(&run), forkers(&copy)), (Value::Null, json!(["ann"])));
+    assert_eq!(forkers(&again), json!(["ann", "carol"]));
+    assert!(waits_for(&carol, &copy));
+    assert_eq!(carol.answer(&copy, "gate", &accept()).status, 200);
+    assert_eq!(ann.answer(&run, "gate", &accept()).status, 200, "the source is not hers");
+}
+
+#[test]
+fn a_run_that_a_copy_starts_is_the_wish_of_whoever_made_the_copy() {
+    let server = Server::start();
+    let admin = &server.client;
+    let mut flow = gated("gated");
+    flow["nodes"][1]["config"]["requesterMayNotApprove"] = json!(true);
+    assert_eq!(admin.put("/v1/workflows/gated", &flow).status, 201);
+    let above = line("above", &[("call", "core.subWorkflow", json!({"workflowId": "gated"}))]);
+    assert_eq!(admin.put("/v1/workflows/above", &above).status, 201);
+    let [ann, bob] = ["ann", "bob"].map(|name| person(admin, name));
+    let run = bob.start_run("above");
+    let made = fork(&ann, &run, &json!({"mode": "branch", "fromSeq": 0}));
+    let copy = made.body["runId"].as_str().unwrap();
+    admin.until(copy, |event| event["payload"]["childRunId"].is_string());
+    let child = admin.snapshot(copy)["childRuns"][0]["runId"].as_str().unwrap().to_owned();
+    admin.until(&child, |event| event["type"] == "approval.requested");
+    ann.answer(&child, "gate", &accept()).assert_envelope(403, "forbidden");
+    assert_eq!(admin.answer(&child, "gate", &accept()).status, 200);
 }
 
 #[test]

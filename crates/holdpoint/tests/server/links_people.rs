@@ -35,7 +35,26 @@ fn a_link_in_another_name_needs_a_scope_of_its_own() {
     assert_eq!(link.answer(&accept()).status, 200);
     let log = server.client.ended(&run);
     let received = log.iter().find(|event| event["type"] == "approval.received").unwrap();
-    assert_eq!(received["payload"]["decidedBy"], "bob");
+    let named = (&received["payload"]["decidedBy"], &received["payload"]["actedBy"]);
+    assert_eq!(named, (&json!("bob"), &json!("clerk")));
+}
+
+#[test]
+fn whoever_started_a_run_does_not_grant_it_by_a_link_for_another_either() {
+    let server = Server::start();
+    start(&server.client, &json!({"requesterMayNotApprove": true}));
+    let scopes = ["runs:create", "approvals:respond", "approvals:act-as"];
+    let eve = key(&server.client, &json!({"principal": "eve", "scopes": scopes}));
+    key(&server.client, &json!({"principal": "ann"}));
+    let run = eve.start_run("gated");
+    for name in ["ann", "eve"] {
+        let link = Link::mint(&eve, &run, "gate", &json!({"for": name}));
+        link.answer(&accept()).assert_envelope(403, "forbidden");
+    }
+    assert_eq!(server.client.status(&run), "waiting-approval");
+    // Somebody else may hand one out, and then both are named.
+    let link = Link::mint(&server.client, &run, "gate", &json!({"for": "ann"}));
+    assert_eq!(link.answer(&accept()).status, 200);
 }
 
 #[test]
@@ -48,6 +67,7 @@ fn a_link_brings_no_role_and_cannot_speak_for_others() {
     link.answer(&accept()).assert_envelope(403, "forbidden");
     // Not even when it was made by somebody who may.
     link.answer(&json!({"action": "accept", "decidedBy": "alice"})).assert_envelope(403, "forbidden");
+    key(&server.client, &json!({"principal": "alice"}));
     let link = Link::mint(&carol, &run, "gate", &json!({"for": "alice"}));
     assert_eq!(link.answer(&accept()).status, 200);
 }

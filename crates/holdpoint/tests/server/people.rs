@@ -115,6 +115,59 @@ fn acting_for_somebody_else_needs_its_own_scope_and_is_on_record() {
 }
 
 #[test]
+fn a_name_that_nobody_has_passes_as_no_role_in_an_answer_or_a_link() {
+    let server = server(json!({"approversList": ["finance"]}));
+    let admin = &server.client;
+    let scopes = ["runs:create", "runs:read", "approvals:respond", "approvals:act-as"];
+    let desk = key(admin, &json!({"principal": "desk", "scopes": scopes}));
+    let fay = key(admin, &json!({"principal": "fay", "roles": ["finance"]}));
+    let run = admin.start_run("gated");
+    let in_its_name = json!({"action": "accept", "decidedBy": "finance"});
+    let tokens = format!("/v1/runs/{run}/interrupts/gate/tokens");
+    let link = |name: &str| desk.post(&tokens, &json!({"for": name}));
+    for refused in
+        [desk.answer(&run, "gate", &in_its_name), old_path(&desk, &run, &in_its_name), link("finance")]
+    {
+        refused.assert_envelope(403, "forbidden");
+        assert!(refused.body["message"].as_str().unwrap().contains("make a key for finance"), "{refused:?}");
+    }
+    // A link whose name had a key when it was made, and has none any more.
+    let made = admin.post("/v1/keys", &json!({"principal": "finance"})).body;
+    let minted = link("finance");
+    assert_eq!(minted.status, 201, "{minted:?}");
+    let revoke = format!("/v1/keys/{}", made["keyId"].as_str().unwrap());
+    assert_eq!(admin.send("DELETE", &revoke, None).status, 204);
+    let path = format!("/v1/interrupts/{}", minted.body["token"].as_str().unwrap());
+    let answered = desk.with_key(None).post(&path, &json!({"resumeValue": accept()}));
+    answered.assert_envelope(403, "forbidden");
+    // Whoever has the role passes, and so does somebody who really has that name.
+    assert_eq!(fay.answer(&run, "gate", &accept()).status, 200);
+    key(admin, &json!({"principal": "finance"}));
+    let run = admin.start_run("gated");
+    assert_eq!(desk.answer(&run, "gate", &in_its_name).status, 200);
+}
+
+#[test]
+fn no_key_and_no_link_has_a_name_of_the_host() {
+    let server = server(json!({}));
+    let admin = &server.client;
+    let run = admin.start_run("gated");
+    let tokens = format!("/v1/runs/{run}/interrupts/gate/tokens");
+    for name in ["system:timeout", "system:answer-service", "system:", "quorum:2"] {
+        let refused = admin.post("/v1/keys", &json!({"principal": name}));
+        refused.assert_envelope(400, "validation_error");
+        assert_eq!(refused.body["details"]["field"], "principal");
+        let refused = admin.post(&tokens, &json!({"for": name}));
+        refused.assert_envelope(400, "validation_error");
+        assert_eq!(refused.body["details"]["field"], "for");
+    }
+    for name in ["systems", "quorum"] {
+        assert_eq!(admin.post("/v1/keys", &json!({"principal": name})).status, 201);
+        assert_eq!(admin.post(&tokens, &json!({"for": name})).status, 201);
+    }
+}
+
+#[test]
 fn the_scope_to_act_for_others_is_handed_out_on_purpose_only() {
     let server = Server::start();
     let usual = server.client.post("/v1/keys", &json!({})).body;

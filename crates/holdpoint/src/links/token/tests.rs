@@ -15,6 +15,7 @@ pub(super) fn claims(tenant: &str, node: &str) -> Claims {
         expires_at: Timestamp(1_800_000_000_123),
         intent: Intent::Resolve,
         sub: "alice".to_owned(),
+        by: "desk".to_owned(),
     }
 }
 
@@ -52,7 +53,7 @@ fn the_payload_is_what_is_documented() {
         r#"{"v":1,"kid":"k1","tenantId":"default","runId":"0199a0c1-7b1e-7a3c-9a55-2f1d8f1f0001","nodeId":"gate","#
             .to_owned()
             + r#""interruptId":"0199a0c1-7b1e-7a3c-9a55-2f1d8f1f0001:i1","expiresAt":"2027-01-15T08:00:00.123Z","#
-            + r#""intent":"resolve","sub":"alice"}"#
+            + r#""intent":"resolve","sub":"alice","by":"desk"}"#
     );
 }
 
@@ -138,6 +139,7 @@ fn a_signature_is_of_one_payload_only() {
         claims("default", "gate2"),
         Claims { intent: Intent::Inspect, ..base.clone() },
         Claims { sub: "bob".to_owned(), ..base.clone() },
+        Claims { by: "bob".to_owned(), ..base.clone() },
         Claims { interrupt: base.interrupt.replace(":i1", ":i2"), ..base.clone() },
         Claims { expires_at: Timestamp(base.expires_at.0 + 1), ..base.clone() },
     ];

@@ -233,6 +233,7 @@ fn snapshot() -> Value {
             "parentRunId": text, "parentNodeId": text, "childRuns": {"type": "array", "items": child()},
             "sourceRunId": text, "fromSeq": {"type": "integer", "minimum": 0},
             "forkMode": {"type": "string", "enum": ["replay", "branch"]},
+            "forkedBy": {"type": "array", "items": text},
             "eventLogSchemaVersion": {"type": "integer", "minimum": 0},
         },
     })

@@ -56,7 +56,7 @@ impl Shared {
         // In the name of whoever started the run: it was they who named the address.
         let sub = started.owner.principal.clone();
         let intent = if asked.needs_key() { Intent::Inspect } else { Intent::Resolve };
-        let wanted = Wanted { intent, life_ms: self.links.life_ms_max(), sub };
+        let wanted = Wanted { intent, life_ms: self.links.life_ms_max(), by: sub.clone(), sub };
         let minted = match self.links.mint(&self.engine, (of, &run), asked, wanted).await {
             // Ids that do not fit into a URL; whoever waits finds the question in the pending view.
             Err(error) if error.status() == StatusCode::UNPROCESSABLE_ENTITY => return Ok(None),
