@@ -71,6 +71,27 @@ def ask_who_waits(case):
         case.body["resumeValue"] = answer
 
 
+def answer_in_older_words(case):
+    """The same on the older path, where the answer is the body."""
+    dice = dice_of(case)
+    if dice is None or dice.random() < 0.3 or not isinstance(case.body, dict):
+        return
+    approvals = [one for one in WORLD["questions"] if "action" in one[2]]
+    run, node, answer = dice.choice(approvals)
+    case.path_parameters.update(runId=run, nodeId=node)
+    if dice.random() < 0.7:
+        case.body = dict(answer)
+
+
+def answer_what_was_asked(case):
+    """Questions of approvers have numbers in their interrupt."""
+    dice = dice_of(case)
+    if dice is None or dice.random() < 0.3:
+        return
+    run, node, ask = dice.choice(WORLD["asks"])
+    case.path_parameters.update(runId=run, nodeId=node, askId=str(ask))
+
+
 def answer_a_link(case):
     """The same over links, which nobody can guess."""
     dice = dice_of(case)
@@ -171,6 +192,8 @@ CHANGES = {
     "streamEvents": prefer_a_list,
     "getArtifact": name_the_run,
     "resolveInterrupt": ask_who_waits,
+    "resolveApproval": answer_in_older_words,
+    "answerAsk": answer_what_was_asked,
     "resolveByToken": answer_a_link,
     "mintToken": link_to_who_waits,
     "rotateSecrets": keep_links,

@@ -42,6 +42,9 @@ def main(folder, seconds):
     write(folder, "artifacts", [f"{run}:{node}" for run in runs for node in ("made", "review")])
     write(folder, "workflows", [workflow["id"] for workflow in WORKFLOWS] + ["sample-approval"])
     write(folder, "nodes", ["waits", "asks", "made", "calls", "review", "sleeps"])
+    # Questions beside a decision, some of them for every second of fuzzing.
+    doubted = [run for run in runs if settled(run) == "waiting-approval" and "waits" in nodes_of(run)][::3]
+    asks = [[run, "waits", ask(run)] for run in doubted]
     (own,) = [key["keyId"] for key in call("GET", "/v1/keys")["keys"]]
     waiting = call("GET", "/v1/interrupts?limit=200")["interrupts"]
     links = [
@@ -53,9 +56,18 @@ def main(folder, seconds):
         [one["runId"], one["nodeId"], ANSWERS[one["kind"]]]
         for one in waiting
     ]
-    world = {"links": links, "ownKey": own, "runs": runs + children, "states": states, "questions": questions, "workflows": WORKFLOWS}
+    world = {"asks": asks, "links": links, "ownKey": own, "runs": runs + children, "states": states, "questions": questions, "workflows": WORKFLOWS}
     (folder / "world.json").write_text(json.dumps(world))
     print(f"{len(runs) + len(children)} runs, {len(dispatches)} dispatches: {', '.join(sorted(states))}")
+
+
+def nodes_of(run):
+    return call("GET", f"/v1/runs/{run}")["nodeStates"]
+
+
+def ask(run):
+    question = {"action": "ask", "question": "Why?"}
+    return call("POST", f"/v1/runs/{run}/interrupts/waits", {"resumeValue": question})["askId"]
 
 
 def call(method, path, body=None):
@@ -115,7 +127,7 @@ def node(name, kind, extra=None, **config):
 
 
 MADE = node("made", "core.identity", {"artifactType": "text", "inputs": {"text": {"type": "static", "value": "Hello"}}})
-WAITS = node("waits", "core.approvalGate", title="Go on?", actions=["accept", "reject", "edit-accept"])
+WAITS = node("waits", "core.approvalGate", title="Go on?", actions=["accept", "reject", "edit-accept", "ask"])
 WORKFLOWS = [
     workflow("fuzz-waits", MADE, WAITS, node("after", "core.noop")),
     workflow("fuzz-asks", node("asks", "core.clarificationGate", questions=[{"id": "q1", "question": "Which?"}])),

@@ -39,14 +39,14 @@ pub(super) fn parameters() -> [(&'static str, Value); 6] {
             "olderThanSeconds",
             json!({
                 "name": "olderThanSeconds", "in": "query", "description": "Only what was asked at least so long ago.",
-                "schema": {"type": "integer", "format": "int64", "minimum": 0, "maximum": i64::MAX},
+                "schema": {"type": "integer", "minimum": 0, "maximum": u64::MAX},
             }),
         ),
         (
             "newerThanSeconds",
             json!({
                 "name": "newerThanSeconds", "in": "query", "description": "Only what was asked at most so long ago.",
-                "schema": {"type": "integer", "format": "int64", "minimum": 0, "maximum": i64::MAX},
+                "schema": {"type": "integer", "minimum": 0, "maximum": u64::MAX},
             }),
         ),
         (

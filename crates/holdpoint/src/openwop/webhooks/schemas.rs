@@ -77,14 +77,20 @@ fn event_names() -> Value {
 }
 
 fn retry_policy(nullable: bool) -> Value {
-    let wait = json!({"type": "integer", "minimum": 0, "maximum": limits::WEBHOOK_WAIT_MS_MAX});
+    // What callers leave out they may also send as null.
+    let kind = |kind: &str| if nullable { json!([kind, "null"]) } else { json!(kind) };
+    let wait = json!({"type": kind("integer"), "minimum": 0, "maximum": limits::WEBHOOK_WAIT_MS_MAX});
+    let attempts = json!({"type": kind("integer"), "minimum": 1, "maximum": limits::WEBHOOK_ATTEMPTS_MAX});
+    let mut backoff = words(Backoff::ALL, Backoff::as_str);
+    backoff["type"] = kind("string");
+    if let (true, Some(words)) = (nullable, backoff["enum"].as_array_mut()) {
+        words.push(Value::Null);
+    }
     json!({
-        "type": if nullable { json!(["object", "null"]) } else { json!("object") },
+        "type": kind("object"),
         "description": "Of durable webhooks. baseMs is at most maxMs.",
         "properties": {
-            "maxAttempts": {"type": "integer", "minimum": 1, "maximum": limits::WEBHOOK_ATTEMPTS_MAX},
-            "backoff": words(Backoff::ALL, Backoff::as_str),
-            "baseMs": wait, "maxMs": wait,
+            "maxAttempts": attempts, "backoff": backoff, "baseMs": wait, "maxMs": wait,
         },
     })
 }
