@@ -124,8 +124,8 @@ fn serve(stream: &TcpStream, heard: &(Mutex<Vec<Sent>>, Condvar), mood: &AtomicU
     }
 }
 
-/// Nothing when the other side has gone.
-fn read(reader: &mut impl BufRead) -> Option<Sent> {
+/// One request. Nothing when the other side has gone.
+pub(crate) fn read(reader: &mut impl BufRead) -> Option<Sent> {
     let mut line = String::new();
     reader.read_line(&mut line).ok().filter(|read| *read > 0)?;
     assert!(line.starts_with("POST "), "{line}");

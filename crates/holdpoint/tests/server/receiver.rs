@@ -10,6 +10,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use serde_json::{Value, json};
 use sha2::Sha256;
 
+use crate::collector::{self, Sent};
 use crate::harness::{Client, Server};
 
 /// One request as it came in; names of headers in lower case.
@@ -147,19 +148,7 @@ fn serve(stream: &TcpStream, heard: &(Mutex<Heard>, Condvar)) {
 
 /// Nothing when the other side has gone.
 fn read(reader: &mut impl BufRead) -> Option<Delivered> {
-    let mut line = String::new();
-    reader.read_line(&mut line).ok().filter(|read| *read > 0)?;
-    assert!(line.starts_with("POST "), "{line}");
-    let path = line.split(' ').nth(1)?.to_owned();
-    let mut headers = BTreeMap::new();
-    loop {
-        let mut line = String::new();
-        reader.read_line(&mut line).ok()?;
-        let Some((name, value)) = line.trim_end().split_once(": ") else { break };
-        headers.insert(name.to_ascii_lowercase(), value.to_owned());
-    }
-    let mut body = vec![0; headers.get("content-length")?.parse().unwrap()];
-    reader.read_exact(&mut body).ok()?;
+    let Sent { path, headers, body } = collector::read(reader)?;
     Some(Delivered { path, headers, body })
 }
 
