@@ -4,6 +4,7 @@
 //! [`Run::apply`] folds an event, [`react`] names what an event obliges the shell to do later.
 //! Nothing here reads a clock, draws a random number, waits or touches a file.
 
+pub mod agent;
 mod canonical;
 mod command;
 mod decide;

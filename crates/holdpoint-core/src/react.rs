@@ -44,7 +44,7 @@ pub fn react(run: &Run, event: &Event, at: Timestamp) -> Vec<Obligation> {
             obligations.extend(limit.map(|due| Obligation::SetTimer { timer: Timer::Run, due }));
             obligations
         }
-        Event::RunResumed { .. } => vec![Obligation::Activate],
+        Event::RunResumed { .. } | Event::MessageAdded { .. } => vec![Obligation::Activate],
         Event::NodeDispatched { child, .. } => vec![Obligation::StartChild { child: child.clone() }],
         Event::ChildEnded { child, .. } if run.awaits(child) => vec![Obligation::Activate],
         Event::InterruptRequested { id, timeout_ms: Some(ms), .. } => {
@@ -94,6 +94,11 @@ pub fn react(run: &Run, event: &Event, at: Timestamp) -> Vec<Obligation> {
         | Event::VariableChanged { .. }
         | Event::ChannelWritten { .. }
         | Event::MessageChunk { .. }
+        | Event::ModelReplied { .. }
+        | Event::ToolCalled { .. }
+        | Event::ToolSuspended { .. }
+        | Event::ToolBegun { .. }
+        | Event::ToolReturned { .. }
         | Event::ArtifactCreated { .. }
         | Event::LoopTurned { .. }
         | Event::LoopbackLimit { .. }

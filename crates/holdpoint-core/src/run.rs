@@ -10,6 +10,7 @@ use crate::ids::{NodeId, RunId, Timestamp};
 use crate::interrupt::{Interrupt, Resolution};
 use crate::workflow::{Workflow, judge_edge};
 
+mod agents;
 pub(crate) mod channels;
 mod children;
 mod clock;
@@ -114,14 +115,16 @@ impl Run {
             }
             Event::NodeFailed { node, error } => self.touch(node, |state| state.fail(error, at)),
             Event::NodeSkipped { node, .. } => self.touch(node, |state| state.status = NodeStatus::Skipped),
-            Event::NodeSuspended { node, interrupt } => {
-                self.touch(node, |state| state.status = NodeStatus::Waiting(*interrupt));
-            }
+            Event::NodeSuspended { node, interrupt, all } => self.touch(node, |state| {
+                state.status = NodeStatus::Waiting(*interrupt);
+                state.waits_for_all = *all;
+            }),
             Event::NodeResumed { node, .. } => self.touch(node, |state| state.status = NodeStatus::Running),
             Event::NodeRetried { node, .. } => self.touch(node, NodeState::retry),
             Event::InterruptRequested { .. } => self.ask(event, at),
-            Event::InterruptResolved { id, value, by } => {
-                self.close(*id, Resolution::Answered { value: value.clone(), by: by.clone(), at });
+            Event::InterruptResolved { id, value, by, decision } => {
+                let (value, by, decision) = (value.clone(), by.clone(), decision.clone());
+                self.close(*id, Resolution::Answered { value, by, at, decision });
             }
             Event::InterruptTimedOut { id } => self.close(*id, Resolution::TimedOut { at }),
             Event::VoteCast { .. }
@@ -136,6 +139,12 @@ impl Run {
             Event::StepRecorded { node, name, result, .. } => self.touch(node, |state| {
                 state.steps.insert(name.clone(), result.clone());
             }),
+            Event::MessageAdded { .. }
+            | Event::ModelReplied { .. }
+            | Event::ToolCalled { .. }
+            | Event::ToolSuspended { .. }
+            | Event::ToolBegun { .. }
+            | Event::ToolReturned { .. } => self.hear_agent(event),
             Event::SleepStarted { node, until } => {
                 self.touch(node, |state| state.status = NodeStatus::Sleeping(*until));
             }
