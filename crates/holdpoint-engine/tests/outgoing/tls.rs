@@ -29,18 +29,22 @@ async fn secured() -> Secured {
     certificates.authority("ours");
     certificates.authority("theirs");
     certificates.signed("server", "server", "ours");
-    let chain = CertificateDer::pem_file_iter(certificates.certificate("server")).unwrap();
-    let key = PrivateKeyDer::from_pem_file(certificates.key("server")).unwrap();
+    let peer = Peer::securely([Reply::json(200, "{}")], acceptor(&certificates, "server")).await;
+    let trusted =
+        |name: &str| Authorities::from_pem(&std::fs::read(certificates.certificate(name)).unwrap()).unwrap();
+    Secured { peer, authority: trusted("ours"), stranger: trusted("theirs"), _folder: folder }
+}
+
+pub(crate) fn acceptor(certificates: &Certificates, name: &str) -> TlsAcceptor {
+    let chain = CertificateDer::pem_file_iter(certificates.certificate(name)).unwrap();
+    let key = PrivateKeyDer::from_pem_file(certificates.key(name)).unwrap();
     let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_no_client_auth()
         .with_single_cert(chain.collect::<Result<_, _>>().unwrap(), key)
         .unwrap();
-    let peer = Peer::securely([Reply::json(200, "{}")], TlsAcceptor::from(Arc::new(config))).await;
-    let trusted =
-        |name: &str| Authorities::from_pem(&std::fs::read(certificates.certificate(name)).unwrap()).unwrap();
-    Secured { peer, authority: trusted("ours"), stranger: trusted("theirs"), _folder: folder }
+    TlsAcceptor::from(Arc::new(config))
 }
 
 fn trusting(authorities: &Authorities) -> Outgoing {

@@ -18,6 +18,10 @@ keyUsage = critical, keyCertSign
 basicConstraints = critical, CA:false
 extendedKeyUsage = serverAuth
 subjectAltName = DNS:localhost, IP:127.0.0.1
+[elsewhere]
+basicConstraints = critical, CA:false
+extendedKeyUsage = serverAuth
+subjectAltName = DNS:hook.example
 [client]
 basicConstraints = critical, CA:false
 extendedKeyUsage = clientAuth
@@ -37,7 +41,7 @@ impl Certificates {
         self.make(name, "authority", None);
     }
 
-    /// For `server` or `client`.
+    /// For `server`, `elsewhere` (a server of another name) or `client`.
     pub(crate) fn signed(&self, name: &str, purpose: &str, by: &str) {
         self.make(name, purpose, Some(by));
     }
