@@ -61,6 +61,8 @@ pub(super) fn excerpt(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(Some(error), |error| error.source());
     let mut said: Vec<String> = Vec::new();
     for text in causes.map(ToString::to_string) {
+        // Some say where to read more, which is for whoever wrote them.
+        let text = text.split(": https://").next().unwrap_or_default().to_owned();
         // Some show what they were caused by themselves.
         if !said.last().is_some_and(|last| last.ends_with(&text)) {
             said.push(text);

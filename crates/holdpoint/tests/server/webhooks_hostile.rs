@@ -213,8 +213,8 @@ const HOSTILE: [(Manner, &str, bool); 14] = [
     (Manner::NoTls, "there is no trusted connection", false),
     (Manner::ResetsTheHandshake, "there is no trusted connection", false),
     (Manner::Resets, "reset by peer", false),
-    (Manner::ClosesItsHalf, "broke: ", false),
-    (Manner::ClosesItsHalfEarly, "broke: ", false),
+    (Manner::ClosesItsHalf, "peer closed connection", false),
+    (Manner::ClosesItsHalfEarly, "end of file before message length reached", false),
     (Manner::CutsOff, "without sending TLS close_notify", false),
     (Manner::LargeAndSaysSo, "answered with more than 65536 bytes", false),
     (Manner::Large, "answered with more than 65536 bytes", false),
@@ -244,8 +244,8 @@ fn everything_hostile_fails(durable: bool) {
         let (error, latency_ms) = failure(house.client(), hook, durable);
         assert!(error.contains(cause) && error.contains(&receiver.url()), "{manner:?}: {error}");
         assert!(error.len() < 400, "{manner:?}: {error}");
-        let whole = (4990..7000).contains(&latency_ms);
-        assert_eq!(whole, *in_time, "{manner:?} took {latency_ms} ms: {error}");
+        assert_eq!(latency_ms >= 4990, *in_time, "{manner:?} took {latency_ms} ms: {error}");
+        assert!(latency_ms < 10_000, "{manner:?} took {latency_ms} ms");
         receiver.wait_gone(1);
         assert!(receiver.taken() < LARGE, "{manner:?} said {} bytes", receiver.taken());
     }
