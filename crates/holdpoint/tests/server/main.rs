@@ -18,6 +18,10 @@ mod command_line_runs;
 mod contract;
 mod control;
 mod conversations;
+// The dice of the tests with several nodes.
+#[allow(dead_code)]
+#[path = "../nodes/dice.rs"]
+mod dice;
 mod forks;
 mod governed_gates;
 mod harness;
@@ -63,6 +67,8 @@ mod webhooks_callback;
 mod webhooks_delivered;
 mod webhooks_durable;
 mod webhooks_kept_secret;
+mod webhooks_killed;
 mod webhooks_on_the_command_line;
 mod webhooks_recipes;
+mod webhooks_two_nodes;
 mod wire;
