@@ -198,7 +198,7 @@ impl Courier {
         }
         // In one order, as every node claims them.
         wanted.sort();
-        let lease = now.plus_ms(self.engine.lease_ms());
+        let lease = now.plus_ms(self.engine.hooks().settings.lease_ms());
         // Of this claim alone: what another claim of ours has lost, it must not settle.
         let holder = format!("{}/{}", self.name, Uuid::now_v7().simple());
         let set = |id: &String| params![holder.as_str(), lease, id.as_str()];
@@ -220,7 +220,11 @@ impl Courier {
             // Neither is ever closed.
             let (Ok(_turn), Ok(_place)) = (lane.turns.acquire().await, overall.acquire().await) else { return true };
             let id = delivery.id.clone();
-            let carried = if stop.is_some_and(|stop| *stop.borrow()) {
+            let stopped = stop.is_some_and(|stop| *stop.borrow());
+            // What has waited here for so long that an attempt would outlast its lease might be sent by two.
+            let engine = &carrier.engine;
+            let done_by = engine.now().plus_ms(engine.hooks().settings.attempt_timeout_ms());
+            let carried = if stopped || delivery.lease.is_none_or(|lease| lease < done_by) {
                 carrier.engine.write_rows(vec![delivery.give_back()]).await
             } else {
                 carrier.carry(delivery).await

@@ -22,6 +22,10 @@ mod command_line_runs;
 mod contract;
 mod control;
 mod conversations;
+// The dice of the tests with several nodes.
+#[allow(dead_code)]
+#[path = "../nodes/dice.rs"]
+mod dice;
 mod forks;
 mod governed_gates;
 mod harness;
@@ -69,6 +73,8 @@ mod webhooks_delivered;
 mod webhooks_durable;
 mod webhooks_hostile;
 mod webhooks_kept_secret;
+mod webhooks_killed;
 mod webhooks_on_the_command_line;
 mod webhooks_recipes;
+mod webhooks_two_nodes;
 mod wire;
