@@ -14,7 +14,7 @@ use tokio_rustls::rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 use crate::certificates::Certificates;
 use crate::collector::{self, Sent};
-use crate::receiver::Delivered;
+use crate::receiver::{Delivered, Reply};
 
 /// In everything that hostile receivers say. Nothing of it may be kept anywhere.
 pub(crate) const CANARY: &str = "canary-of-an-answer-77f3";
@@ -166,7 +166,8 @@ fn serve(mut tcp: TcpStream, tls: Arc<ServerConfig>, manner: Manner, seen: &Shar
     }
     let mut reader = BufReader::new(stream);
     let Some(Sent { path, headers, body }) = collector::read(&mut reader) else { return true };
-    note(seen, |seen| seen.delivered.push(Delivered { path, headers, body }));
+    let reply = if manner == Manner::Good { Reply::Status(204) } else { Reply::HangUp };
+    note(seen, |seen| seen.delivered.push(Delivered { path, headers, body, reply }));
     let mut stream = reader.into_inner();
     // Whoever called may have gone already.
     let _ = answer(&mut stream, manner, seen);
