@@ -33,7 +33,7 @@ impl Default for WebhookSettings {
             attempt_timeout: Duration::from_secs(5),
             lease: Duration::from_secs(30),
             per_subscription: 4,
-            overall: 64,
+            overall: 256,
             queue_max: 1000,
             keep_deliveries: 7 * DAY,
             keep_dead_letters: 30 * DAY,

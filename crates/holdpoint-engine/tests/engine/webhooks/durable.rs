@@ -232,6 +232,8 @@ async fn too_many_dead_letters_fail_the_subscription(mut post: Post) {
         assert_eq!(post.state(&hook).await, SubscriptionState::Active);
         post.house.start("gated").await;
         post.deliver().await;
+        // However long it rests.
+        post.house.clock.advance(30_000);
     }
     assert_eq!(post.state(&hook).await, SubscriptionState::Failed);
     post.house.start("gated").await;
