@@ -1,6 +1,7 @@
 //! The gate before tool calls: patterns, arguments, precedence, flaws, and what holds whatever is written and called.
 
 mod arguments;
+mod document;
 mod flaws;
 mod patterns;
 mod precedence;
