@@ -13,6 +13,7 @@ mod ids;
 mod interrupt;
 pub mod limits;
 pub mod mailbox;
+pub mod permission;
 mod react;
 mod refusal;
 mod run;

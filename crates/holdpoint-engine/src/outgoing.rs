@@ -15,24 +15,32 @@ use tokio::sync::Semaphore;
 pub use url::Url;
 
 mod activity;
+mod allowance;
 mod connect;
+mod dialer;
 mod error;
 mod exchange;
 mod network;
 mod policy;
+mod progress;
 mod ranges;
 mod resolver;
 mod target;
+mod trust;
 
 pub use activity::activity_key;
+pub use dialer::{Dialer, Switchboard};
 pub use error::{Error, Refused};
 pub(crate) use exchange::may_be_set;
 pub use network::{BadNetwork, Network};
 pub use policy::Policy;
+pub use progress::Stage;
 pub use ranges::Special;
 pub use resolver::{Resolver, Script};
+pub use trust::{Authorities, BadAuthorities};
 
 use connect::Tls;
+use progress::Progress;
 use target::{Named, Target};
 
 /// Makes outgoing calls under one policy. Cheap to clone; clones share limits and counters.
@@ -134,7 +142,7 @@ impl Outgoing {
         let target = Target::parse(url, &self.0.policy)?;
         let within = self.0.policy.connect_timeout;
         let found = tokio::time::timeout(within, self.addresses(&target)).await;
-        found.map_err(|_| timed_out(&target, within))??;
+        found.map_err(|_| timed_out(&target, within, Stage::Name))??;
         Ok(target.url)
     }
 
@@ -142,8 +150,10 @@ impl Outgoing {
     pub async fn send(&self, request: Request) -> Result<Response, Error> {
         let target = Target::parse(&request.url, &self.0.policy)?;
         let within = Duration::from_millis(request.timeout_ms);
-        let call = self.call(&target, request);
-        tokio::time::timeout(within, call).await.map_err(|_| timed_out(&target, within))?
+        let progress = Progress::default();
+        let call = self.call(&target, request, &progress);
+        let in_time = tokio::time::timeout(within, call).await;
+        in_time.map_err(|_| timed_out(&target, within, progress.stage()))?
     }
 
     /// How many connections were begun so far.
@@ -151,19 +161,23 @@ impl Outgoing {
         self.0.connects.load(Ordering::SeqCst)
     }
 
-    async fn call(&self, target: &Target, request: Request) -> Result<Response, Error> {
+    async fn call(&self, target: &Target, request: Request, progress: &Progress) -> Result<Response, Error> {
         let most = request.body_bytes_max;
         let prepared = exchange::prepare(target, request)?;
         let broken = |why: String| Error::Broken { origin: target.origin(), why };
         let _turn = self.0.calls.acquire().await.map_err(|error| broken(error.to_string()))?;
+        progress.at(Stage::Name);
         let addresses = self.addresses(target).await?;
+        progress.at(Stage::Connection);
         let within = self.0.policy.connect_timeout;
-        let tcp = connect::tcp(target, &addresses, within, &self.0.connects).await?;
-        if target.tls() {
-            exchange::carry_out(target, self.0.tls.wrap(target, tcp, within).await?, prepared, most).await
-        } else {
-            exchange::carry_out(target, tcp, prepared, most).await
+        let by = (&self.0.policy.dialer, &self.0.connects);
+        let tcp = connect::tcp(target, &addresses, within, by).await?;
+        if !target.tls() {
+            return exchange::carry_out(target, tcp, prepared, most, progress).await;
         }
+        progress.at(Stage::Handshake);
+        let secured = self.0.tls.wrap(target, tcp, within).await?;
+        exchange::carry_out(target, secured, prepared, most, progress).await
     }
 
     /// Every address of the target, each of them judged. One that is refused refuses all: a name that leads inside
@@ -188,7 +202,7 @@ impl Outgoing {
     }
 }
 
-fn timed_out(target: &Target, within: Duration) -> Error {
+fn timed_out(target: &Target, within: Duration, during: Stage) -> Error {
     let timeout_ms = u64::try_from(within.as_millis()).unwrap_or(u64::MAX);
-    Error::TimedOut { origin: target.origin(), timeout_ms }
+    Error::TimedOut { origin: target.origin(), timeout_ms, during }
 }

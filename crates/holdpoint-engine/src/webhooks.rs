@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use holdpoint_core::TenantId;
 use holdpoint_core::webhook::{Mode, SubscriptionState};
+use holdpoint_core::{TenantId, Timestamp};
 use tokio::sync::Notify;
 
 use crate::committer::Change;
@@ -75,14 +75,15 @@ impl Hooks {
         if list.is_empty() && !self.settings.callbacks {
             return;
         }
-        let (mut any, mut durable) = (false, self.settings.callbacks);
+        let calls_back =
+            || change.after.started.as_ref().is_some_and(|started| started.callback_url.is_some());
+        let (mut any, mut durable) = (false, self.settings.callbacks && calls_back());
         for (known, seq, event) in list.concerned(change) {
             match known.mode {
                 Mode::Durable => durable = true,
                 Mode::BestEffort if known.state == SubscriptionState::Active && self.has_courier() => {
                     let notice = Notice { of: change.of.clone(), seq, event: event.name(), at: change.at };
-                    self.lane(&change.of.tenant, &known.id).push(notice, self.settings.queue_max);
-                    any = true;
+                    any |= self.lane(&change.of.tenant, &known.id).push(notice, self.settings.queue_max);
                 }
                 Mode::BestEffort => {}
             }
@@ -120,10 +121,10 @@ impl Hooks {
         }
     }
 
-    /// How many durable deliveries of a subscription are claimed here.
-    fn claimed(&self, webhook: &str) -> usize {
+    /// How many durable deliveries of a subscription may be claimed here.
+    fn durable_room(&self, webhook: &str, ahead: usize, now: Timestamp) -> usize {
         let lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
-        lanes.get(webhook).map_or(0, |lane| lane.claimed.load(Ordering::SeqCst))
+        lanes.get(webhook).map_or(ahead, |lane| lane.durable_room(ahead, now))
     }
 
     fn lanes(&self) -> Vec<Arc<Lane>> {

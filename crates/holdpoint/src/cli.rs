@@ -1,5 +1,6 @@
 //! The commands that talk to a running server. They know the HTTP contract and nothing else: no engine, no store. There
-//! are two exceptions: `bench mailbox` measures the engine itself, and `workflows check` asks it without a server.
+//! are exceptions: `bench mailbox` measures the engine itself, `workflows check` asks it without a server, and
+//! `permissions` asks the core.
 
 mod answer;
 mod asked;
@@ -15,6 +16,7 @@ mod links;
 mod mailbox;
 mod output;
 mod pending;
+mod permissions;
 mod runs;
 mod secrets;
 mod values;
@@ -43,6 +45,7 @@ Exit codes:
   2  wrong usage: an unknown flag, a bad value, a file that cannot be read
   3  the server cannot be reached, or its answer is broken
   4  no key was found, or the server does not accept it for this request
+  10 and 11  `permissions test`: a person is asked, or the call is denied; 0 is allowed
 
 With --json, what the server refuses is told on stderr as its own JSON, one line and nothing
 else: {\"error\", \"message\", \"details\"}. The exit codes stay the same; other errors stay text.";
@@ -105,6 +108,14 @@ pub(crate) enum ClientCommand {
         #[command(flatten)]
         answer: answer::Answer,
     },
+    /// Judge tool calls of agents by rules, and check the rules; needs no server
+    #[command(after_help = permissions::EXAMPLES)]
+    Permissions {
+        #[command(flatten)]
+        connection: Connection,
+        #[command(subcommand)]
+        action: permissions::Action,
+    },
     /// Make links with which others can see what is asked, and answer it without a key
     #[command(after_help = links::EXAMPLES)]
     Links {
@@ -151,7 +162,7 @@ pub(crate) enum ClientCommand {
 pub(crate) fn run(command: ClientCommand, customize: impl FnOnce(Options) -> Options) -> ExitCode {
     let json = command.connection().json;
     match perform(command, customize) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(failure) => {
             eprintln!("{}", if json { failure.json_line() } else { failure.to_string() });
             failure.exit_code()
@@ -169,6 +180,7 @@ impl ClientCommand {
             | Self::Pending { connection, .. }
             | Self::Asks { connection, .. }
             | Self::Answer { connection, .. }
+            | Self::Permissions { connection, .. }
             | Self::Links { connection, .. }
             | Self::Secrets { connection, .. }
             | Self::Events { connection, .. }
@@ -178,8 +190,11 @@ impl ClientCommand {
     }
 }
 
-fn perform(command: ClientCommand, customize: impl FnOnce(Options) -> Options) -> Result<(), Failure> {
-    match command {
+fn perform(command: ClientCommand, customize: impl FnOnce(Options) -> Options) -> Result<ExitCode, Failure> {
+    let done = match command {
+        ClientCommand::Permissions { connection, action } => {
+            return permissions::run(&Output::of(&connection), action);
+        }
         ClientCommand::Keys { connection, action } => {
             keys::run(&open(&connection)?, &Output::of(&connection), action)
         }
@@ -210,7 +225,8 @@ fn perform(command: ClientCommand, customize: impl FnOnce(Options) -> Options) -
         }
         ClientCommand::Webhooks { connection, action } => webhooks::run(&connection, action),
         ClientCommand::Bench { connection, action } => bench::run(connection, action),
-    }
+    };
+    done.map(|()| ExitCode::SUCCESS)
 }
 
 fn open(connection: &Connection) -> Result<Client, Failure> {

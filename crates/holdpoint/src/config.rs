@@ -38,7 +38,8 @@ pub(crate) struct ServeArgs {
     /// TOML file with the same settings: listen, data, database, workflows, strict, no_conversations, bootstrap_key,
     /// rate_limit, rate_burst, public_url, link_seconds_max, link_rate_limit, otlp_endpoint, otlp_protocol, ask_url,
     /// ask_token, event_retention, seal_key_file, outgoing_allow, outgoing_deny, outgoing_allow_loopback,
-    /// allow_private_webhooks, webhook_cooldown
+    /// outgoing_ca, allow_private_webhooks, webhook_cooldown, webhook_lease, webhook_log_retention,
+    /// webhook_dead_letter_retention
     #[arg(long, env = "HOLDPOINT_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
     /// Registers every .json file of this folder as a workflow at start
@@ -120,8 +121,12 @@ struct File {
     outgoing_allow: Option<Vec<String>>,
     outgoing_deny: Option<Vec<String>>,
     outgoing_allow_loopback: Option<bool>,
+    outgoing_ca: Option<PathBuf>,
     allow_private_webhooks: Option<bool>,
     webhook_cooldown: Option<String>,
+    webhook_lease: Option<String>,
+    webhook_log_retention: Option<String>,
+    webhook_dead_letter_retention: Option<String>,
 }
 
 #[derive(Debug)]
@@ -178,10 +183,14 @@ impl Config {
             allow: file.outgoing_allow,
             deny: file.outgoing_deny,
             allow_loopback: file.outgoing_allow_loopback,
+            ca: file.outgoing_ca,
         };
         let of_webhooks = webhooks::WebhookFile {
             allow_private: file.allow_private_webhooks,
             cooldown: file.webhook_cooldown,
+            lease: file.webhook_lease,
+            log_retention: file.webhook_log_retention,
+            dead_letter_retention: file.webhook_dead_letter_retention,
         };
         let seal = args.seal.or(file.seal_key_file, &data, |name| std::env::var(name).ok())?;
         Ok(Self {

@@ -45,6 +45,8 @@ struct Arguments {
     command: Command,
 }
 
+// There is one of them in a process.
+#[allow(clippy::large_enum_variant)]
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Start the server

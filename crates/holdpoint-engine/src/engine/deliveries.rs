@@ -12,7 +12,7 @@ use crate::store::deliveries::attempts::{self, Attempt, AttemptFilter};
 use crate::store::deliveries::{self, Delivery, DeliveryFilter};
 use crate::store::webhooks::{self, WebhookChange};
 use crate::store::{Param, Statement, params};
-use crate::webhooks::{Courier, Render, millis};
+use crate::webhooks::{Courier, Render, WebhookSettings, millis};
 
 impl Engine {
     pub async fn deliveries(
@@ -36,6 +36,10 @@ impl Engine {
         filter: &AttemptFilter,
     ) -> Result<Vec<Attempt>, Error> {
         Ok(attempts::page(self.db(), tenant, webhook, filter).await?)
+    }
+
+    pub fn webhook_settings(&self) -> &WebhookSettings {
+        &self.hooks().settings
     }
 
     /// Until when a dead letter is kept.
@@ -127,7 +131,7 @@ impl Engine {
         let (old, dead) = (before(settings.keep_deliveries), before(settings.keep_dead_letters));
         let writes = [
             Statement::new(deliveries::END_ORPHANS, params![now, limit]),
-            Statement::new(deliveries::PURGE, params![old, dead.min(old), limit]),
+            Statement::new(deliveries::PURGE, params![old.max(dead), dead, old, limit]),
             Statement::new(attempts::PURGE, params![old, limit]),
             Statement::new(webhooks::PURGE_LOG, params![dead.min(old), limit]),
         ];

@@ -3,6 +3,7 @@
 
 use std::net::IpAddr;
 
+use super::progress::Stage;
 use super::ranges::Special;
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -14,8 +15,8 @@ pub enum Error {
     Unresolvable { host: String, why: String },
     #[error("{origin} cannot be connected to: {why}")]
     ConnectFailed { origin: String, why: String },
-    #[error("{origin} did not answer within {timeout_ms} ms")]
-    TimedOut { origin: String, timeout_ms: u64 },
+    #[error("{origin} did not answer within {timeout_ms} ms, which were over while {during}")]
+    TimedOut { origin: String, timeout_ms: u64, during: Stage },
     #[error("{origin} answered with more than {bytes_max} bytes")]
     BodyTooLarge { origin: String, bytes_max: usize },
     #[error("there is no trusted connection to {origin}: {why}")]
@@ -54,3 +55,21 @@ impl Refused {
         self
     }
 }
+
+/// An error with its causes, in as many characters as a log should have to take from somebody else's mistakes.
+pub(super) fn excerpt(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    let mut said: Vec<String> = Vec::new();
+    for text in causes.map(ToString::to_string) {
+        // Some say where to read more, which is for whoever wrote them.
+        let text = text.split(": https://").next().unwrap_or_default().to_owned();
+        // Some show what they were caused by themselves.
+        if !said.last().is_some_and(|last| last.ends_with(&text)) {
+            said.push(text);
+        }
+    }
+    let plain = |c: char| if c.is_control() { ' ' } else { c };
+    said.join(": ").chars().map(plain).take(EXCERPT_CHARS_MAX).collect()
+}
+
+const EXCERPT_CHARS_MAX: usize = 200;

@@ -11,12 +11,17 @@ use hyper::header::{CONNECTION, HOST, HeaderMap, HeaderName, HeaderValue, USER_A
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::error::{Error, Refused};
+use super::allowance::Limited;
+use super::error::{Error, Refused, excerpt};
+use super::progress::{Progress, Stage};
 use super::target::Target;
 use super::{Request, Response};
 
 /// Bytes that the head of a response may take.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
+
+/// Bytes that may come until the head of a response is complete: its own, and what other answers come before it.
+const BEFORE_BODY_BYTES_MAX: usize = 4 * HEAD_BYTES_MAX;
 
 /// Headers that say how a message is framed or routed. They are ours: a caller's would talk past the guard.
 const FRAMING: [&str; 11] = [
@@ -69,16 +74,21 @@ pub(super) async fn carry_out<S>(
     stream: S,
     request: hyper::Request<Full<Bytes>>,
     body_bytes_max: usize,
+    progress: &Progress,
 ) -> Result<Response, Error>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let broken = |error: hyper::Error| Error::Broken { origin: target.origin(), why: error.to_string() };
+    let broken = |error: hyper::Error| Error::Broken { origin: target.origin(), why: excerpt(&error) };
+    progress.at(Stage::Answer);
     let mut builder = http1::Builder::new();
     builder.max_buf_size(HEAD_BYTES_MAX);
+    let (stream, allowance) = Limited::new(stream, BEFORE_BODY_BYTES_MAX);
     let (mut sender, connection) = builder.handshake(TokioIo::new(stream)).await.map_err(broken)?;
     let exchange = async {
         let (head, body) = sender.send_request(request).await.map_err(broken)?.into_parts();
+        allowance.lift();
+        progress.at(Stage::Body);
         let body = read(target, body, body_bytes_max).await?;
         Ok(Response { status: head.status.as_u16(), headers: texts(&head.headers), body })
     };
@@ -101,8 +111,7 @@ async fn read(target: &Target, mut body: Incoming, bytes_max: usize) -> Result<V
     }
     let mut bytes = Vec::new();
     while let Some(frame) = body.frame().await {
-        let frame =
-            frame.map_err(|error| Error::Broken { origin: target.origin(), why: error.to_string() })?;
+        let frame = frame.map_err(|error| Error::Broken { origin: target.origin(), why: excerpt(&error) })?;
         let Ok(data) = frame.into_data() else { continue };
         if bytes.len() + data.len() > bytes_max {
             return Err(too_large());

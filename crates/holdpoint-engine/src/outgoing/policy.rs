@@ -4,10 +4,12 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use super::dialer::Dialer;
 use super::error::Refused;
 use super::network::Network;
 use super::ranges::{embedded, is_loopback, special};
 use super::resolver::Resolver;
+use super::trust::Authorities;
 
 #[derive(Clone, Debug)]
 pub struct Policy {
@@ -20,9 +22,10 @@ pub struct Policy {
     pub connect_timeout: Duration,
     /// How many calls are under way at a time; others wait, and the wait counts as theirs.
     pub calls_max: usize,
-    /// Authorities trusted beside those of the machine, as PEM.
-    pub authorities: Vec<u8>,
+    /// Authorities trusted beside those of the machine.
+    pub authorities: Authorities,
     pub resolver: Resolver,
+    pub dialer: Dialer,
 }
 
 impl Default for Policy {
@@ -33,8 +36,9 @@ impl Default for Policy {
             allow_loopback: false,
             connect_timeout: Duration::from_secs(10),
             calls_max: 256,
-            authorities: Vec::new(),
+            authorities: Authorities::default(),
             resolver: Resolver::System,
+            dialer: Dialer::System,
         }
     }
 }

@@ -90,9 +90,10 @@ pub(crate) const END_ORPHANS: &str = "UPDATE deliveries SET state = 'dropped', e
     WHERE delivery_id IN (SELECT d.delivery_id FROM deliveries d WHERE d.ended_ms IS NULL AND d.kind = 'event'
         AND NOT EXISTS (SELECT 1 FROM webhooks w WHERE w.tenant_id = d.tenant_id AND w.webhook_id = d.webhook_id)
         LIMIT $2)";
-/// Dead letters are kept for longer than the rest.
+/// What ended before $1, the later of the two; of that, dead letters from before $2, and others from before $3.
 pub(crate) const PURGE: &str = "DELETE FROM deliveries WHERE seq IN (SELECT d.seq FROM deliveries d
-    WHERE d.ended_ms <= $1 AND (d.state <> 'dead-lettered' OR d.ended_ms <= $2) ORDER BY d.ended_ms LIMIT $3)";
+    WHERE d.ended_ms <= $1 AND ((d.state = 'dead-lettered' AND d.ended_ms <= $2)
+        OR (d.state <> 'dead-lettered' AND d.ended_ms <= $3)) ORDER BY d.ended_ms LIMIT $4)";
 const REPLAY: &str =
     "UPDATE deliveries SET state = 'queued', attempt = 0, due_ms = $1, ended_ms = NULL, reason = NULL
     WHERE tenant_id = $2 AND webhook_id = $3 AND delivery_id = $4 AND ended_ms IS NOT NULL";

@@ -56,24 +56,26 @@ enum Errand {
 }
 
 impl Carrier {
-    /// A durable delivery that is ours until its lease ends. What goes wrong here is taken over then.
-    pub(super) async fn carry(&self, mut delivery: Delivery) -> Result<(), Error> {
+    /// A durable delivery that is ours until its lease ends. What goes wrong here is taken over then. Says whether it was taken,
+    /// where that was tried.
+    pub(super) async fn carry(&self, mut delivery: Delivery) -> Result<Option<bool>, Error> {
         let now = self.engine.now();
         if delivery.lease.is_none_or(|lease| lease <= now) {
-            return Ok(());
+            return Ok(None);
         }
+        let ended = |()| None;
         let target = match self.errand(&delivery).await? {
             Errand::Go(target) => target,
-            Errand::NotNow => return self.engine.write_rows(vec![delivery.give_back()]).await,
-            Errand::Drop => return self.end(&delivery, DeliveryState::Dropped, now).await,
+            Errand::NotNow => return self.engine.write_rows(vec![delivery.give_back()]).await.map(ended),
+            Errand::Drop => return self.end(&delivery, DeliveryState::Dropped, now).await.map(ended),
             Errand::GiveUp => {
                 delivery.reason = Some(DeadReason::SubscriptionEnded.as_str().to_owned());
-                return self.end(&delivery, DeliveryState::DeadLettered, now).await;
+                return self.end(&delivery, DeliveryState::DeadLettered, now).await.map(ended);
             }
         };
         let sent = match self.send(&target, &delivery, true).await {
             Some(sent) => sent,
-            None => return self.end(&delivery, DeliveryState::Dropped, now).await,
+            None => return self.end(&delivery, DeliveryState::Dropped, now).await.map(ended),
         };
         delivery.attempt = delivery.attempt.saturating_add(1);
         let now = self.engine.now();
@@ -92,10 +94,10 @@ impl Carrier {
             rows.push(delivery.put_off(due));
         }
         self.engine.write_rows(rows).await?;
-        match (delivery.kind, next) {
-            (DeliveryKind::Event, Next::DeadLetter(reason)) => self.gave_up(&delivery, reason, now).await,
-            _ => Ok(()),
+        if let (DeliveryKind::Event, Next::DeadLetter(reason)) = (delivery.kind, next) {
+            self.gave_up(&delivery, reason, now).await?;
         }
+        Ok(sent.reached_out.then_some(sent.reception.succeeded()))
     }
 
     async fn end(&self, delivery: &Delivery, state: DeliveryState, now: Timestamp) -> Result<(), Error> {

@@ -185,8 +185,7 @@ impl Courier {
         let mut room = CLAIMED_MAX.saturating_sub(self.in_flight.len());
         let mut wanted = Vec::new();
         for (webhook, due) in deliveries::ready(db).await? {
-            let claimed = self.engine.hooks().claimed(&webhook);
-            let limit = AHEAD.saturating_sub(claimed).min(room);
+            let limit = self.engine.hooks().durable_room(&webhook, AHEAD, now).min(room);
             if due <= now && limit > 0 {
                 let found = deliveries::candidates(db, &webhook, now, limit as u64).await?;
                 room -= found.len();
@@ -198,7 +197,7 @@ impl Courier {
         }
         // In one order, as every node claims them.
         wanted.sort();
-        let lease = now.plus_ms(self.engine.lease_ms());
+        let lease = now.plus_ms(self.engine.hooks().settings.lease_ms());
         // Of this claim alone: what another claim of ours has lost, it must not settle.
         let holder = format!("{}/{}", self.name, Uuid::now_v7().simple());
         let set = |id: &String| params![holder.as_str(), lease, id.as_str()];
@@ -220,13 +219,21 @@ impl Courier {
             // Neither is ever closed.
             let (Ok(_turn), Ok(_place)) = (lane.turns.acquire().await, overall.acquire().await) else { return true };
             let id = delivery.id.clone();
-            let carried = if stop.is_some_and(|stop| *stop.borrow()) {
-                carrier.engine.write_rows(vec![delivery.give_back()]).await
+            let stopped = stop.is_some_and(|stop| *stop.borrow());
+            // What has waited here for so long that an attempt would outlast its lease might be sent by two.
+            let engine = &carrier.engine;
+            let done_by = engine.now().plus_ms(engine.hooks().settings.attempt_timeout_ms());
+            let carried = if stopped || delivery.lease.is_none_or(|lease| lease < done_by) {
+                carrier.engine.write_rows(vec![delivery.give_back()]).await.map(|()| None)
             } else {
                 carrier.carry(delivery).await
             };
-            if let Err(error) = carried {
-                tracing::warn!(%error, delivery = id, "a delivery could not be carried out; it is taken over later");
+            match carried {
+                Ok(Some(taken)) => lane.note_durable(taken, carrier.engine.now()),
+                Ok(None) => {}
+                Err(error) => {
+                    tracing::warn!(%error, delivery = id, "a delivery could not be carried out; it is taken over later");
+                }
             }
             true
         });
@@ -240,8 +247,11 @@ impl Courier {
             None
         });
         let until = |at: Timestamp| u64::try_from(at.0.saturating_sub(now.0)).unwrap_or(0);
-        let untold = self.engine.hooks().lanes().iter().any(|lane| lane.has_missed());
+        let lanes = self.engine.hooks().lanes();
+        let untold = lanes.iter().any(|lane| lane.has_missed());
         let backstop = if self.engine.is_shared() || untold { BACKSTOP_SHARED } else { BACKSTOP };
+        let rested = lanes.iter().filter_map(|lane| lane.rests_until(now)).min();
+        let next = next.into_iter().chain(rested).min();
         next.map_or(backstop, |at| Duration::from_millis(until(at)).min(backstop))
     }
 

@@ -2,12 +2,17 @@
 //! circuit is open. Nobody else waits in it.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use holdpoint_core::{RunRef, TenantId, Timestamp};
 use tokio::sync::Semaphore;
 use tokio::task::AbortHandle;
+
+/// After so many failures in a row a subscriber is left alone: first for so long, then for twice as long, up to this.
+const STRIKES_MAX: u32 = 4;
+const REST_MS_MIN: u64 = 1000;
+const REST_MS_MAX: u64 = 30_000;
 
 /// An event that a best-effort subscription is to be told of.
 #[derive(Clone, Debug)]
@@ -33,6 +38,9 @@ pub(crate) struct Lane {
     skipped: AtomicU64,
     /// Nothing is tried before; what comes until then is not kept.
     closed_until: AtomicI64,
+    /// Durable deliveries that failed since one was taken; none is tried before then.
+    strikes: AtomicU32,
+    rests_until: AtomicI64,
 }
 
 impl Lane {
@@ -49,19 +57,56 @@ impl Lane {
             crowded_out: AtomicU64::new(0),
             skipped: AtomicU64::new(0),
             closed_until: AtomicI64::new(i64::MIN),
+            strikes: AtomicU32::new(0),
+            rests_until: AtomicI64::new(i64::MIN),
         }
     }
 
-    pub(super) fn push(&self, notice: Notice, most: usize) {
+    /// Whether it waits now, and is not one of those that are only counted.
+    pub(super) fn push(&self, notice: Notice, most: usize) -> bool {
         if notice.at.0 < self.closed_until.load(Ordering::SeqCst) {
-            return self.skip();
+            self.skip();
+            return false;
         }
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        if waiting.len() < most {
+        let room = waiting.len() < most;
+        if room {
             waiting.push_back(notice);
         } else {
             self.crowded_out.fetch_add(1, Ordering::Relaxed);
         }
+        room
+    }
+
+    /// How a durable delivery went. A subscriber that takes none is left alone for a while, and then tried with one:
+    /// first attempts of all the others would only cost.
+    pub(super) fn note_durable(&self, taken: bool, now: Timestamp) {
+        if taken {
+            self.strikes.store(0, Ordering::SeqCst);
+            self.rests_until.store(i64::MIN, Ordering::SeqCst);
+            return;
+        }
+        let strikes = self.strikes.fetch_add(1, Ordering::SeqCst).saturating_add(1);
+        if strikes >= STRIKES_MAX {
+            let ms = REST_MS_MIN.saturating_mul(1 << (strikes - STRIKES_MAX).min(10)).min(REST_MS_MAX);
+            self.rests_until.fetch_max(now.plus_ms(ms).0, Ordering::SeqCst);
+        }
+    }
+
+    /// How many of its durable deliveries may be claimed beside those that are.
+    pub(super) fn durable_room(&self, ahead: usize, now: Timestamp) -> usize {
+        let claimed = self.claimed.load(Ordering::SeqCst);
+        if self.rests_until.load(Ordering::SeqCst) > now.0 {
+            return 0;
+        }
+        let most = if self.strikes.load(Ordering::SeqCst) < STRIKES_MAX { ahead } else { 1 };
+        most.saturating_sub(claimed)
+    }
+
+    /// When it is tried again, if it is left alone now.
+    pub(super) fn rests_until(&self, now: Timestamp) -> Option<Timestamp> {
+        let until = self.rests_until.load(Ordering::SeqCst);
+        (until > now.0).then_some(Timestamp(until))
     }
 
     pub(super) fn pop(&self) -> Option<Notice> {
@@ -86,11 +131,16 @@ impl Lane {
 
     pub(super) fn open(&self) {
         self.closed_until.store(i64::MIN, Ordering::SeqCst);
+        self.strikes.store(0, Ordering::SeqCst);
+        self.rests_until.store(i64::MIN, Ordering::SeqCst);
     }
 
     /// Nothing waits, runs or is still to be told of.
     pub(super) fn is_idle(&self) -> bool {
-        !self.has_waiting() && !self.has_missed() && self.closed_until.load(Ordering::SeqCst) == i64::MIN
+        let quiet = !self.has_waiting() && !self.has_missed();
+        quiet
+            && self.closed_until.load(Ordering::SeqCst) == i64::MIN
+            && self.strikes.load(Ordering::SeqCst) == 0
     }
 
     /// Whether something is still to be told of that was not tried.

@@ -7,7 +7,7 @@ use holdpoint_engine::outgoing::{Error, Network, Outgoing, Policy, Refused};
 
 use crate::peer::get;
 
-const CLOSED: [&str; 58] = [
+pub(crate) const CLOSED: [&str; 58] = [
     "0.0.0.0/8",
     "0.0.0.0/32",
     "10.0.0.0/8",
@@ -145,7 +145,32 @@ fn samples(network: &str) -> Vec<IpAddr> {
     }
 }
 
-fn url(address: IpAddr) -> String {
+/// The first and the last address of a network, and those next to it that are open.
+pub(crate) fn neighbours(network: &str) -> (Vec<IpAddr>, Vec<IpAddr>) {
+    let ends = samples(network);
+    let (first, last) = (ends[0], ends[ends.len() - 1]);
+    let step = |address: IpAddr, up: bool| match address {
+        IpAddr::V4(address) => {
+            let bits = address.to_bits();
+            let next = if up { bits.checked_add(1) } else { bits.checked_sub(1) };
+            next.map(|bits| IpAddr::V4(Ipv4Addr::from_bits(bits)))
+        }
+        IpAddr::V6(address) => {
+            let bits = address.to_bits();
+            let next = if up { bits.checked_add(1) } else { bits.checked_sub(1) };
+            next.map(|bits| IpAddr::V6(Ipv6Addr::from_bits(bits)))
+        }
+    };
+    let unicast: Network = "2000::/3".parse().unwrap();
+    let is_open = |address: &IpAddr| {
+        let closed = CLOSED.iter().any(|network| network.parse::<Network>().unwrap().contains(*address));
+        !closed && (address.is_ipv4() || unicast.contains(*address))
+    };
+    let outside = [step(first, false), step(last, true)].into_iter().flatten().filter(is_open).collect();
+    (vec![first, last], outside)
+}
+
+pub(crate) fn url(address: IpAddr) -> String {
     match address {
         IpAddr::V4(address) => format!("https://{address}/x"),
         IpAddr::V6(address) => format!("https://[{address}]/x"),

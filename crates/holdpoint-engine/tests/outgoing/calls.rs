@@ -1,6 +1,6 @@
 //! What a call takes and gives back: redirects stay where they are, and time and bytes have limits.
 
-use holdpoint_engine::outgoing::{Error, Method, Outgoing, Policy, Refused, Request, Script};
+use holdpoint_engine::outgoing::{Error, Method, Outgoing, Policy, Refused, Request, Script, Stage};
 use tokio::net::TcpListener;
 
 use crate::peer::{Peer, Reply, get, header, scripted};
@@ -96,28 +96,46 @@ async fn the_head_of_an_answer_has_a_limit_too() {
 #[tokio::test]
 async fn whoever_is_slow_is_given_up_at_any_point() {
     let slow = |text: &str| Reply::Hang(text.to_owned());
-    for reply in [
-        slow(""),
-        slow("HTTP/1.1 200"),
-        slow("HTTP/1.1 200 OK\r\ncontent-length: 10\r\n"),
-        slow("HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhalf"),
-        slow("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n"),
+    for (reply, during) in [
+        (slow(""), Stage::Answer),
+        (slow("HTTP/1.1 200"), Stage::Answer),
+        (slow("HTTP/1.1 100 Continue\r\n\r\n"), Stage::Answer),
+        (slow("HTTP/1.1 200 OK\r\ncontent-length: 10\r\n"), Stage::Answer),
+        (slow("HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhalf"), Stage::Body),
+        (slow("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n"), Stage::Body),
     ] {
         let peer = Peer::saying([reply.clone()]).await;
         let request = Request { timeout_ms: 100, ..get(&peer.url("/?key=secret")) };
         let failed = open().send(request).await.unwrap_err();
         let origin = format!("http://{}", peer.address);
-        assert_eq!(failed, Error::TimedOut { origin, timeout_ms: 100 }, "{reply:?}");
+        assert_eq!(failed, Error::TimedOut { origin, timeout_ms: 100, during }, "{reply:?}");
     }
 }
 
 #[tokio::test]
-async fn a_few_bytes_now_and_then_buy_no_time() {
-    // Interim answers for ever: always something new, and never enough of it to be too large.
-    let peer = Peer::saying([Reply::Drip("HTTP/1.1 100 Continue\r\n\r\n".to_owned())]).await;
-    let request = Request { timeout_ms: 100, ..get(&peer.url("/")) };
-    let failed = open().send(request).await.unwrap_err();
-    assert!(matches!(failed, Error::TimedOut { .. }), "{failed:?}");
+async fn interim_answers_are_passed_over_and_have_a_limit() {
+    let early = "HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n".repeat(20);
+    let answer = format!("{early}HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
+    let peer = Peer::saying([Reply::Say(answer)]).await;
+    assert_eq!(open().send(get(&peer.url("/"))).await.unwrap().body, b"ok");
+    // For ever: always something new, and never enough of it to be one head that is too large.
+    for interim in ["HTTP/1.1 100 Continue\r\n\r\n", "HTTP/1.1 102 Processing\r\nx: y\r\n\r\n"] {
+        let peer = Peer::saying([Reply::Drip(interim.to_owned())]).await;
+        let failed = open().send(get(&peer.url("/"))).await.unwrap_err();
+        assert!(
+            matches!(&failed, Error::Broken { why, .. } if why.contains("too much came before an answer")),
+            "long before its time is over: {failed:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_answer_is_read_to_its_end_although_it_is_larger_than_what_may_come_before_it() {
+    let body = "x".repeat(1024 * 1024);
+    let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+    let peer = Peer::saying([Reply::Say(answer)]).await;
+    let request = Request { body_bytes_max: body.len(), ..get(&peer.url("/")) };
+    assert_eq!(open().send(request).await.unwrap().body.len(), body.len());
 }
 
 #[tokio::test]
@@ -176,7 +194,7 @@ async fn only_so_many_calls_are_under_way_and_waiting_counts() {
     let under_way = [call(60_000), call(60_000)];
     peer.heard_times(2).await;
     let failed = call(100).await.unwrap();
-    assert!(matches!(failed, Err(Error::TimedOut { .. })), "{failed:?}");
+    assert!(matches!(failed, Err(Error::TimedOut { during: Stage::Turn, .. })), "{failed:?}");
     assert_eq!(outgoing.connects(), 2, "the third never had its turn");
     let third = call(60_000);
     under_way[0].abort();

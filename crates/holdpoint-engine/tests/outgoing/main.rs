@@ -22,5 +22,7 @@ mod node_crashes;
 mod node_repeats;
 mod node_requests;
 mod peer;
+mod rebinding;
+mod sockets;
 mod spellings;
 mod tls;

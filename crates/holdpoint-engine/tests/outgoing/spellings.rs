@@ -33,14 +33,13 @@ const CLOSED: [[u8; 4]; 22] = [
 ];
 
 /// What browsers, and so the parser, take for an IPv4 address.
-fn of_v4([a, b, c, d]: [u8; 4]) -> Vec<String> {
+pub(crate) fn of_v4([a, b, c, d]: [u8; 4]) -> Vec<String> {
     let whole = u32::from_be_bytes([a, b, c, d]);
     let (low24, low16) = (whole & 0xff_ffff, whole & 0xffff);
     let dotted = format!("{a}.{b}.{c}.{d}");
-    let wide: String = dotted
-        .chars()
-        .map(|c| c.to_digit(10).map_or('。', |n| char::from_u32(0xff10 + n).unwrap()))
-        .collect();
+    let in_script = |zero: u32, dot: char| -> String {
+        dotted.chars().map(|c| c.to_digit(10).map_or(dot, |n| char::from_u32(zero + n).unwrap())).collect()
+    };
     let encoded: String = dotted.bytes().map(|byte| format!("%{byte:02x}")).collect();
     vec![
         dotted.clone(),
@@ -58,14 +57,20 @@ fn of_v4([a, b, c, d]: [u8; 4]) -> Vec<String> {
         format!("000{a:o}.000{b:o}.000{c:o}.000{d:o}"),
         format!("0x{a:x}.0{b:o}.{c}.{d}"),
         format!("0{a:o}.0x{low24:x}"),
-        wide,
+        // Full-width, bold and doubly struck digits; the dots of East Asia; what is left out of names.
+        in_script(0xff10, '。'),
+        in_script(0xff10, '．'),
+        in_script(0x1d7ce, '.'),
+        in_script(0x1d7d8, '｡'),
+        dotted.replace('.', ".\u{ad}"),
+        format!("{a}.{b}.{c}\u{200b}.{d}"),
         encoded,
         format!("{a}.{b}.{c}%2e{d}"),
     ]
 }
 
 /// IPv6 addresses behind which the IPv4 address is.
-fn in_v6([a, b, c, d]: [u8; 4]) -> Vec<String> {
+pub(crate) fn in_v6([a, b, c, d]: [u8; 4]) -> Vec<String> {
     let (high, low) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
     let (client_high, client_low) = (!high, !low);
     vec![
@@ -157,6 +162,10 @@ async fn names_for_the_inside_are_refused_in_every_spelling() {
         "ｌｏｃａｌｈｏｓｔ",
         "ⓛⓞⓒⓐⓛⓗⓞⓢⓣ",
         "lo\u{ad}calhost",
+        "𝗅𝗈𝖼𝖺𝗅𝗁𝗈𝗌𝗍",
+        "a.b。ＬＯＣＡＬＨＯＳＴ",
+        "metadata\u{200b}",
+        "Instance-Data.EC2.internal.",
         "metadata",
         "metadata.",
         "METADATA.google.internal",

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use holdpoint_engine::outgoing::{Error, Outgoing, Policy, Resolver, Script};
+use holdpoint_engine::outgoing::{Authorities, Error, Outgoing, Policy, Resolver, Script};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
@@ -16,8 +16,8 @@ use crate::peer::{Peer, Reply, get, ip};
 
 struct Secured {
     peer: Peer,
-    authority: Vec<u8>,
-    stranger: Vec<u8>,
+    authority: Authorities,
+    stranger: Authorities,
     // Last, so that files are there as long as anything may read them.
     _folder: tempfile::TempDir,
 }
@@ -29,25 +29,30 @@ async fn secured() -> Secured {
     certificates.authority("ours");
     certificates.authority("theirs");
     certificates.signed("server", "server", "ours");
-    let chain = CertificateDer::pem_file_iter(certificates.certificate("server")).unwrap();
-    let key = PrivateKeyDer::from_pem_file(certificates.key("server")).unwrap();
+    let peer = Peer::securely([Reply::json(200, "{}")], acceptor(&certificates, "server")).await;
+    let trusted =
+        |name: &str| Authorities::from_pem(&std::fs::read(certificates.certificate(name)).unwrap()).unwrap();
+    Secured { peer, authority: trusted("ours"), stranger: trusted("theirs"), _folder: folder }
+}
+
+pub(crate) fn acceptor(certificates: &Certificates, name: &str) -> TlsAcceptor {
+    let chain = CertificateDer::pem_file_iter(certificates.certificate(name)).unwrap();
+    let key = PrivateKeyDer::from_pem_file(certificates.key(name)).unwrap();
     let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_no_client_auth()
         .with_single_cert(chain.collect::<Result<_, _>>().unwrap(), key)
         .unwrap();
-    let peer = Peer::securely([Reply::json(200, "{}")], TlsAcceptor::from(Arc::new(config))).await;
-    let pem = |name: &str| std::fs::read(certificates.certificate(name)).unwrap();
-    Secured { peer, authority: pem("ours"), stranger: pem("theirs"), _folder: folder }
+    TlsAcceptor::from(Arc::new(config))
 }
 
-fn trusting(authorities: &[u8]) -> Outgoing {
+fn trusting(authorities: &Authorities) -> Outgoing {
     let script =
         Script::default().answer("localhost", &[ip("127.0.0.1")]).answer("other.test", &[ip("127.0.0.1")]);
     Outgoing::new(Policy {
         allow_loopback: true,
-        authorities: authorities.to_vec(),
+        authorities: authorities.clone(),
         resolver: Resolver::Scripted(script),
         ..Policy::default()
     })
@@ -67,9 +72,11 @@ async fn a_certificate_of_a_trusted_authority_for_the_name_is_good() {
 async fn any_other_certificate_is_not() {
     let secured = secured().await;
     let port = secured.peer.address.port();
-    for (host, authority) in
-        [("other.test", &secured.authority), ("localhost", &secured.stranger), ("localhost", &Vec::new())]
-    {
+    for (host, authority) in [
+        ("other.test", &secured.authority),
+        ("localhost", &secured.stranger),
+        ("localhost", &Authorities::default()),
+    ] {
         let failed = trusting(authority).send(get(&format!("https://{host}:{port}/?key=secret"))).await;
         let failed = failed.unwrap_err();
         assert!(matches!(failed, Error::Tls { .. }), "{host}: {failed:?}");

@@ -18,9 +18,25 @@ keyUsage = critical, keyCertSign
 basicConstraints = critical, CA:false
 extendedKeyUsage = serverAuth
 subjectAltName = DNS:localhost, IP:127.0.0.1
+[elsewhere]
+basicConstraints = critical, CA:false
+extendedKeyUsage = serverAuth
+subjectAltName = DNS:hook.example
 [client]
 basicConstraints = critical, CA:false
 extendedKeyUsage = clientAuth
+";
+
+/// For certificates with dates that are over; everything else signs for as long as it needs.
+const LEDGER: &str = "
+[ledger]
+database = FOLDER/ledger
+serial = FOLDER/serial
+new_certs_dir = FOLDER
+default_md = sha256
+policy = names
+[names]
+commonName = supplied
 ";
 
 /// Files of certificates and keys in one folder.
@@ -29,7 +45,9 @@ pub(crate) struct Certificates(PathBuf);
 impl Certificates {
     pub(crate) fn new(folder: PathBuf) -> Self {
         std::fs::create_dir(&folder).unwrap();
-        std::fs::write(folder.join("purposes"), PURPOSES).unwrap();
+        std::fs::write(folder.join("ledger"), "").unwrap();
+        let ledger = LEDGER.replace("FOLDER", folder.to_str().unwrap());
+        std::fs::write(folder.join("purposes"), format!("{PURPOSES}{ledger}")).unwrap();
         Self(folder)
     }
 
@@ -37,9 +55,24 @@ impl Certificates {
         self.make(name, "authority", None);
     }
 
-    /// For `server` or `client`.
+    /// For `server`, `elsewhere` (a server of another name) or `client`.
     pub(crate) fn signed(&self, name: &str, purpose: &str, by: &str) {
         self.make(name, purpose, Some(by));
+    }
+
+    /// For `server`, as it was right for one day in 2020. Of the tests that share this file not all need it.
+    #[allow(dead_code)]
+    pub(crate) fn expired(&self, name: &str, by: &str) {
+        let asked = self.0.join(format!("{name}.asked"));
+        let mut request = Command::new("openssl");
+        request.args(["req", "-new", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]);
+        request.args(["-subj", &format!("/CN={name}"), "-config"]).arg(self.0.join("purposes"));
+        run(request.arg("-keyout").arg(self.key(name)).arg("-out").arg(&asked));
+        let mut sign = Command::new("openssl");
+        sign.args(["ca", "-batch", "-notext", "-rand_serial", "-name", "ledger", "-extensions", "server"]);
+        sign.args(["-startdate", "20200101000000Z", "-enddate", "20200102000000Z", "-config"]);
+        sign.arg(self.0.join("purposes")).arg("-in").arg(&asked).arg("-out").arg(self.certificate(name));
+        run(sign.arg("-cert").arg(self.certificate(by)).arg("-keyfile").arg(self.key(by)));
     }
 
     pub(crate) fn certificate(&self, name: &str) -> PathBuf {
@@ -59,9 +92,13 @@ impl Certificates {
         if let Some(by) = by {
             openssl.arg("-CA").arg(self.certificate(by)).arg("-CAkey").arg(self.key(by));
         }
-        let made = openssl.output().unwrap();
-        assert!(made.status.success(), "openssl: {}", String::from_utf8_lossy(&made.stderr));
+        run(&mut openssl);
     }
+}
+
+fn run(openssl: &mut Command) {
+    let made = openssl.output().unwrap();
+    assert!(made.status.success(), "openssl: {}", String::from_utf8_lossy(&made.stderr));
 }
 
 /// PostgreSQL takes a key only if nobody else can read it.

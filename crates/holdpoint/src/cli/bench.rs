@@ -13,6 +13,7 @@ mod parked;
 mod postmaster;
 mod scratch;
 mod server;
+mod webhooks;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -41,6 +42,7 @@ Examples:
   holdpoint bench cycle --database postgres://bench:PASSWORD@127.0.0.1:5432/bench
   holdpoint bench decide --pending 100000 --seconds 10
   holdpoint bench parked --runs 10000
+  holdpoint bench webhooks --rounds 5
   holdpoint bench mailbox --postgres --concurrency 16 --seconds 5";
 
 /// Unlike the other commands, a benchmark does not look for a server.
@@ -82,6 +84,34 @@ pub(crate) enum Action {
         /// Runs to park
         #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
         runs: u32,
+    },
+    /// Webhooks: deliveries by themselves, and what the approval cycle loses beside subscribers, dead ones among them
+    ///
+    /// The subscribers are its own, on loopback. First many events at once are told to one of them, with best effort and
+    /// durably, while nothing else happens; then more with best effort than there is room for, which drops the rest.
+    /// After that the cycle of `bench cycle` runs beside one subscription, beside one whose subscriber never answers or
+    /// refuses connections, and beside many that want other events or all of them. Each pass has a neighbour without any
+    /// subscription, before or behind it in turn, and is told as a share of that one: 1.00 is no loss. Where many are
+    /// told of every cycle, each cycle means twice as many deliveries as there are subscriptions; that is bound to
+    /// cost, and most of them are dropped. One in 16 signatures is looked at. A server that is named with --server must
+    /// run with --allow-private-webhooks on this machine and have no other webhooks.
+    Webhooks {
+        #[command(flatten)]
+        load: Load,
+        #[command(flatten)]
+        database: Database,
+        /// Deliveries of each kind to count while nothing else happens
+        #[arg(long, value_name = "N", default_value_t = 9_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+        deliveries: u32,
+        /// Cycles in each pass
+        #[arg(long, value_name = "N", default_value_t = 2_000, value_parser = clap::value_parser!(u32).range(1..))]
+        runs: u32,
+        /// Passes beside each kind of subscriptions; the middle one counts
+        #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+        rounds: u32,
+        /// Subscriptions where there are many
+        #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1000))]
+        subscriptions: u32,
     },
     /// The mailbox by itself, without HTTP: enqueue, claim, ack; with shared commits, and with one for each operation
     Mailbox {
@@ -163,20 +193,32 @@ async fn bench(connection: &Connection, action: &Action) -> Result<Report, Failu
     match action {
         Action::Cycle { load, database, runs, warmup } => {
             let ground = prepare(connection, database, load)?;
-            let (driver, own) = start(connection, load, ground.address("bench")?).await?;
+            let (driver, own) = start(connection, load, ground.address("bench")?, &[]).await?;
             cycle::bench(&driver, own.as_ref(), &ground, load.concurrency, *runs, *warmup).await
         }
         Action::Decide { load, database, pending, seconds } => {
             let ground = prepare(connection, database, load)?;
-            let (driver, own) = start(connection, load, ground.address("bench")?).await?;
+            let (driver, own) = start(connection, load, ground.address("bench")?, &[]).await?;
             // Of a server that is named nobody knows on which disk it is.
             let disk = own.as_ref().map(|_| load.scratch.as_path());
             let load = decide::Load { concurrency: load.concurrency, pending: *pending, seconds: *seconds };
             decide::bench(&driver, &ground, disk, &load).await
         }
         Action::Parked { load, runs } => {
-            let (driver, mut own) = start(connection, load, None).await?;
+            let (driver, mut own) = start(connection, load, None, &[]).await?;
             parked::bench(&driver, own.as_mut(), load.concurrency, *runs).await
+        }
+        Action::Webhooks { load, database, deliveries, runs, rounds, subscriptions } => {
+            let ground = prepare(connection, database, load)?;
+            let (driver, _own) = start(connection, load, ground.address("bench")?, webhooks::FLAGS).await?;
+            let load = webhooks::Load {
+                concurrency: load.concurrency,
+                deliveries: *deliveries,
+                runs: *runs,
+                rounds: *rounds,
+                subscriptions: *subscriptions,
+            };
+            webhooks::bench(&driver, &ground, &load).await
         }
         Action::Mailbox { database, concurrency, seconds, scratch, .. } => {
             let ground = Ground::prepare(database, scratch)?;
@@ -198,10 +240,11 @@ async fn start(
     connection: &Connection,
     load: &Load,
     database: Option<String>,
+    flags: &'static [&'static str],
 ) -> Result<(Driver, Option<OwnServer>), Failure> {
     let mut own = match connection.named_server() {
         Some(_) => None,
-        None => Some(OwnServer::start(&load.scratch, database)?),
+        None => Some(OwnServer::start(&load.scratch, database, flags)?),
     };
     let settings = match &own {
         Some(server) => server.settings(),

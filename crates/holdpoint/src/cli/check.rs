@@ -61,7 +61,8 @@ pub(crate) fn run(
 ) -> Result<(), Failure> {
     // The place is never opened.
     let options = Options::new(Location::Sqlite("unopened".into()));
-    let options = customize(options.outgoing(asked.outgoing.settings().outgoing()));
+    let settings = asked.outgoing.settings().map_err(|error| Failure::usage(format!("{error:#}")))?;
+    let options = customize(options.outgoing(settings.outgoing()));
     let (mut verdicts, mut unreadable) = (Vec::new(), Vec::new());
     for file in asked.files.iter().flat_map(|named| expand(named)) {
         match file.and_then(|file| Ok((values::read(&file)?, file))) {

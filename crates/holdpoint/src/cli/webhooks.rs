@@ -1,7 +1,7 @@
 //! `holdpoint webhooks`: who is told of what happens, what they were told, and whether a delivery is genuine.
 
 mod deliveries;
-mod verify;
+pub(super) mod verify;
 
 use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser};
 use clap::{Args, Subcommand};

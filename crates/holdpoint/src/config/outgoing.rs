@@ -1,9 +1,11 @@
 //! Which networks the nodes of a server may call, as an operator says it.
 
 use std::net::{IpAddr, Ipv4Addr};
+use std::path::{Path, PathBuf};
 
+use anyhow::{Context, anyhow};
 use clap::Args;
-use holdpoint_engine::outgoing::{BadNetwork, Network, Outgoing, Policy};
+use holdpoint_engine::outgoing::{Authorities, BadNetwork, Network, Outgoing, Policy};
 
 const HEADING: &str = "Outgoing calls";
 /// Where clouds tell their machines secrets.
@@ -23,6 +25,10 @@ pub(crate) struct OutgoingArgs {
     /// can then reach whatever listens here
     #[arg(long, help_heading = HEADING, env = "HOLDPOINT_OUTGOING_ALLOW_LOOPBACK")]
     outgoing_allow_loopback: bool,
+    /// PEM file with certificates of authorities that outgoing calls trust beside those of the machine, such as the one of
+    /// your own network
+    #[arg(long, help_heading = HEADING, env = "HOLDPOINT_OUTGOING_CA", value_name = "FILE")]
+    outgoing_ca: Option<PathBuf>,
 }
 
 /// The same in the file.
@@ -31,6 +37,7 @@ pub(super) struct OutgoingFile {
     pub allow: Option<Vec<String>>,
     pub deny: Option<Vec<String>>,
     pub allow_loopback: Option<bool>,
+    pub ca: Option<PathBuf>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -38,11 +45,20 @@ pub(crate) struct OutgoingSettings {
     allow: Vec<Network>,
     deny: Vec<Network>,
     allow_loopback: bool,
+    authorities: Authorities,
 }
 
 /// Blanks beside the commas of a list mean nothing.
 fn network(text: &str) -> Result<Network, BadNetwork> {
     text.trim().parse()
+}
+
+/// Read at start, so that a file which is missing or holds something else is known before the first call fails.
+fn authorities(file: Option<&Path>) -> anyhow::Result<Authorities> {
+    let Some(path) = file else { return Ok(Authorities::default()) };
+    let about = || format!("--outgoing-ca {}", path.display());
+    let pem = std::fs::read(path).with_context(about)?;
+    Authorities::from_pem(&pem).map_err(|bad| anyhow!("{}: {bad}", about()))
 }
 
 impl OutgoingArgs {
@@ -55,16 +71,13 @@ impl OutgoingArgs {
             allow: networks(self.outgoing_allow, file.allow)?,
             deny: networks(self.outgoing_deny, file.deny)?,
             allow_loopback: self.outgoing_allow_loopback || file.allow_loopback.unwrap_or(false),
+            authorities: authorities(self.outgoing_ca.or(file.ca).as_deref())?,
         })
     }
 
     /// Without a file.
-    pub(crate) fn settings(self) -> OutgoingSettings {
-        OutgoingSettings {
-            allow: self.outgoing_allow,
-            deny: self.outgoing_deny,
-            allow_loopback: self.outgoing_allow_loopback,
-        }
+    pub(crate) fn settings(self) -> anyhow::Result<OutgoingSettings> {
+        self.or(OutgoingFile::default())
     }
 }
 
@@ -81,13 +94,20 @@ impl OutgoingSettings {
 
     fn with_loopback(&self, allow_loopback: bool) -> Outgoing {
         let (allow, deny) = (self.allow.clone(), self.deny.clone());
-        Outgoing::new(Policy { allow, deny, allow_loopback, ..Policy::default() })
+        let authorities = self.authorities.clone();
+        Outgoing::new(Policy { allow, deny, allow_loopback, authorities, ..Policy::default() })
     }
 
     /// What an operator should read in the log at every start. Loopback is warned of where calls are made.
     pub(crate) fn tell(&self) {
         if !self.allow.is_empty() || !self.deny.is_empty() {
             tracing::info!(allow = ?self.allow, deny = ?self.deny, "outgoing calls have rules of their own");
+        }
+        if !self.authorities.is_empty() {
+            tracing::info!(
+                certificates = self.authorities.len(),
+                "outgoing calls trust authorities of --outgoing-ca"
+            );
         }
         let within = |networks: &[Network]| networks.iter().any(|network| network.contains(METADATA));
         if within(&self.allow) && !within(&self.deny) {
@@ -109,7 +129,8 @@ mod tests {
 
     fn file() -> OutgoingFile {
         let list = |texts: [&str; 1]| Some(texts.map(str::to_owned).to_vec());
-        OutgoingFile { allow: list(["10.0.0.0/8"]), deny: list(["10.9.0.0/16"]), allow_loopback: Some(true) }
+        let (allow, deny) = (list(["10.0.0.0/8"]), list(["10.9.0.0/16"]));
+        OutgoingFile { allow, deny, allow_loopback: Some(true), ca: None }
     }
 
     #[test]
@@ -128,5 +149,31 @@ mod tests {
         let wrong = OutgoingFile { allow: Some(vec!["10.0.0.1/8".to_owned()]), ..file() };
         let error = OutgoingArgs::default().or(wrong).unwrap_err().to_string();
         assert!(error.contains("10.0.0.1/8"), "{error}");
+    }
+
+    #[test]
+    fn authorities_that_cannot_be_read_are_an_error_that_names_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            path
+        };
+        let broken = "-----BEGIN CERTIFICATE-----\naGVsbG8=\n-----END CERTIFICATE-----\n";
+        for path in [
+            folder.path().join("missing.pem"),
+            folder.path().to_owned(),
+            at("empty.pem", ""),
+            at("other.pem", "-----BEGIN PRIVATE KEY-----\naGVsbG8=\n-----END PRIVATE KEY-----\n"),
+            at("broken.pem", broken),
+        ] {
+            let name = path.display().to_string();
+            let of_flag = OutgoingArgs { outgoing_ca: Some(path.clone()), ..OutgoingArgs::default() };
+            let of_file = OutgoingFile { ca: Some(path), ..OutgoingFile::default() };
+            for refused in [of_flag.settings(), OutgoingArgs::default().or(of_file)] {
+                let error = format!("{:#}", refused.unwrap_err());
+                assert!(error.contains(&name) && !error.contains("aGVsbG8"), "{error}");
+            }
+        }
     }
 }

@@ -18,6 +18,9 @@ use crate::auth::TEST_KEY_PREFIX;
 
 pub(crate) async fn document(State(app): State<App>) -> impl IntoResponse {
     let mut document = described(&app.fixtures, routes::has);
+    if let Some(letters) = document.get_mut("deadLetter") {
+        letters["retentionDays"] = days(app.engine.webhook_settings());
+    }
     document["conversationPrimitive"] = json!(app.engine.has_conversations());
     if app.telemetry.is_some() {
         document["observability"] = json!({"otel": {"exportProtocols": ["http/json", "http/protobuf"]}});
@@ -73,8 +76,12 @@ fn webhooks(has: fn(&str) -> bool) -> Value {
 }
 
 fn dead_letter(has: fn(&str) -> bool) -> Value {
-    let kept = WebhookSettings::default().keep_dead_letters;
-    json!({"supported": has("listDeadLetters"), "retentionDays": kept.as_secs() / (24 * 3600)})
+    json!({"supported": has("listDeadLetters"), "retentionDays": days(&WebhookSettings::default())})
+}
+
+/// Whole days for which dead letters are kept for certain.
+fn days(settings: &WebhookSettings) -> Value {
+    json!(settings.keep_dead_letters.as_secs() / (24 * 3600))
 }
 
 /// Which of the protocol's interrupt profiles hold here.

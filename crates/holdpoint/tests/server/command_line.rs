@@ -158,7 +158,7 @@ fn the_help_names_the_scopes_and_what_is_measured() {
     for scope in ["manifest:write", "approvals:respond", "tenants:manage"] {
         assert!(keys.contains(scope), "{keys}");
     }
-    for of in ["cycle", "decide", "parked"] {
+    for of in ["cycle", "decide", "parked", "webhooks"] {
         let bench = help(&["bench", of, "--help"]);
         assert!(bench.contains("a server of its own is started"), "{bench}");
     }
@@ -245,6 +245,31 @@ fn the_benchmark_of_decisions_counts_each_decision_once() {
         assert_eq!((&report["decisions"], &report["changes"]), (&json!(98), &json!(98)), "{report}");
         assert!(report["ceilingRowsPerSecond"][0].as_f64().is_some_and(|rows| rows > 0.0), "{report}");
         assert!(report["shareOfCeiling"].is_number(), "{report}");
+    }
+}
+
+#[test]
+fn the_benchmark_of_webhooks_counts_what_comes_and_what_does_not() {
+    let start = |database: &[&str]| {
+        let words =
+            "bench webhooks --deliveries 90 --runs 20 --rounds 1 --subscriptions 3 --concurrency 4 --json";
+        let mut command = Command::new(PROGRAM);
+        let command = clean(&mut command).args(words.split(' ')).args(database);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()
+    };
+    let benches = [start(&[]).unwrap(), start(&["--postgres"]).unwrap()];
+    for bench in benches {
+        let report = json_of(&bench.wait_with_output().unwrap());
+        assert_eq!(report["errors"], json!(0), "{report}");
+        assert_eq!(report["durable"]["delivered"], json!(90), "{report}");
+        let flood = |what: &str| report["flood"][what].as_u64().unwrap();
+        assert!(flood("delivered") > 0 && flood("unaccounted") == 0, "{report}");
+        assert!(report["signatures"]["checked"].as_u64().is_some_and(|checked| checked >= 5), "{report}");
+        for kind in ["oneBestEffort", "oneSilentBestEffort", "oneRefusingDurable", "manyForOtherEvents"] {
+            assert!(report["beside"][kind]["share"].as_f64().is_some_and(|share| share > 0.0), "{report}");
+        }
+        assert_eq!(report["beside"]["manyForOtherEvents"]["arrived"], json!(0), "{report}");
+        assert_eq!(report["beside"]["manyForEveryCycle"]["events"], json!(20 * 2 * 3), "{report}");
     }
 }
 

@@ -3,6 +3,10 @@
 // What a test cannot do without, it may demand.
 #![allow(clippy::unwrap_used)]
 
+#[path = "../../../holdpoint-engine/tests/postgres/certificates.rs"]
+#[allow(dead_code)]
+mod certificates;
+
 mod access;
 mod answers_on_the_command_line;
 mod arrivals;
@@ -18,6 +22,10 @@ mod command_line_runs;
 mod contract;
 mod control;
 mod conversations;
+// The dice of the tests with several nodes.
+#[allow(dead_code)]
+#[path = "../nodes/dice.rs"]
+mod dice;
 mod forks;
 mod governed_gates;
 mod harness;
@@ -57,12 +65,16 @@ mod streams_asked;
 mod telemetry;
 mod telemetry_losses;
 mod telemetry_metrics;
+mod tls_receiver;
 mod versions;
 mod webhooks;
 mod webhooks_callback;
 mod webhooks_delivered;
 mod webhooks_durable;
+mod webhooks_hostile;
 mod webhooks_kept_secret;
+mod webhooks_killed;
 mod webhooks_on_the_command_line;
 mod webhooks_recipes;
+mod webhooks_two_nodes;
 mod wire;

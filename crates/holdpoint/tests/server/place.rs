@@ -43,7 +43,18 @@ impl Place {
 
     /// Starts a server here: the first one, or the next after one that is dead.
     pub(crate) fn start(&self, more: &[&str]) -> Server {
-        let data = self.folder.path().join("data");
+        self.start_in("data", more)
+    }
+
+    /// Starts one of several servers here, each with a name and a folder of its own, and all with one key. It takes
+    /// PostgreSQL.
+    pub(crate) fn start_node(&self, name: &str, more: &[&str]) -> Server {
+        let seal = self.folder.path().join("seal.key");
+        self.start_in(name, &[&["--seal-key-file", seal.to_str().unwrap()], more].concat())
+    }
+
+    fn start_in(&self, folder: &str, more: &[&str]) -> Server {
+        let data = self.folder.path().join(folder);
         let address = self.schema.as_ref().map(Schema::address);
         let database = address.iter().flat_map(|address| ["--database", address]);
         Server::start_in(&data, &database.chain(more.iter().copied()).collect::<Vec<_>>())

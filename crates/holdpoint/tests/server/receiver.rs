@@ -12,6 +12,10 @@ use sha2::Sha256;
 
 use crate::collector::{self, Sent};
 use crate::harness::{Client, Server};
+use crate::place::Place;
+
+/// How often a condition is looked at that nobody tells of.
+const LOOK: Duration = Duration::from_millis(5);
 
 /// One request as it came in; names of headers in lower case.
 #[derive(Clone, Debug)]
@@ -19,6 +23,8 @@ pub(crate) struct Delivered {
     pub path: String,
     pub headers: BTreeMap<String, String>,
     pub body: Vec<u8>,
+    /// What it was answered.
+    pub reply: Reply,
 }
 
 impl Delivered {
@@ -40,6 +46,11 @@ impl Delivered {
         self.header("x-openwop-signature") == format!("sha256={hex}")
     }
 
+    /// Whether it was answered as somebody does who has it now.
+    pub(crate) fn is_taken(&self) -> bool {
+        matches!(self.reply, Reply::Status(200..=299) | Reply::With(200..=299, _))
+    }
+
     pub(crate) fn event_type(&self) -> &str {
         self.header("x-openwop-event-type")
     }
@@ -52,12 +63,17 @@ pub(crate) enum Reply {
     With(u16, &'static str),
     /// Never answers; remembers when the other side goes away.
     Hang,
+    /// Closes the connection without a word.
+    HangUp,
 }
 
-#[derive(Debug, Default)]
+/// What a request is answered that nothing else was said about.
+type Decide = Box<dyn FnMut(&Delivered) -> Reply + Send>;
+
 struct Heard {
     delivered: Vec<Delivered>,
     replies: VecDeque<Reply>,
+    otherwise: Decide,
     hung_up: usize,
 }
 
@@ -68,9 +84,16 @@ pub(crate) struct Receiver {
 
 impl Receiver {
     pub(crate) fn start() -> Self {
+        Self::deciding(|_| Reply::Status(200))
+    }
+
+    /// Looks at each request before it answers.
+    pub(crate) fn deciding(decide: impl FnMut(&Delivered) -> Reply + Send + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let heard: Arc<(Mutex<Heard>, Condvar)> = Arc::default();
+        let (delivered, replies) = (Vec::new(), VecDeque::new());
+        let heard = Heard { delivered, replies, otherwise: Box::new(decide), hung_up: 0 };
+        let heard = Arc::new((Mutex::new(heard), Condvar::new()));
         let shared = heard.clone();
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
@@ -81,14 +104,14 @@ impl Receiver {
         Self { url, heard }
     }
 
-    /// What the next requests are answered with; 200 after that.
+    /// What the next requests are answered with, whatever they are.
     pub(crate) fn answers(&self, replies: &[Reply]) {
         self.heard.0.lock().unwrap().replies.extend(replies);
     }
 
     /// Waits until what came in is enough.
     pub(crate) fn wait(&self, what: &str, enough: impl Fn(&[Delivered]) -> bool) -> Vec<Delivered> {
-        self.until(what, |heard| enough(&heard.delivered)).delivered
+        self.until(what, |heard| enough(&heard.delivered))
     }
 
     pub(crate) fn wait_for(&self, count: usize) -> Vec<Delivered> {
@@ -104,7 +127,7 @@ impl Receiver {
         self.heard.0.lock().unwrap().delivered.clone()
     }
 
-    fn until(&self, what: &str, enough: impl Fn(&Heard) -> bool) -> Heard {
+    fn until(&self, what: &str, enough: impl Fn(&Heard) -> bool) -> Vec<Delivered> {
         let (heard, news) = &*self.heard;
         let until = Instant::now() + Duration::from_secs(30);
         let mut heard = heard.lock().unwrap();
@@ -113,22 +136,28 @@ impl Receiver {
             let left = left.unwrap_or_else(|| panic!("never came: {what}; {:?}", heard.delivered));
             heard = news.wait_timeout(heard, left).unwrap().0;
         }
-        Heard { delivered: heard.delivered.clone(), hung_up: heard.hung_up, ..Heard::default() }
+        heard.delivered.clone()
     }
 }
 
 fn serve(stream: &TcpStream, heard: &(Mutex<Heard>, Condvar)) {
     let mut reader = BufReader::new(stream);
-    while let Some(delivered) = read(&mut reader) {
+    while let Some(mut delivered) = read(&mut reader) {
         let reply = {
             let mut heard = heard.0.lock().unwrap();
+            delivered.reply = match heard.replies.pop_front() {
+                Some(reply) => reply,
+                None => (heard.otherwise)(&delivered),
+            };
+            let reply = delivered.reply;
             heard.delivered.push(delivered);
-            heard.replies.pop_front().unwrap_or(Reply::Status(200))
+            reply
         };
         heard.1.notify_all();
         let (status, more) = match reply {
             Reply::Status(status) => (status, ""),
             Reply::With(status, line) => (status, line),
+            Reply::HangUp => return,
             Reply::Hang => {
                 // Ends when the other side has gone.
                 let _ = reader.read_to_end(&mut Vec::new());
@@ -149,7 +178,7 @@ fn serve(stream: &TcpStream, heard: &(Mutex<Heard>, Condvar)) {
 /// Nothing when the other side has gone.
 fn read(reader: &mut impl BufRead) -> Option<Delivered> {
     let Sent { path, headers, body } = collector::read(reader)?;
-    Some(Delivered { path, headers, body })
+    Some(Delivered { path, headers, body, reply: Reply::Hang })
 }
 
 /// A subscription that was just made.
@@ -189,12 +218,17 @@ impl Hook {
                 return shown;
             }
             assert!(Instant::now() < until, "{path} never was as it should be: {shown}");
-            std::thread::yield_now();
+            std::thread::sleep(LOOK);
         }
     }
 }
 
-/// A server whose webhooks may lead to this machine, in a folder that goes away with it.
+/// A server whose webhooks may lead to this machine.
+pub(crate) fn server_at(place: &Place, more: &[&str]) -> Server {
+    place.start(&[&["--allow-private-webhooks"], more].concat())
+}
+
+/// The same in a folder of its own, that goes away with it.
 pub(crate) fn server(more: &[&str]) -> (Server, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let flags: Vec<&str> = ["--allow-private-webhooks"].iter().chain(more).copied().collect();

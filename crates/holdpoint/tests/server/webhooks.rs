@@ -3,7 +3,18 @@
 use serde_json::{Value, json};
 
 use crate::harness::{Client, Server, gated};
-use crate::receiver::{Hook, Receiver, server};
+use crate::place::{Place, on_both};
+use crate::receiver::{Hook, Receiver, server_at};
+
+on_both!(
+    the_secret_is_shown_once_and_its_fingerprint_ever_after,
+    what_is_not_a_subscription_is_refused_and_says_which_member,
+    no_webhook_leads_inside,
+    the_switch_for_tests_opens_loopback_and_nothing_else,
+    a_webhook_belongs_to_one_tenant,
+    webhooks_are_listed_in_pages,
+    a_subscription_is_paused_and_resumed_and_its_log_says_so,
+);
 
 fn refused(client: &Client, body: &Value, field: &str) -> Value {
     let answer = client.post("/v1/webhooks", body);
@@ -20,9 +31,8 @@ fn body(more: Value) -> Value {
     body
 }
 
-#[test]
-fn the_secret_is_shown_once_and_its_fingerprint_ever_after() {
-    let server = Server::start();
+fn the_secret_is_shown_once_and_its_fingerprint_ever_after(place: &Place) {
+    let server = place.start(&[]);
     let client = &server.client;
     let answer = client.exchange("POST", "/v1/webhooks", Some(body(json!({})).to_string().as_bytes()), &[]);
     assert_eq!(
@@ -53,9 +63,8 @@ fn the_secret_is_shown_once_and_its_fingerprint_ever_after() {
     assert_ne!(again.body["secret"], made["secret"]);
 }
 
-#[test]
-fn what_is_not_a_subscription_is_refused_and_says_which_member() {
-    let server = Server::start();
+fn what_is_not_a_subscription_is_refused_and_says_which_member(place: &Place) {
+    let server = place.start(&[]);
     let client = &server.client;
     refused(client, &json!({"events": ["run.completed"]}), "url");
     refused(client, &json!({"url": "https://8.8.8.8/"}), "events");
@@ -121,9 +130,8 @@ const INSIDE: [&str; 22] = [
     "not a url",
 ];
 
-#[test]
-fn no_webhook_leads_inside() {
-    let server = Server::start();
+fn no_webhook_leads_inside(place: &Place) {
+    let server = place.start(&[]);
     for url in INSIDE {
         let said = refused(&server.client, &body(json!({"url": url})), "url");
         let message = said["message"].as_str().unwrap();
@@ -132,9 +140,8 @@ fn no_webhook_leads_inside() {
     assert_eq!(server.client.get("/v1/webhooks").body, json!({"webhooks": []}));
 }
 
-#[test]
-fn the_switch_for_tests_opens_loopback_and_nothing_else() {
-    let (server, _folder) = server(&[]);
+fn the_switch_for_tests_opens_loopback_and_nothing_else(place: &Place) {
+    let server = server_at(place, &[]);
     let client = &server.client;
     for url in INSIDE {
         let loopback =
@@ -144,6 +151,10 @@ fn the_switch_for_tests_opens_loopback_and_nothing_else() {
     }
     let plain = client.post("/v1/webhooks", &body(json!({"url": "http://127.0.0.1:9/hook"})));
     assert_eq!(plain.status, 201, "by http, too");
+}
+
+#[test]
+fn a_server_with_the_switch_warns_of_it_at_every_start() {
     let (server, log) = Server::start_logging(&["--allow-private-webhooks"], "warn");
     assert!(std::fs::read_to_string(log).unwrap().contains("WEBHOOKS MAY REACH THIS MACHINE"));
     drop(server);
@@ -151,9 +162,8 @@ fn the_switch_for_tests_opens_loopback_and_nothing_else() {
     assert!(!std::fs::read_to_string(log).unwrap().contains("MAY REACH THIS MACHINE"));
 }
 
-#[test]
-fn a_webhook_belongs_to_one_tenant() {
-    let server = Server::start();
+fn a_webhook_belongs_to_one_tenant(place: &Place) {
+    let server = place.start(&[]);
     let client = &server.client;
     let key = client.post("/v1/keys", &json!({"tenant": "elsewhere"})).body;
     let elsewhere = client.with_key(key["key"].as_str());
@@ -182,9 +192,8 @@ fn a_webhook_belongs_to_one_tenant() {
     }
 }
 
-#[test]
-fn webhooks_are_listed_in_pages() {
-    let server = Server::start();
+fn webhooks_are_listed_in_pages(place: &Place) {
+    let server = place.start(&[]);
     let client = &server.client;
     let made: Vec<Hook> =
         (0..5).map(|_| Hook::add(client, "https://8.8.8.8/", json!({"events": ["cap.breached"]}))).collect();
@@ -199,9 +208,8 @@ fn webhooks_are_listed_in_pages() {
     assert_eq!(seen, made.iter().map(|hook| json!(hook.id)).collect::<Vec<_>>());
 }
 
-#[test]
-fn a_subscription_is_paused_and_resumed_and_its_log_says_so() {
-    let (server, _folder) = server(&[]);
+fn a_subscription_is_paused_and_resumed_and_its_log_says_so(place: &Place) {
+    let server = server_at(place, &[]);
     let client = &server.client;
     let receiver = Receiver::start();
     client.put("/v1/workflows/gated", &gated("gated"));

@@ -2,12 +2,18 @@
 
 use serde_json::json;
 
-use crate::harness::{Client, Server, accept, gated, line};
-use crate::receiver::{Receiver, server};
+use crate::harness::{Client, accept, gated, line};
+use crate::place::{Place, on_both};
+use crate::receiver::{Receiver, server_at};
 
-#[test]
-fn the_address_of_a_run_is_sent_a_link_that_answers_without_a_key() {
-    let (server, _folder) = server(&[]);
+on_both!(
+    the_address_of_a_run_is_sent_a_link_that_answers_without_a_key,
+    a_question_that_takes_a_key_is_told_with_a_link_for_looking,
+    without_the_switch_no_callback_leads_to_this_machine,
+);
+
+fn the_address_of_a_run_is_sent_a_link_that_answers_without_a_key(place: &Place) {
+    let server = server_at(place, &[]);
     let client = &server.client;
     client.put("/v1/workflows/gated", &gated("gated"));
     let receiver = Receiver::start();
@@ -40,9 +46,8 @@ fn the_address_of_a_run_is_sent_a_link_that_answers_without_a_key() {
     assert!(!client.snapshot(run).to_string().contains("asked?t=1"), "the address is kept and not shown");
 }
 
-#[test]
-fn a_question_that_takes_a_key_is_told_with_a_link_for_looking() {
-    let (server, _folder) = server(&[]);
+fn a_question_that_takes_a_key_is_told_with_a_link_for_looking(place: &Place) {
+    let server = server_at(place, &[]);
     let client = &server.client;
     let governed = ("gate", "core.openwop.governance.approvalGate", json!({"requiredRole": "release"}));
     assert_eq!(client.put("/v1/workflows/governed", &line("governed", &[governed])).status, 201);
@@ -57,9 +62,8 @@ fn a_question_that_takes_a_key_is_told_with_a_link_for_looking() {
     assert_ne!(anybody.post(&path, &json!({"resumeValue": accept()})).status, 200);
 }
 
-#[test]
-fn without_the_switch_no_callback_leads_to_this_machine() {
-    let server = Server::start();
+fn without_the_switch_no_callback_leads_to_this_machine(place: &Place) {
+    let server = place.start(&[]);
     server.client.put("/v1/workflows/gated", &gated("gated"));
     let body = json!({"workflowId": "gated", "callbackUrl": "http://127.0.0.1:9/"});
     let refused = server.client.post("/v1/runs", &body);

@@ -5,7 +5,17 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use crate::harness::{Client, accept, gated};
-use crate::receiver::{Delivered, Hook, Receiver, Reply, server};
+use crate::place::{Place, on_both};
+use crate::receiver::{Delivered, Hook, Receiver, Reply, server_at};
+
+on_both!(
+    a_delivery_is_the_event_as_the_log_shows_it_signed_under_both_names,
+    filters_by_tags_and_tenant_hold_however_broad_the_rest_is,
+    nothing_is_sent_after_a_deletion_and_what_is_under_way_ends,
+    a_redirect_and_every_other_answer_but_2xx_is_a_failure_that_is_not_repeated,
+    four_failures_open_the_circuit_and_what_is_skipped_is_counted,
+    when_the_cooldown_is_over_the_next_event_is_a_probe,
+);
 
 fn prepared(client: &Client) {
     client.put("/v1/workflows/gated", &gated("gated"));
@@ -20,9 +30,8 @@ fn completed(client: &Client, more: Value) -> String {
     run
 }
 
-#[test]
-fn a_delivery_is_the_event_as_the_log_shows_it_signed_under_both_names() {
-    let (server, _folder) = server(&[]);
+fn a_delivery_is_the_event_as_the_log_shows_it_signed_under_both_names(place: &Place) {
+    let server = server_at(place, &[]);
     let client = &server.client;
     prepared(client);
     let receiver = Receiver::start();
@@ -70,9 +79,8 @@ fn a_delivery_is_the_event_as_the_log_shows_it_signed_under_both_names() {
     }
 }
 
-#[test]
-fn filters_by_tags_and_tenant_hold_however_broad_the_rest_is() {
-    let (server, _folder) = server(&[]);
+fn filters_by_tags_and_tenant_hold_however_broad_the_rest_is(place: &Place) {
+    let server = server_at(place, &[]);
     let client = &server.client;
     let key = client.post("/v1/keys", &json!({"tenant": "elsewhere"})).body;
     let elsewhere = &client.with_key(key["key"].as_str());
@@ -100,9 +108,8 @@ fn filters_by_tags_and_tenant_hold_however_broad_the_rest_is() {
     assert_eq!(workspaces, ["elsewhere".to_owned()].into());
 }
 
-#[test]
-fn nothing_is_sent_after_a_deletion_and_what_is_under_way_ends() {
-    let (server, _folder) = server(&[]);
+fn nothing_is_sent_after_a_deletion_and_what_is_under_way_ends(place: &Place) {
+    let server = server_at(place, &[]);
     let client = &server.client;
     prepared(client);
     for durable in [false, true] {
@@ -126,9 +133,8 @@ fn nothing_is_sent_after_a_deletion_and_what_is_under_way_ends() {
     }
 }
 
-#[test]
-fn a_redirect_and_every_other_answer_but_2xx_is_a_failure_that_is_not_repeated() {
-    let (server, _folder) = server(&["--webhook-cooldown", "1h"]);
+fn a_redirect_and_every_other_answer_but_2xx_is_a_failure_that_is_not_repeated(place: &Place) {
+    let server = server_at(place, &["--webhook-cooldown", "1h"]);
     let client = &server.client;
     prepared(client);
     let (receiver, trap) = (Receiver::start(), Receiver::start());
@@ -161,9 +167,8 @@ fn a_redirect_and_every_other_answer_but_2xx_is_a_failure_that_is_not_repeated()
     assert_eq!(log["deliveries"][0]["attempts"][0]["error"], "answered 307");
 }
 
-#[test]
-fn four_failures_open_the_circuit_and_what_is_skipped_is_counted() {
-    let (server, _folder) = server(&["--webhook-cooldown", "1h"]);
+fn four_failures_open_the_circuit_and_what_is_skipped_is_counted(place: &Place) {
+    let server = server_at(place, &["--webhook-cooldown", "1h"]);
     let client = &server.client;
     prepared(client);
     let receiver = Receiver::start();
@@ -186,9 +191,8 @@ fn four_failures_open_the_circuit_and_what_is_skipped_is_counted() {
     assert_eq!(changes["events"][0]["payload"]["reason"], "circuit-opened");
 }
 
-#[test]
-fn when_the_cooldown_is_over_the_next_event_is_a_probe() {
-    let (server, _folder) = server(&["--webhook-cooldown", "0"]);
+fn when_the_cooldown_is_over_the_next_event_is_a_probe(place: &Place) {
+    let server = server_at(place, &["--webhook-cooldown", "0"]);
     let client = &server.client;
     prepared(client);
     let receiver = Receiver::start();

@@ -2,8 +2,18 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{Client, Server, accept, gated};
-use crate::receiver::{Hook, Receiver, Reply, server};
+use crate::harness::{Client, accept, gated};
+use crate::place::{Place, on_both};
+use crate::receiver::{Hook, Receiver, Reply, server_at};
+
+on_both!(
+    a_delivery_is_tried_again_under_the_same_names_until_it_is_taken,
+    what_is_given_up_is_a_dead_letter_that_can_be_replayed,
+    a_receiver_that_is_gone_is_left_alone_for_good,
+    what_is_durable_survives_kill_9_and_waits_while_it_is_paused,
+    events_of_a_run_come_in_their_order,
+    a_dead_subscriber_delays_nobody_else,
+);
 
 fn durable(client: &Client, url: &str, policy: Value) -> Hook {
     client.put("/v1/workflows/gated", &gated("gated"));
@@ -19,9 +29,8 @@ fn delivery(hook: &Hook, client: &Client, state: &str) -> Value {
     found["deliveries"][0].clone()
 }
 
-#[test]
-fn a_delivery_is_tried_again_under_the_same_names_until_it_is_taken() {
-    let (server, _folder) = server(&[]);
+fn a_delivery_is_tried_again_under_the_same_names_until_it_is_taken(place: &Place) {
+    let server = server_at(place, &[]);
     let client = &server.client;
     let receiver = Receiver::start();
     receiver.answers(&[Reply::Status(500), Reply::With(302, "location: /x")]);
@@ -60,9 +69,8 @@ fn a_delivery_is_tried_again_under_the_same_names_until_it_is_taken() {
     client.get(&format!("{}/deliveries/dl_0", hook.path())).assert_envelope(404, "not_found");
 }
 
-#[test]
-fn what_is_given_up_is_a_dead_letter_that_can_be_replayed() {
-    let (server, _folder) = server(&[]);
+fn what_is_given_up_is_a_dead_letter_that_can_be_replayed(place: &Place) {
+    let server = server_at(place, &[]);
     let client = &server.client;
     let receiver = Receiver::start();
     receiver.answers(&[Reply::Status(503); 2]);
@@ -109,8 +117,23 @@ fn what_is_given_up_is_a_dead_letter_that_can_be_replayed() {
 }
 
 #[test]
-fn a_receiver_that_is_gone_is_left_alone_for_good() {
-    let (server, _folder) = server(&[]);
+fn dead_letters_are_kept_for_as_long_as_the_operator_says() {
+    let place = Place::sqlite();
+    let server = server_at(&place, &["--webhook-dead-letter-retention", "90d"]);
+    let client = &server.client;
+    let receiver = Receiver::start();
+    receiver.answers(&[Reply::Status(503)]);
+    let hook = durable(client, &receiver.url, quick(1));
+    client.start_run("gated");
+    delivery(&hook, client, "dead-lettered");
+    let letter = &client.get(&format!("{}/dead-letters", hook.path())).body["deliveries"][0];
+    let at = |name: &str| letter[name].as_str().unwrap().parse::<jiff::Timestamp>().unwrap();
+    assert_eq!(at("expiresAt").as_second() - at("deadLetteredAt").as_second(), 90 * 24 * 3600);
+    assert_eq!(client.get("/.well-known/openwop").body["deadLetter"]["retentionDays"], 90);
+}
+
+fn a_receiver_that_is_gone_is_left_alone_for_good(place: &Place) {
+    let server = server_at(place, &[]);
     let client = &server.client;
     let receiver = Receiver::start();
     receiver.answers(&[Reply::Status(410)]);
@@ -132,9 +155,8 @@ fn a_receiver_that_is_gone_is_left_alone_for_good() {
     assert_eq!(receiver.so_far().len(), 1);
 }
 
-#[test]
-fn what_is_durable_survives_kill_9_and_waits_while_it_is_paused() {
-    let (server, folder) = server(&[]);
+fn what_is_durable_survives_kill_9_and_waits_while_it_is_paused(place: &Place) {
+    let server = server_at(place, &[]);
     let receiver = Receiver::start();
     let hook = durable(&server.client, &receiver.url, quick(5));
     let paused = server.client.send("POST", &format!("{}:pause", hook.path()), None);
@@ -142,7 +164,7 @@ fn what_is_durable_survives_kill_9_and_waits_while_it_is_paused() {
     let runs: Vec<String> = (0..3).map(|_| server.client.start_run("gated")).collect();
     let mut killed = server;
     killed.kill();
-    let server = Server::start_in(&folder.path().join("data"), &["--allow-private-webhooks"]);
+    let server = server_at(place, &[]);
     let client = &server.client;
     let waiting = client.get(&format!("{}/deliveries?state=queued", hook.path())).body;
     assert_eq!(waiting["deliveries"].as_array().unwrap().len(), 3);
@@ -157,9 +179,8 @@ fn what_is_durable_survives_kill_9_and_waits_while_it_is_paused() {
     assert!(receiver.so_far().iter().all(|one| one.is_signed_with(&hook.secret)));
 }
 
-#[test]
-fn events_of_a_run_come_in_their_order() {
-    let (server, _folder) = server(&[]);
+fn events_of_a_run_come_in_their_order(place: &Place) {
+    let server = server_at(place, &[]);
     let client = &server.client;
     client.put("/v1/workflows/gated", &gated("gated"));
     let receiver = Receiver::start();
@@ -183,9 +204,8 @@ fn events_of_a_run_come_in_their_order() {
     );
 }
 
-#[test]
-fn a_dead_subscriber_delays_nobody_else() {
-    let (server, _folder) = server(&[]);
+fn a_dead_subscriber_delays_nobody_else(place: &Place) {
+    let server = server_at(place, &[]);
     let client = &server.client;
     let (dead, alive) = (Receiver::start(), Receiver::start());
     dead.answers(&[Reply::Hang; 64]);

@@ -1,11 +1,12 @@
-//! The circuit of a best-effort subscription, with the numbers of the contract and time that is advanced by hand.
+//! The circuit of a best-effort subscription, with the numbers of the contract and time that is advanced by hand; and
+//! the rests of a durable one.
 
 use std::time::Duration;
 
 use holdpoint_engine::WebhookSettings;
 use holdpoint_engine::core::webhook::{AttemptOutcome, ChangeReason, SubscriptionState};
 
-use super::{Post, courier, furnished, ok};
+use super::{Post, courier, durably, furnished, ok};
 use crate::house::tenant;
 use crate::peer::{Peer, Reply};
 use crate::place::{Place, on_both};
@@ -15,6 +16,7 @@ on_both! {
     a_success_begins_the_count_anew,
     the_circuit_survives_a_restart,
     a_hundred_failures_in_a_week_are_the_end_until_somebody_resumes_it,
+    a_durable_subscriber_that_takes_nothing_is_left_alone_for_a_while,
 }
 
 const HOUR_MS: i64 = 3_600_000;
@@ -94,4 +96,27 @@ async fn a_hundred_failures_in_a_week_are_the_end_until_somebody_resumes_it(plac
     assert_eq!(post.event(&peer).await, 0, "time does not heal it");
     post.house.engine.resume_webhook(&tenant(), &hook.id).await.unwrap();
     assert_eq!(post.event(&peer).await, 1);
+}
+
+async fn a_durable_subscriber_that_takes_nothing_is_left_alone_for_a_while(mut post: Post) {
+    let peer = Peer::saying([no(), no(), no(), no(), no(), ok()]).await;
+    post.hook(&peer, &["run.started"], durably).await;
+    let other = Peer::saying([ok()]).await;
+    post.hook(&other, &["run.started"], durably).await;
+    for _ in 0..4 {
+        assert_eq!(post.event(&peer).await, 1);
+    }
+    for _ in 0..20 {
+        assert_eq!(post.event(&peer).await, 0, "it rests, and what is new waits");
+    }
+    assert_eq!(other.heard().len(), 24, "nobody else waits");
+    post.house.clock.advance(1000);
+    assert_eq!(post.event(&peer).await, 1, "one is tried, and is not taken");
+    assert_eq!(post.event(&peer).await, 0, "it rests for longer");
+    post.house.clock.advance(2000);
+    post.deliver().await;
+    assert_eq!(peer.heard().len(), 5 + 22 - 1, "with the first that is taken all that is due comes");
+    post.house.clock.advance(HOUR_MS);
+    post.deliver().await;
+    assert_eq!(peer.heard().len(), 5 + 26, "and in the end everything");
 }

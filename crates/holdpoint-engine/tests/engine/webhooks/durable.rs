@@ -23,6 +23,7 @@ on_both! {
     a_paused_subscription_catches_up,
     removing_a_subscription_drops_what_is_pending,
     what_ended_is_kept_for_a_while_and_dead_letters_for_longer,
+    dead_letters_may_be_kept_for_less_time_than_the_rest,
     too_many_dead_letters_fail_the_subscription,
     a_question_is_sent_to_the_address_of_its_run,
 }
@@ -202,6 +203,28 @@ async fn what_ended_is_kept_for_a_while_and_dead_letters_for_longer(place: Place
     assert!(post.states(&hook).await.is_empty());
 }
 
+async fn dead_letters_may_be_kept_for_less_time_than_the_rest(place: Place) {
+    let (keep_deliveries, keep_dead_letters) = (Duration::from_secs(100), Duration::from_secs(10));
+    let choose = |settings| WebhookSettings { keep_deliveries, keep_dead_letters, ..settings };
+    let mut post = Post::with(place, choose).await;
+    let peer = Peer::saying([no(), ok()]).await;
+    let hook = post.hook(&peer, &["run.started"], fixed(1, 10)).await;
+    for _ in 0..2 {
+        post.house.start("gated").await;
+        post.deliver().await;
+    }
+    post.house.clock.advance(9_999);
+    post.house.engine.worker().tidy().await;
+    assert_eq!(post.states(&hook).await.len(), 2);
+    post.house.clock.advance(1);
+    post.house.engine.worker().tidy().await;
+    assert_eq!(post.states(&hook).await, [DeliveryState::Delivered]);
+    assert_eq!(post.attempts(&hook).await.len(), 2);
+    post.house.clock.advance(90_000);
+    post.house.engine.worker().tidy().await;
+    assert_eq!((post.states(&hook).await.len(), post.attempts(&hook).await.len()), (0, 0));
+}
+
 async fn too_many_dead_letters_fail_the_subscription(mut post: Post) {
     let peer = Peer::saying([no()]).await;
     let hook = post.hook(&peer, &["run.started"], fixed(1, 10)).await;
@@ -209,6 +232,8 @@ async fn too_many_dead_letters_fail_the_subscription(mut post: Post) {
         assert_eq!(post.state(&hook).await, SubscriptionState::Active);
         post.house.start("gated").await;
         post.deliver().await;
+        // However long it rests.
+        post.house.clock.advance(30_000);
     }
     assert_eq!(post.state(&hook).await, SubscriptionState::Failed);
     post.house.start("gated").await;

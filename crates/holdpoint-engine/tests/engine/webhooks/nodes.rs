@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use holdpoint_engine::WebhookSettings;
 use holdpoint_engine::core::WorkflowId;
 use holdpoint_engine::core::webhook::DeliveryState;
 use serde_json::json;
@@ -12,13 +13,14 @@ use tokio::sync::{Notify, watch};
 use super::{Post, courier, durably, furnished, ok};
 use crate::house::{accept, start, tenant};
 use crate::peer::{Peer, Reply};
-use crate::place::on_both;
+use crate::place::{Place, on_both};
 
 on_both! {
     two_nodes_share_deliveries_and_repeat_none,
     a_commit_knows_of_a_subscription_that_was_made_elsewhere,
     of_all_nodes_one_probes_an_open_circuit,
     what_a_silent_node_held_is_taken_over_and_its_result_does_not_count,
+    what_waited_for_its_turn_is_not_begun_at_the_end_of_its_lease,
 }
 
 async fn two_nodes_share_deliveries_and_repeat_none(mut post: Post) {
@@ -123,5 +125,34 @@ async fn what_a_silent_node_held_is_taken_over_and_its_result_does_not_count(pos
     assert_eq!(post.attempts(&hook).await.len(), 2, "both attempts are on record");
     let ids = peer.header("X-openwop-Delivery-Id");
     assert_eq!(ids[0], ids[1]);
+    second.close().await;
+}
+
+async fn what_waited_for_its_turn_is_not_begun_at_the_end_of_its_lease(place: Place) {
+    let (one, two) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let yes = |told: &Arc<Notify>| Reply::When(told.clone(), "HTTP/1.1 204 X\r\n\r\n".to_owned());
+    let peer = Peer::saying([yes(&one), yes(&two), ok()]).await;
+    let post = Post::with(place, |settings| WebhookSettings { per_subscription: 1, ..settings }).await;
+    let hook = post.hook(&peer, &["run.started"], durably).await;
+    for _ in 0..2 {
+        post.house.start("gated").await;
+    }
+    let (stop, stopping) = watch::channel(false);
+    let Post { courier: slow, house } = post;
+    let slow = tokio::spawn(slow.run(stopping));
+    peer.heard_times(1).await;
+    // Both were claimed at once; what is left is less than an attempt may take.
+    house.clock.advance(26_000);
+    one.notify_one();
+    peer.heard_times(2).await;
+    house.clock.advance(4_000);
+    let second = house.second_engine(furnished).await;
+    assert_eq!(courier(&second).drain().await.unwrap(), 0, "it was claimed anew before it was begun");
+    two.notify_one();
+    stop.send_replace(true);
+    slow.await.unwrap();
+    let post = Post { courier: courier(&house.engine), house };
+    assert_eq!(post.states(&hook).await, [DeliveryState::Delivered; 2]);
+    assert_eq!(peer.heard().len(), 2);
     second.close().await;
 }

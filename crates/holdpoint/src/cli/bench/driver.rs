@@ -12,6 +12,7 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::super::connection::Settings;
@@ -55,8 +56,7 @@ impl Driver {
     }
 
     pub(super) async fn prepare(&self) -> Result<(), Failure> {
-        let body = Bytes::from(workflow().to_string());
-        self.call(Method::PUT, &format!("/v1/workflows/{WORKFLOW}"), body).await.map(drop)
+        self.exchange(Method::PUT, &format!("/v1/workflows/{WORKFLOW}"), &workflow()).await.map(drop)
     }
 
     /// Creates a run and waits until it is seen waiting.
@@ -68,8 +68,12 @@ impl Driver {
 
     /// Creates a run, and has the server's word that it will come to wait.
     pub(super) async fn create(&self) -> Result<String, Failure> {
-        let body = Bytes::from(format!(r#"{{"workflowId":"{WORKFLOW}"}}"#));
-        Ok(seen(&self.call(Method::POST, "/v1/runs", body).await?)?.run_id)
+        self.start(WORKFLOW).await
+    }
+
+    pub(super) async fn start(&self, workflow: &str) -> Result<String, Failure> {
+        let body = Bytes::from(format!(r#"{{"workflowId":"{workflow}"}}"#));
+        Ok(read::<Seen>(&self.call(Method::POST, "/v1/runs", body).await?)?.run_id)
     }
 
     pub(super) async fn accept(&self, run: &str) -> Result<(), Failure> {
@@ -81,7 +85,7 @@ impl Driver {
         let path = format!("/v1/runs/{run}");
         let (begun, mut pause) = (Instant::now(), POLL_FIRST);
         loop {
-            let seen = seen(&self.call(Method::GET, &path, Bytes::new()).await?)?;
+            let seen: Seen = read(&self.call(Method::GET, &path, Bytes::new()).await?)?;
             if seen.status == status {
                 return Ok(());
             }
@@ -109,6 +113,13 @@ impl Driver {
             Ok(text) => Metrics::parse(&String::from_utf8_lossy(&text)),
             Err(_) => Metrics::default(),
         }
+    }
+
+    /// What is no part of the cycle: one document there, one back. An answer without a body is null.
+    pub(super) async fn exchange(&self, method: Method, path: &str, body: &Value) -> Result<Value, Failure> {
+        let sent = if body.is_null() { Bytes::new() } else { Bytes::from(body.to_string()) };
+        let reply = self.call(method, path, sent).await?;
+        if reply.is_empty() { Ok(Value::Null) } else { read(&reply) }
     }
 
     async fn call(&self, method: Method, path: &str, body: Bytes) -> Result<Bytes, Failure> {
@@ -162,23 +173,32 @@ where
     results.into_inner()
 }
 
-fn seen(body: &[u8]) -> Result<Seen, Failure> {
+fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Failure> {
     serde_json::from_slice(body)
         .map_err(|error| Failure::broken(format!("the server's answer is broken: {error}")))
 }
 
 fn workflow() -> Value {
-    let node = |id: &str, kind: &str, x: u32, config: Value| json!({"id": id, "typeId": kind, "name": id, "position": {"x": x, "y": 0}, "config": config, "inputs": {}});
-    let edge = |id: &str, from: &str, to: &str| json!({"id": id, "sourceNodeId": from, "targetNodeId": to});
     let gate = json!({"title": "Benchmark", "actions": ["accept", "reject"]});
+    let nodes = [
+        ("before".to_owned(), "core.noop", json!({})),
+        ("gate".to_owned(), "core.approvalGate", gate),
+        ("after".to_owned(), "core.noop", json!({})),
+    ];
+    line_of(WORKFLOW, "Benchmark of the approval cycle", &nodes)
+}
+
+/// A workflow whose nodes, each with its type and its config, follow one another.
+pub(super) fn line_of(id: &str, name: &str, nodes: &[(String, &str, Value)]) -> Value {
+    let node = |(at, (id, kind, config)): (usize, &(String, &str, Value))| json!({"id": id, "typeId": kind, "name": id, "position": {"x": at * 200, "y": 0}, "config": config, "inputs": {}});
+    let edge = |pair: &[(String, &str, Value)]| {
+        let (from, to) = (&pair[0].0, &pair[1].0);
+        json!({"id": format!("{from}-{to}"), "sourceNodeId": from, "targetNodeId": to})
+    };
     json!({
-        "id": WORKFLOW, "name": "Benchmark of the approval cycle", "version": "1.0.0",
-        "nodes": [
-            node("before", "core.noop", 0, json!({})),
-            node("gate", "core.approvalGate", 200, gate),
-            node("after", "core.noop", 400, json!({})),
-        ],
-        "edges": [edge("before-gate", "before", "gate"), edge("gate-after", "gate", "after")],
+        "id": id, "name": name, "version": "1.0.0",
+        "nodes": nodes.iter().enumerate().map(node).collect::<Vec<_>>(),
+        "edges": nodes.windows(2).map(edge).collect::<Vec<_>>(),
         "triggers": [{"id": "manual", "type": "manual", "enabled": true}],
         "variables": [], "metadata": {}, "settings": {},
     })

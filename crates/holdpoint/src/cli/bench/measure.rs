@@ -68,6 +68,13 @@ pub(super) fn ratio(part: Option<f64>, whole: Option<f64>) -> Option<f64> {
     whole.filter(|whole| *whole > 0.0).and_then(|whole| Some(part? / whole))
 }
 
+/// The one that speaks for all; of an even number the higher of the two in the middle.
+pub(super) fn middle(values: &[f64]) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted.get(sorted.len() / 2).copied()
+}
+
 /// Three digits behind the point are more than a benchmark can promise.
 pub(super) fn round(value: f64) -> f64 {
     (value * 1000.0).round() / 1000.0
@@ -97,6 +104,13 @@ mod tests {
         let one = Spread::of(vec![Duration::from_millis(7)]);
         assert_eq!(one, Some(Spread { p50_ms: 7.0, p99_ms: 7.0 }));
         assert_eq!(Spread::of(vec![]), None);
+    }
+
+    #[test]
+    fn the_middle_is_that_of_the_order_by_size() {
+        assert_eq!(middle(&[9.0, 1.0, 4.0]), Some(4.0));
+        assert_eq!(middle(&[9.0, 1.0]), Some(9.0));
+        assert_eq!(middle(&[]), None);
     }
 
     #[test]

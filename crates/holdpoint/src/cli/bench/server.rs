@@ -19,16 +19,22 @@ pub(super) struct OwnServer {
     key: String,
     /// Where its data is, if not in its folder.
     database: Option<String>,
+    /// What it is told beyond what every server of a benchmark is told.
+    flags: &'static [&'static str],
     folder: Folder,
 }
 
 impl OwnServer {
-    pub(super) fn start(scratch: &Path, database: Option<String>) -> Result<Self, Failure> {
+    pub(super) fn start(
+        scratch: &Path,
+        database: Option<String>,
+        flags: &'static [&'static str],
+    ) -> Result<Self, Failure> {
         let folder = Folder::create(scratch)?;
         let address = free_address()?.to_string();
         let key = format!("hp_bench_{}", random_name()?);
-        let child = spawn(&folder.path, &address, &key, database.as_deref())?;
-        Ok(Self { child, address, key, database, folder })
+        let child = spawn(&folder.path, &address, &key, database.as_deref(), flags)?;
+        Ok(Self { child, address, key, database, flags, folder })
     }
 
     pub(super) fn settings(&self) -> Settings {
@@ -57,7 +63,8 @@ impl OwnServer {
     /// kill -9 and a new process on the same port and data.
     pub(super) fn kill_and_start_again(&mut self) -> Result<(), Failure> {
         self.kill();
-        self.child = spawn(&self.folder.path, &self.address, &self.key, self.database.as_deref())?;
+        let database = self.database.as_deref();
+        self.child = spawn(&self.folder.path, &self.address, &self.key, database, self.flags)?;
         Ok(())
     }
 
@@ -92,13 +99,22 @@ fn log_of(folder: &Path) -> PathBuf {
     folder.join("server.log")
 }
 
-fn spawn(folder: &Path, address: &str, key: &str, database: Option<&str>) -> Result<Child, Failure> {
+fn spawn(
+    folder: &Path,
+    address: &str,
+    key: &str,
+    database: Option<&str>,
+    flags: &[&str],
+) -> Result<Child, Failure> {
     let program = std::env::current_exe().map_err(|error| failed("cannot find this program", &error))?;
     let log = File::options().create(true).append(true).open(log_of(folder));
     let log = log.map_err(|error| failed("cannot write the server's log", &error))?;
     let errors = log.try_clone().map_err(|error| failed("cannot write the server's log", &error))?;
     let mut command = Command::new(program);
-    command.args(["serve", "--listen", address, "--bootstrap-key", key, "--data"]).arg(data_of(folder));
+    command
+        .args(["serve", "--listen", address, "--bootstrap-key", key, "--data"])
+        .arg(data_of(folder))
+        .args(flags);
     command.current_dir(folder).stdin(Stdio::null()).stdout(log).stderr(errors);
     // The user's settings must not lead the benchmark to the user's database.
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("HOLDPOINT_"))

@@ -93,14 +93,19 @@ fn secret(file: Option<&str>) -> Result<String, Failure> {
 }
 
 #[derive(Debug, PartialEq)]
-struct Genuine {
+pub(in crate::cli) struct Genuine {
     seconds: i64,
     age: i64,
     event: String,
 }
 
 /// What is wrong is said in the order in which a receiver should look.
-fn judge(headers: &[(String, String)], body: &[u8], secret: &str, now: i64) -> Result<Genuine, String> {
+pub(in crate::cli) fn judge(
+    headers: &[(String, String)],
+    body: &[u8],
+    secret: &str,
+    now: i64,
+) -> Result<Genuine, String> {
     let find = |name: &str| {
         let names = [format!("x-openwop-{name}"), format!("openwop-{name}")];
         let found = names.iter().find_map(|name| headers.iter().find(|(given, _)| given == name));

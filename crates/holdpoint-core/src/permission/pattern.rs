@@ -1,0 +1,200 @@
+//! Patterns of text: globs, regular expressions, and names of tools that are either or neither. Case and bytes count as
+//! they are; nothing is normalised, and the text that is looked at is never read as a pattern.
+
+use std::fmt;
+
+use regex::{Regex, RegexBuilder};
+
+use super::specificity::ToolRank;
+use super::{PATTERN_CHARS_MAX, REGEX_BYTES_MAX, Reading};
+
+/// `*` stands for any characters or none, `?` for one; every other character for itself. There is no escape: what
+/// has a star in it can be written as an equality or a regular expression.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Glob(String);
+
+impl Glob {
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        check_length(text)?;
+        Ok(Self(text.to_owned()))
+    }
+
+    pub(super) fn text(&self) -> &str {
+        &self.0
+    }
+
+    /// Each piece between stars is taken where it first fits: a later place could only leave less for the others.
+    pub(super) fn matches(&self, text: &str) -> bool {
+        let mut pieces = self.0.split('*');
+        let Some(mut rest) = pieces.next().and_then(|first| without_start(text, first)) else { return false };
+        let Some(last) = pieces.next_back() else { return rest.is_empty() };
+        let Some(shorter) = without_end(rest, last) else { return false };
+        rest = shorter;
+        for piece in pieces {
+            let Some(after) = after_first(rest, piece) else { return false };
+            rest = after;
+        }
+        true
+    }
+
+    pub(super) fn literal_chars(&self) -> usize {
+        self.0.chars().filter(|c| !matches!(c, '*' | '?')).count()
+    }
+}
+
+fn without_start<'t>(text: &'t str, piece: &str) -> Option<&'t str> {
+    let mut rest = text.chars();
+    piece
+        .chars()
+        .all(|wanted| rest.next().is_some_and(|c| wanted == '?' || wanted == c))
+        .then_some(rest.as_str())
+}
+
+fn without_end<'t>(text: &'t str, piece: &str) -> Option<&'t str> {
+    let mut rest = text.chars();
+    let fits = |wanted| rest.next_back().is_some_and(|c| wanted == '?' || wanted == c);
+    piece.chars().rev().all(fits).then_some(rest.as_str())
+}
+
+fn after_first<'t>(text: &'t str, piece: &str) -> Option<&'t str> {
+    if !piece.contains('?') {
+        return text.find(piece).map(|at| &text[at + piece.len()..]);
+    }
+    let starts = text.char_indices().map(|(at, _)| at);
+    starts.into_iter().find_map(|at| without_start(&text[at..], piece))
+}
+
+/// A regular expression in linear time. Read strictly the whole text must match, else any part of it.
+#[derive(Clone, Debug)]
+pub(super) struct Expression {
+    source: String,
+    compiled: Regex,
+}
+
+impl Expression {
+    pub(super) fn parse(source: &str, reading: Reading) -> Result<Self, String> {
+        check_length(source)?;
+        if source.is_empty() {
+            return Err("an empty regular expression says nothing".to_owned());
+        }
+        // By itself first: a source such as `a)|(b` is whole only between our own brackets.
+        let alone = compile(source)?;
+        let compiled = match reading {
+            Reading::Broad => alone,
+            Reading::Strict => compile(&format!(r"\A(?:{source})\z"))?,
+        };
+        Ok(Self { source: source.to_owned(), compiled })
+    }
+
+    pub(super) fn source(&self) -> &str {
+        &self.source
+    }
+
+    pub(super) fn matches(&self, text: &str) -> bool {
+        self.compiled.is_match(text)
+    }
+}
+
+fn compile(source: &str) -> Result<Regex, String> {
+    RegexBuilder::new(source).size_limit(REGEX_BYTES_MAX).build().map_err(|error| match error {
+        regex::Error::CompiledTooBig(_) => format!(
+            "the compiled regular expression is larger than {REGEX_BYTES_MAX} bytes; a class such as \\w means \
+             every alphabet of the world, (?-u:\\w) only ASCII"
+        ),
+        other => {
+            let text = other.to_string();
+            // The last line tells what; the ones before it draw where.
+            let what = text.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
+            format!("is not a regular expression: {what}")
+        }
+    })
+}
+
+fn check_length(text: &str) -> Result<(), String> {
+    let chars = text.chars().count();
+    if chars > PATTERN_CHARS_MAX {
+        return Err(format!("has {chars} characters; a pattern has at most {PATTERN_CHARS_MAX}"));
+    }
+    Ok(())
+}
+
+/// Which tools a rule is about.
+#[derive(Clone, Debug)]
+pub(super) enum ToolPattern {
+    Exact(String),
+    Glob(Glob),
+    Regex(Expression),
+}
+
+impl ToolPattern {
+    pub(super) fn parse(text: &str, reading: Reading) -> Result<Self, String> {
+        if text.is_empty() {
+            return Err("is empty; write * for every tool".to_owned());
+        }
+        if let Some(source) = text.strip_prefix('/') {
+            return match slash(source) {
+                Some(end) if end + 1 == source.len() => {
+                    Ok(Self::Regex(Expression::parse(&source[..end], reading)?))
+                }
+                Some(_) => Err("a regular expression ends at the first / that is not written \\/".to_owned()),
+                None => Err("a regular expression stands between slashes: /^read_/".to_owned()),
+            };
+        }
+        if let Some(odd) = text.chars().find(|c| c.is_whitespace() || c.is_control() || "(),\"".contains(*c))
+        {
+            return Err(format!(
+                "no tool's name has {odd:?} in it; conditions stand in `when`, or in the short form in brackets"
+            ));
+        }
+        if text.contains(['*', '?']) {
+            return Ok(Self::Glob(Glob::parse(text)?));
+        }
+        check_length(text)?;
+        Ok(Self::Exact(text.to_owned()))
+    }
+
+    pub(super) fn matches(&self, tool: &str) -> bool {
+        match self {
+            Self::Exact(name) => name == tool,
+            Self::Glob(glob) => glob.matches(tool),
+            Self::Regex(expression) => expression.matches(tool),
+        }
+    }
+
+    /// How narrow it is, and how many characters it fixes.
+    pub(super) fn rank(&self) -> (ToolRank, usize) {
+        match self {
+            Self::Exact(_) => (ToolRank::Exact, 0),
+            Self::Glob(glob) if glob.literal_chars() == 0 => (ToolRank::Any, 0),
+            Self::Glob(glob) => (ToolRank::Glob, glob.literal_chars()),
+            Self::Regex(_) => (ToolRank::Regex, 0),
+        }
+    }
+
+    pub(super) fn is_regex(&self) -> bool {
+        matches!(self, Self::Regex(_))
+    }
+}
+
+impl fmt::Display for ToolPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exact(name) => f.write_str(name),
+            Self::Glob(glob) => f.write_str(glob.text()),
+            Self::Regex(expression) => write!(f, "/{}/", expression.source()),
+        }
+    }
+}
+
+/// Where the first slash stands that no backslash is before.
+pub(super) fn slash(text: &str) -> Option<usize> {
+    let mut escaped = false;
+    for (at, c) in text.char_indices() {
+        match c {
+            '/' if !escaped => return Some(at),
+            '\\' => escaped = !escaped,
+            _ => escaped = false,
+        }
+    }
+    None
+}

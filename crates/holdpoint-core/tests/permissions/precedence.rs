@@ -1,0 +1,174 @@
+//! Which of several rules decides.
+
+use holdpoint_core::permission::{Behaviour, PermissionSet};
+use serde_json::{Value, json};
+
+use crate::{judged, rule, set};
+
+use Behaviour::{Allow, Ask, Deny};
+
+#[test]
+fn without_a_rule_that_matches_the_default_decides_and_it_is_ask() {
+    for (document, expected) in [
+        (json!([]), Ask),
+        (json!({"rules": []}), Ask),
+        (json!({"default": "ask", "rules": []}), Ask),
+        (json!({"default": "deny", "rules": ["allow other"]}), Deny),
+        (json!({"default": "allow", "rules": ["deny other"]}), Allow),
+    ] {
+        let verdict = PermissionSet::parse(&document).unwrap().judge("t", None, &json!({}));
+        assert_eq!((verdict.behaviour, verdict.rule), (expected, None), "{document}");
+        assert_eq!(verdict.why, format!("no rule matches; the default is {expected}"));
+    }
+    assert_eq!(PermissionSet::default().judge("t", None, &json!({})).behaviour, Ask);
+}
+
+/// Each pair matches the same call; the first is the more specific one.
+fn ladder() -> Vec<(&'static str, &'static str, Value)> {
+    let call = json!({"a": "xyz", "b": 2, "c": "xyz"});
+    [
+        ("mail_send", "mail_*"),
+        ("mail_send", "/^mail_send$/"),
+        ("mail_send", "*"),
+        ("mail_send", "*(a = \"xyz\", b = 2)"),
+        ("mail_*", "/mail_send/"),
+        ("mail_*", "*"),
+        ("mail_*", "m*"),
+        ("m*", "/mail_send/(a = \"xyz\")"),
+        ("mail_sen?", "mail_*"),
+        ("*_send", "*send"),
+        ("/.*/", "*"),
+        ("/.*/", "*(a ~ *)"),
+        ("/.*/", "?????????"),
+        ("mail_send(a ~ *)", "mail_send"),
+        ("mail_send(a ~ *, b = 2)", "mail_send(a ~ xyz)"),
+        ("mail_send(a ~ *, c ~ *)", "mail_send(b = 2)"),
+        ("mail_send(a = \"xyz\")", "mail_send(a ~ xyz)"),
+        ("mail_send(a = \"xyz\", b = 2)", "mail_send(a ~ xyz, b = 2)"),
+        ("mail_send(b = 2)", "mail_send(a =~ /xyz/)"),
+        ("mail_send(a ~ xyz)", "mail_send(a ~ xy*)"),
+        ("mail_send(a ~ xy*)", "mail_send(a ~ x*)"),
+        ("mail_send(a ~ xy?)", "mail_send(a ~ x*)"),
+        ("mail_send(a ~ x*)", "mail_send(a =~ /xyz/)"),
+        ("*(a ~ x*)", "*(a ~ *)"),
+    ]
+    .map(|(narrow, broad)| (narrow, broad, call.clone()))
+    .to_vec()
+}
+
+#[test]
+fn the_more_specific_rule_decides_whatever_it_says() {
+    for (narrow, broad, call) in ladder() {
+        for (first, second) in [(Allow, Ask), (Ask, Allow)] {
+            let texts = [format!("{first} {narrow}"), format!("{second} {broad}")];
+            let verdict = set(&[&texts[0], &texts[1]]).judge("mail_send", None, &call);
+            assert_eq!((verdict.behaviour, verdict.rule), (first, Some(0)), "{texts:?}");
+            assert_eq!(verdict.considered.len(), 1, "{texts:?}");
+            assert!(verdict.considered[0].why.starts_with("less specific: "), "{verdict:?}");
+            let verdict = set(&[&texts[1], &texts[0]]).judge("mail_send", None, &call);
+            assert_eq!((verdict.behaviour, verdict.rule), (first, Some(1)), "{texts:?}");
+        }
+    }
+}
+
+#[test]
+fn a_deny_wins_however_broad_it_is() {
+    for (narrow, broad, call) in ladder() {
+        for other in [Allow, Ask] {
+            let texts = [format!("{other} {narrow}"), format!("deny {broad}")];
+            let verdict = set(&[&texts[0], &texts[1]]).judge("mail_send", None, &call);
+            assert_eq!((verdict.behaviour, verdict.rule), (Deny, Some(1)), "{texts:?}");
+            assert_eq!(verdict.considered[0].why, "a deny wins");
+        }
+    }
+}
+
+#[test]
+fn of_equals_ask_beats_allow() {
+    let call = json!({"a": "xyz", "b": "xyz"});
+    for (ask, allow) in [
+        ("t", "t"),
+        ("*", "**"),
+        ("?", "*"),
+        ("/t/", "/t|u/"),
+        ("t(a ~ x*)", "t(b ~ *z)"),
+        ("t(a = \"xyz\")", "t(b = \"xyz\")"),
+        ("t(a =~ /xyz/)", "t(b =~ /x.*/)"),
+        ("t(a ~ *)", "t(a =~ /.*/)"),
+    ] {
+        let texts = [format!("allow {allow}"), format!("ask {ask}")];
+        let verdict = set(&[&texts[0], &texts[1]]).judge("t", None, &call);
+        assert_eq!((verdict.behaviour, verdict.rule), (Ask, Some(1)), "{texts:?}");
+        assert_eq!(verdict.considered[0].why, "as specific, and ask beats allow");
+    }
+}
+
+#[test]
+fn a_broad_allow_does_not_silence_a_narrow_ask() {
+    let rules = ["allow Bash(git *)", "ask Bash(git push *)", "deny Bash(*--force*)"];
+    for (command, expected) in [
+        ("git status", Allow),
+        ("git push origin", Ask),
+        ("git push --force origin", Deny),
+        ("rm -rf /", Ask),
+    ] {
+        assert_eq!(judged(&rules, "Bash", &json!({"command": command})), expected, "{command}");
+    }
+}
+
+#[test]
+fn a_verdict_tells_who_decided_and_why_the_others_did_not() {
+    let rules = set(&["allow *", "ask Bash", "allow Bash(git *)", "ask Read"]);
+    let verdict = rules.judge("Bash", None, &json!({"command": "git log secret"}));
+    assert_eq!((verdict.behaviour, verdict.rule), (Allow, Some(2)));
+    assert_eq!(verdict.why, "rules[2], `allow Bash(git *)`, is the most specific of 3 rules that match");
+    let lost: Vec<_> = verdict.considered.iter().map(|one| (one.rule, one.why.as_str())).collect();
+    let narrower = "less specific: an exact tool name is narrower than a pattern for any tool";
+    assert_eq!(lost, [(1, "less specific: it has 0 conditions, the other 1"), (0, narrower)]);
+    assert!(!serde_json::to_string(&verdict).unwrap().contains("secret"), "nothing of the arguments is told");
+    let shown = serde_json::to_value(&verdict).unwrap();
+    assert_eq!((&shown["behavior"], &shown["rule"]), (&json!("allow"), &json!(2)));
+}
+
+#[test]
+fn rules_given_at_run_time_count_like_the_others_and_a_deny_still_wins() {
+    let own = set(&["ask Bash", "deny Bash(rm *)"]);
+    let granted = [rule("allow Bash(*)")];
+    let grown = own.with(&granted).unwrap();
+    for (command, before, after) in [("ls", Ask, Allow), ("rm x", Deny, Deny)] {
+        let call = json!({"command": command});
+        assert_eq!(own.judge("Bash", None, &call).behaviour, before);
+        assert_eq!(grown.judge("Bash", None, &call).behaviour, after);
+    }
+    assert_eq!(grown.judge("Bash", None, &json!({"command": "ls"})).rule, Some(2));
+    assert_eq!(own.with(&[]).unwrap().rules().len(), 2);
+    let many = vec![rule("allow t"); 499];
+    assert_eq!(own.with(&many).unwrap_err().field, "rules");
+}
+
+#[test]
+fn a_tool_is_hidden_when_every_call_of_it_is_denied() {
+    for (document, hidden) in [
+        (json!(["deny t"]), true),
+        (json!(["deny t", "allow t(a = 1)"]), true),
+        (json!(["deny *"]), true),
+        (json!(["deny /^t/"]), true),
+        (json!(["deny t(a ~ *)"]), false),
+        (json!(["deny u"]), false),
+        (json!([]), false),
+        (json!(["allow t"]), false),
+        (json!({"default": "deny", "rules": []}), true),
+        (json!({"default": "deny", "rules": ["deny t(a = 1)", "allow u"]}), true),
+        (json!({"default": "deny", "rules": ["allow t(a = 1)"]}), false),
+        (json!({"default": "deny", "rules": ["ask *"]}), false),
+        (json!({"default": "allow", "rules": ["deny t"]}), true),
+    ] {
+        let set = PermissionSet::parse(&document).unwrap();
+        assert_eq!(set.hidden("t"), hidden, "{document}");
+        if hidden {
+            for arguments in [json!({}), json!({"a": 1}), json!({"a": "x"})] {
+                assert_eq!(set.judge("t", None, &arguments).behaviour, Deny, "{document}: {arguments}");
+            }
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! Whom a call trusts to vouch for the other side: the authorities of the machine and those of an operator; and in which
+//! words a handshake fails.
+
+use std::io;
+use std::sync::Arc;
+
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::CertificateDer;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::{CertificateError, ClientConfig, Error, RootCertStore};
+
+use super::error::excerpt;
+
+/// Authorities that are trusted beside those of the machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Authorities(Vec<CertificateDer<'static>>);
+
+/// Why a text holds no authorities.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct BadAuthorities(String);
+
+impl Authorities {
+    /// From PEM with one certificate or more. What else is in the text must not be there by mistake: nothing of it is
+    /// trusted unless all of it can be.
+    pub fn from_pem(pem: &[u8]) -> Result<Self, BadAuthorities> {
+        let bad = |number: usize, error: &dyn std::fmt::Display| {
+            BadAuthorities(format!("certificate {number} cannot be used: {error}"))
+        };
+        let (mut found, mut roots) = (Vec::new(), RootCertStore::empty());
+        for certificate in CertificateDer::pem_slice_iter(pem) {
+            let number = found.len() + 1;
+            let certificate = certificate.map_err(|error| bad(number, &error))?;
+            roots.add(certificate.clone()).map_err(|error| bad(number, &error))?;
+            found.push(certificate);
+        }
+        if found.is_empty() {
+            return Err(BadAuthorities("there is no certificate in it; PEM is expected".to_owned()));
+        }
+        Ok(Self(found))
+    }
+
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// Reads files.
+pub(super) fn config(own: Authorities) -> Result<Arc<ClientConfig>, String> {
+    let mut roots = RootCertStore::empty();
+    let found = rustls_native_certs::load_native_certs();
+    // Systems carry odd certificates; one that cannot be read only trusts less.
+    roots.add_parsable_certificates(found.certs);
+    for certificate in own.0 {
+        roots.add(certificate).map_err(|error| format!("an authority cannot be used: {error}"))?;
+    }
+    if roots.is_empty() {
+        return Err("this machine has no trusted certificates; install ca-certificates".to_owned());
+    }
+    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?;
+    let mut config = builder.with_root_certificates(roots).with_no_client_auth();
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
+}
+
+/// In our words where the other side has a say in the text: a certificate may carry a thousand names.
+pub(super) fn why(error: &io::Error) -> String {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
+    let Some(Error::InvalidCertificate(flaw)) = inner else { return excerpt(error) };
+    let known = match flaw {
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => "its certificate has expired",
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            "its certificate is not valid yet"
+        }
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            "its certificate is for another name"
+        }
+        CertificateError::UnknownIssuer => "its certificate is from an authority that is not trusted here",
+        _ => return excerpt(error),
+    };
+    known.to_owned()
+}

@@ -1,0 +1,100 @@
+//! What the commands about permissions print, and how they end.
+
+use super::*;
+use clap::Parser;
+
+#[derive(Parser)]
+struct Line {
+    #[command(subcommand)]
+    action: Action,
+}
+
+/// The exit code of a command, or what it said instead.
+fn ended(words: &[&str]) -> Result<ExitCode, String> {
+    let line =
+        Line::try_parse_from(["permissions"].iter().chain(words)).map_err(|error| error.to_string())?;
+    run(&Output::new(true), line.action).map_err(|failure| format!("{:?} {failure}", failure.exit_code()))
+}
+
+fn written(document: &Value) -> (tempfile::TempDir, String) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("rules.json");
+    std::fs::write(&file, document.to_string()).expect("written");
+    let file = file.to_string_lossy().into_owned();
+    (folder, file)
+}
+
+#[test]
+fn the_exit_code_tells_the_verdict() {
+    let (_folder, file) = written(&json!(["allow Bash(git *)", "deny Bash(*--force*)"]));
+    for (command, expected) in [("git log", 0), ("ls", ASK), ("git push --force", DENY)] {
+        let arguments = json!({"command": command}).to_string();
+        let found = ended(&["test", "--rules", &file, "--tool", "Bash", "--args", &arguments]);
+        assert_eq!(found, Ok(ExitCode::from(expected)), "{command}");
+    }
+    let found = ended(&["test", "--rule", "deny Bash", "--rules", &file, "--tool", "Bash"]);
+    assert_eq!(found, Ok(ExitCode::from(DENY)));
+}
+
+#[test]
+fn the_rules_of_an_agent_are_its_permissions() {
+    let (_folder, file) =
+        written(&json!({"id": "a", "permissions": {"default": "deny", "rules": ["allow t"]}}));
+    assert_eq!(ended(&["test", "--agent", &file, "--tool", "t"]), Ok(ExitCode::SUCCESS));
+    assert_eq!(ended(&["test", "--agent", &file, "--tool", "u"]), Ok(ExitCode::from(DENY)));
+    let (_folder, file) = written(&json!({"id": "a"}));
+    let found = ended(&["test", "--agent", &file, "--tool", "t"]).expect_err("no permissions");
+    assert!(found.contains("has no `permissions`"), "{found}");
+}
+
+#[test]
+fn flaws_are_told_with_their_places_and_end_with_1() {
+    let (_folder, file) = written(&json!({"permissions": ["allow t", {"tool": "t", "behavour": "ask"}]}));
+    let found = ended(&["test", "--agent", &file, "--tool", "t"]).expect_err("flaws");
+    assert!(found.contains("permissions.rules[1].behavour: is not a member"), "{found}");
+    assert!(found.starts_with(&format!("{:?} ", ExitCode::from(1))), "{found}");
+    let found = ended(&["check", &file]).expect_err("flaws");
+    assert!(found.contains("cannot be used"), "{found}");
+    let text = checked_text("f.json", &parse(&json!({"permissions": 7})));
+    assert!(text.starts_with("f.json: error: permissions: must be an array of rules"), "{text}");
+}
+
+#[test]
+fn good_rules_are_shown_as_they_are_understood_and_dangerous_ones_warned_of() {
+    let document = json!({"default": "allow", "rules": ["allow *", "ask t( a~\"x\" )"]});
+    let shown = checked_json("f.json", &parse(&document));
+    assert_eq!(shown["rules"], json!(["allow *", "ask t(a ~ x)"]));
+    let warned: Vec<&Value> =
+        shown["warnings"].as_array().into_iter().flatten().map(|one| &one["field"]).collect();
+    assert_eq!(warned, ["default", "rules[0]"]);
+    let text = checked_text("f.json", &parse(&document));
+    assert!(text.contains("f.json: ok: 2 rules, default allow\n  rules[0]  allow *\n"), "{text}");
+}
+
+#[test]
+fn a_call_without_rules_or_with_both_kinds_is_wrong_usage() {
+    assert!(ended(&["test", "--tool", "t"]).is_err());
+    assert!(ended(&["test", "--rules", "a", "--agent", "b", "--tool", "t"]).is_err());
+    let found = ended(&["test", "--rule", "t", "--tool", "t"]).expect_err("no behaviour");
+    assert!(found.contains("--rule \"t\": write a behaviour and a tool"), "{found}");
+    assert_eq!(ended(&["test", "--rule", "allow t", "--tool", "t"]), Ok(ExitCode::SUCCESS));
+}
+
+#[test]
+fn a_verdict_is_told_with_those_who_lost() {
+    let set =
+        PermissionSet::parse(&json!(["allow *", {"tool": "t", "behavior": "ask", "reason": "costs money"}]));
+    let set = set.expect("good rules");
+    let arguments = json!({"secret": "s3cret"});
+    let verdict = set.judge("t", None, &arguments);
+    let told = Told { set: &set, verdict: &verdict, tool: "t", arguments: &arguments };
+    let shown = told.json();
+    assert_eq!(
+        shown["rule"],
+        json!({"place": 1, "text": "ask t", "behavior": "ask", "reason": "costs money"})
+    );
+    assert_eq!(shown["considered"][0]["rule"]["text"], "allow *");
+    let text = told.text(&Output::new(false));
+    assert!(text.contains("costs money") && text.contains("rules[0], `allow *`: less specific"), "{text}");
+    assert!(!text.contains("s3cret") && !shown.to_string().contains("s3cret"), "{text}");
+}
