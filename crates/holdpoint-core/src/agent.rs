@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::ids::InterruptId;
+pub use crate::permission::Behaviour;
 
 mod asking;
 mod call;
@@ -15,7 +16,7 @@ mod next;
 mod resuming;
 mod ticket;
 
-pub use asking::{Asking, CONFIRM, OUTCOME_UNKNOWN, call_digest};
+pub use asking::{Asking, CONFIRM, OUTCOME_UNKNOWN};
 pub use call::{CallFlaw, CallStatus, ToolCall};
 pub use message::{CallRequest, Message, Role, in_prompt_order};
 pub use next::Next;
@@ -23,15 +24,6 @@ pub use resuming::Resumption;
 pub use ticket::{
     PendingToolCall, ResumeDecisionAction, SuspendTicket, Suspension, ToolCallResume, ToolCallResumeMode,
 };
-
-/// What a rule says of a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Behaviour {
-    Allow,
-    Ask,
-    Deny,
-}
 
 /// What a call of a model cost, as far as the model said so.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,8 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use super::{PendingToolCall, SuspendTicket, Suspension, Ticket, ToolCall, ToolCallResumeMode};
-use crate::canonical::digest;
 use crate::interrupt::{Kind, Request};
+use crate::permission::call_digest;
 
 /// What front ends tell questions about calls apart by.
 pub const CONFIRM: &str = "tool:PermissionConfirm";
@@ -16,11 +16,6 @@ pub struct Asking {
     /// Members of an approval that name people: `approversList`, `requiredApprovals` and the like.
     pub people: Map<String, Value>,
     pub timeout_ms: Option<u64>,
-}
-
-/// The digest of a call: what an approval of it is good for.
-pub fn call_digest(name: &str, arguments: &Value) -> String {
-    digest(&json!({ "name": name, "arguments": arguments }))
 }
 
 impl Ticket {

@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::wire::EventDoc;
 
+mod agents;
 mod governance;
 mod interrupts;
 mod progress;
@@ -71,6 +72,12 @@ fn describe<'a>(run: &'a Run, recorded: &'a Recorded) -> Description<'a> {
         | Event::ConversationExchanged { .. }
         | Event::ConversationClosed { .. }
         | Event::AgentDecided { .. } => voices::describe(run, recorded),
+        Event::MessageAdded { .. }
+        | Event::ModelReplied { .. }
+        | Event::ToolCalled { .. }
+        | Event::ToolSuspended { .. }
+        | Event::ToolBegun { .. }
+        | Event::ToolReturned { .. } => agents::describe(run, recorded),
         Event::NodeStarted { node } => {
             let type_id = run.workflow.node(node).map_or("", |node| node.type_id.as_str());
             // A node that is tried again goes on in the same start.
