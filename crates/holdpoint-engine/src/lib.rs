@@ -4,6 +4,7 @@
 //! command that every protocol of the server ends in. `examples/embed.rs` is a whole program.
 
 mod advance;
+pub mod agent;
 mod answering;
 mod approved;
 mod asking;
