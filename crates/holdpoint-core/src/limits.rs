@@ -43,6 +43,8 @@ pub const MESSAGES_MAX: usize = 2000;
 /// Characters of an agent's name.
 pub const AGENT_ID_CHARS_MIN: usize = 3;
 pub const AGENT_ID_CHARS_MAX: usize = 256;
+/// Of one that is declared here: with a word before it, it is the id of a workflow.
+pub const AGENT_NAME_CHARS_MAX: usize = 96;
 /// Characters of an interrupt key.
 pub const INTERRUPT_KEY_CHARS_MAX: usize = 256;
 /// Tags of a run, and characters of each.

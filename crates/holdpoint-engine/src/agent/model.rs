@@ -111,3 +111,11 @@ pub trait Model: Send + Sync {
     /// One reply. Dropped before it is done, the request is given up.
     fn reply<'a>(&'a self, prompt: &'a Prompt, listener: Listener<'a>) -> Replying<'a>;
 }
+
+pub(crate) fn from_definition(
+    _model: &Value,
+    _base: Option<&std::path::Path>,
+    _outgoing: &crate::outgoing::Outgoing,
+) -> Result<Arc<dyn Model>, super::AgentFlaw> {
+    Err(super::AgentFlaw::new("model", "stub"))
+}

@@ -67,3 +67,24 @@ pub trait Toolbox: Send + Sync {
     /// Dropped before it is done, the call is given up; whether it was made is then not known.
     fn call<'a>(&'a self, call: &'a Call) -> Calling<'a>;
 }
+
+pub(crate) struct Tools(Vec<Arc<dyn Toolbox>>);
+
+impl Tools {
+    pub(crate) async fn list(&self, _tenant: &TenantId) -> Result<Vec<Arc<ToolSpec>>, ToolError> {
+        Ok(Vec::new())
+    }
+
+    pub(crate) async fn call(&self, _call: &Call) -> Result<Returned, ToolError> {
+        Err(ToolError::NotCalled("stub".into()))
+    }
+}
+
+pub(crate) fn from_definition(
+    _tools: &Value,
+    _base: Option<&std::path::Path>,
+    _outgoing: &crate::outgoing::Outgoing,
+    _rust: &std::collections::BTreeMap<String, Arc<dyn Toolbox>>,
+) -> Result<Tools, super::AgentFlaw> {
+    Ok(Tools(Vec::new()))
+}
