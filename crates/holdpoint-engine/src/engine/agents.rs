@@ -75,14 +75,17 @@ impl Engine {
         crate::agent::check(&definition).map_err(invalid)?;
         let agent = definition.get("agentId").and_then(Value::as_str).unwrap_or_default();
         let id = workflow_id(agent).map_err(invalid)?;
-        let mut workflow = json!({
-            "workflowId": id.as_str(), "name": definition.get("name").cloned().unwrap_or_else(|| json!(agent)),
-            "version": "1.0", "edges": [],
-            "nodes": [{ "id": NODE, "typeId": "core.agent", "config": definition }],
+        let name = definition.get("name").cloned().unwrap_or_else(|| json!(agent));
+        let settings =
+            definition.pointer("/limits/timeMs").map_or_else(|| json!({}), |ms| json!({ "timeout": ms }));
+        let node = json!({
+            "id": NODE, "typeId": "core.agent", "name": name, "position": { "x": 0, "y": 0 }, "config": definition,
+            "inputs": {},
         });
-        if let Some(ms) = definition.pointer("/limits/timeMs") {
-            workflow["settings"] = json!({ "timeout": ms });
-        }
+        let workflow = json!({
+            "id": id.as_str(), "name": name, "version": "1", "nodes": [node], "edges": [], "triggers": [],
+            "variables": [], "metadata": {}, "settings": settings,
+        });
         self.register(tenant, workflow).await
     }
 
