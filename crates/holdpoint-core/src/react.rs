@@ -51,7 +51,8 @@ pub fn react(run: &Run, event: &Event, at: Timestamp) -> Vec<Obligation> {
             vec![Obligation::SetTimer { timer: Timer::Interrupt(*id), due: run.live_from(at).plus_ms(*ms) }]
         }
         Event::InterruptResolved { id, .. } | Event::InterruptTimedOut { id } => {
-            std::iter::once(Obligation::Activate).chain(clear_deadline(run, *id)).collect()
+            let wakes = !run.nodes.iter().any(|state| state.waits_on_after(*id));
+            wakes.then_some(Obligation::Activate).into_iter().chain(clear_deadline(run, *id)).collect()
         }
         Event::SleepStarted { node, until } => {
             vec![Obligation::SetTimer { timer: Timer::Sleep(node.clone()), due: *until }]

@@ -10,7 +10,7 @@ pub mod tool;
 
 pub use definition::{AgentFlaw, Connections};
 pub(crate) use node::AgentNode;
-pub use setup::AgentSettings;
+pub use setup::{AgentSettings, RESERVED};
 pub(crate) use setup::{Agents, NODE, workflow_id};
 
 /// What is wrong with a definition, whoever is to use it.

@@ -52,6 +52,13 @@ impl NodeState {
     }
 }
 
+impl NodeState {
+    /// Whether this answer is one of several that an agent waits for, and not the last.
+    pub(crate) fn waits_on_after(&self, id: InterruptId) -> bool {
+        self.agent.as_ref().is_some_and(|agent| agent.waits_for(id)) && !self.goes_on_with(id)
+    }
+}
+
 impl Agent {
     fn waits_for(&self, id: InterruptId) -> bool {
         self.suspended().any(|call| call.is_suspended_on(id))

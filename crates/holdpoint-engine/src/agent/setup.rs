@@ -162,9 +162,13 @@ pub(super) fn flaws(node: &workflow::Node) -> Vec<Flaw> {
     }
 }
 
+/// What ids of workflows begin with that are agents.
+pub const RESERVED: &str = "agent--";
+
 /// The workflow that an agent is registered as.
 pub(crate) fn workflow_id(agent: &str) -> Result<WorkflowId, AgentFlaw> {
-    WorkflowId::parse(&format!("agent:{agent}")).map_err(|error| AgentFlaw::new("agentId", error.to_string()))
+    WorkflowId::parse(&format!("{RESERVED}{agent}"))
+        .map_err(|error| AgentFlaw::new("agentId", error.to_string()))
 }
 
 /// The agent of the node that is entered. One that is named stays what it was when the node began.

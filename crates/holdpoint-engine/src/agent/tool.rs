@@ -68,23 +68,30 @@ pub trait Toolbox: Send + Sync {
     fn call<'a>(&'a self, call: &'a Call) -> Calling<'a>;
 }
 
-pub(crate) struct Tools(Vec<Arc<dyn Toolbox>>);
+pub(crate) struct Tools(Vec<Arc<dyn Toolbox>>, Vec<String>);
 
 impl Tools {
-    pub(crate) async fn list(&self, _tenant: &TenantId) -> Result<Vec<Arc<ToolSpec>>, ToolError> {
-        Ok(Vec::new())
+    pub(crate) async fn list(&self, tenant: &TenantId) -> Result<Vec<Arc<ToolSpec>>, ToolError> {
+        let mut all = Vec::new();
+        for one in &self.0 {
+            all.extend(one.list(tenant).await?);
+        }
+        Ok(all)
     }
 
-    pub(crate) async fn call(&self, _call: &Call) -> Result<Returned, ToolError> {
-        Err(ToolError::NotCalled("stub".into()))
+    pub(crate) async fn call(&self, call: &Call) -> Result<Returned, ToolError> {
+        let at = self.1.iter().position(|name| *name == call.name).unwrap();
+        self.0[at].call(call).await
     }
 }
 
 pub(crate) fn from_definition(
-    _tools: &Value,
+    tools: &Value,
     _base: Option<&std::path::Path>,
     _outgoing: &crate::outgoing::Outgoing,
-    _rust: &std::collections::BTreeMap<String, Arc<dyn Toolbox>>,
+    rust: &std::collections::BTreeMap<String, Arc<dyn Toolbox>>,
 ) -> Result<Tools, super::AgentFlaw> {
-    Ok(Tools(Vec::new()))
+    let names: Vec<String> =
+        tools.as_array().unwrap().iter().map(|t| t["name"].as_str().unwrap().to_owned()).collect();
+    Ok(Tools(names.iter().map(|n| rust[n].clone()).collect(), names))
 }
