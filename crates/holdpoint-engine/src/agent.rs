@@ -7,6 +7,7 @@ pub mod model;
 pub(crate) mod node;
 mod setup;
 pub mod tool;
+mod watch;
 
 pub use definition::{AgentFlaw, Connections};
 pub(crate) use node::AgentNode;

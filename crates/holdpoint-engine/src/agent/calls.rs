@@ -8,12 +8,13 @@ use std::sync::Arc;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use holdpoint_core::agent::{Act, CallStatus, Resumption, Ticket, ToolCall};
-use holdpoint_core::permission::Behaviour;
+use holdpoint_core::permission::{Behaviour, call_digest};
 use holdpoint_core::{Interrupt, Resolution};
 use serde_json::{Value, json};
 
 use super::setup::Setup;
 use super::tool::{Call, Returned, ToolError, ToolSpec};
+use super::watch::Watch;
 use crate::approved::check_as_shown;
 use crate::context::{EffectContext, Stop};
 
@@ -119,6 +120,9 @@ fn resume(
             Ok(None)
         }
         Resumption::Run { arguments } => {
+            if arguments == *call.effective_arguments() {
+                check_approved(asked, call, &arguments)?;
+            }
             // A rule that was added meanwhile still holds.
             let verdict = setup.definition.permissions.judge(&call.name, spec.primary.as_deref(), &arguments);
             if verdict.behaviour == Behaviour::Deny {
@@ -127,6 +131,16 @@ fn resume(
             Ok(Some((arguments, decision(asked))))
         }
     }
+}
+
+/// An approval is good for the call that was shown, and for no other.
+fn check_approved(asked: &Interrupt, call: &ToolCall, arguments: &Value) -> Result<(), Stop> {
+    let shown = asked.data.get("callDigest").and_then(Value::as_str);
+    if shown.is_none_or(|shown| shown == call_digest(&call.name, arguments)) {
+        return Ok(());
+    }
+    let message = format!("call {} is not the one that was approved", call.id);
+    Err(Stop::failed("approval_mismatch", message))
 }
 
 fn decision(asked: &Interrupt) -> Option<Value> {
@@ -151,7 +165,8 @@ async fn make(context: &mut EffectContext, setup: &Setup, due: Vec<Due>) -> Resu
         due.into_iter().map(|one| (call_of(context, &one), one)).map(|(call, one)| (one, call)).collect();
     let mut running: FuturesUnordered<_> = calls.iter().map(|(one, call)| made(setup, one, call)).collect();
     let (mut suspended, mut left) = (false, calls.len());
-    while let Some((one, result)) = running.next().await {
+    let watch = Watch::of(context);
+    while let Some((one, result)) = watch.unless_ended(running.next()).await? {
         left -= 1;
         suspended |= note(context, setup, one, result)?;
         // The last one goes with what comes next.

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use super::model::{Finish, Prompt, Reply};
 use super::setup::Setup;
 use super::tool::ToolSpec;
+use super::watch::Watch;
 use super::{calls, setup};
 use crate::context::{EffectContext, Stop};
 use crate::nodes::{Node, Outputs};
@@ -75,7 +76,7 @@ async fn ask_model(
         context.write_down().await?;
     }
     let begun = context.clock();
-    let reply = setup.model.reply(&prompt, &mut |_| {}).await;
+    let reply = Watch::of(context).unless_ended(setup.model.reply(&prompt, &mut |_| {})).await?;
     let reply = reply.map_err(|error| Stop::failed(error.code(), error.to_string()))?;
     let took_ms = u64::try_from(context.clock().0 - begun.0).ok();
     let recorded = record(setup, agent, specs, reply, took_ms)?;
