@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::canonical::digest;
+use crate::event::Event;
 use crate::ids::{InterruptId, NodeId, Principal, Timestamp};
 use crate::limits;
 use crate::refusal::{Refusal, check_size};
@@ -150,6 +151,16 @@ pub enum Resolution {
     TimedOut {
         at: Timestamp,
     },
+}
+
+impl Resolution {
+    /// What an event says that ends an interrupt: an answer, or else that nobody answered.
+    pub(crate) fn of(event: &Event, at: Timestamp) -> Self {
+        let Event::InterruptResolved { value, by, decision, .. } = event else {
+            return Self::TimedOut { at };
+        };
+        Self::Answered { value: value.clone(), by: by.clone(), at, decision: decision.clone() }
+    }
 }
 
 /// What an answer comes to.

@@ -48,6 +48,19 @@ impl NodeState {
         self.ended_at = Some(at);
     }
 
+    pub(super) fn wait(&mut self, interrupt: InterruptId, for_all: bool) {
+        self.status = NodeStatus::Waiting(interrupt);
+        self.waits_for_all = for_all;
+    }
+
+    pub(super) fn record(&mut self, step: &str, result: &Value) {
+        self.steps.insert(step.to_owned(), result.clone());
+    }
+
+    pub(super) fn sleep(&mut self, until: Timestamp) {
+        self.status = NodeStatus::Sleeping(until);
+    }
+
     pub(super) fn retry(&mut self) {
         self.retries += 1;
         self.retrying = true;

@@ -60,15 +60,15 @@ fn describe<'a>(run: &'a Run, recorded: &'a Recorded) -> Description<'a> {
         | Event::InterruptTimedOut { .. }
         | Event::ApprovalReceived { .. }
         | Event::ClarificationResolved { .. } => interrupts::describe(run, recorded),
-        Event::VoteCast { .. }
-        | Event::VoteRepeated { .. }
-        | Event::AskRaised { .. }
-        | Event::AskAnswered { .. } => voices::describe(run, recorded),
         Event::AuthorizationDecided { .. }
         | Event::ApprovalGranted { .. }
         | Event::ApprovalRejected { .. }
         | Event::ApprovalOverridden { .. } => governance::describe(run, recorded),
-        Event::ConversationOpened { .. }
+        Event::VoteCast { .. }
+        | Event::VoteRepeated { .. }
+        | Event::AskRaised { .. }
+        | Event::AskAnswered { .. }
+        | Event::ConversationOpened { .. }
         | Event::ConversationExchanged { .. }
         | Event::ConversationClosed { .. }
         | Event::AgentDecided { .. } => voices::describe(run, recorded),
@@ -84,11 +84,7 @@ fn describe<'a>(run: &'a Run, recorded: &'a Recorded) -> Description<'a> {
             ("node.started", Some(node), json!({"nodeId": node, "typeId": type_id, "attempt": 0}))
         }
         Event::NodeCompleted { node, outputs, .. } => {
-            let mut payload = json!({"nodeId": node, "outputs": shown(run, outputs)});
-            if let Some(ms) = duration_ms(run, node) {
-                payload["durationMs"] = json!(ms);
-            }
-            ("node.completed", Some(node), payload)
+            ("node.completed", Some(node), completed(run, node, outputs))
         }
         Event::NodeFailed { node, error } => {
             ("node.failed", Some(node), json!({"nodeId": node, "error": failure(error)}))
@@ -104,6 +100,14 @@ fn describe<'a>(run: &'a Run, recorded: &'a Recorded) -> Description<'a> {
         }
         Event::SleepEnded { node } => ("holdpoint.sleep.ended", Some(node), json!({"nodeId": node})),
     }
+}
+
+fn completed(run: &Run, node: &NodeId, outputs: &Map<String, Value>) -> Value {
+    let mut payload = json!({"nodeId": node, "outputs": shown(run, outputs)});
+    if let Some(ms) = duration_ms(run, node) {
+        payload["durationMs"] = json!(ms);
+    }
+    payload
 }
 
 fn of_run<'a>(run: &Run, recorded: &'a Recorded) -> Description<'a> {
