@@ -128,7 +128,7 @@ async fn an_error_in_the_middle_of_a_stream_is_one() {
 #[tokio::test]
 async fn silence_in_the_middle_has_a_limit_and_so_has_the_whole() {
     let slow = || Turn::stream([piece(json!({"content": "First, "}))]).silent();
-    for (timeout_ms, idle_timeout_ms, told) in [(60_000, 50, 50), (60, 60_000, 60)] {
+    for (timeout_ms, idle_timeout_ms, told) in [(60_000, 300, 300), (400, 60_000, 400)] {
         let stand_in = StandIn::with([slow()]).await;
         let mut settings = stand_in.settings();
         (settings.timeout_ms, settings.idle_timeout_ms) = (timeout_ms, idle_timeout_ms);

@@ -208,6 +208,9 @@ async fn a_reply_that_is_complete_is_kept_whatever_becomes_of_the_rest() {
     let table = [
         ("no [DONE]", Turn::stream(said())),
         ("no [DONE], and the connection breaks", Turn::stream(said()).cut()),
+        ("nonsense follows", Turn::stream([said().concat(), "data: {oops}\n\n".to_owned()])),
+        ("nonsense follows at once", Turn::stream([said().concat() + "data: {oops}\n\n"])),
+        ("an error follows", Turn::stream([said().concat() + "data: {\"error\": \"late\"}\n\n"])),
         ("half an event follows", Turn::stream([half])),
         ("[DONE] without a reason", Turn::stream([piece(json!({"content": "Yes."})), DONE.to_owned()])),
         (

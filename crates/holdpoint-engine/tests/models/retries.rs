@@ -105,9 +105,9 @@ async fn a_server_that_asks_for_too_much_is_left_to_whoever_carries_on_later() {
 #[tokio::test]
 async fn attempts_and_waits_share_the_time_of_a_reply() {
     let stand_in = StandIn::with([unwell(500, &[]), Turn::answer(200, &[], [""; 0]).silent()]).await;
-    let model = with(&stand_in, |settings| settings.timeout_ms = 100);
+    let model = with(&stand_in, |settings| settings.timeout_ms = 700);
     let (reply, _) = ask(&model, &prompt("hello")).await;
-    assert_eq!(reply, Err(ModelError::TimedOut(100)));
+    assert_eq!(reply, Err(ModelError::TimedOut(700)));
     assert_eq!(stand_in.heard().len(), 2);
     let stand_in = StandIn::with([unwell(500, &[])]).await;
     let model = with(&stand_in, |settings| {

@@ -170,11 +170,14 @@ impl OpenAi {
                 }
                 continue;
             }
-            for data in events.push(&piece).map_err(|_| Failure::too_large(most))? {
-                assembly.event(&data, hidden, listener)?;
-            }
-            if assembly.is_done() {
-                break;
+            let was_complete = assembly.is_complete();
+            let taken = events.push(&piece).map_err(|_| Failure::too_large(most)).and_then(|complete| {
+                complete.iter().try_for_each(|data| take(&mut assembly, data, hidden, listener))
+            });
+            match taken {
+                Ok(()) if !assembly.is_done() => {}
+                Err(failure) if !was_complete => return Err(failure),
+                Ok(()) | Err(_) => break,
             }
         }
         match document {
@@ -183,7 +186,7 @@ impl OpenAi {
             // Half an event is what a cut leaves; whether the reply was complete without it is seen at its end.
             None => {
                 if let Some(data) = events.end()
-                    && let Err(failure) = assembly.event(&data, hidden, listener)
+                    && let Err(failure) = take(&mut assembly, &data, hidden, listener)
                     && !is_cut(&failure)
                 {
                     return Err(failure);
@@ -224,6 +227,17 @@ impl Model for OpenAi {
     fn reply<'a>(&'a self, prompt: &'a Prompt, listener: Listener<'a>) -> Replying<'a> {
         Box::pin(self.reply(prompt, listener))
     }
+}
+
+/// One event. Nothing that follows a complete reply can spoil it.
+fn take(
+    assembly: &mut Assembly,
+    data: &[u8],
+    hidden: &Hidden,
+    listener: Listener<'_>,
+) -> Result<(), Failure> {
+    let was_complete = assembly.is_complete();
+    assembly.event(data, hidden, listener).or_else(|failure| if was_complete { Ok(()) } else { Err(failure) })
 }
 
 fn is_cut(failure: &Failure) -> bool {
