@@ -1,6 +1,7 @@
 //! Models: what is asked, what comes back, and how it can go wrong. One file below for each way to reach one.
 
 use std::future::Future;
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -8,6 +9,16 @@ use holdpoint_core::agent::{CallRequest, Message, Usage};
 use serde_json::{Map, Value};
 
 use super::tool::ToolSpec;
+use crate::outgoing::Outgoing;
+
+mod key;
+mod members;
+mod openai;
+mod scripted;
+
+pub use key::{KeyRef, Secret};
+pub use openai::{HeaderText, OpenAi, Settings};
+pub use scripted::Scripted;
 
 /// What a model is asked.
 #[derive(Clone, Debug)]
@@ -57,6 +68,55 @@ pub enum Delta {
         name: Option<String>,
         arguments: String,
     },
+    /// The reply broke off, and the model is asked again: what came so far is void.
+    Restarted,
+}
+
+/// Where arguments that are no JSON object are kept, as the model wrote them.
+const UNPARSED: &str = "_unparsed";
+
+/// What a model wrote instead of arguments. Such a call must not be made and nobody should be asked about it: the agent
+/// is told that its arguments could not be understood.
+pub fn unparsed(arguments: &Value) -> Option<&str> {
+    let members = arguments.as_object().filter(|members| members.len() == 1)?;
+    members.get(UNPARSED)?.as_str()
+}
+
+/// What is wrong with the `model` of a definition.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{field}: {message}")]
+pub struct BadModel {
+    /// A path from the model, such as `steps[0].calls[1].name`; empty for the whole.
+    pub field: String,
+    pub message: String,
+}
+
+impl BadModel {
+    fn new(field: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { field: field.into(), message: message.into() }
+    }
+}
+
+/// The model of a definition. `base` is the folder of a definition that is the operator's own file: without it, nothing
+/// that reads files or the environment is accepted. A connection of the operator (`use`) is looked up before.
+pub fn from_definition(
+    model: &Value,
+    base: Option<&Path>,
+    outgoing: &Outgoing,
+) -> Result<Arc<dyn Model>, BadModel> {
+    match model.get("provider").and_then(Value::as_str) {
+        Some("openai") => {
+            let settings = Settings::parse(model, base)?;
+            Ok(Arc::new(OpenAi::new(settings, outgoing.clone())?))
+        }
+        Some("scripted") => Ok(Arc::new(Scripted::parse(model, base)?)),
+        Some(_) => Err(BadModel::new("provider", "must be \"openai\" or \"scripted\"")),
+        None if model.get("use").is_some() => {
+            Err(BadModel::new("use", "names no connection that is known here"))
+        }
+        None if model.is_object() => Err(BadModel::new("provider", "is missing")),
+        None => Err(BadModel::new("", "must be an object")),
+    }
 }
 
 /// How a model failed to reply.
