@@ -34,5 +34,6 @@ pub use interrupt::{
 pub use react::{Obligation, Timer, react};
 pub use refusal::Refusal;
 pub use run::{Child, Conversation, End, NodeState, NodeStatus, Pause, Run, Status, Verdict, Work};
+pub use schema::checker;
 pub use strict::{StrictValue, parse_strict};
 pub use workflow::Workflow;

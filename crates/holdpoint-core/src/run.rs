@@ -114,7 +114,7 @@ impl Run {
             Event::NodeFailed { node, error } => self.touch(node, |state| state.fail(error, at)),
             Event::NodeSkipped { node, .. } => self.touch(node, |state| state.status = NodeStatus::Skipped),
             Event::NodeSuspended { node, interrupt, all } => {
-                self.touch(node, |one| one.wait(*interrupt, *all))
+                self.touch(node, |one| one.wait(*interrupt, *all));
             }
             Event::NodeResumed { node, .. } => self.touch(node, |state| state.status = NodeStatus::Running),
             Event::NodeRetried { node, .. } => self.touch(node, NodeState::retry),

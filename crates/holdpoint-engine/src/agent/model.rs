@@ -171,29 +171,3 @@ pub trait Model: Send + Sync {
     /// One reply. Dropped before it is done, the request is given up.
     fn reply<'a>(&'a self, prompt: &'a Prompt, listener: Listener<'a>) -> Replying<'a>;
 }
-
-struct Stub(Vec<Value>);
-impl Model for Stub {
-    fn reply<'a>(&'a self, prompt: &'a Prompt, _: Listener<'a>) -> Replying<'a> {
-        Box::pin(async move {
-            let Some(step) = self.0.get(prompt.step as usize) else {
-                return Ok(Reply { text: "Done.".into(), ..Reply::default() });
-            };
-            let user = prompt.messages.iter().rev().find(|m| m.role == holdpoint_core::agent::Role::User);
-            let user = user.map(|m| m.text()).unwrap_or_default();
-            Ok(Reply {
-                text: step["text"].as_str().unwrap_or("").replace("{{user}}", &user),
-                calls: serde_json::from_value(step.get("calls").cloned().unwrap_or(serde_json::json!([])))
-                    .unwrap(),
-                ..Reply::default()
-            })
-        })
-    }
-}
-pub(crate) fn from_definition(
-    model: &Value,
-    _base: Option<&std::path::Path>,
-    _outgoing: &crate::outgoing::Outgoing,
-) -> Result<Arc<dyn Model>, super::AgentFlaw> {
-    Ok(Arc::new(Stub(model["steps"].as_array().cloned().unwrap_or_default())))
-}

@@ -1,5 +1,14 @@
 //! Tools: what agents can call. One file below for each kind.
 
+mod cut;
+mod definition;
+mod glob;
+mod http;
+mod mcp;
+mod rust;
+mod secret;
+mod set;
+
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -7,6 +16,12 @@ use std::sync::Arc;
 use holdpoint_core::agent::SuspendTicket;
 use holdpoint_core::{RunRef, TenantId};
 use serde_json::Value;
+
+use crate::outgoing;
+
+pub use definition::{BadTools, only_for_operators};
+pub use rust::RustTool;
+pub use set::{Tools, WorkflowTool};
 
 /// What is known of a tool before it is called.
 #[derive(Clone, Debug, PartialEq)]
@@ -68,30 +83,25 @@ pub trait Toolbox: Send + Sync {
     fn call<'a>(&'a self, call: &'a Call) -> Calling<'a>;
 }
 
-pub(crate) struct Tools(Vec<Arc<dyn Toolbox>>, Vec<String>);
+/// Characters of a tool's name.
+const NAME_CHARS_MAX: usize = 64;
 
-impl Tools {
-    pub(crate) async fn list(&self, tenant: &TenantId) -> Result<Vec<Arc<ToolSpec>>, ToolError> {
-        let mut all = Vec::new();
-        for one in &self.0 {
-            all.extend(one.list(tenant).await?);
-        }
-        Ok(all)
-    }
-
-    pub(crate) async fn call(&self, call: &Call) -> Result<Returned, ToolError> {
-        let at = self.1.iter().position(|name| *name == call.name).unwrap();
-        self.0[at].call(call).await
-    }
+fn is_name(text: &str) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    (1..=NAME_CHARS_MAX).contains(&text.len()) && text.chars().all(fits)
 }
 
-pub(crate) fn from_definition(
-    tools: &Value,
-    _base: Option<&std::path::Path>,
-    _outgoing: &crate::outgoing::Outgoing,
-    rust: &std::collections::BTreeMap<String, Arc<dyn Toolbox>>,
-) -> Result<Tools, super::AgentFlaw> {
-    let names: Vec<String> =
-        tools.as_array().unwrap().iter().map(|t| t["name"].as_str().unwrap().to_owned()).collect();
-    Ok(Tools(names.iter().map(|n| rust[n].clone()).collect(), names))
+/// A call of our HTTP client that surely never reached anybody.
+fn never_sent(error: &outgoing::Error) -> bool {
+    use outgoing::{Error, Stage};
+    match error {
+        Error::Refused(_) | Error::Unresolvable { .. } | Error::ConnectFailed { .. } | Error::Tls { .. } => {
+            true
+        }
+        Error::TimedOut { during, .. } => match during {
+            Stage::Turn | Stage::Name | Stage::Connection | Stage::Handshake => true,
+            Stage::Answer | Stage::Body => false,
+        },
+        Error::BodyTooLarge { .. } | Error::Broken { .. } => false,
+    }
 }
