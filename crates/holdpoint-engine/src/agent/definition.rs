@@ -9,6 +9,8 @@ use holdpoint_core::permission::PermissionSet;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use super::tool::only_for_operators;
+
 /// Replies of the model in one run, where the definition does not say.
 const STEPS_DEFAULT: u32 = 25;
 const STEPS_MAX: u32 = 1000;
@@ -110,8 +112,9 @@ impl Definition {
             .map_err(|error| AgentFlaw::new("agent", error.to_string()))?;
         check_id(&raw.agent_id)?;
         check_safe("model", &raw.model, &["apiKey", "baseUrl", "headers", "file"])?;
-        for (at, tool) in raw.tools.iter().enumerate() {
-            check_safe(&format!("tools[{at}]"), tool, &["command", "env"])?;
+        let tools = Value::Array(raw.tools.clone());
+        if let Some(bad) = only_for_operators(&tools) {
+            return Err(AgentFlaw::new(bad.field, bad.message));
         }
         let permissions = match &raw.permissions {
             None => PermissionSet::default(),

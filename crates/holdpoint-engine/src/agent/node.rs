@@ -11,7 +11,7 @@ use holdpoint_core::workflow;
 use holdpoint_core::workflow::Flaw;
 use serde_json::{Value, json};
 
-use super::model::{Finish, Prompt, Reply};
+use super::model::{Finish, Prompt, Reply, unparsed};
 use super::setup::Setup;
 use super::tool::ToolSpec;
 use super::watch::Watch;
@@ -167,6 +167,10 @@ fn gate(setup: &Setup, specs: &[Arc<ToolSpec>], call: &CallRequest) -> Gate {
             idempotent: true,
         };
     };
+    if unparsed(&call.arguments).is_some() {
+        let why = Some("its arguments are no JSON object".to_owned());
+        return Gate { behaviour: Behaviour::Deny, why, idempotent: true };
+    }
     let verdict = setup.definition.permissions.judge(&call.name, spec.primary.as_deref(), &call.arguments);
     Gate { behaviour: verdict.behaviour, why: Some(verdict.why), idempotent: spec.idempotent }
 }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::definition::{AgentFlaw, Connections, Definition};
 use super::model::{self, Model};
-use super::tool::{self, Call, Returned, ToolError, ToolSpec, Toolbox, Tools};
+use super::tool::{Call, Returned, ToolError, ToolSpec, Toolbox, Tools};
 use crate::context::{EffectContext, Stop};
 use crate::nodes::config_flaw;
 use crate::outgoing::{Outgoing, Policy};
@@ -103,32 +103,48 @@ impl Agents {
     fn make(&self, definition: &Value) -> Result<Setup, AgentFlaw> {
         let definition = Definition::parse(definition)?;
         let settings = &self.settings;
-        let model = resolved("model", &definition.model, &settings.connections.models)?;
+        let model = resolved("model", &definition.model, &settings.connections.models, &OF_MODELS)?;
         let instant = model.get("provider").and_then(Value::as_str) == Some("scripted");
-        let tools = definition
-            .tools
-            .iter()
-            .enumerate()
-            .map(|(at, tool)| resolved(&format!("tools[{at}]"), tool, &settings.connections.tools));
+        let tools = definition.tools.iter().enumerate().map(|(at, tool)| {
+            resolved(&format!("tools[{at}]"), tool, &settings.connections.tools, &OF_TOOLS)
+        });
         let tools = Value::Array(tools.collect::<Result<_, _>>()?);
         let folder = settings.folder.as_deref();
-        Ok(Setup {
-            model: model::from_definition(&model, folder, &settings.models)?,
-            tools: tool::from_definition(&tools, folder, &settings.tools, &settings.rust)?,
-            instant,
-            definition,
-        })
+        let model = model::from_definition(&model, folder, &settings.models)
+            .map_err(|bad| AgentFlaw::new(format!("model.{}", bad.field), bad.message))?;
+        let tools = Tools::from_definition(&tools, folder, &settings.tools, &settings.rust)
+            .map_err(|bad| AgentFlaw::new(bad.field, bad.message))?;
+        if let Some(workflow) = tools.workflows().first() {
+            let message = format!("{} is a workflow, and agents cannot call those yet", workflow.name);
+            return Err(AgentFlaw::new("tools", message));
+        }
+        Ok(Setup { definition, model, instant, tools })
     }
 }
 
+/// What a definition may say beside `use`. Where a connection leads, and what it carries, is the operator's alone: else a
+/// definition could have the operator's secrets sent elsewhere.
+const OF_MODELS: [&str; 5] = ["use", "model", "temperature", "maxTokens", "options"];
+const OF_TOOLS: [&str; 5] = ["use", "type", "name", "tools", "idempotent"];
+
 /// What a definition says beside `use` goes over what the operator's connection says.
-fn resolved(field: &str, value: &Value, connections: &BTreeMap<String, Value>) -> Result<Value, AgentFlaw> {
+fn resolved(
+    field: &str,
+    value: &Value,
+    connections: &BTreeMap<String, Value>,
+    may_say: &[&str],
+) -> Result<Value, AgentFlaw> {
     let Some(name) = value.get("use") else { return Ok(value.clone()) };
     let known = name.as_str().and_then(|name| connections.get(name));
     let known = known.and_then(Value::as_object).ok_or_else(|| {
         let message = format!("{name} is no connection of this server; look at its configuration folder");
         AgentFlaw::new(format!("{field}.use"), message)
     })?;
+    let mut said = value.as_object().into_iter().flatten().map(|(name, _)| name.as_str());
+    if let Some(name) = said.find(|name| !may_say.contains(name)) {
+        let message = format!("cannot be said beside use; only {} can", may_say.join(", "));
+        return Err(AgentFlaw::new(format!("{field}.{name}"), message));
+    }
     let mut merged = known.clone();
     let own = value.as_object().into_iter().flatten().filter(|(name, _)| *name != "use");
     merged.extend(own.map(|(name, value)| (name.clone(), value.clone())));
