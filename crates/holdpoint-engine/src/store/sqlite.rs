@@ -3,14 +3,19 @@
 use std::fs::{File, TryLockError};
 use std::future::{Future, ready};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
+use rusqlite::hooks::Wal;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OpenFlags, ToSql, params_from_iter};
 use tokio::sync::Semaphore;
 
+mod folding;
+
+use self::folding::Folding;
 use super::migrations;
 use super::{Answer, Error, Param, Query, Row, Tx};
 
@@ -19,14 +24,19 @@ const VERSION_MIN: i32 = 3_051_003;
 const READERS_MAX: usize = 4;
 /// How long another program's lock is waited for before we say that the file is in use.
 const BUSY: Duration = Duration::from_millis(1000);
-/// The log is copied into the database when it has this many pages, or when there is nothing else to do.
-const WAL_PAGES_MAX: u32 = 1000;
+/// The log is copied into the database when it has this many pages, or when there is nothing else to do; at this many,
+/// nothing else is done before.
+const WAL_PAGES_MAX: u32 = 2000;
+const WAL_PAGES_BACKSTOP: u32 = 10 * WAL_PAGES_MAX;
 
 /// The connection that writes. Owned by the committer's thread.
 #[derive(Debug)]
 pub(crate) struct Writer {
     connection: Connection,
     path: PathBuf,
+    /// How many pages the log had after the last commit.
+    wal_pages: Arc<AtomicU32>,
+    folding: Folding,
     /// Held for as long as the database is open; other processes of ours look at it.
     _lock: Option<File>,
 }
@@ -42,11 +52,18 @@ impl Writer {
             )));
         }
         let lock = if alone { Some(lock(path)?) } else { None };
-        let connection = Connection::open(path).map_err(|error| open(error.to_string()))?;
+        let mut connection = Connection::open(path).map_err(|error| open(error.to_string()))?;
         connection.busy_timeout(BUSY)?;
+        let wal_pages = Arc::new(AtomicU32::new(0));
+        let seen = wal_pages.clone();
+        connection.wal_hook(Some(move |_: &mut Wal, pages: i32| {
+            seen.store(u32::try_from(pages).unwrap_or_default(), Ordering::Relaxed);
+            Ok(())
+        }))?;
         connection.set_prepared_statement_cache_capacity(64);
         keep_plans(&connection)?;
-        let mut writer = Self { connection, path: path.to_owned(), _lock: lock };
+        let folding = Folding::of(path);
+        let mut writer = Self { connection, path: path.to_owned(), wal_pages, folding, _lock: lock };
         writer.migrate().map_err(|error| writer.explain(error))?;
         Ok(writer)
     }
@@ -65,7 +82,6 @@ impl Writer {
         }
         self.connection.pragma_update(None, "synchronous", "FULL")?;
         self.connection.pragma_update(None, "foreign_keys", "ON")?;
-        self.connection.pragma_update(None, "wal_autocheckpoint", WAL_PAGES_MAX)?;
         self.connection.pragma_update(None, "cache_size", -8000)?;
         self.begin_now()?;
         self.connection.execute_batch(migrations::CREATE_VERSIONS)?;
@@ -96,7 +112,22 @@ impl Writer {
     }
 
     fn commit_now(&self) -> Result<(), Error> {
-        self.run("COMMIT")
+        self.run("COMMIT")?;
+        self.fold();
+        Ok(())
+    }
+
+    /// Keeps the log short. Once another thread has copied most of it, the rest is copied here, where nothing is added
+    /// meanwhile: so the next commit begins the log anew.
+    fn fold(&self) {
+        let pages = self.wal_pages.load(Ordering::Relaxed);
+        if pages < WAL_PAGES_MAX {
+            return;
+        }
+        let elsewhere = pages < WAL_PAGES_BACKSTOP && !self.folding.is_done() && self.folding.begin();
+        if !elsewhere && let Err(error) = folding::fold(&self.connection) {
+            tracing::warn!(%error, "the log could not be folded into the database; it will be tried again");
+        }
     }
 
     fn run(&self, sql: &str) -> Result<(), Error> {
