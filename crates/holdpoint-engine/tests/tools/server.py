@@ -20,7 +20,7 @@ tether = None
 
 TEXT = {"type": "object", "properties": {"text": {"type": "string"}}}
 NAMES = ["echo", "sum", "fail", "no", "die", "leave", "hang", "huge", "garbage", "where", "ask", "first", "second",
-         "grandchild", "deaf", "heard", "forget", "streamed", "broken", "read.me", "picture"]
+         "grandchild", "deaf", "heard", "forget", "streamed", "broken", "gone", "taken", "silent", "read.me", "picture"]
 
 
 def tools():
@@ -171,6 +171,8 @@ class Web(BaseHTTPRequestHandler):
         name = message.get("params", {}).get("name")
         known = ("mcp-protocol-version", "authorization", "accept")
         self.heard.append({"method": method, "session": session, **{key: self.headers.get(key) for key in known}})
+        if name == "gone":
+            self.sessions.clear()
         if method == "initialize":
             session = f"s{len(self.heard)}"
             self.sessions.add(session)
@@ -178,6 +180,10 @@ class Web(BaseHTTPRequestHandler):
             return self.finish_with(404)
         if name == "broken":
             return self.finish_with(500, b"out of order", "text/plain")
+        if name == "taken":
+            return self.finish_with(202)
+        if name == "silent":
+            return self.finish_with(200, b"id: 1\ndata: \n\n: nothing more\n\n", "text/event-stream")
         if name == "forget":
             self.sessions.clear()
         if name == "die":

@@ -47,6 +47,29 @@ async fn a_session_that_is_gone_is_begun_again_and_the_call_is_made() {
 }
 
 #[tokio::test]
+async fn a_session_is_begun_again_once_and_no_more() {
+    let web = Web::own(&json!({})).await;
+    let tools = web.tools(json!({}));
+    let why = not_called(made(&tools, "gone", json!({})).await);
+    assert!(why.contains("404"), "{why}");
+    let heard = heard(&tools).await;
+    let of = |name: &str| heard.iter().filter(|request| request["method"] == name).count();
+    // The last one of each is the question what was heard.
+    assert_eq!((of("initialize"), of("tools/call")), (3, 4), "{heard:?}");
+}
+
+#[tokio::test]
+async fn of_a_call_that_was_taken_and_not_answered_nothing_is_known() {
+    let web = Web::own(&json!({})).await;
+    let tools = web.tools(json!({}));
+    for silent in ["taken", "silent"] {
+        let why = unknown(made(&tools, silent, json!({})).await);
+        assert!(why.contains("did not answer it"), "{silent}: {why}");
+    }
+    assert_eq!(result(&tools, "echo", json!({"text": "x"})).await, json!("x"));
+}
+
+#[tokio::test]
 async fn the_server_is_told_when_a_session_ends() {
     let tether = Tether::new().await;
     let (web, mut line) = {

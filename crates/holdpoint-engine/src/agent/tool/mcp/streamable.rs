@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use futures_util::StreamExt;
 use futures_util::stream::{self, BoxStream};
-use hyper::http::{HeaderName, HeaderValue};
-use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
+use http::{HeaderName, HeaderValue};
+use rmcp::model::{ClientJsonRpcMessage, RequestId, ServerJsonRpcMessage};
 use rmcp::transport::streamable_http_client::{
     SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
 };
@@ -26,6 +26,8 @@ pub(super) enum Fault {
     Outgoing(#[from] outgoing::Error),
     #[error("the server answered with status {status}: {text}")]
     Status { status: u16, text: String },
+    #[error("the server took the message and did not answer it")]
+    Unanswered,
     #[error("{0}")]
     Secret(String),
 }
@@ -84,25 +86,34 @@ impl StreamableHttpClient for Client {
         let body = serde_json::to_vec(&message)?;
         let response = self.send(Method::Post, &uri, session_id.as_deref(), custom_headers, body).await?;
         let session = header(&response, SESSION).map(str::to_owned);
+        let request = match &message {
+            ClientJsonRpcMessage::Request(request) => Some(&request.id),
+            _ => None,
+        };
         match response.status {
+            // An answer that comes another way would never be heard.
+            202 | 204 if request.is_some() => return Err(StreamableHttpError::Client(Fault::Unanswered)),
             202 | 204 => return Ok(StreamableHttpPostResponse::Accepted),
             // The session is gone; the SDK begins another one and sends this message once more.
             404 if session_id.is_some() => return Err(StreamableHttpError::SessionExpired),
             200..300 => {}
             status => return Err(StreamableHttpError::Client(unexpected(status, &response))),
         }
-        let is_request = matches!(message, ClientJsonRpcMessage::Request(_));
-        match header(&response, "content-type") {
-            Some(kind) if kind.starts_with("text/event-stream") => {
-                Ok(StreamableHttpPostResponse::Sse(events(response.body), session))
+        match (header(&response, "content-type"), request) {
+            (Some(kind), Some(id)) if kind.starts_with("text/event-stream") => {
+                let events: Vec<_> = events(response.body).collect().await;
+                if !events.iter().flatten().any(|event| answers(event, id)) {
+                    return Err(StreamableHttpError::Client(Fault::Unanswered));
+                }
+                Ok(StreamableHttpPostResponse::Sse(stream::iter(events).boxed(), session))
             }
             // Notifications need no answer, whatever some servers say to them.
-            _ if !is_request => Ok(StreamableHttpPostResponse::Accepted),
-            Some(kind) if kind.starts_with("application/json") => {
+            (_, None) => Ok(StreamableHttpPostResponse::Accepted),
+            (Some(kind), Some(_)) if kind.starts_with("application/json") => {
                 let said: ServerJsonRpcMessage = serde_json::from_slice(&response.body)?;
                 Ok(StreamableHttpPostResponse::Json(said, session))
             }
-            other => Err(StreamableHttpError::UnexpectedContentType(other.map(str::to_owned))),
+            (other, Some(_)) => Err(StreamableHttpError::UnexpectedContentType(other.map(str::to_owned))),
         }
     }
 
@@ -131,6 +142,16 @@ impl StreamableHttpClient for Client {
 fn events(body: Vec<u8>) -> BoxStream<'static, Result<Sse, SseError>> {
     let whole = stream::once(async move { Ok::<_, std::convert::Infallible>(bytes::Bytes::from(body)) });
     SseStream::from_bytes_stream(whole).boxed()
+}
+
+/// Whether an event is the answer to this request.
+fn answers(event: &Sse, id: &RequestId) -> bool {
+    let said = event.data.as_deref().and_then(|data| serde_json::from_str(data).ok());
+    match said {
+        Some(ServerJsonRpcMessage::Response(answer)) => answer.id == *id,
+        Some(ServerJsonRpcMessage::Error(answer)) => answer.id.is_none_or(|of| of == *id),
+        _ => false,
+    }
 }
 
 fn unexpected(status: u16, response: &Response) -> Fault {

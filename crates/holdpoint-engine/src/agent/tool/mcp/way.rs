@@ -132,9 +132,9 @@ fn over_http(error: &streamable::Error) -> Result<Returned, Lost> {
             Err(Lost::Refused(fault.to_string()))
         }
         StreamableHttpError::Client(fault @ Fault::Secret(_)) => Err(Lost::Refused(fault.to_string())),
-        // The message was turned away because its session was gone, and there is no other one to be had.
+        // The message was turned away because its session was gone, and another one did not help.
         StreamableHttpError::SessionExpired | StreamableHttpError::ReinitializationFailed(_) => {
-            Err(Lost::Deaf(error.to_string()))
+            Err(Lost::Refused(error.to_string()))
         }
         StreamableHttpError::TransportChannelClosed => Err(Lost::Server(error.to_string())),
         other => Err(Lost::Answer(other.to_string())),
