@@ -76,9 +76,12 @@ impl Engine {
         let agent = definition.get("agentId").and_then(Value::as_str).unwrap_or_default();
         let id = workflow_id(agent).map_err(invalid)?;
         let mut workflow = json!({
-            "workflowId": id.as_str(), "name": definition.get("name").cloned().unwrap_or_else(|| json!(agent)),
-            "version": "1.0", "edges": [],
-            "nodes": [{ "id": NODE, "typeId": "core.agent", "config": definition }],
+            "id": id.as_str(), "name": definition.get("name").cloned().unwrap_or_else(|| json!(agent)),
+            "version": "1.0.0", "edges": [], "triggers": [], "variables": [], "metadata": {}, "settings": {},
+            "nodes": [{
+                "id": NODE, "typeId": "core.agent", "name": NODE, "position": { "x": 0, "y": 0 },
+                "config": definition, "inputs": {},
+            }],
         });
         if let Some(ms) = definition.pointer("/limits/timeMs") {
             workflow["settings"] = json!({ "timeout": ms });
@@ -138,6 +141,7 @@ impl Engine {
                     Error::Refused(Refusal::RunFinished(_) | Refusal::NodeNotRunning)
                     | Error::ScopeBusy { .. },
                 ) => {}
+                Err(Error::NotFound("agent")) if open.is_some() => {}
                 other => return other,
             }
         }
