@@ -8,6 +8,7 @@
 mod certificates;
 
 mod access;
+mod agents;
 mod answers_on_the_command_line;
 mod arrivals;
 mod arrivals_killed;
