@@ -29,12 +29,26 @@ pub(crate) async fn put(
             return Err(ApiError::invalid("agentId", "must be the same in the path and in the definition"));
         }
     }
+    check_frame(&definition)?;
     let tenant = caller.tenant().clone();
     let register = async |engine: Engine| {
         let (workflow, stored) = engine.put_agent(&tenant, definition).await?;
         Ok(Did::Workflow(workflow, stored))
     };
     sending.carry_out(&app, &caller, registered, register).await
+}
+
+/// What the engine looks into only when it needs it.
+fn check_frame(definition: &Value) -> Result<(), ApiError> {
+    let object = |field: &str, value: &Value| match value {
+        Value::Object(_) => Ok(()),
+        _ => Err(ApiError::invalid(field, "must be an object")),
+    };
+    for field in ["model", "limits"] {
+        definition.get(field).map_or(Ok(()), |value| object(field, value))?;
+    }
+    let tools = definition.get("tools").and_then(Value::as_array).into_iter().flatten();
+    tools.enumerate().try_for_each(|(at, tool)| object(&format!("tools[{at}]"), tool))
 }
 
 fn registered(done: Done<'_>) -> Answer {

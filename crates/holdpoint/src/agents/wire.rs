@@ -4,17 +4,24 @@
 use holdpoint_core::agent::{Message, ResumeDecisionAction, ToolCallResumeMode};
 use holdpoint_core::{StrictValue, Timestamp};
 use holdpoint_engine::InputMode;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use crate::body::{Object, or_default};
 use crate::instants::{iso, optional_iso};
 
+/// Where one of two members is said, nothing is no way to say it.
+fn not_null<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(deserializer).map(Some)
+}
+
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct StartRun {
     pub thread_id: Option<String>,
+    #[serde(default, deserialize_with = "not_null")]
     pub message: Option<String>,
+    #[serde(default, deserialize_with = "not_null")]
     pub messages: Option<Vec<Said>>,
     #[serde(default, deserialize_with = "or_default")]
     pub tags: Vec<String>,
@@ -26,7 +33,9 @@ pub(crate) struct StartRun {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Say {
     pub agent_id: Option<String>,
+    #[serde(default, deserialize_with = "not_null")]
     pub message: Option<String>,
+    #[serde(default, deserialize_with = "not_null")]
     pub messages: Option<Vec<Said>>,
     #[serde(default, deserialize_with = "or_default")]
     pub mode: Mode,
@@ -39,7 +48,9 @@ pub(crate) struct Say {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Inputs {
+    #[serde(default, deserialize_with = "not_null")]
     pub message: Option<String>,
+    #[serde(default, deserialize_with = "not_null")]
     pub messages: Option<Vec<Said>>,
 }
 
@@ -87,7 +98,9 @@ impl From<Mode> for InputMode {
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Decide {
+    #[serde(default, deserialize_with = "not_null")]
     pub tool_call_id: Option<String>,
+    #[serde(default, deserialize_with = "not_null")]
     pub ticket_id: Option<String>,
     pub action: ResumeDecisionAction,
     #[serde(alias = "payload")]
@@ -136,6 +149,7 @@ pub(crate) struct Waiting {
     pub ticket_ids: Vec<String>,
     pub tickets: Vec<Ticket>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "not_null")]
     pub message: Option<String>,
 }
 

@@ -47,6 +47,13 @@ fn a_flaw_is_told_with_its_member_and_declares_nothing() {
     assert_eq!(field, "agentId");
     let (field, _) = flawed(|agent| agent["limits"] = json!({"steps": 0}));
     assert_eq!(field, "limits.steps");
+    for (member, value) in [("model", json!("gpt")), ("limits", json!([5])), ("tools", json!([{}, 7]))] {
+        let mut definition = mailer();
+        definition[member] = value;
+        let answer = server.client.put("/v1/agents/mailer", &definition);
+        let field = answer.body["details"]["field"].as_str().unwrap();
+        assert!(field == member || field == "tools[1]", "{answer:?}");
+    }
     let (field, _) = flawed(|agent| agent["approval"] = json!({"who": "ann"}));
     assert_eq!(field, "approval.who");
     let (_, message) = flawed(|agent| agent["instrutcions"] = json!("Hello"));
@@ -143,7 +150,11 @@ fn what_is_said_must_be_something() {
         refused.assert_envelope(400, "validation_error");
         assert_eq!(refused.body["details"]["field"], field, "{body}");
     }
-    for body in [json!({"messages": [{"role": "assistant", "content": "a"}]}), json!({"mesage": "a"})] {
+    for body in [
+        json!({"message": null}),
+        json!({"messages": [{"role": "assistant", "content": "a"}]}),
+        json!({"mesage": "a"}),
+    ] {
         client.post("/v1/agents/mailer/runs", &body).assert_envelope(400, "validation_error");
     }
     client.post("/v1/agents/nobody/runs", &json!({"message": "a"})).assert_envelope(404, "not_found");
