@@ -11,7 +11,7 @@ mod watch;
 
 pub use definition::{AgentFlaw, Connections};
 pub(crate) use node::AgentNode;
-pub use setup::{AgentSettings, RESERVED};
+pub use setup::AgentSettings;
 pub(crate) use setup::{Agents, NODE, workflow_id};
 
 /// What is wrong with a definition, whoever is to use it.

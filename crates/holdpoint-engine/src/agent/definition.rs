@@ -147,14 +147,14 @@ impl Definition {
 fn check_id(id: &str) -> Result<(), AgentFlaw> {
     let length = id.chars().count();
     let fits = (limits::AGENT_ID_CHARS_MIN..=limits::AGENT_NAME_CHARS_MAX).contains(&length);
-    let plain = id.chars().all(|one| one.is_ascii_lowercase() || one.is_ascii_digit() || "-_".contains(one));
+    let plain = id.chars().all(|one| one.is_ascii_alphanumeric() || "-_.".contains(one));
     if fits && plain {
         return Ok(());
     }
     let (least, most) = (limits::AGENT_ID_CHARS_MIN, limits::AGENT_NAME_CHARS_MAX);
     Err(AgentFlaw::new(
         "agentId",
-        format!("must be {least} to {most} small letters, digits, dashes and underlines"),
+        format!("must be {least} to {most} letters, digits, dashes, dots and underlines"),
     ))
 }
 

@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use holdpoint_core::workflow::{self, Flaw};
+use holdpoint_core::workflow::{self, AGENT_PREFIX, Flaw};
 use holdpoint_core::{TenantId, WorkflowId};
 use serde_json::{Value, json};
 
@@ -178,12 +178,9 @@ pub(super) fn flaws(node: &workflow::Node) -> Vec<Flaw> {
     }
 }
 
-/// What ids of workflows begin with that are agents.
-pub const RESERVED: &str = "agent--";
-
 /// The workflow that an agent is registered as.
 pub(crate) fn workflow_id(agent: &str) -> Result<WorkflowId, AgentFlaw> {
-    WorkflowId::parse(&format!("{RESERVED}{agent}"))
+    WorkflowId::parse(&format!("{AGENT_PREFIX}{agent}"))
         .map_err(|error| AgentFlaw::new("agentId", error.to_string()))
 }
 

@@ -141,6 +141,7 @@ impl Engine {
                     Error::Refused(Refusal::RunFinished(_) | Refusal::NodeNotRunning)
                     | Error::ScopeBusy { .. },
                 ) => {}
+                Err(Error::NotFound("agent")) if open.is_some() => {}
                 other => return other,
             }
         }
