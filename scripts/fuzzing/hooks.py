@@ -165,6 +165,20 @@ def graft(case):
     case.body = definition
 
 
+def name_the_agent(case):
+    """The same for agents: most members of a definition are optional, and nearly none is right by chance."""
+    dice = dice_of(case)
+    if dice is None or dice.random() < 0.3 or not isinstance(case.body, dict):
+        return
+    definition = copy.deepcopy(WORLD["agent"])
+    definition["agentId"] = f"fuzz-made-{dice.randrange(20)}"
+    case.path_parameters["agentId"] = definition["agentId"]
+    for member in dice.sample(sorted(case.body), dice.choice([0, 0, 1]) if case.body else 0):
+        if member != "agentId":
+            definition[member] = case.body[member]
+    case.body = definition
+
+
 def dice_of(case):
     """Fall the same way for the same case, so that a seed repeats everything. None where the case is wrong on purpose:
     it would not be wrong any more."""
@@ -198,6 +212,7 @@ CHANGES = {
     "mintToken": link_to_who_waits,
     "rotateSecrets": keep_links,
     "putWorkflow": graft,
+    "putAgent": name_the_agent,
     "pauseRun": aim(["waiting-approval", "waiting-input", "running"]),
     "resumeRun": aim(["paused"]),
     "forkRun": fork_early,

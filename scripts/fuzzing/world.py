@@ -37,7 +37,10 @@ def main(folder, seconds):
     for run in runs:
         rows = call("GET", f"/v1/threads/{run}/dispatches")["dispatches"]
         dispatches += [row["dispatchId"] for row in rows]
-    write(folder, "runs", runs + children)
+    threads = talk(10 + seconds // 10)
+    write(folder, "runs", runs + children + [call("GET", f"/v1/threads/{one}/runs/latest")["runId"] for one in threads])
+    write(folder, "threads", threads * 3 + runs)
+    write(folder, "agents", ["fuzz-agent"])
     write(folder, "dispatches", dispatches)
     write(folder, "artifacts", [f"{run}:{node}" for run in runs for node in ("made", "review")])
     write(folder, "workflows", [workflow["id"] for workflow in WORKFLOWS] + ["sample-approval"])
@@ -56,9 +59,18 @@ def main(folder, seconds):
         [one["runId"], one["nodeId"], ANSWERS[one["kind"]]]
         for one in waiting
     ]
-    world = {"asks": asks, "links": links, "ownKey": own, "runs": runs + children, "states": states, "questions": questions, "workflows": WORKFLOWS}
+    world = {"asks": asks, "links": links, "ownKey": own, "runs": runs + children, "states": states, "questions": questions, "agent": AGENT, "workflows": WORKFLOWS}
     (folder / "world.json").write_text(json.dumps(world))
     print(f"{len(runs) + len(children)} runs, {len(dispatches)} dispatches: {', '.join(sorted(states))}")
+
+
+def talk(count):
+    """Threads in which somebody has said something to an agent."""
+    call("PUT", f"/v1/agents/{AGENT['agentId']}", AGENT)
+    threads = [f"fuzz-thread-{number}" for number in range(count)]
+    for thread in threads:
+        call("POST", f"/v1/agents/{AGENT['agentId']}/runs", {"threadId": thread, "message": "Hello"})
+    return threads
 
 
 def nodes_of(run):
@@ -126,6 +138,7 @@ def node(name, kind, extra=None, **config):
     return (name, kind, config, extra or {})
 
 
+AGENT = {"agentId": "fuzz-agent", "name": "fuzz-agent", "model": {"use": "nothing"}, "instructions": "Be brief."}
 MADE = node("made", "core.identity", {"artifactType": "text", "inputs": {"text": {"type": "static", "value": "Hello"}}})
 WAITS = node("waits", "core.approvalGate", title="Go on?", actions=["accept", "reject", "edit-accept", "ask"])
 WORKFLOWS = [

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
+use crate::agent::{Act, Message, ResumePolicy};
 use crate::event::{ChildResult, Drain, Fork, Owner, Parent, Reducer, RunError};
 use crate::ids::{InterruptId, NodeId, Principal, RunId, Timestamp, WorkflowId};
 use crate::interrupt::{Answer, Decision, ExternalEvent, Request};
@@ -20,6 +21,16 @@ pub enum Command {
     Finish {
         node: NodeId,
         outcome: Outcome,
+    },
+    /// An agent did something, in this order. All of it is written down or nothing is.
+    Act {
+        node: NodeId,
+        acts: Vec<Act>,
+    },
+    /// Somebody says something to an agent at work. What waits for a decision is taken back.
+    Say {
+        node: NodeId,
+        messages: Vec<Message>,
     },
     /// A node did something outside and the result must never be asked for again.
     Record {
@@ -94,6 +105,10 @@ pub struct Start {
     pub configurable: Map<String, Value>,
     pub tags: Vec<String>,
     pub metadata: Map<String, Value>,
+    /// The thread it belongs to, where that is not one of its own.
+    pub thread: Option<String>,
+    /// What is said to an agent at the start.
+    pub messages: Option<Box<(NodeId, Vec<Message>)>>,
     pub scope: Option<String>,
     pub callback_url: Option<String>,
     pub trace: Option<String>,
@@ -112,6 +127,8 @@ impl Start {
             configurable: Map::new(),
             tags: Vec::new(),
             metadata: Map::new(),
+            thread: None,
+            messages: None,
             scope: None,
             callback_url: None,
             trace: None,
@@ -132,6 +149,10 @@ pub enum Outcome {
     /// The node asks under a key that is still open: it waits for the same answer.
     Joined(InterruptId),
     Sleeping(Timestamp),
+    /// An agent has nothing to do until somebody decides about its calls.
+    Suspended {
+        policy: ResumePolicy,
+    },
     /// The node starts a run of its own.
     Dispatched(Box<Dispatch>),
 }

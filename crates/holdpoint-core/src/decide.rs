@@ -6,6 +6,7 @@ use crate::ids::Timestamp;
 use crate::refusal::Refusal;
 use crate::run::Run;
 
+mod agent;
 mod ask;
 mod cancel;
 mod children;
@@ -26,6 +27,8 @@ pub fn decide(run: &Run, command: &Command, now: Timestamp) -> Result<Vec<Event>
         Command::Start(start) => start::start(run, start, now),
         Command::Begin { node } => finish::begin(run, node),
         Command::Finish { node, outcome } => finish::finish(run, node, outcome, now),
+        Command::Act { node, acts } => agent::act(run, node, acts, now),
+        Command::Say { node, messages } => agent::say(run, node, messages, now),
         Command::Record { node, name, result, took_ms } => finish::record(run, node, name, result, *took_ms),
         Command::Resolve { answers } => resolve::resolve(run, answers, now),
         Command::ResolveNode { node, answer } => resolve::resolve_node(run, node, answer, now),

@@ -1,17 +1,21 @@
 //! What has happened to a run. The JSON of these values is the stored contract: variants and fields are only ever
-//! added, and every variant has a golden line in `tests/golden_events.rs`.
+//! added, and every variant has a golden line in `tests/golden_events`.
 //!
 //! Names follow OpenWOP where it has one; `holdpoint.*` are ours. What can be computed from the fold is not stored.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::ids::{InterruptId, NodeId, RunId, TenantId, Timestamp, WorkflowId};
+use crate::agent::{Behaviour, CallStatus, Message, ToolCallResumeMode, Usage};
+use crate::ids::{InterruptId, NodeId, RunId, Timestamp, WorkflowId};
 use crate::interrupt::Kind;
 use crate::run::Status;
 
 mod names;
 mod sources;
+mod started;
+
+pub use started::{Fork, ForkMode, Owner, Parent, Started};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type")]
@@ -34,7 +38,13 @@ pub enum Event {
     #[serde(rename = "node.skipped")]
     NodeSkipped { node: NodeId, reason: String },
     #[serde(rename = "node.suspended")]
-    NodeSuspended { node: NodeId, interrupt: InterruptId },
+    NodeSuspended {
+        node: NodeId,
+        interrupt: InterruptId,
+        /// Of an agent with several calls that wait: it goes on with the last answer, and not with the first.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        all: bool,
+    },
     #[serde(rename = "node.resumed")]
     NodeResumed { node: NodeId, interrupt: InterruptId },
     #[serde(rename = "interrupt.requested")]
@@ -57,7 +67,14 @@ pub enum Event {
     #[serde(rename = "clarification.requested")]
     ClarificationRequested { interrupt: InterruptId },
     #[serde(rename = "interrupt.resolved")]
-    InterruptResolved { id: InterruptId, value: Value, by: String },
+    InterruptResolved {
+        id: InterruptId,
+        value: Value,
+        by: String,
+        /// What whoever decided calls the decision.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        decision: Option<String>,
+    },
     /// Nobody answered before the deadline: silence, which is neither a grant nor a person's refusal.
     #[serde(rename = "interrupt.timed_out")]
     InterruptTimedOut { id: InterruptId },
@@ -167,6 +184,45 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Map::is_empty")]
         meta: Map<String, Value>,
     },
+    /// Somebody says something to an agent.
+    #[serde(rename = "holdpoint.message.added")]
+    MessageAdded { node: NodeId, message: Box<Message> },
+    /// An agent's model replied. `seen` is how many messages of this run it was shown.
+    #[serde(rename = "holdpoint.model.replied")]
+    ModelReplied {
+        node: NodeId,
+        message: Box<Message>,
+        seen: usize,
+        usage: Usage,
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        model: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        took_ms: Option<u64>,
+    },
+    /// The model wants a call that is in its reply, and this is what the rules say of it.
+    #[serde(rename = "agent.toolCalled")]
+    ToolCalled {
+        node: NodeId,
+        call: String,
+        behaviour: Behaviour,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        why: Option<String>,
+        idempotent: bool,
+    },
+    /// The call waits for an answer to the interrupt that was requested right before.
+    #[serde(rename = "holdpoint.tool.suspended")]
+    ToolSuspended { node: NodeId, call: String, interrupt: InterruptId, mode: ToolCallResumeMode },
+    /// From here on nobody can say without a result that the call was not made.
+    #[serde(rename = "holdpoint.tool.begun")]
+    ToolBegun {
+        node: NodeId,
+        call: String,
+        /// Where they are not those that the model gave.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        arguments: Option<Value>,
+    },
+    #[serde(rename = "agent.toolReturned")]
+    ToolReturned { node: NodeId, call: String, status: CallStatus, content: Value },
     /// A node's outputs are an artifact; they are kept in its completion.
     #[serde(rename = "artifact.created")]
     ArtifactCreated { node: NodeId, artifact: String, version: u32 },
@@ -229,71 +285,6 @@ pub enum Event {
     },
 }
 
-/// Everything a run was started with; it never changes afterwards.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Started {
-    pub workflow: WorkflowId,
-    pub revision: u64,
-    pub owner: Owner,
-    #[serde(default, skip_serializing_if = "Map::is_empty")]
-    pub inputs: Map<String, Value>,
-    #[serde(default, skip_serializing_if = "Map::is_empty")]
-    pub configurable: Map<String, Value>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub tags: Vec<String>,
-    #[serde(default, skip_serializing_if = "Map::is_empty")]
-    pub metadata: Map<String, Value>,
-    /// What the run works on; callers may ask that only one run does so at a time.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub scope: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub callback_url: Option<String>,
-    /// The caller's `traceparent`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub trace: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub parent: Option<Parent>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub fork: Option<Fork>,
-    /// Who has made this run by a fork, or one that it comes from or was started by; the last of them at the end.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub forked_by: Vec<String>,
-}
-
-/// The run and the node that started this run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Parent {
-    pub run: RunId,
-    pub workflow: WorkflowId,
-    pub node: NodeId,
-    /// How many runs are above this one.
-    pub depth: u32,
-}
-
-/// Where a forked run comes from.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Fork {
-    pub source: RunId,
-    /// The first of a line of forks: keys of interrupts carry its name, so that they stay the same in each.
-    pub origin: RunId,
-    pub from_seq: u64,
-    pub mode: ForkMode,
-    /// When it was made: what is still open in the copy has its whole time again. Not known of forks made before this
-    /// was kept.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub at: Option<Timestamp>,
-    /// Of a replay: the run whose name artifacts carry, where that is not the first of the line.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub artifacts: Option<RunId>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ForkMode {
-    Replay,
-    Branch,
-}
-
 /// What becomes of a node that is at work when its run is paused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -332,12 +323,6 @@ pub struct ChildResult {
     pub outputs: Map<String, Value>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<RunError>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Owner {
-    pub tenant: TenantId,
-    pub principal: String,
 }
 
 /// Why a node or a run failed.

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::canonical::digest;
+use crate::event::Event;
 use crate::ids::{InterruptId, NodeId, Principal, Timestamp};
 use crate::limits;
 use crate::refusal::{Refusal, check_size};
@@ -49,12 +50,23 @@ pub struct Answer {
     pub vouched_by: Option<String>,
     /// What `by` was shown, as [`Interrupt::digest`] has it.
     pub digest: Option<String>,
+    /// What `by` calls the decision: told again under the same name, it is the same one.
+    pub decision: Option<String>,
 }
 
 impl Answer {
     /// In one's own name, with a key.
     pub fn new(value: Value, by: Principal) -> Self {
-        Self { value, by, acting_as: false, known: false, by_link: false, vouched_by: None, digest: None }
+        Self {
+            value,
+            by,
+            acting_as: false,
+            known: false,
+            by_link: false,
+            vouched_by: None,
+            digest: None,
+            decision: None,
+        }
     }
 
     /// Whom it names, if that is somebody else than its sender.
@@ -129,8 +141,26 @@ pub struct Reply {
 /// How an interrupt ended.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Resolution {
-    Answered { value: Value, by: String, at: Timestamp },
-    TimedOut { at: Timestamp },
+    Answered {
+        value: Value,
+        by: String,
+        at: Timestamp,
+        /// What whoever decided calls the decision.
+        decision: Option<String>,
+    },
+    TimedOut {
+        at: Timestamp,
+    },
+}
+
+impl Resolution {
+    /// What an event says that ends an interrupt: an answer, or else that nobody answered.
+    pub(crate) fn of(event: &Event, at: Timestamp) -> Self {
+        let Event::InterruptResolved { value, by, decision, .. } = event else {
+            return Self::TimedOut { at };
+        };
+        Self::Answered { value: value.clone(), by: by.clone(), at, decision: decision.clone() }
+    }
 }
 
 /// What an answer comes to.
@@ -269,7 +299,8 @@ impl Interrupt {
 
     /// In whose name the answer counts. Only approvals have rules about people.
     fn decider<'a>(&self, requesters: &[&str], answer: &'a Answer) -> Result<&'a str, Refusal> {
-        if self.kind != Kind::Approval {
+        // What a tool wants to know is asked of whom its agent names.
+        if self.kind != Kind::Approval && self.data.get("toolCall").is_none() {
             return Ok(&answer.by.name);
         }
         let decider = people::decider(answer)?;

@@ -4,6 +4,7 @@
 //! [`Run::apply`] folds an event, [`react`] names what an event obliges the shell to do later.
 //! Nothing here reads a clock, draws a random number, waits or touches a file.
 
+pub mod agent;
 mod canonical;
 mod command;
 mod decide;
@@ -33,5 +34,6 @@ pub use interrupt::{
 pub use react::{Obligation, Timer, react};
 pub use refusal::Refusal;
 pub use run::{Child, Conversation, End, NodeState, NodeStatus, Pause, Run, Status, Verdict, Work};
+pub use schema::checker;
 pub use strict::{StrictValue, parse_strict};
 pub use workflow::Workflow;

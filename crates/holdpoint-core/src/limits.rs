@@ -37,9 +37,14 @@ pub const CORRELATION_MEMBERS_MAX: usize = 32;
 pub const CORRELATION_BYTES_MAX: usize = 8 * 1024;
 /// Bytes of an event's payload, as compact JSON. With the event's id it still is a resume value.
 pub const EVENT_PAYLOAD_BYTES_MAX: usize = 60 * 1024;
+/// Calls that a model may want at once, and messages that one run of an agent takes and makes.
+pub const CALLS_PER_REPLY_MAX: usize = 64;
+pub const MESSAGES_MAX: usize = 2000;
 /// Characters of an agent's name.
 pub const AGENT_ID_CHARS_MIN: usize = 3;
 pub const AGENT_ID_CHARS_MAX: usize = 256;
+/// Of one that is declared here: with a word before it, it is the id of a workflow.
+pub const AGENT_NAME_CHARS_MAX: usize = 96;
 /// Characters of an interrupt key.
 pub const INTERRUPT_KEY_CHARS_MAX: usize = 256;
 /// Tags of a run, and characters of each.

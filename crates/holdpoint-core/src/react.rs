@@ -39,32 +39,28 @@ pub enum Timer {
 pub fn react(run: &Run, event: &Event, at: Timestamp) -> Vec<Obligation> {
     match event {
         Event::RunStarted(started) => {
-            let mut obligations = vec![Obligation::Activate];
             let limit = deadline(&run.workflow, started, at);
-            obligations.extend(limit.map(|due| Obligation::SetTimer { timer: Timer::Run, due }));
-            obligations
+            let limit = limit.map(|due| Obligation::SetTimer { timer: Timer::Run, due });
+            std::iter::once(Obligation::Activate).chain(limit).collect()
         }
-        Event::RunResumed { .. } => vec![Obligation::Activate],
+        Event::RunResumed { .. } | Event::MessageAdded { .. } => vec![Obligation::Activate],
         Event::NodeDispatched { child, .. } => vec![Obligation::StartChild { child: child.clone() }],
         Event::ChildEnded { child, .. } if run.awaits(child) => vec![Obligation::Activate],
         Event::InterruptRequested { id, timeout_ms: Some(ms), .. } => {
             vec![Obligation::SetTimer { timer: Timer::Interrupt(*id), due: run.live_from(at).plus_ms(*ms) }]
         }
         Event::InterruptResolved { id, .. } | Event::InterruptTimedOut { id } => {
-            std::iter::once(Obligation::Activate).chain(clear_deadline(run, *id)).collect()
+            let wakes = !run.nodes.iter().any(|state| state.waits_on_after(*id));
+            wakes.then_some(Obligation::Activate).into_iter().chain(clear_deadline(run, *id)).collect()
         }
-        Event::SleepStarted { node, until } => {
-            vec![Obligation::SetTimer { timer: Timer::Sleep(node.clone()), due: *until }]
-        }
+        Event::SleepStarted { node, until } => vec![wake_at(node, *until)],
         Event::SleepEnded { node } => {
             std::iter::once(Obligation::Activate).chain(clear_sleep(run, node)).collect()
         }
         // A run that has done its work leaves those it has started to theirs.
         Event::RunCompleted => clear_all(run),
         Event::RunFailed { .. } | Event::RunCancelled { .. } => {
-            let mut obligations = clear_all(run);
-            obligations.extend(cancel_children(run));
-            obligations
+            clear_all(run).into_iter().chain(cancel_children(run)).collect()
         }
         Event::InterruptRequested { timeout_ms: None, .. }
         | Event::NodeStarted { .. }
@@ -94,6 +90,11 @@ pub fn react(run: &Run, event: &Event, at: Timestamp) -> Vec<Obligation> {
         | Event::VariableChanged { .. }
         | Event::ChannelWritten { .. }
         | Event::MessageChunk { .. }
+        | Event::ModelReplied { .. }
+        | Event::ToolCalled { .. }
+        | Event::ToolSuspended { .. }
+        | Event::ToolBegun { .. }
+        | Event::ToolReturned { .. }
         | Event::ArtifactCreated { .. }
         | Event::LoopTurned { .. }
         | Event::LoopbackLimit { .. }
@@ -103,6 +104,10 @@ pub fn react(run: &Run, event: &Event, at: Timestamp) -> Vec<Obligation> {
         | Event::RunPaused { .. }
         | Event::ReplayDiverged { .. } => Vec::new(),
     }
+}
+
+fn wake_at(node: &NodeId, due: Timestamp) -> Obligation {
+    Obligation::SetTimer { timer: Timer::Sleep(node.clone()), due }
 }
 
 fn clear_deadline(run: &Run, id: InterruptId) -> Option<Obligation> {

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::agent::CallFlaw;
 use crate::run::Status;
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -55,6 +56,10 @@ pub enum Refusal {
     AskAnswered,
     #[error("{0} questions were asked here, and no more may be")]
     TooManyAsks(usize),
+    #[error("decision {0:?} was made before, and said something else")]
+    DecisionConflict(String),
+    #[error("{0}")]
+    BadCall(#[from] CallFlaw),
     #[error("the event does not match: {0} differs from what the interrupt waits for")]
     CorrelationMismatch(String),
     #[error("the run is {status}, and that cannot be done to it now", status = .0.as_str())]
@@ -94,6 +99,8 @@ impl Refusal {
             Self::AskNotFound => "ask_not_found",
             Self::AskAnswered => "ask_already_answered",
             Self::TooManyAsks(_) => "too_many_asks",
+            Self::DecisionConflict(_) => "decision_conflict",
+            Self::BadCall(_) => "bad_tool_call",
             Self::CorrelationMismatch(_) => "correlation_mismatch",
             Self::WrongState(_) => "wrong_state",
             Self::ChildNotFound => "child_not_found",

@@ -10,6 +10,7 @@ use crate::ids::{NodeId, RunId, Timestamp};
 use crate::interrupt::{Interrupt, Resolution};
 use crate::workflow::{Workflow, judge_edge};
 
+mod agents;
 pub(crate) mod channels;
 mod children;
 mod clock;
@@ -109,21 +110,18 @@ impl Run {
         match event {
             Event::RunStarted(started) => self.start(started, at),
             Event::NodeStarted { node } => self.start_node(node, at),
-            Event::NodeCompleted { node, outputs, branch } => {
-                self.complete_node(node, outputs, branch.as_deref(), at);
-            }
+            Event::NodeCompleted { node, outputs, branch } => self.complete_node(node, outputs, branch, at),
             Event::NodeFailed { node, error } => self.touch(node, |state| state.fail(error, at)),
             Event::NodeSkipped { node, .. } => self.touch(node, |state| state.status = NodeStatus::Skipped),
-            Event::NodeSuspended { node, interrupt } => {
-                self.touch(node, |state| state.status = NodeStatus::Waiting(*interrupt));
+            Event::NodeSuspended { node, interrupt, all } => {
+                self.touch(node, |one| one.wait(*interrupt, *all));
             }
             Event::NodeResumed { node, .. } => self.touch(node, |state| state.status = NodeStatus::Running),
             Event::NodeRetried { node, .. } => self.touch(node, NodeState::retry),
             Event::InterruptRequested { .. } => self.ask(event, at),
-            Event::InterruptResolved { id, value, by } => {
-                self.close(*id, Resolution::Answered { value: value.clone(), by: by.clone(), at });
+            Event::InterruptResolved { id, .. } | Event::InterruptTimedOut { id } => {
+                self.close(*id, Resolution::of(event, at));
             }
-            Event::InterruptTimedOut { id } => self.close(*id, Resolution::TimedOut { at }),
             Event::VoteCast { .. }
             | Event::VoteRepeated { .. }
             | Event::AskRaised { .. }
@@ -133,12 +131,16 @@ impl Run {
                 self.open_conversation(*interrupt, name.as_deref());
             }
             Event::ConversationClosed { interrupt } => self.close_conversation(*interrupt),
-            Event::StepRecorded { node, name, result, .. } => self.touch(node, |state| {
-                state.steps.insert(name.clone(), result.clone());
-            }),
-            Event::SleepStarted { node, until } => {
-                self.touch(node, |state| state.status = NodeStatus::Sleeping(*until));
+            Event::StepRecorded { node, name, result, .. } => {
+                self.touch(node, |state| state.record(name, result));
             }
+            Event::MessageAdded { .. }
+            | Event::ModelReplied { .. }
+            | Event::ToolCalled { .. }
+            | Event::ToolSuspended { .. }
+            | Event::ToolBegun { .. }
+            | Event::ToolReturned { .. } => self.hear_agent(event),
+            Event::SleepStarted { node, until } => self.touch(node, |state| state.sleep(*until)),
             Event::SleepEnded { node } => self.touch(node, |state| state.wake(at)),
             Event::NodeDispatched { .. } => self.adopt(event),
             Event::ChildChanged { child, status } => self.hear_of(child, *status, None),
@@ -221,7 +223,7 @@ impl Run {
         &mut self,
         node: &NodeId,
         outputs: &Map<String, Value>,
-        branch: Option<&str>,
+        branch: &Option<String>,
         at: Timestamp,
     ) {
         if !outputs.is_empty()
@@ -234,7 +236,7 @@ impl Run {
             state.outputs = Arc::new(Value::Object(outputs.clone()));
             state.ended_at = Some(at);
         });
-        self.judge_edges(node, branch);
+        self.judge_edges(node, branch.as_deref());
     }
 
     /// Later changes to variables must not turn back what was already decided.

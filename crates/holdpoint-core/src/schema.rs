@@ -47,6 +47,19 @@ impl Schema {
     }
 }
 
+/// What judges values by a schema, for those who have other uses for it than answers. The error says where and what.
+pub fn checker(
+    schema: &Value,
+) -> Result<impl Fn(&Value) -> Result<(), String> + Send + Sync + use<>, String> {
+    let schema = Schema::compile(schema)?;
+    Ok(move |value: &Value| {
+        schema.check(value).map_err(|(path, message)| match path.as_str() {
+            "" => message,
+            path => format!("{path}: {message}"),
+        })
+    })
+}
+
 fn is_deeper_than(value: &Value, levels: usize) -> bool {
     let deeper = |inner: &Value| levels == 0 || is_deeper_than(inner, levels - 1);
     match value {
@@ -82,6 +95,17 @@ mod tests {
         let (path, message) = schema.check(&json!({"amount": "x"})).unwrap_err();
         assert_eq!(path, "/amount");
         assert!(message.contains("integer"), "{message}");
+    }
+
+    #[test]
+    fn a_checker_says_where_a_value_is_wrong() {
+        let check =
+            checker(&json!({"type": "object", "required": ["a"], "properties": {"a": {"type": "string"}}}));
+        let check = check.unwrap();
+        assert_eq!(check(&json!({"a": "x"})), Ok(()));
+        assert!(check(&json!({"a": 1})).unwrap_err().starts_with("/a: "));
+        assert!(check(&json!({})).unwrap_err().contains("required"));
+        assert!(checker(&json!({"type": 5})).is_err());
     }
 
     #[test]

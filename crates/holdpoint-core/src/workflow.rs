@@ -24,6 +24,22 @@ pub use ports::NoInput;
 pub(crate) use ports::{readable_variables, resolve_inputs};
 pub(crate) use turns::{Turn, judge_edge, next_turn};
 
+/// How ids of workflows begin that are agents: one node each, registered as agents are. No other workflow can be named so.
+pub const AGENT_PREFIX: &str = "agent:";
+
+/// What an agent is registered as has a word before it that no other workflow can have.
+fn is_id(text: &str) -> bool {
+    match text.strip_prefix(AGENT_PREFIX) {
+        Some(name) => {
+            !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
+        }
+        None => {
+            let rest = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '-';
+            text.starts_with(|first: char| first.is_ascii_lowercase()) && text.chars().all(rest)
+        }
+    }
+}
+
 /// A definition that passed every check. Nodes and edges keep the order of the file.
 #[derive(Debug)]
 pub struct Workflow {

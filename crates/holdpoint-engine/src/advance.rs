@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use holdpoint_core::agent::Act;
 use holdpoint_core::{
     Command, Event, Obligation, Outcome, Refusal, Run, RunError, Timestamp, Work, decide, react,
 };
@@ -78,6 +79,15 @@ impl Draft {
     pub(crate) fn finish(&mut self, position: usize, outcome: Outcome) -> Result<(), Refusal> {
         let node = self.run.workflow.nodes[position].id.clone();
         self.decide(&Command::Finish { node, outcome })
+    }
+
+    /// What an agent did at a node; nothing is no command.
+    pub(crate) fn act(&mut self, position: usize, acts: Vec<Act>) -> Result<(), Refusal> {
+        if acts.is_empty() {
+            return Ok(());
+        }
+        let node = self.run.workflow.nodes[position].id.clone();
+        self.decide(&Command::Act { node, acts })
     }
 
     pub(crate) fn perform(&self, position: usize, pure: &dyn PureNode) -> Outcome {

@@ -4,13 +4,15 @@ use std::future::Future;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
+use holdpoint_core::agent::{Act, Agent, ResumePolicy};
 use holdpoint_core::{
     ChannelWrite, Child, Chunk, Command, Completion, Decision, Dispatch, Outcome, Reducer, limits, workflow,
 };
-use holdpoint_core::{InterruptId, NodeId, Request, Resolution, Run, RunError, RunId, Timestamp};
+use holdpoint_core::{InterruptId, NodeId, Request, Resolution, Run, RunError, RunId, RunRef, Timestamp};
 use serde_json::{Map, Value};
 
 use crate::approved;
+use crate::engine::Engine;
 use crate::store;
 use crate::trace::SpanName;
 use crate::worker::Holder;
@@ -29,6 +31,9 @@ pub enum Stop {
     Joined(InterruptId),
     #[doc(hidden)]
     Sleeping(Timestamp),
+    /// An agent waits for decisions about its calls.
+    #[doc(hidden)]
+    Suspended(ResumePolicy),
     /// A run is started; the node is entered again, at once or when that run has ended.
     #[doc(hidden)]
     Dispatched(Box<Dispatch>),
@@ -55,6 +60,7 @@ impl Stop {
             Self::Asked(request) => Outcome::Asked(request),
             Self::Joined(id) => Outcome::Joined(id),
             Self::Sleeping(until) => Outcome::Sleeping(until),
+            Self::Suspended(policy) => Outcome::Suspended { policy },
             Self::Dispatched(dispatch) => Outcome::Dispatched(dispatch),
             // Refused when the run really is lost, which is the usual case.
             Self::Lost => Outcome::Failed(RunError::new("run_lost", "the node says that it lost its run")),
@@ -83,6 +89,8 @@ pub struct Context {
     children: usize,
     now: Timestamp,
     left: Completion,
+    /// What an agent has done that is not written down yet; the run is as if it were.
+    acts: Vec<Act>,
 }
 
 impl Context {
@@ -93,7 +101,18 @@ impl Context {
             Stop::failed(missing.code, format!("input {}: {}", missing.port, missing.why))
         })?;
         let (variables, left) = (run.variables_of(node), Completion::default());
-        Ok(Self { inputs, run, position, variables, interrupts: 0, sleeps: 0, children: 0, now, left })
+        Ok(Self {
+            inputs,
+            run,
+            position,
+            variables,
+            interrupts: 0,
+            sleeps: 0,
+            children: 0,
+            now,
+            left,
+            acts: Vec::new(),
+        })
     }
 
     /// What the node leaves when it completes with these outputs.
@@ -259,6 +278,31 @@ impl Context {
         self.run.conversation(Some(name)).map(|known| known.id.clone())
     }
 
+    /// The agent at this node, as far as it has come in this visit.
+    pub(crate) fn agent(&self) -> Option<&Arc<Agent>> {
+        self.run.nodes[self.position].agent.as_ref()
+    }
+
+    pub(crate) fn run(&self) -> &Arc<Run> {
+        &self.run
+    }
+
+    /// Does something as an agent. It is written down with what comes next, or when [`EffectContext::write_down`] says
+    /// so: to be called before anything happens outside that must not happen without it.
+    pub(crate) fn act(&mut self, act: Act) -> Result<(), Stop> {
+        let command = Command::Act { node: self.node().id.clone(), acts: vec![act.clone()] };
+        let events = holdpoint_core::decide(&self.run, &command, self.now)
+            .map_err(|refusal| Stop::failed(refusal.code(), refusal.to_string()))?;
+        let run = Arc::make_mut(&mut self.run);
+        events.iter().for_each(|event| run.apply(event, self.now));
+        self.acts.push(act);
+        Ok(())
+    }
+
+    pub(crate) fn take_acts(&mut self) -> Vec<Act> {
+        std::mem::take(&mut self.acts)
+    }
+
     /// Pauses for `ms` milliseconds, over restarts too.
     pub fn sleep(&mut self, ms: u64) -> Result<(), Stop> {
         let count = self.sleeps;
@@ -304,6 +348,30 @@ impl EffectContext {
     pub fn sleep(&mut self, ms: u64) -> Result<(), Stop> {
         self.context.now = self.holder.now();
         self.context.sleep(ms)
+    }
+
+    pub(crate) fn engine(&self) -> &Engine {
+        self.holder.engine()
+    }
+
+    /// Commits what an agent has done. When this returns, it is on disk, and the run still ours.
+    pub(crate) async fn write_down(&mut self) -> Result<(), Stop> {
+        self.holder.check().await?;
+        if self.acts.is_empty() {
+            return Ok(());
+        }
+        let command = Command::Act { node: self.node().id.clone(), acts: self.context.take_acts() };
+        self.context.run = self.holder.record(command).await?;
+        Ok(())
+    }
+
+    /// The run, as the store knows it.
+    pub(crate) fn of(&self) -> RunRef {
+        self.holder.of()
+    }
+
+    pub(crate) fn clock(&self) -> Timestamp {
+        self.holder.now()
     }
 
     /// Does something outside and records its result before going on. A result that is recorded is returned

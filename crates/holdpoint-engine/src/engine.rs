@@ -8,6 +8,7 @@ use tokio::sync::watch;
 use uuid::Uuid;
 
 use crate::advance::Draft;
+use crate::agent::Agents;
 use crate::answering::AnyAnswerer;
 use crate::asking::{Asking, Sequence};
 use crate::bus::{Bus, Subscription};
@@ -27,6 +28,7 @@ use crate::store::{Database, Statement};
 use crate::webhooks::Hooks;
 use crate::worker::Worker;
 
+mod agents;
 mod arrivals;
 mod asks;
 mod audit;
@@ -48,6 +50,7 @@ mod staleness;
 mod starting;
 mod webhooks;
 
+pub use agents::{InputMode, Interrupted, Talk};
 pub(crate) use arrivals::Looks;
 pub use arrivals::{Received, Reception, RefusedBy, Taker};
 use audit::Entries;
@@ -86,6 +89,7 @@ struct Shared {
     measures: Arc<Measures>,
     feed: Arc<Feed>,
     hooks: Arc<Hooks>,
+    agents: Agents,
     name: String,
     lease_ms: u64,
     retention_ms: u64,

@@ -4,6 +4,7 @@
 //! command that every protocol of the server ends in. `examples/embed.rs` is a whole program.
 
 mod advance;
+pub mod agent;
 mod answering;
 mod approved;
 mod asking;
@@ -33,8 +34,9 @@ pub use clock::Clock;
 pub use committer::{Counters, Fault};
 pub use context::{ChannelOptions, Context, EffectContext, Stop};
 pub use engine::{
-    Assignee, Checked, Done, Engine, ForkRequest, NewWebhook, Once, Options, Overlay, PendingCounts,
-    PendingFilter, PendingOrder, PendingPage, Received, Reception, RefusedBy, Respond, StartOptions, Taker,
+    Assignee, Checked, Done, Engine, ForkRequest, InputMode, Interrupted, NewWebhook, Once, Options, Overlay,
+    PendingCounts, PendingFilter, PendingOrder, PendingPage, Received, Reception, RefusedBy, Respond,
+    StartOptions, Taker, Talk,
 };
 pub use error::Error;
 pub use feed::{Committed, Listener};
@@ -47,6 +49,7 @@ pub use store::deliveries::attempts::{Attempt, AttemptFilter};
 pub use store::deliveries::{Delivery, DeliveryFilter, DeliveryKind};
 pub use store::events::Recorded;
 pub use store::keys::ApiKey;
+pub use store::messages::Said;
 pub use store::pending::{Pending, PendingCursor, Votes};
 pub use store::receipts::Receipt;
 pub use store::runs::{RunFilter, RunSummary};

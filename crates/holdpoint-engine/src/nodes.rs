@@ -9,6 +9,7 @@ use holdpoint_core::workflow;
 use holdpoint_core::workflow::Flaw;
 use serde_json::{Map, Value};
 
+use crate::agent::AgentNode;
 use crate::approved;
 use crate::context::{Context, EffectContext, Stop};
 
@@ -161,6 +162,7 @@ impl NodeTypes {
         types.pure("core.conversationGate", conversation_gate::ConversationGate);
         types.pure("core.conformance.mock-agent", mock_agent::MockAgent);
         types.effect("core.http", http::Http::default());
+        types.effect("core.agent", AgentNode);
         types
     }
 

@@ -12,10 +12,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
+use tokio::time::Instant;
 pub use url::Url;
 
 mod activity;
 mod allowance;
+mod body;
 mod connect;
 mod dialer;
 mod error;
@@ -29,6 +31,7 @@ mod target;
 mod trust;
 
 pub use activity::activity_key;
+pub use body::{Answer, Body};
 pub use dialer::{Dialer, Switchboard};
 pub use error::{Error, Refused};
 pub(crate) use exchange::may_be_set;
@@ -39,6 +42,7 @@ pub use ranges::Special;
 pub use resolver::{Resolver, Script};
 pub use trust::{Authorities, BadAuthorities};
 
+use body::Patience;
 use connect::Tls;
 use progress::Progress;
 use target::{Named, Target};
@@ -50,7 +54,7 @@ pub struct Outgoing(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     policy: Policy,
-    calls: Semaphore,
+    calls: Arc<Semaphore>,
     tls: Tls,
     connects: AtomicU64,
 }
@@ -127,7 +131,7 @@ impl Outgoing {
                  development and tests; whoever can register a workflow can reach what listens here."
             );
         }
-        let calls = Semaphore::new(policy.calls_max.clamp(1, Semaphore::MAX_PERMITS));
+        let calls = Arc::new(Semaphore::new(policy.calls_max.clamp(1, Semaphore::MAX_PERMITS)));
         let tls = Tls::new(policy.authorities.clone());
         Self(Arc::new(Shared { policy, calls, tls, connects: AtomicU64::new(0) }))
     }
@@ -142,7 +146,7 @@ impl Outgoing {
         let target = Target::parse(url, &self.0.policy)?;
         let within = self.0.policy.connect_timeout;
         let found = tokio::time::timeout(within, self.addresses(&target)).await;
-        found.map_err(|_| timed_out(&target, within, Stage::Name))??;
+        found.map_err(|_| timed_out(target.origin(), within, Stage::Name))??;
         Ok(target.url)
     }
 
@@ -151,9 +155,26 @@ impl Outgoing {
         let target = Target::parse(&request.url, &self.0.policy)?;
         let within = Duration::from_millis(request.timeout_ms);
         let progress = Progress::default();
-        let call = self.call(&target, request, &progress);
+        let call = async {
+            let mut answer = self.call(&target, request, &progress).await?;
+            let body = answer.body.read().await?;
+            Ok(Response { status: answer.status, headers: answer.headers, body })
+        };
         let in_time = tokio::time::timeout(within, call).await;
-        in_time.map_err(|_| timed_out(&target, within, progress.stage()))?
+        in_time.map_err(|_| timed_out(target.origin(), within, progress.stage()))?
+    }
+
+    /// Makes one call whose answer is read as it comes, under the same guard and limits. `idle` is how long the other
+    /// side may be silent once its answer has begun; the whole call has its time as well.
+    pub async fn stream(&self, request: Request, idle: Duration) -> Result<Answer, Error> {
+        let target = Target::parse(&request.url, &self.0.policy)?;
+        let within = Duration::from_millis(request.timeout_ms);
+        let until = Instant::now() + within;
+        let progress = Progress::default();
+        let in_time = tokio::time::timeout_at(until, self.call(&target, request, &progress)).await;
+        let mut answer = in_time.map_err(|_| timed_out(target.origin(), within, progress.stage()))??;
+        answer.body.patience = Some(Patience { until, within, idle });
+        Ok(answer)
     }
 
     /// How many connections were begun so far.
@@ -161,23 +182,26 @@ impl Outgoing {
         self.0.connects.load(Ordering::SeqCst)
     }
 
-    async fn call(&self, target: &Target, request: Request, progress: &Progress) -> Result<Response, Error> {
+    async fn call(&self, target: &Target, request: Request, progress: &Progress) -> Result<Answer, Error> {
         let most = request.body_bytes_max;
         let prepared = exchange::prepare(target, request)?;
         let broken = |why: String| Error::Broken { origin: target.origin(), why };
-        let _turn = self.0.calls.acquire().await.map_err(|error| broken(error.to_string()))?;
+        let turn = self.0.calls.clone().acquire_owned().await.map_err(|error| broken(error.to_string()))?;
         progress.at(Stage::Name);
         let addresses = self.addresses(target).await?;
         progress.at(Stage::Connection);
         let within = self.0.policy.connect_timeout;
         let by = (&self.0.policy.dialer, &self.0.connects);
         let tcp = connect::tcp(target, &addresses, within, by).await?;
-        if !target.tls() {
-            return exchange::carry_out(target, tcp, prepared, most, progress).await;
-        }
-        progress.at(Stage::Handshake);
-        let secured = self.0.tls.wrap(target, tcp, within).await?;
-        exchange::carry_out(target, secured, prepared, most, progress).await
+        let mut answer = if target.tls() {
+            progress.at(Stage::Handshake);
+            let secured = self.0.tls.wrap(target, tcp, within).await?;
+            exchange::carry_out(target, secured, prepared, most, progress).await?
+        } else {
+            exchange::carry_out(target, tcp, prepared, most, progress).await?
+        };
+        answer.body.turn = Some(turn);
+        Ok(answer)
     }
 
     /// Every address of the target, each of them judged. One that is refused refuses all: a name that leads inside
@@ -202,7 +226,7 @@ impl Outgoing {
     }
 }
 
-fn timed_out(target: &Target, within: Duration, during: Stage) -> Error {
+fn timed_out(origin: String, within: Duration, during: Stage) -> Error {
     let timeout_ms = u64::try_from(within.as_millis()).unwrap_or(u64::MAX);
-    Error::TimedOut { origin: target.origin(), timeout_ms, during }
+    Error::TimedOut { origin, timeout_ms, during }
 }

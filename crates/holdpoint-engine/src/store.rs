@@ -17,6 +17,7 @@ pub(crate) mod dispatches;
 pub(crate) mod events;
 pub(crate) mod facets;
 pub(crate) mod keys;
+pub(crate) mod messages;
 mod migrations;
 pub(crate) mod pending;
 pub(crate) mod postgres;

@@ -22,7 +22,7 @@ use crate::links::{Links, Settings};
 use crate::routes::Route;
 use crate::routes::verbs::{self, Verbs};
 use crate::telemetry::Losses;
-use crate::{admin, mailbox, openapi, openwop};
+use crate::{admin, agents, mailbox, openapi, openwop};
 
 /// What handlers need, shared by all of them.
 pub(crate) type App = Arc<Shared>;
@@ -57,10 +57,16 @@ impl Shared {
 
 /// Every route there is. A protocol is mounted by one line here.
 pub(crate) fn routes() -> Vec<Route> {
-    [openwop::routes::all(), mailbox::routes::all(), admin::routes::all(), openapi::routes()]
-        .into_iter()
-        .flatten()
-        .collect()
+    [
+        openwop::routes::all(),
+        agents::routes::all(),
+        mailbox::routes::all(),
+        admin::routes::all(),
+        openapi::routes(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 pub(crate) fn router(app: App) -> Router {

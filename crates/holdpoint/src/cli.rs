@@ -2,6 +2,7 @@
 //! are exceptions: `bench mailbox` measures the engine itself, `workflows check` asks it without a server, and
 //! `permissions` asks the core.
 
+mod agents;
 mod answer;
 mod asked;
 mod asks;
@@ -19,6 +20,7 @@ mod pending;
 mod permissions;
 mod runs;
 mod secrets;
+mod threads;
 mod values;
 mod watch;
 mod webhooks;
@@ -67,6 +69,22 @@ pub(crate) enum ClientCommand {
         connection: Connection,
         #[command(subcommand)]
         action: workflows::Action,
+    },
+    /// Declare agents and talk to them
+    #[command(after_help = agents::EXAMPLES)]
+    Agents {
+        #[command(flatten)]
+        connection: Connection,
+        #[command(subcommand)]
+        action: agents::Action,
+    },
+    /// Read threads of agents, say something in them, interrupt them
+    #[command(after_help = threads::EXAMPLES)]
+    Threads {
+        #[command(flatten)]
+        connection: Connection,
+        #[command(subcommand)]
+        action: threads::Action,
     },
     /// Start, list, show, watch, pause, resume, cancel and fork runs
     #[command(after_help = runs::EXAMPLES)]
@@ -175,6 +193,8 @@ impl ClientCommand {
         match self {
             Self::Keys { connection, .. }
             | Self::Workflows { connection, .. }
+            | Self::Agents { connection, .. }
+            | Self::Threads { connection, .. }
             | Self::Runs { connection, .. }
             | Self::Mailbox { connection, .. }
             | Self::Pending { connection, .. }
@@ -199,6 +219,12 @@ fn perform(command: ClientCommand, customize: impl FnOnce(Options) -> Options) -
             keys::run(&open(&connection)?, &Output::of(&connection), action)
         }
         ClientCommand::Workflows { connection, action } => workflows::run(&connection, action, customize),
+        ClientCommand::Agents { connection, action } => {
+            agents::run(&open(&connection)?, &Output::of(&connection), action)
+        }
+        ClientCommand::Threads { connection, action } => {
+            threads::run(&open(&connection)?, &Output::of(&connection), action)
+        }
         ClientCommand::Runs { connection, action } => {
             runs::run(&open(&connection)?, &Output::of(&connection), action)
         }

@@ -35,7 +35,7 @@ pub(crate) struct ServeArgs {
     /// [default: holdpoint.db in the data folder]
     #[arg(long, env = "HOLDPOINT_DATABASE", value_name = "URL", hide_env_values = true)]
     database: Option<String>,
-    /// TOML file with the same settings: listen, data, database, workflows, strict, no_conversations, bootstrap_key,
+    /// TOML file with the same settings: listen, data, database, workflows, agents, strict, no_conversations, bootstrap_key,
     /// rate_limit, rate_burst, public_url, link_seconds_max, link_rate_limit, otlp_endpoint, otlp_protocol, ask_url,
     /// ask_token, event_retention, seal_key_file, outgoing_allow, outgoing_deny, outgoing_allow_loopback,
     /// outgoing_ca, allow_private_webhooks, webhook_cooldown, webhook_lease, webhook_log_retention,
@@ -45,7 +45,10 @@ pub(crate) struct ServeArgs {
     /// Registers every .json file of this folder as a workflow at start
     #[arg(long, env = "HOLDPOINT_WORKFLOWS", value_name = "DIR")]
     workflows: Option<PathBuf>,
-    /// Do not start when a file of --workflows cannot be registered [default: start without it, and say so]
+    /// Declares every .json file of this folder as an agent at start; connections.json in it names models and tools
+    #[arg(long, env = "HOLDPOINT_AGENTS", value_name = "DIR")]
+    agents: Option<PathBuf>,
+    /// Do not start when a file of --workflows or --agents cannot be registered [default: start without it, and say so]
     #[arg(long, env = "HOLDPOINT_STRICT")]
     strict: bool,
     /// No conversations: workflows that hold them are refused, and discovery says so [default: they are on]
@@ -104,6 +107,7 @@ struct File {
     data: Option<PathBuf>,
     database: Option<String>,
     workflows: Option<PathBuf>,
+    agents: Option<PathBuf>,
     strict: Option<bool>,
     no_conversations: Option<bool>,
     bootstrap_key: Option<String>,
@@ -135,6 +139,7 @@ pub(crate) struct Config {
     pub data: PathBuf,
     pub location: Location,
     pub workflows: Option<PathBuf>,
+    pub agents: Option<PathBuf>,
     /// Whether a definition that cannot be registered stops the start.
     pub strict: bool,
     /// Whether workflows may hold conversations.
@@ -198,6 +203,7 @@ impl Config {
             data,
             location,
             workflows: args.workflows.or(file.workflows),
+            agents: args.agents.or(file.agents),
             strict: args.strict || file.strict.unwrap_or(false),
             conversations: !(args.no_conversations || file.no_conversations.unwrap_or(false)),
             bootstrap_key,

@@ -138,6 +138,8 @@ impl From<Refusal> for ApiError {
             | Refusal::Expired
             | Refusal::AlreadyVoted(_)
             | Refusal::PayloadMismatch
+            | Refusal::DecisionConflict(_)
+            | Refusal::BadCall(_)
             | Refusal::AskAnswered
             | Refusal::TooManyAsks(_)
             | Refusal::NotDue

@@ -14,6 +14,7 @@ use tracing_subscriber::filter::LevelFilter;
 use crate::config::LogFormat;
 
 mod admin;
+mod agents;
 mod answering;
 mod app;
 mod auth;
@@ -28,6 +29,7 @@ mod mailbox;
 mod openapi;
 mod openwop;
 mod process;
+mod reserved;
 mod routes;
 mod seeding;
 mod segment;

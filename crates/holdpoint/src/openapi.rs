@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use crate::auth::Access;
 use crate::routes::Content::Json;
 use crate::routes::{Content, Operation, Route};
-use crate::{admin, app, mailbox, openwop};
+use crate::{admin, agents, app, mailbox, openwop};
 
 pub(crate) fn routes() -> Vec<Route> {
     vec![
@@ -31,8 +31,13 @@ async fn serve() -> impl IntoResponse {
 
 pub(crate) fn document() -> Value {
     let operations: Vec<Operation> = app::routes().into_iter().map(|route| route.operation).collect();
-    let schemas =
-        merged([shared::schemas(), openwop::schemas::all(), mailbox::schemas::all(), admin::schemas::all()]);
+    let schemas = merged([
+        shared::schemas(),
+        openwop::schemas::all(),
+        agents::schemas::all(),
+        mailbox::schemas::all(),
+        admin::schemas::all(),
+    ]);
     let mut paths = Map::new();
     for operation in &operations {
         let mut shown = described(operation);
@@ -53,7 +58,7 @@ pub(crate) fn document() -> Value {
         "paths": paths,
         "components": {
             "securitySchemes": {"key": {"type": "http", "scheme": "bearer", "description": "An API key."}},
-            "parameters": merged([shared::parameters(), openwop::schemas::parameters(), openwop::webhooks::schemas::parameters(), mailbox::schemas::parameters()]),
+            "parameters": merged([shared::parameters(), openwop::schemas::parameters(), openwop::webhooks::schemas::parameters(), agents::schemas::parameters(), mailbox::schemas::parameters()]),
             "responses": shared::responses(&operations),
             "schemas": schemas,
         },

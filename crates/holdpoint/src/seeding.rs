@@ -61,6 +61,9 @@ async fn register(engine: &Engine, tenant: &TenantId, path: &Path) -> Result<Str
     let bytes = read.map_err(Failed::Broken)?;
     let definition =
         parse_strict(&bytes).map_err(|error| Failed::Flawed(format!("is not valid JSON: {error}")))?;
+    if let Some(why) = definition.get("id").and_then(|id| id.as_str()).and_then(crate::reserved::workflow) {
+        return Err(Failed::Flawed(format!("id: {why}")));
+    }
     match engine.register(tenant, definition).await {
         Ok((workflow, stored)) => {
             tracing::info!(id = %workflow.id, stored, "workflow registered");

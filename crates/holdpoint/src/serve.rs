@@ -9,11 +9,13 @@ use anyhow::{Context, bail};
 use axum::extract::connect_info::Connected;
 use axum::serve::IncomingStream;
 use holdpoint_core::TenantId;
+use holdpoint_engine::agent::AgentSettings;
 use holdpoint_engine::outgoing::Outgoing;
 use holdpoint_engine::{Engine, Options};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
+use crate::agents::folder::{self, Folder};
 use crate::answering::AnswerService;
 use crate::app::{Shared, router};
 use crate::auth::RateLimit;
@@ -30,7 +32,8 @@ pub(crate) async fn serve(config: Config, customize: impl FnOnce(Options) -> Opt
     config.webhooks.tell();
     let outgoing = config.outgoing.for_webhooks(config.webhooks.allow_private);
     // A server with node types of its own may have its own idea of outgoing calls as well.
-    let options = customize(options(&config, outgoing.clone())?);
+    let agents = config.agents.as_deref().map(folder::read).transpose()?.unwrap_or_default();
+    let options = customize(options(&config, &agents, outgoing.clone())?);
     let engine = Engine::open(options).await.context("cannot open the database")?;
     let tenant = TenantId::parse("default")?;
     // Everything that can go wrong for a reason outside comes before the key is made and shown.
@@ -44,6 +47,7 @@ pub(crate) async fn serve(config: Config, customize: impl FnOnce(Options) -> Opt
         Some(folder) => seeding::register_all(&engine, &tenant, folder, config.strict).await?,
         None => Vec::new(),
     };
+    agents.register(&engine, &tenant, config.strict).await?;
     let prepared = welcome::prepare(&engine, &tenant, &config, address).await?;
     welcome::greet(&config, address, &prepared);
 
@@ -89,7 +93,7 @@ pub(crate) async fn serve(config: Config, customize: impl FnOnce(Options) -> Opt
 }
 
 /// What the engine is opened with, in a folder that only its owner can look into.
-fn options(config: &Config, webhook_outgoing: Outgoing) -> anyhow::Result<Options> {
+fn options(config: &Config, agents: &Folder, webhook_outgoing: Outgoing) -> anyhow::Result<Options> {
     // What people are asked and what they answer is nobody else's business.
     std::fs::DirBuilder::new()
         .recursive(true)
@@ -99,6 +103,13 @@ fn options(config: &Config, webhook_outgoing: Outgoing) -> anyhow::Result<Option
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let name = if host.trim().is_empty() { "node" } else { host.trim() };
     let outgoing = config.outgoing.outgoing();
+    let agents = AgentSettings {
+        connections: agents.connections.clone(),
+        models: config.outgoing.for_models(),
+        tools: outgoing.clone(),
+        folder: config.agents.clone(),
+        ..AgentSettings::default()
+    };
     let options = Options::new(config.location.clone())
         .name(name)
         .outgoing(outgoing.clone())
@@ -106,6 +117,7 @@ fn options(config: &Config, webhook_outgoing: Outgoing) -> anyhow::Result<Option
         .webhooks(config.webhooks.settings())
         .seal_key(config.seal.key()?)
         .conversations(config.conversations)
+        .agents(agents)
         .keep_events(config.event_retention);
     match &config.ask_url {
         Some(url) => Ok(options.answerer(AnswerService::new(url, config.ask_token.as_deref(), outgoing)?)),

@@ -171,6 +171,7 @@ mod tests {
                 data,
                 location,
                 workflows: None,
+                agents: None,
                 strict: false,
                 conversations: true,
                 bootstrap_key: None,

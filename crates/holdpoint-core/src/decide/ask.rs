@@ -18,37 +18,63 @@ use crate::run::Run;
 const HOST: &str = "system:host";
 
 pub(super) fn ask(run: &Run, node: NodeId, request: &Request) -> Result<Vec<Event>, Refusal> {
-    let invalid = |why: String| RunError::new("invalid_interrupt", why);
-    if let Err(bad) = request.check() {
-        return Ok(fail(run, node, invalid(bad.to_string())));
-    }
-    let Some(key) = request.key.clone() else {
-        return Ok(fail(run, node, invalid("key: is missing".to_owned())));
-    };
     // The key rule, enforced where events are made: a key that was asked is never asked again.
-    if let Some(asked) = run.interrupt_by_key(&key) {
+    if let Some(asked) = request.key.as_deref().and_then(|key| run.interrupt_by_key(key)) {
         return join(run, node, asked.id).map(|event| vec![event]);
     }
-    if run.interrupts.len() >= limits::INTERRUPTS_PER_RUN_MAX {
-        let message = format!("a run may ask at most {} times", limits::INTERRUPTS_PER_RUN_MAX);
-        return Ok(fail(run, node, RunError::new("too_many_interrupts", message)));
-    }
-    let data = match placed(run, request) {
-        Ok(data) => data,
-        Err(bad) => return Ok(fail(run, node, invalid(bad.to_string()))),
+    let asked = match requested(run, &node, request) {
+        Ok(asked) => asked,
+        Err(error) => return Ok(fail(run, node, error)),
     };
-    if let Err(refusal) = check_size("what the node asks", &data, room(run)) {
-        return Ok(fail(run, node, RunError::new("run_too_large", refusal.to_string())));
-    }
-    let id = InterruptId(u32::try_from(run.interrupts.len() + 1).unwrap_or(u32::MAX));
-    let waits = !request.kind.returns_at_once() && request.rehearsed.is_none();
     let mut events = Vec::new();
     // Whoever listens learns what was decided before learning that it must be ratified.
-    if request.kind == Kind::LowConfidence {
-        events.push(agent_decided(node.clone(), &unsure(&data)));
+    if let (Kind::LowConfidence, Event::InterruptRequested { data, .. }) = (request.kind, &asked) {
+        events.push(agent_decided(node.clone(), &unsure(data)));
     }
-    events.push(Event::InterruptRequested {
-        id,
+    events.push(asked);
+    events.extend(follow(next_id(run), node, request));
+    Ok(events)
+}
+
+/// A question that is asked while its node goes on: an agent's, about one of its calls.
+pub(super) fn aside(
+    run: &Run,
+    node: &NodeId,
+    request: &Request,
+) -> Result<(InterruptId, Vec<Event>), Refusal> {
+    if request.key.as_deref().is_some_and(|key| run.interrupt_by_key(key).is_some()) {
+        return Err(Refusal::invalid("key", "was asked before"));
+    }
+    let invalid = |error: RunError| Refusal::InvalidRequest { field: error.code, message: error.message };
+    let id = next_id(run);
+    let mut events = vec![requested(run, node, request).map_err(invalid)?];
+    if request.kind == Kind::Approval && !is_governed(&request.data) {
+        events.push(Event::ApprovalRequested { interrupt: id });
+    } else if request.kind == Kind::Clarification {
+        events.push(Event::ClarificationRequested { interrupt: id });
+    }
+    Ok((id, events))
+}
+
+fn next_id(run: &Run) -> InterruptId {
+    InterruptId(u32::try_from(run.interrupts.len() + 1).unwrap_or(u32::MAX))
+}
+
+/// The request as an event, or why it cannot be made.
+fn requested(run: &Run, node: &NodeId, request: &Request) -> Result<Event, RunError> {
+    let invalid = |why: String| RunError::new("invalid_interrupt", why);
+    request.check().map_err(|bad| invalid(bad.to_string()))?;
+    let key = request.key.clone().ok_or_else(|| invalid("key: is missing".to_owned()))?;
+    if run.interrupts.len() >= limits::INTERRUPTS_PER_RUN_MAX {
+        let message = format!("a run may ask at most {} times", limits::INTERRUPTS_PER_RUN_MAX);
+        return Err(RunError::new("too_many_interrupts", message));
+    }
+    let data = placed(run, request).map_err(|bad| invalid(bad.to_string()))?;
+    check_size("what the node asks", &data, room(run))
+        .map_err(|refusal| RunError::new("run_too_large", refusal.to_string()))?;
+    let waits = !request.kind.returns_at_once() && request.rehearsed.is_none();
+    Ok(Event::InterruptRequested {
+        id: next_id(run),
         node: node.clone(),
         kind: request.kind,
         key,
@@ -56,15 +82,13 @@ pub(super) fn ask(run: &Run, node: NodeId, request: &Request) -> Result<Vec<Even
         data,
         resume_schema: request.resume_schema.clone(),
         timeout_ms: request.timeout_ms.filter(|_| waits),
-    });
-    events.extend(follow(id, node, request));
-    Ok(events)
+    })
 }
 
 /// What comes after the request itself.
 fn follow(id: InterruptId, node: NodeId, request: &Request) -> Vec<Event> {
-    let answered = |value: Value| Event::InterruptResolved { id, value, by: HOST.to_owned() };
-    let suspended = Event::NodeSuspended { node: node.clone(), interrupt: id };
+    let answered = |value: Value| Event::InterruptResolved { id, value, by: HOST.to_owned(), decision: None };
+    let suspended = Event::NodeSuspended { node: node.clone(), interrupt: id, all: false };
     match request.kind {
         // A governed gate is announced by its request alone.
         Kind::Approval if is_governed(&request.data) => vec![suspended],

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::agent::{check_heard, suspend};
 use super::ask::ask;
 use super::check_unfinished;
 use super::children::dispatch;
@@ -49,10 +50,14 @@ pub(super) fn finish(
     }
     let node = node.clone();
     let events = match outcome {
-        Outcome::Completed(completion) => complete(run, node, completion),
+        Outcome::Completed(completion) => {
+            check_heard(run, &node)?;
+            complete(run, node, completion)
+        }
         Outcome::Failed(error) => fail_or_retry(run, node, error.clone(), now),
         Outcome::Asked(request) => ask(run, node, request)?,
         Outcome::Joined(interrupt) => vec![join(run, node, *interrupt)?],
+        Outcome::Suspended { policy } => vec![suspend(run, node, *policy)?],
         Outcome::Dispatched(wanted) => dispatch(run, node, wanted),
         Outcome::Sleeping(until) => {
             // A sleep that is already over still goes through its timer: there is one way to wake up.
@@ -84,7 +89,7 @@ pub(super) fn room(run: &Run) -> usize {
     limits::RUN_BYTES_MAX.saturating_sub(run.bytes)
 }
 
-fn check_running(run: &Run, node: &NodeId) -> Result<(), Refusal> {
+pub(super) fn check_running(run: &Run, node: &NodeId) -> Result<(), Refusal> {
     check_unfinished(run)?;
     match run.node_state(node) {
         Some(state) if state.status == NodeStatus::Running => Ok(()),
@@ -95,7 +100,7 @@ fn check_running(run: &Run, node: &NodeId) -> Result<(), Refusal> {
 /// The node waits with others. An answer that came meanwhile is found by entering the node again.
 pub(super) fn join(run: &Run, node: NodeId, interrupt: InterruptId) -> Result<Event, Refusal> {
     if run.interrupt(interrupt).is_some_and(Interrupt::is_open) {
-        Ok(Event::NodeSuspended { node, interrupt })
+        Ok(Event::NodeSuspended { node, interrupt, all: false })
     } else {
         Err(Refusal::NodeNotRunning)
     }

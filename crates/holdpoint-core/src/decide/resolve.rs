@@ -8,10 +8,10 @@ use super::finish::room;
 use super::side_questions::raise;
 use crate::event::Event;
 use crate::ids::{InterruptId, NodeId, Principal, Timestamp};
-use crate::interrupt::{Answer, ExternalEvent, Interrupt, Judged, Kind, Who};
+use crate::interrupt::{Answer, ExternalEvent, Interrupt, Judged, Kind, Resolution, Who};
 use crate::limits;
 use crate::refusal::{Refusal, check_size};
-use crate::run::{End, NodeStatus, Run};
+use crate::run::{End, Run};
 
 pub(super) fn resolve(
     run: &Run,
@@ -44,6 +44,9 @@ pub(super) fn resolve_node(
 }
 
 fn resolve_one(run: &Run, id: InterruptId, answer: &Answer, now: Timestamp) -> Result<Vec<Event>, Refusal> {
+    if is_repeated(run, id, answer)? {
+        return Ok(Vec::new());
+    }
     let interrupt = open_interrupt(run, id, now)?;
     match interrupt.judge(&run.requesters(), answer, now)? {
         Judged::Asked { question, who } => Ok(vec![raise(run, interrupt, question, who)?]),
@@ -56,7 +59,7 @@ fn resolve_one(run: &Run, id: InterruptId, answer: &Answer, now: Timestamp) -> R
             Ok(vec![Event::VoteRepeated { interrupt: id, action, by, acted_by }])
         }
         Judged::Denied { by, action, reason } => deny(run, interrupt, by, action, reason),
-        Judged::Decided { value, by } => Ok(decided(run, interrupt, value, by)),
+        Judged::Decided { value, by } => Ok(decided(run, interrupt, value, by, answer.decision.clone())),
     }
 }
 
@@ -102,13 +105,45 @@ pub(super) fn deliver(
         ));
     }
     interrupt.judge(&run.requesters(), &Answer::new(event.resume_value(), by.clone()), now)?;
-    Ok(decided(run, interrupt, event.recorded_value(), by.name.clone()))
+    Ok(decided(run, interrupt, event.recorded_value(), by.name.clone(), None))
 }
 
-fn decided(run: &Run, interrupt: &Interrupt, value: Value, by: String) -> Vec<Event> {
+/// Whether this very decision was made before. A name stands for one decision in a run.
+fn is_repeated(run: &Run, id: InterruptId, answer: &Answer) -> Result<bool, Refusal> {
+    let Some(name) = &answer.decision else { return Ok(false) };
+    let made = run.interrupts.iter().find_map(|asked| match &asked.resolution {
+        Some(Resolution::Answered { value, decision: Some(decision), .. }) if decision == name => {
+            Some((asked.id, value))
+        }
+        Some(Resolution::Answered { .. } | Resolution::TimedOut { .. }) | None => None,
+    });
+    match made {
+        None => Ok(false),
+        Some((asked, value)) if asked == id && says_the_same(value, &answer.value) => Ok(true),
+        Some(_) => Err(Refusal::DecisionConflict(name.clone())),
+    }
+}
+
+/// What was written down says at least what is said again: the host adds who decided, and when.
+fn says_the_same(recorded: &Value, again: &Value) -> bool {
+    match (recorded, again) {
+        (Value::Object(recorded), Value::Object(again)) => {
+            again.iter().all(|(name, value)| recorded.get(name) == Some(value))
+        }
+        (recorded, again) => recorded == again,
+    }
+}
+
+fn decided(
+    run: &Run,
+    interrupt: &Interrupt,
+    value: Value,
+    by: String,
+    decision: Option<String>,
+) -> Vec<Event> {
     let id = interrupt.id;
     let said = said_at_gate(interrupt, &value).or_else(|| receipt(interrupt.kind, id));
-    let mut events = vec![Event::InterruptResolved { id, value, by }];
+    let mut events = vec![Event::InterruptResolved { id, value, by, decision }];
     events.extend(said);
     events.extend(resumed(run, id));
     events
@@ -152,9 +187,10 @@ pub(super) fn receipt(kind: Kind, interrupt: InterruptId) -> Option<Event> {
     }
 }
 
-/// Every node that waits for this answer goes on; several may have asked under one key.
+/// Every node that waits for this answer goes on; several may have asked under one key. An agent waits for answers about
+/// all its calls at once, and goes on with the first of them, or with the last.
 pub(super) fn resumed(run: &Run, id: InterruptId) -> impl Iterator<Item = Event> {
     let states = run.workflow.nodes.iter().zip(&run.nodes);
-    let waiting = states.filter(move |(_, state)| state.status == NodeStatus::Waiting(id));
+    let waiting = states.filter(move |(_, state)| state.goes_on_with(id));
     waiting.map(move |(node, _)| Event::NodeResumed { node: node.id.clone(), interrupt: id })
 }

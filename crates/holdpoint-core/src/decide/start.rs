@@ -22,6 +22,7 @@ pub(super) fn start(run: &Run, start: &Start, now: Timestamp) -> Result<Vec<Even
     check_configurable(&run.workflow, &start.configurable)?;
     check_tags(&start.tags)?;
     check_metadata(&start.metadata)?;
+    check_thread(start.thread.as_deref())?;
     let started = Event::RunStarted(Box::new(Started {
         workflow: run.workflow.id.clone(),
         revision: run.workflow.revision,
@@ -30,6 +31,7 @@ pub(super) fn start(run: &Run, start: &Start, now: Timestamp) -> Result<Vec<Even
         configurable: start.configurable.clone(),
         tags: start.tags.clone(),
         metadata: start.metadata.clone(),
+        thread: start.thread.clone(),
         scope: start.scope.clone(),
         callback_url: start.callback_url.clone(),
         trace: start.trace.clone(),
@@ -37,7 +39,11 @@ pub(super) fn start(run: &Run, start: &Start, now: Timestamp) -> Result<Vec<Even
         fork: start.fork.clone(),
         forked_by: start.forked_by.clone(),
     }));
-    Ok(with_consequences(run, vec![started], now))
+    let mut events = vec![started];
+    if let Some((node, messages)) = start.messages.as_deref() {
+        events.extend(super::agent::heard(run, node, messages)?);
+    }
+    Ok(with_consequences(run, events, now))
 }
 
 fn check_inputs(workflow: &Workflow, inputs: &Map<String, Value>) -> Result<(), Refusal> {
@@ -73,6 +79,15 @@ fn check_tags(tags: &[String]) -> Result<(), Refusal> {
         }
         None => Ok(()),
     }
+}
+
+fn check_thread(thread: Option<&str>) -> Result<(), Refusal> {
+    let Some(thread) = thread else { return Ok(()) };
+    if thread.trim().is_empty() || thread.chars().count() > limits::ID_CHARS_MAX {
+        let message = format!("must be 1 to {} characters", limits::ID_CHARS_MAX);
+        return Err(Refusal::invalid("threadId", message));
+    }
+    Ok(())
 }
 
 fn check_metadata(metadata: &Map<String, Value>) -> Result<(), Refusal> {

@@ -23,6 +23,12 @@ impl Event {
             | Self::ApprovalOverridden { .. }
             | Self::ConversationExchanged { .. }
             | Self::StepRecorded { .. }
+            | Self::MessageAdded { .. }
+            | Self::ModelReplied { .. }
+            | Self::ToolCalled { .. }
+            | Self::ToolSuspended { .. }
+            | Self::ToolBegun { .. }
+            | Self::ToolReturned { .. }
             | Self::SleepEnded { .. }
             | Self::RunPaused { .. }
             | Self::RunResumed { .. }
@@ -104,6 +110,12 @@ impl Event {
             | Self::ApprovalReceived { .. }
             | Self::ClarificationResolved { .. }
             | Self::StepRecorded { .. }
+            | Self::MessageAdded { .. }
+            | Self::ModelReplied { .. }
+            | Self::ToolCalled { .. }
+            | Self::ToolSuspended { .. }
+            | Self::ToolBegun { .. }
+            | Self::ToolReturned { .. }
             | Self::SleepEnded { .. }
             | Self::ArtifactCreated { .. }
             | Self::LoopTurned { .. }

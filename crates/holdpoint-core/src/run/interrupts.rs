@@ -80,7 +80,7 @@ impl Run {
         let taken_over = self.is_taken_over();
         self.touch_interrupt(id, |asked| {
             asked.taken_over = taken_over;
-            if let Resolution::Answered { value, by, at } = &resolution
+            if let Resolution::Answered { value, by, at, .. } = &resolution
                 && asked.kind == Kind::Approval
                 && asked.required_approvals() > 1
             {
@@ -90,6 +90,7 @@ impl Run {
             // Nobody answers it any more.
             asked.compiled = Compiled::default();
         });
+        self.release_calls(id);
     }
 
     fn touch_interrupt(&mut self, id: InterruptId, change: impl FnOnce(&mut Interrupt)) {

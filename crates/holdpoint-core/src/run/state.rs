@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::agent::Agent;
 use crate::event::{ChildResult, Drain, RunError};
 use crate::ids::{InterruptId, NodeId, RunId, Timestamp, WorkflowId};
 
@@ -34,6 +35,10 @@ pub struct NodeState {
     pub keys_from: u32,
     /// Runs that this visit started.
     pub children: Vec<RunId>,
+    /// Of an agent: what was said and done in this visit.
+    pub agent: Option<Arc<Agent>>,
+    /// It goes on when nothing is open any more that it has asked, and not with the first answer.
+    pub waits_for_all: bool,
 }
 
 impl NodeState {
@@ -41,6 +46,19 @@ impl NodeState {
         self.status = NodeStatus::Failed;
         self.error = Some(error.clone());
         self.ended_at = Some(at);
+    }
+
+    pub(super) fn wait(&mut self, interrupt: InterruptId, for_all: bool) {
+        self.status = NodeStatus::Waiting(interrupt);
+        self.waits_for_all = for_all;
+    }
+
+    pub(super) fn record(&mut self, step: &str, result: &Value) {
+        self.steps.insert(step.to_owned(), result.clone());
+    }
+
+    pub(super) fn sleep(&mut self, until: Timestamp) {
+        self.status = NodeStatus::Sleeping(until);
     }
 
     pub(super) fn retry(&mut self) {
@@ -74,6 +92,8 @@ impl NodeState {
             retrying: false,
             keys_from: 0,
             children: Vec::new(),
+            agent: None,
+            waits_for_all: false,
         }
     }
 }

@@ -19,9 +19,15 @@ pub(super) fn weight(event: &Event) -> usize {
         Event::ChannelWritten { value, .. } => json_bytes(value),
         Event::ChildEnded { result, .. } => json_bytes(&result.outputs),
         Event::NodeDispatched { inputs, .. } => json_bytes(inputs),
+        Event::MessageAdded { message, .. } | Event::ModelReplied { message, .. } => json_bytes(message),
+        Event::ToolBegun { arguments: Some(arguments), .. } => json_bytes(arguments),
+        Event::ToolReturned { content, .. } => json_bytes(content),
         Event::MessageChunk { chunk, meta, .. } => chunk.len() + json_bytes(meta),
         Event::NodeCompleted { .. }
         | Event::NodeRetried { .. }
+        | Event::ToolCalled { .. }
+        | Event::ToolSuspended { .. }
+        | Event::ToolBegun { arguments: None, .. }
         | Event::ArtifactCreated { .. }
         | Event::LoopTurned { .. }
         | Event::LoopbackLimit { .. }

@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use serde_json::{Map, Value};
 
 use super::expression::Expression;
-use super::{Condition, Edge, Flaw, Node, PortValue, TriggerRule, Variable, VariableKind, Workflow, loops};
+use super::{
+    Condition, Edge, Flaw, Node, PortValue, TriggerRule, Variable, VariableKind, Workflow, is_id, loops,
+};
 use crate::ids::{NodeId, WorkflowId};
 use crate::limits;
 
@@ -184,10 +186,8 @@ impl Reader {
 
     fn workflow_id(&mut self, top: &Map<String, Value>) -> Option<WorkflowId> {
         let text = top.get("id").and_then(Value::as_str).unwrap_or_default();
-        let starts_well = text.starts_with(|first: char| first.is_ascii_lowercase());
-        let rest = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '-';
         match WorkflowId::parse(text) {
-            Ok(id) if starts_well && text.chars().all(rest) => Some(id),
+            Ok(id) if is_id(text) => Some(id),
             _ => {
                 self.flaw(None, "id", "must match ^[a-z][a-z0-9_-]*$ and have at most 128 characters");
                 None

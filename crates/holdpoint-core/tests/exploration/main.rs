@@ -131,7 +131,7 @@ fn check_decision(world: &World) {
     let rejects = asked.votes.len() as u64 - grants;
     let vetoed = if policy == "majority" { rejects > required / 2 } else { rejects > 0 };
     match &asked.resolution {
-        Some(Resolution::Answered { value, by, at }) => {
+        Some(Resolution::Answered { value, by, at, .. }) => {
             let action = value["action"].as_str().expect("an action");
             assert!(world.gate.admits(by, action), "{action} by {by}");
             assert!(*at < DAWN.plus_ms(DEADLINE_MS), "decided too late");

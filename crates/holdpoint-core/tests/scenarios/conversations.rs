@@ -32,7 +32,12 @@ fn chatting() -> Story {
 
 /// Answered by the host itself.
 fn answered(id: u32) -> Event {
-    Event::InterruptResolved { id: InterruptId(id), value: Value::Null, by: "system:host".to_owned() }
+    Event::InterruptResolved {
+        id: InterruptId(id),
+        value: Value::Null,
+        by: "system:host".to_owned(),
+        decision: None,
+    }
 }
 
 #[test]
@@ -178,7 +183,7 @@ fn a_rehearsed_turn_is_answered_by_the_host_and_nobody_waits() {
         .then([
             requested(2, "gate", shown),
             suspended("gate", 2),
-            Event::InterruptResolved { id: InterruptId(2), value: json!("so be it"), by },
+            Event::InterruptResolved { id: InterruptId(2), value: json!("so be it"), by, decision: None },
             Event::ConversationExchanged { interrupt: InterruptId(2) },
             resumed("gate", 2),
         ])

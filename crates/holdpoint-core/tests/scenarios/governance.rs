@@ -77,6 +77,7 @@ fn whoever_holds_the_role_grants_and_the_run_goes_on() {
                 id: InterruptId(1),
                 value: said("bob", "accept", "granted"),
                 by: "bob".to_owned(),
+                decision: None,
             },
             granted(),
             resumed("gate", 1),

@@ -302,6 +302,7 @@ fn an_answer_to_something_else_than_was_shown_does_not_count() {
 fn other_kinds_know_their_sender_and_nobody_else() {
     let value = json!({"decidedBy": "carol"});
     let story = given([start(), begin("gate"), ask("gate", custom())]).when(tell(acting(value.clone())));
-    let answered = holdpoint_core::Resolution::Answered { value, by: "bob".to_owned(), at: DAWN };
+    let answered =
+        holdpoint_core::Resolution::Answered { value, by: "bob".to_owned(), at: DAWN, decision: None };
     assert_eq!(story.interrupt_of("gate").expect("asked").resolution, Some(answered));
 }

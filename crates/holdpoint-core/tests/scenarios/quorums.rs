@@ -51,7 +51,12 @@ fn votes_are_gathered_and_the_last_one_needed_decides() {
     let mut decision = counted("eve", "accept");
     decision["quorum"] =
         json!({"required": 2, "policy": "single-veto", "approvals": 2, "rejections": 0, "votes": votes});
-    let decided = Event::InterruptResolved { id: InterruptId(1), value: decision, by: "eve".to_owned() };
+    let decided = Event::InterruptResolved {
+        id: InterruptId(1),
+        value: decision,
+        by: "eve".to_owned(),
+        decision: None,
+    };
     let story = story.when(vote("eve", "accept")).then([decided, approval_received(1), resumed("gate", 1)]);
     assert_eq!(story.interrupt_of("gate").map(|asked| asked.votes.len()), Some(2));
     story.when(vote("carol", "accept")).refused(Refusal::AlreadyResolved);

@@ -259,6 +259,7 @@ pub(crate) fn started_with(inputs: Value) -> Event {
         configurable: Map::new(),
         tags: Vec::new(),
         metadata: Map::new(),
+        thread: None,
         scope: None,
         callback_url: None,
         trace: None,
@@ -285,7 +286,7 @@ pub(crate) fn skipped(node: &str) -> Event {
 }
 
 pub(crate) fn suspended(node: &str, interrupt: u32) -> Event {
-    Event::NodeSuspended { node: node_id(node), interrupt: InterruptId(interrupt) }
+    Event::NodeSuspended { node: node_id(node), interrupt: InterruptId(interrupt), all: false }
 }
 
 pub(crate) fn resumed(node: &str, interrupt: u32) -> Event {
@@ -317,7 +318,7 @@ pub(crate) fn approval_received(interrupt: u32) -> Event {
 
 /// Answered by Ada.
 pub(crate) fn resolved(id: u32, value: Value) -> Event {
-    Event::InterruptResolved { id: InterruptId(id), value, by: "ada".to_owned() }
+    Event::InterruptResolved { id: InterruptId(id), value, by: "ada".to_owned(), decision: None }
 }
 
 pub(crate) fn timed_out(id: u32) -> Event {

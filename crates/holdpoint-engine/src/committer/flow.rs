@@ -165,16 +165,17 @@ impl Flow {
         if let Some(scope) = change.scope() {
             self.found.scopes.insert(scope, of.run.clone());
         }
-        let queued = |id: &str, run: &RunId| {
-            RunDispatch::queued(&of.tenant, id, run.as_str(), run.as_str(), change.at)
+        let queued = |id: &str, thread: &str, run: &RunId| {
+            RunDispatch::queued(&of.tenant, id, thread, run.as_str(), change.at)
         };
+        // Runs that others have started are in threads of their own.
         for run in &change.nudges {
-            let row = queued(&Uuid::now_v7().to_string(), run);
+            let row = queued(&Uuid::now_v7().to_string(), run.as_str(), run);
             self.add(dispatches::INSERT, dispatches::inserted(&row)?.into());
         }
         match &change.mail {
             Mail::Enqueue(id) => {
-                let row = queued(id, &of.run);
+                let row = queued(id, change.after.thread(), &of.run);
                 self.add(dispatches::INSERT, dispatches::inserted(&row)?.into());
             }
             Mail::Performed(id) => {

@@ -79,16 +79,16 @@ impl Locks {
             self.scopes.insert(scope, change.at);
         }
         self.arrivals.extend(change.cause.iter().map(|cause| cause.key.clone()));
-        self.add_mail(&change.of, &change.mail);
+        self.add_mail(change);
         let thread = |run: &RunId| (change.of.tenant.clone(), run.as_str().to_owned());
         self.new_threads.extend(change.nudges.iter().map(thread));
     }
 
-    fn add_mail(&mut self, of: &RunRef, mail: &Mail) {
-        match mail {
+    fn add_mail(&mut self, change: &Change) {
+        match &change.mail {
             Mail::None | Mail::Performed(_) => {}
             Mail::Enqueue(_) => {
-                self.new_threads.insert((of.tenant.clone(), of.run.as_str().to_owned()));
+                self.new_threads.insert((change.of.tenant.clone(), change.after.thread().to_owned()));
             }
             Mail::Held { claim, .. } => {
                 self.dispatches.insert(claim.dispatch_id.clone());

@@ -17,7 +17,7 @@ pub(super) fn performed(change: &Change, id: &str) -> RunDispatch {
         termination: result.termination,
         run_error: result.error,
         completed_at: Some(change.at),
-        ..RunDispatch::queued(&of.tenant, id, of.run.as_str(), of.run.as_str(), change.at)
+        ..RunDispatch::queued(&of.tenant, id, change.after.thread(), of.run.as_str(), change.at)
     }
 }
 

@@ -82,7 +82,7 @@ impl Engine {
         Ok(workflows::all(&self.0.db, tenant, limit).await?)
     }
 
-    pub(super) async fn workflow_revision(
+    pub(crate) async fn workflow_revision(
         &self,
         tenant: &TenantId,
         id: &WorkflowId,

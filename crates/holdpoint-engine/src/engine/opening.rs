@@ -7,6 +7,7 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use super::{Engine, Options, Shared, sealing};
+use crate::agent::Agents;
 use crate::bus::Bus;
 use crate::committer::{Audience, Committer, Counters, MailOp, Troubles, Work};
 use crate::error::Error;
@@ -41,6 +42,7 @@ impl Engine {
             outgoing,
             webhook_outgoing,
             webhooks,
+            agents,
         } = options;
         let calls = webhook_outgoing.or(outgoing).unwrap_or_else(|| Outgoing::new(Policy::default()));
         let hooks = Arc::new(Hooks::new(webhooks, calls));
@@ -80,6 +82,7 @@ impl Engine {
             measures,
             feed,
             hooks,
+            agents: Agents::new(agents),
             lease_ms,
             retention_ms,
             events_kept_ms: millis(events_kept),

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::families::CASCADE_MAX;
+use crate::agent::AgentSettings;
 use crate::answering::{Answerer, AnyAnswerer};
 use crate::clock::Clock;
 use crate::committer::{Fault, Troubles};
@@ -39,6 +40,7 @@ pub struct Options {
     pub(super) outgoing: Option<Outgoing>,
     pub(super) webhook_outgoing: Option<Outgoing>,
     pub(super) webhooks: WebhookSettings,
+    pub(super) agents: AgentSettings,
 }
 
 impl Options {
@@ -60,6 +62,7 @@ impl Options {
             outgoing: None,
             webhook_outgoing: None,
             webhooks: WebhookSettings::default(),
+            agents: AgentSettings::default(),
         }
     }
 
@@ -108,6 +111,13 @@ impl Options {
     #[must_use]
     pub fn webhooks(mut self, settings: WebhookSettings) -> Self {
         self.webhooks = settings;
+        self
+    }
+
+    /// What agents can use: models, servers of tools, and tools of this program.
+    #[must_use]
+    pub fn agents(mut self, settings: AgentSettings) -> Self {
+        self.agents = settings;
         self
     }
 

@@ -33,7 +33,7 @@ pub enum Refused {
     Url(&'static str),
     #[error("the URL must begin with https://")]
     Scheme,
-    /// Plain HTTP is for loopback only, and only where that was switched on.
+    /// Plain HTTP is for loopback, where that was switched on, and for networks that an operator names for it.
     #[error("{host} is not on this machine, so it must be called with https://")]
     PlainText { host: String },
     #[error("the URL must not carry a user name or a password")]

@@ -1,21 +1,20 @@
 //! One request and its response over a connection that is there: HTTP/1.1, one call for each connection.
 
 use std::convert::Infallible;
-use std::pin::pin;
 
 use bytes::Bytes;
-use http_body_util::{BodyExt, Full};
-use hyper::body::{Body, Incoming};
+use http_body_util::Full;
 use hyper::client::conn::http1;
 use hyper::header::{CONNECTION, HOST, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 
+use super::Request;
 use super::allowance::Limited;
+use super::body::{Answer, Body, Driving};
 use super::error::{Error, Refused, excerpt};
 use super::progress::{Progress, Stage};
 use super::target::Target;
-use super::{Request, Response};
 
 /// Bytes that the head of a response may take.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
@@ -68,14 +67,14 @@ pub(super) fn prepare(target: &Target, request: Request) -> Result<hyper::Reques
     Ok(prepared)
 }
 
-/// The connection lives in this future: whoever drops it closes the socket.
+/// The connection lives in this future, and then in the body: whoever drops it closes the socket.
 pub(super) async fn carry_out<S>(
     target: &Target,
     stream: S,
     request: hyper::Request<Full<Bytes>>,
-    body_bytes_max: usize,
+    bytes_max: usize,
     progress: &Progress,
-) -> Result<Response, Error>
+) -> Result<Answer, Error>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -85,40 +84,21 @@ where
     builder.max_buf_size(HEAD_BYTES_MAX);
     let (stream, allowance) = Limited::new(stream, BEFORE_BODY_BYTES_MAX);
     let (mut sender, connection) = builder.handshake(TokioIo::new(stream)).await.map_err(broken)?;
-    let exchange = async {
-        let (head, body) = sender.send_request(request).await.map_err(broken)?.into_parts();
-        allowance.lift();
-        progress.at(Stage::Body);
-        let body = read(target, body, body_bytes_max).await?;
-        Ok(Response { status: head.status.as_u16(), headers: texts(&head.headers), body })
-    };
-    let driven = async {
+    let mut driving: Driving = Box::pin(async move {
         // What ends a connection is told to the exchange, which may still have bytes to read.
         let _ = connection.await;
         std::future::pending::<Infallible>().await
+    });
+    let answered = tokio::select! {
+        answered = sender.send_request(request) => answered,
+        never = &mut driving => match never {},
     };
-    let (exchange, driven) = (pin!(exchange), pin!(driven));
-    tokio::select! {
-        answered = exchange => answered,
-        never = driven => match never {},
-    }
-}
-
-async fn read(target: &Target, mut body: Incoming, bytes_max: usize) -> Result<Vec<u8>, Error> {
-    let too_large = || Error::BodyTooLarge { origin: target.origin(), bytes_max };
-    if body.size_hint().lower() > u64::try_from(bytes_max).unwrap_or(u64::MAX) {
-        return Err(too_large());
-    }
-    let mut bytes = Vec::new();
-    while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| Error::Broken { origin: target.origin(), why: excerpt(&error) })?;
-        let Ok(data) = frame.into_data() else { continue };
-        if bytes.len() + data.len() > bytes_max {
-            return Err(too_large());
-        }
-        bytes.extend_from_slice(&data);
-    }
-    Ok(bytes)
+    let (head, incoming) = answered.map_err(broken)?.into_parts();
+    allowance.lift();
+    progress.at(Stage::Body);
+    let (origin, turn, patience) = (target.origin(), None, None);
+    let body = Body { origin, incoming, driving, sender, turn, bytes_max, bytes_read: 0, patience };
+    Ok(Answer { status: head.status.as_u16(), headers: texts(&head.headers), body })
 }
 
 fn texts(headers: &HeaderMap) -> Vec<(String, String)> {

@@ -1,7 +1,7 @@
 //! What an operator allows: which networks may be called, and how much a call may take. Judges addresses; opens
 //! nothing.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
 use super::dialer::Dialer;
@@ -19,6 +19,9 @@ pub struct Policy {
     pub allow: Vec<Network>,
     /// For development and tests: loopback may be called, by `http://` too. Nothing else is relaxed.
     pub allow_loopback: bool,
+    /// May be called by `http://` too, as far as they may be called at all: where an operator's own services have no
+    /// certificates.
+    pub plain: Vec<Network>,
     pub connect_timeout: Duration,
     /// How many calls are under way at a time; others wait, and the wait counts as theirs.
     pub calls_max: usize,
@@ -34,6 +37,7 @@ impl Default for Policy {
             deny: Vec::new(),
             allow: Vec::new(),
             allow_loopback: false,
+            plain: Vec::new(),
             connect_timeout: Duration::from_secs(10),
             calls_max: 256,
             authorities: Authorities::default(),
@@ -44,12 +48,28 @@ impl Default for Policy {
 }
 
 impl Policy {
+    /// Opens networks of the operator's own, by `http://` too, and this machine's if they are among them. For calls to
+    /// hosts that the operator names, never for those that workflows name.
+    pub fn opening(networks: Vec<Network>) -> Self {
+        Self { allow: networks.clone(), plain: networks, ..Self::default() }
+    }
+
+    /// Whether an address may be called without TLS.
+    pub(super) fn plain_text(&self, address: IpAddr) -> bool {
+        (self.allow_loopback && is_loopback(address)) || within(&self.plain, address)
+    }
+
+    /// Whether names that always mean this machine may be called.
+    pub(super) fn names_this_machine(&self) -> bool {
+        let opens = |address: IpAddr| within(&self.plain, address);
+        self.allow_loopback || opens(Ipv4Addr::LOCALHOST.into()) || opens(Ipv6Addr::LOCALHOST.into())
+    }
+
     /// An address is judged by itself and by every address that hides in it. A network that is allowed opens only
     /// itself: behind an allowed translator, what is translated is judged as well.
     pub(super) fn judge(&self, host: String, address: IpAddr) -> Result<(), Refused> {
         let hidden = embedded(address).into_iter().map(IpAddr::V4);
         let faces: Vec<IpAddr> = std::iter::once(address).chain(hidden).collect();
-        let within = |networks: &[Network], face| networks.iter().any(|network| network.contains(face));
         if faces.iter().any(|face| within(&self.deny, *face)) {
             return Err(Refused::Denied { host });
         }
@@ -62,4 +82,8 @@ impl Policy {
             None => Ok(()),
         }
     }
+}
+
+fn within(networks: &[Network], address: IpAddr) -> bool {
+    networks.iter().any(|network| network.contains(address))
 }

@@ -28,7 +28,7 @@ impl Target {
         let mut url = Url::parse(text).map_err(|_| Refused::Url("cannot be understood"))?;
         match url.scheme() {
             "https" => {}
-            "http" if policy.allow_loopback => {}
+            "http" if policy.allow_loopback || !policy.plain.is_empty() => {}
             _ => return Err(Refused::Scheme),
         }
         if !url.username().is_empty() || url.password().is_some() {
@@ -59,7 +59,7 @@ impl Target {
     /// Judges one address that the host has, or is.
     pub(super) fn check_address(&self, address: IpAddr, policy: &Policy) -> Result<(), Refused> {
         policy.judge(self.host_text(), address).map_err(|refused| refused.logged(address))?;
-        if !self.tls() && !super::ranges::is_loopback(address) {
+        if !self.tls() && !policy.plain_text(address) {
             return Err(Refused::PlainText { host: self.host_text() });
         }
         Ok(())
@@ -134,7 +134,7 @@ fn plain_name(name: &str, policy: &Policy) -> Result<String, Refused> {
     let last = name.rsplit('.').next().unwrap_or_default();
     let local = last == "localhost" || name == "localhost.localdomain";
     let metadata = ["metadata", "metadata.google.internal", "instance-data", "instance-data.ec2.internal"];
-    if (local && !policy.allow_loopback) || metadata.contains(&name.as_str()) {
+    if (local && !policy.names_this_machine()) || metadata.contains(&name.as_str()) {
         return Err(Refused::Name(name));
     }
     Ok(name)

@@ -15,6 +15,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0009_seal.sql"),
     include_str!("migrations/0010_webhooks.sql"),
     include_str!("migrations/0011_events_in_order.sql"),
+    include_str!("migrations/0012_messages.sql"),
 ];
 
 pub(super) const CREATE_VERSIONS: &str =

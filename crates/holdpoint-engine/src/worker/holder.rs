@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use holdpoint_core::agent::Act;
 use holdpoint_core::mailbox::Fenced;
-use holdpoint_core::{Command, Outcome, Refusal, Run, RunError, Timestamp, Work};
+use holdpoint_core::{Command, Outcome, Refusal, Run, RunError, RunRef, Timestamp, Work};
 
 use super::Lease;
 use crate::advance::Draft;
@@ -45,14 +46,14 @@ impl Holder {
 
     /// Enters a node with the steps that are on record; nothing when that is not enough.
     pub(crate) async fn replay(&self, run: Arc<Run>, position: usize) -> Option<Outcome> {
-        let outcome = self.execute(run, Work::Enter(position), self.now()).await.ok()?;
+        let Done { outcome, .. } = self.execute(run, Work::Enter(position), self.now()).await.ok()?;
         let stopped = self.replay.as_ref().is_some_and(|replay| replay.stopped.load(Ordering::SeqCst));
         (!stopped).then_some(outcome)
     }
 
     /// Runs the run's nodes until it waits, ends, or is taken away.
     pub(super) async fn perform(self) -> Result<(), Error> {
-        let mut finished: Option<(usize, Outcome)> = None;
+        let mut finished: Option<(usize, Done)> = None;
         let mut started = false;
         loop {
             // From the store: a claim can be seen before the cache has heard of the commit that caused it.
@@ -63,9 +64,9 @@ impl Holder {
             if self.engine.outlives_parent(&self.claim.run, &draft.run, !started).await? {
                 draft.decide(&Command::CancelWithParent)?;
             }
-            if let Some((position, outcome)) = finished.clone() {
-                // Refused, the outcome came too late: the run ended, or the node must be entered again.
-                let _ = draft.finish(position, outcome);
+            if let Some((position, done)) = finished.clone() {
+                // Refused, it came too late: the run ended, or the node must be entered again.
+                let _ = draft.act(position, done.acts).and_then(|()| draft.finish(position, done.outcome));
             }
             self.engine.carry_on(&mut draft).await?;
             let work = draft.begin_next()?;
@@ -91,22 +92,25 @@ impl Holder {
     }
 
     /// Enters one node with effects.
-    async fn execute(&self, run: Arc<Run>, work: Work, now: Timestamp) -> Result<Outcome, Error> {
+    async fn execute(&self, run: Arc<Run>, work: Work, now: Timestamp) -> Result<Done, Error> {
         let node = &run.workflow.nodes[work.position()];
         let Some(NodeType::Effect(effect)) = self.engine.nodes().get(&node.type_id).cloned() else {
             let message = format!("this engine has no node type {:?}", node.type_id);
-            return Ok(Outcome::Failed(RunError::new("unknown_node_type", message)));
+            return Ok(Outcome::Failed(RunError::new("unknown_node_type", message)).into());
         };
         let mut context = match Context::new(run, work.position(), now) {
             Ok(context) => EffectContext::new(context, self.clone()),
-            Err(stop) => return Ok(stop.outcome()?),
+            Err(stop) => return Ok(stop.outcome()?.into()),
         };
-        match effect.run(&mut context).await {
-            Ok(outputs) => Ok(context.complete(outputs)),
+        let ended = effect.run(&mut context).await;
+        let acts = context.take_acts();
+        let outcome = match ended {
+            Ok(outputs) => context.complete(outputs),
             // What is on record was permitted when it happened.
-            Err(stop) if self.replay.is_some() => Ok(stop.outcome()?),
-            Err(stop) => Ok(self.engine.nodes().permitted(stop.outcome()?)),
-        }
+            Err(stop) if self.replay.is_some() => stop.outcome()?,
+            Err(stop) => self.engine.nodes().permitted(stop.outcome()?),
+        };
+        Ok(Done { acts, outcome })
     }
 
     /// Right before an effect: whether it is still ours to do. Asks the store only when the lease may be over, as
@@ -159,6 +163,14 @@ impl Holder {
         }
     }
 
+    pub(crate) fn of(&self) -> RunRef {
+        self.claim.run.clone()
+    }
+
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
     pub(crate) fn now(&self) -> Timestamp {
         self.replay.as_ref().map_or_else(|| self.engine.now(), |replay| replay.at)
     }
@@ -179,6 +191,10 @@ impl Holder {
             Err(Refusal::RunFinished(_) | Refusal::NodeNotRunning) => {
                 return Err(Unrecorded::Stop(Stop::Lost));
             }
+            // It was written down by a try that seemed to fail: what is stored says how to go on.
+            Err(refusal @ Refusal::BadCall(_)) => {
+                return Err(Unrecorded::Stop(Stop::Broken(refusal.to_string())));
+            }
             Err(refusal) => return Err(Unrecorded::Stop(Stop::failed(refusal.code(), refusal.to_string()))),
         }
         let after = draft.run.clone();
@@ -187,6 +203,19 @@ impl Holder {
             Some(Guard::Claim) => Err(Unrecorded::Stop(Stop::Lost)),
             Some(Guard::Sequence | Guard::Revision | Guard::Receipt | Guard::Arrival) => Ok(None),
         }
+    }
+}
+
+/// What an execution of a node came to, and what an agent did last in it.
+#[derive(Clone)]
+struct Done {
+    acts: Vec<Act>,
+    outcome: Outcome,
+}
+
+impl From<Outcome> for Done {
+    fn from(outcome: Outcome) -> Self {
+        Self { acts: Vec::new(), outcome }
     }
 }
 

@@ -59,7 +59,7 @@ pub(crate) async fn got(house: &House, of: &RunRef, node: &str) -> Value {
     let id = run.interrupt_of_node(&NodeId::parse(node).unwrap()).unwrap().id;
     let log = house.engine.events(of, 0).await.unwrap();
     let found = log.iter().find_map(|one| match &one.event {
-        Event::InterruptResolved { id: resolved, value, by } if *resolved == id => {
+        Event::InterruptResolved { id: resolved, value, by, .. } if *resolved == id => {
             Some(json!({"value": value, "by": by}))
         }
         _ => None,

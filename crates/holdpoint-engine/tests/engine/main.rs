@@ -9,6 +9,7 @@ mod peer;
 #[path = "../place/mod.rs"]
 mod place;
 
+mod agents;
 mod arrivals;
 mod arrivals_kept;
 mod arrivals_races;

@@ -25,4 +25,5 @@ mod peer;
 mod rebinding;
 mod sockets;
 mod spellings;
+mod streams;
 mod tls;

@@ -1,6 +1,7 @@
 //! `holdpoint runs`: starting runs, looking at them and taking hold of them.
 
 mod control;
+mod decide;
 mod fork;
 mod interrupts;
 mod list;
@@ -86,6 +87,9 @@ pub(crate) enum Action {
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
     },
+    /// Decide about a call of a tool that an agent wants to make
+    #[command(after_help = decide::EXAMPLES)]
+    Decide(decide::Decide),
     /// Start a run from the record of another: the same once more, or another way from some point on
     #[command(after_help = fork::EXAMPLES)]
     Fork(fork::Fork),
@@ -131,6 +135,7 @@ pub(crate) fn run(client: &Client, output: &Output, action: Action) -> Result<()
         }
         Action::Resume(named) => control::resume(client, output, &named.id(client)?),
         Action::Cancel { runs, reason } => control::cancel(client, output, &runs, reason),
+        Action::Decide(asked) => decide::run(client, output, asked),
         Action::Fork(asked) => fork::run(client, output, asked),
         Action::Bundle(named) => {
             document(client, output, &format!("{}/debug-bundle", path(&named.id(client)?)))

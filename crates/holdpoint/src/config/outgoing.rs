@@ -92,6 +92,11 @@ impl OutgoingSettings {
         self.with_loopback(allow_loopback)
     }
 
+    /// For models, whose addresses are the operator's own: one may well run on this machine.
+    pub(crate) fn for_models(&self) -> Outgoing {
+        self.with_loopback(true)
+    }
+
     fn with_loopback(&self, allow_loopback: bool) -> Outgoing {
         let (allow, deny) = (self.allow.clone(), self.deny.clone());
         let authorities = self.authorities.clone();

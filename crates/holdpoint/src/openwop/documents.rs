@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::wire::EventDoc;
 
+mod agents;
 mod governance;
 mod interrupts;
 mod progress;
@@ -59,29 +60,31 @@ fn describe<'a>(run: &'a Run, recorded: &'a Recorded) -> Description<'a> {
         | Event::InterruptTimedOut { .. }
         | Event::ApprovalReceived { .. }
         | Event::ClarificationResolved { .. } => interrupts::describe(run, recorded),
-        Event::VoteCast { .. }
-        | Event::VoteRepeated { .. }
-        | Event::AskRaised { .. }
-        | Event::AskAnswered { .. } => voices::describe(run, recorded),
         Event::AuthorizationDecided { .. }
         | Event::ApprovalGranted { .. }
         | Event::ApprovalRejected { .. }
         | Event::ApprovalOverridden { .. } => governance::describe(run, recorded),
-        Event::ConversationOpened { .. }
+        Event::VoteCast { .. }
+        | Event::VoteRepeated { .. }
+        | Event::AskRaised { .. }
+        | Event::AskAnswered { .. }
+        | Event::ConversationOpened { .. }
         | Event::ConversationExchanged { .. }
         | Event::ConversationClosed { .. }
         | Event::AgentDecided { .. } => voices::describe(run, recorded),
+        Event::MessageAdded { .. }
+        | Event::ModelReplied { .. }
+        | Event::ToolCalled { .. }
+        | Event::ToolSuspended { .. }
+        | Event::ToolBegun { .. }
+        | Event::ToolReturned { .. } => agents::describe(run, recorded),
         Event::NodeStarted { node } => {
             let type_id = run.workflow.node(node).map_or("", |node| node.type_id.as_str());
             // A node that is tried again goes on in the same start.
             ("node.started", Some(node), json!({"nodeId": node, "typeId": type_id, "attempt": 0}))
         }
         Event::NodeCompleted { node, outputs, .. } => {
-            let mut payload = json!({"nodeId": node, "outputs": shown(run, outputs)});
-            if let Some(ms) = duration_ms(run, node) {
-                payload["durationMs"] = json!(ms);
-            }
-            ("node.completed", Some(node), payload)
+            ("node.completed", Some(node), completed(run, node, outputs))
         }
         Event::NodeFailed { node, error } => {
             ("node.failed", Some(node), json!({"nodeId": node, "error": failure(error)}))
@@ -97,6 +100,14 @@ fn describe<'a>(run: &'a Run, recorded: &'a Recorded) -> Description<'a> {
         }
         Event::SleepEnded { node } => ("holdpoint.sleep.ended", Some(node), json!({"nodeId": node})),
     }
+}
+
+fn completed(run: &Run, node: &NodeId, outputs: &Map<String, Value>) -> Value {
+    let mut payload = json!({"nodeId": node, "outputs": shown(run, outputs)});
+    if let Some(ms) = duration_ms(run, node) {
+        payload["durationMs"] = json!(ms);
+    }
+    payload
 }
 
 fn of_run<'a>(run: &Run, recorded: &'a Recorded) -> Description<'a> {

@@ -83,7 +83,11 @@ pub(crate) fn modes_of(event: &Event) -> Modes {
         | Event::ChildChanged { .. }
         | Event::ChildEnded { .. }
         | Event::ReplayDiverged { .. } => DEBUG,
-        Event::MessageChunk { .. } => MESSAGE,
+        Event::ToolCalled { .. }
+        | Event::ToolSuspended { .. }
+        | Event::ToolBegun { .. }
+        | Event::ToolReturned { .. } => UPDATE,
+        Event::MessageChunk { .. } | Event::MessageAdded { .. } | Event::ModelReplied { .. } => MESSAGE,
         Event::NodeStarted { .. } => STATE,
         Event::RunStarted(_)
         | Event::NodeCompleted { .. }

@@ -8,12 +8,14 @@ use serde_json::{Value, json};
 use super::wire;
 use crate::auth::Caller;
 use crate::error::ApiError;
+use crate::reserved;
 
 pub(crate) fn start(caller: &Caller, body: wire::CreateRun) -> Result<Start, ApiError> {
     if body.tenant_id.is_some_and(|tenant| tenant != caller.tenant().as_str()) {
         let message = "tenantId: this key belongs to another tenant";
         return Err(ApiError::new(StatusCode::FORBIDDEN, "forbidden", message));
     }
+    reserved::check_scope("scopeId", body.scope_id.as_deref())?;
     let owner = Owner { tenant: caller.tenant().clone(), principal: caller.principal().name };
     Ok(Start {
         inputs: body.inputs.0,

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use holdpoint_core::{StrictValue, WorkflowId};
-use holdpoint_engine::{Done, Engine};
+use holdpoint_engine::{Done, Engine, Registered};
 use serde_json::{Value, json};
 
 use crate::app::App;
@@ -12,6 +12,7 @@ use crate::auth::{CanReadWorkflows, CanWriteWorkflows};
 use crate::body::{Body, InPath};
 use crate::error::ApiError;
 use crate::idempotency::{Answer, Did, Sent};
+use crate::reserved;
 
 /// More definitions than a tenant has use for; the list is not paged.
 const LIST_MAX: u64 = 10_000;
@@ -25,6 +26,7 @@ pub(crate) async fn put(
     if definition.get("id").and_then(Value::as_str) != Some(id.as_str()) {
         return Err(ApiError::invalid("id", "must be the same in the path and in the definition"));
     }
+    reserved::check_workflow("id", &id)?;
     let tenant = caller.tenant().clone();
     let register = async |engine: Engine| {
         let (workflow, stored) = engine.register(&tenant, definition).await?;
@@ -45,7 +47,9 @@ pub(crate) async fn show(
     CanReadWorkflows(caller): CanReadWorkflows,
     InPath(id): InPath<String>,
 ) -> Result<Json<Value>, ApiError> {
-    let id = WorkflowId::parse(&id).map_err(|_| ApiError::not_found("workflow"))?;
+    // Agents are shown as what they are.
+    let id = Some(id).filter(|id| reserved::workflow(id).is_none());
+    let id = id.and_then(|id| WorkflowId::parse(&id).ok()).ok_or_else(|| ApiError::not_found("workflow"))?;
     Ok(Json(app.engine.workflow(caller.tenant(), &id).await?.definition))
 }
 
@@ -54,7 +58,8 @@ pub(crate) async fn list(
     CanReadWorkflows(caller): CanReadWorkflows,
 ) -> Result<Json<Value>, ApiError> {
     let registered = app.engine.workflows(caller.tenant(), LIST_MAX).await?;
-    let shown = registered.iter().map(|one| {
+    let is_agent = |one: &&Registered| one.definition["id"].as_str().and_then(reserved::workflow).is_some();
+    let shown = registered.iter().filter(|one| !is_agent(one)).map(|one| {
         let member = |name: &str| one.definition.get(name).cloned();
         json!({
             "id": member("id"), "name": member("name"), "version": member("version"),

@@ -8,6 +8,8 @@
 mod certificates;
 
 mod access;
+mod agents;
+mod agents_on_the_command_line;
 mod answers_on_the_command_line;
 mod arrivals;
 mod arrivals_killed;

@@ -47,7 +47,8 @@ impl Things {
             .replace("{nodeId}", "gate")
             .replace("{askId}", "1")
             .replace("{artifactId}", &format!("{run}:before"))
-            .replace("{threadId}", run)
+            .replace("{threadId}", if row.of_talk { "talk" } else { run })
+            .replace("{agentId}", "mailer")
             .replace("{dispatchId}", &self.dispatch)
             .replace("{keyId}", &self.key)
             .replace("{webhookId}", webhook)
@@ -65,6 +66,8 @@ struct Row {
     body: Option<Value>,
     query: &'static str,
     of_ended_run: bool,
+    /// The thread of an agent, and not that of a run.
+    of_talk: bool,
     /// The status for who may call.
     right: u16,
     /// The status for the same request of another tenant.
@@ -72,7 +75,7 @@ struct Row {
 }
 
 fn row(id: &'static str, scopes: &'static str, right: u16, elsewhere: u16) -> Row {
-    Row { id, scopes, body: None, query: "", of_ended_run: false, right, elsewhere }
+    Row { id, scopes, body: None, query: "", of_ended_run: false, of_talk: false, right, elsewhere }
 }
 
 /// Stops at a gate, after a node that makes something.
@@ -106,6 +109,32 @@ fn of_webhooks() -> Vec<Row> {
             body: Some(json!({"from": "2020-01-01T00:00:00Z", "to": "2020-01-02T00:00:00Z"})),
             ..row("replayDeliveries", MANAGE, 202, 404)
         },
+    ]
+}
+
+/// Without a model, runs of agents end as soon as they are worked on: what needs an open one finds none.
+fn of_agents() -> Vec<Row> {
+    let message = || Some(json!({"message": "Hello"}));
+    let decision = || Some(json!({"toolCallId": "c1", "action": "resume"}));
+    let talk = |id, scopes, right, elsewhere| Row { of_talk: true, ..row(id, scopes, right, elsewhere) };
+    vec![
+        row("listAgents", "manifest:read", 200, 200),
+        row("getAgent", "manifest:read", 200, 404),
+        Row { body: Some(json!({"model": {"use": "main"}})), ..row("putAgent", "manifest:write", 200, 201) },
+        // Elsewhere it was declared by the row before.
+        Row { body: message(), ..row("startAgent", "runs:create", 202, 202) },
+        // The run has no agent.
+        Row { body: message(), ..row("tellRun", "runs:create", 404, 404) },
+        Row { body: decision(), ..row("decideCall", "approvals:respond", 404, 404) },
+        row("getWaiting", "runs:read", 200, 404),
+        Row { body: message(), ..talk("sayInThread", "runs:create", 202, 400) },
+        talk("listMessages", "runs:read", 200, 200),
+        talk("listThreadRuns", "runs:read", 200, 200),
+        row("getActiveRun", "runs:read", 404, 404),
+        talk("getLatestRun", "runs:read", 200, 404),
+        row("interruptThread", "runs:cancel", 200, 200),
+        row("cancelThread", "runs:cancel", 404, 404),
+        Row { body: decision(), ..talk("decideInThread", "approvals:respond", 404, 404) },
     ]
 }
 
@@ -223,10 +252,12 @@ fn every_route_is_open_to_those_it_is_for_and_to_nobody_else() {
     let admin = &server.client;
     admin.put("/v1/workflows/gated", &flow());
     admin.put("/v1/workflows/only-ours", &gated("only-ours"));
+    admin.put("/v1/agents/mailer", &json!({"model": {"use": "main"}}));
+    admin.post("/v1/agents/mailer/runs", &json!({"threadId": "talk", "message": "Hello"}));
     let strangers = Strangers::new(admin);
     let contract = Contract::of(admin);
     let operations = contract.operations();
-    let rows: Vec<Row> = rows().into_iter().chain(of_webhooks()).collect();
+    let rows: Vec<Row> = rows().into_iter().chain(of_webhooks()).chain(of_agents()).collect();
     let (known, there): (BTreeSet<&str>, BTreeSet<&str>) =
         (rows.iter().map(|row| row.id).collect(), operations.iter().map(|one| one.id.as_str()).collect());
     assert_eq!(known, there, "every route needs a row here, and every row a route");

@@ -8,7 +8,7 @@ use super::Description;
 
 pub(super) fn describe<'a>(run: &'a Run, recorded: &'a Recorded) -> Description<'a> {
     match &recorded.event {
-        Event::NodeSuspended { node, interrupt } => {
+        Event::NodeSuspended { node, interrupt, .. } => {
             ("node.suspended", Some(node), suspension(run, node, *interrupt))
         }
         Event::NodeResumed { node, interrupt } => {
@@ -140,7 +140,7 @@ fn resolved(run: &Run, interrupt: &Interrupt) -> Value {
         "kind": interrupt.kind.as_str(),
     });
     match &interrupt.resolution {
-        Some(Resolution::Answered { value, by, at }) => {
+        Some(Resolution::Answered { value, by, at, .. }) => {
             payload["resumeValue"] = value.clone();
             payload["resolvedAt"] = json!(at.to_string());
             payload["resolvedBy"] = json!(by);

@@ -9,7 +9,9 @@ use holdpoint_core::{
 };
 use serde_json::{Map, Value, json};
 
-const GOLDEN: &str = include_str!("golden/events.jsonl");
+mod agents;
+
+const GOLDEN: &str = include_str!("../golden/events.jsonl");
 
 #[test]
 fn every_event_is_written_and_read_as_its_golden_line() {
@@ -80,6 +82,7 @@ fn events() -> Vec<Event> {
     events.extend(of_approvers());
     events.extend(of_conversations_and_agents());
     events.extend(of_governed_gates());
+    events.extend(agents::events());
     events
 }
 
@@ -163,7 +166,7 @@ fn of_nodes() -> [Event; 7] {
         },
         Event::NodeFailed { node: node("a"), error: error() },
         Event::NodeSkipped { node: node("a"), reason: "disabled".to_owned() },
-        Event::NodeSuspended { node: node("a"), interrupt },
+        Event::NodeSuspended { node: node("a"), interrupt, all: false },
         Event::NodeResumed { node: node("a"), interrupt },
     ]
 }
@@ -194,8 +197,13 @@ fn of_interrupts() -> Vec<Event> {
         },
         Event::ApprovalRequested { interrupt: id },
         Event::ClarificationRequested { interrupt: id },
-        Event::InterruptResolved { id, value: json!({"action": "accept"}), by: "ada".to_owned() },
-        Event::InterruptResolved { id, value: Value::Null, by: "ada".to_owned() },
+        Event::InterruptResolved {
+            id,
+            value: json!({"action": "accept"}),
+            by: "ada".to_owned(),
+            decision: None,
+        },
+        Event::InterruptResolved { id, value: Value::Null, by: "ada".to_owned(), decision: None },
         Event::InterruptTimedOut { id },
         Event::ApprovalReceived { interrupt: id },
         Event::ClarificationResolved { interrupt: id },
@@ -212,6 +220,7 @@ fn bare_start() -> Started {
         configurable: Map::new(),
         tags: Vec::new(),
         metadata: Map::new(),
+        thread: None,
         scope: None,
         callback_url: None,
         trace: None,

@@ -1,0 +1,118 @@
+//! What people are asked about calls: ordinary questions, which name the call and say what an answer does.
+
+use serde_json::{Map, Value, json};
+
+use super::{PendingToolCall, SuspendTicket, Suspension, Ticket, ToolCall, ToolCallResumeMode};
+use crate::interrupt::{Kind, Request};
+use crate::permission::call_digest;
+
+/// What front ends tell questions about calls apart by.
+pub const CONFIRM: &str = "tool:PermissionConfirm";
+pub const OUTCOME_UNKNOWN: &str = "tool:OutcomeUnknown";
+
+/// Who is asked, and how long.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Asking {
+    /// Members of an approval that name people: `approversList`, `requiredApprovals` and the like.
+    pub people: Map<String, Value>,
+    pub timeout_ms: Option<u64>,
+}
+
+impl Ticket {
+    /// A rule wants somebody to allow the call first.
+    pub fn permission(key: String, call: &ToolCall, asking: &Asking) -> Self {
+        let suspension = Suspension {
+            id: format!("perm_{}", call.id),
+            action: CONFIRM.to_owned(),
+            message: format!("The agent wants to call {}. Allow it?", call.name),
+            parameters: json!({ "name": call.name, "arguments": call.arguments }),
+            response_schema: None,
+        };
+        let title = format!("Call {}", call.name);
+        let actions = ["accept", "edit-accept", "reject", "ask"];
+        Self::approval(key, call, asking, (&title, &actions), &suspension)
+    }
+
+    /// The call was begun, and nobody knows what became of it.
+    pub fn outcome_unknown(key: String, call: &ToolCall, asking: &Asking) -> Self {
+        let suspension = Suspension {
+            id: format!("unknown_{}_{}", call.id, call.begun),
+            action: OUTCOME_UNKNOWN.to_owned(),
+            message: format!(
+                "Nobody knows whether {} was carried out: the server stopped while it was under way. Accept to call it \
+                 again, edit to say what it returned, reject to leave it.",
+                call.name
+            ),
+            parameters: json!({ "name": call.name, "arguments": call.effective_arguments() }),
+            response_schema: None,
+        };
+        let title = format!("Outcome of {} is unknown", call.name);
+        let actions = ["accept", "edit-accept", "reject", "ask"];
+        Self::approval(key, call, asking, (&title, &actions), &suspension)
+    }
+
+    fn approval(
+        key: String,
+        call: &ToolCall,
+        asking: &Asking,
+        (title, actions): (&str, &[&str]),
+        suspension: &Suspension,
+    ) -> Self {
+        let mut data = asking.people.clone();
+        let arguments = call.effective_arguments();
+        data.extend([
+            ("artifactId".to_owned(), json!(call.id)),
+            ("artifactType".to_owned(), json!("tool.call")),
+            ("title".to_owned(), json!(title)),
+            ("actions".to_owned(), json!(actions)),
+            ("artifactData".to_owned(), json!({ "name": call.name, "arguments": arguments })),
+            ("callDigest".to_owned(), json!(call_digest(&call.name, arguments))),
+        ]);
+        let mode = ToolCallResumeMode::ReplayToolCall;
+        about(&mut data, call, arguments, suspension, mode);
+        let mut request = Request::new(Kind::Approval, Value::Object(data));
+        request.key = Some(key);
+        request.timeout_ms = asking.timeout_ms;
+        Self { request, mode }
+    }
+
+    /// A tool itself wants something first.
+    pub fn of_tool(key: String, call: &ToolCall, asking: &Asking, wanted: &SuspendTicket) -> Self {
+        let mode = wanted.resume_mode;
+        let mut data = asking.people.clone();
+        data.insert("customKind".to_owned(), json!(wanted.suspension.action));
+        data.insert("message".to_owned(), json!(wanted.suspension.message));
+        about(&mut data, call, call.effective_arguments(), &wanted.suspension, mode);
+        let mut request = Request::new(Kind::Custom, Value::Object(data));
+        request.key = Some(key);
+        request.resume_schema = Some(answer_schema(wanted.suspension.response_schema.as_ref()));
+        request.timeout_ms = asking.timeout_ms;
+        Self { request, mode }
+    }
+}
+
+fn about(
+    data: &mut Map<String, Value>,
+    call: &ToolCall,
+    arguments: &Value,
+    suspension: &Suspension,
+    mode: ToolCallResumeMode,
+) {
+    let pending =
+        PendingToolCall { id: call.id.clone(), name: call.name.clone(), arguments: arguments.clone() };
+    data.insert("toolCall".to_owned(), json!(pending));
+    data.insert("suspension".to_owned(), json!(suspension));
+    data.insert("resumeMode".to_owned(), json!(mode));
+}
+
+/// `{action: "resume", result}` with a result that the tool takes, or `{action: "cancel"}`.
+fn answer_schema(result: Option<&Value>) -> Value {
+    let result = result.cloned().unwrap_or(Value::Bool(true));
+    json!({
+        "type": "object",
+        "required": ["action"],
+        "properties": { "action": { "enum": ["resume", "cancel"] }, "reason": { "type": "string" } },
+        "if": { "properties": { "action": { "const": "resume" } } },
+        "then": { "properties": { "result": result } },
+    })
+}

@@ -1,0 +1,129 @@
+//! One call of a tool: its states, and which may follow which.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{Behaviour, Waiting};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CallStatus {
+    New,
+    Running,
+    Suspended,
+    /// Somebody has decided; that is yet to be carried out.
+    Resuming,
+    Succeeded,
+    Failed,
+    Cancelled,
+}
+
+impl CallStatus {
+    pub const ALL: [Self; 7] = [
+        Self::New,
+        Self::Running,
+        Self::Suspended,
+        Self::Resuming,
+        Self::Succeeded,
+        Self::Failed,
+        Self::Cancelled,
+    ];
+
+    pub fn is_terminal(self) -> bool {
+        match self {
+            Self::Succeeded | Self::Failed | Self::Cancelled => true,
+            Self::New | Self::Running | Self::Suspended | Self::Resuming => false,
+        }
+    }
+
+    /// Staying what it is counts as nothing happening.
+    pub fn may_become(self, next: Self) -> bool {
+        if self == next {
+            return true;
+        }
+        match self {
+            Self::New => true,
+            Self::Running => next == Self::Suspended || next.is_terminal(),
+            Self::Suspended => next == Self::Resuming || next == Self::Cancelled,
+            Self::Resuming => next == Self::Running || next == Self::Suspended || next.is_terminal(),
+            Self::Succeeded | Self::Failed | Self::Cancelled => false,
+        }
+    }
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::New => "new",
+            Self::Running => "running",
+            Self::Suspended => "suspended",
+            Self::Resuming => "resuming",
+            Self::Succeeded => "succeeded",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// Why something cannot be done to a call.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CallFlaw {
+    #[error("the agent has made no call {0:?}")]
+    Unknown(String),
+    #[error("call {call:?} is {from} and cannot become {to}", from = .from.as_str(), to = .to.as_str())]
+    Illegal { call: String, from: CallStatus, to: CallStatus },
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolCall {
+    pub id: String,
+    pub name: String,
+    /// As the model gave them.
+    pub arguments: Value,
+    /// Which reply of the model wanted it, from 1.
+    pub step: u32,
+    pub behaviour: Behaviour,
+    pub why: Option<String>,
+    pub idempotent: bool,
+    pub status: CallStatus,
+    pub waiting: Option<Waiting>,
+    /// How often it was begun.
+    pub begun: u32,
+    /// The arguments it was last begun with, where they are not those that the model gave.
+    pub begun_with: Option<Value>,
+}
+
+impl ToolCall {
+    pub fn check(&self, next: CallStatus) -> Result<(), CallFlaw> {
+        if self.status.may_become(next) {
+            return Ok(());
+        }
+        Err(CallFlaw::Illegal { call: self.id.clone(), from: self.status, to: next })
+    }
+
+    /// What it runs with.
+    pub fn effective_arguments(&self) -> &Value {
+        self.begun_with.as_ref().unwrap_or(&self.arguments)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::CallStatus::{self, Cancelled, Failed, New, Resuming, Running, Succeeded, Suspended};
+
+    #[test]
+    fn a_call_goes_only_where_the_contract_lets_it() {
+        let ends = [Succeeded, Failed, Cancelled];
+        for from in CallStatus::ALL {
+            for to in CallStatus::ALL {
+                let expected = from == to
+                    || match from {
+                        New => true,
+                        Running => to == Suspended || ends.contains(&to),
+                        Suspended => [Resuming, Cancelled].contains(&to),
+                        Resuming => [Running, Suspended].contains(&to) || ends.contains(&to),
+                        Succeeded | Failed | Cancelled => false,
+                    };
+                assert_eq!(from.may_become(to), expected, "{from:?} -> {to:?}");
+            }
+        }
+    }
+}

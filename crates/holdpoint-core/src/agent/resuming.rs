@@ -1,0 +1,105 @@
+//! What a decision about a call means.
+
+use serde_json::{Value, json};
+
+use super::ticket::with_decision;
+use super::{ResumeDecisionAction, ToolCall, ToolCallResume, ToolCallResumeMode};
+use crate::interrupt::{Interrupt, Kind, Resolution};
+
+/// What becomes of a call that somebody has decided about.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Resumption {
+    /// It is made, with these arguments.
+    Run { arguments: Value },
+    /// It is not made; this is its result.
+    Result(Value),
+    /// It is not made, and the agent is told why.
+    Cancel { reason: String },
+}
+
+impl ToolCall {
+    /// Nothing while nobody has decided.
+    pub fn resumption(&self, asked: &Interrupt) -> Option<Resumption> {
+        let value = match asked.resolution.as_ref()? {
+            Resolution::TimedOut { .. } => {
+                let reason = "nobody decided in time; this is no refusal".to_owned();
+                return Some(Resumption::Cancel { reason });
+            }
+            Resolution::Answered { value, .. } => value,
+        };
+        if asked.kind == Kind::Approval {
+            return Some(self.approved(value));
+        }
+        if value.get("action").and_then(Value::as_str) != Some("resume") {
+            return Some(Resumption::Cancel { reason: reason(value, "reason") });
+        }
+        let result = value.get("result").cloned().unwrap_or_default();
+        let mode = self.waiting.map(|waiting| waiting.mode).unwrap_or_default();
+        Some(match mode {
+            ToolCallResumeMode::ReplayToolCall => {
+                Resumption::Run { arguments: self.effective_arguments().clone() }
+            }
+            ToolCallResumeMode::UseDecisionAsToolResult => Resumption::Result(result),
+            ToolCallResumeMode::PassDecisionToTool => {
+                Resumption::Run { arguments: with_decision(self.effective_arguments(), &result) }
+            }
+        })
+    }
+
+    fn approved(&self, value: &Value) -> Resumption {
+        let edited = value.get("editedArtifactData");
+        match value.get("action").and_then(Value::as_str) {
+            Some("accept") => Resumption::Run { arguments: self.effective_arguments().clone() },
+            Some("edit-accept") => match edited.and_then(|edited| edited.get("result")) {
+                Some(result) => Resumption::Result(result.clone()),
+                None => {
+                    let edited = edited.map(|edited| edited.get("arguments").unwrap_or(edited));
+                    Resumption::Run { arguments: edited.cloned().unwrap_or_default() }
+                }
+            },
+            _ => Resumption::Cancel { reason: reason(value, "feedback") },
+        }
+    }
+}
+
+fn reason(value: &Value, member: &str) -> String {
+    let given =
+        [member, "reason", "feedback", "comment"].into_iter().find_map(|name| value.get(name)?.as_str());
+    given.filter(|given| !given.is_empty()).map_or_else(|| "it was refused".to_owned(), str::to_owned)
+}
+
+impl ToolCallResume {
+    /// The answer to the question that the call waits for.
+    pub fn answer(&self, asked: &Interrupt) -> Value {
+        let resume = self.action == ResumeDecisionAction::Resume;
+        match asked.kind {
+            Kind::Approval if resume && edits(&self.result) => {
+                json!({ "action": "edit-accept", "editedArtifactData": self.result })
+            }
+            Kind::Approval if resume => json!({ "action": "accept" }),
+            Kind::Approval => match &self.reason {
+                Some(reason) => json!({ "action": "reject", "feedback": reason }),
+                None => json!({ "action": "reject" }),
+            },
+            Kind::Clarification
+            | Kind::ExternalEvent
+            | Kind::Custom
+            | Kind::ConversationStart
+            | Kind::ConversationExchange
+            | Kind::ConversationClose
+            | Kind::LowConfidence => {
+                let action = if resume { "resume" } else { "cancel" };
+                let mut value = json!({ "action": action, "result": self.result });
+                if let Some(reason) = &self.reason {
+                    value["reason"] = json!(reason);
+                }
+                value
+            }
+        }
+    }
+}
+
+/// Whoever allows a call may change its arguments with it, or say what it returned.
+fn edits(result: &Value) -> bool {
+    result.get("arguments").is_some() || result.get("result").is_some()
+}

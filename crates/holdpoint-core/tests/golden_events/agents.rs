@@ -1,0 +1,61 @@
+//! What agents hear, say and do.
+
+use holdpoint_core::agent::{Behaviour, CallRequest, CallStatus, Message, Role, ToolCallResumeMode, Usage};
+use holdpoint_core::{Event, InterruptId, Started};
+use serde_json::json;
+
+use super::{bare_start, node};
+
+pub(super) fn events() -> Vec<Event> {
+    let (interrupt, call) = (InterruptId(1), || "c1".to_owned());
+    let mut reply = Message::new("m2", Role::Assistant, "I will.");
+    reply.calls = vec![CallRequest { id: call(), name: "send".to_owned(), arguments: json!({"to": "bob"}) }];
+    reply.after = Some("m1".to_owned());
+    let replied = |message: &Message, took_ms| Event::ModelReplied {
+        node: node("a"),
+        message: Box::new(message.clone()),
+        seen: 1,
+        usage: Usage { input_tokens: 10, output_tokens: 2 },
+        model: "small".to_owned(),
+        took_ms,
+    };
+    let called = |behaviour, why: Option<&str>| Event::ToolCalled {
+        node: node("a"),
+        call: call(),
+        behaviour,
+        why: why.map(str::to_owned),
+        idempotent: false,
+    };
+    let mut heard = Message::new("m1", Role::User, "Please.");
+    heard.by = Some("ada".to_owned());
+    vec![
+        Event::RunStarted(Box::new(Started { thread: Some("t1".to_owned()), ..bare_start() })),
+        Event::MessageAdded { node: node("a"), message: Box::new(heard) },
+        replied(&reply, Some(7)),
+        replied(&Message::new("m3", Role::Assistant, "Done."), None),
+        called(Behaviour::Allow, None),
+        called(Behaviour::Ask, Some("send")),
+        called(Behaviour::Deny, None),
+        Event::ToolSuspended {
+            node: node("a"),
+            call: call(),
+            interrupt,
+            mode: ToolCallResumeMode::ReplayToolCall,
+        },
+        Event::ToolBegun { node: node("a"), call: call(), arguments: None },
+        Event::ToolBegun { node: node("a"), call: call(), arguments: Some(json!({"to": "eve"})) },
+        Event::ToolReturned {
+            node: node("a"),
+            call: call(),
+            status: CallStatus::Succeeded,
+            content: json!("sent"),
+        },
+        Event::NodeSuspended { node: node("a"), interrupt, all: true },
+        Event::InterruptResolved {
+            id: interrupt,
+            value: json!({"action": "accept"}),
+            by: "ada".to_owned(),
+            decision: Some("d1".to_owned()),
+        },
+    ]
+}

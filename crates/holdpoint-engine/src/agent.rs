@@ -1,0 +1,20 @@
+//! Agents: a model, tools, and rules about which calls somebody must allow first. The loop is one node type; what it
+//! does is recorded by the core, so that it goes on where it was, on any node.
+
+mod calls;
+mod definition;
+pub mod model;
+pub(crate) mod node;
+mod setup;
+pub mod tool;
+mod watch;
+
+pub use definition::{AgentFlaw, Connections};
+pub(crate) use node::AgentNode;
+pub use setup::AgentSettings;
+pub(crate) use setup::{Agents, NODE, workflow_id};
+
+/// What is wrong with a definition, whoever is to use it.
+pub(crate) fn check(definition: &serde_json::Value) -> Result<(), AgentFlaw> {
+    definition::Definition::parse(definition).map(|_| ())
+}

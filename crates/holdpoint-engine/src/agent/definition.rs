@@ -1,0 +1,192 @@
+//! Agents as they are declared. What is stored names no secret, no program and no address of a model: those are the
+//! operator's, and definitions name them with `use`.
+
+use std::collections::BTreeMap;
+
+use holdpoint_core::agent::{Asking, ResumePolicy};
+use holdpoint_core::limits;
+use holdpoint_core::permission::PermissionSet;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::tool::only_for_operators;
+
+/// Replies of the model in one run, where the definition does not say.
+const STEPS_DEFAULT: u32 = 25;
+const STEPS_MAX: u32 = 1000;
+/// Members of an approval that a definition may set for its calls.
+const PEOPLE: [&str; 6] = [
+    "approversList",
+    "audience",
+    "requiredApprovals",
+    "rejectionPolicy",
+    "requesterMayNotApprove",
+    "profile",
+];
+
+/// What is wrong with a definition, and where.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{field}: {message}")]
+pub struct AgentFlaw {
+    pub field: String,
+    pub message: String,
+}
+
+impl AgentFlaw {
+    pub(crate) fn new(field: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { field: field.into(), message: message.into() }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Definition {
+    pub id: String,
+    pub instructions: Option<String>,
+    pub model: Value,
+    pub tools: Vec<Value>,
+    pub permissions: PermissionSet,
+    pub block_run_on_deny: bool,
+    pub asking: Asking,
+    pub resume: ResumePolicy,
+    pub sequential: bool,
+    pub steps_max: u32,
+    pub tokens_max: Option<u64>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Raw {
+    agent_id: String,
+    #[serde(default, rename = "name")]
+    _name: Option<String>,
+    #[serde(default, rename = "description")]
+    _description: Option<String>,
+    #[serde(default)]
+    instructions: Option<String>,
+    model: Value,
+    #[serde(default)]
+    tools: Vec<Value>,
+    #[serde(default)]
+    permissions: Option<Value>,
+    #[serde(default)]
+    on_deny: OnDeny,
+    #[serde(default)]
+    approval: Map<String, Value>,
+    #[serde(default)]
+    resume: ResumePolicy,
+    #[serde(default)]
+    tool_execution: Execution,
+    #[serde(default)]
+    limits: Limits,
+}
+
+#[derive(Default, Deserialize, PartialEq)]
+#[serde(rename_all = "snake_case")]
+enum OnDeny {
+    #[default]
+    Error,
+    BlockRun,
+}
+
+#[derive(Default, Deserialize, PartialEq)]
+#[serde(rename_all = "snake_case")]
+enum Execution {
+    #[default]
+    Parallel,
+    Sequential,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Limits {
+    steps: Option<u32>,
+    tokens: Option<u64>,
+    /// How long a run may take; the workflow around the agent has it as its own limit.
+    #[serde(default, rename = "timeMs")]
+    _time_ms: Option<u64>,
+}
+
+impl Definition {
+    pub(crate) fn parse(value: &Value) -> Result<Self, AgentFlaw> {
+        let raw: Raw = serde_json::from_value(value.clone())
+            .map_err(|error| AgentFlaw::new("agent", error.to_string()))?;
+        check_id(&raw.agent_id)?;
+        check_safe("model", &raw.model, &["apiKey", "baseUrl", "headers", "file"])?;
+        let tools = Value::Array(raw.tools.clone());
+        if let Some(bad) = only_for_operators(&tools) {
+            return Err(AgentFlaw::new(bad.field, bad.message));
+        }
+        let permissions = match &raw.permissions {
+            None => PermissionSet::default(),
+            Some(rules) => PermissionSet::parse(rules).map_err(|flaws| {
+                let first = flaws.into_iter().next();
+                let (field, message) = first.map(|flaw| (flaw.field, flaw.message)).unwrap_or_default();
+                AgentFlaw::new(format!("permissions.{field}"), message)
+            })?,
+        };
+        let steps_max = raw.limits.steps.unwrap_or(STEPS_DEFAULT);
+        if steps_max == 0 || steps_max > STEPS_MAX {
+            return Err(AgentFlaw::new("limits.steps", format!("must be 1 to {STEPS_MAX}")));
+        }
+        Ok(Self {
+            id: raw.agent_id,
+            instructions: raw.instructions,
+            model: raw.model,
+            tools: raw.tools,
+            permissions,
+            block_run_on_deny: raw.on_deny == OnDeny::BlockRun,
+            asking: asking(raw.approval)?,
+            resume: raw.resume,
+            sequential: raw.tool_execution == Execution::Sequential,
+            steps_max,
+            tokens_max: raw.limits.tokens,
+        })
+    }
+}
+
+fn check_id(id: &str) -> Result<(), AgentFlaw> {
+    let length = id.chars().count();
+    let fits = (limits::AGENT_ID_CHARS_MIN..=limits::AGENT_NAME_CHARS_MAX).contains(&length);
+    let plain = id.chars().all(|one| one.is_ascii_alphanumeric() || "-_.".contains(one));
+    if fits && plain {
+        return Ok(());
+    }
+    let (least, most) = (limits::AGENT_ID_CHARS_MIN, limits::AGENT_NAME_CHARS_MAX);
+    Err(AgentFlaw::new(
+        "agentId",
+        format!("must be {least} to {most} letters, digits, dashes, dots and underlines"),
+    ))
+}
+
+/// What only an operator may say stands in no definition that is stored.
+fn check_safe(field: &str, value: &Value, members: &[&str]) -> Result<(), AgentFlaw> {
+    match members.iter().find(|member| value.get(**member).is_some()) {
+        None => Ok(()),
+        Some(member) => {
+            let message = "is for the operator's configuration folder; name a connection of it with \"use\"";
+            Err(AgentFlaw::new(format!("{field}.{member}"), message))
+        }
+    }
+}
+
+fn asking(mut approval: Map<String, Value>) -> Result<Asking, AgentFlaw> {
+    let timeout_ms =
+        match approval.remove("timeoutMs") {
+            None => None,
+            Some(ms) => Some(ms.as_u64().ok_or_else(|| {
+                AgentFlaw::new("approval.timeoutMs", "must be a whole number of milliseconds")
+            })?),
+        };
+    if let Some(name) = approval.keys().find(|name| !PEOPLE.contains(&name.as_str())) {
+        let message = format!("is not known; known: timeoutMs, {}", PEOPLE.join(", "));
+        return Err(AgentFlaw::new(format!("approval.{name}"), message));
+    }
+    Ok(Asking { people: approval, timeout_ms })
+}
+
+/// The operator's: models and servers of tools, by the names that definitions use.
+#[derive(Clone, Debug, Default)]
+pub struct Connections {
+    pub models: BTreeMap<String, Value>,
+    pub tools: BTreeMap<String, Value>,
+}

@@ -1,0 +1,86 @@
+//! Reads the members of a JSON object one by one, and says where one is wrong. What stands there is never repeated: it
+//! may be a key that somebody put into the wrong place.
+
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use super::BadModel;
+
+#[derive(Debug)]
+pub(super) struct Members<'a> {
+    path: String,
+    members: &'a Map<String, Value>,
+    known: Vec<&'static str>,
+}
+
+impl<'a> Members<'a> {
+    /// `path` is where the object stands; empty at the top.
+    pub(super) fn of(value: &'a Value, path: impl Into<String>) -> Result<Self, BadModel> {
+        let path = path.into();
+        match value {
+            Value::Object(members) => Ok(Self { path, members, known: Vec::new() }),
+            _ => Err(BadModel::new(path, "must be an object")),
+        }
+    }
+
+    pub(super) fn at(&self, name: &str) -> String {
+        if self.path.is_empty() { name.to_owned() } else { format!("{}.{name}", self.path) }
+    }
+
+    pub(super) fn flaw(&self, name: &str, message: impl Into<String>) -> BadModel {
+        BadModel::new(self.at(name), message)
+    }
+
+    pub(super) fn value(&mut self, name: &'static str) -> Option<&'a Value> {
+        self.known.push(name);
+        self.members.get(name)
+    }
+
+    pub(super) fn take<T: DeserializeOwned>(
+        &mut self,
+        name: &'static str,
+        expected: &str,
+    ) -> Result<Option<T>, BadModel> {
+        let Some(value) = self.value(name) else { return Ok(None) };
+        let parsed = T::deserialize(value).map_err(|_| self.flaw(name, format!("must be {expected}")))?;
+        Ok(Some(parsed))
+    }
+
+    /// A text that is not empty.
+    pub(super) fn text(&mut self, name: &'static str) -> Result<Option<String>, BadModel> {
+        let text: Option<String> = self.take(name, "a string")?;
+        match text {
+            Some(text) if text.trim().is_empty() => Err(self.flaw(name, "must not be empty")),
+            text => Ok(text),
+        }
+    }
+
+    pub(super) fn needed_text(&mut self, name: &'static str) -> Result<String, BadModel> {
+        self.text(name)?.ok_or_else(|| self.flaw(name, "is missing"))
+    }
+
+    pub(super) fn count(
+        &mut self,
+        name: &'static str,
+        (least, most): (u64, u64),
+    ) -> Result<Option<u64>, BadModel> {
+        let expected = format!("a whole number from {least} to {most}");
+        let count: Option<u64> = self.take(name, &expected)?;
+        match count {
+            Some(count) if count < least || count > most => {
+                Err(self.flaw(name, format!("must be {expected}")))
+            }
+            count => Ok(count),
+        }
+    }
+
+    /// Nothing else may stand there.
+    pub(super) fn end(self) -> Result<(), BadModel> {
+        match self.members.keys().find(|name| !self.known.contains(&name.as_str())) {
+            Some(name) => {
+                Err(self.flaw(name, format!("is not known here; there are {}", self.known.join(", "))))
+            }
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! What endpoints send: a chunk of a stream, or a whole document, which is read as one large chunk. Members that some
+//! server leaves out, or sets to null, may be missing everywhere.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Chunk {
+    pub(super) choices: Option<Vec<Choice>>,
+    pub(super) usage: Option<TokenCounts>,
+    pub(super) model: Option<String>,
+    pub(super) error: Option<Value>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Choice {
+    pub(super) index: Option<u64>,
+    pub(super) delta: Option<Piece>,
+    pub(super) message: Option<Piece>,
+    pub(super) finish_reason: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Piece {
+    pub(super) content: Option<Value>,
+    pub(super) refusal: Option<String>,
+    pub(super) tool_calls: Option<Vec<CallPiece>>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct CallPiece {
+    pub(super) index: Option<u64>,
+    pub(super) id: Option<String>,
+    pub(super) function: Option<FunctionPiece>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct FunctionPiece {
+    pub(super) name: Option<String>,
+    /// A text; some servers send the object itself.
+    pub(super) arguments: Option<Value>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub(super) struct TokenCounts {
+    pub(super) prompt_tokens: Option<u64>,
+    pub(super) completion_tokens: Option<u64>,
+}
+
+impl Piece {
+    /// The text, which some servers send in parts.
+    pub(super) fn text(&self) -> String {
+        match &self.content {
+            Some(Value::String(text)) => text.clone(),
+            Some(Value::Array(parts)) => parts.iter().filter_map(|part| part.get("text")?.as_str()).collect(),
+            _ => String::new(),
+        }
+    }
+}
+
+impl FunctionPiece {
+    pub(super) fn arguments(&self) -> String {
+        match &self.arguments {
+            None | Some(Value::Null) => String::new(),
+            Some(Value::String(text)) => text.clone(),
+            Some(other) => other.to_string(),
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! `core.agent`: the loop. Looks at what is on record, does what comes next, and writes down what came of it, until the
+//! model has nothing to add or somebody has to decide.
+
+use std::sync::Arc;
+
+use holdpoint_core::agent::{
+    Act, Agent, CallRequest, Gate, Message, Next, Reply as Recorded, Role, in_prompt_order,
+};
+use holdpoint_core::permission::Behaviour;
+use holdpoint_core::workflow;
+use holdpoint_core::workflow::Flaw;
+use serde_json::{Value, json};
+
+use super::model::{Finish, Prompt, Reply, unparsed};
+use super::setup::Setup;
+use super::tool::ToolSpec;
+use super::watch::Watch;
+use super::{calls, setup};
+use crate::context::{EffectContext, Stop};
+use crate::nodes::{Node, Outputs};
+use crate::store::messages;
+
+/// Messages of earlier runs of a thread that a model is shown.
+const HISTORY_MAX: u64 = 200;
+/// Characters of the name of a call: with the names around it, it is a key of an interrupt.
+const CALL_ID_CHARS_MAX: usize = 96;
+
+#[derive(Debug, Default)]
+pub(crate) struct AgentNode;
+
+impl Node for AgentNode {
+    fn check(&self, node: &workflow::Node) -> Vec<Flaw> {
+        setup::flaws(node)
+    }
+
+    async fn run(&self, context: &mut EffectContext) -> Result<Outputs, Stop> {
+        let setup = setup::of(context).await?;
+        hear_inputs(context)?;
+        let specs = setup.tools(context).await?;
+        loop {
+            let agent = context.agent().cloned().unwrap_or_default();
+            match agent.next(setup.definition.resume) {
+                Next::Model => ask_model(context, &setup, &agent, &specs).await?,
+                Next::Calls(ready) => calls::go_on(context, &setup, &specs, ready).await?,
+                Next::Wait => return Err(Stop::Suspended(setup.definition.resume)),
+                Next::Finish => return Ok(outputs(&agent)),
+            }
+        }
+    }
+}
+
+/// An agent that a workflow calls is told what is in the node's inputs; one that was started by itself was told before.
+fn hear_inputs(context: &mut EffectContext) -> Result<(), Stop> {
+    if context.agent().is_some_and(|agent| !agent.messages.is_empty()) {
+        return Ok(());
+    }
+    let given = ["message", "prompt", "input"].into_iter().find_map(|name| context.inputs.get(name));
+    let content = match given {
+        Some(Value::String(text)) => text.clone(),
+        Some(other) => other.to_string(),
+        None => Value::Object(context.inputs.clone()).to_string(),
+    };
+    let id = format!("{}:input", context.node().id);
+    context.act(Act::Hear(Message::new(id, Role::User, content)))
+}
+
+async fn ask_model(
+    context: &mut EffectContext,
+    setup: &Setup,
+    agent: &Agent,
+    specs: &[Arc<ToolSpec>],
+) -> Result<(), Stop> {
+    check_limits(setup, agent)?;
+    let prompt = prompt(context, setup, agent, specs).await?;
+    if !setup.instant {
+        context.write_down().await?;
+    }
+    let begun = context.clock();
+    let reply = Watch::of(context).unless_ended(setup.model.reply(&prompt, &mut |_| {})).await?;
+    let reply = reply.map_err(|error| Stop::failed(error.code(), error.to_string()))?;
+    let took_ms = u64::try_from(context.clock().0 - begun.0).ok();
+    let recorded = record(setup, agent, specs, reply, took_ms)?;
+    context.act(Act::Reply(Box::new(recorded)))?;
+    // What was paid for is not asked for again.
+    if setup.instant { Ok(()) } else { context.write_down().await }
+}
+
+fn check_limits(setup: &Setup, agent: &Agent) -> Result<(), Stop> {
+    let definition = &setup.definition;
+    if agent.steps >= definition.steps_max {
+        let message = format!("the model has replied {} times, as often as limits.steps allows", agent.steps);
+        return Err(Stop::failed("agent_step_limit", message));
+    }
+    match definition.tokens_max {
+        Some(most) if agent.usage.total() >= most => {
+            let message = format!("{} tokens were used; limits.tokens allows {most}", agent.usage.total());
+            Err(Stop::failed("agent_token_limit", message))
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+async fn prompt(
+    context: &EffectContext,
+    setup: &Setup,
+    agent: &Agent,
+    specs: &[Arc<ToolSpec>],
+) -> Result<Prompt, Stop> {
+    let run = context.run();
+    let mut said = Vec::new();
+    if let Some(thread) = run.started.as_ref().and_then(|started| started.thread.as_deref())
+        && let Some(owner) = run.owner()
+    {
+        let db = context.engine().db();
+        let earlier = messages::before(db, &owner.tenant, thread, &run.id, HISTORY_MAX).await;
+        let earlier = earlier.map_err(|error| Stop::Broken(error.to_string()))?;
+        said.extend(earlier.into_iter().map(|said| Arc::new(said.message)));
+    }
+    said.extend(agent.messages.iter().cloned());
+    Ok(Prompt {
+        instructions: setup.definition.instructions.clone(),
+        messages: in_prompt_order(&said),
+        tools: specs
+            .iter()
+            .filter(|spec| !setup.definition.permissions.hidden(&spec.name))
+            .cloned()
+            .collect(),
+        options: serde_json::Map::new(),
+        step: agent.steps,
+    })
+}
+
+/// The reply as it is kept: every call with a name of its own, and with what the rules say of it.
+fn record(
+    setup: &Setup,
+    agent: &Agent,
+    specs: &[Arc<ToolSpec>],
+    reply: Reply,
+    took_ms: Option<u64>,
+) -> Result<Recorded, Stop> {
+    if reply.finish == Finish::Length && reply.calls.is_empty() && reply.text.is_empty() {
+        return Err(Stop::failed("model_bad_reply", "the model was cut off before it said anything"));
+    }
+    let step = agent.steps + 1;
+    let calls: Vec<CallRequest> =
+        reply.calls.into_iter().enumerate().map(|(at, call)| named(call, step, at, agent)).collect();
+    let gates = calls.iter().map(|call| gate(setup, specs, call)).collect();
+    let mut message = Message::new(format!("reply-{step}"), Role::Assistant, reply.text);
+    message.after = agent.messages.last().map(|last| last.id.clone());
+    message.calls = calls;
+    let seen = agent.messages.len();
+    Ok(Recorded { message, gates, usage: reply.usage, model: reply.model, seen, took_ms })
+}
+
+/// Models leave names out, repeat them, and make them longer than a key may be.
+fn named(call: CallRequest, step: u32, at: usize, agent: &Agent) -> CallRequest {
+    let fits = !call.id.is_empty() && call.id.chars().count() <= CALL_ID_CHARS_MAX;
+    let taken = agent.call(&call.id).is_some();
+    if fits && !taken { call } else { CallRequest { id: format!("call-{step}-{at}"), ..call } }
+}
+
+fn gate(setup: &Setup, specs: &[Arc<ToolSpec>], call: &CallRequest) -> Gate {
+    let Some(spec) = specs.iter().find(|spec| spec.name == call.name) else {
+        return Gate {
+            behaviour: Behaviour::Deny,
+            why: Some("there is no such tool".to_owned()),
+            idempotent: true,
+        };
+    };
+    if unparsed(&call.arguments).is_some() {
+        let why = Some("its arguments are no JSON object".to_owned());
+        return Gate { behaviour: Behaviour::Deny, why, idempotent: true };
+    }
+    let verdict = setup.definition.permissions.judge(&call.name, spec.primary.as_deref(), &call.arguments);
+    Gate { behaviour: verdict.behaviour, why: Some(verdict.why), idempotent: spec.idempotent }
+}
+
+fn outputs(agent: &Agent) -> Outputs {
+    let text = agent.last_reply().map(Message::text).unwrap_or_default();
+    let usage = json!({ "inputTokens": agent.usage.input_tokens, "outputTokens": agent.usage.output_tokens });
+    Outputs::from_iter([
+        ("text".to_owned(), json!(text)),
+        ("steps".to_owned(), json!(agent.steps)),
+        ("usage".to_owned(), usage),
+    ])
+}

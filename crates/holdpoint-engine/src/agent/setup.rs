@@ -1,0 +1,213 @@
+//! An agent's definition made ready: its model, its tools and its rules, once for each revision.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use holdpoint_core::workflow::{self, AGENT_PREFIX, Flaw};
+use holdpoint_core::{TenantId, WorkflowId};
+use serde_json::{Value, json};
+
+use super::definition::{AgentFlaw, Connections, Definition};
+use super::model::{self, Model};
+use super::tool::{Call, Returned, ToolError, ToolSpec, Toolbox, Tools};
+use crate::context::{EffectContext, Stop};
+use crate::nodes::config_flaw;
+use crate::outgoing::{Outgoing, Policy};
+
+/// The node of a workflow that is an agent and nothing else.
+pub(crate) const NODE: &str = "agent";
+/// Definitions that are kept ready.
+const READY_MAX: usize = 256;
+
+/// What agents of this process can use.
+#[derive(Clone)]
+pub struct AgentSettings {
+    /// The operator's models and servers of tools, by name.
+    pub connections: Connections,
+    /// Tools that this program has itself, by name.
+    pub rust: BTreeMap<String, Arc<dyn Toolbox>>,
+    /// How models are reached, which are the operator's, and how tools are that definitions name.
+    pub models: Outgoing,
+    pub tools: Outgoing,
+    /// Where files are that connections name.
+    pub folder: Option<PathBuf>,
+}
+
+impl Default for AgentSettings {
+    fn default() -> Self {
+        Self {
+            connections: Connections::default(),
+            rust: BTreeMap::new(),
+            models: Outgoing::new(Policy { allow_loopback: true, ..Policy::default() }),
+            tools: Outgoing::new(Policy::default()),
+            folder: None,
+        }
+    }
+}
+
+impl fmt::Debug for AgentSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = |of: &BTreeMap<String, Value>| of.keys().cloned().collect::<Vec<_>>();
+        f.debug_struct("AgentSettings")
+            .field("models", &names(&self.connections.models))
+            .field("tools", &names(&self.connections.tools))
+            .field("rust", &self.rust.keys())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Definitions that were made ready lately.
+#[derive(Debug, Default)]
+pub(crate) struct Agents {
+    pub settings: AgentSettings,
+    ready: Mutex<HashMap<Place, Arc<Setup>>>,
+}
+
+/// A node of a revision of a workflow.
+type Place = (TenantId, WorkflowId, u64, String);
+
+pub(crate) struct Setup {
+    pub definition: Definition,
+    pub model: Arc<dyn Model>,
+    /// Asking the model costs nothing and changes nothing.
+    pub instant: bool,
+    tools: Tools,
+}
+
+impl fmt::Debug for Setup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Setup").field("agent", &self.definition.id).finish_non_exhaustive()
+    }
+}
+
+impl Agents {
+    pub(crate) fn new(settings: AgentSettings) -> Self {
+        Self { settings, ready: Mutex::default() }
+    }
+
+    fn prepare(&self, place: Place, definition: &Value) -> Result<Arc<Setup>, AgentFlaw> {
+        if let Some(setup) = self.ready.lock().unwrap_or_else(PoisonError::into_inner).get(&place) {
+            return Ok(setup.clone());
+        }
+        let setup = Arc::new(self.make(definition)?);
+        let mut ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
+        if ready.len() >= READY_MAX {
+            ready.clear();
+        }
+        ready.insert(place, setup.clone());
+        Ok(setup)
+    }
+
+    fn make(&self, definition: &Value) -> Result<Setup, AgentFlaw> {
+        let definition = Definition::parse(definition)?;
+        let settings = &self.settings;
+        let model = resolved("model", &definition.model, &settings.connections.models, &OF_MODELS)?;
+        let instant = model.get("provider").and_then(Value::as_str) == Some("scripted");
+        let tools = definition.tools.iter().enumerate().map(|(at, tool)| {
+            resolved(&format!("tools[{at}]"), tool, &settings.connections.tools, &OF_TOOLS)
+        });
+        let tools = Value::Array(tools.collect::<Result<_, _>>()?);
+        let folder = settings.folder.as_deref();
+        let model = model::from_definition(&model, folder, &settings.models)
+            .map_err(|bad| AgentFlaw::new(format!("model.{}", bad.field), bad.message))?;
+        let tools = Tools::from_definition(&tools, folder, &settings.tools, &settings.rust)
+            .map_err(|bad| AgentFlaw::new(bad.field, bad.message))?;
+        if let Some(workflow) = tools.workflows().first() {
+            let message = format!("{} is a workflow, and agents cannot call those yet", workflow.name);
+            return Err(AgentFlaw::new("tools", message));
+        }
+        Ok(Setup { definition, model, instant, tools })
+    }
+}
+
+/// What a definition may say beside `use`. Where a connection leads, and what it carries, is the operator's alone: else a
+/// definition could have the operator's secrets sent elsewhere.
+const OF_MODELS: [&str; 5] = ["use", "model", "temperature", "maxTokens", "options"];
+const OF_TOOLS: [&str; 5] = ["use", "type", "name", "tools", "idempotent"];
+
+/// What a definition says beside `use` goes over what the operator's connection says.
+fn resolved(
+    field: &str,
+    value: &Value,
+    connections: &BTreeMap<String, Value>,
+    may_say: &[&str],
+) -> Result<Value, AgentFlaw> {
+    let Some(name) = value.get("use") else { return Ok(value.clone()) };
+    let known = name.as_str().and_then(|name| connections.get(name));
+    let known = known.and_then(Value::as_object).ok_or_else(|| {
+        let message = format!("{name} is no connection of this server; look at its configuration folder");
+        AgentFlaw::new(format!("{field}.use"), message)
+    })?;
+    let mut said = value.as_object().into_iter().flatten().map(|(name, _)| name.as_str());
+    if let Some(name) = said.find(|name| !may_say.contains(name)) {
+        let message = format!("cannot be said beside use; only {} can", may_say.join(", "));
+        return Err(AgentFlaw::new(format!("{field}.{name}"), message));
+    }
+    let mut merged = known.clone();
+    let own = value.as_object().into_iter().flatten().filter(|(name, _)| *name != "use");
+    merged.extend(own.map(|(name, value)| (name.clone(), value.clone())));
+    Ok(Value::Object(merged))
+}
+
+impl Setup {
+    pub(super) async fn tools(&self, context: &EffectContext) -> Result<Vec<Arc<ToolSpec>>, Stop> {
+        let tenant = context.of().tenant;
+        // A server of tools that is down may come back.
+        self.tools.list(&tenant).await.map_err(|error| Stop::Broken(error.to_string()))
+    }
+
+    pub(super) async fn call(&self, call: &Call) -> Result<Returned, ToolError> {
+        self.tools.call(call).await
+    }
+}
+
+/// What is wrong with a node of this type: it declares an agent, or names one.
+pub(super) fn flaws(node: &workflow::Node) -> Vec<Flaw> {
+    if node.config.contains_key("model") {
+        let parsed = Definition::parse(&Value::Object(node.config.clone()));
+        return parsed.err().into_iter().map(|flaw| config_flaw(node, &flaw.field, flaw.message)).collect();
+    }
+    let named = node.config.get("agentId").and_then(Value::as_str).is_some_and(|id| !id.is_empty());
+    let other = node.config.keys().find(|name| *name != "agentId");
+    match (named, other) {
+        (true, None) => Vec::new(),
+        (true, Some(name)) => vec![config_flaw(node, name, "is not known beside agentId")],
+        (false, _) => vec![config_flaw(node, "agentId", "must name an agent")],
+    }
+}
+
+/// The workflow that an agent is registered as.
+pub(crate) fn workflow_id(agent: &str) -> Result<WorkflowId, AgentFlaw> {
+    WorkflowId::parse(&format!("{AGENT_PREFIX}{agent}"))
+        .map_err(|error| AgentFlaw::new("agentId", error.to_string()))
+}
+
+/// The agent of the node that is entered. One that is named stays what it was when the node began.
+pub(super) async fn of(context: &mut EffectContext) -> Result<Arc<Setup>, Stop> {
+    let tenant = context.of().tenant;
+    let engine = context.engine().clone();
+    let invalid = |flaw: AgentFlaw| Stop::failed("agent_unusable", flaw.to_string());
+    if context.config().contains_key("model") {
+        let workflow = context.run().workflow.clone();
+        let place = (tenant, workflow.id.clone(), workflow.revision, context.node().id.to_string());
+        return engine.agents().prepare(place, &Value::Object(context.config().clone())).map_err(invalid);
+    }
+    let named = context.config().get("agentId").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let id = workflow_id(&named).map_err(invalid)?;
+    let broken = |error: crate::Error| Stop::Broken(error.to_string());
+    let (asked, of, from) = (id.clone(), tenant.clone(), engine.clone());
+    let pinned = context.step("agent", || async move {
+        match from.latest_revision(&of, &asked).await {
+            Ok(Some(revision)) => Ok(json!({ "revision": revision })),
+            Ok(None) => Err(Stop::failed("agent_not_found", format!("there is no agent {named}"))),
+            Err(error) => Err(Stop::Broken(error.to_string())),
+        }
+    });
+    let revision = pinned.await?.get("revision").and_then(Value::as_u64).unwrap_or(1);
+    let workflow = engine.workflow_revision(&tenant, &id, revision).await.map_err(broken)?;
+    let node = workflow.nodes.first().ok_or_else(|| Stop::failed("agent_unusable", "it has no node"))?;
+    let place = (tenant, id, revision, NODE.to_owned());
+    engine.agents().prepare(place, &Value::Object(node.config.clone())).map_err(invalid)
+}

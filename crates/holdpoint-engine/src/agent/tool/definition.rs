@@ -1,0 +1,232 @@
+//! The `tools` of an agent's definition, from JSON. What is wrong is told with the place where it is.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use super::glob::Glob;
+use super::http::HttpTool;
+use super::mcp::Server;
+use super::secret::Secret;
+use super::set::{Tools, WorkflowTool};
+use super::{NAME_CHARS_MAX, Toolbox, is_name};
+use crate::outgoing::Outgoing;
+
+/// Why tools cannot be had as they are defined.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{field} {message}")]
+pub struct BadTools {
+    pub field: String,
+    pub message: String,
+}
+
+impl BadTools {
+    pub(super) fn new(field: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { field: field.into(), message: message.into() }
+    }
+}
+
+/// The first member that only an operator may write: one that starts a program, or that reads the machine's
+/// environment or files. Definitions that come over the network are held against this first.
+pub fn only_for_operators(tools: &Value) -> Option<BadTools> {
+    let tools = tools.as_array()?;
+    tools.iter().enumerate().find_map(|(index, tool)| {
+        let at = format!("tools[{index}]");
+        if tool.get("command").is_some() {
+            return Some(BadTools::new(format!("{at}.command"), "is for operators: it starts a program"));
+        }
+        ["headers", "env"].into_iter().find_map(|member| {
+            let texts = tool.get(member)?.as_object()?;
+            let (name, _) = texts.iter().find(|(_, value)| !value.is_string())?;
+            Some(BadTools::new(format!("{at}.{member}.{name}"), "is for operators: it reads a secret"))
+        })
+    })
+}
+
+impl Tools {
+    /// `base` is the folder that paths are relative to, and in which programs are started. `rust` is what tools of
+    /// type `rust` are by name.
+    pub fn from_definition(
+        tools: &Value,
+        base: Option<&Path>,
+        outgoing: &Outgoing,
+        rust: &BTreeMap<String, Arc<dyn Toolbox>>,
+    ) -> Result<Self, BadTools> {
+        let Some(list) = tools.as_array() else { return Err(BadTools::new("tools", "must be a list")) };
+        if list.len() > TOOLS_MAX {
+            return Err(BadTools::new("tools", format!("must not be more than {TOOLS_MAX}")));
+        }
+        let mut found = Self::default();
+        for (index, tool) in list.iter().enumerate() {
+            let members = Members::of(tool, &format!("tools[{index}]"))?;
+            let name = members.name()?;
+            let fresh = match members.needed_text("type")? {
+                "mcp" => found.add_several(name, Arc::new(server(&members, name, base, outgoing)?)),
+                "http" => found.add_one(name, Arc::new(HttpTool::parse(&members, name, base, outgoing)?)),
+                "workflow" => found.add_workflow(workflow(&members, name)?),
+                "rust" => found.add_several(name, in_rust(&members, name, rust)?),
+                _ => return Err(members.bad("type", "must be mcp, http, workflow or rust")),
+            };
+            if !fresh {
+                return Err(members.bad("name", "is the name of another tool of this agent"));
+            }
+        }
+        Ok(found)
+    }
+}
+
+const TOOLS_MAX: usize = 128;
+
+fn server(
+    members: &Members<'_>,
+    name: &str,
+    base: Option<&Path>,
+    outgoing: &Outgoing,
+) -> Result<Server, BadTools> {
+    if members.value("use").is_some() {
+        return Err(members.bad("use", "names a connection, and there is none of that name"));
+    }
+    Server::parse(members, name, base, outgoing)
+}
+
+fn workflow(members: &Members<'_>, name: &str) -> Result<WorkflowTool, BadTools> {
+    members.only(&["type", "name", "workflowId", "description", "parameters"])?;
+    Ok(WorkflowTool {
+        name: name.to_owned(),
+        workflow_id: members.needed_text("workflowId")?.to_owned(),
+        description: members.text("description")?.unwrap_or_default().to_owned(),
+        parameters: members.schema("parameters")?,
+    })
+}
+
+fn in_rust(
+    members: &Members<'_>,
+    name: &str,
+    rust: &BTreeMap<String, Arc<dyn Toolbox>>,
+) -> Result<Arc<dyn Toolbox>, BadTools> {
+    members.only(&["type", "name"])?;
+    rust.get(name).cloned().ok_or_else(|| members.bad("name", "is not a tool that this program has"))
+}
+
+/// An object of a definition, and where it stands.
+pub(super) struct Members<'a> {
+    at: String,
+    map: &'a Map<String, Value>,
+}
+
+impl<'a> Members<'a> {
+    pub(super) fn of(value: &'a Value, at: &str) -> Result<Self, BadTools> {
+        let map = value.as_object().ok_or_else(|| BadTools::new(at, "must be an object"))?;
+        Ok(Self { at: at.to_owned(), map })
+    }
+
+    pub(super) fn only(&self, known: &[&str]) -> Result<(), BadTools> {
+        match self.map.keys().find(|name| !known.contains(&name.as_str())) {
+            Some(name) => Err(self.bad(name, "is not known here")),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn bad(&self, member: &str, message: impl Into<String>) -> BadTools {
+        BadTools::new(format!("{}.{member}", self.at), message)
+    }
+
+    pub(super) fn value(&self, member: &str) -> Option<&'a Value> {
+        self.map.get(member)
+    }
+
+    pub(super) fn text(&self, member: &str) -> Result<Option<&'a str>, BadTools> {
+        match self.map.get(member) {
+            None => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text)),
+            Some(_) => Err(self.bad(member, "must be a text")),
+        }
+    }
+
+    pub(super) fn needed_text(&self, member: &str) -> Result<&'a str, BadTools> {
+        self.text(member)?.ok_or_else(|| self.bad(member, "is missing"))
+    }
+
+    fn name(&self) -> Result<&'a str, BadTools> {
+        let name = self.needed_text("name")?;
+        if is_name(name) {
+            return Ok(name);
+        }
+        let message = format!("must be letters, digits, _ and -, at most {NAME_CHARS_MAX} of them");
+        Err(self.bad("name", message))
+    }
+
+    pub(super) fn texts(&self, member: &str) -> Result<Option<Vec<&'a str>>, BadTools> {
+        let wrong = || self.bad(member, "must be a list of texts");
+        match self.map.get(member) {
+            None => Ok(None),
+            Some(Value::Array(items)) => {
+                items.iter().map(|item| item.as_str().ok_or_else(wrong)).collect::<Result<_, _>>().map(Some)
+            }
+            Some(_) => Err(wrong()),
+        }
+    }
+
+    pub(super) fn globs(&self, member: &str) -> Result<Option<Vec<Glob>>, BadTools> {
+        Ok(self.texts(member)?.map(|texts| texts.into_iter().map(Glob::new).collect()))
+    }
+
+    pub(super) fn flag(&self, member: &str) -> Result<bool, BadTools> {
+        match self.map.get(member) {
+            None => Ok(false),
+            Some(Value::Bool(flag)) => Ok(*flag),
+            Some(_) => Err(self.bad(member, "must be true or false")),
+        }
+    }
+
+    /// A whole number from 1 to a day of milliseconds.
+    pub(super) fn milliseconds(&self, member: &str, usual: u64) -> Result<u64, BadTools> {
+        const MAX: u64 = 24 * 60 * 60 * 1000;
+        let Some(value) = self.map.get(member) else { return Ok(usual) };
+        let number = value.as_u64().filter(|number| (1..=MAX).contains(number));
+        number.ok_or_else(|| self.bad(member, format!("must be a whole number from 1 to {MAX}")))
+    }
+
+    /// Texts by name, each of which may be a secret.
+    pub(super) fn secrets(
+        &self,
+        member: &str,
+        base: Option<&Path>,
+    ) -> Result<Vec<(String, Secret)>, BadTools> {
+        let Some(value) = self.map.get(member) else { return Ok(Vec::new()) };
+        let at = format!("{}.{member}", self.at);
+        let members = Members::of(value, &at)?;
+        let secret = |(name, value): (&String, &Value)| {
+            Ok((name.clone(), Secret::parse(value, &format!("{at}.{name}"), base)?))
+        };
+        members.map.iter().map(secret).collect()
+    }
+
+    /// Texts by name.
+    pub(super) fn named_texts(&self, member: &str) -> Result<BTreeMap<String, String>, BadTools> {
+        let Some(value) = self.map.get(member) else { return Ok(BTreeMap::new()) };
+        let members = Members::of(value, &format!("{}.{member}", self.at))?;
+        members.map.keys().map(|name| Ok((name.clone(), members.needed_text(name)?.to_owned()))).collect()
+    }
+
+    /// JSON Schema of an object; without one, of any object.
+    pub(super) fn schema(&self, member: &str) -> Result<Value, BadTools> {
+        let schema = match self.map.get(member) {
+            None => return Ok(serde_json::json!({"type": "object"})),
+            Some(schema) => schema,
+        };
+        if schema.to_string().len() > SCHEMA_BYTES_MAX {
+            return Err(self.bad(member, format!("must not be larger than {SCHEMA_BYTES_MAX} bytes")));
+        }
+        if schema.get("type") != Some(&Value::String("object".to_owned())) {
+            return Err(self.bad(member, "must be a JSON Schema with \"type\": \"object\""));
+        }
+        let _checks = holdpoint_core::checker(schema).map_err(|why| self.bad(member, why))?;
+        Ok(schema.clone())
+    }
+}
+
+/// Bytes of the schema of one tool's arguments.
+pub(super) const SCHEMA_BYTES_MAX: usize = 64 * 1024;

@@ -1,0 +1,90 @@
+//! The `messages` table: what was said in the threads of agents, written with the events that say so.
+
+use holdpoint_core::agent::Message;
+use holdpoint_core::{Event, RunId, RunRef, TenantId, Timestamp};
+
+use super::{Database, Error, Row, Statement, params, unreadable};
+use crate::committer::Change;
+
+const INSERT: &str = "INSERT INTO messages (tenant_id, thread_id, run_id, seq, at_ms, message) \
+    VALUES ($1, $2, $3, $4, $5, $6)";
+/// Behind a place, the first ones first.
+const PAGE: &str = "SELECT run_id, seq, at_ms, message FROM messages WHERE tenant_id = $1 AND thread_id = $2
+    AND (run_id > $3 OR (run_id = $3 AND seq > $4)) ORDER BY run_id, seq LIMIT $5";
+/// Before a run, the last ones first.
+const BEFORE: &str =
+    "SELECT run_id, seq, at_ms, message FROM messages WHERE tenant_id = $1 AND thread_id = $2
+    AND run_id < $3 ORDER BY run_id DESC, seq DESC LIMIT $4";
+
+/// A message and its place in its thread.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Said {
+    pub run: RunId,
+    /// The number of the event that says it.
+    pub seq: u64,
+    pub at: Timestamp,
+    pub message: Message,
+}
+
+/// The rows of a change. Only runs that belong to a thread have any.
+pub(crate) fn write(of: &RunRef, change: &Change) -> Result<Vec<Statement>, Error> {
+    let named = change.after.started.as_ref().and_then(|started| started.thread.as_deref());
+    let Some(thread) = named else { return Ok(Vec::new()) };
+    let own = std::iter::once((change.at, change.events.as_slice()));
+    let all = change.history.iter().map(|(at, events)| (*at, events.as_slice())).chain(own);
+    let mut rows = Vec::new();
+    let mut seq = change.before;
+    for (at, events) in all {
+        for event in events {
+            if let Some(message) = said(event) {
+                let text = serde_json::to_string(&message).map_err(|error| unreadable("message", error))?;
+                let values = params![of.tenant.as_str(), thread, of.run.as_str(), seq, at, text];
+                rows.push(Statement::new(INSERT, values));
+            }
+            seq += 1;
+        }
+    }
+    Ok(rows)
+}
+
+fn said(event: &Event) -> Option<Message> {
+    if let Event::MessageAdded { message, .. } | Event::ModelReplied { message, .. } = event {
+        return Some((**message).clone());
+    }
+    let Event::ToolReturned { call, content, .. } = event else { return None };
+    Some(Message::result_of(call, content))
+}
+
+/// What was said behind a place, or from the beginning.
+pub(crate) async fn page(
+    db: &Database,
+    tenant: &TenantId,
+    thread: &str,
+    behind: Option<(&str, u64)>,
+    limit: u64,
+) -> Result<Vec<Said>, Error> {
+    let (run, seq) = behind.unwrap_or(("", 0));
+    let rows = db.query(PAGE, params![tenant.as_str(), thread, run, seq, limit]).await?;
+    rows.iter().map(read).collect()
+}
+
+/// The last things that were said before a run began, in their order.
+pub(crate) async fn before(
+    db: &Database,
+    tenant: &TenantId,
+    thread: &str,
+    run: &RunId,
+    limit: u64,
+) -> Result<Vec<Said>, Error> {
+    let rows = db.query(BEFORE, params![tenant.as_str(), thread, run.as_str(), limit]).await?;
+    rows.iter().rev().map(read).collect()
+}
+
+fn read(row: &Row) -> Result<Said, Error> {
+    Ok(Said {
+        run: RunId::parse(row.text(0)?).map_err(|error| unreadable("message", error))?,
+        seq: row.count(1)?,
+        at: Timestamp(row.int(2)?),
+        message: serde_json::from_str(row.text(3)?).map_err(|error| unreadable("message", error))?,
+    })
+}

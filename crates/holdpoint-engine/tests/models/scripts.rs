@@ -1,0 +1,160 @@
+//! Models that follow a script.
+
+use std::sync::Arc;
+
+use holdpoint_engine::agent::model::{Delta, Finish, ModelError, Prompt, Reply, Scripted, from_definition};
+use holdpoint_engine::core::agent::{CallRequest, Message, Role, Usage};
+use serde_json::{Value, json};
+
+use crate::stand_in::{ask, local, prompt};
+
+fn script(steps: Value) -> Scripted {
+    Scripted::parse(&json!({"provider": "scripted", "steps": steps}), None).unwrap()
+}
+
+async fn said(model: &Scripted, prompt: &Prompt) -> Reply {
+    ask(model, prompt).await.0.unwrap()
+}
+
+fn user(text: &str) -> Message {
+    Message::new("u", Role::User, text)
+}
+
+fn wants(name: &str) -> Message {
+    let call = CallRequest { id: "c".to_owned(), name: name.to_owned(), arguments: json!({}) };
+    Message { calls: vec![call], ..Message::new("a", Role::Assistant, "") }
+}
+
+fn result(content: impl Into<Value>) -> Message {
+    Message { call_id: Some("c".to_owned()), ..Message::new("r", Role::Tool, content) }
+}
+
+fn at(step: u32, messages: impl IntoIterator<Item = Message>) -> Prompt {
+    Prompt { step, messages: messages.into_iter().map(Arc::new).collect(), ..prompt("") }
+}
+
+#[tokio::test]
+async fn steps_are_taken_by_number_and_end_with_last_words() {
+    let model = script(json!([
+        {"text": "First I look.", "calls": [{"name": "look", "arguments": {"n": 1}}, {"id": "x", "name": "see"}]},
+        {"text": "Seen.", "confidence": 0.4, "usage": {"inputTokens": 3, "outputTokens": 4}},
+    ]));
+    let (reply, heard) = ask(&model, &at(0, [user("Go.")])).await;
+    let call =
+        |id: &str, name: &str, arguments| CallRequest { id: id.to_owned(), name: name.to_owned(), arguments };
+    let expected = Reply {
+        text: "First I look.".to_owned(),
+        calls: vec![call("", "look", json!({"n": 1})), call("x", "see", json!({}))],
+        model: "scripted".to_owned(),
+        finish: Finish::Calls,
+        ..Reply::default()
+    };
+    assert_eq!(reply.unwrap(), expected);
+    let text = |text: &str| Delta::Text(text.to_owned());
+    assert_eq!(heard[..3], [text("First "), text("I "), text("look.")]);
+    let (id, name) = (Some("x".to_owned()), Some("see".to_owned()));
+    assert_eq!(heard[4], Delta::Call { index: 1, id, name, arguments: "{}".to_owned() });
+    let second = said(&model, &at(1, [user("Go.")])).await;
+    assert_eq!((second.confidence, second.finish), (Some(0.4), Finish::Stop));
+    assert_eq!(second.usage, Usage { input_tokens: 3, output_tokens: 4 });
+    for step in [2, 3, u32::MAX] {
+        assert_eq!(said(&model, &at(step, [user("Go.")])).await.text, "Done.");
+    }
+}
+
+#[tokio::test]
+async fn the_first_alternative_whose_condition_holds_is_taken() {
+    let model = script(json!([
+        [
+            {"if": {"userSays": "refund"}, "calls": [{"name": "refund"}]},
+            {"if": {"userSays": "hello"}, "text": "Hello!"},
+            {"text": "What?"},
+        ],
+        [
+            {"if": {"lastToolResultContains": "denied", "userSays": "please"}, "text": "Sorry, really."},
+            {"if": {"lastToolResultContains": "denied"}, "text": "Sorry."},
+        ],
+    ]));
+    for (text, expected) in
+        [("A REFUND please", ""), ("hello, refund", ""), ("Hello", "Hello!"), ("Hm", "What?")]
+    {
+        assert_eq!(said(&model, &at(0, [user(text)])).await.text, expected, "{text}");
+    }
+    for (text, content, expected) in [
+        ("refund", json!("it was Denied"), "Sorry."),
+        ("refund, please", json!({"error": "denied"}), "Sorry, really."),
+        ("refund", json!("paid"), "Done."),
+    ] {
+        let prompt = at(1, [user(text), wants("refund"), result(content)]);
+        assert_eq!(said(&model, &prompt).await.text, expected);
+    }
+}
+
+#[tokio::test]
+async fn what_earlier_runs_of_a_thread_did_is_not_seen() {
+    let model = script(json!([
+        [{"if": {"lastToolResultContains": "paid"}, "text": "Wrong."}, {"text": "[{{lastResult}}] [{{calls}}]"}],
+        {"text": "[{{lastResult}}] [{{calls}}]"},
+    ]));
+    let earlier =
+        || [user("First"), wants("pay"), result("paid"), Message::new("a", Role::Assistant, "Paid.")];
+    let first = at(0, earlier().into_iter().chain([user("Second")]));
+    assert_eq!(said(&model, &first).await.text, "[] []");
+    let now = [user("Second"), wants("look"), result("seen"), user("And?")];
+    let second = at(1, earlier().into_iter().chain(now));
+    assert_eq!(said(&model, &second).await.text, "[seen] [look]");
+}
+
+#[tokio::test]
+async fn places_are_filled_once_in_texts_and_arguments() {
+    let model = script(json!([
+        {},
+        {
+            "text": "{{user}} {{ {{lastResult}} {{calls}}{{nobody}}",
+            "calls": [{"name": "f", "arguments": {"{{user}}": ["{{user}}", 1, {"a": "<{{lastResult}}>"}]}}],
+        },
+    ]));
+    let reply = said(&model, &at(1, [user("{{calls}}"), wants("look"), result(json!({"n": 1}))])).await;
+    assert_eq!(reply.text, "{{calls}} {{ {\"n\":1} look{{nobody}}");
+    assert_eq!(reply.calls[0].arguments, json!({"{{user}}": ["{{calls}}", 1, {"a": "<{\"n\":1}>"}]}));
+}
+
+#[tokio::test]
+async fn scripts_fail_and_wait_as_they_are_told() {
+    let model = script(json!([
+        {"error": "unavailable"}, {"error": "timeout", "delayMs": 20}, {"error": "overflow"}, {"error": "refused"},
+        {"text": "Late.", "delayMs": 40},
+    ]));
+    for (step, code) in
+        ["model_unavailable", "model_timeout", "context_overflow", "model_refused"].iter().enumerate()
+    {
+        let (reply, heard) = ask(&model, &at(u32::try_from(step).unwrap(), [])).await;
+        let failed: ModelError = reply.unwrap_err();
+        assert_eq!((failed.code(), heard.len()), (*code, 0));
+    }
+    let began = std::time::Instant::now();
+    assert_eq!(said(&model, &at(4, [])).await.text, "Late.");
+    assert!(began.elapsed().as_millis() >= 40);
+}
+
+#[tokio::test]
+async fn a_script_can_be_a_file_beside_the_definition() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = json!({"provider": "scripted", "file": "script.json"});
+    for script in [json!([{"text": "Hi."}]), json!({"steps": [{"text": "Hi."}]})] {
+        std::fs::write(folder.path().join("script.json"), script.to_string()).unwrap();
+        let model = from_definition(&model, Some(folder.path()), &local()).unwrap();
+        assert_eq!(ask(model.as_ref(), &prompt("x")).await.0.unwrap().text, "Hi.");
+    }
+    for (script, message) in [
+        ("[", "is no JSON"),
+        ("[{\"text\": \"a\", \"text\": \"b\"}]", "is no JSON"),
+        ("[{\"txt\": \"a\"}]", "steps[0].txt: is not known here"),
+        ("{}", "steps: is missing"),
+    ] {
+        std::fs::write(folder.path().join("script.json"), script).unwrap();
+        let flaw = from_definition(&model, Some(folder.path()), &local()).err().unwrap();
+        assert_eq!(flaw.field, "file", "{script}");
+        assert!(flaw.message.contains(message), "{script}: {flaw}");
+    }
+}

@@ -1,0 +1,119 @@
+//! Deciding about calls of tools. The core judges who may, and what counts.
+
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use holdpoint_core::agent::ToolCallResume;
+use holdpoint_core::{Command, Heard, Refusal, Run, RunRef};
+use holdpoint_engine::{Done, Engine, Error};
+use serde_json::{Value, json};
+
+use super::translate::{self, DECISION_ID_CHARS_MAX};
+use super::{threads, waiting, wire};
+use crate::app::App;
+use crate::auth::{Caller, CanAnswer};
+use crate::body::{Body, InPath};
+use crate::error::ApiError;
+use crate::idempotency::{Answer, Did, Sending, Sent};
+
+pub(crate) async fn decide(
+    State(app): State<App>,
+    CanAnswer(caller): CanAnswer,
+    headers: HeaderMap,
+    InPath(run): InPath<String>,
+    Sent(sending, Body(body)): Sent<Body<wire::Decide>>,
+) -> Result<Answer, ApiError> {
+    let of = caller.run(&run)?;
+    carry_out(&app, &caller, of, sending, (body, &headers)).await
+}
+
+pub(crate) async fn decide_in_thread(
+    State(app): State<App>,
+    CanAnswer(caller): CanAnswer,
+    headers: HeaderMap,
+    InPath(thread): InPath<String>,
+    Sent(sending, Body(body)): Sent<Body<wire::Decide>>,
+) -> Result<Answer, ApiError> {
+    let latest = threads::latest_of(&app, &caller, &thread).await?;
+    let of = RunRef { tenant: caller.tenant().clone(), run: latest.run };
+    carry_out(&app, &caller, of, sending, (body, &headers)).await
+}
+
+async fn carry_out(
+    app: &App,
+    caller: &Caller,
+    of: RunRef,
+    sending: Sending,
+    (body, headers): (wire::Decide, &HeaderMap),
+) -> Result<Answer, ApiError> {
+    let name = match (body.tool_call_id, body.ticket_id) {
+        (Some(name), None) | (None, Some(name)) => name,
+        (Some(_), Some(_)) => return Err(ApiError::invalid("ticketId", "cannot stand beside toolCallId")),
+        (None, None) => return Err(ApiError::invalid("toolCallId", "is missing; or give ticketId")),
+    };
+    let key = headers.get("idempotency-key").and_then(|key| key.to_str().ok()).map(str::to_owned);
+    let decision_id = match body.decision_id.or(key) {
+        Some(id) => {
+            translate::check_name("decisionId", &id, DECISION_ID_CHARS_MAX)?;
+            id
+        }
+        None => translate::fresh("dec")?,
+    };
+    let resume = ToolCallResume {
+        decision_id: decision_id.clone(),
+        action: body.action,
+        result: body.result.map(|result| result.0).unwrap_or_default(),
+        reason: body.reason,
+        updated_at: u64::try_from(app.engine.now().0).unwrap_or_default(),
+    };
+    let asked_for = name.clone();
+    let answer = move |done: Done<'_>| match done {
+        Done::Run(run) => Answer::json(StatusCode::ACCEPTED, &decided(run, &asked_for, &decision_id)),
+        _ => Answer::nothing(),
+    };
+    let decide = async |engine: Engine| {
+        let run = engine.run(&of).await?;
+        let asked = waiting::asked(&run, &name).ok_or_else(|| ApiError::not_found("ticket"))?;
+        let mut answer = caller.answer(resume.answer(asked), None);
+        answer.decision = Some(resume.decision_id.clone());
+        let command = Command::Resolve { answers: [(asked.id, answer)].into() };
+        match engine.execute(&of, &command).await {
+            Ok(run) => Ok(Did::Run(run)),
+            Err(Error::Refused(refusal)) => Err(refused(refusal, &*app.engine.run(&of).await?, &name)),
+            Err(error) => Err(error.into()),
+        }
+    };
+    sending.carry_out(app, caller, answer, decide).await
+}
+
+fn decided(run: &Run, name: &str, decision: &str) -> Value {
+    let asked = waiting::asked(run, name);
+    let heard = asked.filter(|asked| asked.is_open()).and_then(|asked| asked.heard);
+    let outcome = match heard {
+        None => "resolved",
+        Some(Heard::Voted) => "voted",
+        Some(Heard::Repeated) => "repeated",
+        Some(Heard::Asked(_)) => "asked",
+    };
+    json!({
+        "runId": run.id, "threadId": run.thread(), "decisionId": decision, "status": run.status().as_str(),
+        "outcome": outcome, "ticketId": asked.and_then(waiting::ticket_id),
+        "toolCallId": asked.and_then(waiting::call_id),
+    })
+}
+
+/// Who comes late is told who came first; a run that has ended says so, however it ended.
+fn refused(refusal: Refusal, run: &Run, name: &str) -> ApiError {
+    let made = waiting::asked(run, name).and_then(waiting::decision);
+    match (refusal, made) {
+        (Refusal::AlreadyResolved | Refusal::Expired, Some(made)) => {
+            let error = ApiError::from(Refusal::AlreadyResolved);
+            error.with(json!(made))
+        }
+        (Refusal::AlreadyResolved | Refusal::InterruptCancelled | Refusal::InterruptGone, None)
+            if run.finished() =>
+        {
+            Refusal::RunFinished(run.status()).into()
+        }
+        (other, _) => other.into(),
+    }
+}

@@ -1,0 +1,92 @@
+//! Declaring agents.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use holdpoint_core::StrictValue;
+use holdpoint_engine::{Done, Engine, Error};
+use serde_json::{Value, json};
+
+use super::translate::{agent_of, workflow_of};
+use crate::app::App;
+use crate::auth::{CanReadWorkflows, CanWriteWorkflows};
+use crate::body::{Body, InPath};
+use crate::error::ApiError;
+use crate::idempotency::{Answer, Did, Sent};
+
+/// More definitions than a tenant has use for; the list is not paged.
+const LIST_MAX: u64 = 10_000;
+
+pub(crate) async fn put(
+    State(app): State<App>,
+    CanWriteWorkflows(caller): CanWriteWorkflows,
+    InPath(id): InPath<String>,
+    Sent(sending, Body(StrictValue(mut definition))): Sent<Body<StrictValue>>,
+) -> Result<Answer, ApiError> {
+    if let Some(members) = definition.as_object_mut() {
+        let named = members.entry("agentId").or_insert_with(|| json!(id));
+        if named.as_str() != Some(id.as_str()) {
+            return Err(ApiError::invalid("agentId", "must be the same in the path and in the definition"));
+        }
+    }
+    check_frame(&definition)?;
+    let tenant = caller.tenant().clone();
+    let register = async |engine: Engine| {
+        let (workflow, stored) = engine.put_agent(&tenant, definition).await?;
+        Ok(Did::Workflow(workflow, stored))
+    };
+    sending.carry_out(&app, &caller, registered, register).await
+}
+
+/// What the engine looks into only when it needs it.
+fn check_frame(definition: &Value) -> Result<(), ApiError> {
+    let object = |field: &str, value: &Value| match value {
+        Value::Object(_) => Ok(()),
+        _ => Err(ApiError::invalid(field, "must be an object")),
+    };
+    for field in ["model", "limits"] {
+        definition.get(field).map_or(Ok(()), |value| object(field, value))?;
+    }
+    let tools = definition.get("tools").and_then(Value::as_array).into_iter().flatten();
+    tools.enumerate().try_for_each(|(at, tool)| object(&format!("tools[{at}]"), tool))
+}
+
+fn registered(done: Done<'_>) -> Answer {
+    let Done::Workflow { workflow, stored } = done else { return Answer::nothing() };
+    let status = if stored && workflow.revision == 1 { StatusCode::CREATED } else { StatusCode::OK };
+    let shown = json!({"agentId": agent_of(workflow.id.as_str()), "revision": workflow.revision});
+    Answer::json(status, &shown)
+}
+
+pub(crate) async fn show(
+    State(app): State<App>,
+    CanReadWorkflows(caller): CanReadWorkflows,
+    InPath(id): InPath<String>,
+) -> Result<Json<Value>, ApiError> {
+    let found = app.engine.workflow(caller.tenant(), &workflow_of(&id)?).await;
+    let found = found.map_err(|error| match error {
+        Error::NotFound(_) => ApiError::not_found("agent"),
+        other => other.into(),
+    })?;
+    let definition = found.definition.pointer("/nodes/0/config").cloned().unwrap_or_default();
+    Ok(Json(json!({
+        "agentId": id, "revision": found.revision, "updatedAt": found.created_at.to_string(),
+        "definition": definition,
+    })))
+}
+
+pub(crate) async fn list(
+    State(app): State<App>,
+    CanReadWorkflows(caller): CanReadWorkflows,
+) -> Result<Json<Value>, ApiError> {
+    let registered = app.engine.workflows(caller.tenant(), LIST_MAX).await?;
+    let agents = registered.iter().filter_map(|one| {
+        let agent = agent_of(one.definition.get("id")?.as_str()?)?;
+        Some(json!({
+            "agentId": agent, "name": one.definition.get("name"), "revision": one.revision,
+            "updatedAt": one.created_at.to_string(),
+        }))
+    });
+    let agents: Vec<Value> = agents.collect();
+    Ok(Json(json!({"agents": agents})))
+}

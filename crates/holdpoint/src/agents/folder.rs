@@ -1,0 +1,200 @@
+//! The operator's folder of agents: what they may connect to, and agents that are declared at the start. Only here a
+//! definition may say what no caller may: keys, addresses of models, programs. The loader keeps that in this process;
+//! what is registered names it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, anyhow, bail};
+use holdpoint_core::{Refusal, TenantId, parse_strict};
+use holdpoint_engine::agent::Connections;
+use holdpoint_engine::{Engine, Error};
+use serde_json::{Map, Value, json};
+
+const CONNECTIONS: &str = "connections.json";
+/// Names of connections that were made from definitions begin so.
+const MADE: &str = "agent:";
+/// What only an operator may say of a model, and of a tool.
+const OF_MODELS: [&str; 4] = ["apiKey", "baseUrl", "headers", "file"];
+const OF_TOOLS: [&str; 2] = ["command", "env"];
+
+#[derive(Debug, Default)]
+pub(crate) struct Folder {
+    pub connections: Connections,
+    agents: Vec<(PathBuf, Value)>,
+    flawed: Vec<String>,
+}
+
+/// Reads a folder, before there is an engine. Connections that cannot be read stop the start: agents would be without
+/// their models.
+pub(crate) fn read(folder: &Path) -> anyhow::Result<Folder> {
+    let paths = crate::seeding::definitions(folder)
+        .with_context(|| format!("cannot read --agents {}", folder.display()))?;
+    let mut read = Folder::default();
+    for path in paths {
+        let bytes = std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        let parsed = parse_strict(&bytes).map_err(|error| format!("is not valid JSON: {error}"));
+        if path.file_name().is_some_and(|name| name == CONNECTIONS) {
+            let taken = parsed.and_then(|value| read.take_connections(value));
+            taken.map_err(|why| anyhow!("{}: {why}", path.display()))?;
+            continue;
+        }
+        match parsed.and_then(|value| read.take_agent(value)) {
+            Ok(definition) => read.agents.push((path, definition)),
+            Err(why) => read.flawed.push(format!("{}: {why}", path.display())),
+        }
+    }
+    Ok(read)
+}
+
+impl Folder {
+    /// Declares what was read. What cannot be declared is named; with `strict` it stops the start.
+    pub(crate) async fn register(
+        self,
+        engine: &Engine,
+        tenant: &TenantId,
+        strict: bool,
+    ) -> anyhow::Result<()> {
+        let (files, mut flawed) = (self.agents.len() + self.flawed.len(), self.flawed);
+        for (path, definition) in self.agents {
+            match engine.put_agent(tenant, definition).await {
+                Ok((workflow, stored)) => tracing::info!(id = %workflow.id, stored, "agent declared"),
+                Err(Error::Refused(Refusal::InvalidRequest { field, message })) => {
+                    flawed.push(format!("{}: {field}: {message}", path.display()));
+                }
+                Err(Error::InvalidWorkflow(flaws)) => {
+                    let lines: Vec<String> = flaws.iter().map(ToString::to_string).collect();
+                    flawed.push(format!("{}: {}", path.display(), lines.join("; ")));
+                }
+                Err(other) => return Err(other.into()),
+            }
+        }
+        let summary = format!("{} of {files} agent files were not declared", flawed.len());
+        if strict && !flawed.is_empty() {
+            bail!("{summary}:\n  {}", flawed.join("\n  "));
+        }
+        for flaw in &flawed {
+            tracing::error!("an agent was not declared: {flaw}");
+        }
+        if !flawed.is_empty() {
+            tracing::error!("{summary}; --strict refuses to start like this");
+        }
+        Ok(())
+    }
+
+    fn take_connections(&mut self, value: Value) -> Result<(), String> {
+        for (kind, named) in object("it", value)? {
+            let known = match kind.as_str() {
+                "models" => &mut self.connections.models,
+                "tools" => &mut self.connections.tools,
+                _ => return Err(format!("{kind}: is not known; known: models, tools")),
+            };
+            for (name, connection) in object(&kind, named)? {
+                if name.starts_with(MADE) {
+                    return Err(format!("{kind}.{name}: must not begin with {MADE}"));
+                }
+                let connection = object(&format!("{kind}.{name}"), connection)?;
+                known.insert(name, Value::Object(connection));
+            }
+        }
+        Ok(())
+    }
+
+    /// The definition as it is registered.
+    fn take_agent(&mut self, value: Value) -> Result<Value, String> {
+        let mut definition = object("it", value)?;
+        let id = definition.get("agentId").and_then(Value::as_str).unwrap_or_default().to_owned();
+        if id.is_empty() {
+            return Err("agentId: is missing".to_owned());
+        }
+        if let Some(model) = definition.get_mut("model") {
+            let name = format!("{MADE}{id}:model");
+            let own = OF_MODELS.iter().find(|member| model.get(**member).is_some()).copied();
+            set_aside("model", own, model, name, &mut self.connections.models)?;
+        }
+        let tools = definition.get_mut("tools").and_then(Value::as_array_mut);
+        for (at, tool) in tools.into_iter().flatten().enumerate() {
+            let name = format!("{MADE}{id}:tool:{at}");
+            set_aside(&format!("tools[{at}]"), of_operator(tool), tool, name, &mut self.connections.tools)?;
+        }
+        Ok(Value::Object(definition))
+    }
+}
+
+/// The member of a tool that only an operator may say. A header may be one that names a secret.
+fn of_operator(tool: &Value) -> Option<&'static str> {
+    let secret = |headers: &Value| headers.as_object().is_some_and(|all| all.values().any(Value::is_object));
+    let plain = OF_TOOLS.iter().find(|member| tool.get(**member).is_some()).copied();
+    plain.or_else(|| tool.get("headers").is_some_and(secret).then_some("headers"))
+}
+
+/// Leaves the name of a connection where something stands that only an operator may say.
+fn set_aside(
+    field: &str,
+    own: Option<&str>,
+    value: &mut Value,
+    name: String,
+    connections: &mut BTreeMap<String, Value>,
+) -> Result<(), String> {
+    let Some(own) = own else { return Ok(()) };
+    if value.get("use").is_some() {
+        return Err(format!("{field}.{own}: cannot stand beside use; say it in {CONNECTIONS}"));
+    }
+    let mut named = json!({"use": name});
+    if let Some(kind) = value.get("type") {
+        named["type"] = kind.clone();
+    }
+    connections.insert(name, std::mem::replace(value, named));
+    Ok(())
+}
+
+fn object(field: &str, value: Value) -> Result<Map<String, Value>, String> {
+    match value {
+        Value::Object(members) => Ok(members),
+        _ => Err(format!("{field}: must be an object")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_only_an_operator_may_say_stays_in_this_process() {
+        let mut folder = Folder::default();
+        let model =
+            json!({"provider": "openai", "baseUrl": "http://127.0.0.1:1/v1", "apiKey": {"env": "KEY"}});
+        let tools = json!([
+            {"type": "http", "name": "a", "url": "https://a.example/", "headers": {"x": "y"}},
+            {"type": "mcp", "name": "b", "command": ["serve"]},
+            {"type": "http", "name": "c", "url": "https://c.example/", "headers": {"x": {"env": "KEY"}}},
+        ]);
+        let definition = json!({"agentId": "mailer", "model": model, "tools": tools});
+        let registered = folder.take_agent(definition).unwrap();
+        assert_eq!(registered["model"], json!({"use": "agent:mailer:model"}));
+        assert_eq!(registered["tools"][0], tools[0], "what anybody may say stays where it is");
+        assert_eq!(registered["tools"][1], json!({"type": "mcp", "use": "agent:mailer:tool:1"}));
+        assert_eq!(registered["tools"][2], json!({"type": "http", "use": "agent:mailer:tool:2"}));
+        assert_eq!(folder.connections.models["agent:mailer:model"], model);
+        assert_eq!(folder.connections.tools["agent:mailer:tool:1"], tools[1]);
+        assert_eq!(folder.connections.tools["agent:mailer:tool:2"], tools[2]);
+    }
+
+    #[test]
+    fn flaws_name_the_member() {
+        let mut folder = Folder::default();
+        let beside = json!({"agentId": "mailer", "model": {"use": "main", "apiKey": {"env": "KEY"}}});
+        assert!(folder.take_agent(beside).unwrap_err().starts_with("model.apiKey: "));
+        assert!(folder.take_agent(json!({"model": {}})).unwrap_err().starts_with("agentId: "));
+        for (connections, field) in [
+            (json!([]), "it: "),
+            (json!({"models": []}), "models: "),
+            (json!({"models": {"main": "gpt"}}), "models.main: "),
+            (json!({"tools": {"agent:x:tool:0": {}}}), "tools.agent:x:tool:0: "),
+            (json!({"model": {}}), "model: "),
+        ] {
+            let why = folder.take_connections(connections.clone()).unwrap_err();
+            assert!(why.starts_with(field), "{connections}: {why}");
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! What a run waits for, read from its fold: the calls that somebody decides about, and who decided.
+
+use holdpoint_core::agent::{CallStatus, ToolCall};
+use holdpoint_core::{Interrupt, Resolution, Run, Status};
+use serde_json::Value;
+
+use super::wire::{Decision, Ticket, Waiting};
+
+/// Nothing while the run does not wait.
+pub(super) fn of(run: &Run) -> Option<Waiting> {
+    let tickets = tickets(run);
+    let first = run.waiting_on();
+    let reason = match run.status() {
+        Status::Paused => "manual_pause",
+        Status::WaitingExternal => "external_event",
+        Status::WaitingApproval if !tickets.is_empty() => "tool_permission",
+        Status::WaitingApproval | Status::WaitingInput => "user_input",
+        Status::Pending | Status::Running | Status::Completed | Status::Failed | Status::Cancelled => {
+            return None;
+        }
+    };
+    let ticket_ids = tickets.iter().map(|ticket| ticket.ticket_id.clone()).collect();
+    Some(Waiting { reason, ticket_ids, message: first.and_then(message), tickets })
+}
+
+/// Calls that wait for somebody, or whose decision is yet to be carried out.
+pub(super) fn tickets(run: &Run) -> Vec<Ticket> {
+    let agents = run.nodes.iter().filter_map(|state| state.agent.as_deref());
+    let calls = agents.flat_map(|agent| &agent.calls).filter(|call| match call.status {
+        CallStatus::Suspended | CallStatus::Resuming => true,
+        CallStatus::New
+        | CallStatus::Running
+        | CallStatus::Succeeded
+        | CallStatus::Failed
+        | CallStatus::Cancelled => false,
+    });
+    calls.filter_map(|call| ticket(run, call)).collect()
+}
+
+/// The question about a call: tickets are named by their suspension, calls by themselves. The last one counts.
+pub(super) fn asked<'a>(run: &'a Run, name: &str) -> Option<&'a Interrupt> {
+    let mut latest = run.interrupts.iter().rev();
+    latest.find(|asked| ticket_id(asked) == Some(name) || call_id(asked) == Some(name)).map(AsRef::as_ref)
+}
+
+pub(super) fn ticket_id(asked: &Interrupt) -> Option<&str> {
+    asked.data.pointer("/suspension/id").and_then(Value::as_str)
+}
+
+pub(super) fn call_id(asked: &Interrupt) -> Option<&str> {
+    asked.data.pointer("/toolCall/id").and_then(Value::as_str)
+}
+
+pub(super) fn decision(asked: &Interrupt) -> Option<Decision> {
+    match asked.resolution.as_ref()? {
+        Resolution::Answered { by, at, decision, .. } => Some(Decision {
+            decision_id: decision.clone(),
+            decided_by: Some(by.clone()),
+            decided_at: *at,
+            timed_out: false,
+        }),
+        Resolution::TimedOut { at } => {
+            Some(Decision { decision_id: None, decided_by: None, decided_at: *at, timed_out: true })
+        }
+    }
+}
+
+fn ticket(run: &Run, call: &ToolCall) -> Option<Ticket> {
+    let waiting = call.waiting?;
+    let asked = run.interrupt(waiting.interrupt)?;
+    let text = |pointer: &str| asked.data.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    Some(Ticket {
+        ticket_id: ticket_id(asked).unwrap_or_default().to_owned(),
+        tool_call_id: call.id.clone(),
+        tool_name: call.name.clone(),
+        arguments: call.effective_arguments().clone(),
+        resume_mode: waiting.mode,
+        reason: text("/suspension/action").to_owned(),
+        message: text("/suspension/message").to_owned(),
+        response_schema: asked.data.pointer("/suspension/response_schema").cloned(),
+        expires_at: asked.expires_at(),
+        status: call.status.as_str(),
+        decision: decision(asked),
+    })
+}
+
+fn message(asked: &Interrupt) -> Option<String> {
+    let places = ["/suspension/message", "/message", "/title"];
+    let text = places.iter().find_map(|place| asked.data.pointer(place)?.as_str());
+    text.filter(|text| !text.is_empty()).map(str::to_owned)
+}

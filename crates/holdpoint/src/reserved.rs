@@ -1,0 +1,24 @@
+//! Names that are the host's own: what is registered or started over other doors must not take them.
+
+use holdpoint_core::workflow::AGENT_PREFIX;
+
+use crate::error::ApiError;
+
+/// The scope of a thread's runs begins so.
+const THREAD_PREFIX: &str = "thread:";
+
+/// Why no workflow can be registered under an id, if that is so.
+pub(crate) fn workflow(id: &str) -> Option<&'static str> {
+    id.starts_with(AGENT_PREFIX).then_some("must not begin with agent:, as agents do; declare it as an agent")
+}
+
+pub(crate) fn check_workflow(field: &str, id: &str) -> Result<(), ApiError> {
+    workflow(id).map_or(Ok(()), |why| Err(ApiError::invalid(field, why)))
+}
+
+pub(crate) fn check_scope(field: &str, scope: Option<&str>) -> Result<(), ApiError> {
+    if scope.is_some_and(|scope| scope.starts_with(THREAD_PREFIX)) {
+        return Err(ApiError::invalid(field, "must not begin with thread:, as scopes of threads do"));
+    }
+    Ok(())
+}

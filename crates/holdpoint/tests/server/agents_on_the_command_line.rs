@@ -1,0 +1,67 @@
+//! `holdpoint agents`, `threads` and `runs decide` as far as no model is needed.
+
+use std::process::Output;
+
+use serde_json::{Value, json};
+
+use crate::harness::{Server, gated};
+
+fn text(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+#[test]
+fn agents_are_declared_listed_and_spoken_to() {
+    let server = Server::start();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("mailer.json");
+    let definition = json!({"agentId": "mailer", "name": "The mailer", "model": {"use": "main"}});
+    std::fs::write(&file, definition.to_string()).unwrap();
+    let declared = server.run(&["agents", "put", file.to_str().unwrap()]);
+    assert_eq!(text(&declared), "declared mailer, revision 1\n");
+    let listed = text(&server.run(&["agents", "list"]));
+    assert!(listed.contains("mailer  1") && listed.contains("The mailer"), "{listed}");
+    let shown = server.run(&["agents", "show", "mailer", "--json"]);
+    let shown: Value = serde_json::from_slice(&shown.stdout).unwrap();
+    assert_eq!(shown["definition"], definition);
+
+    let told = server.run(&["agents", "run", "mailer", "Write to Bob", "--thread", "bob"]);
+    assert!(told.status.success() && text(&told).contains("in thread bob"), "{told:?}");
+    let said = server.run(&["threads", "say", "bob", "And to Ann", "--json"]);
+    let said: Value = serde_json::from_slice(&said.stdout).unwrap();
+    assert_eq!(said["threadId"], "bob", "{said}");
+    let messages = text(&server.run(&["threads", "messages", "bob"]));
+    let lines: Vec<&str> = messages.lines().collect();
+    assert_eq!(lines.len(), 2, "{messages}");
+    assert!(lines[0].ends_with(": Write to Bob") && lines[1].ends_with(": And to Ann"), "{messages}");
+    let limited = server.run(&["threads", "messages", "bob", "--limit", "1", "--json"]);
+    let limited: Value = serde_json::from_slice(&limited.stdout).unwrap();
+    let cursor = limited["nextCursor"].as_str().unwrap();
+    let rest = text(&server.run(&["threads", "messages", "bob", "--after", cursor]));
+    assert_eq!(rest.trim_end(), lines[1]);
+    let runs = text(&server.run(&["threads", "runs", "bob"]));
+    assert!(runs.contains("mailer"), "{runs}");
+    let nothing = text(&server.run(&["threads", "interrupt", "nobody"]));
+    assert_eq!(nothing, "nothing was to be interrupted in thread nobody\n");
+}
+
+#[test]
+fn what_is_wrong_is_said_before_anything_is_sent() {
+    let server = Server::start();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("nameless.json");
+    std::fs::write(&file, "{}").unwrap();
+    let refused = server.run(&["agents", "put", file.to_str().unwrap()]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(text(&refused).contains("it has no `agentId`"), "{refused:?}");
+    assert_eq!(server.run(&["agents", "show", "nobody"]).status.code(), Some(1));
+    server.client.put("/v1/workflows/gated", &gated("gated"));
+    let run = server.client.start_run("gated");
+    for flags in [&["--call", "c1"][..], &["--call", "c1", "--resume", "--cancel"], &["--resume"]] {
+        let arguments = [&["runs", "decide", run.as_str()][..], flags].concat();
+        assert_eq!(server.run(&arguments).status.code(), Some(2), "{flags:?}");
+    }
+    let unknown = server.run(&["runs", "decide", &run, "--call", "c1", "--resume"]);
+    assert_eq!(unknown.status.code(), Some(1), "{unknown:?}");
+    assert!(text(&unknown).contains("ticket not found"), "{unknown:?}");
+}
