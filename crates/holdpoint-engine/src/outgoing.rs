@@ -124,13 +124,17 @@ impl fmt::Debug for Response {
 }
 
 impl Outgoing {
-    pub fn new(policy: Policy) -> Self {
-        if policy.allow_loopback {
+    /// Said where definitions choose what is called; what an operator chooses may well be on this machine.
+    pub(crate) fn warn_of_loopback(&self) {
+        if self.0.policy.allow_loopback {
             tracing::warn!(
                 "OUTGOING CALLS MAY REACH THIS MACHINE: loopback addresses and http:// are allowed. This is for \
                  development and tests; whoever can register a workflow can reach what listens here."
             );
         }
+    }
+
+    pub fn new(policy: Policy) -> Self {
         let calls = Arc::new(Semaphore::new(policy.calls_max.clamp(1, Semaphore::MAX_PERMITS)));
         let tls = Tls::new(policy.authorities.clone());
         Self(Arc::new(Shared { policy, calls, tls, connects: AtomicU64::new(0) }))

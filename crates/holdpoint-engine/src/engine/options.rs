@@ -96,6 +96,7 @@ impl Options {
     /// Which hosts the nodes of this engine may call, and how.
     #[must_use]
     pub fn outgoing(mut self, outgoing: Outgoing) -> Self {
+        outgoing.warn_of_loopback();
         self.nodes.effect("core.http", Http::new(outgoing.clone()));
         self.outgoing = Some(outgoing);
         self

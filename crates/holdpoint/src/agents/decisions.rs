@@ -23,7 +23,25 @@ pub(crate) async fn decide(
     Sent(sending, Body(body)): Sent<Body<wire::Decide>>,
 ) -> Result<Answer, ApiError> {
     let of = caller.run(&run)?;
-    carry_out(&app, &caller, of, sending, (body, &headers)).await
+    carry_out(&app, &caller, Place::Run(of), sending, (body, &headers)).await
+}
+
+/// Where the call is.
+enum Place {
+    Run(RunRef),
+    Thread(String),
+}
+
+impl Place {
+    async fn find(self, app: &App, caller: &Caller) -> Result<RunRef, ApiError> {
+        match self {
+            Self::Run(of) => Ok(of),
+            Self::Thread(thread) => {
+                let latest = threads::latest_of(app, caller, &thread).await?;
+                Ok(RunRef { tenant: caller.tenant().clone(), run: latest.run })
+            }
+        }
+    }
 }
 
 pub(crate) async fn decide_in_thread(
@@ -33,15 +51,13 @@ pub(crate) async fn decide_in_thread(
     InPath(thread): InPath<String>,
     Sent(sending, Body(body)): Sent<Body<wire::Decide>>,
 ) -> Result<Answer, ApiError> {
-    let latest = threads::latest_of(&app, &caller, &thread).await?;
-    let of = RunRef { tenant: caller.tenant().clone(), run: latest.run };
-    carry_out(&app, &caller, of, sending, (body, &headers)).await
+    carry_out(&app, &caller, Place::Thread(thread), sending, (body, &headers)).await
 }
 
 async fn carry_out(
     app: &App,
     caller: &Caller,
-    of: RunRef,
+    place: Place,
     sending: Sending,
     (body, headers): (wire::Decide, &HeaderMap),
 ) -> Result<Answer, ApiError> {
@@ -71,6 +87,7 @@ async fn carry_out(
         _ => Answer::nothing(),
     };
     let decide = async |engine: Engine| {
+        let of = place.find(app, caller).await?;
         let run = engine.run(&of).await?;
         let asked = waiting::asked(&run, &name).ok_or_else(|| ApiError::not_found("ticket"))?;
         let mut answer = caller.answer(resume.answer(asked), None);
