@@ -9,6 +9,7 @@ mod certificates;
 
 mod access;
 mod agents;
+mod agents_killed;
 mod agents_on_the_command_line;
 mod answers_on_the_command_line;
 mod arrivals;
