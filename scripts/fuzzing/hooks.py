@@ -179,6 +179,31 @@ def name_the_agent(case):
     case.body = definition
 
 
+def decide_a_call(case):
+    """A decision is about a call that waits, in a run of an agent."""
+    talk_on(case)
+    if isinstance(case.body, dict) and dice_of(case) is not None:
+        case.body = {**case.body, "toolCallId": "c1"}
+        case.body.pop("ticketId", None)
+
+
+def talk_on(case, talks="talks"):
+    """Most of what can be done to a thread needs a run that is open in it."""
+    dice = dice_of(case)
+    if dice is None or dice.random() < 0.2:
+        return
+    thread, run = dice.choice(WORLD[talks])
+    case.path_parameters.update({name: of for name, of in [("threadId", thread), ("runId", run)] if name in case.path_parameters})
+
+
+def replay_what_was_told(case):
+    """A delivery belongs to its webhook."""
+    dice = dice_of(case)
+    if dice is not None and dice.random() < 0.7:
+        webhook, delivery = dice.choice(WORLD["deliveries"])
+        case.path_parameters.update(webhookId=webhook, deliveryId=delivery)
+
+
 def dice_of(case):
     """Fall the same way for the same case, so that a seed repeats everything. None where the case is wrong on purpose:
     it would not be wrong any more."""
@@ -213,6 +238,13 @@ CHANGES = {
     "rotateSecrets": keep_links,
     "putWorkflow": graft,
     "putAgent": name_the_agent,
+    "replayDelivery": replay_what_was_told,
+    "tellRun": talk_on,
+    "getActiveRun": lambda case: talk_on(case, "looks"),
+    "getWaiting": lambda case: talk_on(case, "looks"),
+    "cancelThread": talk_on,
+    "decideCall": decide_a_call,
+    "decideInThread": decide_a_call,
     "pauseRun": aim(["waiting-approval", "waiting-input", "running"]),
     "resumeRun": aim(["paused"]),
     "forkRun": fork_early,

@@ -37,9 +37,14 @@ def main(folder, seconds):
     for run in runs:
         rows = call("GET", f"/v1/threads/{run}/dispatches")["dispatches"]
         dispatches += [row["dispatchId"] for row in rows]
-    threads = talk(10 + seconds // 10)
+    threads = talk(20 + seconds // 5)
     write(folder, "runs", runs + children + [call("GET", f"/v1/threads/{one}/runs/latest")["runId"] for one in threads])
-    write(folder, "threads", threads * 3 + runs)
+    talks = [[one, call("GET", f"/v1/threads/{one}/runs/latest")["runId"]] for one in threads]
+    for _, run in talks:
+        settled(run)
+    # In some of them nothing is changed, for those who only look.
+    write(folder, "threads", threads[5:] * 3 + runs)
+    deliveries = tell()
     write(folder, "agents", ["fuzz-agent"])
     write(folder, "dispatches", dispatches)
     write(folder, "artifacts", [f"{run}:{node}" for run in runs for node in ("made", "review")])
@@ -59,9 +64,21 @@ def main(folder, seconds):
         [one["runId"], one["nodeId"], ANSWERS[one["kind"]]]
         for one in waiting
     ]
-    world = {"asks": asks, "links": links, "ownKey": own, "runs": runs + children, "states": states, "questions": questions, "agent": AGENT, "workflows": WORKFLOWS}
+    world = {"asks": asks, "links": links, "ownKey": own, "runs": runs + children, "states": states, "questions": questions, "agent": AGENT, "deliveries": deliveries, "talks": talks[5:], "looks": talks[:5], "workflows": WORKFLOWS}
     (folder / "world.json").write_text(json.dumps(world))
     print(f"{len(runs) + len(children)} runs, {len(dispatches)} dispatches: {', '.join(sorted(states))}")
+
+
+def tell():
+    """What a subscriber that nobody is was told of."""
+    hook = call("POST", "/v1/webhooks", {"url": "http://127.0.0.1:9/", "events": ["run.started"]})["webhookId"]
+    start("fuzz-waits")
+    for _ in range(100):
+        told = call("GET", f"/v1/webhooks/{hook}/deliveries")["deliveries"]
+        if told:
+            return [[hook, one["deliveryId"]] for one in told]
+        time.sleep(0.1)
+    sys.exit("nobody was told that a run has started, so the fuzzer would not see deliveries")
 
 
 def talk(count):
@@ -138,7 +155,18 @@ def node(name, kind, extra=None, **config):
     return (name, kind, config, extra or {})
 
 
-AGENT = {"agentId": "fuzz-agent", "name": "fuzz-agent", "model": {"use": "nothing"}, "instructions": "Be brief."}
+# It wants to call a tool, and waits until somebody lets it; nothing is where the call would go.
+AGENT = {
+    "agentId": "fuzz-agent", "name": "fuzz-agent", "instructions": "Be brief.",
+    "model": {"provider": "scripted", "steps": [
+        {"text": "May I?", "calls": [{"id": "c1", "name": "send", "arguments": {"to": "bob"}}]}, {"text": "Done."},
+    ]},
+    "tools": [{
+        "type": "http", "name": "send", "description": "sends", "method": "POST", "url": "https://nowhere.invalid/",
+        "parameters": {"type": "object"},
+    }],
+    "permissions": {"rules": [{"tool": "send", "behavior": "ask"}]},
+}
 MADE = node("made", "core.identity", {"artifactType": "text", "inputs": {"text": {"type": "static", "value": "Hello"}}})
 WAITS = node("waits", "core.approvalGate", title="Go on?", actions=["accept", "reject", "edit-accept", "ask"])
 WORKFLOWS = [

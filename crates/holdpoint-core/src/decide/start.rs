@@ -20,9 +20,7 @@ pub(super) fn start(run: &Run, start: &Start, now: Timestamp) -> Result<Vec<Even
     check_unfinished(run)?;
     check_inputs(&run.workflow, &start.inputs)?;
     check_configurable(&run.workflow, &start.configurable)?;
-    check_tags(&start.tags)?;
-    check_metadata(&start.metadata)?;
-    check_thread(start.thread.as_deref())?;
+    start.check()?;
     let started = Event::RunStarted(Box::new(Started {
         workflow: run.workflow.id.clone(),
         revision: run.workflow.revision,
@@ -44,6 +42,15 @@ pub(super) fn start(run: &Run, start: &Start, now: Timestamp) -> Result<Vec<Even
         events.extend(super::agent::heard(run, node, messages)?);
     }
     Ok(with_consequences(run, events, now))
+}
+
+impl Start {
+    /// What can be judged without knowing what is started.
+    pub fn check(&self) -> Result<(), Refusal> {
+        check_tags(&self.tags)?;
+        check_metadata(&self.metadata)?;
+        check_thread(self.thread.as_deref())
+    }
 }
 
 fn check_inputs(workflow: &Workflow, inputs: &Map<String, Value>) -> Result<(), Refusal> {
@@ -83,8 +90,8 @@ fn check_tags(tags: &[String]) -> Result<(), Refusal> {
 
 fn check_thread(thread: Option<&str>) -> Result<(), Refusal> {
     let Some(thread) = thread else { return Ok(()) };
-    if thread.trim().is_empty() || thread.chars().count() > limits::ID_CHARS_MAX {
-        let message = format!("must be 1 to {} characters", limits::ID_CHARS_MAX);
+    if thread.trim().is_empty() || thread.chars().count() > limits::THREAD_CHARS_MAX {
+        let message = format!("must be 1 to {} characters", limits::THREAD_CHARS_MAX);
         return Err(Refusal::invalid("threadId", message));
     }
     Ok(())

@@ -120,6 +120,10 @@ impl Engine {
     /// Says something in a thread: to the run that is open there, or to a new one.
     pub async fn input(&self, talk: Talk, mode: InputMode) -> Result<Arc<Run>, Error> {
         let Some(thread) = talk.thread.clone() else { return self.start_agent(talk).await };
+        // What is wrong is wrong also where no run begins.
+        if let Some(start) = &talk.start {
+            start.check()?;
+        }
         let tenant = talk.owner.tenant.clone();
         for _ in 0..ATTEMPTS_MAX {
             let open = self.open_run(&tenant, &thread).await?;

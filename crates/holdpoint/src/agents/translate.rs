@@ -3,7 +3,7 @@
 use axum::http::StatusCode;
 use holdpoint_core::agent::{Message, Role, Usage};
 use holdpoint_core::workflow::AGENT_PREFIX;
-use holdpoint_core::{Owner, Refusal, Run, RunId, Start, WorkflowId, hex};
+use holdpoint_core::{Owner, Refusal, Run, RunId, Start, WorkflowId, hex, limits};
 use holdpoint_engine::{Done, Error, RunSummary, Said, Talk};
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ use crate::error::ApiError;
 use crate::idempotency::Answer;
 
 /// Characters of a thread's id and of a message's.
-pub(super) const THREAD_CHARS_MAX: usize = 200;
+pub(super) const THREAD_CHARS_MAX: usize = limits::THREAD_CHARS_MAX;
 pub(super) const MESSAGE_ID_CHARS_MAX: usize = 128;
 /// Characters of what somebody calls a decision: an idempotency key may be one.
 pub(super) const DECISION_ID_CHARS_MAX: usize = 255;
