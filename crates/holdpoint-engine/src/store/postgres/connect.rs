@@ -14,8 +14,9 @@ use crate::store::Error;
 
 const VERSION_MIN: u32 = 15;
 
-/// A transaction that we left open is ended by the server, so that its locks do not outlive a stuck node.
-const IDLE_IN_TRANSACTION: Duration = Duration::from_secs(5);
+/// A transaction that we left open is ended by the server, so that its locks do not outlive a stuck node: soon enough for
+/// others, whose batches and renewals of leases wait behind such a lock, to keep what they hold.
+const IDLE_IN_TRANSACTION: Duration = Duration::from_millis(1500);
 
 /// Connects and prepares the session. Notifications go to `notifications`; its receiver ends when the connection
 /// does. They are hints: where nobody takes them they are dropped.
