@@ -116,6 +116,10 @@ impl Definition {
         if let Some(bad) = only_for_operators(&tools) {
             return Err(AgentFlaw::new(bad.field, bad.message));
         }
+        let is_workflow = |tool: &Value| tool.get("type").and_then(Value::as_str) == Some("workflow");
+        if let Some(at) = raw.tools.iter().position(is_workflow) {
+            return Err(AgentFlaw::new(format!("tools[{at}].type"), "agents cannot call workflows yet"));
+        }
         let permissions = match &raw.permissions {
             None => PermissionSet::default(),
             Some(rules) => PermissionSet::parse(rules).map_err(|flaws| {

@@ -14,6 +14,7 @@ on_both! {
     a_denied_call_may_end_the_run,
     an_approver_may_change_the_arguments_and_both_are_on_record,
     a_tool_that_nobody_has_is_an_error_for_the_agent,
+    what_an_agent_cannot_do_or_may_not_say_is_refused_when_it_is_declared,
     only_those_whom_the_agent_names_may_decide,
     words_in_results_decide_nothing,
     an_agent_that_goes_on_for_too_long_is_stopped,
@@ -57,6 +58,26 @@ async fn a_tool_that_nobody_has_is_an_error_for_the_agent(office: Office) {
     let of = office.asked(&json!([{ "calls": [call("c1", "rm", json!({}))] }, { "text": "Oh." }])).await;
     assert_eq!(office.call(&of, "c1").await, CallStatus::Failed);
     assert_eq!(office.house.status(&of).await, "completed");
+}
+
+async fn what_an_agent_cannot_do_or_may_not_say_is_refused_when_it_is_declared(office: Office) {
+    let flawed = [
+        ("tools[0].type", json!({ "type": "workflow", "name": "w", "workflowId": "w", "description": "w" })),
+        ("tools[0].command", json!({ "type": "mcp", "name": "m", "command": ["sh"] })),
+        (
+            "tools[0].headers.x",
+            json!({ "type": "mcp", "name": "m", "url": "https://a.b", "headers": { "x": { "env": "HOME" } } }),
+        ),
+    ];
+    for (field, tool) in flawed {
+        let mut definition = agent(&sends());
+        definition["tools"] = json!([tool]);
+        let refused = office.house.engine.put_agent(&tenant(), definition).await.unwrap_err();
+        assert!(
+            matches!(&refused, Error::Refused(Refusal::InvalidRequest { field: found, .. }) if found == field),
+            "{refused}"
+        );
+    }
 }
 
 async fn only_those_whom_the_agent_names_may_decide(office: Office) {
