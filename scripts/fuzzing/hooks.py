@@ -209,7 +209,7 @@ def dice_of(case):
     it would not be wrong any more."""
     if case.meta is None or case.meta.generation.mode.is_negative:
         return None
-    return random.Random(f"{case.body}{sorted((case.headers or {}).items())}")
+    return random.Random(f"{case.path_parameters}{case.query}{case.body}{sorted((case.headers or {}).items())}")
 
 
 def parts(value):

@@ -38,11 +38,12 @@ def main(folder, seconds):
         rows = call("GET", f"/v1/threads/{run}/dispatches")["dispatches"]
         dispatches += [row["dispatchId"] for row in rows]
     threads = talk(20 + seconds // 5)
-    write(folder, "runs", runs + children + [call("GET", f"/v1/threads/{one}/runs/latest")["runId"] for one in threads])
     talks = [[one, call("GET", f"/v1/threads/{one}/runs/latest")["runId"]] for one in threads]
     for _, run in talks:
         settled(run)
-    # In some of them nothing is changed, for those who only look.
+    # In some of them nothing is changed, for those who only look: no change finds the way to them.
+    looks, talks = talks[:5], talks[5:]
+    write(folder, "runs", runs + children + [run for _, run in talks])
     write(folder, "threads", threads[5:] * 3 + runs)
     deliveries = tell()
     write(folder, "agents", ["fuzz-agent"])
@@ -54,7 +55,8 @@ def main(folder, seconds):
     doubted = [run for run in runs if settled(run) == "waiting-approval" and "waits" in nodes_of(run)][::3]
     asks = [[run, "waits", ask(run)] for run in doubted]
     (own,) = [key["keyId"] for key in call("GET", "/v1/keys")["keys"]]
-    waiting = call("GET", "/v1/interrupts?limit=200")["interrupts"]
+    left_alone = {run for _, run in looks}
+    waiting = [one for one in call("GET", "/v1/interrupts?limit=200")["interrupts"] if one["runId"] not in left_alone]
     links = [
         [call("POST", f"/v1/runs/{one['runId']}/interrupts/{one['nodeId']}/tokens", {})["token"], ANSWERS[one["kind"]]]
         for one in waiting
@@ -64,7 +66,7 @@ def main(folder, seconds):
         [one["runId"], one["nodeId"], ANSWERS[one["kind"]]]
         for one in waiting
     ]
-    world = {"asks": asks, "links": links, "ownKey": own, "runs": runs + children, "states": states, "questions": questions, "agent": AGENT, "deliveries": deliveries, "talks": talks[5:], "looks": talks[:5], "workflows": WORKFLOWS}
+    world = {"asks": asks, "links": links, "ownKey": own, "runs": runs + children, "states": states, "questions": questions, "agent": AGENT, "deliveries": deliveries, "talks": talks, "looks": looks, "workflows": WORKFLOWS}
     (folder / "world.json").write_text(json.dumps(world))
     print(f"{len(runs) + len(children)} runs, {len(dispatches)} dispatches: {', '.join(sorted(states))}")
 
