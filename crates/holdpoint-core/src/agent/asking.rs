@@ -8,11 +8,14 @@ use crate::permission::call_digest;
 
 /// What front ends tell questions about calls apart by.
 pub const CONFIRM: &str = "tool:PermissionConfirm";
+pub const CLIENT_TOOL: &str = "tool:ClientTool";
 pub const OUTCOME_UNKNOWN: &str = "tool:OutcomeUnknown";
 
 /// Who is asked, and how long.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Asking {
+    /// Whoever allows a call may not change its arguments.
+    pub as_it_is: bool,
     /// Members of an approval that name people: `approversList`, `requiredApprovals` and the like.
     pub people: Map<String, Value>,
     pub timeout_ms: Option<u64>,
@@ -29,8 +32,11 @@ impl Ticket {
             response_schema: None,
         };
         let title = format!("Call {}", call.name);
-        let actions = ["accept", "edit-accept", "reject", "ask"];
-        Self::approval(key, call, asking, (&title, &actions), &suspension)
+        let actions: &[&str] = match asking.as_it_is {
+            true => &["accept", "reject", "ask"],
+            false => &["accept", "edit-accept", "reject", "ask"],
+        };
+        Self::approval(key, call, asking, (&title, actions), &suspension)
     }
 
     /// The call was begun, and nobody knows what became of it.
@@ -74,6 +80,26 @@ impl Ticket {
         request.key = Some(key);
         request.timeout_ms = asking.timeout_ms;
         Self { request, mode }
+    }
+
+    /// The call is for the front end, which brings the result.
+    pub fn of_client(key: String, call: &ToolCall) -> Self {
+        let wanted = SuspendTicket {
+            suspension: Suspension {
+                id: format!("client_{}", call.id),
+                action: CLIENT_TOOL.to_owned(),
+                message: format!("{} is carried out by the front end.", call.name),
+                parameters: call.arguments.clone(),
+                response_schema: None,
+            },
+            pending: PendingToolCall {
+                id: call.id.clone(),
+                name: call.name.clone(),
+                arguments: call.arguments.clone(),
+            },
+            resume_mode: ToolCallResumeMode::UseDecisionAsToolResult,
+        };
+        Self::of_tool(key, call, &Asking::default(), &wanted)
     }
 
     /// A tool itself wants something first.

@@ -13,7 +13,7 @@ use holdpoint_core::{Interrupt, Resolution};
 use serde_json::{Value, json};
 
 use super::setup::Setup;
-use super::tool::{Call, Returned, ToolError, ToolSpec};
+use super::tool::{Call, Change, Returned, ToolError, ToolSpec};
 use super::watch::Watch;
 use crate::approved::check_as_shown;
 use crate::context::{EffectContext, Stop};
@@ -73,6 +73,11 @@ fn settle(
         Some(Due { idempotent: spec.idempotent, call: call.clone(), arguments, decision })
     };
     match call.status {
+        CallStatus::New if call.client && call.behaviour != Behaviour::Deny => {
+            let ticket = Ticket::of_client(key(context, &call), &call);
+            suspend(context, &call, ticket)?;
+            Ok(None)
+        }
         CallStatus::New => match call.behaviour {
             Behaviour::Allow => Ok(due(call.arguments.clone(), None)),
             Behaviour::Ask => {
@@ -215,6 +220,15 @@ fn note(
     let id = one.call.id.clone();
     let (status, content) = match result {
         Ok(Returned::Result(content)) => (CallStatus::Succeeded, content),
+        Ok(Returned::Changed { result, changes }) => {
+            for change in changes {
+                context.act(match change {
+                    Change::Set(name, value) => Act::Set { name, value },
+                    Change::Add(name, value) => Act::Add { name, value },
+                })?;
+            }
+            (CallStatus::Succeeded, result)
+        }
         Ok(Returned::Failed(content)) => (CallStatus::Failed, content),
         Ok(Returned::Suspended(wanted)) => {
             let ticket =

@@ -19,6 +19,7 @@ use crate::place::{Place, Subject};
 mod control;
 mod decisions;
 mod doubts;
+mod front;
 mod rules;
 mod threads;
 
