@@ -33,6 +33,10 @@ impl Node for AgentNode {
         setup::flaws(node)
     }
 
+    fn writes_first(&self) -> bool {
+        true
+    }
+
     async fn run(&self, context: &mut EffectContext) -> Result<Outputs, Stop> {
         let setup = setup::of(context).await?;
         hear_inputs(context)?;
