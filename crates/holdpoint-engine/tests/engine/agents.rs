@@ -20,6 +20,7 @@ mod control;
 mod decisions;
 mod doubts;
 mod front;
+mod hands;
 mod rules;
 mod threads;
 
