@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::place::{Place, on_both};
-use crate::workshop::{Errand, Note, Workshop, cancel, children, gone, of_call, resume, until};
+use crate::workshop::{Errand, Note, Workshop, cancel, descendants, gone, of_call, resume, until};
 
 const CONFIRM: &str = "tool:PermissionConfirm";
 const UNKNOWN: &str = "tool:OutcomeUnknown";
@@ -88,7 +88,7 @@ fn decisions_are_carried_out_once_whenever_the_kill_comes() {
         let client = server.client.clone();
         let errands: Vec<Errand<'_>> = named.iter().map(|name| Errand::begin(&client, name, name)).collect();
         errands.iter().for_each(|errand| drop(errand.asked(CONFIRM, &["c1"])));
-        let programs = children(&server);
+        let programs = descendants(&server);
         assert!(!programs.is_empty());
         errands.iter().for_each(|errand| errand.decide(&resume("c1")));
         server.kill();
@@ -121,6 +121,10 @@ fn is_in_doubt(errand: &Errand<'_>) -> bool {
 
 /// An agent whose call was allowed, and was under way when the server was killed; the next server runs.
 fn interrupted(workshop: &Workshop, then: impl FnOnce(&Errand<'_>)) {
+    interrupted_after(workshop, &resume("c1"), then);
+}
+
+fn interrupted_after(workshop: &Workshop, decision: &Value, then: impl FnOnce(&Errand<'_>)) {
     let place = Place::sqlite();
     let steps = json!([{"calls": [workshop.stalling("c1", "first")]}, {"text": "I heard: {{lastResult}}"}]);
     workshop.hire("clerk", &steps, &json!({}));
@@ -128,9 +132,9 @@ fn interrupted(workshop: &Workshop, then: impl FnOnce(&Errand<'_>)) {
     let client = server.client.clone();
     let errand = Errand::begin(&client, "clerk", "t1");
     errand.asked(CONFIRM, &["c1"]);
-    errand.decide(&resume("c1"));
+    errand.decide(decision);
     workshop.wait_for(1);
-    let programs = children(&server);
+    let programs = descendants(&server);
     server.kill();
     programs.into_iter().for_each(gone);
     let server = workshop.open(&place);
@@ -174,6 +178,20 @@ fn a_call_that_was_under_way_is_asked_about_and_not_made_again_if_somebody_knows
         errand.completed();
         assert_one_call(&workshop.notes(), 1);
         assert_eq!(errand.told("c1"), (json!("it was done"), "I heard: it was done".to_owned()));
+    });
+}
+
+/// What was allowed is what is asked about, and what is made again.
+#[test]
+fn a_call_with_other_arguments_is_made_again_with_those() {
+    let workshop = Workshop::program();
+    let edited = json!({"toolCallId": "c1", "action": "resume", "result": {"arguments": {"text": "edited"}}});
+    interrupted_after(&workshop, &edited, |errand| {
+        let tickets = errand.asked(UNKNOWN, &["c1"]);
+        assert_eq!(tickets[0]["arguments"], json!({"text": "edited"}));
+        errand.decide(&resume("c1"));
+        errand.completed();
+        assert_eq!(workshop.done(), ["edited", "edited"]);
     });
 }
 

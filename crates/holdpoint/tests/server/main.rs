@@ -11,6 +11,7 @@ mod access;
 mod agents;
 mod agents_killed;
 mod agents_mcp;
+mod agents_mcp_faults;
 mod agents_mcp_killed;
 mod agents_on_the_command_line;
 mod answers_on_the_command_line;

@@ -2,6 +2,7 @@
 //! outside: our own server, which writes down every call, and one that others have published, which works on a git
 //! repository.
 
+use std::fs::DirEntry;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -15,7 +16,7 @@ use crate::place::Place;
 
 /// How often a condition is looked at that nobody tells of.
 const LOOK: Duration = Duration::from_millis(5);
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(30);
 const OWN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../holdpoint-engine/tests/tools/server.py");
 /// Where the published server can go in its repository.
 const BRANCHES: [&str; 3] = ["first", "second", "edited"];
@@ -193,6 +194,11 @@ fn note(line: &Value) -> Note {
     Note { text: text("text"), key: text("key") }
 }
 
+/// Our own server.
+pub(crate) fn server_script() -> &'static str {
+    OWN
+}
+
 /// The Python that has the published servers.
 fn python() -> PathBuf {
     let test = std::env::current_exe().unwrap();
@@ -224,16 +230,25 @@ pub(crate) fn gone(pid: u32) {
     until(&format!("the end of process {pid}"), ended);
 }
 
-/// The programs that a server has started.
-pub(crate) fn children(server: &Server) -> Vec<u32> {
-    let parent = server.pid().to_string();
-    let processes = std::fs::read_dir("/proc").unwrap().filter_map(|entry| {
-        let pid: u32 = entry.ok()?.file_name().to_str()?.parse().ok()?;
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // The name in brackets may be anything; state and parent come behind it.
-        (stat.rsplit_once(')')?.1.split_whitespace().nth(1)? == parent).then_some(pid)
-    });
-    processes.collect()
+/// What a server has started, and what that has started.
+pub(crate) fn descendants(server: &Server) -> Vec<u32> {
+    let processes: Vec<(u32, u32)> =
+        std::fs::read_dir("/proc").unwrap().filter_map(|entry| with_parent(&entry.ok()?)).collect();
+    let mut found = vec![server.pid()];
+    let mut at = 0;
+    while let Some(parent) = found.get(at).copied() {
+        found.extend(processes.iter().filter(|(_, of)| *of == parent).map(|(pid, _)| *pid));
+        at += 1;
+    }
+    found.split_off(1)
+}
+
+fn with_parent(process: &DirEntry) -> Option<(u32, u32)> {
+    let pid = process.file_name().to_str()?.parse().ok()?;
+    let stat = std::fs::read_to_string(process.path().join("stat")).ok()?;
+    // The name in brackets may be anything; state and parent come behind it.
+    let parent = stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()?;
+    Some((pid, parent))
 }
 
 /// An agent at work, as clients see it.
