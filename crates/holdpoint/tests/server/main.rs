@@ -9,6 +9,7 @@ mod certificates;
 
 mod access;
 mod agents;
+mod agents_documented;
 mod agents_killed;
 mod agents_mcp;
 mod agents_mcp_faults;
