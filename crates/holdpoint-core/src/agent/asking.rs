@@ -39,14 +39,16 @@ impl Ticket {
         Self::approval(key, call, asking, (&title, actions), &suspension)
     }
 
-    /// The call was begun, and nobody knows what became of it.
-    pub fn outcome_unknown(key: String, call: &ToolCall, asking: &Asking) -> Self {
+    /// The call was begun, and nobody knows what became of it. `why` is what is known of the reason; nothing when
+    /// whoever was at it is gone.
+    pub fn outcome_unknown(key: String, call: &ToolCall, asking: &Asking, why: Option<&str>) -> Self {
+        let why = why.unwrap_or("the server stopped while it was under way");
         let suspension = Suspension {
             id: format!("unknown_{}_{}", call.id, call.begun),
             action: OUTCOME_UNKNOWN.to_owned(),
             message: format!(
-                "Nobody knows whether {} was carried out: the server stopped while it was under way. Accept to call it \
-                 again, edit to say what it returned, reject to leave it.",
+                "Nobody knows whether {} was carried out: {why}. Accept to call it again, edit to say what it \
+                 returned, reject to leave it.",
                 call.name
             ),
             parameters: json!({ "name": call.name, "arguments": call.effective_arguments() }),

@@ -61,7 +61,7 @@ fn settle(
 ) -> Result<Option<Due>, Stop> {
     let spec = specs.iter().find(|spec| spec.name == call.name);
     if call.is_in_doubt() {
-        let ticket = Ticket::outcome_unknown(key(context, &call), &call, &setup.definition.asking);
+        let ticket = Ticket::outcome_unknown(key(context, &call), &call, &setup.definition.asking, None);
         suspend(context, &call, ticket)?;
         return Ok(None);
     }
@@ -235,10 +235,11 @@ fn note(
                 Ticket::of_tool(key(context, &one.call), &one.call, &setup.definition.asking, &wanted);
             return suspend(context, &one.call, ticket).map(|()| true);
         }
-        Err(ToolError::Unknown(_)) if !one.idempotent => {
+        Err(ToolError::Unknown(why)) if !one.idempotent => {
             let call = context.agent().and_then(|agent| agent.call(&id)).cloned();
             let Some(call) = call else { return Err(Stop::Broken(format!("call {id} is not known"))) };
-            let ticket = Ticket::outcome_unknown(key(context, &call), &call, &setup.definition.asking);
+            let asking = &setup.definition.asking;
+            let ticket = Ticket::outcome_unknown(key(context, &call), &call, asking, Some(&why));
             return suspend(context, &call, ticket).map(|()| true);
         }
         Err(error) => (CallStatus::Failed, json!({ "error": error.to_string() })),
