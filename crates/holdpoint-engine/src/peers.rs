@@ -199,13 +199,12 @@ impl Peers {
     async fn look_at_threads(&self, known: &mut HashMap<Thread, String>) -> Result<(), Error> {
         let followed: HashSet<Thread> = self.bus.followed().into_iter().collect();
         known.retain(|thread, _| followed.contains(thread));
-        for thread in followed {
-            if !known.contains_key(&thread) {
-                let newest = threads::newest(&self.db, &thread.0, &thread.1).await?;
-                // It may have begun between the follower's look and this one.
-                self.bus.publish_begun(&thread);
-                known.insert(thread, newest.map(|run| run.to_string()).unwrap_or_default());
-            }
+        let unknown: Vec<Thread> = followed.into_iter().filter(|one| !known.contains_key(one)).collect();
+        for thread in unknown {
+            let newest = threads::newest(&self.db, &thread.0, &thread.1).await?;
+            // It may have begun between the follower's look and this one.
+            self.bus.publish_begun(&thread);
+            known.insert(thread, newest.map(|run| run.to_string()).unwrap_or_default());
         }
         if known.is_empty() {
             return Ok(());
