@@ -20,12 +20,14 @@ Examples:
   holdpoint threads events bob --json | jq -r '.events[-1].cursor'
   holdpoint threads events bob --after CURSOR --follow --json | your-program
 
-A thread is where runs of an agent talk, one after another; a run of a workflow is alone in a thread with its own id.
-Events come in the order in which they were written, below the run they are of, with their numbers in it.
+A thread is where runs of an agent talk, one after another; a run of a workflow is alone in a
+thread with its own id. Events come in the order in which they were written, each below its run and
+with its number there.
 
-With --json every event has a `cursor`: --after goes on behind it, also after a restart of the server, and nothing is
-missing or there twice. --follow prints one event a line then. It never ends by itself, because another run may
-always begin; a lost connection is made again where it was, and Ctrl-C ends the watching, nothing else.";
+With --json every event has a `cursor`: --after goes on behind it, also after a restart of the
+server, with nothing missing and nothing twice. With --follow, that is one event a line. It never
+ends by itself, because another run may always begin. A lost connection is made again where it was;
+Ctrl-C ends the watching, nothing else.";
 
 #[derive(Debug, Args)]
 pub(crate) struct Events {
@@ -63,7 +65,7 @@ pub(super) fn run(client: &Client, output: &Output, asked: &Events) -> Result<()
 
 fn follow(client: &Client, output: &Output, path: &str, asked: &Events) -> Result<(), Failure> {
     let mut following = Following { output, last: asked.after.clone(), printer: Printer::default() };
-    // The address is without a place, so that one that is wrong is told as what the user has said.
+    // Said as the user has said it, so that a wrong one is told by that name.
     let first = match &asked.after {
         Some(after) => format!("{path}?after={}", encode(after)),
         None => path.to_owned(),
