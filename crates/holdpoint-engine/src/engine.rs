@@ -49,6 +49,7 @@ mod secrets;
 #[cfg(test)]
 mod staleness;
 mod starting;
+mod threads;
 mod webhooks;
 
 pub use agents::{InputMode, Interrupted, Talk};

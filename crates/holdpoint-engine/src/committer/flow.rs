@@ -146,8 +146,13 @@ impl Flow {
         if change.wants_newest_revision() && newest.is_some_and(|newest| *newest != workflow.revision) {
             return Some(Reply::Conflict(Guard::Revision));
         }
-        let active = change.exclusive.then(|| self.found.scopes.get(&change.scope()?)).flatten();
-        active.map(|run| Reply::ScopeBusy(run.clone()))
+        let scope = change.scope().filter(|_| change.exclusive)?;
+        if let Some(run) = self.found.scopes.get(&scope) {
+            return Some(Reply::ScopeBusy(run.clone()));
+        }
+        // Runs of a thread are read in the order of their ids.
+        let newest = self.found.newest.get(&scope).filter(|_| change.begins_in_thread().is_some());
+        newest.filter(|newest| newest.as_str() >= of.run.as_str()).map(|_| Reply::Conflict(Guard::Sequence))
     }
 
     fn let_happen(&mut self, change: &Change) -> Result<(), Error> {

@@ -47,6 +47,8 @@ pub(super) struct Found {
     pub runs: HashMap<RunRef, u64>,
     /// Runs at work in scopes that somebody asked for.
     pub scopes: HashMap<(TenantId, String), RunId>,
+    /// The last of all runs of these scopes.
+    pub newest: HashMap<(TenantId, String), String>,
     pub receipts: Receipts,
     pub arrivals: HashMap<arrivals::Key, arrivals::State>,
     /// How often the list of subscriptions has changed.
@@ -210,8 +212,12 @@ impl Found {
         };
         self.receipts.add(taken, receipts)?;
         for row in &scopes.rows {
-            let run = RunId::parse(row.text(2)?).map_err(|error| crate::store::unreadable("run", error))?;
-            self.scopes.entry((tenant(row.text(0)?)?, row.text(1)?.to_owned())).or_insert(run);
+            let scope = (tenant(row.text(0)?)?, row.text(1)?.to_owned());
+            self.newest.entry(scope.clone()).or_insert(row.text(3)?.to_owned());
+            if let Some(active) = row.optional_text(2)? {
+                let run = RunId::parse(active).map_err(|error| crate::store::unreadable("run", error))?;
+                self.scopes.entry(scope).or_insert(run);
+            }
         }
         for row in &arrivals.rows {
             let state = arrivals::State::read(row.text(2)?)?;

@@ -60,6 +60,11 @@ impl Change {
         self.is_birth() && self.after.started.as_ref().is_none_or(|started| started.fork.is_none())
     }
 
+    /// The thread that others have named for a run that begins.
+    pub(crate) fn begins_in_thread(&self) -> Option<&str> {
+        self.after.started.as_ref().filter(|_| self.is_birth())?.thread.as_deref()
+    }
+
     /// The scope of a run that begins.
     pub(super) fn scope(&self) -> Option<(TenantId, String)> {
         let started = self.after.started.as_ref().filter(|_| self.is_birth())?;

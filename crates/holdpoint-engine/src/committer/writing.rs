@@ -336,6 +336,13 @@ impl Audience {
         if let Some(outbox) = &self.outbox {
             outbox.note(&change.of, work);
         }
+        if let Some(thread) = change.begins_in_thread() {
+            let thread = (change.of.tenant.clone(), thread.to_owned());
+            self.bus.publish_begun(&thread);
+            if let Some(outbox) = &self.outbox {
+                outbox.note_begun(&thread);
+            }
+        }
     }
 
     fn tell_of_work(&self) {

@@ -72,6 +72,7 @@ mod streams_asked;
 mod telemetry;
 mod telemetry_losses;
 mod telemetry_metrics;
+mod threads_events;
 mod tls_receiver;
 mod versions;
 mod webhooks;
