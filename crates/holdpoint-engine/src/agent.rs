@@ -8,6 +8,7 @@ pub(crate) mod node;
 mod setup;
 pub mod tool;
 mod watch;
+mod workflows;
 
 pub use definition::{AgentFlaw, Connections};
 pub(crate) use node::AgentNode;

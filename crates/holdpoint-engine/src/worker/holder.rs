@@ -197,6 +197,7 @@ impl Holder {
             }
             Err(refusal) => return Err(Unrecorded::Stop(Stop::failed(refusal.code(), refusal.to_string()))),
         }
+        self.engine.hear_stillborn(&mut draft, &mut 0).await?;
         let after = draft.run.clone();
         match self.settle(before, draft, Fenced::Touch).await? {
             None => Ok(Some(after)),

@@ -21,6 +21,7 @@ mod decisions;
 mod doubts;
 mod rules;
 mod threads;
+mod workflows;
 
 /// What was called, with which arguments, in that order; shared by all engines of a test.
 type Calls = Arc<Mutex<Vec<(String, Value)>>>;
