@@ -142,10 +142,7 @@ impl Run {
             | Event::ToolReturned { .. } => self.hear_agent(event),
             Event::SleepStarted { node, until } => self.touch(node, |state| state.sleep(*until)),
             Event::SleepEnded { node } => self.touch(node, |state| state.wake(at)),
-            Event::NodeDispatched { .. } => self.adopt(event),
-            Event::NodeAwaiting { node, child } => {
-                self.touch(node, |state| state.status = NodeStatus::Awaiting(child.clone()));
-            }
+            Event::NodeDispatched { .. } | Event::NodeAwaiting { .. } => self.adopt(event),
             Event::ChildChanged { child, status } => self.hear_of(child, *status, None),
             Event::ChildEnded { child, status, result } => self.hear_of(child, *status, Some(result)),
             Event::VariableChanged { name, next, .. } => self.set_variable(name, next),

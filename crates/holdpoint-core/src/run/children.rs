@@ -8,6 +8,9 @@ use crate::ids::{NodeId, RunId};
 
 impl Run {
     pub(super) fn adopt(&mut self, event: &Event) {
+        if let Event::NodeAwaiting { node, child } = event {
+            self.touch(node, |state| state.status = NodeStatus::Awaiting(child.clone()));
+        }
         let Event::NodeDispatched { node, child, workflow, inputs, wait, cascade, call } = event else {
             return;
         };

@@ -62,7 +62,7 @@ impl Engine {
         tenant: &TenantId,
         id: &WorkflowId,
     ) -> Result<Option<Arc<Workflow>>, Error> {
-        Ok(self.0.registry.latest(&self.0.db, tenant, id).await?)
+        self.0.registry.latest(&self.0.db, tenant, id).await
     }
 
     pub(crate) async fn latest_revision(
