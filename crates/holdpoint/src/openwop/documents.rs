@@ -50,6 +50,7 @@ fn describe<'a>(run: &'a Run, recorded: &'a Recorded) -> Description<'a> {
         | Event::LoopbackLimit { .. }
         | Event::NodeDispatched { .. }
         | Event::NodeAwaiting { .. }
+        | Event::StepRecorded { .. }
         | Event::ChildChanged { .. }
         | Event::ChildEnded { .. } => progress::describe(run, recorded),
         Event::NodeSuspended { .. }
@@ -92,9 +93,6 @@ fn describe<'a>(run: &'a Run, recorded: &'a Recorded) -> Description<'a> {
         }
         Event::NodeSkipped { node, reason } => {
             ("node.skipped", Some(node), json!({"nodeId": node, "reason": reason}))
-        }
-        Event::StepRecorded { node, name, .. } => {
-            ("holdpoint.step.recorded", Some(node), json!({"nodeId": node, "step": name}))
         }
         Event::SleepStarted { node, until } => {
             ("holdpoint.sleep.started", Some(node), json!({"nodeId": node, "until": until.to_string()}))

@@ -55,6 +55,9 @@ pub(super) fn describe<'a>(run: &Run, recorded: &'a Recorded) -> Description<'a>
             }
             ("node.dispatched", Some(node), payload)
         }
+        Event::StepRecorded { node, name, .. } => {
+            ("holdpoint.step.recorded", Some(node), json!({"nodeId": node, "step": name}))
+        }
         Event::NodeAwaiting { node, child } => {
             ("holdpoint.node.awaiting", Some(node), json!({"nodeId": node, "childRunId": child}))
         }
