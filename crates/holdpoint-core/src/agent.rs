@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::ids::InterruptId;
+use crate::ids::{InterruptId, WorkflowId};
 pub use crate::permission::Behaviour;
 
 mod asking;
@@ -17,7 +17,7 @@ mod resuming;
 mod ticket;
 
 pub use asking::{Asking, CLIENT_TOOL, CONFIRM, OUTCOME_UNKNOWN};
-pub use call::{CallFlaw, CallStatus, ToolCall};
+pub use call::{CallFlaw, CallRun, CallStatus, ToolCall};
 pub use message::{CallRequest, Message, Role, in_prompt_order};
 pub use next::Next;
 pub use resuming::Resumption;
@@ -72,6 +72,9 @@ pub enum Act {
     Suspend { call: String, ticket: Box<Ticket> },
     /// A call begins; with these arguments, where they are not those that the model gave.
     Begin { call: String, arguments: Option<Value> },
+    /// A call begins with the start of a run that carries it out: both happen, or neither does. With these arguments, where
+    /// they are not those that the model gave. A run that may not be started is the end of the call.
+    Start { call: String, workflow: WorkflowId, arguments: Option<Value> },
     /// A call has ended.
     Return { call: String, status: CallStatus, content: Value },
     /// A variable of the run becomes this.

@@ -252,7 +252,13 @@ pub enum Event {
         inputs: Map<String, Value>,
         wait: bool,
         cascade: bool,
+        /// Of an agent: the call that the run carries out. The agent goes on with its other calls meanwhile.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        call: Option<String>,
     },
+    /// An agent has nothing to do before one of the runs ends that carry out its calls; this is the oldest of them.
+    #[serde(rename = "holdpoint.node.awaiting")]
+    NodeAwaiting { node: NodeId, child: RunId },
     #[serde(rename = "holdpoint.child.changed")]
     ChildChanged { child: RunId, status: Status },
     #[serde(rename = "holdpoint.child.ended")]

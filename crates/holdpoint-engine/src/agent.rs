@@ -9,6 +9,7 @@ pub(crate) mod node;
 mod setup;
 pub mod tool;
 mod watch;
+mod workflows;
 
 pub use client::{CLIENT_CONTEXT, CLIENT_TOOLS};
 pub use definition::{AgentFlaw, Connections};

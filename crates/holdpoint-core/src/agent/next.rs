@@ -11,7 +11,7 @@ pub enum Next {
     /// These calls can go on: rules look at new ones, decisions are carried out, and what was begun and has no result is
     /// either done again or asked about.
     Calls(Vec<Arc<ToolCall>>),
-    /// Nothing, until somebody decides.
+    /// Nothing, until somebody decides, or a run ends that carries out a call.
     Wait,
     /// The last reply was the last.
     Finish,
@@ -22,7 +22,8 @@ impl Agent {
         let unended = || self.calls.iter().filter(|call| !call.status.is_terminal());
         let suspended = unended().any(|call| call.status == CallStatus::Suspended);
         let ready = unended().filter(|call| match call.status {
-            CallStatus::New | CallStatus::Running => true,
+            CallStatus::New => true,
+            CallStatus::Running => call.run_under_way().is_none(),
             CallStatus::Resuming => policy == ResumePolicy::AsDecided || !suspended,
             CallStatus::Suspended | CallStatus::Succeeded | CallStatus::Failed | CallStatus::Cancelled => {
                 false
@@ -42,7 +43,7 @@ impl Agent {
 impl ToolCall {
     /// It was begun, nobody knows whether it was done, and doing it twice would hurt.
     pub fn is_in_doubt(&self) -> bool {
-        self.status == CallStatus::Running && !self.idempotent
+        self.status == CallStatus::Running && !self.idempotent && self.run.is_none()
     }
 
     /// Nobody needs to be asked, and nobody has been.

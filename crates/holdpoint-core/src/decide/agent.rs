@@ -4,12 +4,13 @@ use serde_json::{Value, json};
 
 use super::ask::aside;
 use super::check_unfinished;
+use super::children::carry_out;
 use super::complete::variables;
 use super::finish::{check_running, room};
 use super::resolve::resumed;
 use crate::agent::{Act, Agent, CallFlaw, CallStatus, Message, Reply, ResumePolicy, Ticket};
 use crate::event::Event;
-use crate::ids::{NodeId, Timestamp};
+use crate::ids::{NodeId, Timestamp, WorkflowId};
 use crate::interrupt::{Interrupt, Kind};
 use crate::limits;
 use crate::refusal::{Refusal, check_size};
@@ -29,6 +30,9 @@ pub(super) fn act(run: &Run, node: &NodeId, acts: &[Act], now: Timestamp) -> Res
             Act::Reply(reply) => replied(&after, node, reply)?,
             Act::Suspend { call, ticket } => suspended(&after, node, call, ticket)?,
             Act::Begin { call, arguments } => vec![begun(&after, node, call, arguments.as_ref())?],
+            Act::Start { call, workflow, arguments } => {
+                started(&after, node, call, workflow, arguments.as_ref())?
+            }
             Act::Return { call, status, content } => vec![returned(&after, node, call, *status, content)?],
             Act::Set { name, value } => changed(&after, node, name, value.clone())?,
             Act::Add { name, value } => {
@@ -99,6 +103,34 @@ fn begun(run: &Run, node: &NodeId, call: &str, arguments: Option<&Value>) -> Res
     Ok(Event::ToolBegun { node: node.clone(), call: call.to_owned(), arguments: arguments.cloned() })
 }
 
+/// The run has the arguments as its inputs.
+fn started(
+    run: &Run,
+    node: &NodeId,
+    call: &str,
+    workflow: &WorkflowId,
+    arguments: Option<&Value>,
+) -> Result<Vec<Event>, Refusal> {
+    let begun = begun(run, node, call, arguments)?;
+    let known = agent_of(run, node).and_then(|agent| agent.call(call));
+    let known = known.ok_or_else(|| CallFlaw::Unknown(call.to_owned()))?;
+    if known.run.is_some() {
+        let (from, to) = (known.status, CallStatus::Running);
+        return Err(CallFlaw::Illegal { call: call.to_owned(), from, to }.into());
+    }
+    let Some(inputs) = arguments.unwrap_or(&known.arguments).as_object() else {
+        return Err(Refusal::invalid("arguments", "must be an object"));
+    };
+    Ok(match carry_out(run, node, call, workflow, inputs.clone()) {
+        Ok(started) => vec![begun, started],
+        Err(error) => {
+            let content = json!({ "error": format!("{}: {}", error.code, error.message) });
+            let (node, call, status) = (node.clone(), call.to_owned(), CallStatus::Failed);
+            vec![Event::ToolReturned { node, call, status, content }]
+        }
+    })
+}
+
 fn returned(
     run: &Run,
     node: &NodeId,
@@ -146,8 +178,9 @@ pub(super) fn heard(run: &Run, node: &NodeId, messages: &[Message]) -> Result<Ve
     Ok(messages.iter().map(added).collect())
 }
 
-/// Somebody says something to an agent at work. Calls that wait for a decision are taken back: whoever goes on talking
-/// has something else in mind.
+/// Somebody says something to an agent at work. Calls that wait for a decision are taken back, and so are those that a run
+/// carries out, which is cancelled: whoever goes on talking has something else in mind, and gets no reply before all calls
+/// have ended.
 pub(super) fn say(
     run: &Run,
     node: &NodeId,
@@ -172,20 +205,25 @@ pub(super) fn say(
         let Some(asked) = after.interrupt(interrupt).filter(|asked| asked.is_open()) else { continue };
         let mut taken_back = vec![retracted(asked)];
         taken_back.extend(resumed(&after, interrupt));
-        let content = json!({ "cancelled": SUPERSEDED });
-        taken_back.push(Event::ToolReturned {
-            node: node.clone(),
-            call,
-            status: CallStatus::Cancelled,
-            content,
-        });
+        taken_back.push(superseded(node, &call));
         for event in taken_back {
             after.apply(&event, now);
             events.push(event);
         }
     }
+    let agent = agent_of(run, node);
+    for call in agent.iter().flat_map(|agent| &agent.calls).filter(|call| call.run_under_way().is_some()) {
+        let event = superseded(node, &call.id);
+        after.apply(&event, now);
+        events.push(event);
+    }
     events.extend(heard(&after, node, messages)?);
     Ok(events)
+}
+
+fn superseded(node: &NodeId, call: &str) -> Event {
+    let (status, content) = (CallStatus::Cancelled, json!({ "cancelled": SUPERSEDED }));
+    Event::ToolReturned { node: node.clone(), call: call.to_owned(), status, content }
 }
 
 /// Told as an answer of the host's, so that nobody takes it for a person's.
@@ -203,17 +241,33 @@ fn retracted(asked: &Interrupt) -> Event {
     Event::InterruptResolved { id: asked.id, value, by: HOST.to_owned(), decision: None }
 }
 
-/// The agent waits for the oldest of its open questions; that it waits for the others as well is in its calls.
+/// The agent waits for the oldest of its open questions, or else for the oldest of its runs; that it waits for the others as
+/// well is in its calls.
 pub(super) fn suspend(run: &Run, node: NodeId, policy: ResumePolicy) -> Result<Event, Refusal> {
     let agent = agent_of(run, &node).ok_or(Refusal::NodeNotRunning)?;
+    // What was decided or ended meanwhile is found by entering the node again.
+    if resumes(agent, policy) {
+        return Err(Refusal::NodeNotRunning);
+    }
     let open = agent.suspended().filter_map(|call| call.waiting).map(|waiting| waiting.interrupt).min();
-    // A decision that came meanwhile is found by entering the node again.
-    let open = open.filter(|_| !resumes(agent, policy)).ok_or(Refusal::NodeNotRunning)?;
-    Ok(Event::NodeSuspended { node, interrupt: open, all: policy == ResumePolicy::WaitAll })
+    if let Some(interrupt) = open {
+        return Ok(Event::NodeSuspended { node, interrupt, all: policy == ResumePolicy::WaitAll });
+    }
+    let child = agent.calls.iter().find_map(|call| call.run_under_way()).ok_or(Refusal::NodeNotRunning)?;
+    Ok(Event::NodeAwaiting { node, child: child.clone() })
 }
 
 fn resumes(agent: &Agent, policy: ResumePolicy) -> bool {
-    policy == ResumePolicy::AsDecided && agent.calls.iter().any(|call| call.status == CallStatus::Resuming)
+    let decided = policy == ResumePolicy::AsDecided || agent.suspended().next().is_none();
+    agent.calls.iter().any(|call| match call.status {
+        CallStatus::Resuming => decided,
+        CallStatus::Running => call.run.as_ref().is_some_and(|run| run.ended),
+        CallStatus::New
+        | CallStatus::Suspended
+        | CallStatus::Succeeded
+        | CallStatus::Failed
+        | CallStatus::Cancelled => false,
+    })
 }
 
 /// An agent that was told something since its last reply has not finished.

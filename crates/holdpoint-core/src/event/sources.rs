@@ -29,6 +29,7 @@ impl Event {
             | Self::ToolSuspended { .. }
             | Self::ToolBegun { .. }
             | Self::ToolReturned { .. }
+            | Self::NodeDispatched { call: Some(_), .. }
             | Self::SleepEnded { .. }
             | Self::RunPaused { .. }
             | Self::RunResumed { .. }
@@ -60,7 +61,8 @@ impl Event {
             | Self::LoopTurned { .. }
             | Self::LoopbackLimit { .. }
             | Self::CapBreached { cap: Cap::NodeExecutions | Cap::LoopIterations, .. }
-            | Self::NodeDispatched { .. }
+            | Self::NodeDispatched { call: None, .. }
+            | Self::NodeAwaiting { .. }
             | Self::RunCompleted
             | Self::RunFailed { node: Some(_), .. } => false,
         }
@@ -87,6 +89,7 @@ impl Event {
             | Self::VariableChanged { node, .. }
             | Self::ChannelWritten { node, .. }
             | Self::MessageChunk { node, .. }
+            | Self::NodeAwaiting { node, .. }
             | Self::NodeDispatched { node, .. } => Some(node),
             Self::RunStarted(_)
             | Self::VoteCast { .. }

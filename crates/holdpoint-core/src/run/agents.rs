@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::{NodeState, NodeStatus, Run};
-use crate::agent::{Agent, CallStatus, Message, Role, ToolCall, Waiting};
+use crate::agent::{Agent, CallRun, CallStatus, Message, Role, ToolCall, Waiting};
 use crate::event::Event;
-use crate::ids::InterruptId;
+use crate::ids::{InterruptId, RunId};
 
 impl Run {
     pub(super) fn hear_agent(&mut self, event: &Event) {
@@ -18,10 +18,19 @@ impl Run {
         else {
             return;
         };
+        let given_up =
+            if let Event::ToolReturned { call, .. } = event { self.run_of_call(node, call) } else { None };
         self.touch(node, |state| {
             let agent = state.agent.get_or_insert_default();
             Arc::make_mut(agent).hear(event);
+            // Whoever does not wait for a run any longer has something to do.
+            if given_up.is_some() && matches!(state.status, NodeStatus::Awaiting(_)) {
+                state.status = NodeStatus::Running;
+            }
         });
+        if let Some(child) = given_up {
+            self.give_up(&child);
+        }
     }
 
     /// What somebody has decided about can be carried out.
@@ -53,6 +62,27 @@ impl NodeState {
 }
 
 impl NodeState {
+    /// A call is carried out by a run.
+    pub(super) fn carry_out(&mut self, call: &str, child: &RunId) {
+        let agent = Arc::make_mut(self.agent.get_or_insert_default());
+        let known = agent.calls.iter_mut().find(|known| known.id == call);
+        if let Some(known) = known {
+            Arc::make_mut(known).run = Some(CallRun { id: child.clone(), ended: false });
+        }
+    }
+
+    pub(super) fn hear_end_of(&mut self, child: &RunId) {
+        let carries_out = |call: &Arc<ToolCall>| call.run_under_way() == Some(child);
+        let Some(agent) = self.agent.as_mut().filter(|agent| agent.calls.iter().any(carries_out)) else {
+            return;
+        };
+        for call in Arc::make_mut(agent).calls.iter_mut().filter(|call| carries_out(call)) {
+            if let Some(run) = &mut Arc::make_mut(call).run {
+                run.ended = true;
+            }
+        }
+    }
+
     /// Whether this answer is one of several that an agent waits for, and not the last.
     pub(crate) fn waits_on_after(&self, id: InterruptId) -> bool {
         self.agent.as_ref().is_some_and(|agent| agent.waits_for(id)) && !self.goes_on_with(id)
@@ -93,6 +123,7 @@ impl Agent {
                 waiting: None,
                 begun: 0,
                 begun_with: None,
+                run: None,
             }));
         } else {
             self.change(event);

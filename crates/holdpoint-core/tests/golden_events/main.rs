@@ -334,6 +334,7 @@ fn of_children() -> Vec<Event> {
         inputs: object(inputs),
         wait,
         cascade,
+        call: None,
     };
     let ended = |status, result| Event::ChildEnded { child: run("r1.1"), status, result };
     let outputs = object(json!({"total": 3}));

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use super::setup::Setup;
 use super::tool::{Call, Change, Returned, ToolError, ToolSpec};
 use super::watch::Watch;
+use super::workflows;
 use crate::approved::check_as_shown;
 use crate::context::{EffectContext, Stop};
 
@@ -37,8 +38,13 @@ pub(super) async fn go_on(
 ) -> Result<(), Stop> {
     let mut due = Vec::new();
     for call in ready {
+        if call.run.is_some() {
+            workflows::finish(context, &call)?;
+            continue;
+        }
         due.extend(settle(context, setup, specs, call)?);
     }
+    let due = start_runs(context, setup, specs, due)?;
     if setup.definition.sequential {
         for one in due {
             let suspended = make(context, setup, vec![one]).await?;
@@ -50,6 +56,25 @@ pub(super) async fn go_on(
         return Ok(());
     }
     make(context, setup, due).await.map(|_| ())
+}
+
+/// Starts the runs of calls that are workflows, and returns the others. Runs hold nobody up, also where calls are made one
+/// after another: like people, they may take days.
+fn start_runs(
+    context: &mut EffectContext,
+    setup: &Setup,
+    specs: &[Arc<ToolSpec>],
+    due: Vec<Due>,
+) -> Result<Vec<Due>, Stop> {
+    let mut others = Vec::with_capacity(due.len());
+    for one in due {
+        let spec = specs.iter().find(|spec| spec.name == one.call.name);
+        match setup.workflow(&one.call.name).zip(spec) {
+            Some((tool, spec)) => workflows::start(context, (tool, spec), &one.call, one.arguments)?,
+            None => others.push(one),
+        }
+    }
+    Ok(others)
 }
 
 /// Does what needs no tool, and returns the call if it is to be made.
@@ -251,7 +276,7 @@ fn suspend(context: &mut EffectContext, call: &ToolCall, ticket: Ticket) -> Resu
     context.act(Act::Suspend { call: call.id.clone(), ticket: Box::new(ticket) })
 }
 
-fn refuse(context: &mut EffectContext, call: &ToolCall, why: &str) -> Result<(), Stop> {
+pub(super) fn refuse(context: &mut EffectContext, call: &ToolCall, why: &str) -> Result<(), Stop> {
     let content = json!({ "error": why });
     context.act(Act::Return { call: call.id.clone(), status: CallStatus::Failed, content })
 }

@@ -9,7 +9,7 @@ use holdpoint_core::permission::PermissionSet;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::tool::only_for_operators;
+use super::tool::{declared_flaw, only_for_operators};
 
 /// Replies of the model in one run, where the definition does not say.
 const STEPS_DEFAULT: u32 = 25;
@@ -113,12 +113,8 @@ impl Definition {
         check_id(&raw.agent_id)?;
         check_safe("model", &raw.model, &["apiKey", "baseUrl", "headers", "file"])?;
         let tools = Value::Array(raw.tools.clone());
-        if let Some(bad) = only_for_operators(&tools) {
+        if let Some(bad) = only_for_operators(&tools).or_else(|| declared_flaw(&raw.tools)) {
             return Err(AgentFlaw::new(bad.field, bad.message));
-        }
-        let is_workflow = |tool: &Value| tool.get("type").and_then(Value::as_str) == Some("workflow");
-        if let Some(at) = raw.tools.iter().position(is_workflow) {
-            return Err(AgentFlaw::new(format!("tools[{at}].type"), "agents cannot call workflows yet"));
         }
         let permissions = match &raw.permissions {
             None => PermissionSet::default(),

@@ -79,11 +79,16 @@ fn hear_inputs(context: &mut EffectContext) -> Result<(), Stop> {
     if context.agent().is_some_and(|agent| !agent.messages.is_empty()) {
         return Ok(());
     }
-    let given = ["message", "prompt", "input"].into_iter().find_map(|name| context.inputs.get(name));
+    let mut inputs = context.inputs.clone();
+    // Another agent, or a workflow, starts it as a run of its own: then the inputs are those of the run.
+    if let Some(started) = context.started().filter(|_| inputs.is_empty()) {
+        inputs = started.inputs.clone();
+    }
+    let given = ["message", "prompt", "input"].into_iter().find_map(|name| inputs.get(name));
     let content = match given {
         Some(Value::String(text)) => text.clone(),
         Some(other) => other.to_string(),
-        None => Value::Object(context.inputs.clone()).to_string(),
+        None => Value::Object(inputs).to_string(),
     };
     let id = format!("{}:input", context.node().id);
     context.act(Act::Hear(Message::new(id, Role::User, content)))

@@ -55,12 +55,20 @@ impl Engine {
         &self.0.agents
     }
 
+    pub(crate) async fn latest(
+        &self,
+        tenant: &TenantId,
+        id: &WorkflowId,
+    ) -> Result<Option<Arc<Workflow>>, Error> {
+        self.0.registry.latest(&self.0.db, tenant, id).await
+    }
+
     pub(crate) async fn latest_revision(
         &self,
         tenant: &TenantId,
         id: &WorkflowId,
     ) -> Result<Option<u64>, Error> {
-        Ok(self.0.registry.latest(&self.0.db, tenant, id).await?.map(|latest| latest.revision))
+        Ok(self.latest(tenant, id).await?.map(|latest| latest.revision))
     }
 
     /// Declares an agent: a workflow of one node. The same one again changes nothing; another is a new revision.
@@ -170,7 +178,8 @@ impl Engine {
         let mut cancelled = None;
         if let Some(of) = self.open_run(tenant, thread).await? {
             let run = self.run(&of).await?;
-            let waits = run.waiting_on().is_some() && run.next_work().is_none();
+            let awaits = run.children.iter().any(|child| run.awaits(&child.run));
+            let waits = (awaits || run.waiting_on().is_some()) && run.next_work().is_none();
             if !(waits && keep_waiting) {
                 self.cancel(&of, Some("interrupted".to_owned()), by).await?;
                 cancelled = Some(of.run);

@@ -268,9 +268,10 @@ impl Holder {
     async fn write(
         &self,
         before: Before,
-        draft: Draft,
+        mut draft: Draft,
         what: Fenced,
     ) -> Result<Option<Arc<Run>>, Unrecorded> {
+        self.engine.hear_stillborn(&mut draft, &mut 0).await?;
         let after = draft.run.clone();
         match self.settle(before, draft, what).await? {
             None => {

@@ -23,6 +23,7 @@ mod front;
 mod hands;
 mod rules;
 mod threads;
+mod workflows;
 
 /// What was called, with which arguments, in that order; shared by all engines of a test.
 type Calls = Arc<Mutex<Vec<(String, Value)>>>;
