@@ -13,6 +13,7 @@ mod asking;
 mod call;
 mod message;
 mod next;
+mod piece;
 mod resuming;
 mod ticket;
 
@@ -20,6 +21,7 @@ pub use asking::{Asking, CONFIRM, OUTCOME_UNKNOWN};
 pub use call::{CallFlaw, CallStatus, ToolCall};
 pub use message::{CallRequest, Message, Role, in_prompt_order};
 pub use next::Next;
+pub use piece::{Piece, Told};
 pub use resuming::Resumption;
 pub use ticket::{
     PendingToolCall, ResumeDecisionAction, SuspendTicket, Suspension, ToolCallResume, ToolCallResumeMode,
@@ -61,11 +63,15 @@ pub struct Agent {
     pub usage: Usage,
     /// How many of the messages the model had seen, itself included, when it last replied.
     pub seen: usize,
+    /// Of a reply under way: what was told of it.
+    pub told: Option<Told>,
 }
 
 /// What an agent does, to be written down.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Act {
+    /// The model says something; the reply it belongs to is yet to come, or right behind it.
+    Tell(Box<Piece>),
     /// The model replied.
     Reply(Box<Reply>),
     /// A call waits for somebody.

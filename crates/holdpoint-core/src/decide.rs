@@ -18,6 +18,7 @@ mod expire;
 mod failure;
 mod finish;
 mod pause;
+mod piece;
 mod resolve;
 mod side_questions;
 mod start;

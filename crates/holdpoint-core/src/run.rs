@@ -140,6 +140,7 @@ impl Run {
             | Event::ToolSuspended { .. }
             | Event::ToolBegun { .. }
             | Event::ToolReturned { .. } => self.hear_agent(event),
+            Event::MessageChunk { node, last, meta, .. } => self.hear_piece(node, *last, meta),
             Event::SleepStarted { node, until } => self.touch(node, |state| state.sleep(*until)),
             Event::SleepEnded { node } => self.touch(node, |state| state.wake(at)),
             Event::NodeDispatched { .. } => self.adopt(event),
@@ -158,8 +159,7 @@ impl Run {
             Event::ReplayDiverged { source, .. } => self.diverged |= self.is_fork_of(source),
             // These repeat, for readers of older vocabularies, what the interrupt's own events said; or they only
             // tell readers something.
-            Event::MessageChunk { .. }
-            | Event::AgentDecided { .. }
+            Event::AgentDecided { .. }
             | Event::ConversationExchanged { .. }
             | Event::ArtifactCreated { .. }
             | Event::LoopbackLimit { .. }

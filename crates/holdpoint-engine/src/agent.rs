@@ -6,6 +6,7 @@ mod definition;
 pub mod model;
 pub(crate) mod node;
 mod setup;
+mod speech;
 pub mod tool;
 mod watch;
 

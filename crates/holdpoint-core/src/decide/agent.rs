@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::ask::aside;
 use super::check_unfinished;
 use super::finish::{check_running, room};
+use super::piece::told;
 use super::resolve::resumed;
 use crate::agent::{Act, Agent, CallFlaw, CallStatus, Message, Reply, ResumePolicy, Ticket};
 use crate::event::Event;
@@ -25,6 +26,7 @@ pub(super) fn act(run: &Run, node: &NodeId, acts: &[Act], now: Timestamp) -> Res
     let mut events = Vec::new();
     for act in acts {
         let happened = match act {
+            Act::Tell(piece) => told(&after, node, piece).into_iter().collect(),
             Act::Reply(reply) => replied(&after, node, reply)?,
             Act::Suspend { call, ticket } => suspended(&after, node, call, ticket)?,
             Act::Begin { call, arguments } => vec![begun(&after, node, call, arguments.as_ref())?],

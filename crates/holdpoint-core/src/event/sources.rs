@@ -1,6 +1,7 @@
 //! Where events come from: from outside, from an execution of a node, or from the run itself.
 
 use super::{Cap, Event};
+use crate::agent::Told;
 use crate::ids::NodeId;
 use crate::refusal::Refusal;
 
@@ -39,6 +40,8 @@ impl Event {
             | Self::CapBreached { cap: Cap::RunDuration, .. }
             // Given up by the machinery, or out of time.
             | Self::RunFailed { node: None, .. } => true,
+            // What a model said to an agent came from outside; what other nodes say, they say by themselves.
+            Self::MessageChunk { meta, .. } => Told::with(meta).is_some(),
             Self::RunStarted(_)
             | Self::ConversationOpened { .. }
             | Self::ConversationClosed { .. }
@@ -55,7 +58,6 @@ impl Event {
             | Self::SleepStarted { .. }
             | Self::VariableChanged { .. }
             | Self::ChannelWritten { .. }
-            | Self::MessageChunk { .. }
             | Self::ArtifactCreated { .. }
             | Self::LoopTurned { .. }
             | Self::LoopbackLimit { .. }

@@ -20,6 +20,7 @@ mod loops;
 mod nodes;
 mod pauses;
 mod people;
+mod pieces;
 mod quorums;
 mod requests;
 mod retries;

@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 
 use super::model::{Finish, Prompt, Reply, unparsed};
 use super::setup::Setup;
+use super::speech::{Speech, Whole, listen, message_id};
 use super::tool::ToolSpec;
-use super::watch::Watch;
 use super::{calls, setup};
 use crate::context::{EffectContext, Stop};
 use crate::nodes::{Node, Outputs};
@@ -76,11 +76,17 @@ async fn ask_model(
         context.write_down().await?;
     }
     let begun = context.clock();
-    let reply = Watch::of(context).unless_ended(setup.model.reply(&prompt, &mut |_| {})).await?;
+    let mut speech = Speech::of(agent);
+    let reply = listen(context, setup.model.as_ref(), &prompt, &mut speech).await?;
     let reply = reply.map_err(|error| Stop::failed(error.code(), error.to_string()))?;
     let took_ms = u64::try_from(context.clock().0 - begun.0).ok();
+    let (text, finish) = (reply.text.clone(), reply.finish);
     let recorded = record(setup, agent, specs, reply, took_ms)?;
-    context.act(Act::Reply(Box::new(recorded)))?;
+    let (calls, model, usage) = (&recorded.message.calls, recorded.model.as_str(), recorded.usage);
+    let whole = Whole { text: &text, calls, finish, model, usage: json!(usage) };
+    let mut acts: Vec<Act> = speech.last(&whole).map(|last| Act::Tell(Box::new(last))).into_iter().collect();
+    acts.push(Act::Reply(Box::new(recorded)));
+    context.act_all(acts)?;
     // What was paid for is not asked for again.
     if setup.instant { Ok(()) } else { context.write_down().await }
 }
@@ -145,7 +151,7 @@ fn record(
     let calls: Vec<CallRequest> =
         reply.calls.into_iter().enumerate().map(|(at, call)| named(call, step, at, agent)).collect();
     let gates = calls.iter().map(|call| gate(setup, specs, call)).collect();
-    let mut message = Message::new(format!("reply-{step}"), Role::Assistant, reply.text);
+    let mut message = Message::new(message_id(agent), Role::Assistant, reply.text);
     message.after = agent.messages.last().map(|last| last.id.clone());
     message.calls = calls;
     let seen = agent.messages.len();

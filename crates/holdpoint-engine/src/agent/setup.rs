@@ -71,7 +71,7 @@ type Place = (TenantId, WorkflowId, u64, String);
 pub(crate) struct Setup {
     pub definition: Definition,
     pub model: Arc<dyn Model>,
-    /// Asking the model costs nothing and changes nothing.
+    /// See [`Model::is_instant`].
     pub instant: bool,
     tools: Tools,
 }
@@ -104,7 +104,6 @@ impl Agents {
         let definition = Definition::parse(definition)?;
         let settings = &self.settings;
         let model = resolved("model", &definition.model, &settings.connections.models, &OF_MODELS)?;
-        let instant = model.get("provider").and_then(Value::as_str) == Some("scripted");
         let tools = definition.tools.iter().enumerate().map(|(at, tool)| {
             resolved(&format!("tools[{at}]"), tool, &settings.connections.tools, &OF_TOOLS)
         });
@@ -118,6 +117,7 @@ impl Agents {
             let message = format!("{} is a workflow, and agents cannot call those yet", workflow.name);
             return Err(AgentFlaw::new("tools", message));
         }
+        let instant = model.is_instant();
         Ok(Setup { definition, model, instant, tools })
     }
 }

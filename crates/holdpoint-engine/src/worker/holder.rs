@@ -139,10 +139,8 @@ impl Holder {
     /// Commits a recorded step before the node goes on, and returns the run as it is then. The effect is done and
     /// must not be done again because the store is busy: that is waited for.
     pub(crate) async fn record(&self, command: Command) -> Result<Arc<Run>, Stop> {
-        self.lease.recording.store(true, Ordering::SeqCst);
-        let recorded = self.record_whole(command).await;
-        self.lease.recording.store(false, Ordering::SeqCst);
-        recorded
+        let _recording = self.lease.record();
+        self.record_whole(command).await
     }
 
     async fn record_whole(&self, command: Command) -> Result<Arc<Run>, Stop> {

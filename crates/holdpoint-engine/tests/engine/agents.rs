@@ -20,6 +20,7 @@ mod control;
 mod decisions;
 mod doubts;
 mod rules;
+mod streams;
 mod threads;
 
 /// What was called, with which arguments, in that order; shared by all engines of a test.
