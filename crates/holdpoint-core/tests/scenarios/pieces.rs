@@ -42,7 +42,7 @@ fn chunk(text: &str, last: bool, meta: Value) -> Event {
 }
 
 fn told(story: &Story) -> Option<Told> {
-    story.run().node_state(&node_id(AGENT)).and_then(|state| state.agent.as_ref()).unwrap().told
+    story.run().node_state(&node_id(AGENT)).and_then(|state| state.agent.as_ref()).expect("an agent").told
 }
 
 #[test]

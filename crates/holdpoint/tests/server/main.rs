@@ -11,6 +11,7 @@ mod access;
 mod agents;
 mod agents_killed;
 mod agents_on_the_command_line;
+mod agents_streamed;
 mod answers_on_the_command_line;
 mod arrivals;
 mod arrivals_killed;
