@@ -14,6 +14,7 @@ mod complete;
 mod configurable;
 mod consequences;
 mod conversation;
+mod doubt;
 mod expire;
 mod failure;
 mod finish;

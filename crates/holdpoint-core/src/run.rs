@@ -15,6 +15,7 @@ pub(crate) mod channels;
 mod children;
 mod clock;
 mod conversations;
+mod doubts;
 mod interrupts;
 mod keys;
 mod loops;

@@ -3,6 +3,7 @@
 
 mod calls;
 mod definition;
+mod doubt;
 pub mod model;
 pub(crate) mod node;
 mod setup;

@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 
 use super::ask::aside;
-use super::check_unfinished;
 use super::finish::{check_running, room};
 use super::piece::told;
 use super::resolve::resumed;
+use super::{check_unfinished, doubt};
 use crate::agent::{Act, Agent, CallFlaw, CallStatus, Message, Reply, ResumePolicy, Ticket};
 use crate::event::Event;
 use crate::ids::{NodeId, Timestamp};
@@ -28,6 +28,10 @@ pub(super) fn act(run: &Run, node: &NodeId, acts: &[Act], now: Timestamp) -> Res
         let happened = match act {
             Act::Tell(piece) => told(&after, node, piece).into_iter().collect(),
             Act::Reply(reply) => replied(&after, node, reply)?,
+            Act::Decide { decision, question } => {
+                doubt::decided(&after, node, decision, question.as_deref())?
+            }
+            Act::Overrule => doubt::overruled(&after, node)?,
             Act::Suspend { call, ticket } => suspended(&after, node, call, ticket)?,
             Act::Begin { call, arguments } => vec![begun(&after, node, call, arguments.as_ref())?],
             Act::Return { call, status, content } => vec![returned(&after, node, call, *status, content)?],
@@ -150,8 +154,9 @@ pub(super) fn say(
     if run.node_state(node).is_some_and(|state| state.status.has_ended()) {
         return Err(Refusal::NodeNotRunning);
     }
+    let mut events = doubt::superseded(run, node, now)?;
     let mut after = run.clone();
-    let mut events = Vec::new();
+    events.iter().for_each(|event| after.apply(event, now));
     let waiting: Vec<_> = agent_of(run, node)
         .into_iter()
         .flat_map(Agent::suspended)
@@ -178,7 +183,7 @@ pub(super) fn say(
 }
 
 /// Told as an answer of the host's, so that nobody takes it for a person's.
-fn retracted(asked: &Interrupt) -> Event {
+pub(super) fn retracted(asked: &Interrupt) -> Event {
     let value = match asked.kind {
         Kind::Approval => json!({ "action": "reject", "feedback": SUPERSEDED, "decidedBy": HOST }),
         Kind::Clarification
@@ -195,7 +200,9 @@ fn retracted(asked: &Interrupt) -> Event {
 /// The agent waits for the oldest of its open questions; that it waits for the others as well is in its calls.
 pub(super) fn suspend(run: &Run, node: NodeId, policy: ResumePolicy) -> Result<Event, Refusal> {
     let agent = agent_of(run, &node).ok_or(Refusal::NodeNotRunning)?;
+    let doubted = agent.doubt.filter(|doubt| !doubt.overruled).map(|doubt| doubt.interrupt);
     let open = agent.suspended().filter_map(|call| call.waiting).map(|waiting| waiting.interrupt).min();
+    let open = doubted.or(open);
     // A decision that came meanwhile is found by entering the node again.
     let open = open.filter(|_| !resumes(agent, policy)).ok_or(Refusal::NodeNotRunning)?;
     Ok(Event::NodeSuspended { node, interrupt: open, all: policy == ResumePolicy::WaitAll })
@@ -208,10 +215,10 @@ fn resumes(agent: &Agent, policy: ResumePolicy) -> bool {
 /// An agent that was told something since its last reply has not finished.
 pub(super) fn check_heard(run: &Run, node: &NodeId) -> Result<(), Refusal> {
     let Some(agent) = agent_of(run, node) else { return Ok(()) };
-    let open = agent.calls.iter().any(|call| !call.status.is_terminal());
+    let open = agent.doubt.is_some() || agent.calls.iter().any(|call| !call.status.is_terminal());
     if open || (agent.steps > 0 && agent.has_unseen()) { Err(Refusal::NodeNotRunning) } else { Ok(()) }
 }
 
-fn agent_of<'a>(run: &'a Run, node: &NodeId) -> Option<&'a Agent> {
+pub(super) fn agent_of<'a>(run: &'a Run, node: &NodeId) -> Option<&'a Agent> {
     run.node_state(node).and_then(|state| state.agent.as_deref())
 }

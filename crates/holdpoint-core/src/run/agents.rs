@@ -79,6 +79,7 @@ impl Agent {
     fn hear(&mut self, event: &Event) {
         if let Event::MessageAdded { message, .. } = event {
             self.messages.push(Arc::new((**message).clone()));
+            self.doubt = self.doubt.filter(|doubt| !doubt.overruled);
         } else if let Event::ModelReplied { message, seen, usage, .. } = event {
             self.steps += 1;
             self.usage.input_tokens = self.usage.input_tokens.saturating_add(usage.input_tokens);

@@ -12,6 +12,7 @@ mod clarifications;
 mod confidence;
 mod conversations;
 mod deliveries;
+mod doubts;
 mod endings;
 mod governance;
 mod graph;

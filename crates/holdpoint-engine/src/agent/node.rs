@@ -15,7 +15,7 @@ use super::model::{Finish, Prompt, Reply, unparsed};
 use super::setup::Setup;
 use super::speech::{Speech, Whole, listen, message_id};
 use super::tool::ToolSpec;
-use super::{calls, setup};
+use super::{calls, doubt, setup};
 use crate::context::{EffectContext, Stop};
 use crate::nodes::{Node, Outputs};
 use crate::store::messages;
@@ -36,12 +36,14 @@ impl Node for AgentNode {
     async fn run(&self, context: &mut EffectContext) -> Result<Outputs, Stop> {
         let setup = setup::of(context).await?;
         hear_inputs(context)?;
+        doubt::check_ratified(context)?;
         let specs = setup.tools(context).await?;
         loop {
             let agent = context.agent().cloned().unwrap_or_default();
             match agent.next(setup.definition.resume) {
                 Next::Model => ask_model(context, &setup, &agent, &specs).await?,
                 Next::Calls(ready) => calls::go_on(context, &setup, &specs, ready).await?,
+                Next::Overruled => context.act(Act::Overrule)?,
                 Next::Wait => return Err(Stop::Suspended(setup.definition.resume)),
                 Next::Finish => return Ok(outputs(&agent)),
             }
@@ -80,12 +82,14 @@ async fn ask_model(
     let reply = listen(context, setup.model.as_ref(), &prompt, &mut speech).await?;
     let reply = reply.map_err(|error| Stop::failed(error.code(), error.to_string()))?;
     let took_ms = u64::try_from(context.clock().0 - begun.0).ok();
-    let (text, finish) = (reply.text.clone(), reply.finish);
+    let (text, finish, confidence) = (reply.text.clone(), reply.finish, reply.confidence);
     let recorded = record(setup, agent, specs, reply, took_ms)?;
     let (calls, model, usage) = (&recorded.message.calls, recorded.model.as_str(), recorded.usage);
     let whole = Whole { text: &text, calls, finish, model, usage: json!(usage) };
     let mut acts: Vec<Act> = speech.last(&whole).map(|last| Act::Tell(Box::new(last))).into_iter().collect();
+    let decided = doubt::decided(context, setup, &recorded, confidence);
     acts.push(Act::Reply(Box::new(recorded)));
+    acts.extend(decided);
     context.act_all(acts)?;
     // What was paid for is not asked for again.
     if setup.instant { Ok(()) } else { context.write_down().await }

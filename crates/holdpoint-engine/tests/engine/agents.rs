@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use crate::house::{House, alice, tenant};
 use crate::place::{Place, Subject};
 
+mod confidence;
 mod control;
 mod decisions;
 mod doubts;
