@@ -26,9 +26,16 @@ pub(super) fn decided(
     question: Option<&Request>,
 ) -> Result<Vec<Event>, Refusal> {
     check_size("the decision", &decision.decision, limits::STEP_RESULT_BYTES_MAX.min(room(run)))?;
-    let mut events = vec![agent_decided(node.clone(), decision)];
+    let reply = agent_of(run, node).and_then(|agent| agent.last_reply()).ok_or(Refusal::NodeNotRunning)?;
+    let mut told = agent_decided(node.clone(), decision);
+    if let Event::AgentDecided { message, .. } = &mut told {
+        *message = Some(reply.id.clone());
+    }
+    let mut events = vec![told];
     if let Some(request) = question {
-        events.extend(aside(run, node, request)?.1);
+        let mut request = request.clone();
+        request.data["messageId"] = json!(reply.id);
+        events.extend(aside(run, node, &request)?.1);
     }
     Ok(events)
 }

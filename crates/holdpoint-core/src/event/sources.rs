@@ -3,6 +3,7 @@
 use super::{Cap, Event};
 use crate::agent::Told;
 use crate::ids::NodeId;
+use crate::interrupt::Kind;
 use crate::refusal::Refusal;
 
 impl Event {
@@ -42,10 +43,12 @@ impl Event {
             | Self::RunFailed { node: None, .. } => true,
             // What a model said to an agent came from outside; what other nodes say, they say by themselves.
             Self::MessageChunk { meta, .. } => Told::with(meta).is_some(),
+            // So did what a model decided with its reply, and that it was not sure.
+            Self::AgentDecided { message, .. } => message.is_some(),
+            Self::InterruptRequested { kind: Kind::LowConfidence, data, .. } => data.get("messageId").is_some(),
             Self::RunStarted(_)
             | Self::ConversationOpened { .. }
             | Self::ConversationClosed { .. }
-            | Self::AgentDecided { .. }
             | Self::NodeStarted { .. }
             | Self::NodeCompleted { .. }
             | Self::NodeFailed { .. }

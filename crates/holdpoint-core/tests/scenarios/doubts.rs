@@ -83,7 +83,7 @@ fn nothing_comes_of_a_reply_that_waits_to_be_ratified() {
         all: false,
     }]);
     let asked = story.run().interrupts[0].clone();
-    let data = json!({ "agentId": "clerk", "threshold": 0.7, "observed": 0.3, "decision": shown() });
+    let data = json!({ "agentId": "clerk", "threshold": 0.7, "observed": 0.3, "decision": shown(), "messageId": "reply-1" });
     assert_eq!(asked.data, data);
 }
 

@@ -44,11 +44,12 @@ impl Holder {
         Self { engine, claim: Arc::new(Claim::none()), lease, replay }
     }
 
-    /// Enters a node with the steps that are on record; nothing when that is not enough.
-    pub(crate) async fn replay(&self, run: Arc<Run>, position: usize) -> Option<Outcome> {
-        let Done { outcome, .. } = self.execute(run, Work::Enter(position), self.now()).await.ok()?;
+    /// Enters a node with the steps that are on record; nothing when that is not enough. With what an agent does
+    /// without anything outside.
+    pub(crate) async fn replay(&self, run: Arc<Run>, position: usize) -> Option<(Vec<Act>, Outcome)> {
+        let Done { acts, outcome } = self.execute(run, Work::Enter(position), self.now()).await.ok()?;
         let stopped = self.replay.as_ref().is_some_and(|replay| replay.stopped.load(Ordering::SeqCst));
-        (!stopped).then_some(outcome)
+        (!stopped).then_some((acts, outcome))
     }
 
     /// Runs the run's nodes until it waits, ends, or is taken away.

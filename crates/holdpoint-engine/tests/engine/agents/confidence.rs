@@ -1,11 +1,11 @@
 //! Models that say how sure they are: what is below the threshold waits until somebody has ratified it.
 
 use holdpoint_engine::core::agent::{CallStatus, Role};
-use holdpoint_engine::core::{RunRef, Start, WorkflowId};
-use holdpoint_engine::{Engine, InputMode};
+use holdpoint_engine::core::{ForkMode, RunRef, Start, WorkflowId};
+use holdpoint_engine::{Engine, ForkRequest, InputMode, Overlay};
 use serde_json::{Value, json};
 
-use super::{Office, agent, call, talk};
+use super::{Office, agent, call, sends, talk};
 use crate::house::{accept, line, start, tenant};
 use crate::place::on_both;
 
@@ -17,6 +17,7 @@ on_both! {
     the_definition_says_how_sure_is_sure_enough_before_the_run_does,
     talking_on_takes_an_unsure_reply_back,
     an_answer_counts_after_a_crash,
+    runs_that_were_asked_about_are_replayed,
 }
 
 /// It wants to look, and is this sure; then it says how that went.
@@ -52,7 +53,7 @@ async fn a_reply_that_is_not_sure_enough_waits_before_anything_comes_of_it(offic
     assert!(kinds.ends_with(&tail.map(str::to_owned)), "{kinds:?}");
     let run = office.house.run(&of).await;
     let asked = run.open_interrupts().next().unwrap();
-    let data = json!({ "agentId": "clerk", "threshold": 0.7, "observed": 0.69, "decision": shown() });
+    let data = json!({ "agentId": "clerk", "threshold": 0.7, "observed": 0.69, "decision": shown(), "messageId": "reply-1" });
     assert_eq!((asked.kind.as_str(), &asked.data), ("low-confidence", &data));
     assert_eq!(office.house.pending().await, ["agent"]);
     for sure in [json!(0.7), json!(1), Value::Null] {
@@ -155,4 +156,23 @@ async fn finished(engine: &Engine, of: &RunRef) -> [bool; 2] {
     let run = engine.run(of).await.unwrap();
     let made = super::agent_of(&run).call("c1").unwrap().status == CallStatus::Succeeded;
     [run.finished(), made]
+}
+
+async fn runs_that_were_asked_about_are_replayed(office: Office) {
+    let overruled = (unsure(json!(0.2)), json!("Look at the sea"));
+    for (steps, value) in [(sends(), accept()), (unsure(json!(0.2)), accept()), overruled] {
+        let of = office.asked(&steps).await;
+        office.house.answer(&of, "agent", value).await.unwrap();
+        office.house.drain().await;
+        let (made, expected) = (office.calls().len(), log(&office, &of).await);
+        for from_seq in 0..=office.house.run(&of).await.seq {
+            let (by, mode, overlay) = ("forker".to_owned(), ForkMode::Replay, Overlay::default());
+            let request = ForkRequest { by, mode, from_seq, overlay };
+            let copy = office.house.engine.fork(&of, request).await.unwrap();
+            assert!(copy.finished() && !copy.diverged, "from {from_seq}");
+            let copy = RunRef { tenant: tenant(), run: copy.id.clone() };
+            assert_eq!(log(&office, &copy).await, expected, "from {from_seq}");
+        }
+        assert_eq!(office.calls().len(), made, "nothing is called again");
+    }
 }
