@@ -7,19 +7,24 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::ids::{InterruptId, WorkflowId};
+use crate::interrupt::{Decision, Request};
 pub use crate::permission::Behaviour;
 
 mod asking;
 mod call;
+mod doubt;
 mod message;
 mod next;
+mod piece;
 mod resuming;
 mod ticket;
 
 pub use asking::{Asking, CLIENT_TOOL, CONFIRM, OUTCOME_UNKNOWN};
 pub use call::{CallFlaw, CallRun, CallStatus, ToolCall};
+pub use doubt::Doubt;
 pub use message::{CallRequest, Message, Role, in_prompt_order};
 pub use next::Next;
+pub use piece::{Piece, Told};
 pub use resuming::Resumption;
 pub use ticket::{
     PendingToolCall, ResumeDecisionAction, SuspendTicket, Suspension, ToolCallResume, ToolCallResumeMode,
@@ -61,13 +66,23 @@ pub struct Agent {
     pub usage: Usage,
     /// How many of the messages the model had seen, itself included, when it last replied.
     pub seen: usize,
+    /// Of a reply under way: what was told of it.
+    pub told: Option<Told>,
+    /// Somebody has to ratify the last reply before anything comes of it.
+    pub doubt: Option<Doubt>,
 }
 
 /// What an agent does, to be written down.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Act {
+    /// The model says something; the reply it belongs to is yet to come, or right behind it.
+    Tell(Box<Piece>),
     /// The model replied.
     Reply(Box<Reply>),
+    /// The reply was a decision; with a question where the agent is not sure enough of it.
+    Decide { decision: Box<Decision>, question: Option<Box<Request>> },
+    /// The agent hears what was decided instead of what it replied.
+    Overrule,
     /// A call waits for somebody.
     Suspend { call: String, ticket: Box<Ticket> },
     /// A call begins; with these arguments, where they are not those that the model gave.
@@ -112,7 +127,7 @@ pub struct Gate {
 /// What somebody is asked about a call, and what the answer does.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ticket {
-    pub request: crate::interrupt::Request,
+    pub request: Request,
     pub mode: ToolCallResumeMode,
 }
 

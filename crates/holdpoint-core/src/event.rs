@@ -138,6 +138,9 @@ pub enum Event {
         /// Why the agent's confidence says nothing.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         flaw: Option<String>,
+        /// The reply of a model that decided it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        message: Option<String>,
     },
     #[serde(rename = "holdpoint.step.recorded")]
     StepRecorded {

@@ -15,6 +15,7 @@ pub(crate) mod channels;
 mod children;
 mod clock;
 mod conversations;
+mod doubts;
 mod interrupts;
 mod keys;
 mod loops;
@@ -140,6 +141,7 @@ impl Run {
             | Event::ToolSuspended { .. }
             | Event::ToolBegun { .. }
             | Event::ToolReturned { .. } => self.hear_agent(event),
+            Event::MessageChunk { node, last, meta, .. } => self.hear_piece(node, *last, meta),
             Event::SleepStarted { node, until } => self.touch(node, |state| state.sleep(*until)),
             Event::SleepEnded { node } => self.touch(node, |state| state.wake(at)),
             Event::NodeDispatched { .. } | Event::NodeAwaiting { .. } => self.adopt(event),
@@ -158,8 +160,7 @@ impl Run {
             Event::ReplayDiverged { source, .. } => self.diverged |= self.is_fork_of(source),
             // These repeat, for readers of older vocabularies, what the interrupt's own events said; or they only
             // tell readers something.
-            Event::MessageChunk { .. }
-            | Event::AgentDecided { .. }
+            Event::AgentDecided { .. }
             | Event::ConversationExchanged { .. }
             | Event::ArtifactCreated { .. }
             | Event::LoopbackLimit { .. }

@@ -4,9 +4,11 @@
 mod calls;
 mod client;
 mod definition;
+mod doubt;
 pub mod model;
 pub(crate) mod node;
 mod setup;
+mod speech;
 pub mod tool;
 mod watch;
 mod workflows;

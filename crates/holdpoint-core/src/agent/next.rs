@@ -11,6 +11,8 @@ pub enum Next {
     /// These calls can go on: rules look at new ones, decisions are carried out, and what was begun and has no result is
     /// either done again or asked about.
     Calls(Vec<Arc<ToolCall>>),
+    /// Somebody decided something else than the last reply: it is taken back, and the agent is told.
+    Overruled,
     /// Nothing, until somebody decides, or a run ends that carries out a call.
     Wait,
     /// The last reply was the last.
@@ -19,6 +21,9 @@ pub enum Next {
 
 impl Agent {
     pub fn next(&self, policy: ResumePolicy) -> Next {
+        if let Some(doubt) = self.doubt {
+            return if doubt.overruled { Next::Overruled } else { Next::Wait };
+        }
         let unended = || self.calls.iter().filter(|call| !call.status.is_terminal());
         let suspended = unended().any(|call| call.status == CallStatus::Suspended);
         let ready = unended().filter(|call| match call.status {

@@ -3,11 +3,12 @@
 use serde_json::{Value, json};
 
 use super::ask::aside;
-use super::check_unfinished;
 use super::children::carry_out;
 use super::complete::variables;
 use super::finish::{check_running, room};
+use super::piece::told;
 use super::resolve::resumed;
+use super::{check_unfinished, doubt};
 use crate::agent::{Act, Agent, CallFlaw, CallStatus, Message, Reply, ResumePolicy, Ticket};
 use crate::event::Event;
 use crate::ids::{NodeId, Timestamp, WorkflowId};
@@ -27,7 +28,12 @@ pub(super) fn act(run: &Run, node: &NodeId, acts: &[Act], now: Timestamp) -> Res
     let mut events = Vec::new();
     for act in acts {
         let happened = match act {
+            Act::Tell(piece) => told(&after, node, piece).into_iter().collect(),
             Act::Reply(reply) => replied(&after, node, reply)?,
+            Act::Decide { decision, question } => {
+                doubt::decided(&after, node, decision, question.as_deref())?
+            }
+            Act::Overrule => doubt::overruled(&after, node)?,
             Act::Suspend { call, ticket } => suspended(&after, node, call, ticket)?,
             Act::Begin { call, arguments } => vec![begun(&after, node, call, arguments.as_ref())?],
             Act::Start { call, workflow, arguments } => {
@@ -194,8 +200,9 @@ pub(super) fn say(
     if run.node_state(node).is_some_and(|state| state.status.has_ended()) {
         return Err(Refusal::NodeNotRunning);
     }
+    let mut events = doubt::superseded(run, node, now)?;
     let mut after = run.clone();
-    let mut events = Vec::new();
+    events.iter().for_each(|event| after.apply(event, now));
     let waiting: Vec<_> = agent_of(run, node)
         .into_iter()
         .flat_map(Agent::suspended)
@@ -227,7 +234,7 @@ fn superseded(node: &NodeId, call: &str) -> Event {
 }
 
 /// Told as an answer of the host's, so that nobody takes it for a person's.
-fn retracted(asked: &Interrupt) -> Event {
+pub(super) fn retracted(asked: &Interrupt) -> Event {
     let value = match asked.kind {
         Kind::Approval => json!({ "action": "reject", "feedback": SUPERSEDED, "decidedBy": HOST }),
         Kind::Clarification
@@ -249,8 +256,9 @@ pub(super) fn suspend(run: &Run, node: NodeId, policy: ResumePolicy) -> Result<E
     if resumes(agent, policy) {
         return Err(Refusal::NodeNotRunning);
     }
+    let doubted = agent.doubt.filter(|doubt| !doubt.overruled).map(|doubt| doubt.interrupt);
     let open = agent.suspended().filter_map(|call| call.waiting).map(|waiting| waiting.interrupt).min();
-    if let Some(interrupt) = open {
+    if let Some(interrupt) = doubted.or(open) {
         return Ok(Event::NodeSuspended { node, interrupt, all: policy == ResumePolicy::WaitAll });
     }
     let child = agent.calls.iter().find_map(|call| call.run_under_way()).ok_or(Refusal::NodeNotRunning)?;
@@ -273,10 +281,10 @@ fn resumes(agent: &Agent, policy: ResumePolicy) -> bool {
 /// An agent that was told something since its last reply has not finished.
 pub(super) fn check_heard(run: &Run, node: &NodeId) -> Result<(), Refusal> {
     let Some(agent) = agent_of(run, node) else { return Ok(()) };
-    let open = agent.calls.iter().any(|call| !call.status.is_terminal());
+    let open = agent.doubt.is_some() || agent.calls.iter().any(|call| !call.status.is_terminal());
     if open || (agent.steps > 0 && agent.has_unseen()) { Err(Refusal::NodeNotRunning) } else { Ok(()) }
 }
 
-fn agent_of<'a>(run: &'a Run, node: &NodeId) -> Option<&'a Agent> {
+pub(super) fn agent_of<'a>(run: &'a Run, node: &NodeId) -> Option<&'a Agent> {
     run.node_state(node).and_then(|state| state.agent.as_deref())
 }

@@ -2,12 +2,24 @@
 
 use std::sync::Arc;
 
+use serde_json::{Map, Value};
+
 use super::{NodeState, NodeStatus, Run};
-use crate::agent::{Agent, CallRun, CallStatus, Message, Role, ToolCall, Waiting};
+use crate::agent::{Agent, CallRun, CallStatus, Message, Role, Told, ToolCall, Waiting};
 use crate::event::Event;
-use crate::ids::{InterruptId, RunId};
+use crate::ids::{InterruptId, NodeId, RunId};
 
 impl Run {
+    /// Of what a model says only how far it has got is kept; the text comes once more with the reply.
+    pub(super) fn hear_piece(&mut self, node: &NodeId, last: bool, meta: &Map<String, Value>) {
+        let Some(told) = Told::with(meta).filter(|_| !last) else { return };
+        self.touch(node, |state| {
+            if let Some(agent) = &mut state.agent {
+                Arc::make_mut(agent).told = Some(told);
+            }
+        });
+    }
+
     pub(super) fn hear_agent(&mut self, event: &Event) {
         let (Event::MessageAdded { node, .. }
         | Event::ModelReplied { node, .. }
@@ -97,12 +109,14 @@ impl Agent {
     fn hear(&mut self, event: &Event) {
         if let Event::MessageAdded { message, .. } = event {
             self.messages.push(Arc::new((**message).clone()));
+            self.doubt = self.doubt.filter(|doubt| !doubt.overruled);
         } else if let Event::ModelReplied { message, seen, usage, .. } = event {
             self.steps += 1;
             self.usage.input_tokens = self.usage.input_tokens.saturating_add(usage.input_tokens);
             self.usage.output_tokens = self.usage.output_tokens.saturating_add(usage.output_tokens);
             self.messages.push(Arc::new((**message).clone()));
             self.seen = seen + 1;
+            self.told = None;
         } else if let Event::ToolCalled { call, behaviour, why, idempotent, client, .. } = event {
             let Some(wanted) =
                 self.last_reply().and_then(|reply| reply.calls.iter().find(|wanted| wanted.id == *call))
@@ -162,7 +176,7 @@ impl ToolCall {
 
 impl Message {
     /// What a call came to, as the model is told.
-    pub fn result_of(call: &str, content: &serde_json::Value) -> Self {
+    pub fn result_of(call: &str, content: &Value) -> Self {
         let mut message = Self::new(format!("{call}:result"), Role::Tool, content.clone());
         message.call_id = Some(call.to_owned());
         message

@@ -51,6 +51,8 @@ pub(crate) struct Definition {
     pub sequential: bool,
     pub steps_max: u32,
     pub tokens_max: Option<u64>,
+    /// How sure the model must be of a reply that nobody has to ratify, where it says so.
+    pub escalation_threshold: Option<f64>,
 }
 
 #[derive(Deserialize)]
@@ -78,6 +80,8 @@ struct Raw {
     tool_execution: Execution,
     #[serde(default)]
     limits: Limits,
+    #[serde(default)]
+    escalation_threshold: Option<f64>,
 }
 
 #[derive(Default, Deserialize, PartialEq)]
@@ -128,6 +132,9 @@ impl Definition {
         if steps_max == 0 || steps_max > STEPS_MAX {
             return Err(AgentFlaw::new("limits.steps", format!("must be 1 to {STEPS_MAX}")));
         }
+        if raw.escalation_threshold.is_some_and(|threshold| !(0.0..=1.0).contains(&threshold)) {
+            return Err(AgentFlaw::new("escalationThreshold", "must be a number from 0 to 1"));
+        }
         Ok(Self {
             id: raw.agent_id,
             instructions: raw.instructions,
@@ -140,6 +147,7 @@ impl Definition {
             sequential: raw.tool_execution == Execution::Sequential,
             steps_max,
             tokens_max: raw.limits.tokens,
+            escalation_threshold: raw.escalation_threshold,
         })
     }
 }

@@ -13,9 +13,9 @@ use serde_json::{Value, json};
 
 use super::model::{Finish, Prompt, Reply, unparsed};
 use super::setup::Setup;
+use super::speech::{Speech, Whole, listen, message_id};
 use super::tool::ToolSpec;
-use super::watch::Watch;
-use super::{calls, client, setup};
+use super::{calls, client, doubt, setup};
 use crate::context::{EffectContext, Stop};
 use crate::nodes::{Node, Outputs};
 use crate::store::messages;
@@ -40,6 +40,7 @@ impl Node for AgentNode {
     async fn run(&self, context: &mut EffectContext) -> Result<Outputs, Stop> {
         let setup = setup::of(context).await?;
         hear_inputs(context)?;
+        doubt::check_ratified(context)?;
         let specs = setup.tools(context).await?;
         loop {
             let agent = context.agent().cloned().unwrap_or_default();
@@ -47,6 +48,7 @@ impl Node for AgentNode {
             match agent.next(setup.definition.resume) {
                 Next::Model => ask_model(context, &setup, &agent, &offered).await?,
                 Next::Calls(ready) => calls::go_on(context, &setup, &offered.specs, ready).await?,
+                Next::Overruled => context.act(Act::Overrule)?,
                 Next::Wait => return Err(Stop::Suspended(setup.definition.resume)),
                 Next::Finish => return Ok(outputs(&agent)),
             }
@@ -106,11 +108,19 @@ async fn ask_model(
         context.write_down().await?;
     }
     let begun = context.clock();
-    let reply = Watch::of(context).unless_ended(setup.model.reply(&prompt, &mut |_| {})).await?;
+    let mut speech = Speech::of(agent);
+    let reply = listen(context, setup.model.as_ref(), &prompt, &mut speech).await?;
     let reply = reply.map_err(|error| Stop::failed(error.code(), error.to_string()))?;
     let took_ms = u64::try_from(context.clock().0 - begun.0).ok();
+    let (text, finish, confidence) = (reply.text.clone(), reply.finish, reply.confidence);
     let recorded = record(setup, agent, offered, reply, took_ms)?;
-    context.act(Act::Reply(Box::new(recorded)))?;
+    let (calls, model, usage) = (&recorded.message.calls, recorded.model.as_str(), recorded.usage);
+    let whole = Whole { text: &text, calls, finish, model, usage: json!(usage) };
+    let mut acts: Vec<Act> = speech.last(&whole).map(|last| Act::Tell(Box::new(last))).into_iter().collect();
+    let decided = doubt::decided(context, setup, &recorded, confidence);
+    acts.push(Act::Reply(Box::new(recorded)));
+    acts.extend(decided);
+    context.act_all(acts)?;
     // What was paid for is not asked for again.
     if setup.instant { Ok(()) } else { context.write_down().await }
 }
@@ -183,7 +193,7 @@ fn record(
     let calls: Vec<CallRequest> =
         reply.calls.into_iter().enumerate().map(|(at, call)| named(call, step, at, agent)).collect();
     let gates = calls.iter().map(|call| gate(setup, offered, call)).collect();
-    let mut message = Message::new(format!("reply-{step}"), Role::Assistant, reply.text);
+    let mut message = Message::new(message_id(agent), Role::Assistant, reply.text);
     message.after = agent.messages.last().map(|last| last.id.clone());
     message.calls = calls;
     let seen = agent.messages.len();

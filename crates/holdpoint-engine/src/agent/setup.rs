@@ -72,7 +72,7 @@ type Place = (TenantId, WorkflowId, u64, String);
 pub(crate) struct Setup {
     pub definition: Definition,
     pub model: Arc<dyn Model>,
-    /// Asking the model costs nothing and changes nothing.
+    /// See [`Model::is_instant`].
     pub instant: bool,
     tools: Tools,
 }
@@ -105,7 +105,6 @@ impl Agents {
         let definition = Definition::parse(definition)?;
         let settings = &self.settings;
         let model = resolved("model", &definition.model, &settings.connections.models, &OF_MODELS)?;
-        let instant = model.get("provider").and_then(Value::as_str) == Some("scripted");
         let tools = definition.tools.iter().enumerate().map(|(at, tool)| {
             resolved(&format!("tools[{at}]"), tool, &settings.connections.tools, &OF_TOOLS)
         });
@@ -115,6 +114,7 @@ impl Agents {
             .map_err(|bad| AgentFlaw::new(format!("model.{}", bad.field), bad.message))?;
         let tools = Tools::from_definition(&tools, folder, &settings.tools, &settings.rust)
             .map_err(|bad| AgentFlaw::new(bad.field, bad.message))?;
+        let instant = model.is_instant();
         Ok(Setup { definition, model, instant, tools })
     }
 }

@@ -61,11 +61,12 @@ impl Holder {
         Self { engine, claim: Arc::new(Claim::none()), lease, ahead: Arc::default(), replay }
     }
 
-    /// Enters a node with the steps that are on record; nothing when that is not enough.
-    pub(crate) async fn replay(&self, run: Arc<Run>, position: usize) -> Option<Outcome> {
-        let Done { outcome, .. } = self.execute(run, Work::Enter(position), self.now()).await.ok()?;
+    /// Enters a node with the steps that are on record; nothing when that is not enough. With what an agent does
+    /// without anything outside.
+    pub(crate) async fn replay(&self, run: Arc<Run>, position: usize) -> Option<(Vec<Act>, Outcome)> {
+        let Done { acts, outcome } = self.execute(run, Work::Enter(position), self.now()).await.ok()?;
         let stopped = self.replay.as_ref().is_some_and(|replay| replay.stopped.load(Ordering::SeqCst));
-        (!stopped).then_some(outcome)
+        (!stopped).then_some((acts, outcome))
     }
 
     /// Runs the run's nodes until it waits, ends, or is taken away. The run as it was handed over need not be read.
@@ -196,10 +197,8 @@ impl Holder {
     /// Commits a recorded step before the node goes on, and returns the run as it is then. The effect is done and
     /// must not be done again because the store is busy: that is waited for.
     pub(crate) async fn record(&self, command: Command) -> Result<Arc<Run>, Stop> {
-        self.lease.recording.store(true, Ordering::SeqCst);
-        let recorded = self.record_whole(command).await;
-        self.lease.recording.store(false, Ordering::SeqCst);
-        recorded
+        let _recording = self.lease.record();
+        self.record_whole(command).await
     }
 
     async fn record_whole(&self, command: Command) -> Result<Arc<Run>, Stop> {

@@ -16,12 +16,14 @@ use serde_json::{Value, json};
 use crate::house::{House, alice, tenant};
 use crate::place::{Place, Subject};
 
+mod confidence;
 mod control;
 mod decisions;
 mod doubts;
 mod front;
 mod hands;
 mod rules;
+mod streams;
 mod threads;
 mod workflows;
 

@@ -115,6 +115,10 @@ fn definition() -> Value {
             "resume": word(&["as_decided", "wait_all"]),
             "toolExecution": word(&["parallel", "sequential"]),
             "limits": {"type": "object"},
+            "escalationThreshold": {
+                "type": ["number", "null"], "minimum": 0, "maximum": 1,
+                "description": "Replies that the model is less sure of are ratified first.",
+            },
         },
         "examples": [{"model": {"use": "main"}, "instructions": "You answer mail."}],
     })
