@@ -48,6 +48,7 @@ mod secrets;
 #[cfg(test)]
 mod staleness;
 mod starting;
+mod threads;
 mod webhooks;
 
 pub use agents::{InputMode, Interrupted, Talk};

@@ -22,7 +22,7 @@ use crate::links::{Links, Settings};
 use crate::routes::Route;
 use crate::routes::verbs::{self, Verbs};
 use crate::telemetry::Losses;
-use crate::{admin, agents, mailbox, openapi, openwop};
+use crate::{admin, agents, agui, mailbox, openapi, openwop};
 
 /// What handlers need, shared by all of them.
 pub(crate) type App = Arc<Shared>;
@@ -60,6 +60,7 @@ pub(crate) fn routes() -> Vec<Route> {
     [
         openwop::routes::all(),
         agents::routes::all(),
+        agui::routes::all(),
         mailbox::routes::all(),
         admin::routes::all(),
         openapi::routes(),

@@ -15,6 +15,7 @@ use crate::config::LogFormat;
 
 mod admin;
 mod agents;
+mod agui;
 mod answering;
 mod app;
 mod auth;

@@ -230,7 +230,7 @@ impl Engine {
     }
 }
 
-fn scope_of(thread: &str) -> String {
+pub(super) fn scope_of(thread: &str) -> String {
     format!("{SCOPE}{thread}")
 }
 
