@@ -13,6 +13,8 @@ mod messages;
 mod resume;
 pub(crate) mod routes;
 mod run;
+#[cfg(test)]
+mod samples;
 pub(crate) mod schemas;
 mod stream;
 mod target;

@@ -63,7 +63,10 @@ mod tests {
         let workflow = WorkflowId::parse("agent:mailer").unwrap();
         let target = Target::Agent { id: "mailer".to_owned(), workflow };
         let shown = of("mailer", &target, &json!({"description": "answers mail"}));
-        assert_eq!((&shown["identity"]["name"], &shown["identity"]["description"]), (&json!("mailer"), &json!("answers mail")));
+        assert_eq!(
+            (&shown["identity"]["name"], &shown["identity"]["description"]),
+            (&json!("mailer"), &json!("answers mail"))
+        );
         let people = &shown["humanInTheLoop"];
         assert_eq!((&people["interrupts"], &people["approveWithEdits"]), (&json!(true), &json!(true)));
     }

@@ -259,7 +259,12 @@ mod tests {
                 json!({"type": "TOOL_CALL_CHUNK", "toolCallId": "m1", "toolCallName": "f"}),
             ),
             (
-                Event::ToolCallResult { message_id: id(), tool_call_id: id(), content: id(), role: Some("tool") },
+                Event::ToolCallResult {
+                    message_id: id(),
+                    tool_call_id: id(),
+                    content: id(),
+                    role: Some("tool"),
+                },
                 json!({"type": "TOOL_CALL_RESULT", "messageId": "m1", "toolCallId": "m1", "content": "m1", "role": "tool"}),
             ),
             (
@@ -279,10 +284,7 @@ mod tests {
                 Event::ActivityDelta { message_id: id(), activity_type: id(), patch: vec![] },
                 json!({"type": "ACTIVITY_DELTA", "messageId": "m1", "activityType": "m1", "patch": []}),
             ),
-            (
-                Event::Raw { event: json!({}), source: None },
-                json!({"type": "RAW", "event": {}}),
-            ),
+            (Event::Raw { event: json!({}), source: None }, json!({"type": "RAW", "event": {}})),
             (
                 Event::Custom { name: id(), value: Value::Null },
                 json!({"type": "CUSTOM", "name": "m1", "value": null}),
@@ -292,11 +294,7 @@ mod tests {
                 json!({"type": "REASONING_MESSAGE_START", "messageId": "m1", "role": "reasoning"}),
             ),
             (
-                Event::ReasoningEncryptedValue {
-                    subtype: "message",
-                    entity_id: id(),
-                    encrypted_value: id(),
-                },
+                Event::ReasoningEncryptedValue { subtype: "message", entity_id: id(), encrypted_value: id() },
                 json!({"type": "REASONING_ENCRYPTED_VALUE", "subtype": "message", "entityId": "m1", "encryptedValue": "m1"}),
             ),
             (

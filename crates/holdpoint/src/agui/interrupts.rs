@@ -13,15 +13,24 @@ pub(super) const CLIENT_TOOL: &str = "tool:ClientTool";
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Form<'a> {
     /// Whether a call may be made; whether its arguments may be changed with it.
-    Permission { edits: bool },
+    Permission {
+        edits: bool,
+    },
     /// What became of a call.
     OutcomeUnknown,
     /// A call of a tool that the client has: nobody decides, the client carries it out.
     ClientTool,
     /// What a tool wants to know.
-    Ticket { action: &'a str, mode: ToolCallResumeMode, schema: Option<&'a Value> },
+    Ticket {
+        action: &'a str,
+        mode: ToolCallResumeMode,
+        schema: Option<&'a Value>,
+    },
     /// A gate of a workflow; what it offers.
-    Approval { edits: bool, rejects: bool },
+    Approval {
+        edits: bool,
+        rejects: bool,
+    },
     Clarification,
     ExternalEvent,
     Conversation,
@@ -40,10 +49,9 @@ impl<'a> Form<'a> {
             Kind::Approval => match action {
                 Some(CONFIRM) => Self::Permission { edits: offers(&["edit", "edit-accept"]) },
                 Some(OUTCOME_UNKNOWN) => Self::OutcomeUnknown,
-                Some(_) | None => Self::Approval {
-                    edits: offers(&["edit", "edit-accept"]),
-                    rejects: offers(&["reject"]),
-                },
+                Some(_) | None => {
+                    Self::Approval { edits: offers(&["edit", "edit-accept"]), rejects: offers(&["reject"]) }
+                }
             },
             Kind::Custom => match action {
                 Some(CLIENT_TOOL) => Self::ClientTool,
@@ -154,7 +162,9 @@ fn schema(form: &Form<'_>, reason: &str, asked: &Interrupt) -> Option<Value> {
             Some(json!({"anyOf": [{"type": "boolean"}, whole]}))
         }
         Form::Clarification => asked.resume_schema.clone().or_else(|| questions(&asked.data)),
-        Form::Conversation => asked.resume_schema.clone().or_else(|| asked.data.get("outcomeSchema").cloned()),
+        Form::Conversation => {
+            asked.resume_schema.clone().or_else(|| asked.data.get("outcomeSchema").cloned())
+        }
         Form::ExternalEvent | Form::LowConfidence | Form::Custom => asked.resume_schema.clone(),
     }
 }
@@ -172,7 +182,8 @@ fn questions(data: &Value) -> Option<Value> {
     let (mut properties, mut required) = (Map::new(), Vec::new());
     for question in data.get("questions")?.as_array()? {
         let id = question.get("id")?.as_str()?;
-        let mut schema = question.get("schema").cloned().filter(Value::is_object).unwrap_or_else(|| json!({}));
+        let mut schema =
+            question.get("schema").cloned().filter(Value::is_object).unwrap_or_else(|| json!({}));
         if schema.get("title").is_none()
             && let Some(text) = question.get("question")
         {

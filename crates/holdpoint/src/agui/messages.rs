@@ -6,8 +6,8 @@ use holdpoint_core::agent::{self, Role, in_prompt_order};
 use holdpoint_core::{Event, Run, RunId};
 use serde_json::Value;
 
-use super::wire::{Message, ToolCall};
 use super::ids;
+use super::wire::{Message, ToolCall};
 
 /// What a snapshot has at most: the last messages, and fewer where they are large, since clients take no larger frame
 /// than 10 MiB.
@@ -56,9 +56,7 @@ fn hear(run: &Run, event: &Event, said: &mut Vec<Message>) {
 
 /// Right behind the reply that wanted the call, and what came back before.
 fn place_of_result(said: &[Message], call: &str) -> usize {
-    let wanted = |message: &Message| {
-        matches!(message, Message::Assistant { tool_calls, .. } if tool_calls.iter().any(|one| one.id == call))
-    };
+    let wanted = |message: &Message| matches!(message, Message::Assistant { tool_calls, .. } if tool_calls.iter().any(|one| one.id == call));
     let Some(reply) = said.iter().rposition(wanted) else { return said.len() };
     let results = said[reply + 1..].iter().take_while(|message| matches!(message, Message::Tool { .. }));
     reply + 1 + results.count()
@@ -188,7 +186,8 @@ mod tests {
         let said: Vec<Message> = (0..MESSAGES_MAX + 5).map(user).collect();
         let shown = snapshot(&said);
         assert_eq!((shown.len(), shown[0].id()), (MESSAGES_MAX, "5"));
-        let large = |at: usize| Message::User { id: at.to_string(), content: json!("x".repeat(BYTES_MAX / 2)) };
+        let large =
+            |at: usize| Message::User { id: at.to_string(), content: json!("x".repeat(BYTES_MAX / 2)) };
         let shown = snapshot(&[large(1), large(2), user(3)]);
         assert_eq!(shown.iter().map(Message::id).collect::<Vec<_>>(), ["2", "3"]);
         let tool = Message::Tool { id: "t".into(), tool_call_id: "c".into(), content: String::new() };

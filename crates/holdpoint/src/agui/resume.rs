@@ -66,7 +66,9 @@ pub(super) fn plan(
         let (run, asked) = find(runs, entry)?;
         plan.add(run, asked, entry, now)?;
     }
-    let open = latest.into_iter().flat_map(|run| interrupts::open(run).map(|asked| ids::interrupt(&run.id, asked.id)));
+    let open = latest
+        .into_iter()
+        .flat_map(|run| interrupts::open(run).map(|asked| ids::interrupt(&run.id, asked.id)));
     let missing: Vec<String> = open.filter(|id| !named.contains(id.as_str())).collect();
     if !missing.is_empty() && !plan.is_replay() {
         let message = format!("resume must address every open interrupt; missing: {}", missing.join(", "));
@@ -91,7 +93,13 @@ fn find<'a>(
 }
 
 impl Plan {
-    fn add(&mut self, run: &Run, asked: &Interrupt, entry: &ResumeEntry, now: Timestamp) -> Result<(), Violation> {
+    fn add(
+        &mut self,
+        run: &Run,
+        asked: &Interrupt,
+        entry: &ResumeEntry,
+        now: Timestamp,
+    ) -> Result<(), Violation> {
         let cancelled = entry.status == ResumeStatus::Cancelled;
         let expired = || {
             let message = format!("the time of interrupt {:?} is over", entry.interrupt_id);

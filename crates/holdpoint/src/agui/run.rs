@@ -240,17 +240,16 @@ impl Asked<'_> {
                 let message = format!("run {} is at work in this thread, and takes no input", of.run);
                 Ok(Some(Segment::Refused(Violation::new("THREAD_BUSY", message))))
             }
-            Err(
-                Error::Duplicate(_) | Error::Refused(Refusal::RunFinished(_) | Refusal::NodeNotRunning),
-            ) => Ok(None),
+            Err(Error::Duplicate(_) | Error::Refused(Refusal::RunFinished(_) | Refusal::NodeNotRunning)) => {
+                Ok(None)
+            }
             Err(error) => Err(error.into()),
         }
     }
 
     async fn start(&self, previous: Option<&Run>, new: Vec<Message>) -> Result<Option<Segment>, ApiError> {
         let engine = &self.app.engine;
-        let owner =
-            Owner { tenant: self.caller.tenant().clone(), principal: self.caller.principal().name };
+        let owner = Owner { tenant: self.caller.tenant().clone(), principal: self.caller.principal().name };
         let state = input::initial_state(previous, self.input.state.as_ref().map(|given| &given.0));
         let thread = self.input.thread_id.clone();
         let mut start = Start::new(owner.clone());

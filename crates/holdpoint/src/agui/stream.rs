@@ -131,7 +131,9 @@ impl Telling {
     fn take(&mut self, found: Result<Option<Vec<Recorded>>, ApiError>) {
         match found {
             Ok(Some(found)) => found.iter().for_each(|one| self.pass_on(one)),
-            Ok(None) => self.break_off("shutting_down", "the server is going down; the run goes on afterwards"),
+            Ok(None) => {
+                self.break_off("shutting_down", "the server is going down; the run goes on afterwards")
+            }
             Err(error) => {
                 tracing::warn!(?error, "a stream ends because its run could not be read");
                 self.break_off("internal_error", "the run could not be read; it goes on by itself");

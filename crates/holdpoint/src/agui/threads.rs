@@ -23,8 +23,7 @@ pub(crate) async fn show(
 ) -> Result<Json<Value>, ApiError> {
     let target = Target::find(&app.engine, caller.tenant(), &agent).await?;
     input::check_name("threadId", &thread, limits::THREAD_CHARS_MAX)?;
-    let (_, run) =
-        run::latest(&app, &caller, &thread).await?.ok_or_else(|| ApiError::not_found("thread"))?;
+    let (_, run) = run::latest(&app, &caller, &thread).await?.ok_or_else(|| ApiError::not_found("thread"))?;
     let history = History::read(&app.engine, caller.tenant(), &thread, &target).await?;
     let open: Vec<_> = interrupts::open(&run).map(|asked| interrupts::shown(&run, asked)).collect();
     let pending: Vec<_> = interrupts::of_client(&run).map(|(call, _)| call).collect();

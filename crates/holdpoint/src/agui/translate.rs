@@ -183,10 +183,7 @@ impl Translator {
                     tool_call_name: call.name.clone(),
                     parent_message_id: Some(id.clone()),
                 },
-                Event::ToolCallArgs {
-                    tool_call_id: tool_call_id.clone(),
-                    delta: call.arguments.to_string(),
-                },
+                Event::ToolCallArgs { tool_call_id: tool_call_id.clone(), delta: call.arguments.to_string() },
                 Event::ToolCallEnd { tool_call_id },
             ]);
         }
@@ -309,10 +306,11 @@ fn difference(before: &Value, after: &Value) -> Vec<Value> {
     let path = |name: &str| format!("/{}", name.replace('~', "~0").replace('/', "~1"));
     let gone = before.keys().filter(|name| !after.contains_key(*name));
     let gone = gone.map(|name| json!({"op": "remove", "path": path(name)}));
-    let changed = after.iter().filter(|(name, value)| before.get(*name) != Some(value)).map(|(name, value)| {
-        let op = if before.contains_key(name) { "replace" } else { "add" };
-        json!({"op": op, "path": path(name), "value": value})
-    });
+    let changed =
+        after.iter().filter(|(name, value)| before.get(*name) != Some(value)).map(|(name, value)| {
+            let op = if before.contains_key(name) { "replace" } else { "add" };
+            json!({"op": op, "path": path(name), "value": value})
+        });
     gone.chain(changed).collect()
 }
 

@@ -23,7 +23,8 @@ pub(super) fn verify(events: &[Value]) {
 impl Verifier {
     fn hear(&mut self, event: &Value) {
         let kind = event["type"].as_str().unwrap();
-        let text = |name: &str| event[name].as_str().unwrap_or_else(|| panic!("no {name}: {event}")).to_owned();
+        let text =
+            |name: &str| event[name].as_str().unwrap_or_else(|| panic!("no {name}: {event}")).to_owned();
         assert!(!self.ended, "nothing comes behind the end: {event}");
         assert!(self.begun || kind == "RUN_STARTED" || kind == "RUN_ERROR", "first: {event}");
         assert!(!has_null(event), "null is not nothing: {event}");

@@ -203,7 +203,9 @@ mod tests {
         let read: RunAgentInput = serde_json::from_value(resume).unwrap();
         assert_eq!(read.resume[0].payload.as_ref().map(|given| &given.0), Some(&json!(false)));
         assert!(read.resume[1].payload.is_none(), "null is nothing");
-        for bad in [json!({"runId": "r"}), json!({"threadId": "t", "runId": "r", "resume": [{"interruptId": "i"}]})] {
+        for bad in
+            [json!({"runId": "r"}), json!({"threadId": "t", "runId": "r", "resume": [{"interruptId": "i"}]})]
+        {
             assert!(serde_json::from_value::<RunAgentInput>(bad).is_err());
         }
     }
