@@ -16,7 +16,7 @@ mod next;
 mod resuming;
 mod ticket;
 
-pub use asking::{Asking, CONFIRM, OUTCOME_UNKNOWN};
+pub use asking::{Asking, CLIENT_TOOL, CONFIRM, OUTCOME_UNKNOWN};
 pub use call::{CallFlaw, CallStatus, ToolCall};
 pub use message::{CallRequest, Message, Role, in_prompt_order};
 pub use next::Next;
@@ -74,6 +74,10 @@ pub enum Act {
     Begin { call: String, arguments: Option<Value> },
     /// A call has ended.
     Return { call: String, status: CallStatus, content: Value },
+    /// A variable of the run becomes this.
+    Set { name: String, value: Value },
+    /// To a variable that is a whole number this is added; what is none counts as zero.
+    Add { name: String, value: i64 },
     /// Somebody says something to the agent: a workflow, in whose name it works.
     Hear(Message),
 }
@@ -98,6 +102,8 @@ pub struct Gate {
     pub why: Option<String>,
     /// It may be done again when nobody knows whether it was done.
     pub idempotent: bool,
+    /// The front end carries it out.
+    pub client: bool,
 }
 
 /// What somebody is asked about a call, and what the answer does.

@@ -208,6 +208,9 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         why: Option<String>,
         idempotent: bool,
+        /// The front end carries it out.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        client: bool,
     },
     /// The call waits for an answer to the interrupt that was requested right before.
     #[serde(rename = "holdpoint.tool.suspended")]

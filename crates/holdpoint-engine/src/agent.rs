@@ -2,6 +2,7 @@
 //! does is recorded by the core, so that it goes on where it was, on any node.
 
 mod calls;
+mod client;
 mod definition;
 pub mod model;
 pub(crate) mod node;
@@ -9,6 +10,7 @@ mod setup;
 pub mod tool;
 mod watch;
 
+pub use client::{CLIENT_CONTEXT, CLIENT_TOOLS};
 pub use definition::{AgentFlaw, Connections};
 pub(crate) use node::AgentNode;
 pub use setup::AgentSettings;

@@ -58,6 +58,7 @@ impl Bus {
     pub(crate) fn remind(&self, mail: &Mail, obligations: &[Obligation]) -> bool {
         let queued = match mail {
             Mail::Enqueue(_) => true,
+            Mail::Take(taking) => !taking.is_taken(),
             Mail::Held { what, .. } => matches!(what, Fenced::Nack { .. }),
             Mail::None | Mail::Performed(_) | Mail::Reclaim(_) | Mail::Cancel(_) | Mail::Reconcile(_) => {
                 false

@@ -358,7 +358,7 @@ impl EffectContext {
     pub(crate) async fn write_down(&mut self) -> Result<(), Stop> {
         self.holder.check().await?;
         if self.acts.is_empty() {
-            return Ok(());
+            return self.holder.write_entry().await;
         }
         let command = Command::Act { node: self.node().id.clone(), acts: self.context.take_acts() };
         self.context.run = self.holder.record(command).await?;

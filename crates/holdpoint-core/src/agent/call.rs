@@ -83,6 +83,8 @@ pub struct ToolCall {
     pub behaviour: Behaviour,
     pub why: Option<String>,
     pub idempotent: bool,
+    /// The front end carries it out, and brings the result.
+    pub client: bool,
     pub status: CallStatus,
     pub waiting: Option<Waiting>,
     /// How often it was begun.

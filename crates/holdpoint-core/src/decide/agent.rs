@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::ask::aside;
 use super::check_unfinished;
+use super::complete::variables;
 use super::finish::{check_running, room};
 use super::resolve::resumed;
 use crate::agent::{Act, Agent, CallFlaw, CallStatus, Message, Reply, ResumePolicy, Ticket};
@@ -29,6 +30,11 @@ pub(super) fn act(run: &Run, node: &NodeId, acts: &[Act], now: Timestamp) -> Res
             Act::Suspend { call, ticket } => suspended(&after, node, call, ticket)?,
             Act::Begin { call, arguments } => vec![begun(&after, node, call, arguments.as_ref())?],
             Act::Return { call, status, content } => vec![returned(&after, node, call, *status, content)?],
+            Act::Set { name, value } => changed(&after, node, name, value.clone())?,
+            Act::Add { name, value } => {
+                let sum = after.variables.get(name).and_then(Value::as_i64).unwrap_or_default();
+                changed(&after, node, name, json!(sum.saturating_add(*value)))?
+            }
             Act::Hear(message) => heard(&after, node, std::slice::from_ref(message))?,
         };
         for event in happened {
@@ -67,6 +73,7 @@ fn replied(run: &Run, node: &NodeId, reply: &Reply) -> Result<Vec<Event>, Refusa
         behaviour: gate.behaviour,
         why: gate.why.clone(),
         idempotent: gate.idempotent,
+        client: gate.client,
     }));
     Ok(events)
 }
@@ -105,6 +112,12 @@ fn returned(
     }
     check_size("the tool's result", content, limits::STEP_RESULT_BYTES_MAX.min(room(run)))?;
     Ok(Event::ToolReturned { node: node.clone(), call: call.to_owned(), status, content: content.clone() })
+}
+
+fn changed(run: &Run, node: &NodeId, name: &str, value: Value) -> Result<Vec<Event>, Refusal> {
+    check_size("the state", &value, limits::STEP_RESULT_BYTES_MAX.min(room(run)))?;
+    variables(run, node, &[(name.to_owned(), value)])
+        .map_err(|error| Refusal::invalid(format!("variables.{name}"), error.message))
 }
 
 /// A call that has ended does not end again, and no other way back exists than those of the contract.

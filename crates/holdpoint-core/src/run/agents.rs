@@ -73,7 +73,7 @@ impl Agent {
             self.usage.output_tokens = self.usage.output_tokens.saturating_add(usage.output_tokens);
             self.messages.push(Arc::new((**message).clone()));
             self.seen = seen + 1;
-        } else if let Event::ToolCalled { call, behaviour, why, idempotent, .. } = event {
+        } else if let Event::ToolCalled { call, behaviour, why, idempotent, client, .. } = event {
             let Some(wanted) =
                 self.last_reply().and_then(|reply| reply.calls.iter().find(|wanted| wanted.id == *call))
             else {
@@ -88,6 +88,7 @@ impl Agent {
                 behaviour: *behaviour,
                 why: why.clone(),
                 idempotent: *idempotent,
+                client: *client,
                 status: CallStatus::New,
                 waiting: None,
                 begun: 0,

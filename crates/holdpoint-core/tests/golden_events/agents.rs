@@ -25,6 +25,7 @@ pub(super) fn events() -> Vec<Event> {
         behaviour,
         why: why.map(str::to_owned),
         idempotent: false,
+        client: false,
     };
     let mut heard = Message::new("m1", Role::User, "Please.");
     heard.by = Some("ada".to_owned());

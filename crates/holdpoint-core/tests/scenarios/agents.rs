@@ -37,8 +37,12 @@ fn reply(seen: usize, calls: &[(&str, Behaviour)]) -> Act {
         arguments: json!({ "to": id }),
     };
     message.calls = calls.iter().map(call).collect();
-    let gate =
-        |(_, behaviour): &(&str, Behaviour)| Gate { behaviour: *behaviour, why: None, idempotent: false };
+    let gate = |(_, behaviour): &(&str, Behaviour)| Gate {
+        behaviour: *behaviour,
+        why: None,
+        idempotent: false,
+        client: false,
+    };
     let gates = calls.iter().map(gate).collect();
     let usage = Usage { input_tokens: 3, output_tokens: 2 };
     Act::Reply(Box::new(Reply { message, gates, usage, model: "m".to_owned(), seen, took_ms: None }))
@@ -269,7 +273,7 @@ fn tool_waits(mode: ToolCallResumeMode) -> Story {
     };
     let wanted = SuspendTicket { suspension, pending, resume_mode: mode };
     let asking =
-        Asking { people: crate::words::object(json!({ "approversList": ["bob"] })), timeout_ms: None };
+        Asking { people: crate::words::object(json!({ "approversList": ["bob"] })), ..Asking::default() };
     let ticket = Box::new(Ticket::of_tool("k".into(), call(&story, "c1"), &asking, &wanted));
     let story = story.when(act([Act::Suspend { call: "c1".into(), ticket }])).accepted();
     story.when(wait(ResumePolicy::AsDecided)).accepted().status_is(Status::WaitingInput)

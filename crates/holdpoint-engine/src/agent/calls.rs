@@ -13,7 +13,7 @@ use holdpoint_core::{Interrupt, Resolution};
 use serde_json::{Value, json};
 
 use super::setup::Setup;
-use super::tool::{Call, Returned, ToolError, ToolSpec};
+use super::tool::{Call, Change, Returned, ToolError, ToolSpec};
 use super::watch::Watch;
 use crate::approved::check_as_shown;
 use crate::context::{EffectContext, Stop};
@@ -61,7 +61,7 @@ fn settle(
 ) -> Result<Option<Due>, Stop> {
     let spec = specs.iter().find(|spec| spec.name == call.name);
     if call.is_in_doubt() {
-        let ticket = Ticket::outcome_unknown(key(context, &call), &call, &setup.definition.asking);
+        let ticket = Ticket::outcome_unknown(key(context, &call), &call, &setup.definition.asking, None);
         suspend(context, &call, ticket)?;
         return Ok(None);
     }
@@ -73,6 +73,11 @@ fn settle(
         Some(Due { idempotent: spec.idempotent, call: call.clone(), arguments, decision })
     };
     match call.status {
+        CallStatus::New if call.client && call.behaviour != Behaviour::Deny => {
+            let ticket = Ticket::of_client(key(context, &call), &call);
+            suspend(context, &call, ticket)?;
+            Ok(None)
+        }
         CallStatus::New => match call.behaviour {
             Behaviour::Allow => Ok(due(call.arguments.clone(), None)),
             Behaviour::Ask => {
@@ -215,16 +220,26 @@ fn note(
     let id = one.call.id.clone();
     let (status, content) = match result {
         Ok(Returned::Result(content)) => (CallStatus::Succeeded, content),
+        Ok(Returned::Changed { result, changes }) => {
+            for change in changes {
+                context.act(match change {
+                    Change::Set(name, value) => Act::Set { name, value },
+                    Change::Add(name, value) => Act::Add { name, value },
+                })?;
+            }
+            (CallStatus::Succeeded, result)
+        }
         Ok(Returned::Failed(content)) => (CallStatus::Failed, content),
         Ok(Returned::Suspended(wanted)) => {
             let ticket =
                 Ticket::of_tool(key(context, &one.call), &one.call, &setup.definition.asking, &wanted);
             return suspend(context, &one.call, ticket).map(|()| true);
         }
-        Err(ToolError::Unknown(_)) if !one.idempotent => {
+        Err(ToolError::Unknown(why)) if !one.idempotent => {
             let call = context.agent().and_then(|agent| agent.call(&id)).cloned();
             let Some(call) = call else { return Err(Stop::Broken(format!("call {id} is not known"))) };
-            let ticket = Ticket::outcome_unknown(key(context, &call), &call, &setup.definition.asking);
+            let asking = &setup.definition.asking;
+            let ticket = Ticket::outcome_unknown(key(context, &call), &call, asking, Some(&why));
             return suspend(context, &call, ticket).map(|()| true);
         }
         Err(error) => (CallStatus::Failed, json!({ "error": error.to_string() })),

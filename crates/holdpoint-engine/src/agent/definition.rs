@@ -181,11 +181,17 @@ fn asking(mut approval: Map<String, Value>) -> Result<Asking, AgentFlaw> {
                 AgentFlaw::new("approval.timeoutMs", "must be a whole number of milliseconds")
             })?),
         };
+    let editable = match approval.remove("editable") {
+        None => true,
+        Some(flag) => {
+            flag.as_bool().ok_or_else(|| AgentFlaw::new("approval.editable", "must be true or false"))?
+        }
+    };
     if let Some(name) = approval.keys().find(|name| !PEOPLE.contains(&name.as_str())) {
-        let message = format!("is not known; known: timeoutMs, {}", PEOPLE.join(", "));
+        let message = format!("is not known; known: timeoutMs, editable, {}", PEOPLE.join(", "));
         return Err(AgentFlaw::new(format!("approval.{name}"), message));
     }
-    Ok(Asking { people: approval, timeout_ms })
+    Ok(Asking { as_it_is: !editable, people: approval, timeout_ms })
 }
 
 /// The operator's: models and servers of tools, by the names that definitions use.

@@ -1,6 +1,6 @@
 //! The first half of a batch: everything its jobs rely on, locked in one order and read in one go.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use holdpoint_core::mailbox::RunDispatch;
 use holdpoint_core::{RunId, RunRef, TenantId, Timestamp, WorkflowId};
@@ -20,6 +20,8 @@ pub(super) type Thread = (TenantId, String);
 pub(super) struct Locks {
     pub new_threads: BTreeSet<Thread>,
     threads: BTreeSet<Thread>,
+    /// Those of which somebody wants to know whether they have something to do.
+    taken: BTreeSet<Thread>,
     dispatches: BTreeSet<String>,
     keys: BTreeSet<(TenantId, String, String)>,
     revisions: BTreeSet<(TenantId, WorkflowId)>,
@@ -36,6 +38,8 @@ pub(super) struct Locks {
 #[derive(Debug, Default)]
 pub(super) struct Found {
     pub epochs: HashMap<Thread, u64>,
+    /// Threads that were asked for, and that have something to do.
+    pub busy: HashSet<Thread>,
     pub dispatches: HashMap<String, Stored>,
     pub live_keys: HashMap<(TenantId, String, String), String>,
     pub revisions: HashMap<(TenantId, WorkflowId), u64>,
@@ -89,6 +93,11 @@ impl Locks {
             Mail::None | Mail::Performed(_) => {}
             Mail::Enqueue(_) => {
                 self.new_threads.insert((change.of.tenant.clone(), change.after.thread().to_owned()));
+            }
+            Mail::Take(_) => {
+                let thread = (change.of.tenant.clone(), change.after.thread().to_owned());
+                self.new_threads.insert(thread.clone());
+                self.taken.insert(thread);
             }
             Mail::Held { claim, .. } => {
                 self.dispatches.insert(claim.dispatch_id.clone());
@@ -162,6 +171,7 @@ impl Locks {
                 .locking("a", "a.tenant_id, a.event_id"),
             Query::each(dispatches::ADD_THREAD, new_threads),
             Query::each(dispatches::THREAD, threads).locking("t", "t.tenant_id, t.thread_id"),
+            Query::each(dispatches::BUSY_THREAD, self.taken.iter().map(thread).collect()),
             Query::each(dispatches::READY_THREADS, ready).locking_free("t"),
             Query::each(dispatches::BY_ID, ids).locking("d", "d.dispatch_id"),
             // Again, now that nobody can move the rows: an interrupt may have come first.
@@ -186,6 +196,7 @@ impl Found {
             arrivals,
             _,
             threads,
+            busy,
             ready,
             dispatches,
             epochs,
@@ -208,6 +219,9 @@ impl Found {
         }
         for row in &threads.rows {
             self.epochs.insert((tenant(row.text(0)?)?, row.text(1)?.to_owned()), row.count(2)?);
+        }
+        for row in &busy.rows {
+            self.busy.insert((tenant(row.text(0)?)?, row.text(1)?.to_owned()));
         }
         self.ready.clear();
         for row in &ready.rows {

@@ -7,6 +7,7 @@ use holdpoint_core::{Event, Obligation, Run, RunId, RunRef, TenantId, Timestamp}
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
+use crate::hands::Taking;
 use crate::store::arrivals;
 use crate::store::receipts::{Key, Receipt};
 use crate::store::{self, Param, Row, Statement};
@@ -73,6 +74,8 @@ pub(crate) enum Mail {
     None,
     /// A worker must pick the run up.
     Enqueue(String),
+    /// The same, and a worker of this process has a hand free for it.
+    Take(Arc<Taking>),
     /// The activation was carried out in this very change.
     Performed(String),
     /// Something a worker does under its claim.
@@ -92,6 +95,7 @@ impl Mail {
             Self::None => false,
             Self::Held { what, .. } => *what != Fenced::Touch,
             Self::Enqueue(_)
+            | Self::Take(_)
             | Self::Performed(_)
             | Self::Reclaim(_)
             | Self::Cancel(_)

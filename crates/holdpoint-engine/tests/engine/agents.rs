@@ -19,6 +19,8 @@ use crate::place::{Place, Subject};
 mod control;
 mod decisions;
 mod doubts;
+mod front;
+mod hands;
 mod rules;
 mod threads;
 

@@ -9,7 +9,11 @@ mod certificates;
 
 mod access;
 mod agents;
+mod agents_documented;
 mod agents_killed;
+mod agents_mcp;
+mod agents_mcp_faults;
+mod agents_mcp_killed;
 mod agents_on_the_command_line;
 mod answers_on_the_command_line;
 mod arrivals;
@@ -81,3 +85,4 @@ mod webhooks_on_the_command_line;
 mod webhooks_recipes;
 mod webhooks_two_nodes;
 mod wire;
+mod workshop;

@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use super::glob::Glob;
 use super::http::HttpTool;
 use super::mcp::Server;
+use super::scripted::ScriptedTool;
 use super::secret::Secret;
 use super::set::{Tools, WorkflowTool};
 use super::{NAME_CHARS_MAX, Toolbox, is_name};
@@ -66,8 +67,9 @@ impl Tools {
                 "mcp" => found.add_several(name, Arc::new(server(&members, name, base, outgoing)?)),
                 "http" => found.add_one(name, Arc::new(HttpTool::parse(&members, name, base, outgoing)?)),
                 "workflow" => found.add_workflow(workflow(&members, name)?),
+                "scripted" => found.add_one(name, Arc::new(ScriptedTool::parse(&members, name)?)),
                 "rust" => found.add_several(name, in_rust(&members, name, rust)?),
-                _ => return Err(members.bad("type", "must be mcp, http, workflow or rust")),
+                _ => return Err(members.bad("type", "must be mcp, http, workflow, scripted or rust")),
             };
             if !fresh {
                 return Err(members.bad("name", "is the name of another tool of this agent"));
@@ -135,6 +137,11 @@ impl<'a> Members<'a> {
 
     pub(super) fn value(&self, member: &str) -> Option<&'a Value> {
         self.map.get(member)
+    }
+
+    /// The object that is a member, if there is one.
+    pub(super) fn within(&self, member: &str) -> Result<Option<Members<'a>>, BadTools> {
+        self.map.get(member).map(|value| Members::of(value, &format!("{}.{member}", self.at))).transpose()
     }
 
     pub(super) fn text(&self, member: &str) -> Result<Option<&'a str>, BadTools> {
