@@ -35,7 +35,7 @@ pub(crate) struct ServeArgs {
     /// [default: holdpoint.db in the data folder]
     #[arg(long, env = "HOLDPOINT_DATABASE", value_name = "URL", hide_env_values = true)]
     database: Option<String>,
-    /// TOML file with the same settings: listen, data, database, workflows, agents, strict, no_conversations, bootstrap_key,
+    /// TOML file with the same settings: listen, data, database, workflows, agents, demo, strict, no_conversations, bootstrap_key,
     /// rate_limit, rate_burst, public_url, link_seconds_max, link_rate_limit, otlp_endpoint, otlp_protocol, ask_url,
     /// ask_token, event_retention, seal_key_file, outgoing_allow, outgoing_deny, outgoing_allow_loopback,
     /// outgoing_ca, allow_private_webhooks, webhook_cooldown, webhook_lease, webhook_log_retention,
@@ -48,6 +48,9 @@ pub(crate) struct ServeArgs {
     /// Declares every .json file of this folder as an agent at start; connections.json in it names models and tools
     #[arg(long, env = "HOLDPOINT_AGENTS", value_name = "DIR")]
     agents: Option<PathBuf>,
+    /// Adds agents that need no model, for trying things and for building front ends: see docs/ag-ui.md
+    #[arg(long, env = "HOLDPOINT_DEMO")]
+    demo: bool,
     /// Do not start when a file of --workflows or --agents cannot be registered [default: start without it, and say so]
     #[arg(long, env = "HOLDPOINT_STRICT")]
     strict: bool,
@@ -108,6 +111,7 @@ struct File {
     database: Option<String>,
     workflows: Option<PathBuf>,
     agents: Option<PathBuf>,
+    demo: Option<bool>,
     strict: Option<bool>,
     no_conversations: Option<bool>,
     bootstrap_key: Option<String>,
@@ -141,6 +145,7 @@ pub(crate) struct Config {
     pub workflows: Option<PathBuf>,
     pub agents: Option<PathBuf>,
     /// Whether a definition that cannot be registered stops the start.
+    pub demo: bool,
     pub strict: bool,
     /// Whether workflows may hold conversations.
     pub conversations: bool,
@@ -204,6 +209,7 @@ impl Config {
             location,
             workflows: args.workflows.or(file.workflows),
             agents: args.agents.or(file.agents),
+            demo: args.demo || file.demo.unwrap_or(false),
             strict: args.strict || file.strict.unwrap_or(false),
             conversations: !(args.no_conversations || file.no_conversations.unwrap_or(false)),
             bootstrap_key,

@@ -22,6 +22,7 @@ mod auth;
 mod body;
 mod cli;
 mod config;
+mod demo;
 mod error;
 mod idempotency;
 mod instants;
