@@ -11,6 +11,10 @@ mod access;
 mod agents;
 mod agents_killed;
 mod agents_on_the_command_line;
+mod agui;
+mod agui_contract;
+mod agui_threads;
+mod agui_workflows;
 mod answers_on_the_command_line;
 mod arrivals;
 mod arrivals_killed;
@@ -69,6 +73,9 @@ mod telemetry;
 mod telemetry_losses;
 mod telemetry_metrics;
 mod tls_receiver;
+// The order that clients of AG-UI insist on.
+#[path = "../../src/agui/verifier.rs"]
+mod verifier;
 mod versions;
 mod webhooks;
 mod webhooks_callback;
