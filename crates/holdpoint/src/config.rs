@@ -11,6 +11,7 @@ use serde::Deserialize;
 
 use crate::telemetry;
 
+mod cors;
 mod links;
 mod outgoing;
 mod retention;
@@ -93,6 +94,8 @@ pub(crate) struct ServeArgs {
     outgoing: OutgoingArgs,
     #[command(flatten)]
     webhooks: WebhookArgs,
+    #[command(flatten)]
+    cors: cors::CorsArgs,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -135,6 +138,7 @@ struct File {
     webhook_lease: Option<String>,
     webhook_log_retention: Option<String>,
     webhook_dead_letter_retention: Option<String>,
+    cors_origins: Option<Vec<String>>,
 }
 
 #[derive(Debug)]
@@ -162,6 +166,7 @@ pub(crate) struct Config {
     pub event_retention: Duration,
     pub outgoing: OutgoingSettings,
     pub webhooks: WebhookChoice,
+    pub cors_origins: Vec<String>,
 }
 
 impl Config {
@@ -222,6 +227,7 @@ impl Config {
             event_retention: retention::choose(args.event_retention, file.event_retention.as_deref())?,
             outgoing: args.outgoing.or(of_file)?,
             webhooks: args.webhooks.or(of_webhooks)?,
+            cors_origins: args.cors.or(file.cors_origins)?,
         })
     }
 }

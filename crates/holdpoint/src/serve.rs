@@ -60,7 +60,8 @@ pub(crate) async fn serve(config: Config, customize: impl FnOnce(Options) -> Opt
     let shared = Shared::new(engine.clone(), stopping.clone());
     let telemetry = telling.as_ref().map(|telling| telling.losses.clone());
     let links = Links::new(config.links.at(address));
-    let app = Arc::new(Shared { rate_limit, links, outgoing, fixtures, telemetry, ..shared });
+    let cors_origins = config.cors_origins.clone();
+    let app = Arc::new(Shared { rate_limit, links, outgoing, fixtures, telemetry, cors_origins, ..shared });
     let courier = engine.courier(Arc::new(Bodies(app.clone())));
     let mut courier = tokio::spawn(courier.run(stopping.clone()));
     let mut draining = stopping;

@@ -188,6 +188,7 @@ mod tests {
                 event_retention: std::time::Duration::ZERO,
                 outgoing: crate::config::OutgoingSettings::default(),
                 webhooks: crate::config::WebhookChoice::default(),
+                cors_origins: Vec::new(),
             }
         };
         let (a, b) = (node("a"), node("b"));
