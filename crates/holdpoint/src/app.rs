@@ -3,10 +3,11 @@
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request};
-use axum::http::{StatusCode, Uri};
+use axum::http::{HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::map_request;
 use axum::response::{IntoResponse, Response};
 use axum::routing::MethodRouter;
@@ -15,6 +16,7 @@ use holdpoint_engine::Engine;
 use holdpoint_engine::outgoing::{Outgoing, Policy};
 use tokio::sync::watch;
 use tower_http::catch_panic::CatchPanicLayer;
+use tower_http::cors::{AllowOrigin, CorsLayer};
 
 use crate::auth::{KeyRing, RateLimit};
 use crate::error::ApiError;
@@ -22,7 +24,7 @@ use crate::links::{Links, Settings};
 use crate::routes::Route;
 use crate::routes::verbs::{self, Verbs};
 use crate::telemetry::Losses;
-use crate::{admin, agents, mailbox, openapi, openwop};
+use crate::{admin, agents, agui, mailbox, openapi, openwop};
 
 /// What handlers need, shared by all of them.
 pub(crate) type App = Arc<Shared>;
@@ -41,6 +43,8 @@ pub(crate) struct Shared {
     pub fixtures: Vec<String>,
     /// What the collector was not told, when there is one.
     pub telemetry: Option<Arc<Losses>>,
+    /// Whose pages browsers let call.
+    pub cors_origins: Vec<String>,
     /// Turns true when the server is going down; streams end then.
     pub stopping: watch::Receiver<bool>,
 }
@@ -50,8 +54,8 @@ impl Shared {
         let log = openwop::log::Log::new(engine.clone(), stopping.clone());
         let outgoing = Outgoing::new(Policy::default());
         let (keys, rate_limit, fixtures, telemetry) = (KeyRing::default(), None, Vec::new(), None);
-        let links = Links::new(Settings::default());
-        Self { engine, keys, links, rate_limit, outgoing, fixtures, telemetry, log, stopping }
+        let (links, cors_origins) = (Links::new(Settings::default()), Vec::new());
+        Self { engine, keys, links, rate_limit, outgoing, fixtures, telemetry, log, cors_origins, stopping }
     }
 }
 
@@ -60,6 +64,7 @@ pub(crate) fn routes() -> Vec<Route> {
     [
         openwop::routes::all(),
         agents::routes::all(),
+        agui::routes::all(),
         mailbox::routes::all(),
         admin::routes::all(),
         openapi::routes(),
@@ -70,7 +75,25 @@ pub(crate) fn routes() -> Vec<Route> {
 }
 
 pub(crate) fn router(app: App) -> Router {
-    assembled(routes(), app)
+    let origins = app.cors_origins.clone();
+    let router = assembled(routes(), app);
+    // Outermost, so that browsers may read refusals as well.
+    if origins.is_empty() { router } else { router.layer(cors(&origins)) }
+}
+
+/// Keys travel in a header, and never in cookies: no page can use one that it does not have.
+fn cors(origins: &[String]) -> CorsLayer {
+    let allowed = match origins.iter().any(|origin| origin == "*") {
+        true => AllowOrigin::any(),
+        false => AllowOrigin::list(origins.iter().filter_map(|origin| HeaderValue::from_str(origin).ok())),
+    };
+    let sent = ["authorization", "content-type", "accept", "idempotency-key", "last-event-id"];
+    CorsLayer::new()
+        .allow_origin(allowed)
+        .allow_methods([Method::GET, Method::POST, Method::PUT, Method::DELETE])
+        .allow_headers(sent.map(HeaderName::from_static))
+        .expose_headers([header::RETRY_AFTER])
+        .max_age(Duration::from_secs(600))
 }
 
 fn assembled(routes: Vec<Route>, app: App) -> Router {

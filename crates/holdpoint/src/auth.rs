@@ -117,7 +117,8 @@ impl Caller {
         Ok(RunRef { tenant: self.tenant().clone(), run })
     }
 
-    fn require(self, access: Access) -> Result<Self, ApiError> {
+    /// For what needs more than its route does.
+    pub(crate) fn require(self, access: Access) -> Result<Self, ApiError> {
         match access.missing(|scope| self.may(scope)) {
             None => Ok(self),
             Some(missing) => {

@@ -11,6 +11,7 @@ use serde::Deserialize;
 
 use crate::telemetry;
 
+mod cors;
 mod links;
 mod outgoing;
 mod retention;
@@ -35,7 +36,7 @@ pub(crate) struct ServeArgs {
     /// [default: holdpoint.db in the data folder]
     #[arg(long, env = "HOLDPOINT_DATABASE", value_name = "URL", hide_env_values = true)]
     database: Option<String>,
-    /// TOML file with the same settings: listen, data, database, workflows, agents, strict, no_conversations, bootstrap_key,
+    /// TOML file with the same settings: listen, data, database, workflows, agents, demo, strict, no_conversations, bootstrap_key,
     /// rate_limit, rate_burst, public_url, link_seconds_max, link_rate_limit, otlp_endpoint, otlp_protocol, ask_url,
     /// ask_token, event_retention, seal_key_file, outgoing_allow, outgoing_deny, outgoing_allow_loopback,
     /// outgoing_ca, allow_private_webhooks, webhook_cooldown, webhook_lease, webhook_log_retention,
@@ -48,6 +49,9 @@ pub(crate) struct ServeArgs {
     /// Declares every .json file of this folder as an agent at start; connections.json in it names models and tools
     #[arg(long, env = "HOLDPOINT_AGENTS", value_name = "DIR")]
     agents: Option<PathBuf>,
+    /// Adds agents that need no model, for trying things and for building front ends: see docs/ag-ui.md
+    #[arg(long, env = "HOLDPOINT_DEMO")]
+    demo: bool,
     /// Do not start when a file of --workflows or --agents cannot be registered [default: start without it, and say so]
     #[arg(long, env = "HOLDPOINT_STRICT")]
     strict: bool,
@@ -90,6 +94,8 @@ pub(crate) struct ServeArgs {
     outgoing: OutgoingArgs,
     #[command(flatten)]
     webhooks: WebhookArgs,
+    #[command(flatten)]
+    cors: cors::CorsArgs,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -108,6 +114,7 @@ struct File {
     database: Option<String>,
     workflows: Option<PathBuf>,
     agents: Option<PathBuf>,
+    demo: Option<bool>,
     strict: Option<bool>,
     no_conversations: Option<bool>,
     bootstrap_key: Option<String>,
@@ -131,6 +138,7 @@ struct File {
     webhook_lease: Option<String>,
     webhook_log_retention: Option<String>,
     webhook_dead_letter_retention: Option<String>,
+    cors_origins: Option<Vec<String>>,
 }
 
 #[derive(Debug)]
@@ -141,6 +149,7 @@ pub(crate) struct Config {
     pub workflows: Option<PathBuf>,
     pub agents: Option<PathBuf>,
     /// Whether a definition that cannot be registered stops the start.
+    pub demo: bool,
     pub strict: bool,
     /// Whether workflows may hold conversations.
     pub conversations: bool,
@@ -157,6 +166,7 @@ pub(crate) struct Config {
     pub event_retention: Duration,
     pub outgoing: OutgoingSettings,
     pub webhooks: WebhookChoice,
+    pub cors_origins: Vec<String>,
 }
 
 impl Config {
@@ -204,6 +214,7 @@ impl Config {
             location,
             workflows: args.workflows.or(file.workflows),
             agents: args.agents.or(file.agents),
+            demo: args.demo || file.demo.unwrap_or(false),
             strict: args.strict || file.strict.unwrap_or(false),
             conversations: !(args.no_conversations || file.no_conversations.unwrap_or(false)),
             bootstrap_key,
@@ -216,6 +227,7 @@ impl Config {
             event_retention: retention::choose(args.event_retention, file.event_retention.as_deref())?,
             outgoing: args.outgoing.or(of_file)?,
             webhooks: args.webhooks.or(of_webhooks)?,
+            cors_origins: args.cors.or(file.cors_origins)?,
         })
     }
 }

@@ -15,12 +15,14 @@ use crate::config::LogFormat;
 
 mod admin;
 mod agents;
+mod agui;
 mod answering;
 mod app;
 mod auth;
 mod body;
 mod cli;
 mod config;
+mod demo;
 mod error;
 mod idempotency;
 mod instants;

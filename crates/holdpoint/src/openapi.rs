@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use crate::auth::Access;
 use crate::routes::Content::Json;
 use crate::routes::{Content, Operation, Route};
-use crate::{admin, agents, app, mailbox, openwop};
+use crate::{admin, agents, agui, app, mailbox, openwop};
 
 pub(crate) fn routes() -> Vec<Route> {
     vec![
@@ -35,6 +35,7 @@ pub(crate) fn document() -> Value {
         shared::schemas(),
         openwop::schemas::all(),
         agents::schemas::all(),
+        agui::schemas::all(),
         mailbox::schemas::all(),
         admin::schemas::all(),
     ]);

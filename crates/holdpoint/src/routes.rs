@@ -173,6 +173,13 @@ impl Route {
         self
     }
 
+    /// What is answered is no receipt that could be kept: a stream, which says by itself what was done before.
+    pub(crate) fn not_kept(mut self) -> Self {
+        self.operation.parameters.retain(|name| *name != "Idempotency-Key");
+        self.operation.errors.retain(|status| *status != 409);
+        self
+    }
+
     /// Query parameters and headers.
     pub(crate) fn takes(mut self, parameters: &[&'static str]) -> Self {
         self.operation.parameters.extend(parameters);

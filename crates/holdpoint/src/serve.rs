@@ -22,7 +22,7 @@ use crate::auth::RateLimit;
 use crate::config::Config;
 use crate::links::{Links, Peer};
 use crate::openwop::webhooks::Bodies;
-use crate::{seeding, telemetry, welcome};
+use crate::{demo, seeding, telemetry, welcome};
 
 /// How long requests in flight may take once the server is going down.
 const GRACE: Duration = Duration::from_secs(10);
@@ -48,6 +48,9 @@ pub(crate) async fn serve(config: Config, customize: impl FnOnce(Options) -> Opt
         None => Vec::new(),
     };
     agents.register(&engine, &tenant, config.strict).await?;
+    if config.demo {
+        demo::register(&engine, &tenant).await?;
+    }
     let prepared = welcome::prepare(&engine, &tenant, &config, address).await?;
     welcome::greet(&config, address, &prepared);
 
@@ -57,7 +60,8 @@ pub(crate) async fn serve(config: Config, customize: impl FnOnce(Options) -> Opt
     let shared = Shared::new(engine.clone(), stopping.clone());
     let telemetry = telling.as_ref().map(|telling| telling.losses.clone());
     let links = Links::new(config.links.at(address));
-    let app = Arc::new(Shared { rate_limit, links, outgoing, fixtures, telemetry, ..shared });
+    let cors_origins = config.cors_origins.clone();
+    let app = Arc::new(Shared { rate_limit, links, outgoing, fixtures, telemetry, cors_origins, ..shared });
     let courier = engine.courier(Arc::new(Bodies(app.clone())));
     let mut courier = tokio::spawn(courier.run(stopping.clone()));
     let mut draining = stopping;

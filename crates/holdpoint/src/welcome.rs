@@ -147,6 +147,9 @@ pub(crate) fn greet(config: &Config, address: SocketAddr, prepared: &Prepared) {
     lines.push(format!("  {program} runs start sample-approval{data}"));
     lines.push(format!("  {program} pending{data}"));
     lines.push(format!("  {program} answer latest review accept{data}"));
+    if config.demo {
+        lines.extend(crate::demo::greeting(&server));
+    }
     println!("{}", lines.join("\n"));
 }
 
@@ -172,6 +175,7 @@ mod tests {
                 location,
                 workflows: None,
                 agents: None,
+                demo: false,
                 strict: false,
                 conversations: true,
                 bootstrap_key: None,
@@ -184,6 +188,7 @@ mod tests {
                 event_retention: std::time::Duration::ZERO,
                 outgoing: crate::config::OutgoingSettings::default(),
                 webhooks: crate::config::WebhookChoice::default(),
+                cors_origins: Vec::new(),
             }
         };
         let (a, b) = (node("a"), node("b"));

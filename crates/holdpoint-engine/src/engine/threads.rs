@@ -1,8 +1,10 @@
 //! The runs of a thread one after another, for those who read all that happens in it.
 
-use holdpoint_core::{Run, RunId, RunRef, TenantId, limits};
+use std::sync::Arc;
 
-use super::Engine;
+use holdpoint_core::{Run, RunId, RunRef, Start, TenantId, WorkflowId, limits};
+
+use super::{Engine, StartOptions};
 use crate::bus::Subscription;
 use crate::error::Error;
 use crate::store::{dispatches, threads};
@@ -32,6 +34,18 @@ impl Engine {
             return Ok(None);
         }
         Ok(threads::one(self.db(), tenant, thread, run.as_str()).await?.map(|(_, length)| length))
+    }
+
+    /// Starts a run of a workflow in a thread; refused with [`Error::ScopeBusy`] while one is open there.
+    pub async fn start_in_thread(
+        &self,
+        workflow: &WorkflowId,
+        thread: &str,
+        start: Start,
+    ) -> Result<Arc<Run>, Error> {
+        let thread = self.without_own_run(&start.owner.tenant, thread.to_owned()).await?;
+        let start = Start { scope: Some(threads::scope_of(&thread)), thread: Some(thread), ..start };
+        self.start_with(workflow, start, StartOptions { id: None, exclusive: true }).await
     }
 
     /// Wakes a reader whenever a run begins in the thread.

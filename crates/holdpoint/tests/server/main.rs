@@ -16,6 +16,10 @@ mod agents_mcp_faults;
 mod agents_mcp_killed;
 mod agents_on_the_command_line;
 mod agents_streamed;
+mod agui;
+mod agui_contract;
+mod agui_threads;
+mod agui_workflows;
 mod answers_on_the_command_line;
 mod arrivals;
 mod arrivals_killed;
@@ -75,6 +79,9 @@ mod telemetry_losses;
 mod telemetry_metrics;
 mod threads_events;
 mod tls_receiver;
+// The order that clients of AG-UI insist on.
+#[path = "../../src/agui/verifier.rs"]
+mod verifier;
 mod versions;
 mod webhooks;
 mod webhooks_callback;

@@ -1,0 +1,26 @@
+//! AG-UI: any front end of that protocol drives our agents and workflows, pauses included. Requests become commands,
+//! events of runs become its events. No rules about runs live here.
+
+mod answers;
+mod capabilities;
+mod events;
+mod follow;
+mod history;
+mod ids;
+mod input;
+mod interrupts;
+mod messages;
+mod resume;
+pub(crate) mod routes;
+mod run;
+#[cfg(test)]
+mod samples;
+pub(crate) mod schemas;
+mod state;
+mod stream;
+mod target;
+mod threads;
+mod translate;
+#[cfg(test)]
+mod verifier;
+mod wire;

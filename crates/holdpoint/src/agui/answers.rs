@@ -1,0 +1,156 @@
+//! What a front end says to an interrupt, in our words. Pure; whether it counts is judged by the core.
+
+use holdpoint_core::agent::ToolCallResumeMode;
+use holdpoint_core::{Interrupt, Resolution, canonical};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use super::interrupts::Form;
+use super::wire::{ResumeEntry, ResumeStatus};
+
+/// Why somebody who only closes a dialog says no.
+const CANCELLED: &str = "cancelled in the front end";
+
+/// What giving up on a question does.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Cancel {
+    Answer(Value),
+    /// There is no way to decline: the run ends.
+    Run,
+}
+
+/// The answer to a question; else what is wrong with the payload.
+pub(super) fn answer(asked: &Interrupt, payload: Option<&Value>) -> Result<Value, String> {
+    let payload = payload.ok_or_else(|| "a resolved interrupt needs a payload".to_owned())?;
+    match Form::of(asked) {
+        Form::Permission { edits } => permission(payload, edits),
+        Form::OutcomeUnknown => outcome(payload),
+        Form::Ticket { mode, .. } => Ok(ticket(payload, mode)),
+        Form::ClientTool => Ok(json!({"action": "resume", "result": payload})),
+        Form::Approval { edits, .. } => approval(payload, edits),
+        Form::Clarification => Ok(match payload.get("answers") {
+            Some(Value::Object(_) | Value::Array(_)) => payload.clone(),
+            Some(_) | None => json!({"answers": payload}),
+        }),
+        Form::ExternalEvent | Form::Conversation | Form::LowConfidence | Form::Custom => Ok(payload.clone()),
+    }
+}
+
+pub(super) fn cancel(asked: &Interrupt) -> Cancel {
+    match Form::of(asked) {
+        Form::Permission { .. } | Form::OutcomeUnknown | Form::Approval { rejects: true, .. } => {
+            Cancel::Answer(json!({"action": "reject", "feedback": CANCELLED}))
+        }
+        Form::Ticket { .. } | Form::ClientTool => {
+            Cancel::Answer(json!({"action": "cancel", "reason": CANCELLED}))
+        }
+        Form::Approval { rejects: false, .. }
+        | Form::Clarification
+        | Form::ExternalEvent
+        | Form::Conversation
+        | Form::LowConfidence
+        | Form::Custom => Cancel::Run,
+    }
+}
+
+fn permission(payload: &Value, edits: bool) -> Result<Value, String> {
+    let approved = approved(payload)?;
+    match payload.get("editedArgs") {
+        _ if !approved => rejected(payload, "reason"),
+        None => Ok(json!({"action": "accept"})),
+        Some(_) if !edits => Err("editedArgs is not offered here".to_owned()),
+        Some(edited @ Value::Object(_)) => {
+            Ok(json!({"action": "edit-accept", "editedArtifactData": {"arguments": edited}}))
+        }
+        Some(_) => Err("editedArgs must be an object".to_owned()),
+    }
+}
+
+fn outcome(payload: &Value) -> Result<Value, String> {
+    let approved = approved(payload)?;
+    match payload.get("result") {
+        _ if !approved => rejected(payload, "reason"),
+        None => Ok(json!({"action": "accept"})),
+        Some(result) => Ok(json!({"action": "edit-accept", "editedArtifactData": {"result": result}})),
+    }
+}
+
+/// Where a yes makes the call, a no must not; elsewhere the tool is told what was said.
+fn ticket(payload: &Value, mode: ToolCallResumeMode) -> Value {
+    let declined = ["approved", "confirmed"].iter().any(|word| payload.get(word) == Some(&json!(false)));
+    if mode == ToolCallResumeMode::ReplayToolCall && (declined || *payload == json!(false)) {
+        let reason = payload.get("reason").and_then(Value::as_str).unwrap_or("it was declined");
+        return json!({"action": "cancel", "reason": reason});
+    }
+    json!({"action": "resume", "result": payload})
+}
+
+fn approval(payload: &Value, edits: bool) -> Result<Value, String> {
+    // Whoever knows our words may use them: refine, override and the like.
+    if payload.get("action").is_some_and(Value::is_string) {
+        return Ok(payload.clone());
+    }
+    let approved = match payload {
+        Value::Bool(approved) => *approved,
+        _ => approved(payload)?,
+    };
+    match payload.get("editedArtifactData") {
+        _ if !approved => rejected(payload, "feedback"),
+        None => Ok(json!({"action": "accept"})),
+        Some(_) if !edits => Err("editedArtifactData is not offered here".to_owned()),
+        Some(edited) => Ok(json!({"action": "edit-accept", "editedArtifactData": edited})),
+    }
+}
+
+fn approved(payload: &Value) -> Result<bool, String> {
+    let said = payload.get("approved").and_then(Value::as_bool);
+    said.ok_or_else(|| "approved must be true or false".to_owned())
+}
+
+fn rejected(payload: &Value, why: &str) -> Result<Value, String> {
+    match payload.get(why).or_else(|| payload.get("reason")) {
+        None => Ok(json!({"action": "reject"})),
+        Some(Value::String(reason)) => Ok(json!({"action": "reject", "feedback": reason})),
+        Some(_) => Err(format!("{why} must be a text")),
+    }
+}
+
+/// What a decision is called that was made here, but for its end, which is another one each time: the same entry said
+/// again is known by this, and two who say it at once are still two.
+pub(super) fn name(entry: &ResumeEntry) -> String {
+    let payload = entry.payload.as_ref().map(|given| &given.0);
+    let said = json!({"interruptId": entry.interrupt_id, "status": entry.status, "payload": payload});
+    let hash = Sha256::digest(canonical(&said).as_bytes());
+    format!("ag-ui:{}:", holdpoint_core::hex(&hash))
+}
+
+/// Whether an interrupt was answered with what the entry says, here or anywhere else.
+pub(super) fn is_said_again(asked: &Interrupt, entry: &ResumeEntry) -> bool {
+    let Some(Resolution::Answered { value, decision, .. }) = &asked.resolution else { return false };
+    if decision.as_ref().is_some_and(|made| made.starts_with(&name(entry))) {
+        return true;
+    }
+    match entry.status {
+        ResumeStatus::Cancelled => {
+            let action = value.get("action").and_then(Value::as_str);
+            matches!(action, Some("reject" | "cancel"))
+        }
+        ResumeStatus::Resolved => {
+            let said = answer(asked, entry.payload.as_ref().map(|given| &given.0));
+            said.is_ok_and(|said| contains(value, &said))
+        }
+    }
+}
+
+/// The host adds who decided, and when.
+fn contains(recorded: &Value, said: &Value) -> bool {
+    match (recorded, said) {
+        (Value::Object(recorded), Value::Object(said)) => {
+            said.iter().all(|(name, value)| recorded.get(name) == Some(value))
+        }
+        (recorded, said) => recorded == said,
+    }
+}
+
+#[cfg(test)]
+mod tests;

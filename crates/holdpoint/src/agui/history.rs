@@ -1,0 +1,106 @@
+//! Reads what was said in a thread: of agents from the table of messages, of workflows from the logs of their runs.
+
+use std::sync::Arc;
+
+use holdpoint_core::{Run, RunId, RunRef, TenantId};
+use holdpoint_engine::{Engine, Said};
+
+use super::messages;
+use super::target::Target;
+use super::wire::Message;
+use crate::error::ApiError;
+
+/// Messages read at a time.
+const PAGE: u64 = 500;
+/// Runs of a workflow in a thread that are told, the last ones.
+const RUNS_MAX: u64 = 50;
+
+/// What was said, the oldest first.
+#[derive(Debug, Default)]
+pub(super) struct History {
+    /// With the run in which it was said.
+    said: Vec<(RunId, Message)>,
+}
+
+impl History {
+    pub(super) async fn read(
+        engine: &Engine,
+        tenant: &TenantId,
+        thread: &str,
+        target: &Target,
+    ) -> Result<Self, ApiError> {
+        match target {
+            Target::Agent { .. } => Self::of_agent(engine, tenant, thread).await,
+            Target::Workflow(_) => Self::of_workflow(engine, tenant, thread).await,
+        }
+    }
+
+    async fn of_agent(engine: &Engine, tenant: &TenantId, thread: &str) -> Result<Self, ApiError> {
+        let mut all: Vec<Said> = Vec::new();
+        loop {
+            let behind = all.last().map(|last| (last.run.clone(), last.seq));
+            let behind = behind.as_ref().map(|(run, seq)| (run, *seq));
+            let page = engine.messages(tenant, thread, behind, PAGE).await?;
+            let is_last = (page.len() as u64) < PAGE;
+            all.extend(page);
+            if is_last {
+                break;
+            }
+        }
+        let mut history = Self::default();
+        for one in all.chunk_by(|one, other| one.run == other.run) {
+            let said: Vec<_> = one.iter().map(|said| Arc::new(said.message.clone())).collect();
+            if let Some(first) = one.first() {
+                history.add(&first.run, messages::of_agent(&first.run, &said));
+            }
+        }
+        Ok(history)
+    }
+
+    async fn of_workflow(engine: &Engine, tenant: &TenantId, thread: &str) -> Result<Self, ApiError> {
+        let mut history = Self::default();
+        let runs = engine.thread_runs(tenant, thread, None, RUNS_MAX).await?;
+        for summary in runs.into_iter().rev() {
+            let of = RunRef { tenant: tenant.clone(), run: summary.run };
+            let run = engine.run(&of).await?;
+            let (mut log, mut next) = (Vec::new(), 0);
+            loop {
+                let page = engine.events(&of, next).await?;
+                let Some(last) = page.last() else { break };
+                next = last.seq + 1;
+                log.extend(page);
+            }
+            let unborn = Run::unborn(of.run.clone(), run.workflow.clone());
+            history.add(&of.run, messages::of_workflow(unborn, &log));
+        }
+        Ok(history)
+    }
+
+    fn add(&mut self, run: &RunId, said: Vec<Message>) {
+        self.said.extend(said.into_iter().map(|message| (run.clone(), message)));
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.said.is_empty()
+    }
+
+    /// Whether something was told under this name.
+    pub(super) fn knows(&self, id: &str) -> bool {
+        self.told().any(|message| message.id() == id)
+    }
+
+    pub(super) fn told(&self) -> impl Iterator<Item = &Message> {
+        self.said.iter().map(|(_, message)| message).filter(|message| message.is_told())
+    }
+
+    pub(super) fn snapshot(self) -> Vec<Message> {
+        let said: Vec<Message> = self.said.into_iter().map(|(_, message)| message).collect();
+        messages::snapshot(&said)
+    }
+
+    /// Without what was said in this run by others than those who tell it something: that is told again, in its order.
+    pub(super) fn before(self, run: &RunId) -> Vec<Message> {
+        let said = self.said.into_iter().filter(|(of, message)| of != run || message.is_told());
+        messages::snapshot(&said.map(|(_, message)| message).collect::<Vec<_>>())
+    }
+}

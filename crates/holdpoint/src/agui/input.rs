@@ -1,0 +1,197 @@
+//! What a client sends, checked and sorted: what is new in it, and what answers calls of its own tools. Pure.
+
+use holdpoint_core::agent::{Message, Role};
+use holdpoint_core::{Run, limits};
+use serde_json::{Map, Value, json};
+
+use super::history::History;
+use super::messages::ROLE;
+use super::state;
+use super::wire::{self, InputMessage, RunAgentInput};
+use crate::error::ApiError;
+
+const RUN_ID_CHARS_MAX: usize = 256;
+const MESSAGE_ID_CHARS_MAX: usize = 128;
+const ENTRIES_MAX: usize = 256;
+
+/// Refuses what cannot be meant.
+pub(super) fn check(input: &RunAgentInput) -> Result<(), ApiError> {
+    check_name("threadId", &input.thread_id, limits::THREAD_CHARS_MAX)?;
+    if input.thread_id.trim().is_empty() {
+        return Err(ApiError::invalid("threadId", "must not be blank"));
+    }
+    check_name("runId", &input.run_id, RUN_ID_CHARS_MAX)?;
+    if input.resume.len() > ENTRIES_MAX {
+        return Err(ApiError::invalid("resume", format!("has more than {ENTRIES_MAX} entries")));
+    }
+    for (at, message) in input.messages.iter().enumerate().filter(|(_, message)| role(message).is_some()) {
+        let field = format!("messages[{at}].id");
+        let Some(id) = &message.id else { return Err(ApiError::invalid(&field, "is missing")) };
+        check_name(&field, id, MESSAGE_ID_CHARS_MAX)?;
+        let content = message.content.as_ref().map(|content| &content.0);
+        let fits = match content {
+            Some(Value::String(_)) => true,
+            Some(Value::Array(parts)) => parts.iter().all(Value::is_object),
+            Some(_) | None => false,
+        };
+        if !fits {
+            let field = format!("messages[{at}].content");
+            return Err(ApiError::invalid(&field, "must be a text or a list of parts"));
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn check_name(field: &str, text: &str, most: usize) -> Result<(), ApiError> {
+    if (1..=most).contains(&text.chars().count()) && !text.contains(char::is_control) {
+        return Ok(());
+    }
+    Err(ApiError::invalid(field, format!("must be 1 to {most} characters, none of them a control character")))
+}
+
+/// Who says it to the agent; nothing of what agents and tools say, since what they said is known here.
+fn role(message: &InputMessage) -> Option<Role> {
+    match message.role.as_str() {
+        "user" => Some(Role::User),
+        "system" | "developer" => Some(Role::System),
+        _ => None,
+    }
+}
+
+/// What the thread does not have yet, in its order, in the name of `by`. The last of it carries the tools that the client
+/// has and what it knows about the situation.
+pub(super) fn new_messages(input: &RunAgentInput, history: &History, by: &str) -> Vec<Message> {
+    let mut new: Vec<Message> = Vec::new();
+    for (given, role) in input.messages.iter().filter_map(|given| Some((given, role(given)?))) {
+        let id = given.id.clone().unwrap_or_default();
+        let content = given.content.as_ref().map(|content| content.0.clone()).unwrap_or_default();
+        if history.knows(&id) || new.iter().any(|one| one.id == id) {
+            continue;
+        }
+        // Some front ends put their instructions in front of every request, under another name each time.
+        if role == Role::System && is_known_wish(history, &content) {
+            continue;
+        }
+        let mut message = Message::new(id, role, content);
+        message.by = Some(by.to_owned());
+        if given.role == "developer" {
+            message.metadata.insert(ROLE.to_owned(), json!("developer"));
+        }
+        new.push(message);
+    }
+    if let Some(last) = new.last_mut() {
+        for (name, given) in [("clientTools", &input.tools), ("context", &input.context)] {
+            if !given.is_empty() {
+                let given: Vec<&Value> = given.iter().map(|one| &one.0).collect();
+                last.metadata.insert(name.to_owned(), json!(given));
+            }
+        }
+    }
+    new
+}
+
+fn is_known_wish(history: &History, content: &Value) -> bool {
+    let text = Message::new("", Role::System, content.clone()).text();
+    history.told().any(|told| match told {
+        wire::Message::System { content, .. } | wire::Message::Developer { content, .. } => *content == text,
+        wire::Message::User { .. } | wire::Message::Assistant { .. } | wire::Message::Tool { .. } => false,
+    })
+}
+
+/// What the client's own tools returned, by the name of the call on the wire.
+pub(super) fn result_of<'a>(input: &'a RunAgentInput, call: &str) -> Option<&'a InputMessage> {
+    let mut results = input.messages.iter().rev().filter(|message| message.role == "tool");
+    results.find(|message| message.tool_call_id.as_deref() == Some(call))
+}
+
+/// With what variables a run begins: those of the thread's last run, unless the client says otherwise.
+pub(super) fn initial_state(previous: Option<&Run>, given: Option<&Value>) -> Map<String, Value> {
+    if let Some(Value::Object(given)) = given
+        && !given.is_empty()
+    {
+        return given.clone();
+    }
+    let left = previous.map(state::of);
+    let left = left.iter().filter_map(|left| left.as_object()).flatten();
+    // Channels are written by nodes only.
+    let own = |name: &str| previous.is_some_and(|run| run.channels.contains(name));
+    left.filter(|(name, _)| !own(name)).map(|(name, value)| (name.clone(), value.clone())).collect()
+}
+
+/// What a workflow is given: its state, what the front end adds, and what was said.
+pub(super) fn inputs_of_workflow(
+    mut state: Map<String, Value>,
+    forwarded: Option<&Value>,
+    new: &[Message],
+) -> Map<String, Value> {
+    if let Some(Value::Object(more)) = forwarded.and_then(|props| props.get("inputs")) {
+        state.extend(more.clone());
+    }
+    let said = new.iter().map(|one| {
+        let developer = one.metadata.contains_key(ROLE);
+        let role = match one.role {
+            Role::System if developer => "developer",
+            Role::System => "system",
+            Role::User | Role::Assistant | Role::Tool => "user",
+        };
+        json!({"id": one.id, "role": role, "content": one.content})
+    });
+    state.insert("messages".to_owned(), said.collect());
+    if let Some(last) = new.iter().rev().find(|one| one.role == Role::User) {
+        state.insert("message".to_owned(), json!(last.text()));
+    }
+    state
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn input(value: Value) -> RunAgentInput {
+        serde_json::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn what_was_not_said_yet_is_new_and_what_agents_say_is_not_asked_of_clients() {
+        let input = input(json!({"threadId": "t", "runId": "r", "tools": [{"name": "f"}], "messages": [
+            {"id": "u1", "role": "user", "content": "a"},
+            {"id": "x", "role": "assistant", "content": "b"},
+            {"id": "y", "role": "tool", "toolCallId": "c", "content": "b"},
+            {"id": "d1", "role": "developer", "content": "c"},
+            {"id": "u1", "role": "user", "content": "again"},
+        ]}));
+        check(&input).unwrap();
+        let new = new_messages(&input, &History::default(), "ann");
+        assert_eq!(new.iter().map(|one| one.id.as_str()).collect::<Vec<_>>(), ["u1", "d1"]);
+        assert_eq!(new[1].metadata["clientTools"], json!([{"name": "f"}]));
+        assert_eq!((new[1].role, new[0].by.as_deref()), (Role::System, Some("ann")));
+        assert!(result_of(&input, "c").is_some() && result_of(&input, "d").is_none());
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_refused() {
+        for (change, field) in [
+            (json!({"threadId": ""}), "threadId"),
+            (json!({"threadId": " "}), "threadId"),
+            (json!({"runId": "a\u{0}"}), "runId"),
+            (json!({"messages": [{"role": "user", "content": "a"}]}), "messages[0].id"),
+            (json!({"messages": [{"id": "a", "role": "user", "content": 7}]}), "messages[0].content"),
+        ] {
+            let mut value = json!({"threadId": "t", "runId": "r"});
+            value.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+            let refused = check(&input(value)).unwrap_err();
+            assert_eq!(refused.body()["details"]["field"], field);
+        }
+    }
+
+    #[test]
+    fn a_workflow_is_given_the_last_words_and_all_of_them() {
+        let said = [Message::new("a", Role::User, "one"), Message::new("b", Role::System, "two")];
+        let state = Map::from_iter([("n".to_owned(), json!(1))]);
+        let given = json!({"inputs": {"n": 2, "messages": "mine"}});
+        let inputs = inputs_of_workflow(state, Some(&given), &said);
+        let expected = json!({"n": 2, "message": "one", "messages": [
+            {"id": "a", "role": "user", "content": "one"}, {"id": "b", "role": "system", "content": "two"}]});
+        assert_eq!(Value::Object(inputs), expected);
+    }
+}

@@ -1,0 +1,232 @@
+//! What a run waits for, as a front end sees it. Pure.
+
+use holdpoint_core::agent::{CLIENT_TOOL, CONFIRM, OUTCOME_UNKNOWN, ToolCallResumeMode};
+use holdpoint_core::{Interrupt, Kind, Run};
+use serde_json::{Map, Value, json};
+
+use super::{ids, wire};
+
+/// What kind of question it is to a front end.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Form<'a> {
+    /// Whether a call may be made; whether its arguments may be changed with it.
+    Permission {
+        edits: bool,
+    },
+    /// What became of a call.
+    OutcomeUnknown,
+    /// A call of a tool that the client has: nobody decides, the client carries it out.
+    ClientTool,
+    /// What a tool wants to know.
+    Ticket {
+        action: &'a str,
+        mode: ToolCallResumeMode,
+        schema: Option<&'a Value>,
+    },
+    /// A gate of a workflow; what it offers.
+    Approval {
+        edits: bool,
+        rejects: bool,
+    },
+    Clarification,
+    ExternalEvent,
+    Conversation,
+    LowConfidence,
+    Custom,
+}
+
+impl<'a> Form<'a> {
+    pub(super) fn of(asked: &'a Interrupt) -> Self {
+        let offers = |wanted: &[&str]| {
+            let offered = asked.data.get("actions").and_then(Value::as_array).into_iter().flatten();
+            offered.filter_map(Value::as_str).any(|action| wanted.contains(&action))
+        };
+        let action = text(asked, "/suspension/action");
+        match asked.kind {
+            Kind::Approval => match action {
+                Some(CONFIRM) => Self::Permission { edits: offers(&["edit", "edit-accept"]) },
+                Some(OUTCOME_UNKNOWN) => Self::OutcomeUnknown,
+                Some(_) | None => {
+                    Self::Approval { edits: offers(&["edit", "edit-accept"]), rejects: offers(&["reject"]) }
+                }
+            },
+            Kind::Custom => match action {
+                Some(CLIENT_TOOL) => Self::ClientTool,
+                Some(action) => {
+                    let mode = asked.data.get("resumeMode").cloned().unwrap_or_default();
+                    let mode = serde_json::from_value(mode).unwrap_or_default();
+                    let schema = asked.data.pointer("/suspension/response_schema");
+                    Self::Ticket { action, mode, schema }
+                }
+                None => Self::Custom,
+            },
+            Kind::Clarification => Self::Clarification,
+            Kind::ExternalEvent => Self::ExternalEvent,
+            Kind::ConversationStart | Kind::ConversationExchange | Kind::ConversationClose => {
+                Self::Conversation
+            }
+            Kind::LowConfidence => Self::LowConfidence,
+        }
+    }
+}
+
+/// Whether somebody has to say something, and not the client's own code.
+pub(super) fn is_for_people(asked: &Interrupt) -> bool {
+    Form::of(asked) != Form::ClientTool
+}
+
+/// What is open and for people, the oldest first.
+pub(super) fn open(run: &Run) -> impl Iterator<Item = &Interrupt> {
+    run.open_interrupts().filter(|asked| !run.finished() && is_for_people(asked))
+}
+
+/// Calls of tools of the client's that wait for it.
+pub(super) fn of_client(run: &Run) -> impl Iterator<Item = (String, &Interrupt)> {
+    let open = run.open_interrupts().filter(|asked| !run.finished() && !is_for_people(asked));
+    open.filter_map(|asked| Some((call(run, asked)?, asked)))
+}
+
+pub(super) fn shown(run: &Run, asked: &Interrupt) -> wire::Interrupt {
+    let form = Form::of(asked);
+    let reason = reason(&form, asked);
+    let tool_call_id = match form {
+        Form::Permission { .. } | Form::OutcomeUnknown => call(run, asked),
+        Form::Ticket { .. } if reason == "tool_call" => call(run, asked),
+        Form::Ticket { .. }
+        | Form::ClientTool
+        | Form::Approval { .. }
+        | Form::Clarification
+        | Form::ExternalEvent
+        | Form::Conversation
+        | Form::LowConfidence
+        | Form::Custom => None,
+    };
+    wire::Interrupt {
+        id: ids::interrupt(&run.id, asked.id),
+        response_schema: schema(&form, &reason, asked).filter(Value::is_object),
+        reason,
+        message: message(asked),
+        tool_call_id,
+        expires_at: asked.expires_at().map(|at| at.to_string()),
+        metadata: metadata(run, asked),
+    }
+}
+
+/// Words of the protocol, or ours with our name before them.
+fn reason(form: &Form<'_>, asked: &Interrupt) -> String {
+    let reason = match form {
+        Form::Permission { .. } | Form::ClientTool => "tool_call",
+        Form::OutcomeUnknown => "holdpoint:outcome_unknown",
+        Form::Ticket { action, .. } => named(action).unwrap_or("tool_call"),
+        Form::Approval { .. } => "confirmation",
+        Form::Clarification => "input_required",
+        Form::ExternalEvent => "holdpoint:external_event",
+        Form::Conversation => "holdpoint:conversation",
+        Form::LowConfidence => "holdpoint:low_confidence",
+        Form::Custom => {
+            let own = text(asked, "/reason").or_else(|| text(asked, "/customKind").and_then(named));
+            own.unwrap_or("holdpoint:custom")
+        }
+    };
+    reason.to_owned()
+}
+
+/// A word that says to a front end what to show.
+fn named(word: &str) -> Option<&str> {
+    (["input_required", "confirmation"].contains(&word) || word.contains(':')).then_some(word)
+}
+
+fn schema(form: &Form<'_>, reason: &str, asked: &Interrupt) -> Option<Value> {
+    match form {
+        Form::Permission { edits } => {
+            let edited = json!({
+                "type": "object",
+                "description": "Takes the place of all arguments; nothing is merged.",
+            });
+            Some(decision(edits.then_some(("editedArgs", edited)), "reason"))
+        }
+        Form::OutcomeUnknown => {
+            let result = json!({"description": "What the call returned; it is not made again then."});
+            Some(decision(Some(("result", result)), "reason"))
+        }
+        Form::Ticket { schema: Some(schema), .. } => Some((*schema).clone()),
+        Form::Ticket { .. } if reason == "confirmation" => Some(json!({"type": "boolean"})),
+        Form::Ticket { .. } if reason == "tool_call" => Some(decision(None, "reason")),
+        Form::Ticket { .. } | Form::ClientTool => None,
+        Form::Approval { edits, .. } => {
+            let edited = json!({"description": "What is approved instead of what was shown."});
+            let whole = decision(edits.then_some(("editedArtifactData", edited)), "feedback");
+            Some(json!({"anyOf": [{"type": "boolean"}, whole]}))
+        }
+        Form::Clarification => asked.resume_schema.clone().or_else(|| questions(&asked.data)),
+        Form::Conversation => {
+            asked.resume_schema.clone().or_else(|| asked.data.get("outcomeSchema").cloned())
+        }
+        Form::ExternalEvent | Form::LowConfidence | Form::Custom => asked.resume_schema.clone(),
+    }
+}
+
+fn decision(more: Option<(&str, Value)>, why: &str) -> Value {
+    let mut properties = Map::new();
+    properties.insert("approved".to_owned(), json!({"type": "boolean"}));
+    properties.extend(more.map(|(name, schema)| (name.to_owned(), schema)));
+    properties.insert(why.to_owned(), json!({"type": "string"}));
+    json!({"type": "object", "properties": properties, "required": ["approved"]})
+}
+
+/// An object with an answer to each question.
+fn questions(data: &Value) -> Option<Value> {
+    let (mut properties, mut required) = (Map::new(), Vec::new());
+    for question in data.get("questions")?.as_array()? {
+        let id = question.get("id")?.as_str()?;
+        let mut schema =
+            question.get("schema").cloned().filter(Value::is_object).unwrap_or_else(|| json!({}));
+        if schema.get("title").is_none()
+            && let Some(text) = question.get("question")
+        {
+            schema["title"] = text.clone();
+        }
+        properties.insert(id.to_owned(), schema);
+        required.push(id);
+    }
+    Some(json!({"type": "object", "properties": properties, "required": required}))
+}
+
+fn message(asked: &Interrupt) -> Option<String> {
+    let places = ["/suspension/message", "/message", "/description", "/prompt"];
+    let said = places.iter().find_map(|place| text(asked, place).filter(|said| !said.is_empty()));
+    let said = said.unwrap_or_else(|| asked.title());
+    (!said.is_empty()).then(|| said.to_owned())
+}
+
+/// What our own front ends show beside it, and what a signature would be about.
+fn metadata(run: &Run, asked: &Interrupt) -> Map<String, Value> {
+    let mut about = Map::new();
+    about.insert("kind".to_owned(), json!(asked.kind));
+    about.insert("runId".to_owned(), json!(run.id));
+    about.insert("nodeId".to_owned(), json!(asked.node));
+    if let Some(digest) = &asked.digest {
+        about.insert("digest".to_owned(), json!(digest));
+    }
+    for (name, place) in [("title", "/title"), ("toolCall", "/toolCall"), ("artifact", "/artifactData")] {
+        if let Some(found) = asked.data.pointer(place) {
+            about.insert(name.to_owned(), found.clone());
+        }
+    }
+    if asked.required_approvals() > 1 {
+        about.insert("requiredApprovals".to_owned(), json!(asked.required_approvals()));
+        about.insert("votes".to_owned(), json!(asked.votes.len()));
+    }
+    Map::from_iter([("holdpoint".to_owned(), Value::Object(about))])
+}
+
+fn call(run: &Run, asked: &Interrupt) -> Option<String> {
+    text(asked, "/toolCall/id").map(|call| ids::said(run, &asked.node, call))
+}
+
+fn text<'a>(asked: &'a Interrupt, place: &str) -> Option<&'a str> {
+    asked.data.pointer(place).and_then(Value::as_str)
+}
+
+#[cfg(test)]
+mod tests;

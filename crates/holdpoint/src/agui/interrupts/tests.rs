@@ -1,0 +1,101 @@
+//! What front ends are shown.
+
+use holdpoint_core::Request;
+
+use super::*;
+use crate::agui::samples::{asking, call, interrupt, permission, ticket};
+
+fn seen(request: Request) -> Value {
+    let run = asking(&[request]);
+    serde_json::to_value(shown(&run, interrupt(&run, 1))).unwrap()
+}
+
+#[test]
+fn a_call_that_may_be_edited_says_so_by_its_schema() {
+    let shown = seen(permission("c1"));
+    assert_eq!((&shown["id"], &shown["reason"]), (&json!("r:i1"), &json!("tool_call")));
+    assert_eq!((&shown["toolCallId"], shown.get("expiresAt")), (&json!("r:c1"), None));
+    assert!(shown["message"].as_str().unwrap().contains("sendEmail"), "{shown}");
+    let schema = &shown["responseSchema"];
+    assert_eq!(schema["required"], json!(["approved"]));
+    assert_eq!(schema["properties"]["editedArgs"]["type"], "object");
+    let mut fixed = permission("c1");
+    fixed.data["actions"] = json!(["accept", "reject"]);
+    assert_eq!(seen(fixed)["responseSchema"]["properties"].get("editedArgs"), None, "not offered");
+}
+
+#[test]
+fn a_deadline_is_an_instant_that_clients_can_read() {
+    let mut request = permission("c1");
+    request.timeout_ms = Some(5000);
+    assert_eq!(seen(request)["expiresAt"], "1970-01-01T00:00:06.000Z");
+}
+
+#[test]
+fn a_tool_that_wants_something_says_what_by_its_own_word_or_is_a_call() {
+    let schema = json!({"type": "object", "properties": {"when": {"type": "string"}}});
+    let of = |action: &str, schema| seen(ticket(action, ToolCallResumeMode::PassDecisionToTool, schema));
+    let form = of("input_required", Some(schema.clone()));
+    assert_eq!((&form["reason"], form.get("toolCallId")), (&json!("input_required"), None));
+    assert_eq!((&form["responseSchema"], &form["message"]), (&schema, &json!("Tell me.")));
+    let confirm = of("confirmation", None);
+    assert_eq!(
+        (&confirm["reason"], &confirm["responseSchema"]),
+        (&json!("confirmation"), &json!({"type": "boolean"}))
+    );
+    assert_eq!(of("mine:pick", None)["reason"], "mine:pick");
+    let other = of("pick", Some(json!(true)));
+    assert_eq!((&other["reason"], &other["toolCallId"]), (&json!("tool_call"), &json!("r:c1")));
+    assert_eq!(other.get("responseSchema"), None, "true is no schema to clients");
+}
+
+#[test]
+fn what_is_the_clients_own_is_no_question_to_people() {
+    let client = ticket(CLIENT_TOOL, ToolCallResumeMode::UseDecisionAsToolResult, None);
+    let run = asking(&[permission("c1"), client]);
+    assert_eq!(open(&run).map(|asked| asked.id.0).collect::<Vec<_>>(), [1]);
+    let pending: Vec<_> = of_client(&run).map(|(call, asked)| (call, asked.id.0)).collect();
+    assert_eq!(pending, [("r:c1".to_owned(), 2)]);
+}
+
+#[test]
+fn gates_and_questions_of_workflows_have_words_of_the_protocol() {
+    let gate =
+        json!({"artifactId": "a", "artifactType": "t", "title": "Ship it?", "actions": ["accept", "reject"]});
+    let shown = seen(Request::new(Kind::Approval, gate));
+    assert_eq!((&shown["reason"], &shown["message"]), (&json!("confirmation"), &json!("Ship it?")));
+    assert_eq!(shown["responseSchema"]["anyOf"][0], json!({"type": "boolean"}));
+    let questions = json!({"questions": [
+        {"id": "quarter", "question": "Which quarter?", "schema": {"enum": ["Q1", "Q2"]}}, {"id": "why", "question": "Why?"},
+    ]});
+    let shown = seen(Request::new(Kind::Clarification, questions));
+    let expected = json!({"type": "object", "required": ["quarter", "why"], "properties": {
+        "quarter": {"enum": ["Q1", "Q2"], "title": "Which quarter?"}, "why": {"title": "Why?"}}});
+    assert_eq!((&shown["reason"], &shown["responseSchema"]), (&json!("input_required"), &expected));
+    for (kind, data, reason) in [
+        (Kind::ExternalEvent, json!({"eventType": "paid", "correlation": {}}), "holdpoint:external_event"),
+        (Kind::LowConfidence, json!({"agentId": "abc"}), "holdpoint:low_confidence"),
+        (Kind::ConversationExchange, json!({"prompt": "So?"}), "holdpoint:conversation"),
+        (Kind::Custom, json!({"customKind": "pick"}), "holdpoint:custom"),
+        (Kind::Custom, json!({"customKind": "mine:pick"}), "mine:pick"),
+        (Kind::Custom, json!({"customKind": "pick", "reason": "other:pick"}), "other:pick"),
+    ] {
+        assert_eq!(seen(Request::new(kind, data))["reason"], reason);
+    }
+}
+
+#[test]
+fn a_call_whose_outcome_is_unknown_is_not_just_any_call() {
+    let request = holdpoint_core::agent::Ticket::outcome_unknown(
+        "k".to_owned(),
+        &call("c1"),
+        &holdpoint_core::agent::Asking::default(),
+        None,
+    );
+    let shown = seen(request.request);
+    assert_eq!(
+        (&shown["reason"], &shown["toolCallId"]),
+        (&json!("holdpoint:outcome_unknown"), &json!("r:c1"))
+    );
+    assert!(shown["responseSchema"]["properties"].get("result").is_some(), "{shown}");
+}

@@ -1,0 +1,340 @@
+//! `POST /ag-ui/{agentId}`: what an input does to its thread. Whatever decides is the engine's; this looks where the
+//! thread stands, asks for one thing, and looks again when somebody else was faster.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::response::Response;
+use holdpoint_core::agent::Message;
+use holdpoint_core::{Answer, Command, Owner, Refusal, Run, RunId, RunRef, Start, hex};
+use holdpoint_engine::{Error, Once, Talk};
+use serde_json::json;
+use sha2::{Digest, Sha256};
+
+use super::events::Event;
+use super::history::History;
+use super::resume::{self, Plan, Violation};
+use super::stream::{self, Audience, Segment, Stretch};
+use super::target::Target;
+use super::translate::{Rest, Translator};
+use super::wire::RunAgentInput;
+use super::{ids, input, interrupts};
+use crate::app::App;
+use crate::auth::{Caller, CanAnswer, CanCreateRuns, Permission};
+use crate::body::{Body, InPath};
+use crate::error::ApiError;
+use crate::idempotency::Sent;
+
+/// How often somebody else may come in between.
+const ATTEMPTS_MAX: usize = 16;
+/// How long it is remembered what was told to a run at work.
+const TOLD_MS: u64 = 24 * 3_600_000;
+
+pub(crate) async fn run(
+    State(app): State<App>,
+    CanCreateRuns(caller): CanCreateRuns,
+    InPath(agent): InPath<String>,
+    Sent(_, Body(input)): Sent<Body<RunAgentInput>>,
+) -> Result<Response, ApiError> {
+    input::check(&input)?;
+    if !input.resume.is_empty() {
+        caller.clone().require(CanAnswer::ACCESS)?;
+    }
+    let target = Target::find(&app.engine, caller.tenant(), &agent).await?;
+    let asked = Asked { app: &app, caller: &caller, target: &target, input: &input };
+    let segment = asked.carry_out().await?;
+    let state = input.state.as_ref().map(|given| given.0.clone()).unwrap_or_else(|| json!({}));
+    let modern = input.protocol_version.is_some();
+    let audience = Audience {
+        tenant: caller.tenant().clone(),
+        thread: input.thread_id.clone(),
+        translator: Translator::new(&input.thread_id, &input.run_id, modern, state),
+        target,
+    };
+    Ok(stream::response(&app, audience, segment))
+}
+
+struct Asked<'a> {
+    app: &'a App,
+    caller: &'a Caller,
+    target: &'a Target,
+    input: &'a RunAgentInput,
+}
+
+/// The newest run of the thread.
+type Latest = Option<(RunRef, Arc<Run>)>;
+
+impl Asked<'_> {
+    async fn carry_out(&self) -> Result<Segment, ApiError> {
+        for _ in 0..ATTEMPTS_MAX {
+            if let Some(segment) = self.attempt().await? {
+                return Ok(segment);
+            }
+        }
+        Err(Error::Busy.into())
+    }
+
+    /// Nothing when somebody else was faster.
+    async fn attempt(&self) -> Result<Option<Segment>, ApiError> {
+        let (engine, thread) = (&self.app.engine, &self.input.thread_id);
+        let latest = latest(self.app, self.caller, thread).await?;
+        let history = History::read(engine, self.caller.tenant(), thread, self.target).await?;
+        let new = input::new_messages(self.input, &history, &self.caller.principal().name);
+        let open = latest.as_ref().filter(|(_, run)| !run.finished());
+        if let Some((_, run)) = open.filter(|(_, run)| run.workflow.id != *self.target.workflow()) {
+            let message = format!("run {} of another agent is open in this thread", run.id);
+            return Ok(Some(Segment::Refused(Violation::new("THREAD_BUSY", message))));
+        }
+        if !self.input.resume.is_empty() {
+            return self.resume(&latest, &new).await;
+        }
+        let Some((of, run)) = open else {
+            if new.is_empty() && (latest.is_some() || !history.is_empty()) {
+                return Ok(latest.map(restate));
+            }
+            return self.start(latest.as_ref().map(|(_, run)| run.as_ref()), new).await;
+        };
+        let asks: Vec<_> = interrupts::open(run).map(|asked| ids::interrupt(&run.id, asked.id)).collect();
+        if !asks.is_empty() {
+            let message = format!("the thread waits for answers; resume it with: {}", asks.join(", "));
+            return Ok(Some(Segment::Refused(Violation::new("PENDING_INTERRUPTS", message))));
+        }
+        let results = self.results(run)?;
+        if !results.is_empty() {
+            return self.give(of, run, results, &new).await;
+        }
+        match (new.is_empty(), Rest::of(run)) {
+            (false, _) => self.tell(of, run.clone(), new).await,
+            (true, Some(_)) => Ok(Some(restate((of.clone(), run.clone())))),
+            (true, None) => Ok(Some(join(of, run, history))),
+        }
+    }
+
+    async fn resume(&self, latest: &Latest, new: &[Message]) -> Result<Option<Segment>, ApiError> {
+        let runs = self.named_runs().await?;
+        let run = latest.as_ref().map(|(_, run)| run.as_ref());
+        let plan = match resume::plan(run, &runs, &self.input.resume, self.app.engine.now()) {
+            Ok(plan) => plan,
+            Err(violation) => return Ok(Some(Segment::Refused(violation))),
+        };
+        let Some((of, run)) = latest else { return Ok(None) };
+        if plan.is_replay() {
+            return Ok(Some(restate((of.clone(), run.clone()))));
+        }
+        let after = match self.decide(of, run, &plan).await {
+            Ok(after) => after,
+            Err(Undone::Outrun) => return Ok(None),
+            Err(Undone::Refused(violation)) => return Ok(Some(Segment::Refused(violation))),
+            Err(Undone::Failed(error)) => return Err(error),
+        };
+        let opening = ignored(new).into_iter().collect();
+        Ok(Some(follow(of, Run::clone(run), after.seq, opening)))
+    }
+
+    /// Everything in one command, so that all of it happens or nothing does.
+    async fn decide(&self, of: &RunRef, run: &Run, plan: &Plan) -> Result<Arc<Run>, Undone> {
+        let engine = &self.app.engine;
+        if plan.cancels_run {
+            if !self.caller.may("runs:cancel") {
+                let message = "cancelling this interrupt ends the run, and this key may not cancel runs";
+                return Err(Undone::Refused(Violation::new("FORBIDDEN", message)));
+            }
+            let why = Some("an interrupt was cancelled in the front end".to_owned());
+            return Ok(engine.cancel(of, why, self.caller.principal()).await?);
+        }
+        let mut answers = self.results(run)?;
+        for (id, said) in &plan.answers {
+            let mut answer = self.caller.answer(said.value.clone(), said.digest.clone());
+            answer.decision = Some(format!("{}{}", said.name, fresh()?));
+            answers.insert(*id, answer);
+        }
+        let mut after = None;
+        for interrupt in &plan.expired {
+            // Its timer may have been faster.
+            match engine.execute(of, &Command::Expire { interrupt: *interrupt }).await {
+                Ok(run) => after = Some(run),
+                Err(Error::Refused(_)) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        match (answers.is_empty(), after) {
+            (false, _) => Ok(engine.execute(of, &Command::Resolve { answers }).await?),
+            (true, Some(after)) => Ok(after),
+            (true, None) => Err(Undone::Outrun),
+        }
+    }
+
+    /// The runs that the entries name, as far as they are runs of this thread and this agent.
+    async fn named_runs(&self) -> Result<BTreeMap<RunId, Arc<Run>>, ApiError> {
+        let mut runs = BTreeMap::new();
+        let named = self.input.resume.iter().filter_map(|entry| ids::parse_interrupt(&entry.interrupt_id));
+        for (run, _) in named {
+            if runs.contains_key(&run) {
+                continue;
+            }
+            let of = RunRef { tenant: self.caller.tenant().clone(), run };
+            match self.app.engine.run(&of).await {
+                Ok(found) if self.is_ours(&found) => {
+                    runs.insert(of.run, found);
+                }
+                Ok(_) | Err(Error::NotFound(_)) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(runs)
+    }
+
+    fn is_ours(&self, run: &Run) -> bool {
+        run.thread() == self.input.thread_id && run.workflow.id == *self.target.workflow()
+    }
+
+    /// What the client's own tools have returned to calls that wait for it.
+    fn results(&self, run: &Run) -> Result<BTreeMap<holdpoint_core::InterruptId, Answer>, ApiError> {
+        let mut answers = BTreeMap::new();
+        for (call, asked) in interrupts::of_client(run) {
+            let Some(given) = input::result_of(self.input, &call) else { continue };
+            let content = given.content.as_ref().map(|content| content.0.clone()).unwrap_or_default();
+            let value = match &given.error {
+                None => json!({"action": "resume", "result": content}),
+                Some(error) => json!({"action": "resume", "result": {"error": error.0}}),
+            };
+            let mut answer = self.caller.answer(value, None);
+            answer.decision = Some(format!("ag-ui:result:{}", fresh()?));
+            answers.insert(asked.id, answer);
+        }
+        Ok(answers)
+    }
+
+    async fn give(
+        &self,
+        of: &RunRef,
+        run: &Arc<Run>,
+        answers: BTreeMap<holdpoint_core::InterruptId, Answer>,
+        new: &[Message],
+    ) -> Result<Option<Segment>, ApiError> {
+        self.caller.clone().require(CanAnswer::ACCESS)?;
+        match self.app.engine.execute(of, &Command::Resolve { answers }).await {
+            Ok(after) if new.is_empty() => Ok(Some(follow(of, Run::clone(run), after.seq, Vec::new()))),
+            Ok(_) => self.tell(of, run.clone(), new.to_vec()).await,
+            Err(Error::Refused(refusal)) => Ok(resume::refused(&refusal).map(Segment::Refused)),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Says something to the run that is open. Two who say the same at once say it once.
+    async fn tell(&self, of: &RunRef, run: Arc<Run>, new: Vec<Message>) -> Result<Option<Segment>, ApiError> {
+        let names: Vec<&str> = new.iter().map(|one| one.id.as_str()).collect();
+        let key = hex(&Sha256::digest(json!([self.input.thread_id, of.run, names]).to_string().as_bytes()));
+        let engine = self.app.engine.once(Once {
+            tenant: self.caller.tenant().clone(),
+            operation: "ag-ui say".to_owned(),
+            key_hash: key.clone(),
+            body_hash: key,
+            ttl_ms: TOLD_MS,
+            respond: Box::new(|_| (204, String::new())),
+        });
+        match engine.say(of, new).await {
+            Ok(after) => Ok(Some(follow(of, Run::clone(&run), after.seq, Vec::new()))),
+            Err(Error::NotFound("agent")) => {
+                let message = format!("run {} is at work in this thread, and takes no input", of.run);
+                Ok(Some(Segment::Refused(Violation::new("THREAD_BUSY", message))))
+            }
+            Err(Error::Duplicate(_) | Error::Refused(Refusal::RunFinished(_) | Refusal::NodeNotRunning)) => {
+                Ok(None)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn start(&self, previous: Option<&Run>, new: Vec<Message>) -> Result<Option<Segment>, ApiError> {
+        let engine = &self.app.engine;
+        let owner = Owner { tenant: self.caller.tenant().clone(), principal: self.caller.principal().name };
+        let state = input::initial_state(previous, self.input.state.as_ref().map(|given| &given.0));
+        let thread = self.input.thread_id.clone();
+        let mut start = Start::new(owner.clone());
+        let begun = match self.target {
+            Target::Agent { id, .. } => {
+                start.inputs = state;
+                let (agent, start) = (id.clone(), Some(Box::new(start)));
+                let talk = Talk { agent, thread: Some(thread), messages: new, owner, start };
+                engine.start_agent(talk).await
+            }
+            Target::Workflow(workflow) => {
+                let props = self.input.forwarded_props.as_ref().map(|props| &props.0);
+                start.inputs = input::inputs_of_workflow(state, props, &new);
+                engine.start_in_thread(workflow, &thread, start).await
+            }
+        };
+        let run = match begun {
+            Ok(run) => run,
+            Err(Error::ScopeBusy { .. }) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        let of = RunRef { tenant: self.caller.tenant().clone(), run: run.id.clone() };
+        let unborn = Run::unborn(run.id.clone(), run.workflow.clone());
+        Ok(Some(follow(&of, unborn, run.seq, Vec::new())))
+    }
+}
+
+/// Why answers were not taken.
+enum Undone {
+    /// Somebody was faster: look again.
+    Outrun,
+    Refused(Violation),
+    Failed(ApiError),
+}
+
+impl From<Error> for Undone {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Refused(refusal) => resume::refused(&refusal).map_or(Self::Outrun, Self::Refused),
+            other => Self::Failed(other.into()),
+        }
+    }
+}
+
+impl From<ApiError> for Undone {
+    fn from(error: ApiError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+pub(super) async fn latest(app: &App, caller: &Caller, thread: &str) -> Result<Latest, ApiError> {
+    let found = app.engine.thread_runs(caller.tenant(), thread, None, 1).await?;
+    let Some(summary) = found.into_iter().next() else { return Ok(None) };
+    let of = RunRef { tenant: caller.tenant().clone(), run: summary.run };
+    let run = app.engine.run(&of).await?;
+    Ok(Some((of, run)))
+}
+
+/// From where a run stood, with everything that comes.
+fn follow(of: &RunRef, from: Run, until: u64, opening: Vec<Event>) -> Segment {
+    Segment::Follow(Box::new(Stretch { of: of.clone(), from, until, quiet: false, opening }))
+}
+
+/// Where a run stands, once it does.
+pub(super) fn restate((of, run): (RunRef, Arc<Run>)) -> Segment {
+    let from = Run::clone(&run);
+    Segment::Follow(Box::new(Stretch { of, from, until: 0, quiet: true, opening: Vec::new() }))
+}
+
+/// A run at work from its beginning, behind what was there before.
+pub(super) fn join(of: &RunRef, run: &Run, history: History) -> Segment {
+    let unborn = Run::unborn(run.id.clone(), run.workflow.clone());
+    let opening = vec![Event::MessagesSnapshot { messages: history.before(&run.id) }];
+    follow(of, unborn, run.seq, opening)
+}
+
+/// Beside answers nothing else is heard: what is said to an agent takes its open questions back.
+fn ignored(new: &[Message]) -> Option<Event> {
+    let ids: Vec<&str> = new.iter().map(|one| one.id.as_str()).collect();
+    let value = json!({"messageIds": ids, "why": "a resume carries answers only; send the messages again"});
+    (!ids.is_empty()).then(|| Event::Custom { name: "holdpoint.messages_ignored".to_owned(), value })
+}
+
+fn fresh() -> Result<String, ApiError> {
+    let mut bytes = [0; 8];
+    getrandom::fill(&mut bytes).map_err(ApiError::internal)?;
+    Ok(hex(&bytes))
+}

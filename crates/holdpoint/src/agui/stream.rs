@@ -1,0 +1,202 @@
+//! A segment of a run as server-sent events: from where it begins until the run waits for somebody or has ended. There is
+//! always an event that says how it ended, and a sign of life when there is nothing to say.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use futures_util::stream::unfold;
+use holdpoint_core::{Run, RunRef, TenantId, Timestamp};
+use holdpoint_engine::Recorded;
+use tokio::time::Instant;
+
+use super::events::{Event, Frame};
+use super::follow::Follower;
+use super::history::History;
+use super::resume::Violation;
+use super::state;
+use super::target::Target;
+use super::translate::{Rest, Translator};
+use crate::app::App;
+use crate::error::ApiError;
+
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// What is told.
+#[derive(Debug)]
+pub(super) enum Segment {
+    /// Nothing was done, and why.
+    Refused(Violation),
+    Follow(Box<Stretch>),
+}
+
+/// A part of a run's log.
+#[derive(Debug)]
+pub(super) struct Stretch {
+    pub of: RunRef,
+    /// The run where the part begins.
+    pub from: Run,
+    /// What was caused is in the first so many events: the run is not looked at before.
+    pub until: u64,
+    /// Only where the run stands is told, and not how it came there: the client was told before.
+    pub quiet: bool,
+    /// What comes first.
+    pub opening: Vec<Event>,
+}
+
+/// To whom it is told.
+#[derive(Debug)]
+pub(super) struct Audience {
+    pub tenant: TenantId,
+    pub thread: String,
+    pub target: Target,
+    pub translator: Translator,
+}
+
+pub(super) fn response(app: &App, audience: Audience, segment: Segment) -> Response {
+    let mut telling = Telling::new(app, audience);
+    telling.say(telling.audience.translator.begin());
+    match segment {
+        Segment::Refused(Violation { code, message }) => {
+            telling.say(telling.audience.translator.error(code, &message));
+            telling.closed = true;
+        }
+        Segment::Follow(stretch) => telling.follow(*stretch),
+    }
+    let frames = unfold(telling, |mut telling| async move {
+        telling.chunk().await.map(|bytes| (Ok::<_, Infallible>(bytes), telling))
+    });
+    let headers = [
+        (header::CONTENT_TYPE.as_str(), "text/event-stream"),
+        (header::CACHE_CONTROL.as_str(), "no-cache"),
+        // Some proxies gather an answer before they pass it on, unless they are told not to.
+        ("x-accel-buffering", "no"),
+    ];
+    (headers, Body::from_stream(frames)).into_response()
+}
+
+struct Telling {
+    app: App,
+    audience: Audience,
+    follower: Option<Follower>,
+    until: u64,
+    quiet: bool,
+    ready: VecDeque<Bytes>,
+    closed: bool,
+}
+
+impl Telling {
+    fn new(app: &App, audience: Audience) -> Self {
+        let (app, ready) = (app.clone(), VecDeque::new());
+        Self { app, audience, follower: None, until: 0, quiet: false, ready, closed: false }
+    }
+
+    fn follow(&mut self, stretch: Stretch) {
+        stretch.opening.into_iter().for_each(|event| self.say(event));
+        (self.until, self.quiet) = (stretch.until, stretch.quiet);
+        self.follower = Some(Follower::new(&self.app, stretch.of, stretch.from));
+    }
+
+    async fn chunk(&mut self) -> Option<Bytes> {
+        let silent = Instant::now() + KEEP_ALIVE;
+        loop {
+            if !self.ready.is_empty() {
+                // What is there goes out together.
+                let all: Vec<Bytes> = self.ready.drain(..).collect();
+                return Some(all.concat().into());
+            }
+            if self.closed {
+                return None;
+            }
+            let rest = self.follower.as_ref().and_then(|follower| self.rest(follower.run()));
+            if let Some(rest) = rest {
+                self.end(rest).await;
+                continue;
+            }
+            let Some(follower) = &mut self.follower else { return None };
+            tokio::select! {
+                found = follower.next() => self.take(found),
+                () = tokio::time::sleep_until(silent) => return Some(Bytes::from_static(b":keepalive\n\n")),
+            }
+        }
+    }
+
+    fn rest(&self, run: &Run) -> Option<Rest> {
+        if run.seq < self.until { None } else { Rest::of(run) }
+    }
+
+    fn take(&mut self, found: Result<Option<Vec<Recorded>>, ApiError>) {
+        match found {
+            Ok(Some(found)) => found.iter().for_each(|one| self.pass_on(one)),
+            Ok(None) => {
+                self.break_off("shutting_down", "the server is going down; the run goes on afterwards")
+            }
+            Err(error) => {
+                tracing::warn!(?error, "a stream ends because its run could not be read");
+                self.break_off("internal_error", "the run could not be read; it goes on by itself");
+            }
+        }
+    }
+
+    fn pass_on(&mut self, one: &Recorded) {
+        let Some(follower) = &mut self.follower else { return };
+        let run = follower.apply(one);
+        if self.quiet {
+            return;
+        }
+        for event in self.audience.translator.hear(&one.event, run) {
+            self.say_at(event, Some(one.at));
+        }
+    }
+
+    /// Where the run stands, and with it everything that a client needs to go on from there.
+    async fn end(&mut self, rest: Rest) {
+        let audience = &self.audience;
+        let history =
+            History::read(&self.app.engine, &audience.tenant, &audience.thread, &audience.target).await;
+        let messages = match history {
+            Ok(history) => history.snapshot(),
+            Err(error) => {
+                tracing::warn!(?error, "a stream ends because its thread could not be read");
+                return self.break_off("internal_error", "the thread could not be read");
+            }
+        };
+        for event in self.audience.translator.close() {
+            self.say(event);
+        }
+        let Some(follower) = &self.follower else { return };
+        let run = follower.run();
+        let state = Event::StateSnapshot { snapshot: (*state::of(run)).clone() };
+        let last = self.audience.translator.end(run, rest);
+        for event in [state, Event::MessagesSnapshot { messages }, last] {
+            self.say(event);
+        }
+        self.closed = true;
+    }
+
+    /// The run is not at fault, and goes on.
+    fn break_off(&mut self, code: &str, message: &str) {
+        for event in self.audience.translator.close() {
+            self.say(event);
+        }
+        self.say(self.audience.translator.error(code, message));
+        self.closed = true;
+    }
+
+    fn say(&mut self, event: Event) {
+        self.say_at(event, None);
+    }
+
+    fn say_at(&mut self, event: Event, at: Option<Timestamp>) {
+        let at = at.unwrap_or_else(|| self.app.engine.now());
+        let frame = Frame { timestamp: Some(at.0), ..Frame::from(event) };
+        match frame.line() {
+            Ok(line) => self.ready.push_back(line.into()),
+            Err(error) => tracing::error!(%error, "an event could not be written"),
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! Threads for clients that lost their memory: what was said, where the thread stands, and its stream once more.
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::Response;
+use holdpoint_core::limits;
+use serde_json::{Value, json};
+
+use super::history::History;
+use super::stream::{self, Audience};
+use super::target::Target;
+use super::translate::{Rest, Translator};
+use super::{input, interrupts, run, state};
+use crate::app::App;
+use crate::auth::CanReadRuns;
+use crate::body::InPath;
+use crate::error::ApiError;
+
+pub(crate) async fn show(
+    State(app): State<App>,
+    CanReadRuns(caller): CanReadRuns,
+    InPath((agent, thread)): InPath<(String, String)>,
+) -> Result<Json<Value>, ApiError> {
+    let target = Target::find(&app.engine, caller.tenant(), &agent).await?;
+    input::check_name("threadId", &thread, limits::THREAD_CHARS_MAX)?;
+    let (_, run) = run::latest(&app, &caller, &thread).await?.ok_or_else(|| ApiError::not_found("thread"))?;
+    let history = History::read(&app.engine, caller.tenant(), &thread, &target).await?;
+    let open: Vec<_> = interrupts::open(&run).map(|asked| interrupts::shown(&run, asked)).collect();
+    let pending: Vec<_> = interrupts::of_client(&run).map(|(call, _)| call).collect();
+    Ok(Json(json!({
+        "threadId": thread, "runId": run.id, "status": run.status().as_str(),
+        "running": Rest::of(&run).is_none(), "state": *state::of(&run), "messages": history.snapshot(),
+        "interrupts": open, "pendingToolCallIds": pending,
+    })))
+}
+
+/// A run at work is told from its beginning; one that waits or has ended only says so.
+pub(crate) async fn stream(
+    State(app): State<App>,
+    CanReadRuns(caller): CanReadRuns,
+    InPath((agent, thread)): InPath<(String, String)>,
+) -> Result<Response, ApiError> {
+    let target = Target::find(&app.engine, caller.tenant(), &agent).await?;
+    input::check_name("threadId", &thread, limits::THREAD_CHARS_MAX)?;
+    let (of, run) =
+        run::latest(&app, &caller, &thread).await?.ok_or_else(|| ApiError::not_found("thread"))?;
+    let segment = match Rest::of(&run) {
+        Some(_) => run::restate((of, run.clone())),
+        None => {
+            let history = History::read(&app.engine, caller.tenant(), &thread, &target).await?;
+            run::join(&of, &run, history)
+        }
+    };
+    // Nobody said which version the reader is of, so that it is told only what all of them know.
+    let translator = Translator::new(&thread, run.id.as_str(), false, Value::Null);
+    let audience = Audience { tenant: caller.tenant().clone(), thread, target, translator };
+    Ok(stream::response(&app, audience, segment))
+}

@@ -1,0 +1,258 @@
+//! Streams, held against the order that clients insist on.
+
+use holdpoint_core::Timestamp;
+
+use super::*;
+use crate::agui::samples::{asked, event, permission, started, unborn, workflow};
+use crate::agui::verifier::verify;
+
+/// Tells events to a new run and ends where it comes to rest.
+fn told(run: &mut Run, modern: bool, events: &[Value]) -> Vec<Value> {
+    let mut translator = Translator::new("th", "wire", modern, json!({}));
+    let mut all = vec![translator.begin()];
+    for one in events {
+        let one = event(one.clone());
+        run.apply(&one, Timestamp(1000));
+        all.extend(translator.hear(&one, run));
+    }
+    all.extend(translator.close());
+    all.push(translator.end(run, Rest::of(run).expect("it has come to rest")));
+    let all: Vec<Value> = all.iter().map(|event| serde_json::to_value(event).unwrap()).collect();
+    verify(&all);
+    all
+}
+
+fn kinds(events: &[Value]) -> Vec<&str> {
+    events.iter().map(|event| event["type"].as_str().unwrap()).collect()
+}
+
+fn agent() -> Run {
+    unborn(workflow("agent:mailer", &["agent"]))
+}
+
+fn replied(text: &str, calls: Value) -> Value {
+    json!({"type": "holdpoint.model.replied", "node": "agent", "seen": 1, "model": "m",
+        "usage": {"inputTokens": 3, "outputTokens": 4},
+        "message": {"id": "reply-1", "role": "assistant", "content": text, "calls": calls}})
+}
+
+fn email() -> Value {
+    json!([{"id": "c1", "name": "sendEmail", "arguments": {"to": "bob"}}])
+}
+
+fn returned() -> Value {
+    json!({"type": "agent.toolReturned", "node": "agent", "call": "c1", "status": "succeeded", "content": {"ok": 1}})
+}
+
+fn completed() -> [Value; 2] {
+    let outputs = json!({"text": "Done."});
+    [json!({"type": "node.completed", "node": "agent", "outputs": outputs}), json!({"type": "run.completed"})]
+}
+
+fn chunk(text: &str, attempt: u64, last: bool) -> Value {
+    json!({"type": "ai.message.chunk", "node": "agent", "chunk": text, "last": last,
+        "meta": {"messageId": "reply-1", "attempt": attempt, "index": 0}})
+}
+
+#[test]
+fn a_plain_answer_is_one_message_and_a_success() {
+    let mut run = agent();
+    let [done, end] = completed();
+    let begun = json!({"type": "node.started", "node": "agent"});
+    let all = told(&mut run, true, &[started(json!({})), begun, replied("Hello!", json!([])), done, end]);
+    assert_eq!(
+        kinds(&all),
+        [
+            "RUN_STARTED",
+            "TEXT_MESSAGE_START",
+            "TEXT_MESSAGE_CONTENT",
+            "TEXT_MESSAGE_END",
+            "STATE_DELTA",
+            "RUN_FINISHED"
+        ],
+        "the one node of an agent is no step"
+    );
+    assert_eq!(
+        all[0],
+        json!({"type": "RUN_STARTED", "threadId": "th", "runId": "wire", "protocolVersion": "1.0"})
+    );
+    assert_eq!(all[1]["messageId"], "r:reply-1");
+    assert_eq!(all[4]["delta"], json!([{"op": "add", "path": "/text", "value": "Done."}]));
+    let end = &all[5];
+    assert_eq!((&end["outcome"], &end["result"]), (&json!({"type": "success"}), &json!({"text": "Done."})));
+    assert_eq!(end["usage"], json!([{"model": "m", "inputTokens": 3, "outputTokens": 4, "totalTokens": 7}]));
+}
+
+#[test]
+fn a_call_that_waits_ends_the_segment_and_its_result_is_told_in_the_next_one_alone() {
+    let mut run = agent();
+    let waits = [
+        started(json!({})),
+        json!({"type": "node.started", "node": "agent"}),
+        replied("I will.", email()),
+        json!({"type": "agent.toolCalled", "node": "agent", "call": "c1", "behaviour": "ask", "idempotent": false}),
+        asked(1, "agent", &permission("c1")),
+        json!({"type": "holdpoint.tool.suspended", "node": "agent", "call": "c1", "interrupt": 1, "mode": "replay_tool_call"}),
+        json!({"type": "node.suspended", "node": "agent", "interrupt": 1}),
+    ];
+    let first = told(&mut run, true, &waits);
+    assert_eq!(kinds(&first)[4..7], ["TOOL_CALL_START", "TOOL_CALL_ARGS", "TOOL_CALL_END"]);
+    assert_eq!(
+        (&first[4]["toolCallId"], &first[4]["parentMessageId"]),
+        (&json!("r:c1"), &json!("r:reply-1"))
+    );
+    assert_eq!(first[5]["delta"], "{\"to\":\"bob\"}");
+    let outcome = &first.last().unwrap()["outcome"];
+    assert_eq!(
+        (&outcome["type"], &outcome["interrupts"][0]["toolCallId"]),
+        (&json!("interrupt"), &json!("r:c1"))
+    );
+    let [done, end] = completed();
+    let goes_on = [
+        json!({"type": "interrupt.resolved", "id": 1, "value": {"action": "accept"}, "by": "ann"}),
+        json!({"type": "node.resumed", "node": "agent", "interrupt": 1}),
+        json!({"type": "holdpoint.tool.begun", "node": "agent", "call": "c1"}),
+        returned(),
+        done,
+        end,
+    ];
+    let second = told(&mut run, true, &goes_on);
+    assert_eq!(kinds(&second), ["RUN_STARTED", "TOOL_CALL_RESULT", "STATE_DELTA", "RUN_FINISHED"]);
+    let expected = json!({"type": "TOOL_CALL_RESULT", "messageId": "r:c1:result", "toolCallId": "r:c1",
+        "content": "{\"ok\":1}", "role": "tool"});
+    assert_eq!(second[1], expected);
+}
+
+#[test]
+fn pieces_are_told_as_they_come_and_not_again_with_the_whole() {
+    let mut run = agent();
+    let [done, end] = completed();
+    let all = told(
+        &mut run,
+        true,
+        &[
+            started(json!({})),
+            chunk("Hel", 1, false),
+            chunk("lo", 1, false),
+            replied("Hello!", email()),
+            done,
+            end,
+        ],
+    );
+    let said: Vec<_> =
+        all.iter().filter(|one| one["type"] == "TEXT_MESSAGE_CONTENT").map(|one| &one["delta"]).collect();
+    assert_eq!(said, [&json!("Hel"), &json!("lo"), &json!("!")]);
+    assert_eq!(kinds(&all)[5..7], ["TEXT_MESSAGE_END", "TOOL_CALL_START"]);
+}
+
+#[test]
+fn pieces_of_an_attempt_that_failed_end_and_are_not_mixed_with_others() {
+    let mut run = agent();
+    let [done, end] = completed();
+    let events = [
+        started(json!({})),
+        chunk("Hel", 1, false),
+        chunk("Good", 2, false),
+        chunk("bye", 2, true),
+        replied("Goodbye", json!([])),
+        done,
+        end,
+    ];
+    let all = told(&mut run, true, &events);
+    let said: Vec<_> =
+        all.iter().filter(|one| one["type"] == "TEXT_MESSAGE_CONTENT").map(|one| &one["delta"]).collect();
+    assert_eq!(said, [&json!("Hel")], "what counts is in the messages at the end");
+}
+
+#[test]
+fn nodes_of_a_workflow_are_steps_that_close_where_the_run_waits_and_open_again() {
+    let mut run = unborn(workflow("w", &["a", "b"]));
+    let gate = json!({"artifactId": "a", "artifactType": "t", "title": "Go?", "actions": ["accept"]});
+    let gate = holdpoint_core::Request::new(holdpoint_core::Kind::Approval, gate);
+    let first = told(
+        &mut run,
+        true,
+        &[
+            started(json!({"n": 1})),
+            json!({"type": "node.started", "node": "a"}),
+            json!({"type": "ai.message.chunk", "node": "a", "chunk": "Hm", "last": false}),
+            json!({"type": "variable.changed", "node": "a", "name": "x/y", "next": 2}),
+            json!({"type": "node.completed", "node": "a"}),
+            json!({"type": "node.started", "node": "b"}),
+            asked(1, "b", &gate),
+            json!({"type": "node.suspended", "node": "b", "interrupt": 1}),
+        ],
+    );
+    let expected = [
+        "RUN_STARTED",
+        "STATE_SNAPSHOT",
+        "STEP_STARTED",
+        "TEXT_MESSAGE_START",
+        "TEXT_MESSAGE_CONTENT",
+        "STATE_DELTA",
+        "TEXT_MESSAGE_END",
+        "STEP_FINISHED",
+        "STEP_STARTED",
+        "STEP_FINISHED",
+        "RUN_FINISHED",
+    ];
+    assert_eq!(kinds(&first), expected);
+    assert_eq!((&first[1]["snapshot"], &first[3]["messageId"]), (&json!({"n": 1}), &json!("r:a:1")));
+    assert_eq!(first[5]["delta"], json!([{"op": "add", "path": "/x~1y", "value": 2}]));
+    let second = told(
+        &mut run,
+        true,
+        &[
+            json!({"type": "interrupt.resolved", "id": 1, "value": {"action": "accept"}, "by": "ann"}),
+            json!({"type": "node.resumed", "node": "b", "interrupt": 1}),
+            json!({"type": "node.completed", "node": "b"}),
+            json!({"type": "run.completed"}),
+        ],
+    );
+    let expected = ["RUN_STARTED", "STATE_SNAPSHOT", "STEP_STARTED", "STEP_FINISHED", "RUN_FINISHED"];
+    assert_eq!(kinds(&second), expected);
+}
+
+#[test]
+fn a_reader_who_comes_in_the_middle_is_told_of_no_end_without_a_beginning() {
+    let mut run = unborn(workflow("w", &["a"]));
+    for one in [started(json!({})), json!({"type": "node.started", "node": "a"})] {
+        run.apply(&event(one), Timestamp(1000));
+    }
+    let rest = [json!({"type": "node.completed", "node": "a"}), json!({"type": "run.completed"})];
+    assert_eq!(kinds(&told(&mut run, true, &rest)), ["RUN_STARTED", "RUN_FINISHED"]);
+}
+
+#[test]
+fn ends_are_told_in_words_that_the_client_knows() {
+    let end = |modern, last: Value| {
+        let mut run = agent();
+        told(&mut run, modern, &[started(json!({})), last]).pop().unwrap()
+    };
+    let failed = json!({"type": "run.failed", "error": {"code": "model_bad_reply", "message": "no"}});
+    let shown = end(true, failed);
+    assert_eq!((&shown["type"], &shown["code"]), (&json!("RUN_ERROR"), &json!("model_bad_reply")));
+    let cancelled = json!({"type": "run.cancelled", "by": "ann", "reason": "enough"});
+    assert_eq!(end(true, cancelled.clone())["outcome"], json!({"type": "cancelled"}));
+    let old = end(false, cancelled);
+    assert_eq!(
+        (&old["type"], &old["code"], &old["message"]),
+        (&json!("RUN_ERROR"), &json!("cancelled"), &json!("enough"))
+    );
+}
+
+#[test]
+fn calls_of_the_clients_own_tools_are_a_success_that_waits() {
+    use crate::agui::samples::ticket;
+    use holdpoint_core::agent::CLIENT_TOOL;
+    let mode = holdpoint_core::agent::ToolCallResumeMode::UseDecisionAsToolResult;
+    let asks = || asked(1, "agent", &ticket(CLIENT_TOOL, mode, None));
+    let node = |kind: &str| json!({"type": kind, "node": "agent", "interrupt": 1});
+    let end = |modern| {
+        let mut run = agent();
+        let events = [started(json!({})), node("node.started"), asks(), node("node.suspended")];
+        told(&mut run, modern, &events).pop().unwrap()["outcome"].clone()
+    };
+    assert_eq!(end(true), json!({"type": "success", "pendingToolCallIds": ["r:c1"]}));
+    assert_eq!(end(false), json!({"type": "success"}), "clients before 1.0 take no such member");
+}

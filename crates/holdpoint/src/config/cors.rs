@@ -1,0 +1,57 @@
+//! Which pages in browsers may call this server, as an operator says it.
+
+use anyhow::bail;
+use clap::Args;
+
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct CorsArgs {
+    /// Lets pages of this origin call the API from browsers, such as https://app.example.com; * lets all. Repeat for more,
+    /// or separate them by commas [default: none]
+    #[arg(
+        long = "cors-origin",
+        env = "HOLDPOINT_CORS_ORIGINS",
+        value_name = "ORIGIN",
+        value_delimiter = ','
+    )]
+    origins: Vec<String>,
+}
+
+impl CorsArgs {
+    pub(super) fn or(self, file: Option<Vec<String>>) -> anyhow::Result<Vec<String>> {
+        let chosen = if self.origins.is_empty() { file.unwrap_or_default() } else { self.origins };
+        let chosen: Vec<String> = chosen.iter().map(|origin| origin.trim().to_owned()).collect();
+        // A path or a slash behind it would never match what browsers send.
+        match chosen.iter().find(|origin| *origin != "*" && !is_origin(origin)) {
+            Some(wrong) => {
+                bail!("--cors-origin {wrong:?}: must be a scheme and a host, such as https://app.example.com")
+            }
+            None => Ok(chosen),
+        }
+    }
+}
+
+fn is_origin(text: &str) -> bool {
+    let Some((scheme, host)) = text.split_once("://") else { return false };
+    let plain = |c: char| c.is_ascii_graphic() && !"/?#@".contains(c);
+    ["http", "https"].contains(&scheme) && !host.is_empty() && host.chars().all(plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_origin_is_a_scheme_and_a_host_and_flags_win() {
+        let chosen = |flags: &[&str], file: Option<&[&str]>| {
+            let own = |list: &[&str]| list.iter().map(|one| (*one).to_owned()).collect::<Vec<String>>();
+            CorsArgs { origins: own(flags) }.or(file.map(own)).ok()
+        };
+        assert_eq!(chosen(&[], None), Some(vec![]), "off unless asked for");
+        assert_eq!(chosen(&[" http://localhost:3000"], Some(&["*"])).unwrap(), ["http://localhost:3000"]);
+        assert_eq!(chosen(&[], Some(&["*"])).unwrap(), ["*"]);
+        for wrong in ["localhost:3000", "https://a/", "https://a/b", "ftp://a", "https://", "https://u@a", ""]
+        {
+            assert_eq!(chosen(&[wrong], None), None, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! `serve --demo`: agents that need no model and no service, and a workflow. What they would send goes nowhere.
+
+use anyhow::Context;
+use holdpoint_core::TenantId;
+use holdpoint_engine::Engine;
+use serde_json::Value;
+
+const AGENTS: [(&str, &str); 8] = [
+    ("echo", include_str!("demo/echo.json")),
+    ("approve", include_str!("demo/approve.json")),
+    ("edit", include_str!("demo/edit.json")),
+    ("parallel", include_str!("demo/parallel.json")),
+    ("form", include_str!("demo/form.json")),
+    ("expiring", include_str!("demo/expiring.json")),
+    ("confirm", include_str!("demo/confirm.json")),
+    ("chain", include_str!("demo/chain.json")),
+];
+
+/// The workflow of the first start, which a demo has whenever it starts.
+const WORKFLOW: &str = include_str!("welcome/sample-approval.json");
+
+pub(crate) async fn register(engine: &Engine, tenant: &TenantId) -> anyhow::Result<()> {
+    for (name, text) in AGENTS {
+        let definition: Value = serde_json::from_str(text).with_context(|| format!("demo/{name}.json"))?;
+        engine.put_agent(tenant, definition).await.with_context(|| format!("the demo agent {name}"))?;
+    }
+    engine.register(tenant, serde_json::from_str(WORKFLOW)?).await.context("the demo workflow")?;
+    Ok(())
+}
+
+/// What to try first, for the greeting.
+pub(crate) fn greeting(server: &str) -> Vec<String> {
+    let names: Vec<&str> = AGENTS.iter().map(|(name, _)| *name).collect();
+    vec![
+        String::new(),
+        format!("Demo agents: {}", names.join(", ")),
+        format!("  for AG-UI front ends   POST {server}/ag-ui/approve   with the key as bearer token"),
+        "  (also for the workflow sample-approval; nothing that a demo agent sends leaves this server)"
+            .to_owned(),
+    ]
+}
