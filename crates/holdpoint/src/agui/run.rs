@@ -113,12 +113,18 @@ impl Asked<'_> {
 
     async fn resume(&self, latest: &Latest, new: &[Message]) -> Result<Option<Segment>, ApiError> {
         let runs = self.named_runs().await?;
+        // Somebody may have answered between the two looks: the later one counts.
+        let newer = |(of, run): &(RunRef, Arc<Run>)| {
+            let named = runs.get(&of.run).filter(|named| named.seq > run.seq);
+            (of.clone(), named.unwrap_or(run).clone())
+        };
+        let latest = latest.as_ref().map(newer);
         let run = latest.as_ref().map(|(_, run)| run.as_ref());
         let plan = match resume::plan(run, &runs, &self.input.resume, self.app.engine.now()) {
             Ok(plan) => plan,
             Err(violation) => return Ok(Some(Segment::Refused(violation))),
         };
-        let Some((of, run)) = latest else { return Ok(None) };
+        let Some((of, run)) = &latest else { return Ok(None) };
         if plan.is_replay() {
             return Ok(Some(restate((of.clone(), run.clone()))));
         }

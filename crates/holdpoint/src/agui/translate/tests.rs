@@ -62,14 +62,7 @@ fn a_plain_answer_is_one_message_and_a_success() {
     let all = told(&mut run, true, &[started(json!({})), begun, replied("Hello!", json!([])), done, end]);
     assert_eq!(
         kinds(&all),
-        [
-            "RUN_STARTED",
-            "TEXT_MESSAGE_START",
-            "TEXT_MESSAGE_CONTENT",
-            "TEXT_MESSAGE_END",
-            "STATE_DELTA",
-            "RUN_FINISHED"
-        ],
+        ["RUN_STARTED", "TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_END", "RUN_FINISHED"],
         "the one node of an agent is no step"
     );
     assert_eq!(
@@ -77,8 +70,7 @@ fn a_plain_answer_is_one_message_and_a_success() {
         json!({"type": "RUN_STARTED", "threadId": "th", "runId": "wire", "protocolVersion": "1.0"})
     );
     assert_eq!(all[1]["messageId"], "r:reply-1");
-    assert_eq!(all[4]["delta"], json!([{"op": "add", "path": "/text", "value": "Done."}]));
-    let end = &all[5];
+    let end = &all[4];
     assert_eq!((&end["outcome"], &end["result"]), (&json!({"type": "success"}), &json!({"text": "Done."})));
     assert_eq!(end["usage"], json!([{"model": "m", "inputTokens": 3, "outputTokens": 4, "totalTokens": 7}]));
 }
@@ -117,7 +109,7 @@ fn a_call_that_waits_ends_the_segment_and_its_result_is_told_in_the_next_one_alo
         end,
     ];
     let second = told(&mut run, true, &goes_on);
-    assert_eq!(kinds(&second), ["RUN_STARTED", "TOOL_CALL_RESULT", "STATE_DELTA", "RUN_FINISHED"]);
+    assert_eq!(kinds(&second), ["RUN_STARTED", "TOOL_CALL_RESULT", "RUN_FINISHED"]);
     let expected = json!({"type": "TOOL_CALL_RESULT", "messageId": "r:c1:result", "toolCallId": "r:c1",
         "content": "{\"ok\":1}", "role": "tool"});
     assert_eq!(second[1], expected);
