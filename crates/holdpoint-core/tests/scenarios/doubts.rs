@@ -26,7 +26,7 @@ fn unsure(confidence: f64) -> Command {
         request.key = Some("k1".to_owned());
         Box::new(request)
     });
-    let gates = vec![Gate { behaviour: Behaviour::Allow, why: None, idempotent: false }];
+    let gates = vec![Gate { behaviour: Behaviour::Allow, why: None, idempotent: false, client: false }];
     let (usage, model) = (Usage::default(), "m".to_owned());
     let reply = Reply { message, gates, usage, model, seen: 1, took_ms: None };
     act([Act::Reply(Box::new(reply)), Act::Decide { decision: Box::new(decision), question }])
