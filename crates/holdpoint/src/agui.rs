@@ -18,6 +18,8 @@ mod samples;
 pub(crate) mod schemas;
 mod stream;
 mod target;
+#[cfg(test)]
+mod tests;
 mod threads;
 mod translate;
 #[cfg(test)]

@@ -138,16 +138,15 @@ fn of_agents() -> Vec<Row> {
     ]
 }
 
-/// The one who is spoken to has no model, so that runs end as soon as they are worked on. Elsewhere an agent of this name
-/// was declared by a row above.
+/// The one who is spoken to has no model, so that runs end as soon as they are worked on.
 fn of_ag_ui() -> Vec<Row> {
     let input = json!({"threadId": "talk", "runId": "r", "messages": [{"id": "m", "role": "user", "content": "Hello"}]});
     let talk = |id, right, elsewhere| Row { of_talk: true, ..row(id, "runs:read", right, elsewhere) };
     vec![
-        Row { body: Some(input), ..row("runAgent", "runs:create", 200, 200) },
-        row("getCapabilities", "runs:read", 200, 200),
-        talk("getAgUiThread", 200, 200),
-        talk("streamAgUiThread", 200, 200),
+        Row { body: Some(input), ..row("runAgent", "runs:create", 200, 404) },
+        row("getCapabilities", "runs:read", 200, 404),
+        talk("getAgUiThread", 200, 404),
+        talk("streamAgUiThread", 200, 404),
     ]
 }
 
