@@ -218,6 +218,21 @@ def look_at_a_thread(case):
         case.path_parameters["agentId"] = WORLD["agent"]["agentId"]
 
 
+def read_on(case):
+    """Places in a thread are those of its events, and nobody guesses one. Some readers begin at the beginning."""
+    dice = dice_of(case)
+    if dice is None or dice.random() < 0.2:
+        return
+    thread, run = dice.choice(WORLD["looks"])
+    case.path_parameters["threadId"] = thread
+    for name in ("after", "cursor"):
+        case.query.pop(name, None)
+    for name in [name for name in case.headers or {} if name.lower() == "last-event-id"]:
+        del case.headers[name]
+    if dice.random() < 0.7:
+        case.query["after"] = f"{run}.{dice.randrange(4)}"
+
+
 def replay_what_was_told(case):
     """A delivery belongs to its webhook."""
     dice = dice_of(case)
@@ -263,6 +278,7 @@ CHANGES = {
     "replayDelivery": replay_what_was_told,
     "tellRun": talk_on,
     "getActiveRun": lambda case: talk_on(case, "looks"),
+    "listThreadEvents": read_on,
     "getWaiting": lambda case: talk_on(case, "looks"),
     "cancelThread": talk_on,
     "runAgent": run_in_a_thread,

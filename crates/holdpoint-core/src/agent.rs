@@ -6,20 +6,25 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::ids::InterruptId;
+use crate::ids::{InterruptId, WorkflowId};
+use crate::interrupt::{Decision, Request};
 pub use crate::permission::Behaviour;
 
 mod asking;
 mod call;
+mod doubt;
 mod message;
 mod next;
+mod piece;
 mod resuming;
 mod ticket;
 
-pub use asking::{Asking, CONFIRM, OUTCOME_UNKNOWN};
-pub use call::{CallFlaw, CallStatus, ToolCall};
+pub use asking::{Asking, CLIENT_TOOL, CONFIRM, OUTCOME_UNKNOWN};
+pub use call::{CallFlaw, CallRun, CallStatus, ToolCall};
+pub use doubt::Doubt;
 pub use message::{CallRequest, Message, Role, in_prompt_order};
 pub use next::Next;
+pub use piece::{Piece, Told};
 pub use resuming::Resumption;
 pub use ticket::{
     PendingToolCall, ResumeDecisionAction, SuspendTicket, Suspension, ToolCallResume, ToolCallResumeMode,
@@ -61,19 +66,36 @@ pub struct Agent {
     pub usage: Usage,
     /// How many of the messages the model had seen, itself included, when it last replied.
     pub seen: usize,
+    /// Of a reply under way: what was told of it.
+    pub told: Option<Told>,
+    /// Somebody has to ratify the last reply before anything comes of it.
+    pub doubt: Option<Doubt>,
 }
 
 /// What an agent does, to be written down.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Act {
+    /// The model says something; the reply it belongs to is yet to come, or right behind it.
+    Tell(Box<Piece>),
     /// The model replied.
     Reply(Box<Reply>),
+    /// The reply was a decision; with a question where the agent is not sure enough of it.
+    Decide { decision: Box<Decision>, question: Option<Box<Request>> },
+    /// The agent hears what was decided instead of what it replied.
+    Overrule,
     /// A call waits for somebody.
     Suspend { call: String, ticket: Box<Ticket> },
     /// A call begins; with these arguments, where they are not those that the model gave.
     Begin { call: String, arguments: Option<Value> },
+    /// A call begins with the start of a run that carries it out: both happen, or neither does. With these arguments, where
+    /// they are not those that the model gave. A run that may not be started is the end of the call.
+    Start { call: String, workflow: WorkflowId, arguments: Option<Value> },
     /// A call has ended.
     Return { call: String, status: CallStatus, content: Value },
+    /// A variable of the run becomes this.
+    Set { name: String, value: Value },
+    /// To a variable that is a whole number this is added; what is none counts as zero.
+    Add { name: String, value: i64 },
     /// Somebody says something to the agent: a workflow, in whose name it works.
     Hear(Message),
 }
@@ -98,12 +120,14 @@ pub struct Gate {
     pub why: Option<String>,
     /// It may be done again when nobody knows whether it was done.
     pub idempotent: bool,
+    /// The front end carries it out.
+    pub client: bool,
 }
 
 /// What somebody is asked about a call, and what the answer does.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ticket {
-    pub request: crate::interrupt::Request,
+    pub request: Request,
     pub mode: ToolCallResumeMode,
 }
 

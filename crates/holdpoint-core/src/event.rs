@@ -138,6 +138,9 @@ pub enum Event {
         /// Why the agent's confidence says nothing.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         flaw: Option<String>,
+        /// The reply of a model that decided it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        message: Option<String>,
     },
     #[serde(rename = "holdpoint.step.recorded")]
     StepRecorded {
@@ -208,6 +211,9 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         why: Option<String>,
         idempotent: bool,
+        /// The front end carries it out.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        client: bool,
     },
     /// The call waits for an answer to the interrupt that was requested right before.
     #[serde(rename = "holdpoint.tool.suspended")]
@@ -249,7 +255,13 @@ pub enum Event {
         inputs: Map<String, Value>,
         wait: bool,
         cascade: bool,
+        /// Of an agent: the call that the run carries out. The agent goes on with its other calls meanwhile.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        call: Option<String>,
     },
+    /// An agent has nothing to do before one of the runs ends that carry out its calls; this is the oldest of them.
+    #[serde(rename = "holdpoint.node.awaiting")]
+    NodeAwaiting { node: NodeId, child: RunId },
     #[serde(rename = "holdpoint.child.changed")]
     ChildChanged { child: RunId, status: Status },
     #[serde(rename = "holdpoint.child.ended")]

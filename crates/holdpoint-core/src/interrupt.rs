@@ -26,7 +26,7 @@ pub use compiled::Compiled;
 pub use external_event::ExternalEvent;
 pub(crate) use governance::is_governed;
 pub use kind::Kind;
-pub use low_confidence::{Decision, ESCALATION_THRESHOLD_DEFAULT};
+pub use low_confidence::{Decision, ESCALATION_THRESHOLD_DEFAULT, escalation_threshold};
 pub use people::is_host_name;
 pub use quorum::Vote;
 pub use request::{BadRequest, Request};

@@ -46,6 +46,8 @@ pub fn react(run: &Run, event: &Event, at: Timestamp) -> Vec<Obligation> {
         Event::RunResumed { .. } | Event::MessageAdded { .. } => vec![Obligation::Activate],
         Event::NodeDispatched { child, .. } => vec![Obligation::StartChild { child: child.clone() }],
         Event::ChildEnded { child, .. } if run.awaits(child) => vec![Obligation::Activate],
+        Event::ToolReturned { node, call, .. } => cancel_all(run.run_of_call(node, call)),
+        Event::NodeFailed { node, .. } => cancel_all(run.runs_of_calls(node)),
         Event::InterruptRequested { id, timeout_ms: Some(ms), .. } => {
             vec![Obligation::SetTimer { timer: Timer::Interrupt(*id), due: run.live_from(at).plus_ms(*ms) }]
         }
@@ -65,7 +67,6 @@ pub fn react(run: &Run, event: &Event, at: Timestamp) -> Vec<Obligation> {
         Event::InterruptRequested { timeout_ms: None, .. }
         | Event::NodeStarted { .. }
         | Event::NodeCompleted { .. }
-        | Event::NodeFailed { .. }
         | Event::NodeSkipped { .. }
         | Event::NodeSuspended { .. }
         | Event::NodeResumed { .. }
@@ -94,11 +95,11 @@ pub fn react(run: &Run, event: &Event, at: Timestamp) -> Vec<Obligation> {
         | Event::ToolCalled { .. }
         | Event::ToolSuspended { .. }
         | Event::ToolBegun { .. }
-        | Event::ToolReturned { .. }
         | Event::ArtifactCreated { .. }
         | Event::LoopTurned { .. }
         | Event::LoopbackLimit { .. }
         | Event::CapBreached { .. }
+        | Event::NodeAwaiting { .. }
         | Event::ChildChanged { .. }
         | Event::ChildEnded { .. }
         | Event::RunPaused { .. }
@@ -126,6 +127,11 @@ fn clear_all(run: &Run) -> Vec<Obligation> {
     let sleeps = run.workflow.nodes.iter().filter_map(|node| clear_sleep(run, &node.id));
     let limit = run.deadline().map(|due| Obligation::ClearTimer { timer: Timer::Run, due });
     deadlines.chain(sleeps).chain(limit).collect()
+}
+
+/// Runs that carry out calls which have ended without them.
+fn cancel_all(children: impl IntoIterator<Item = RunId>) -> Vec<Obligation> {
+    children.into_iter().map(|child| Obligation::CancelChild { child }).collect()
 }
 
 fn cancel_children(run: &Run) -> impl Iterator<Item = Obligation> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use crate::event::{Event, Started};
+use crate::event::{Event, RunError, Started};
 use crate::ids::{NodeId, RunId, Timestamp};
 use crate::interrupt::{Interrupt, Resolution};
 use crate::workflow::{Workflow, judge_edge};
@@ -15,6 +15,7 @@ pub(crate) mod channels;
 mod children;
 mod clock;
 mod conversations;
+mod doubts;
 mod interrupts;
 mod keys;
 mod loops;
@@ -111,7 +112,7 @@ impl Run {
             Event::RunStarted(started) => self.start(started, at),
             Event::NodeStarted { node } => self.start_node(node, at),
             Event::NodeCompleted { node, outputs, branch } => self.complete_node(node, outputs, branch, at),
-            Event::NodeFailed { node, error } => self.touch(node, |state| state.fail(error, at)),
+            Event::NodeFailed { node, error } => self.fail_node(node, error, at),
             Event::NodeSkipped { node, .. } => self.touch(node, |state| state.status = NodeStatus::Skipped),
             Event::NodeSuspended { node, interrupt, all } => {
                 self.touch(node, |one| one.wait(*interrupt, *all));
@@ -140,9 +141,10 @@ impl Run {
             | Event::ToolSuspended { .. }
             | Event::ToolBegun { .. }
             | Event::ToolReturned { .. } => self.hear_agent(event),
+            Event::MessageChunk { node, last, meta, .. } => self.hear_piece(node, *last, meta),
             Event::SleepStarted { node, until } => self.touch(node, |state| state.sleep(*until)),
             Event::SleepEnded { node } => self.touch(node, |state| state.wake(at)),
-            Event::NodeDispatched { .. } => self.adopt(event),
+            Event::NodeDispatched { .. } | Event::NodeAwaiting { .. } => self.adopt(event),
             Event::ChildChanged { child, status } => self.hear_of(child, *status, None),
             Event::ChildEnded { child, status, result } => self.hear_of(child, *status, Some(result)),
             Event::VariableChanged { name, next, .. } => self.set_variable(name, next),
@@ -158,8 +160,7 @@ impl Run {
             Event::ReplayDiverged { source, .. } => self.diverged |= self.is_fork_of(source),
             // These repeat, for readers of older vocabularies, what the interrupt's own events said; or they only
             // tell readers something.
-            Event::MessageChunk { .. }
-            | Event::AgentDecided { .. }
+            Event::AgentDecided { .. }
             | Event::ConversationExchanged { .. }
             | Event::ArtifactCreated { .. }
             | Event::LoopbackLimit { .. }
@@ -211,6 +212,13 @@ impl Run {
             state.started_at = Some(at);
             state.tried_at = Some(at);
         });
+    }
+
+    fn fail_node(&mut self, node: &NodeId, error: &RunError, at: Timestamp) {
+        self.touch(node, |state| state.fail(error, at));
+        for child in self.runs_of_calls(node) {
+            self.give_up(&child);
+        }
     }
 
     pub(super) fn set_variable(&mut self, name: &str, value: &Value) {

@@ -2,13 +2,18 @@
 //! does is recorded by the core, so that it goes on where it was, on any node.
 
 mod calls;
+mod client;
 mod definition;
+mod doubt;
 pub mod model;
 pub(crate) mod node;
 mod setup;
+mod speech;
 pub mod tool;
 mod watch;
+mod workflows;
 
+pub use client::{CLIENT_CONTEXT, CLIENT_TOOLS};
 pub use definition::{AgentFlaw, Connections};
 pub(crate) use node::AgentNode;
 pub use setup::AgentSettings;

@@ -9,10 +9,20 @@ use holdpoint_core::{Obligation, RunRef, Timestamp};
 use tokio::sync::{Notify, watch};
 
 use crate::committer::Mail;
+use crate::store::threads::Thread;
+
+/// What somebody wants to hear of.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Topic {
+    /// A run has grown.
+    Run(RunRef),
+    /// A run has begun in a thread.
+    Begun(Thread),
+}
 
 #[derive(Debug)]
 pub(crate) struct Bus {
-    readers: Mutex<HashMap<RunRef, watch::Sender<u64>>>,
+    readers: Mutex<HashMap<Topic, watch::Sender<u64>>>,
     work: Notify,
     /// When the worker means to look again by itself.
     next_look: AtomicI64,
@@ -26,25 +36,43 @@ impl Default for Bus {
 
 impl Bus {
     pub(crate) fn publish(&self, of: &RunRef, seq: u64) {
+        self.tell(|| Topic::Run(of.clone()), seq);
+    }
+
+    /// Tells those who follow a thread that a run has begun in it.
+    pub(crate) fn publish_begun(&self, thread: &Thread) {
+        self.tell(|| Topic::Begun(thread.clone()), 0);
+    }
+
+    fn tell(&self, topic: impl FnOnce() -> Topic, number: u64) {
         let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
         if readers.is_empty() {
             return;
         }
-        if let Some(sender) = readers.get(of)
-            && sender.send(seq).is_err()
+        let topic = topic();
+        if let Some(sender) = readers.get(&topic)
+            && sender.send(number).is_err()
         {
             // The last reader has gone.
-            readers.remove(of);
+            readers.remove(&topic);
         }
     }
 
     pub(crate) fn subscribe(self: &Arc<Self>, of: &RunRef) -> Subscription {
-        let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
-        let receiver = readers.entry(of.clone()).or_insert_with(|| watch::channel(0).0).subscribe();
-        Subscription { receiver: Some(receiver), of: of.clone(), bus: self.clone() }
+        self.listen(Topic::Run(of.clone()))
     }
 
-    fn unsubscribe(&self, of: &RunRef, receiver: Option<watch::Receiver<u64>>) {
+    pub(crate) fn subscribe_begun(self: &Arc<Self>, thread: Thread) -> Subscription {
+        self.listen(Topic::Begun(thread))
+    }
+
+    fn listen(self: &Arc<Self>, of: Topic) -> Subscription {
+        let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
+        let receiver = readers.entry(of.clone()).or_insert_with(|| watch::channel(0).0).subscribe();
+        Subscription { receiver: Some(receiver), of, bus: self.clone() }
+    }
+
+    fn unsubscribe(&self, of: &Topic, receiver: Option<watch::Receiver<u64>>) {
         let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
         // Dropped under the lock, so that of several that go together the last one knows that it is the last.
         drop(receiver);
@@ -58,6 +86,7 @@ impl Bus {
     pub(crate) fn remind(&self, mail: &Mail, obligations: &[Obligation]) -> bool {
         let queued = match mail {
             Mail::Enqueue(_) => true,
+            Mail::Take(taking) => !taking.is_taken(),
             Mail::Held { what, .. } => matches!(what, Fenced::Nack { .. }),
             Mail::None | Mail::Performed(_) | Mail::Reclaim(_) | Mail::Cancel(_) | Mail::Reconcile(_) => {
                 false
@@ -83,7 +112,21 @@ impl Bus {
     /// The runs somebody reads here, and what the readers have been told of each.
     pub(crate) fn watched(&self) -> Vec<(RunRef, u64)> {
         let readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
-        readers.iter().map(|(of, sender)| (of.clone(), *sender.borrow())).collect()
+        let run = |(topic, sender): (&Topic, &watch::Sender<u64>)| match topic {
+            Topic::Run(of) => Some((of.clone(), *sender.borrow())),
+            Topic::Begun(_) => None,
+        };
+        readers.iter().filter_map(run).collect()
+    }
+
+    /// The threads somebody follows here.
+    pub(crate) fn followed(&self) -> Vec<Thread> {
+        let readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
+        let thread = |topic: &Topic| match topic {
+            Topic::Begun(thread) => Some(thread.clone()),
+            Topic::Run(_) => None,
+        };
+        readers.keys().filter_map(thread).collect()
     }
 
     /// Nothing means that the worker wants to hear of everything.
@@ -96,12 +139,12 @@ impl Bus {
     }
 }
 
-/// Tells a reader that its run has new events.
+/// Tells a reader that its run has new events, or its thread a new run.
 #[derive(Debug)]
 pub struct Subscription {
     /// Taken when the subscription is dropped.
     receiver: Option<watch::Receiver<u64>>,
-    of: RunRef,
+    of: Topic,
     bus: Arc<Bus>,
 }
 

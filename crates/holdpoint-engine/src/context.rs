@@ -1,21 +1,21 @@
 //! What node code sees of its run: its inputs, the time, and the ways to pause or to do something once.
 
-use std::future::Future;
-use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use holdpoint_core::agent::{Act, Agent, ResumePolicy};
 use holdpoint_core::{
     ChannelWrite, Child, Chunk, Command, Completion, Decision, Dispatch, Outcome, Reducer, limits, workflow,
 };
-use holdpoint_core::{InterruptId, NodeId, Request, Resolution, Run, RunError, RunId, RunRef, Timestamp};
+use holdpoint_core::{InterruptId, NodeId, Request, Resolution, Run, RunError, RunId, Timestamp};
 use serde_json::{Map, Value};
 
 use crate::approved;
-use crate::engine::Engine;
 use crate::store;
 use crate::trace::SpanName;
-use crate::worker::Holder;
+
+mod effects;
+
+pub use effects::EffectContext;
 
 /// Why node code stops before it has outputs. Pass it on with `?`; only `Failed` and `TimedOut` are worth a look.
 #[derive(Debug, PartialEq)]
@@ -290,12 +290,19 @@ impl Context {
     /// Does something as an agent. It is written down with what comes next, or when [`EffectContext::write_down`] says
     /// so: to be called before anything happens outside that must not happen without it.
     pub(crate) fn act(&mut self, act: Act) -> Result<(), Stop> {
-        let command = Command::Act { node: self.node().id.clone(), acts: vec![act.clone()] };
+        self.act_all(vec![act])
+    }
+
+    /// Does several things, of which none may be on record without the others.
+    pub(crate) fn act_all(&mut self, acts: Vec<Act>) -> Result<(), Stop> {
+        let command = Command::Act { node: self.node().id.clone(), acts };
         let events = holdpoint_core::decide(&self.run, &command, self.now)
             .map_err(|refusal| Stop::failed(refusal.code(), refusal.to_string()))?;
         let run = Arc::make_mut(&mut self.run);
         events.iter().for_each(|event| run.apply(event, self.now));
-        self.acts.push(act);
+        if let Command::Act { acts, .. } = command {
+            self.acts.extend(acts);
+        }
         Ok(())
     }
 
@@ -311,88 +318,5 @@ impl Context {
             return Ok(());
         }
         Err(Stop::Sleeping(self.now.plus_ms(ms)))
-    }
-}
-
-/// A [`Context`] for nodes with outside effects.
-#[derive(Debug)]
-pub struct EffectContext {
-    context: Context,
-    holder: Holder,
-}
-
-impl Deref for EffectContext {
-    type Target = Context;
-
-    fn deref(&self) -> &Context {
-        &self.context
-    }
-}
-
-impl DerefMut for EffectContext {
-    fn deref_mut(&mut self) -> &mut Context {
-        &mut self.context
-    }
-}
-
-impl EffectContext {
-    pub(crate) fn new(context: Context, holder: Holder) -> Self {
-        Self { context, holder }
-    }
-
-    pub(crate) fn complete(self, outputs: Map<String, Value>) -> Outcome {
-        self.context.complete(outputs)
-    }
-
-    /// Pauses for `ms` milliseconds from now, over restarts too.
-    pub fn sleep(&mut self, ms: u64) -> Result<(), Stop> {
-        self.context.now = self.holder.now();
-        self.context.sleep(ms)
-    }
-
-    pub(crate) fn engine(&self) -> &Engine {
-        self.holder.engine()
-    }
-
-    /// Commits what an agent has done. When this returns, it is on disk, and the run still ours.
-    pub(crate) async fn write_down(&mut self) -> Result<(), Stop> {
-        self.holder.check().await?;
-        if self.acts.is_empty() {
-            return Ok(());
-        }
-        let command = Command::Act { node: self.node().id.clone(), acts: self.context.take_acts() };
-        self.context.run = self.holder.record(command).await?;
-        Ok(())
-    }
-
-    /// The run, as the store knows it.
-    pub(crate) fn of(&self) -> RunRef {
-        self.holder.of()
-    }
-
-    pub(crate) fn clock(&self) -> Timestamp {
-        self.holder.now()
-    }
-
-    /// Does something outside and records its result before going on. A result that is recorded is returned
-    /// without doing it again; an error is not recorded, so the effect is tried again when the node is.
-    ///
-    /// A crash between the effect and its record cannot be told from one before it: give the other side an
-    /// idempotency key (run id, node id and step name are stable) if twice would hurt.
-    pub async fn step<F>(&mut self, name: &str, effect: impl FnOnce() -> F) -> Result<Value, Stop>
-    where
-        F: Future<Output = Result<Value, Stop>>,
-    {
-        let node: NodeId = self.node().id.clone();
-        if let Some(result) = self.run.nodes[self.position].steps.get(name) {
-            return Ok(result.clone());
-        }
-        self.holder.check().await?;
-        let began = self.holder.now();
-        let result = effect().await?;
-        let took_ms = u64::try_from(self.holder.now().0 - began.0).ok();
-        let command = Command::Record { node, name: name.to_owned(), result: result.clone(), took_ms };
-        self.context.run = self.holder.record(command).await?;
-        Ok(result)
     }
 }

@@ -16,6 +16,7 @@ use crate::clock::Clock;
 use crate::committer::{Change, Committer, Counters, Guard, Mail, Reply, Work};
 use crate::error::Error;
 use crate::feed::{Feed, Listener};
+use crate::hands::Hands;
 use crate::measures::Measures;
 use crate::nodes::NodeTypes;
 use crate::registry::Registry;
@@ -77,6 +78,7 @@ struct Shared {
     committer: Committer,
     cache: Arc<RunCache>,
     bus: Arc<Bus>,
+    hands: Arc<Hands>,
     clock: Clock,
     nodes: NodeTypes,
     /// Who answers what approvers ask, if anybody does.
@@ -166,6 +168,10 @@ impl Engine {
 
     pub(crate) fn nodes(&self) -> &NodeTypes {
         &self.0.nodes
+    }
+
+    pub(crate) fn hands(&self) -> &Hands {
+        &self.0.hands
     }
 
     pub(crate) fn bus(&self) -> &Bus {
@@ -267,7 +273,8 @@ impl Engine {
         self.commit_as(changes, Done::Run(&after)).await
     }
 
-    async fn commit_as(&self, changes: Vec<Change>, done: Done<'_>) -> Result<Option<Guard>, Error> {
+    async fn commit_as(&self, mut changes: Vec<Change>, done: Done<'_>) -> Result<Option<Guard>, Error> {
+        changes.iter_mut().for_each(|change| self.hand_over(change));
         let born = changes.iter().filter(|change| change.before == 0);
         let born: Vec<_> =
             born.map(|birth| (birth.of.tenant.clone(), birth.after.workflow.id.clone())).collect();
@@ -281,6 +288,15 @@ impl Engine {
                 Ok(Some(guard))
             }
             _ => Ok(None),
+        }
+    }
+
+    /// What a worker must pick up goes to ours, if it has a hand free.
+    fn hand_over(&self, change: &mut Change) {
+        if let Mail::Enqueue(id) = &change.mail
+            && let Some(taking) = self.0.hands.take(&change.of, id, change.at.plus_ms(self.0.lease_ms))
+        {
+            change.mail = Mail::Take(Arc::new(taking));
         }
     }
 

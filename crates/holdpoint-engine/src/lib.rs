@@ -15,6 +15,7 @@ mod context;
 mod engine;
 mod error;
 mod feed;
+mod hands;
 mod mailbox;
 mod measures;
 mod nodes;

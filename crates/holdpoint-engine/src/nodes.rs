@@ -74,6 +74,13 @@ pub trait Node: Send + Sync + 'static {
         &[]
     }
 
+    /// The node commits what it has done by itself before anything happens outside, so that nothing needs to be on disk
+    /// when it is entered.
+    #[doc(hidden)]
+    fn writes_first(&self) -> bool {
+        false
+    }
+
     fn run(&self, context: &mut EffectContext) -> impl Future<Output = Result<Outputs, Stop>> + Send;
 }
 
@@ -96,6 +103,7 @@ type Execution<'a> = Pin<Box<dyn Future<Output = Result<Outputs, Stop>> + Send +
 pub(crate) trait ErasedNode: Send + Sync {
     fn check(&self, node: &workflow::Node) -> Vec<Flaw>;
     fn approved_by<'a>(&self, node: &'a workflow::Node) -> Option<&'a str>;
+    fn writes_first(&self) -> bool;
     fn run<'a>(&'a self, context: &'a mut EffectContext) -> Execution<'a>;
 }
 
@@ -106,6 +114,10 @@ impl<T: Node> ErasedNode for T {
 
     fn approved_by<'a>(&self, node: &'a workflow::Node) -> Option<&'a str> {
         Node::approved_by(self, node)
+    }
+
+    fn writes_first(&self) -> bool {
+        Node::writes_first(self)
     }
 
     fn run<'a>(&'a self, context: &'a mut EffectContext) -> Execution<'a> {

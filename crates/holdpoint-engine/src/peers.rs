@@ -1,7 +1,7 @@
 //! Other nodes on the same database. What they change is heard of in two ways: a notification, which is a hint and
 //! may be lost, and a look at the store now and then, which is what can be relied on.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,7 +14,8 @@ use uuid::Uuid;
 
 use crate::bus::Bus;
 use crate::store::postgres::{Ear, Settings};
-use crate::store::{Database, Error, runs};
+use crate::store::threads::Thread;
+use crate::store::{Database, Error, runs, threads};
 
 /// How often readers' runs are looked up, with and without somebody to tell us.
 const LOOK_LISTENING: Duration = Duration::from_secs(1);
@@ -57,6 +58,15 @@ impl Outbox {
         self.filled.notify_one();
     }
 
+    /// A run has begun in a thread.
+    pub(crate) fn note_begun(&self, thread: &Thread) {
+        if self.somebody_listens() {
+            let mut hints = self.hints.lock().unwrap_or_else(PoisonError::into_inner);
+            hints.runs.insert(mark(thread));
+            self.filled.notify_one();
+        }
+    }
+
     pub(crate) fn note_work(&self) {
         if self.somebody_listens() {
             self.hints.lock().unwrap_or_else(PoisonError::into_inner).work = true;
@@ -78,8 +88,8 @@ fn stopped(stop: &watch::Receiver<bool>) -> bool {
     *stop.borrow() || stop.has_changed().is_err()
 }
 
-/// A short name for a run, the same on every node.
-fn mark(of: &RunRef) -> u64 {
+/// A short name for a run or a thread, the same on every node.
+fn mark(of: &impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     of.hash(&mut hasher);
     hasher.finish()
@@ -154,10 +164,15 @@ impl Peers {
 
     /// Looks now and then, and often while nobody could tell us. A question that gets no answer is asked again.
     async fn keep_looking(&self, hears: &AtomicBool, mut stop: watch::Receiver<bool>) {
+        let mut known = HashMap::new();
         while !stopped(&stop) {
             let pause = if hears.load(Ordering::Relaxed) { LOOK_LISTENING } else { LOOK_DEAF };
             let _ = tokio::time::timeout(pause, stop.changed()).await;
-            if let Err(error) = self.look().await {
+            let looked = async {
+                self.look().await?;
+                self.look_at_threads(&mut known).await
+            };
+            if let Err(error) = looked.await {
                 tracing::debug!(%error, "could not look for news of other nodes");
             }
         }
@@ -171,11 +186,32 @@ impl Peers {
         }
         let of: Vec<RunRef> = watched.iter().map(|(of, _)| of.clone()).collect();
         let found = runs::sequences(&self.db, &of).await?;
-        let told: std::collections::HashMap<RunRef, u64> = watched.into_iter().collect();
+        let told: HashMap<RunRef, u64> = watched.into_iter().collect();
         for (of, seq) in found {
             if told.get(&of).is_some_and(|told| *told < seq) {
                 self.bus.publish(&of, seq);
             }
+        }
+        Ok(())
+    }
+
+    /// Wakes those who follow threads in which runs have begun somewhere else. `known` is the newest run of each.
+    async fn look_at_threads(&self, known: &mut HashMap<Thread, String>) -> Result<(), Error> {
+        let followed: HashSet<Thread> = self.bus.followed().into_iter().collect();
+        known.retain(|thread, _| followed.contains(thread));
+        let unknown: Vec<Thread> = followed.into_iter().filter(|one| !known.contains_key(one)).collect();
+        for thread in unknown {
+            let newest = threads::newest(&self.db, &thread.0, &thread.1).await?;
+            // It may have begun between the follower's look and this one.
+            self.bus.publish_begun(&thread);
+            known.insert(thread, newest.map(|run| run.to_string()).unwrap_or_default());
+        }
+        if known.is_empty() {
+            return Ok(());
+        }
+        for (thread, newest) in threads::grown(&self.db, known).await? {
+            self.bus.publish_begun(&thread);
+            known.insert(thread, newest);
         }
         Ok(())
     }
@@ -212,6 +248,11 @@ impl Peers {
             if all || marks.contains(&mark(&of)) {
                 // How far it has grown the reader finds out; that it has, it must be told.
                 self.bus.publish(&of, told);
+            }
+        }
+        for thread in self.bus.followed() {
+            if all || marks.contains(&mark(&thread)) {
+                self.bus.publish_begun(&thread);
             }
         }
     }

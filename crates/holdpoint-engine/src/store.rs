@@ -28,6 +28,7 @@ pub(crate) mod seal;
 pub(crate) mod secrets;
 pub(crate) mod sqlite;
 mod statement;
+pub(crate) mod threads;
 pub(crate) mod timers;
 pub(crate) mod webhooks;
 pub(crate) mod workflows;

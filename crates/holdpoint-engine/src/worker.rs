@@ -5,14 +5,16 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use holdpoint_core::Timestamp;
-use tokio::sync::watch;
+use holdpoint_core::{Run, Timestamp};
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::{Id, JoinSet};
 use tokio::time::Instant;
 use uuid::Uuid;
 
 use crate::engine::{Engine, Looks};
 use crate::error::Error;
+use crate::hands::Handed;
 
 mod asks;
 mod giving_back;
@@ -42,10 +44,14 @@ pub struct Worker {
     engine: Engine,
     consumer: String,
     in_flight: JoinSet<Result<(), Error>>,
-    claims: HashMap<Id, Arc<Claim>>,
+    claims: HashMap<Id, (Arc<Claim>, Option<OwnedSemaphorePermit>)>,
+    /// Hands that are free: one for each dispatch in flight is taken.
+    free: Arc<Semaphore>,
     leases: Arc<Leases>,
     asks: asks::Asks,
     looks: Looks,
+    /// Something was in the queue at the last look that could not be claimed: no hand was free, or its thread was busy.
+    left: bool,
     /// Claims that could not be given back, and why they should be. Tried again at every look.
     unreturned: Vec<(Arc<Claim>, String)>,
 }
@@ -58,7 +64,19 @@ impl Worker {
         let leases = Arc::new(Leases::new(engine.clone()));
         let (in_flight, claims) = (JoinSet::new(), HashMap::new());
         let (asks, looks) = (asks::Asks::default(), Looks::default());
-        Self { engine, consumer, in_flight, claims, leases, asks, looks, unreturned: Vec::new() }
+        let free = Arc::new(Semaphore::new(IN_FLIGHT_MAX));
+        Self {
+            engine,
+            consumer,
+            in_flight,
+            claims,
+            free,
+            leases,
+            asks,
+            looks,
+            left: false,
+            unreturned: Vec::new(),
+        }
     }
 
     /// Does everything there is to do now and returns how many dispatches and timers that were. What cannot be done
@@ -82,6 +100,7 @@ impl Worker {
     /// Works until told to stop, then finishes what is in flight.
     pub async fn run(mut self, mut stop: watch::Receiver<bool>) {
         let beating = tokio::spawn(self.leases.clone().keep());
+        let mut handed = self.engine.hands().open(&self.consumer, self.free.clone());
         let mut purged = Instant::now();
         while !*stop.borrow() {
             if purged.elapsed() >= PURGE_EVERY {
@@ -102,19 +121,43 @@ impl Worker {
                     TROUBLE
                 }
             };
-            let engine = self.engine.clone();
-            tokio::select! {
-                () = engine.bus().work() => {}
-                () = tokio::time::sleep(next) => {}
-                _ = stop.changed() => {}
-                Some(ended) = self.in_flight.join_next_with_id() => self.close_or_log(ended).await,
-                true = self.asks.ended() => {}
-            }
+            self.wait(next, &mut stop, &mut handed).await;
+        }
+        self.engine.hands().close();
+        while let Some(handed) = handed.recv().await {
+            self.begin(handed);
         }
         while let Some(ended) = self.in_flight.join_next_with_id().await {
             self.close_or_log(ended).await;
         }
         beating.abort();
+    }
+
+    /// Until there may be something to look for. What is handed over meanwhile needs no look.
+    async fn wait(
+        &mut self,
+        most: Duration,
+        stop: &mut watch::Receiver<bool>,
+        handed: &mut UnboundedReceiver<Handed>,
+    ) {
+        let engine = self.engine.clone();
+        let look = tokio::time::sleep(most);
+        tokio::pin!(look);
+        loop {
+            tokio::select! {
+                () = engine.bus().work() => return,
+                () = &mut look => return,
+                _ = stop.changed() => return,
+                Some(handed) = handed.recv() => self.begin(handed),
+                Some(ended) = self.in_flight.join_next_with_id() => {
+                    self.close_or_log(ended).await;
+                    if self.left || !self.unreturned.is_empty() {
+                        return;
+                    }
+                }
+                true = self.asks.ended() => return,
+            }
+        }
     }
 
     /// Deletes rows that nobody needs any more. `run` does so now and then.
@@ -143,10 +186,10 @@ impl Worker {
         if doable.unmet {
             done += tally(self.engine.arrange_meetings(&mut self.looks).await, &mut trouble);
         }
-        let free = IN_FLIGHT_MAX.saturating_sub(self.in_flight.len());
-        if free > 0 && doable.ready {
-            done += self.claim(free).await?;
-        }
+        let free = self.free.available_permits();
+        let claimed = if free > 0 && doable.ready { self.claim(free).await? } else { 0 };
+        self.left = doable.ready && claimed == 0;
+        done += claimed;
         Ok((done, trouble))
     }
 
@@ -164,13 +207,29 @@ impl Worker {
                 }
                 continue;
             };
-            let lease = Arc::new(Lease::new(lease_until));
-            let holder = Holder::new(self.engine.clone(), claim.clone(), lease.clone());
-            let handle = self.in_flight.spawn(holder.perform());
-            self.leases.add(&claim, lease, handle.clone());
-            self.claims.insert(handle.id(), claim);
+            let hand = self.free.clone().try_acquire_owned().ok();
+            self.carry_out(claim, lease_until, None, hand);
         }
         Ok(count)
+    }
+
+    fn begin(&mut self, handed: Handed) {
+        let Handed { claim, lease_until, run, hand } = handed;
+        self.carry_out(claim, lease_until, Some(run), hand);
+    }
+
+    fn carry_out(
+        &mut self,
+        claim: Arc<Claim>,
+        lease_until: Timestamp,
+        run: Option<Arc<Run>>,
+        hand: Option<OwnedSemaphorePermit>,
+    ) {
+        let lease = Arc::new(Lease::new(lease_until));
+        let holder = Holder::new(self.engine.clone(), claim.clone(), lease.clone());
+        let handle = self.in_flight.spawn(holder.perform(run));
+        self.leases.add(&claim, lease, handle.clone());
+        self.claims.insert(handle.id(), (claim, hand));
     }
 
     async fn next_look(&self) -> Duration {
@@ -193,7 +252,7 @@ impl Worker {
     async fn next_wakeup(&self) -> Result<Option<Timestamp>, Error> {
         let asks = if self.asks.has_room() { self.engine.next_ask().await? } else { None };
         let timer = [self.engine.next_timer().await?, asks].into_iter().flatten().min();
-        if self.in_flight.len() >= IN_FLIGHT_MAX {
+        if self.free.available_permits() == 0 {
             return Ok(timer);
         }
         let dispatch = self.engine.next_dispatch().await?;
@@ -215,7 +274,7 @@ impl Worker {
             Err(error) if error.is_cancelled() => (error.id(), None),
             Err(error) => (error.id(), Some(format!("the worker panicked: {error}"))),
         };
-        let Some(claim) = self.claims.remove(&id) else { return Ok(()) };
+        let Some((claim, _)) = self.claims.remove(&id) else { return Ok(()) };
         self.leases.remove(&claim);
         match why {
             Some(why) => self.give_back(claim, why).await,

@@ -29,6 +29,7 @@ mod links;
 mod mailbox;
 mod openapi;
 mod openwop;
+mod places;
 mod process;
 mod reserved;
 mod routes;

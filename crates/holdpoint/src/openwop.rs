@@ -21,6 +21,7 @@ pub(crate) mod runs;
 pub(crate) mod schemas;
 mod snapshot;
 mod start_headers;
+pub(crate) mod threads;
 mod translate;
 pub(crate) mod webhooks;
 mod wire;

@@ -8,11 +8,14 @@ use crate::permission::call_digest;
 
 /// What front ends tell questions about calls apart by.
 pub const CONFIRM: &str = "tool:PermissionConfirm";
+pub const CLIENT_TOOL: &str = "tool:ClientTool";
 pub const OUTCOME_UNKNOWN: &str = "tool:OutcomeUnknown";
 
 /// Who is asked, and how long.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Asking {
+    /// Whoever allows a call may not change its arguments.
+    pub as_it_is: bool,
     /// Members of an approval that name people: `approversList`, `requiredApprovals` and the like.
     pub people: Map<String, Value>,
     pub timeout_ms: Option<u64>,
@@ -29,18 +32,23 @@ impl Ticket {
             response_schema: None,
         };
         let title = format!("Call {}", call.name);
-        let actions = ["accept", "edit-accept", "reject", "ask"];
-        Self::approval(key, call, asking, (&title, &actions), &suspension)
+        let actions: &[&str] = match asking.as_it_is {
+            true => &["accept", "reject", "ask"],
+            false => &["accept", "edit-accept", "reject", "ask"],
+        };
+        Self::approval(key, call, asking, (&title, actions), &suspension)
     }
 
-    /// The call was begun, and nobody knows what became of it.
-    pub fn outcome_unknown(key: String, call: &ToolCall, asking: &Asking) -> Self {
+    /// The call was begun, and nobody knows what became of it. `why` is what is known of the reason; nothing when
+    /// whoever was at it is gone.
+    pub fn outcome_unknown(key: String, call: &ToolCall, asking: &Asking, why: Option<&str>) -> Self {
+        let why = why.unwrap_or("the server stopped while it was under way");
         let suspension = Suspension {
             id: format!("unknown_{}_{}", call.id, call.begun),
             action: OUTCOME_UNKNOWN.to_owned(),
             message: format!(
-                "Nobody knows whether {} was carried out: the server stopped while it was under way. Accept to call it \
-                 again, edit to say what it returned, reject to leave it.",
+                "Nobody knows whether {} was carried out: {why}. Accept to call it again, edit to say what it \
+                 returned, reject to leave it.",
                 call.name
             ),
             parameters: json!({ "name": call.name, "arguments": call.effective_arguments() }),
@@ -74,6 +82,26 @@ impl Ticket {
         request.key = Some(key);
         request.timeout_ms = asking.timeout_ms;
         Self { request, mode }
+    }
+
+    /// The call is for the front end, which brings the result.
+    pub fn of_client(key: String, call: &ToolCall) -> Self {
+        let wanted = SuspendTicket {
+            suspension: Suspension {
+                id: format!("client_{}", call.id),
+                action: CLIENT_TOOL.to_owned(),
+                message: format!("{} is carried out by the front end.", call.name),
+                parameters: call.arguments.clone(),
+                response_schema: None,
+            },
+            pending: PendingToolCall {
+                id: call.id.clone(),
+                name: call.name.clone(),
+                arguments: call.arguments.clone(),
+            },
+            resume_mode: ToolCallResumeMode::UseDecisionAsToolResult,
+        };
+        Self::of_tool(key, call, &Asking::default(), &wanted)
     }
 
     /// A tool itself wants something first.

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{Behaviour, Waiting};
+use crate::ids::RunId;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -83,12 +84,23 @@ pub struct ToolCall {
     pub behaviour: Behaviour,
     pub why: Option<String>,
     pub idempotent: bool,
+    /// The front end carries it out, and brings the result.
+    pub client: bool,
     pub status: CallStatus,
     pub waiting: Option<Waiting>,
     /// How often it was begun.
     pub begun: u32,
     /// The arguments it was last begun with, where they are not those that the model gave.
     pub begun_with: Option<Value>,
+    /// The run that carries it out, of a call that is a workflow.
+    pub run: Option<CallRun>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallRun {
+    pub id: RunId,
+    /// What it came to is yet to be written down as the result of the call.
+    pub ended: bool,
 }
 
 impl ToolCall {
@@ -97,6 +109,12 @@ impl ToolCall {
             return Ok(());
         }
         Err(CallFlaw::Illegal { call: self.id.clone(), from: self.status, to: next })
+    }
+
+    /// The run that carries it out and has not ended.
+    pub fn run_under_way(&self) -> Option<&RunId> {
+        let run = self.run.as_ref().filter(|run| !run.ended && !self.status.is_terminal());
+        run.map(|run| &run.id)
     }
 
     /// What it runs with.

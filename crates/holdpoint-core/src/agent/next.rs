@@ -11,7 +11,9 @@ pub enum Next {
     /// These calls can go on: rules look at new ones, decisions are carried out, and what was begun and has no result is
     /// either done again or asked about.
     Calls(Vec<Arc<ToolCall>>),
-    /// Nothing, until somebody decides.
+    /// Somebody decided something else than the last reply: it is taken back, and the agent is told.
+    Overruled,
+    /// Nothing, until somebody decides, or a run ends that carries out a call.
     Wait,
     /// The last reply was the last.
     Finish,
@@ -19,10 +21,14 @@ pub enum Next {
 
 impl Agent {
     pub fn next(&self, policy: ResumePolicy) -> Next {
+        if let Some(doubt) = self.doubt {
+            return if doubt.overruled { Next::Overruled } else { Next::Wait };
+        }
         let unended = || self.calls.iter().filter(|call| !call.status.is_terminal());
         let suspended = unended().any(|call| call.status == CallStatus::Suspended);
         let ready = unended().filter(|call| match call.status {
-            CallStatus::New | CallStatus::Running => true,
+            CallStatus::New => true,
+            CallStatus::Running => call.run_under_way().is_none(),
             CallStatus::Resuming => policy == ResumePolicy::AsDecided || !suspended,
             CallStatus::Suspended | CallStatus::Succeeded | CallStatus::Failed | CallStatus::Cancelled => {
                 false
@@ -42,7 +48,7 @@ impl Agent {
 impl ToolCall {
     /// It was begun, nobody knows whether it was done, and doing it twice would hurt.
     pub fn is_in_doubt(&self) -> bool {
-        self.status == CallStatus::Running && !self.idempotent
+        self.status == CallStatus::Running && !self.idempotent && self.run.is_none()
     }
 
     /// Nobody needs to be asked, and nobody has been.

@@ -3,12 +3,15 @@
 use serde_json::{Value, json};
 
 use super::ask::aside;
-use super::check_unfinished;
+use super::children::carry_out;
+use super::complete::variables;
 use super::finish::{check_running, room};
+use super::piece::told;
 use super::resolve::resumed;
+use super::{check_unfinished, doubt};
 use crate::agent::{Act, Agent, CallFlaw, CallStatus, Message, Reply, ResumePolicy, Ticket};
 use crate::event::Event;
-use crate::ids::{NodeId, Timestamp};
+use crate::ids::{NodeId, Timestamp, WorkflowId};
 use crate::interrupt::{Interrupt, Kind};
 use crate::limits;
 use crate::refusal::{Refusal, check_size};
@@ -25,10 +28,23 @@ pub(super) fn act(run: &Run, node: &NodeId, acts: &[Act], now: Timestamp) -> Res
     let mut events = Vec::new();
     for act in acts {
         let happened = match act {
+            Act::Tell(piece) => told(&after, node, piece).into_iter().collect(),
             Act::Reply(reply) => replied(&after, node, reply)?,
+            Act::Decide { decision, question } => {
+                doubt::decided(&after, node, decision, question.as_deref())?
+            }
+            Act::Overrule => doubt::overruled(&after, node)?,
             Act::Suspend { call, ticket } => suspended(&after, node, call, ticket)?,
             Act::Begin { call, arguments } => vec![begun(&after, node, call, arguments.as_ref())?],
+            Act::Start { call, workflow, arguments } => {
+                started(&after, node, call, workflow, arguments.as_ref())?
+            }
             Act::Return { call, status, content } => vec![returned(&after, node, call, *status, content)?],
+            Act::Set { name, value } => changed(&after, node, name, value.clone())?,
+            Act::Add { name, value } => {
+                let sum = after.variables.get(name).and_then(Value::as_i64).unwrap_or_default();
+                changed(&after, node, name, json!(sum.saturating_add(*value)))?
+            }
             Act::Hear(message) => heard(&after, node, std::slice::from_ref(message))?,
         };
         for event in happened {
@@ -67,6 +83,7 @@ fn replied(run: &Run, node: &NodeId, reply: &Reply) -> Result<Vec<Event>, Refusa
         behaviour: gate.behaviour,
         why: gate.why.clone(),
         idempotent: gate.idempotent,
+        client: gate.client,
     }));
     Ok(events)
 }
@@ -92,6 +109,34 @@ fn begun(run: &Run, node: &NodeId, call: &str, arguments: Option<&Value>) -> Res
     Ok(Event::ToolBegun { node: node.clone(), call: call.to_owned(), arguments: arguments.cloned() })
 }
 
+/// The run has the arguments as its inputs.
+fn started(
+    run: &Run,
+    node: &NodeId,
+    call: &str,
+    workflow: &WorkflowId,
+    arguments: Option<&Value>,
+) -> Result<Vec<Event>, Refusal> {
+    let begun = begun(run, node, call, arguments)?;
+    let known = agent_of(run, node).and_then(|agent| agent.call(call));
+    let known = known.ok_or_else(|| CallFlaw::Unknown(call.to_owned()))?;
+    if known.run.is_some() {
+        let (from, to) = (known.status, CallStatus::Running);
+        return Err(CallFlaw::Illegal { call: call.to_owned(), from, to }.into());
+    }
+    let Some(inputs) = arguments.unwrap_or(&known.arguments).as_object() else {
+        return Err(Refusal::invalid("arguments", "must be an object"));
+    };
+    Ok(match carry_out(run, node, call, workflow, inputs.clone()) {
+        Ok(started) => vec![begun, started],
+        Err(error) => {
+            let content = json!({ "error": format!("{}: {}", error.code, error.message) });
+            let (node, call, status) = (node.clone(), call.to_owned(), CallStatus::Failed);
+            vec![Event::ToolReturned { node, call, status, content }]
+        }
+    })
+}
+
 fn returned(
     run: &Run,
     node: &NodeId,
@@ -105,6 +150,12 @@ fn returned(
     }
     check_size("the tool's result", content, limits::STEP_RESULT_BYTES_MAX.min(room(run)))?;
     Ok(Event::ToolReturned { node: node.clone(), call: call.to_owned(), status, content: content.clone() })
+}
+
+fn changed(run: &Run, node: &NodeId, name: &str, value: Value) -> Result<Vec<Event>, Refusal> {
+    check_size("the state", &value, limits::STEP_RESULT_BYTES_MAX.min(room(run)))?;
+    variables(run, node, &[(name.to_owned(), value)])
+        .map_err(|error| Refusal::invalid(format!("variables.{name}"), error.message))
 }
 
 /// A call that has ended does not end again, and no other way back exists than those of the contract.
@@ -133,8 +184,9 @@ pub(super) fn heard(run: &Run, node: &NodeId, messages: &[Message]) -> Result<Ve
     Ok(messages.iter().map(added).collect())
 }
 
-/// Somebody says something to an agent at work. Calls that wait for a decision are taken back: whoever goes on talking
-/// has something else in mind.
+/// Somebody says something to an agent at work. Calls that wait for a decision are taken back, and so are those that a run
+/// carries out, which is cancelled: whoever goes on talking has something else in mind, and gets no reply before all calls
+/// have ended.
 pub(super) fn say(
     run: &Run,
     node: &NodeId,
@@ -148,8 +200,9 @@ pub(super) fn say(
     if run.node_state(node).is_some_and(|state| state.status.has_ended()) {
         return Err(Refusal::NodeNotRunning);
     }
+    let mut events = doubt::superseded(run, node, now)?;
     let mut after = run.clone();
-    let mut events = Vec::new();
+    events.iter().for_each(|event| after.apply(event, now));
     let waiting: Vec<_> = agent_of(run, node)
         .into_iter()
         .flat_map(Agent::suspended)
@@ -159,24 +212,29 @@ pub(super) fn say(
         let Some(asked) = after.interrupt(interrupt).filter(|asked| asked.is_open()) else { continue };
         let mut taken_back = vec![retracted(asked)];
         taken_back.extend(resumed(&after, interrupt));
-        let content = json!({ "cancelled": SUPERSEDED });
-        taken_back.push(Event::ToolReturned {
-            node: node.clone(),
-            call,
-            status: CallStatus::Cancelled,
-            content,
-        });
+        taken_back.push(superseded(node, &call));
         for event in taken_back {
             after.apply(&event, now);
             events.push(event);
         }
     }
+    let agent = agent_of(run, node);
+    for call in agent.iter().flat_map(|agent| &agent.calls).filter(|call| call.run_under_way().is_some()) {
+        let event = superseded(node, &call.id);
+        after.apply(&event, now);
+        events.push(event);
+    }
     events.extend(heard(&after, node, messages)?);
     Ok(events)
 }
 
+fn superseded(node: &NodeId, call: &str) -> Event {
+    let (status, content) = (CallStatus::Cancelled, json!({ "cancelled": SUPERSEDED }));
+    Event::ToolReturned { node: node.clone(), call: call.to_owned(), status, content }
+}
+
 /// Told as an answer of the host's, so that nobody takes it for a person's.
-fn retracted(asked: &Interrupt) -> Event {
+pub(super) fn retracted(asked: &Interrupt) -> Event {
     let value = match asked.kind {
         Kind::Approval => json!({ "action": "reject", "feedback": SUPERSEDED, "decidedBy": HOST }),
         Kind::Clarification
@@ -190,26 +248,43 @@ fn retracted(asked: &Interrupt) -> Event {
     Event::InterruptResolved { id: asked.id, value, by: HOST.to_owned(), decision: None }
 }
 
-/// The agent waits for the oldest of its open questions; that it waits for the others as well is in its calls.
+/// The agent waits for the oldest of its open questions, or else for the oldest of its runs; that it waits for the others as
+/// well is in its calls.
 pub(super) fn suspend(run: &Run, node: NodeId, policy: ResumePolicy) -> Result<Event, Refusal> {
     let agent = agent_of(run, &node).ok_or(Refusal::NodeNotRunning)?;
+    // What was decided or ended meanwhile is found by entering the node again.
+    if resumes(agent, policy) {
+        return Err(Refusal::NodeNotRunning);
+    }
+    let doubted = agent.doubt.filter(|doubt| !doubt.overruled).map(|doubt| doubt.interrupt);
     let open = agent.suspended().filter_map(|call| call.waiting).map(|waiting| waiting.interrupt).min();
-    // A decision that came meanwhile is found by entering the node again.
-    let open = open.filter(|_| !resumes(agent, policy)).ok_or(Refusal::NodeNotRunning)?;
-    Ok(Event::NodeSuspended { node, interrupt: open, all: policy == ResumePolicy::WaitAll })
+    if let Some(interrupt) = doubted.or(open) {
+        return Ok(Event::NodeSuspended { node, interrupt, all: policy == ResumePolicy::WaitAll });
+    }
+    let child = agent.calls.iter().find_map(|call| call.run_under_way()).ok_or(Refusal::NodeNotRunning)?;
+    Ok(Event::NodeAwaiting { node, child: child.clone() })
 }
 
 fn resumes(agent: &Agent, policy: ResumePolicy) -> bool {
-    policy == ResumePolicy::AsDecided && agent.calls.iter().any(|call| call.status == CallStatus::Resuming)
+    let decided = policy == ResumePolicy::AsDecided || agent.suspended().next().is_none();
+    agent.calls.iter().any(|call| match call.status {
+        CallStatus::Resuming => decided,
+        CallStatus::Running => call.run.as_ref().is_some_and(|run| run.ended),
+        CallStatus::New
+        | CallStatus::Suspended
+        | CallStatus::Succeeded
+        | CallStatus::Failed
+        | CallStatus::Cancelled => false,
+    })
 }
 
 /// An agent that was told something since its last reply has not finished.
 pub(super) fn check_heard(run: &Run, node: &NodeId) -> Result<(), Refusal> {
     let Some(agent) = agent_of(run, node) else { return Ok(()) };
-    let open = agent.calls.iter().any(|call| !call.status.is_terminal());
+    let open = agent.doubt.is_some() || agent.calls.iter().any(|call| !call.status.is_terminal());
     if open || (agent.steps > 0 && agent.has_unseen()) { Err(Refusal::NodeNotRunning) } else { Ok(()) }
 }
 
-fn agent_of<'a>(run: &'a Run, node: &NodeId) -> Option<&'a Agent> {
+pub(super) fn agent_of<'a>(run: &'a Run, node: &NodeId) -> Option<&'a Agent> {
     run.node_state(node).and_then(|state| state.agent.as_deref())
 }

@@ -128,5 +128,5 @@ pub(super) fn agent_decided(node: NodeId, decided: &Decision) -> Event {
     let flaw = (finite.is_none() && decided.confidence.is_some())
         .then(|| "the agent's confidence is not a finite number".to_owned());
     let (agent, decision) = (decided.agent.clone(), decided.decision.clone());
-    Event::AgentDecided { node, agent, decision, confidence: finite, flaw }
+    Event::AgentDecided { node, agent, decision, confidence: finite, flaw, message: None }
 }

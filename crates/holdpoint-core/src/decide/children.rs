@@ -1,36 +1,58 @@
 //! Decides which runs a run may start, and what happens to it when one of them changes.
 
+use serde_json::{Map, Value};
+
 use super::check_unfinished;
 use super::failure::fail;
 use super::finish::room;
 use crate::command::Dispatch;
 use crate::event::{ChildResult, Event, RunError};
-use crate::ids::{NodeId, RunId};
+use crate::ids::{NodeId, RunId, WorkflowId};
 use crate::limits;
 use crate::refusal::{Refusal, check_size};
 use crate::run::{Run, Status};
 
 /// The child's name is its parent's and a count: known before it is started, and never used twice.
-pub(super) fn dispatch(run: &Run, node: NodeId, wanted: &Dispatch) -> Vec<Event> {
+fn started(run: &Run, node: &NodeId, wanted: &Dispatch, call: Option<&str>) -> Result<Event, RunError> {
     if run.depth() >= limits::CHILD_DEPTH_MAX {
         let message = format!("{} runs are above this one, and no more may be", limits::CHILD_DEPTH_MAX);
-        return fail(run, node, RunError::new("too_deep", message));
+        return Err(RunError::new("too_deep", message));
     }
     let Ok(child) = RunId::parse(&format!("{}.{}", run.id, run.children.len() + 1)) else {
         let message = "the name of this run is too long to name another after it";
-        return fail(run, node, RunError::new("too_deep", message));
+        return Err(RunError::new("too_deep", message));
     };
-    if let Err(refusal) = check_size("what the child is given", &wanted.inputs, room(run)) {
-        return fail(run, node, RunError::new("run_too_large", refusal.to_string()));
-    }
-    vec![Event::NodeDispatched {
-        node,
+    check_size("what the child is given", &wanted.inputs, room(run))
+        .map_err(|refusal| RunError::new("run_too_large", refusal.to_string()))?;
+    Ok(Event::NodeDispatched {
+        node: node.clone(),
         child,
         workflow: wanted.workflow.clone(),
         inputs: wanted.inputs.clone(),
         wait: wanted.wait,
         cascade: wanted.cascade,
-    }]
+        call: call.map(str::to_owned),
+    })
+}
+
+pub(super) fn dispatch(run: &Run, node: NodeId, wanted: &Dispatch) -> Vec<Event> {
+    match started(run, &node, wanted, None) {
+        Ok(event) => vec![event],
+        Err(error) => fail(run, node, error),
+    }
+}
+
+/// A run that carries out a call of an agent: waited for, and cancelled with this one. An agent is told what keeps it from
+/// beginning, and can do something else.
+pub(super) fn carry_out(
+    run: &Run,
+    node: &NodeId,
+    call: &str,
+    workflow: &WorkflowId,
+    inputs: Map<String, Value>,
+) -> Result<Event, RunError> {
+    let wanted = Dispatch { workflow: workflow.clone(), inputs, wait: true, cascade: true };
+    started(run, node, &wanted, Some(call))
 }
 
 /// Nothing when the run has heard of it already: the same news may come twice.

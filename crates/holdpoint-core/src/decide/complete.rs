@@ -26,7 +26,7 @@ pub(super) fn complete(run: &Run, node: NodeId, completion: &Completion) -> Vec<
 
 fn completed(run: &Run, node: &Node, completion: &Completion) -> Result<Vec<Event>, RunError> {
     check_room(run, completion)?;
-    let mut events = variables(run, node, &completion.variables)?;
+    let mut events = variables(run, &node.id, &completion.variables)?;
     for write in &completion.channels {
         events.push(channel_written(run, node, write)?);
     }
@@ -71,7 +71,11 @@ fn check_room(run: &Run, completion: &Completion) -> Result<(), RunError> {
 }
 
 /// A variable that keeps its value has not changed.
-fn variables(run: &Run, node: &Node, changes: &[(String, Value)]) -> Result<Vec<Event>, RunError> {
+pub(super) fn variables(
+    run: &Run,
+    node: &NodeId,
+    changes: &[(String, Value)],
+) -> Result<Vec<Event>, RunError> {
     let mut events: Vec<Event> = Vec::new();
     for (place, (name, next)) in changes.iter().enumerate() {
         if run.workflow.is_channel(name) {
@@ -87,7 +91,7 @@ fn variables(run: &Run, node: &Node, changes: &[(String, Value)]) -> Result<Vec<
         if previous.as_ref() != Some(next) {
             // Read again, a null would be nothing.
             let previous = previous.filter(|value| !value.is_null());
-            let (node, name, next) = (node.id.clone(), name.clone(), next.clone());
+            let (node, name, next) = (node.clone(), name.clone(), next.clone());
             events.push(Event::VariableChanged { node, name, previous, next });
         }
     }

@@ -21,13 +21,19 @@ pub(super) fn resolve(
     if answers.is_empty() {
         return Err(Refusal::InterruptNotFound);
     }
+    if let (1, Some((id, answer))) = (answers.len(), answers.first_key_value()) {
+        return resolve_one(run, *id, answer, now);
+    }
+    // Each is judged on what those before it have done: the last of several is the one that somebody goes on with.
+    let mut after = run.clone();
     let mut events = Vec::new();
     for (id, answer) in answers {
-        let decided = resolve_one(run, *id, answer, now)?;
+        let decided = resolve_one(&after, *id, answer, now)?;
         // None of the others counts either.
         if decided.iter().any(|event| event.denial().is_some()) {
             return Ok(decided);
         }
+        decided.iter().for_each(|event| after.apply(event, now));
         events.extend(decided);
     }
     Ok(events)

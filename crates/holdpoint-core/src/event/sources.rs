@@ -1,7 +1,9 @@
 //! Where events come from: from outside, from an execution of a node, or from the run itself.
 
 use super::{Cap, Event};
+use crate::agent::Told;
 use crate::ids::NodeId;
+use crate::interrupt::Kind;
 use crate::refusal::Refusal;
 
 impl Event {
@@ -29,6 +31,7 @@ impl Event {
             | Self::ToolSuspended { .. }
             | Self::ToolBegun { .. }
             | Self::ToolReturned { .. }
+            | Self::NodeDispatched { call: Some(_), .. }
             | Self::SleepEnded { .. }
             | Self::RunPaused { .. }
             | Self::RunResumed { .. }
@@ -39,10 +42,14 @@ impl Event {
             | Self::CapBreached { cap: Cap::RunDuration, .. }
             // Given up by the machinery, or out of time.
             | Self::RunFailed { node: None, .. } => true,
+            // What a model said to an agent came from outside; what other nodes say, they say by themselves.
+            Self::MessageChunk { meta, .. } => Told::with(meta).is_some(),
+            // So did what a model decided with its reply, and that it was not sure.
+            Self::AgentDecided { message, .. } => message.is_some(),
+            Self::InterruptRequested { kind: Kind::LowConfidence, data, .. } => data.get("messageId").is_some(),
             Self::RunStarted(_)
             | Self::ConversationOpened { .. }
             | Self::ConversationClosed { .. }
-            | Self::AgentDecided { .. }
             | Self::NodeStarted { .. }
             | Self::NodeCompleted { .. }
             | Self::NodeFailed { .. }
@@ -55,12 +62,12 @@ impl Event {
             | Self::SleepStarted { .. }
             | Self::VariableChanged { .. }
             | Self::ChannelWritten { .. }
-            | Self::MessageChunk { .. }
             | Self::ArtifactCreated { .. }
             | Self::LoopTurned { .. }
             | Self::LoopbackLimit { .. }
             | Self::CapBreached { cap: Cap::NodeExecutions | Cap::LoopIterations, .. }
-            | Self::NodeDispatched { .. }
+            | Self::NodeDispatched { call: None, .. }
+            | Self::NodeAwaiting { .. }
             | Self::RunCompleted
             | Self::RunFailed { node: Some(_), .. } => false,
         }
@@ -87,6 +94,7 @@ impl Event {
             | Self::VariableChanged { node, .. }
             | Self::ChannelWritten { node, .. }
             | Self::MessageChunk { node, .. }
+            | Self::NodeAwaiting { node, .. }
             | Self::NodeDispatched { node, .. } => Some(node),
             Self::RunStarted(_)
             | Self::VoteCast { .. }

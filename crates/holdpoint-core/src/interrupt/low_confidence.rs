@@ -20,16 +20,23 @@ pub struct Decision {
 impl Decision {
     /// The request to ratify the decision, when the agent is less sure than the run's options demand.
     pub fn escalation(&self, configurable: Option<&Map<String, Value>>) -> Option<Request> {
-        let threshold = configurable
-            .and_then(|options| options.get("escalationThreshold"))
-            .and_then(Value::as_f64)
-            .unwrap_or(ESCALATION_THRESHOLD_DEFAULT);
+        self.escalation_below(escalation_threshold(configurable))
+    }
+
+    /// The request to ratify it, when the agent is less sure than this.
+    pub fn escalation_below(&self, threshold: f64) -> Option<Request> {
         let observed = self.confidence.filter(|confidence| confidence.is_finite())?;
         let data = json!({
             "agentId": self.agent, "threshold": threshold, "observed": observed, "decision": self.decision,
         });
         (observed < threshold).then(|| Request::new(Kind::LowConfidence, data))
     }
+}
+
+/// How sure agents of a run must be.
+pub fn escalation_threshold(configurable: Option<&Map<String, Value>>) -> f64 {
+    let given = configurable.and_then(|options| options.get("escalationThreshold")).and_then(Value::as_f64);
+    given.unwrap_or(ESCALATION_THRESHOLD_DEFAULT)
 }
 
 pub(crate) fn check_agent(agent: Option<&Value>, field: &str) -> Result<(), BadRequest> {

@@ -97,7 +97,8 @@ fn read_members(members: &Map<String, Value>, flaws: &mut Vec<Flaw>) -> Permissi
             flaws.push(Flaw::new("rules", "must be an array of rules"));
             Vec::new()
         }
-        // An object without rules is mostly one rule, or something else altogether.
+        None if members.contains_key("default") => Vec::new(),
+        // An object with neither is mostly one rule, or something else altogether.
         None => {
             flaws.push(Flaw::new("rules", "is missing; write [] for none"));
             Vec::new()

@@ -19,6 +19,7 @@ impl Run {
         if *kind == Kind::ConversationExchange {
             self.count_turn(data);
         }
+        self.doubt(node, *kind, *id);
         self.interrupts.push(Arc::new(Interrupt {
             id: *id,
             node: node.clone(),
@@ -91,6 +92,7 @@ impl Run {
             asked.compiled = Compiled::default();
         });
         self.release_calls(id);
+        self.settle_doubt(id);
     }
 
     fn touch_interrupt(&mut self, id: InterruptId, change: impl FnOnce(&mut Interrupt)) {

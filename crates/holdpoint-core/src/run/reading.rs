@@ -44,10 +44,8 @@ impl Run {
 
     /// What the oldest of the runs that are waited for waits for itself.
     fn child_status(&self) -> Option<Status> {
-        let awaited = |child: &&Arc<Child>| {
-            let status = self.node_state(&child.node).map(|state| &state.status);
-            status == Some(&NodeStatus::Awaiting(child.run.clone()))
-        };
+        let awaited =
+            |child: &&Arc<Child>| self.node_state(&child.node).is_some_and(|state| state.awaits(&child.run));
         let waits = |status: &Status| match status {
             Status::WaitingApproval | Status::WaitingInput | Status::WaitingExternal => true,
             Status::Pending
@@ -131,6 +129,24 @@ impl Run {
     /// The run's variables as a node may see them.
     pub fn variables_of(&self, node: &Node) -> Arc<Value> {
         readable_variables(self, node)
+    }
+
+    /// What it came to: the outputs of the nodes that nothing follows, in the order of the workflow.
+    pub fn outputs(&self) -> Map<String, Value> {
+        let mut last = vec![true; self.nodes.len()];
+        for edge in &self.workflow.edges {
+            last[edge.source] = false;
+        }
+        let ended = self.nodes.iter().zip(last);
+        let ended = ended.filter(|(state, last)| *last && state.status == NodeStatus::Completed);
+        let outputs = ended.filter_map(|(state, _)| state.outputs.as_object()).flatten();
+        outputs.map(|(name, value)| (name.clone(), value.clone())).collect()
+    }
+
+    /// Whether the workflow's author has declared that a variable or a channel must not be shown.
+    pub fn is_hidden(&self, name: &str) -> bool {
+        self.workflow.variables.iter().any(|variable| variable.sensitive && variable.name == name)
+            || self.workflow.channels.get(name).is_some_and(|channel| channel.sensitive)
     }
 
     pub fn owner(&self) -> Option<&Owner> {

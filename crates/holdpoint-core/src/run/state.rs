@@ -109,10 +109,14 @@ pub struct Child {
     pub inputs: Map<String, Value>,
     pub wait: bool,
     pub cascade: bool,
+    /// The call of an agent that it carries out.
+    pub call: Option<String>,
     /// As this run last heard of it.
     pub status: Status,
     /// Once it has ended.
     pub result: Option<Arc<ChildResult>>,
+    /// Nobody wants to know any more what becomes of it: it is cancelled.
+    pub given_up: bool,
 }
 
 /// Why and how a run stands still.

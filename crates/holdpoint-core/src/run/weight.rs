@@ -32,6 +32,7 @@ pub(super) fn weight(event: &Event) -> usize {
         | Event::LoopTurned { .. }
         | Event::LoopbackLimit { .. }
         | Event::CapBreached { .. }
+        | Event::NodeAwaiting { .. }
         | Event::ChildChanged { .. }
         | Event::RunPaused { .. }
         | Event::RunResumed { .. }

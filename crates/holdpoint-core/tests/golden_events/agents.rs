@@ -4,7 +4,7 @@ use holdpoint_core::agent::{Behaviour, CallRequest, CallStatus, Message, Role, T
 use holdpoint_core::{Event, InterruptId, Started};
 use serde_json::json;
 
-use super::{bare_start, node};
+use super::{bare_start, flow, node, object, run};
 
 pub(super) fn events() -> Vec<Event> {
     let (interrupt, call) = (InterruptId(1), || "c1".to_owned());
@@ -25,6 +25,7 @@ pub(super) fn events() -> Vec<Event> {
         behaviour,
         why: why.map(str::to_owned),
         idempotent: false,
+        client: false,
     };
     let mut heard = Message::new("m1", Role::User, "Please.");
     heard.by = Some("ada".to_owned());
@@ -57,5 +58,15 @@ pub(super) fn events() -> Vec<Event> {
             by: "ada".to_owned(),
             decision: Some("d1".to_owned()),
         },
+        Event::NodeDispatched {
+            node: node("a"),
+            child: run("r1.1"),
+            workflow: flow(),
+            inputs: object(json!({"to": "bob"})),
+            wait: true,
+            cascade: true,
+            call: Some(call()),
+        },
+        Event::NodeAwaiting { node: node("a"), child: run("r1.1") },
     ]
 }

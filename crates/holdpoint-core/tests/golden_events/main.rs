@@ -130,7 +130,7 @@ fn of_governed_gates() -> [Event; 4] {
     ]
 }
 
-fn of_conversations_and_agents() -> [Event; 6] {
+fn of_conversations_and_agents() -> [Event; 7] {
     let (interrupt, agent, decision) = (InterruptId(1), || "planner".to_owned(), || json!({"go": true}));
     [
         Event::ConversationOpened { interrupt, name: None },
@@ -143,6 +143,7 @@ fn of_conversations_and_agents() -> [Event; 6] {
             decision: decision(),
             confidence: Some(0.25),
             flaw: None,
+            message: None,
         },
         Event::AgentDecided {
             node: node("a"),
@@ -150,6 +151,15 @@ fn of_conversations_and_agents() -> [Event; 6] {
             decision: Value::Null,
             confidence: None,
             flaw: Some("the agent's confidence is not a finite number".to_owned()),
+            message: None,
+        },
+        Event::AgentDecided {
+            node: node("a"),
+            agent: agent(),
+            decision: Value::Null,
+            confidence: Some(0.5),
+            flaw: None,
+            message: Some("reply-1".to_owned()),
         },
     ]
 }
@@ -334,6 +344,7 @@ fn of_children() -> Vec<Event> {
         inputs: object(inputs),
         wait,
         cascade,
+        call: None,
     };
     let ended = |status, result| Event::ChildEnded { child: run("r1.1"), status, result };
     let outputs = object(json!({"total": 3}));

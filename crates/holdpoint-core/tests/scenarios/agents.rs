@@ -13,22 +13,22 @@ use crate::words::{
     accept, ada, answer, answer_by, begin, cancel, done, expire, finish, node, node_id, start_of, workflow,
 };
 
-const AGENT: &str = "agent";
+pub(crate) const AGENT: &str = "agent";
 
 fn user(id: &str) -> Message {
     Message::new(id, Role::User, "please")
 }
 
-fn act<const N: usize>(acts: [Act; N]) -> Command {
+pub(crate) fn act<const N: usize>(acts: [Act; N]) -> Command {
     Command::Act { node: node_id(AGENT), acts: acts.into() }
 }
 
-fn say(id: &str) -> Command {
+pub(crate) fn say(id: &str) -> Command {
     Command::Say { node: node_id(AGENT), messages: vec![user(id)] }
 }
 
 /// The model replies to the first `seen` messages, and wants these calls.
-fn reply(seen: usize, calls: &[(&str, Behaviour)]) -> Act {
+pub(crate) fn reply(seen: usize, calls: &[(&str, Behaviour)]) -> Act {
     let step = seen;
     let mut message = Message::new(format!("reply-{step}"), Role::Assistant, "hm");
     let call = |(id, _): &(&str, Behaviour)| CallRequest {
@@ -37,14 +37,18 @@ fn reply(seen: usize, calls: &[(&str, Behaviour)]) -> Act {
         arguments: json!({ "to": id }),
     };
     message.calls = calls.iter().map(call).collect();
-    let gate =
-        |(_, behaviour): &(&str, Behaviour)| Gate { behaviour: *behaviour, why: None, idempotent: false };
+    let gate = |(_, behaviour): &(&str, Behaviour)| Gate {
+        behaviour: *behaviour,
+        why: None,
+        idempotent: false,
+        client: false,
+    };
     let gates = calls.iter().map(gate).collect();
     let usage = Usage { input_tokens: 3, output_tokens: 2 };
     Act::Reply(Box::new(Reply { message, gates, usage, model: "m".to_owned(), seen, took_ms: None }))
 }
 
-fn suspend(story: &Story, id: &str) -> Act {
+pub(crate) fn suspend(story: &Story, id: &str) -> Act {
     let ticket = Ticket::permission(format!("perm:{id}"), call(story, id), &Asking::default());
     Act::Suspend { call: id.to_owned(), ticket: Box::new(ticket) }
 }
@@ -53,15 +57,15 @@ fn begin_call(id: &str) -> Act {
     Act::Begin { call: id.to_owned(), arguments: None }
 }
 
-fn returned(id: &str) -> Act {
+pub(crate) fn returned(id: &str) -> Act {
     Act::Return { call: id.to_owned(), status: CallStatus::Succeeded, content: json!("sent") }
 }
 
-fn wait(policy: ResumePolicy) -> Command {
+pub(crate) fn wait(policy: ResumePolicy) -> Command {
     finish(AGENT, Outcome::Suspended { policy })
 }
 
-fn agent(story: &Story) -> &Agent {
+pub(crate) fn agent(story: &Story) -> &Agent {
     story.run().node_state(&node_id(AGENT)).and_then(|state| state.agent.as_deref()).expect("an agent")
 }
 
@@ -69,12 +73,12 @@ fn call<'a>(story: &'a Story, id: &str) -> &'a ToolCall {
     agent(story).call(id).expect("a call")
 }
 
-fn status(story: &Story, id: &str) -> CallStatus {
+pub(crate) fn status(story: &Story, id: &str) -> CallStatus {
     call(story, id).status
 }
 
 /// An agent that was told something and has begun.
-fn at_work() -> Story {
+pub(crate) fn at_work() -> Story {
     let start = Start { messages: Some(Box::new((node_id(AGENT), vec![user("u1")]))), ..start_of(json!({})) };
     on(workflow([node(AGENT)], [])).given([Command::Start(start), begin(AGENT)])
 }
@@ -269,7 +273,7 @@ fn tool_waits(mode: ToolCallResumeMode) -> Story {
     };
     let wanted = SuspendTicket { suspension, pending, resume_mode: mode };
     let asking =
-        Asking { people: crate::words::object(json!({ "approversList": ["bob"] })), timeout_ms: None };
+        Asking { people: crate::words::object(json!({ "approversList": ["bob"] })), ..Asking::default() };
     let ticket = Box::new(Ticket::of_tool("k".into(), call(&story, "c1"), &asking, &wanted));
     let story = story.when(act([Act::Suspend { call: "c1".into(), ticket }])).accepted();
     story.when(wait(ResumePolicy::AsDecided)).accepted().status_is(Status::WaitingInput)

@@ -24,7 +24,15 @@ fn dispatch(node: &str, wait: bool) -> Command {
 
 fn dispatched(node: &str, child: &str, wait: bool) -> Event {
     let (child, inputs) = (child_id(child), object(json!({"x": 1})));
-    Event::NodeDispatched { node: node_id(node), child, workflow: flow(), inputs, wait, cascade: wait }
+    Event::NodeDispatched {
+        node: node_id(node),
+        child,
+        workflow: flow(),
+        inputs,
+        wait,
+        cascade: wait,
+        call: None,
+    }
 }
 
 fn news(child: &str, status: Status) -> Command {

@@ -17,6 +17,7 @@ fn decided(confidence: Option<f64>, flaw: Option<&str>) -> Event {
         decision: json!({"go": true}),
         confidence,
         flaw: flaw.map(str::to_owned),
+        message: None,
     }
 }
 

@@ -1,5 +1,6 @@
 //! The rules of a run, told as stories: given what happened, when a command comes, then events or a refusal.
 
+mod agent_runs;
 mod agents;
 mod answers;
 mod approvals;
@@ -12,6 +13,7 @@ mod clarifications;
 mod confidence;
 mod conversations;
 mod deliveries;
+mod doubts;
 mod endings;
 mod governance;
 mod graph;
@@ -20,6 +22,7 @@ mod loops;
 mod nodes;
 mod pauses;
 mod people;
+mod pieces;
 mod quorums;
 mod requests;
 mod retries;

@@ -13,8 +13,9 @@ use holdpoint_core::{Interrupt, Resolution};
 use serde_json::{Value, json};
 
 use super::setup::Setup;
-use super::tool::{Call, Returned, ToolError, ToolSpec};
+use super::tool::{Call, Change, Returned, ToolError, ToolSpec};
 use super::watch::Watch;
+use super::workflows;
 use crate::approved::check_as_shown;
 use crate::context::{EffectContext, Stop};
 
@@ -37,8 +38,13 @@ pub(super) async fn go_on(
 ) -> Result<(), Stop> {
     let mut due = Vec::new();
     for call in ready {
+        if call.run.is_some() {
+            workflows::finish(context, &call)?;
+            continue;
+        }
         due.extend(settle(context, setup, specs, call)?);
     }
+    let due = start_runs(context, setup, specs, due)?;
     if setup.definition.sequential {
         for one in due {
             let suspended = make(context, setup, vec![one]).await?;
@@ -52,6 +58,25 @@ pub(super) async fn go_on(
     make(context, setup, due).await.map(|_| ())
 }
 
+/// Starts the runs of calls that are workflows, and returns the others. Runs hold nobody up, also where calls are made one
+/// after another: like people, they may take days.
+fn start_runs(
+    context: &mut EffectContext,
+    setup: &Setup,
+    specs: &[Arc<ToolSpec>],
+    due: Vec<Due>,
+) -> Result<Vec<Due>, Stop> {
+    let mut others = Vec::with_capacity(due.len());
+    for one in due {
+        let spec = specs.iter().find(|spec| spec.name == one.call.name);
+        match setup.workflow(&one.call.name).zip(spec) {
+            Some((tool, spec)) => workflows::start(context, (tool, spec), &one.call, one.arguments)?,
+            None => others.push(one),
+        }
+    }
+    Ok(others)
+}
+
 /// Does what needs no tool, and returns the call if it is to be made.
 fn settle(
     context: &mut EffectContext,
@@ -61,7 +86,7 @@ fn settle(
 ) -> Result<Option<Due>, Stop> {
     let spec = specs.iter().find(|spec| spec.name == call.name);
     if call.is_in_doubt() {
-        let ticket = Ticket::outcome_unknown(key(context, &call), &call, &setup.definition.asking);
+        let ticket = Ticket::outcome_unknown(key(context, &call), &call, &setup.definition.asking, None);
         suspend(context, &call, ticket)?;
         return Ok(None);
     }
@@ -73,6 +98,11 @@ fn settle(
         Some(Due { idempotent: spec.idempotent, call: call.clone(), arguments, decision })
     };
     match call.status {
+        CallStatus::New if call.client && call.behaviour != Behaviour::Deny => {
+            let ticket = Ticket::of_client(key(context, &call), &call);
+            suspend(context, &call, ticket)?;
+            Ok(None)
+        }
         CallStatus::New => match call.behaviour {
             Behaviour::Allow => Ok(due(call.arguments.clone(), None)),
             Behaviour::Ask => {
@@ -215,16 +245,26 @@ fn note(
     let id = one.call.id.clone();
     let (status, content) = match result {
         Ok(Returned::Result(content)) => (CallStatus::Succeeded, content),
+        Ok(Returned::Changed { result, changes }) => {
+            for change in changes {
+                context.act(match change {
+                    Change::Set(name, value) => Act::Set { name, value },
+                    Change::Add(name, value) => Act::Add { name, value },
+                })?;
+            }
+            (CallStatus::Succeeded, result)
+        }
         Ok(Returned::Failed(content)) => (CallStatus::Failed, content),
         Ok(Returned::Suspended(wanted)) => {
             let ticket =
                 Ticket::of_tool(key(context, &one.call), &one.call, &setup.definition.asking, &wanted);
             return suspend(context, &one.call, ticket).map(|()| true);
         }
-        Err(ToolError::Unknown(_)) if !one.idempotent => {
+        Err(ToolError::Unknown(why)) if !one.idempotent => {
             let call = context.agent().and_then(|agent| agent.call(&id)).cloned();
             let Some(call) = call else { return Err(Stop::Broken(format!("call {id} is not known"))) };
-            let ticket = Ticket::outcome_unknown(key(context, &call), &call, &setup.definition.asking);
+            let asking = &setup.definition.asking;
+            let ticket = Ticket::outcome_unknown(key(context, &call), &call, asking, Some(&why));
             return suspend(context, &call, ticket).map(|()| true);
         }
         Err(error) => (CallStatus::Failed, json!({ "error": error.to_string() })),
@@ -236,7 +276,7 @@ fn suspend(context: &mut EffectContext, call: &ToolCall, ticket: Ticket) -> Resu
     context.act(Act::Suspend { call: call.id.clone(), ticket: Box::new(ticket) })
 }
 
-fn refuse(context: &mut EffectContext, call: &ToolCall, why: &str) -> Result<(), Stop> {
+pub(super) fn refuse(context: &mut EffectContext, call: &ToolCall, why: &str) -> Result<(), Stop> {
     let content = json!({ "error": why });
     context.act(Act::Return { call: call.id.clone(), status: CallStatus::Failed, content })
 }

@@ -9,7 +9,7 @@ use holdpoint_core::permission::PermissionSet;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::tool::only_for_operators;
+use super::tool::{declared_flaw, only_for_operators};
 
 /// Replies of the model in one run, where the definition does not say.
 const STEPS_DEFAULT: u32 = 25;
@@ -51,6 +51,8 @@ pub(crate) struct Definition {
     pub sequential: bool,
     pub steps_max: u32,
     pub tokens_max: Option<u64>,
+    /// How sure the model must be of a reply that nobody has to ratify, where it says so.
+    pub escalation_threshold: Option<f64>,
 }
 
 #[derive(Deserialize)]
@@ -78,6 +80,8 @@ struct Raw {
     tool_execution: Execution,
     #[serde(default)]
     limits: Limits,
+    #[serde(default)]
+    escalation_threshold: Option<f64>,
 }
 
 #[derive(Default, Deserialize, PartialEq)]
@@ -113,12 +117,8 @@ impl Definition {
         check_id(&raw.agent_id)?;
         check_safe("model", &raw.model, &["apiKey", "baseUrl", "headers", "file"])?;
         let tools = Value::Array(raw.tools.clone());
-        if let Some(bad) = only_for_operators(&tools) {
+        if let Some(bad) = only_for_operators(&tools).or_else(|| declared_flaw(&raw.tools)) {
             return Err(AgentFlaw::new(bad.field, bad.message));
-        }
-        let is_workflow = |tool: &Value| tool.get("type").and_then(Value::as_str) == Some("workflow");
-        if let Some(at) = raw.tools.iter().position(is_workflow) {
-            return Err(AgentFlaw::new(format!("tools[{at}].type"), "agents cannot call workflows yet"));
         }
         let permissions = match &raw.permissions {
             None => PermissionSet::default(),
@@ -132,6 +132,9 @@ impl Definition {
         if steps_max == 0 || steps_max > STEPS_MAX {
             return Err(AgentFlaw::new("limits.steps", format!("must be 1 to {STEPS_MAX}")));
         }
+        if raw.escalation_threshold.is_some_and(|threshold| !(0.0..=1.0).contains(&threshold)) {
+            return Err(AgentFlaw::new("escalationThreshold", "must be a number from 0 to 1"));
+        }
         Ok(Self {
             id: raw.agent_id,
             instructions: raw.instructions,
@@ -144,6 +147,7 @@ impl Definition {
             sequential: raw.tool_execution == Execution::Sequential,
             steps_max,
             tokens_max: raw.limits.tokens,
+            escalation_threshold: raw.escalation_threshold,
         })
     }
 }
@@ -181,11 +185,17 @@ fn asking(mut approval: Map<String, Value>) -> Result<Asking, AgentFlaw> {
                 AgentFlaw::new("approval.timeoutMs", "must be a whole number of milliseconds")
             })?),
         };
+    let editable = match approval.remove("editable") {
+        None => true,
+        Some(flag) => {
+            flag.as_bool().ok_or_else(|| AgentFlaw::new("approval.editable", "must be true or false"))?
+        }
+    };
     if let Some(name) = approval.keys().find(|name| !PEOPLE.contains(&name.as_str())) {
-        let message = format!("is not known; known: timeoutMs, {}", PEOPLE.join(", "));
+        let message = format!("is not known; known: timeoutMs, editable, {}", PEOPLE.join(", "));
         return Err(AgentFlaw::new(format!("approval.{name}"), message));
     }
-    Ok(Asking { people: approval, timeout_ms })
+    Ok(Asking { as_it_is: !editable, people: approval, timeout_ms })
 }
 
 /// The operator's: models and servers of tools, by the names that definitions use.

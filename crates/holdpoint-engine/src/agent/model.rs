@@ -170,4 +170,9 @@ pub type Listener<'a> = &'a mut (dyn FnMut(Delta) + Send);
 pub trait Model: Send + Sync {
     /// One reply. Dropped before it is done, the request is given up.
     fn reply<'a>(&'a self, prompt: &'a Prompt, listener: Listener<'a>) -> Replying<'a>;
+
+    /// Whether asking costs nothing, changes nothing and takes no time: then it can just as well be done again.
+    fn is_instant(&self) -> bool {
+        false
+    }
 }

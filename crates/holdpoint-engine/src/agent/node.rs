@@ -13,9 +13,9 @@ use serde_json::{Value, json};
 
 use super::model::{Finish, Prompt, Reply, unparsed};
 use super::setup::Setup;
+use super::speech::{Speech, Whole, listen, message_id};
 use super::tool::ToolSpec;
-use super::watch::Watch;
-use super::{calls, setup};
+use super::{calls, client, doubt, setup};
 use crate::context::{EffectContext, Stop};
 use crate::nodes::{Node, Outputs};
 use crate::store::messages;
@@ -33,19 +33,46 @@ impl Node for AgentNode {
         setup::flaws(node)
     }
 
+    fn writes_first(&self) -> bool {
+        true
+    }
+
     async fn run(&self, context: &mut EffectContext) -> Result<Outputs, Stop> {
         let setup = setup::of(context).await?;
         hear_inputs(context)?;
+        doubt::check_ratified(context)?;
         let specs = setup.tools(context).await?;
         loop {
             let agent = context.agent().cloned().unwrap_or_default();
+            let offered = Offered::new(&specs, &agent);
             match agent.next(setup.definition.resume) {
-                Next::Model => ask_model(context, &setup, &agent, &specs).await?,
-                Next::Calls(ready) => calls::go_on(context, &setup, &specs, ready).await?,
+                Next::Model => ask_model(context, &setup, &agent, &offered).await?,
+                Next::Calls(ready) => calls::go_on(context, &setup, &offered.specs, ready).await?,
+                Next::Overruled => context.act(Act::Overrule)?,
                 Next::Wait => return Err(Stop::Suspended(setup.definition.resume)),
                 Next::Finish => return Ok(outputs(&agent)),
             }
         }
+    }
+}
+
+/// The tools of the agent, and behind them those of the front end.
+struct Offered {
+    specs: Vec<Arc<ToolSpec>>,
+    own: usize,
+}
+
+impl Offered {
+    fn new(own: &[Arc<ToolSpec>], agent: &Agent) -> Self {
+        let mut specs = own.to_vec();
+        specs.extend(client::tools(agent, own));
+        Self { specs, own: own.len() }
+    }
+
+    /// A tool by its name, and whether it is the front end's.
+    fn find(&self, name: &str) -> Option<(&Arc<ToolSpec>, bool)> {
+        let at = self.specs.iter().position(|spec| spec.name == name)?;
+        Some((&self.specs[at], at >= self.own))
     }
 }
 
@@ -54,11 +81,16 @@ fn hear_inputs(context: &mut EffectContext) -> Result<(), Stop> {
     if context.agent().is_some_and(|agent| !agent.messages.is_empty()) {
         return Ok(());
     }
-    let given = ["message", "prompt", "input"].into_iter().find_map(|name| context.inputs.get(name));
+    let mut inputs = context.inputs.clone();
+    // Another agent, or a workflow, starts it as a run of its own: then the inputs are those of the run.
+    if let Some(started) = context.started().filter(|_| inputs.is_empty()) {
+        inputs = started.inputs.clone();
+    }
+    let given = ["message", "prompt", "input"].into_iter().find_map(|name| inputs.get(name));
     let content = match given {
         Some(Value::String(text)) => text.clone(),
         Some(other) => other.to_string(),
-        None => Value::Object(context.inputs.clone()).to_string(),
+        None => Value::Object(inputs).to_string(),
     };
     let id = format!("{}:input", context.node().id);
     context.act(Act::Hear(Message::new(id, Role::User, content)))
@@ -68,19 +100,27 @@ async fn ask_model(
     context: &mut EffectContext,
     setup: &Setup,
     agent: &Agent,
-    specs: &[Arc<ToolSpec>],
+    offered: &Offered,
 ) -> Result<(), Stop> {
     check_limits(setup, agent)?;
-    let prompt = prompt(context, setup, agent, specs).await?;
+    let prompt = prompt(context, setup, agent, &offered.specs).await?;
     if !setup.instant {
         context.write_down().await?;
     }
     let begun = context.clock();
-    let reply = Watch::of(context).unless_ended(setup.model.reply(&prompt, &mut |_| {})).await?;
+    let mut speech = Speech::of(agent);
+    let reply = listen(context, setup.model.as_ref(), &prompt, &mut speech).await?;
     let reply = reply.map_err(|error| Stop::failed(error.code(), error.to_string()))?;
     let took_ms = u64::try_from(context.clock().0 - begun.0).ok();
-    let recorded = record(setup, agent, specs, reply, took_ms)?;
-    context.act(Act::Reply(Box::new(recorded)))?;
+    let (text, finish, confidence) = (reply.text.clone(), reply.finish, reply.confidence);
+    let recorded = record(setup, agent, offered, reply, took_ms)?;
+    let (calls, model, usage) = (&recorded.message.calls, recorded.model.as_str(), recorded.usage);
+    let whole = Whole { text: &text, calls, finish, model, usage: json!(usage) };
+    let mut acts: Vec<Act> = speech.last(&whole).map(|last| Act::Tell(Box::new(last))).into_iter().collect();
+    let decided = doubt::decided(context, setup, &recorded, confidence);
+    acts.push(Act::Reply(Box::new(recorded)));
+    acts.extend(decided);
+    context.act_all(acts)?;
     // What was paid for is not asked for again.
     if setup.instant { Ok(()) } else { context.write_down().await }
 }
@@ -118,7 +158,7 @@ async fn prompt(
     }
     said.extend(agent.messages.iter().cloned());
     Ok(Prompt {
-        instructions: setup.definition.instructions.clone(),
+        instructions: instructions(setup, agent),
         messages: in_prompt_order(&said),
         tools: specs
             .iter()
@@ -130,11 +170,19 @@ async fn prompt(
     })
 }
 
+fn instructions(setup: &Setup, agent: &Agent) -> Option<String> {
+    let own = setup.definition.instructions.clone();
+    match client::context(agent) {
+        None => own,
+        Some(context) => Some(format!("{}\n\nFrom the front end:\n{context}", own.unwrap_or_default())),
+    }
+}
+
 /// The reply as it is kept: every call with a name of its own, and with what the rules say of it.
 fn record(
     setup: &Setup,
     agent: &Agent,
-    specs: &[Arc<ToolSpec>],
+    offered: &Offered,
     reply: Reply,
     took_ms: Option<u64>,
 ) -> Result<Recorded, Stop> {
@@ -144,8 +192,8 @@ fn record(
     let step = agent.steps + 1;
     let calls: Vec<CallRequest> =
         reply.calls.into_iter().enumerate().map(|(at, call)| named(call, step, at, agent)).collect();
-    let gates = calls.iter().map(|call| gate(setup, specs, call)).collect();
-    let mut message = Message::new(format!("reply-{step}"), Role::Assistant, reply.text);
+    let gates = calls.iter().map(|call| gate(setup, offered, call)).collect();
+    let mut message = Message::new(message_id(agent), Role::Assistant, reply.text);
     message.after = agent.messages.last().map(|last| last.id.clone());
     message.calls = calls;
     let seen = agent.messages.len();
@@ -159,20 +207,19 @@ fn named(call: CallRequest, step: u32, at: usize, agent: &Agent) -> CallRequest 
     if fits && !taken { call } else { CallRequest { id: format!("call-{step}-{at}"), ..call } }
 }
 
-fn gate(setup: &Setup, specs: &[Arc<ToolSpec>], call: &CallRequest) -> Gate {
-    let Some(spec) = specs.iter().find(|spec| spec.name == call.name) else {
-        return Gate {
-            behaviour: Behaviour::Deny,
-            why: Some("there is no such tool".to_owned()),
-            idempotent: true,
-        };
+fn gate(setup: &Setup, offered: &Offered, call: &CallRequest) -> Gate {
+    let denied = |why: &str| Gate {
+        behaviour: Behaviour::Deny,
+        why: Some(why.to_owned()),
+        idempotent: true,
+        client: false,
     };
+    let Some((spec, client)) = offered.find(&call.name) else { return denied("there is no such tool") };
     if unparsed(&call.arguments).is_some() {
-        let why = Some("its arguments are no JSON object".to_owned());
-        return Gate { behaviour: Behaviour::Deny, why, idempotent: true };
+        return denied("its arguments are no JSON object");
     }
     let verdict = setup.definition.permissions.judge(&call.name, spec.primary.as_deref(), &call.arguments);
-    Gate { behaviour: verdict.behaviour, why: Some(verdict.why), idempotent: spec.idempotent }
+    Gate { behaviour: verdict.behaviour, why: Some(verdict.why), idempotent: spec.idempotent, client }
 }
 
 fn outputs(agent: &Agent) -> Outputs {

@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 
 use super::definition::{AgentFlaw, Connections, Definition};
 use super::model::{self, Model};
-use super::tool::{Call, Returned, ToolError, ToolSpec, Toolbox, Tools};
+use super::tool::{Call, Returned, ToolError, ToolSpec, Toolbox, Tools, WorkflowTool};
+use super::workflows;
 use crate::context::{EffectContext, Stop};
 use crate::nodes::config_flaw;
 use crate::outgoing::{Outgoing, Policy};
@@ -71,7 +72,7 @@ type Place = (TenantId, WorkflowId, u64, String);
 pub(crate) struct Setup {
     pub definition: Definition,
     pub model: Arc<dyn Model>,
-    /// Asking the model costs nothing and changes nothing.
+    /// See [`Model::is_instant`].
     pub instant: bool,
     tools: Tools,
 }
@@ -104,7 +105,6 @@ impl Agents {
         let definition = Definition::parse(definition)?;
         let settings = &self.settings;
         let model = resolved("model", &definition.model, &settings.connections.models, &OF_MODELS)?;
-        let instant = model.get("provider").and_then(Value::as_str) == Some("scripted");
         let tools = definition.tools.iter().enumerate().map(|(at, tool)| {
             resolved(&format!("tools[{at}]"), tool, &settings.connections.tools, &OF_TOOLS)
         });
@@ -114,10 +114,7 @@ impl Agents {
             .map_err(|bad| AgentFlaw::new(format!("model.{}", bad.field), bad.message))?;
         let tools = Tools::from_definition(&tools, folder, &settings.tools, &settings.rust)
             .map_err(|bad| AgentFlaw::new(bad.field, bad.message))?;
-        if let Some(workflow) = tools.workflows().first() {
-            let message = format!("{} is a workflow, and agents cannot call those yet", workflow.name);
-            return Err(AgentFlaw::new("tools", message));
-        }
+        let instant = model.is_instant();
         Ok(Setup { definition, model, instant, tools })
     }
 }
@@ -155,7 +152,14 @@ impl Setup {
     pub(super) async fn tools(&self, context: &EffectContext) -> Result<Vec<Arc<ToolSpec>>, Stop> {
         let tenant = context.of().tenant;
         // A server of tools that is down may come back.
-        self.tools.list(&tenant).await.map_err(|error| Stop::Broken(error.to_string()))
+        let listed = self.tools.list(&tenant).await;
+        let mut specs = listed.map_err(|error| Stop::Broken(error.to_string()))?;
+        specs.extend(workflows::specs(context.engine(), &tenant, self.tools.workflows()).await?);
+        Ok(specs)
+    }
+
+    pub(super) fn workflow(&self, tool: &str) -> Option<&WorkflowTool> {
+        self.tools.workflows().iter().find(|workflow| workflow.name == tool)
     }
 
     pub(super) async fn call(&self, call: &Call) -> Result<Returned, ToolError> {

@@ -6,6 +6,7 @@ mod glob;
 mod http;
 mod mcp;
 mod rust;
+mod scripted;
 mod secret;
 mod set;
 
@@ -19,6 +20,8 @@ use serde_json::Value;
 
 use crate::outgoing;
 
+pub(crate) use cut::cut;
+pub(super) use definition::declared_flaw;
 pub use definition::{BadTools, only_for_operators};
 pub use rust::RustTool;
 pub use set::{Tools, WorkflowTool};
@@ -54,11 +57,26 @@ pub struct Call {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Returned {
     Result(Value),
+    /// A result, and what it changes in the state of the run.
+    Changed {
+        result: Value,
+        changes: Vec<Change>,
+    },
     /// The tool says that it failed; that is for the agent to know.
     Failed(Value),
     /// The tool wants something of somebody first.
     Suspended(Box<SuspendTicket>),
 }
+
+/// What a call changes in the state of its run: the run's variables, which front ends are shown.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Change {
+    Set(String, Value),
+    /// To a number; what is none counts as zero. Calls that are made at once are all counted.
+    Add(String, i64),
+}
+
+type Check = Box<dyn Fn(&Value) -> Result<(), String> + Send + Sync>;
 
 /// A call that could not be made, or whose result did not come back.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -86,7 +104,7 @@ pub trait Toolbox: Send + Sync {
 /// Characters of a tool's name.
 const NAME_CHARS_MAX: usize = 64;
 
-fn is_name(text: &str) -> bool {
+pub(super) fn is_name(text: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     (1..=NAME_CHARS_MAX).contains(&text.len()) && text.chars().all(fits)
 }

@@ -25,7 +25,8 @@ impl Watch {
         }
     }
 
-    async fn ended(&self) {
+    /// Comes back when the run has ended, and else never.
+    pub(super) async fn ended(&self) {
         let mut news = self.engine.subscribe(&self.of);
         loop {
             news.changed().await;

@@ -146,8 +146,13 @@ impl Flow {
         if change.wants_newest_revision() && newest.is_some_and(|newest| *newest != workflow.revision) {
             return Some(Reply::Conflict(Guard::Revision));
         }
-        let active = change.exclusive.then(|| self.found.scopes.get(&change.scope()?)).flatten();
-        active.map(|run| Reply::ScopeBusy(run.clone()))
+        let scope = change.scope().filter(|_| change.exclusive)?;
+        if let Some(run) = self.found.scopes.get(&scope) {
+            return Some(Reply::ScopeBusy(run.clone()));
+        }
+        // Runs of a thread are read in the order of their ids.
+        let newest = self.found.newest.get(&scope).filter(|_| change.begins_in_thread().is_some());
+        newest.filter(|newest| newest.as_str() >= of.run.as_str()).map(|_| Reply::Conflict(Guard::Sequence))
     }
 
     fn let_happen(&mut self, change: &Change) -> Result<(), Error> {
@@ -165,23 +170,26 @@ impl Flow {
         if let Some(scope) = change.scope() {
             self.found.scopes.insert(scope, of.run.clone());
         }
-        let queued = |id: &str, thread: &str, run: &RunId| {
-            RunDispatch::queued(&of.tenant, id, thread, run.as_str(), change.at)
-        };
+        let (tenant, at) = (&of.tenant, change.at);
+        let queued =
+            |id: &str, thread: &str, run: &RunId| RunDispatch::queued(tenant, id, thread, run.as_str(), at);
         // Runs that others have started are in threads of their own.
         for run in &change.nudges {
             let row = queued(&Uuid::now_v7().to_string(), run.as_str(), run);
-            self.add(dispatches::INSERT, dispatches::inserted(&row)?.into());
+            self.insert(&row)?;
         }
         match &change.mail {
             Mail::Enqueue(id) => {
                 let row = queued(id, change.after.thread(), &of.run);
-                self.add(dispatches::INSERT, dispatches::inserted(&row)?.into());
+                self.insert(&row)?;
+                self.found.busy.insert((of.tenant.clone(), row.thread_id));
             }
-            Mail::Performed(id) => {
-                let row = performed(change, id);
-                self.add(dispatches::INSERT, dispatches::inserted(&row)?.into());
+            Mail::Take(taking) => {
+                let row = queued(&taking.dispatch_id, change.after.thread(), &of.run);
+                let free = self.found.busy.insert((of.tenant.clone(), row.thread_id.clone()));
+                self.insert(&taking.row(row, free, at))?;
             }
+            Mail::Performed(id) => self.insert(&performed(change, id))?,
             Mail::Reconcile(id) => self.add(dispatches::RECONCILED, params![id.as_str()].into()),
             Mail::None | Mail::Held { .. } | Mail::Reclaim(_) | Mail::Cancel(_) => {}
         }
@@ -192,7 +200,9 @@ impl Flow {
     fn mail_moves(&mut self, change: &Change) -> Result<Option<RunDispatch>, Guard> {
         let stored = |id: &String| self.found.dispatches.get(id).ok_or(Guard::Claim);
         match &change.mail {
-            Mail::None | Mail::Enqueue(_) | Mail::Performed(_) | Mail::Reconcile(_) => Ok(None),
+            Mail::None | Mail::Enqueue(_) | Mail::Take(_) | Mail::Performed(_) | Mail::Reconcile(_) => {
+                Ok(None)
+            }
             Mail::Held { claim, what } => {
                 let Stored { row, epoch, .. } = stored(&claim.dispatch_id)?;
                 match row.fenced(&claim.token, what, *epoch, change.at) {
@@ -264,9 +274,14 @@ impl Flow {
         }
         let epoch = self.found.epochs.get(&(row.tenant.clone(), row.thread_id.clone())).copied().unwrap_or(0);
         let row = RunDispatch { dispatch_epoch: epoch, ..row.clone() };
-        self.add(dispatches::INSERT, dispatches::inserted(&row)?.into());
+        self.insert(&row)?;
         self.found.dispatches.insert(id, Stored { seq: 0, epoch, row: row.clone() });
+        self.found.busy.insert((row.tenant.clone(), row.thread_id.clone()));
         Ok(Ok(row))
+    }
+
+    fn insert(&mut self, row: &RunDispatch) -> Result<(), Error> {
+        dispatches::inserted(row).map(|values| self.add(dispatches::INSERT, values.into()))
     }
 
     /// A thread that has no row yet gets one. Where rows are locked it has one by now.

@@ -1,6 +1,6 @@
 //! The first half of a batch: everything its jobs rely on, locked in one order and read in one go.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use holdpoint_core::mailbox::RunDispatch;
 use holdpoint_core::{RunId, RunRef, TenantId, Timestamp, WorkflowId};
@@ -20,6 +20,8 @@ pub(super) type Thread = (TenantId, String);
 pub(super) struct Locks {
     pub new_threads: BTreeSet<Thread>,
     threads: BTreeSet<Thread>,
+    /// Those of which somebody wants to know whether they have something to do.
+    taken: BTreeSet<Thread>,
     dispatches: BTreeSet<String>,
     keys: BTreeSet<(TenantId, String, String)>,
     revisions: BTreeSet<(TenantId, WorkflowId)>,
@@ -36,6 +38,8 @@ pub(super) struct Locks {
 #[derive(Debug, Default)]
 pub(super) struct Found {
     pub epochs: HashMap<Thread, u64>,
+    /// Threads that were asked for, and that have something to do.
+    pub busy: HashSet<Thread>,
     pub dispatches: HashMap<String, Stored>,
     pub live_keys: HashMap<(TenantId, String, String), String>,
     pub revisions: HashMap<(TenantId, WorkflowId), u64>,
@@ -43,6 +47,8 @@ pub(super) struct Found {
     pub runs: HashMap<RunRef, u64>,
     /// Runs at work in scopes that somebody asked for.
     pub scopes: HashMap<(TenantId, String), RunId>,
+    /// The last of all runs of these scopes.
+    pub newest: HashMap<(TenantId, String), String>,
     pub receipts: Receipts,
     pub arrivals: HashMap<arrivals::Key, arrivals::State>,
     /// How often the list of subscriptions has changed.
@@ -89,6 +95,11 @@ impl Locks {
             Mail::None | Mail::Performed(_) => {}
             Mail::Enqueue(_) => {
                 self.new_threads.insert((change.of.tenant.clone(), change.after.thread().to_owned()));
+            }
+            Mail::Take(_) => {
+                let thread = (change.of.tenant.clone(), change.after.thread().to_owned());
+                self.new_threads.insert(thread.clone());
+                self.taken.insert(thread);
             }
             Mail::Held { claim, .. } => {
                 self.dispatches.insert(claim.dispatch_id.clone());
@@ -162,6 +173,7 @@ impl Locks {
                 .locking("a", "a.tenant_id, a.event_id"),
             Query::each(dispatches::ADD_THREAD, new_threads),
             Query::each(dispatches::THREAD, threads).locking("t", "t.tenant_id, t.thread_id"),
+            Query::each(dispatches::BUSY_THREAD, self.taken.iter().map(thread).collect()),
             Query::each(dispatches::READY_THREADS, ready).locking_free("t"),
             Query::each(dispatches::BY_ID, ids).locking("d", "d.dispatch_id"),
             // Again, now that nobody can move the rows: an interrupt may have come first.
@@ -186,6 +198,7 @@ impl Found {
             arrivals,
             _,
             threads,
+            busy,
             ready,
             dispatches,
             epochs,
@@ -199,8 +212,12 @@ impl Found {
         };
         self.receipts.add(taken, receipts)?;
         for row in &scopes.rows {
-            let run = RunId::parse(row.text(2)?).map_err(|error| crate::store::unreadable("run", error))?;
-            self.scopes.entry((tenant(row.text(0)?)?, row.text(1)?.to_owned())).or_insert(run);
+            let scope = (tenant(row.text(0)?)?, row.text(1)?.to_owned());
+            self.newest.entry(scope.clone()).or_insert(row.text(3)?.to_owned());
+            if let Some(active) = row.optional_text(2)? {
+                let run = RunId::parse(active).map_err(|error| crate::store::unreadable("run", error))?;
+                self.scopes.entry(scope).or_insert(run);
+            }
         }
         for row in &arrivals.rows {
             let state = arrivals::State::read(row.text(2)?)?;
@@ -208,6 +225,9 @@ impl Found {
         }
         for row in &threads.rows {
             self.epochs.insert((tenant(row.text(0)?)?, row.text(1)?.to_owned()), row.count(2)?);
+        }
+        for row in &busy.rows {
+            self.busy.insert((tenant(row.text(0)?)?, row.text(1)?.to_owned()));
         }
         self.ready.clear();
         for row in &ready.rows {

@@ -7,6 +7,7 @@ use holdpoint_core::{Event, Obligation, Run, RunId, RunRef, TenantId, Timestamp}
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
+use crate::hands::Taking;
 use crate::store::arrivals;
 use crate::store::receipts::{Key, Receipt};
 use crate::store::{self, Param, Row, Statement};
@@ -59,6 +60,11 @@ impl Change {
         self.is_birth() && self.after.started.as_ref().is_none_or(|started| started.fork.is_none())
     }
 
+    /// The thread that others have named for a run that begins.
+    pub(crate) fn begins_in_thread(&self) -> Option<&str> {
+        self.after.started.as_ref().filter(|_| self.is_birth())?.thread.as_deref()
+    }
+
     /// The scope of a run that begins.
     pub(super) fn scope(&self) -> Option<(TenantId, String)> {
         let started = self.after.started.as_ref().filter(|_| self.is_birth())?;
@@ -73,6 +79,8 @@ pub(crate) enum Mail {
     None,
     /// A worker must pick the run up.
     Enqueue(String),
+    /// The same, and a worker of this process has a hand free for it.
+    Take(Arc<Taking>),
     /// The activation was carried out in this very change.
     Performed(String),
     /// Something a worker does under its claim.
@@ -92,6 +100,7 @@ impl Mail {
             Self::None => false,
             Self::Held { what, .. } => *what != Fenced::Touch,
             Self::Enqueue(_)
+            | Self::Take(_)
             | Self::Performed(_)
             | Self::Reclaim(_)
             | Self::Cancel(_)

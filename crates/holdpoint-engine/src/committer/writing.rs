@@ -11,10 +11,11 @@ use tokio::sync::mpsc::Receiver;
 use tokio::sync::oneshot;
 
 use super::inbox::Inbox;
-use super::work::{Change, Job, MailOp, Reply, Work};
+use super::work::{Change, Job, Mail, MailOp, Reply, Work};
 use super::{flow, solo};
 use crate::bus::Bus;
 use crate::feed::{Committed, Feed};
+use crate::hands::Hands;
 use crate::measures::Measures;
 use crate::peers::Outbox;
 use crate::run_cache::RunCache;
@@ -68,6 +69,7 @@ pub(crate) struct Troubles {
 pub(crate) struct Audience {
     pub cache: Arc<RunCache>,
     pub bus: Arc<Bus>,
+    pub hands: Arc<Hands>,
     pub counters: Arc<Counters>,
     pub measures: Arc<Measures>,
     pub feed: Arc<Feed>,
@@ -319,6 +321,11 @@ impl Audience {
             self.feed.tell(|| committed(change));
             self.hooks.tell(change);
         }
+        if let Mail::Take(taking) = &change.mail
+            && taking.is_taken()
+        {
+            self.hands.give(taking, &change.after);
+        }
         let mut work = self.bus.remind(&change.mail, &change.obligations);
         // Questions of approvers are brought to whoever answers them.
         let asked = change.events.iter().any(|event| matches!(event, Event::AskRaised { .. }));
@@ -328,6 +335,13 @@ impl Audience {
         }
         if let Some(outbox) = &self.outbox {
             outbox.note(&change.of, work);
+        }
+        if let Some(thread) = change.begins_in_thread() {
+            let thread = (change.of.tenant.clone(), thread.to_owned());
+            self.bus.publish_begun(&thread);
+            if let Some(outbox) = &self.outbox {
+                outbox.note_begun(&thread);
+            }
         }
     }
 

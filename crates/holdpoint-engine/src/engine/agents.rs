@@ -16,9 +16,7 @@ use crate::agent::{AgentFlaw, Agents, NODE, workflow_id};
 use crate::error::Error;
 use crate::store::messages::{self, Said};
 use crate::store::runs::{RunFilter, RunSummary};
-
-/// Runs of a thread are those of a scope with this word before its name.
-const SCOPE: &str = "thread:";
+use crate::store::threads::scope_of;
 
 /// What is said to an agent, and where.
 #[derive(Clone, Debug)]
@@ -57,12 +55,20 @@ impl Engine {
         &self.0.agents
     }
 
+    pub(crate) async fn latest(
+        &self,
+        tenant: &TenantId,
+        id: &WorkflowId,
+    ) -> Result<Option<Arc<Workflow>>, Error> {
+        self.0.registry.latest(&self.0.db, tenant, id).await
+    }
+
     pub(crate) async fn latest_revision(
         &self,
         tenant: &TenantId,
         id: &WorkflowId,
     ) -> Result<Option<u64>, Error> {
-        Ok(self.0.registry.latest(&self.0.db, tenant, id).await?.map(|latest| latest.revision))
+        Ok(self.latest(tenant, id).await?.map(|latest| latest.revision))
     }
 
     /// Declares an agent: a workflow of one node. The same one again changes nothing; another is a new revision.
@@ -102,7 +108,10 @@ impl Engine {
     /// Says something to an agent in a new run of a thread; refused with [`Error::ScopeBusy`] while one is open there.
     pub async fn start_agent(&self, talk: Talk) -> Result<Arc<Run>, Error> {
         let id = workflow_id(&talk.agent).map_err(|_| Error::NotFound("agent"))?;
-        let thread = talk.thread.unwrap_or_else(|| Uuid::now_v7().to_string());
+        let thread = match talk.thread {
+            Some(thread) => self.without_own_run(&talk.owner.tenant, thread).await?,
+            None => Uuid::now_v7().to_string(),
+        };
         let base = talk.start.map_or_else(|| Start::new(talk.owner.clone()), |start| *start);
         let start = Start {
             scope: Some(scope_of(&thread)),
@@ -140,6 +149,10 @@ impl Engine {
                 (None, _) => self.start_agent(talk.clone()).await,
             };
             match said {
+                // The thread is that of a run without an agent to be told anything.
+                Err(Error::ScopeBusy { active_run }) if active_run.as_str() == thread => {
+                    return Err(Error::ScopeBusy { active_run });
+                }
                 // It ended meanwhile, or another began: look again.
                 Err(
                     Error::Refused(Refusal::RunFinished(_) | Refusal::NodeNotRunning)
@@ -165,7 +178,8 @@ impl Engine {
         let mut cancelled = None;
         if let Some(of) = self.open_run(tenant, thread).await? {
             let run = self.run(&of).await?;
-            let waits = run.waiting_on().is_some() && run.next_work().is_none();
+            let awaits = run.children.iter().any(|child| run.awaits(&child.run));
+            let waits = (awaits || run.waiting_on().is_some()) && run.next_work().is_none();
             if !(waits && keep_waiting) {
                 self.cancel(&of, Some("interrupted".to_owned()), by).await?;
                 cancelled = Some(of.run);
@@ -228,10 +242,6 @@ impl Engine {
         let behind = behind.map(|(run, seq)| (run.as_str(), seq));
         Ok(messages::page(&self.0.db, tenant, thread, behind, limit).await?)
     }
-}
-
-pub(super) fn scope_of(thread: &str) -> String {
-    format!("{SCOPE}{thread}")
 }
 
 fn is_end(status: Status) -> bool {

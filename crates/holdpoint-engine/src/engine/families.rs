@@ -7,10 +7,11 @@ use holdpoint_core::{
     Child, ChildResult, Command, End, Event, Obligation, Owner, Parent, Run, RunError, RunId, RunRef, Start,
     Status, TenantId, Timestamp,
 };
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::Engine;
 use crate::advance::Draft;
+use crate::agent::tool::cut;
 use crate::committer::{Change, Guard, Mail};
 use crate::error::Error;
 use crate::trace::SpanName;
@@ -84,11 +85,27 @@ fn result_for(parent: &Run, child: &Run) -> Option<ChildResult> {
         End::Completed { .. } | End::Cancelled { .. } => None,
     };
     let known = parent.children.iter().find(|known| known.run == child.id)?;
+    if known.call.is_some() {
+        return Some(ChildResult { outputs: tool_result(child), error });
+    }
     let node = parent.workflow.position(&known.node).map(|position| &parent.workflow.nodes[position])?;
     let wanted = node.config.get("outputMapping").and_then(Value::as_object);
     let wanted = wanted.into_iter().flat_map(|mapping| mapping.values()).filter_map(Value::as_str);
     let outputs = wanted.filter_map(|name| Some((name.to_owned(), child.variables.get(name)?.clone())));
     Some(ChildResult { outputs: outputs.collect(), error })
+}
+
+/// What an agent is told of a run that has carried out a call.
+fn tool_result(child: &Run) -> Map<String, Value> {
+    if child.status() != Status::Completed {
+        return Map::new();
+    }
+    let shown = child.outputs().into_iter().filter(|(name, _)| !child.is_hidden(name)).collect();
+    match cut(Value::Object(shown)) {
+        Value::Object(members) => members,
+        // An object stays one.
+        _ => Map::new(),
+    }
 }
 
 impl Engine {
@@ -98,20 +115,30 @@ impl Engine {
         let mut looked_at = 0;
         loop {
             draft.advance(&self.0.nodes)?;
-            let mut heard = false;
-            let obligations = draft.obligations.get(looked_at..).unwrap_or_default().to_vec();
-            looked_at = draft.obligations.len();
-            for obligation in obligations {
-                if let Obligation::StartChild { child } = obligation
-                    && let Some(news) = self.stillborn(draft, &child).await?
-                {
-                    heard |= draft.decide(&news).is_ok();
-                }
-            }
-            if !heard {
+            if !self.hear_stillborn(draft, &mut looked_at).await? {
                 return Ok(());
             }
         }
+    }
+
+    /// Tells a run of those that it starts and that come to nothing at once; says whether there was one. Obligations before
+    /// `looked_at` were seen to.
+    pub(crate) async fn hear_stillborn(
+        &self,
+        draft: &mut Draft,
+        looked_at: &mut usize,
+    ) -> Result<bool, Error> {
+        let mut heard = false;
+        let obligations = draft.obligations.get(*looked_at..).unwrap_or_default().to_vec();
+        *looked_at = draft.obligations.len();
+        for obligation in obligations {
+            if let Obligation::StartChild { child } = obligation
+                && let Some(news) = self.stillborn(draft, &child).await?
+            {
+                heard |= draft.decide(&news).is_ok();
+            }
+        }
+        Ok(heard)
     }
 
     /// The news of a run that cannot begin, or that ends as it begins.
@@ -171,8 +198,8 @@ impl Engine {
         }
     }
 
-    /// Whether a run must end because the one that started it has, and there were too many to end in that commit. Only
-    /// a look at what is remembered, unless it is to be `sure`.
+    /// Whether a run must end because the one that started it has, or has given it up, and there were too many to end in
+    /// that commit. Only a look at what is remembered, unless it is to be `sure`.
     pub(crate) async fn outlives_parent(&self, of: &RunRef, run: &Run, sure: bool) -> Result<bool, Error> {
         let Some(parent) = parent_of(run).filter(|_| !run.finished()) else { return Ok(false) };
         let above = RunRef { tenant: of.tenant.clone(), run: parent.run.clone() };
@@ -184,8 +211,9 @@ impl Engine {
             },
             false => self.0.cache.get(&above),
         };
-        let above = above.filter(|above| takes_along(above));
-        Ok(above.is_some_and(|above| below(&above).any(|child| child.run == of.run)))
+        let Some(above) = above else { return Ok(false) };
+        let given_up = above.child(&of.run).is_some_and(|child| child.given_up);
+        Ok(given_up || (takes_along(&above) && below(&above).any(|child| child.run == of.run)))
     }
 
     /// Everything that a change entails, itself first. A guard when the world has changed under it.

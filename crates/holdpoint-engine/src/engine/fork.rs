@@ -156,7 +156,8 @@ fn start_of_copy(source: &RunRef, started: &Started, request: &ForkRequest, at: 
         configurable,
         tags: overlay.tags.clone().unwrap_or_else(|| started.tags.clone()),
         metadata: overlay.metadata.clone().unwrap_or_else(|| started.metadata.clone()),
-        scope: started.scope.clone(),
+        // A copy is no run of the thread that its source stands in: it would be open there beside another.
+        scope: started.scope.clone().filter(|_| started.thread.is_none()),
         callback_url: started.callback_url.clone(),
         trace: started.trace.clone(),
         fork: Some(fork),

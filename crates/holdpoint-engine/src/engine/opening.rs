@@ -12,6 +12,7 @@ use crate::bus::Bus;
 use crate::committer::{Audience, Committer, Counters, MailOp, Troubles, Work};
 use crate::error::Error;
 use crate::feed::Feed;
+use crate::hands::Hands;
 use crate::measures::Measures;
 use crate::outgoing::{Outgoing, Policy};
 use crate::peers::{Outbox, Peers};
@@ -48,7 +49,7 @@ impl Engine {
         let hooks = Arc::new(Hooks::new(webhooks, calls));
         let seal_key = sealing::key(seal_key, &location)?;
         let (cache, bus) = (Arc::new(RunCache::default()), Arc::new(Bus::default()));
-        let counters = Arc::new(Counters::default());
+        let (counters, hands) = (Arc::new(Counters::default()), Arc::new(Hands::default()));
         let measures = Arc::new(Measures::new(nodes.names()));
         let feed = Arc::new(Feed::default());
         let audience = Audience {
@@ -57,6 +58,7 @@ impl Engine {
             hooks: hooks.clone(),
             cache: cache.clone(),
             bus: bus.clone(),
+            hands: hands.clone(),
             counters: counters.clone(),
             outbox: None,
             callers: None,
@@ -71,6 +73,7 @@ impl Engine {
             committer,
             cache,
             bus,
+            hands,
             clock,
             nodes,
             answerer,

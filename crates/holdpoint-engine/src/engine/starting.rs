@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use holdpoint_core::{Command, Refusal, Run, RunId, RunRef, Start, WorkflowId};
-use uuid::Uuid;
+use holdpoint_core::{Command, Refusal, Run, RunId, RunRef, Start, TenantId, WorkflowId};
+use uuid::{Builder, Uuid};
 
 use super::{ATTEMPTS_MAX, Before, Engine};
 use crate::advance::Draft;
 use crate::committer::Guard;
 use crate::error::Error;
+use crate::store::threads;
 
 /// A scope is part of an index, and PostgreSQL takes no more than 2704 bytes into an entry, with tenant and run.
 const SCOPE_CHARS_MAX: usize = 256;
@@ -42,10 +43,15 @@ impl Engine {
     ) -> Result<Arc<Run>, Error> {
         check_scope(start.scope.as_deref())?;
         let tenant = start.owner.tenant.clone();
-        let id = options.id.map_or_else(fresh_id, Ok)?;
-        let of = RunRef { tenant: tenant.clone(), run: id.clone() };
+        let thread = start.thread.clone().filter(|_| options.exclusive);
         let command = Command::Start(start);
         for _ in 0..ATTEMPTS_MAX {
+            let id = match (&options.id, &thread) {
+                (Some(id), _) => id.clone(),
+                (None, Some(thread)) => self.last_id(&tenant, thread).await?,
+                (None, None) => fresh_id()?,
+            };
+            let of = RunRef { tenant: tenant.clone(), run: id.clone() };
             let latest = self.0.registry.latest(&self.0.db, &tenant, workflow).await?;
             let latest = latest.ok_or(Error::NotFound("workflow"))?;
             // It may have been registered when more was switched on.
@@ -53,7 +59,7 @@ impl Engine {
             if !missing.is_empty() {
                 return Err(Error::InvalidWorkflow(missing));
             }
-            let unborn = Arc::new(Run::unborn(id.clone(), latest));
+            let unborn = Arc::new(Run::unborn(id, latest));
             match self.try_start(&of, unborn, &command, options.exclusive).await? {
                 Ok(run) => return Ok(run),
                 Err(Guard::Revision | Guard::Receipt | Guard::Arrival) => {}
@@ -66,6 +72,15 @@ impl Engine {
             }
         }
         Err(Error::Busy)
+    }
+
+    /// A new id that sorts behind those of all runs of a thread, also of ones that nodes with other clocks have begun.
+    async fn last_id(&self, tenant: &TenantId, thread: &str) -> Result<RunId, Error> {
+        let fresh = fresh_id()?;
+        match threads::newest(self.db(), tenant, thread).await? {
+            Some(newest) if newest.as_str() >= fresh.as_str() => Ok(id_behind(&newest).unwrap_or(fresh)),
+            _ => Ok(fresh),
+        }
     }
 
     async fn try_start(
@@ -95,6 +110,15 @@ impl Engine {
 pub(super) fn fresh_id() -> Result<RunId, Error> {
     let id = Uuid::now_v7().to_string();
     Ok(RunId::parse(&id).map_err(|error| crate::store::unreadable("run", error))?)
+}
+
+/// Nothing where the other one is none of ours.
+fn id_behind(newest: &RunId) -> Option<RunId> {
+    let (seconds, nanos) = Uuid::parse_str(newest.as_str()).ok()?.get_timestamp()?.to_unix();
+    let next_ms = seconds * 1000 + u64::from(nanos / 1_000_000) + 1;
+    let fresh = Uuid::now_v7().into_bytes();
+    let id = Builder::from_unix_timestamp_millis(next_ms, fresh.last_chunk()?).into_uuid();
+    RunId::parse(&id.to_string()).ok()
 }
 
 fn check_scope(scope: Option<&str>) -> Result<(), Refusal> {

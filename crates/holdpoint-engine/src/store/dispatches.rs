@@ -82,7 +82,10 @@ pub(crate) fn inserted(row: &RunDispatch) -> Result<Vec<Param>, Error> {
         row.run_error.as_deref(),
         row.completed_at,
         row.created_at,
-        row.updated_at
+        row.updated_at,
+        row.claim_token.as_deref(),
+        row.claimed_by.as_deref(),
+        row.lease_until
     ])
 }
 

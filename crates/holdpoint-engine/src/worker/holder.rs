@@ -1,7 +1,7 @@
 //! The right to carry on one run: a claimed dispatch. Whatever it writes is fenced by the claim's token.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use holdpoint_core::agent::Act;
@@ -21,8 +21,25 @@ pub(crate) struct Holder {
     engine: Engine,
     claim: Arc<Claim>,
     lease: Arc<Lease>,
+    ahead: Arc<Mutex<Ahead>>,
     /// Of a holder that has no claim and only says what a node did before.
     replay: Option<Arc<Replayed>>,
+}
+
+/// What this holder knows better than the store, or as well.
+#[derive(Debug, Default)]
+struct Ahead {
+    /// What is decided and not yet written: it goes with the first thing that the node writes, or with its end.
+    unwritten: Option<Unwritten>,
+    /// The run as we have written it. If somebody else has changed it since, that is found out at the next write.
+    written: Option<Arc<Run>>,
+}
+
+#[derive(Debug)]
+struct Unwritten {
+    before: Before,
+    draft: Draft,
+    what: Fenced,
 }
 
 #[derive(Debug)]
@@ -34,36 +51,36 @@ struct Replayed {
 
 impl Holder {
     pub(super) fn new(engine: Engine, claim: Arc<Claim>, lease: Arc<Lease>) -> Self {
-        Self { engine, claim, lease, replay: None }
+        Self { engine, claim, lease, ahead: Arc::default(), replay: None }
     }
 
     /// Holds nothing and does nothing outside. The time is `at`.
     pub(crate) fn replaying(engine: Engine, at: Timestamp) -> Self {
         let replay = Some(Arc::new(Replayed { at, stopped: AtomicBool::new(false) }));
         let lease = Arc::new(Lease::new(Timestamp(i64::MIN)));
-        Self { engine, claim: Arc::new(Claim::none()), lease, replay }
+        Self { engine, claim: Arc::new(Claim::none()), lease, ahead: Arc::default(), replay }
     }
 
-    /// Enters a node with the steps that are on record; nothing when that is not enough.
-    pub(crate) async fn replay(&self, run: Arc<Run>, position: usize) -> Option<Outcome> {
-        let Done { outcome, .. } = self.execute(run, Work::Enter(position), self.now()).await.ok()?;
+    /// Enters a node with the steps that are on record; nothing when that is not enough. With what an agent does
+    /// without anything outside.
+    pub(crate) async fn replay(&self, run: Arc<Run>, position: usize) -> Option<(Vec<Act>, Outcome)> {
+        let Done { acts, outcome } = self.execute(run, Work::Enter(position), self.now()).await.ok()?;
         let stopped = self.replay.as_ref().is_some_and(|replay| replay.stopped.load(Ordering::SeqCst));
-        (!stopped).then_some(outcome)
+        (!stopped).then_some((acts, outcome))
     }
 
-    /// Runs the run's nodes until it waits, ends, or is taken away.
-    pub(super) async fn perform(self) -> Result<(), Error> {
+    /// Runs the run's nodes until it waits, ends, or is taken away. The run as it was handed over need not be read.
+    pub(super) async fn perform(self, handed: Option<Arc<Run>>) -> Result<(), Error> {
         let mut finished: Option<(usize, Done)> = None;
-        let mut started = false;
+        // What was handed over was begun in the change that made it.
+        let (mut started, mut first) = (handed.is_some(), true);
+        self.ahead().written = handed;
         loop {
-            // From the store: a claim can be seen before the cache has heard of the commit that caused it.
-            let run = self.engine.load(&self.claim.run).await?;
-            let before = Before::of(&run);
-            let mut draft = Draft::new(run, self.engine.now());
-            // The rest of this change is then refused, or finds nothing left to do.
-            if self.engine.outlives_parent(&self.claim.run, &draft.run, !started).await? {
-                draft.decide(&Command::CancelWithParent)?;
-            }
+            let unwritten = self.ahead().unwritten.take();
+            let (before, mut draft) = match unwritten {
+                Some(Unwritten { before, draft, .. }) => (before, draft),
+                None => self.fresh(std::mem::take(&mut first)).await?,
+            };
             if let Some((position, done)) = finished.clone() {
                 // Refused, it came too late: the run ended, or the node must be entered again.
                 let _ = draft.act(position, done.acts).and_then(|()| draft.finish(position, done.outcome));
@@ -76,13 +93,54 @@ impl Holder {
                 None => Fenced::Complete(result(&draft.run, Some(&self.claim.instance))),
             };
             let (run, now) = (draft.run.clone(), draft.now);
+            if let Some(work) = work.filter(|work| self.writes_first(&run, *work)) {
+                self.ahead().unwritten = Some(Unwritten { before, draft, what });
+                finished = Some((work.position(), self.execute(run, work, now).await?));
+                started |= self.ahead().unwritten.is_none();
+                continue;
+            }
             match self.settle(before, draft, what).await? {
                 Some(Guard::Claim) => return Ok(()),
                 Some(Guard::Sequence | Guard::Revision | Guard::Receipt | Guard::Arrival) => continue,
                 None => started = true,
             }
+            self.ahead().written = Some(run.clone());
             let Some(work) = work else { return Ok(()) };
             finished = Some((work.position(), self.execute(run, work, now).await?));
+        }
+    }
+
+    /// The run as it is, and what must happen to it first.
+    async fn fresh(&self, first: bool) -> Result<(Before, Draft), Error> {
+        let run = self.known().await?;
+        let before = Before::of(&run);
+        let mut draft = Draft::new(run, self.engine.now());
+        // The rest of this change is then refused, or finds nothing left to do.
+        if self.engine.outlives_parent(&self.claim.run, &draft.run, first).await? {
+            draft.decide(&Command::CancelWithParent)?;
+        }
+        Ok((before, draft))
+    }
+
+    fn writes_first(&self, run: &Run, work: Work) -> bool {
+        let node = &run.workflow.nodes[work.position()];
+        match self.engine.nodes().get(&node.type_id) {
+            Some(NodeType::Effect(effect)) => effect.writes_first(),
+            Some(NodeType::Pure(_)) | None => false,
+        }
+    }
+
+    fn ahead(&self) -> MutexGuard<'_, Ahead> {
+        self.ahead.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The run as we have written it; once, and then from the store: a claim can be seen before the cache has heard of the
+    /// commit that caused it.
+    async fn known(&self) -> Result<Arc<Run>, Error> {
+        let written = self.ahead().written.take();
+        match written {
+            Some(run) => Ok(run),
+            None => self.engine.load(&self.claim.run).await,
         }
     }
 
@@ -139,10 +197,8 @@ impl Holder {
     /// Commits a recorded step before the node goes on, and returns the run as it is then. The effect is done and
     /// must not be done again because the store is busy: that is waited for.
     pub(crate) async fn record(&self, command: Command) -> Result<Arc<Run>, Stop> {
-        self.lease.recording.store(true, Ordering::SeqCst);
-        let recorded = self.record_whole(command).await;
-        self.lease.recording.store(false, Ordering::SeqCst);
-        recorded
+        let _recording = self.lease.record();
+        self.record_whole(command).await
     }
 
     async fn record_whole(&self, command: Command) -> Result<Arc<Run>, Stop> {
@@ -177,7 +233,12 @@ impl Holder {
 
     /// Nothing when somebody else changed the run first.
     async fn try_record(&self, command: &Command) -> Result<Option<Arc<Run>>, Unrecorded> {
-        let run = self.engine.load(&self.claim.run).await?;
+        let unwritten = self.ahead().unwritten.take();
+        if let Some(Unwritten { before, mut draft, what }) = unwritten {
+            decided(&mut draft, command)?;
+            return self.write(before, draft, what).await;
+        }
+        let run = self.known().await?;
         if let Command::Record { node, name, result, .. } = command
             && let Some(recorded) = run.node_state(node).and_then(|state| state.steps.get(name))
         {
@@ -186,24 +247,51 @@ impl Holder {
         }
         let before = Before::of(&run);
         let mut draft = Draft::new(run, self.engine.now());
-        match draft.decide(command) {
-            Ok(()) => {}
-            Err(Refusal::RunFinished(_) | Refusal::NodeNotRunning) => {
-                return Err(Unrecorded::Stop(Stop::Lost));
-            }
-            // It was written down by a try that seemed to fail: what is stored says how to go on.
-            Err(refusal @ Refusal::BadCall(_)) => {
-                return Err(Unrecorded::Stop(Stop::Broken(refusal.to_string())));
-            }
-            Err(refusal) => return Err(Unrecorded::Stop(Stop::failed(refusal.code(), refusal.to_string()))),
+        decided(&mut draft, command)?;
+        self.write(before, draft, Fenced::Touch).await
+    }
+
+    /// Commits that the node was entered, where that is not on disk yet.
+    pub(crate) async fn write_entry(&self) -> Result<(), Stop> {
+        let unwritten = self.ahead().unwritten.take();
+        let Some(Unwritten { before, draft, what }) = unwritten else { return Ok(()) };
+        match self.write(before, draft, what).await {
+            Ok(Some(_)) => Ok(()),
+            // Somebody was faster: it is entered again, on what is true now.
+            Ok(None) => Err(Stop::Lost),
+            Err(Unrecorded::Stop(stop)) => Err(stop),
+            Err(Unrecorded::Trouble(error)) => Err(Stop::Broken(error.to_string())),
         }
+    }
+
+    async fn write(
+        &self,
+        before: Before,
+        mut draft: Draft,
+        what: Fenced,
+    ) -> Result<Option<Arc<Run>>, Unrecorded> {
+        self.engine.hear_stillborn(&mut draft, &mut 0).await?;
         let after = draft.run.clone();
-        match self.settle(before, draft, Fenced::Touch).await? {
-            None => Ok(Some(after)),
+        match self.settle(before, draft, what).await? {
+            None => {
+                self.ahead().written = Some(after.clone());
+                Ok(Some(after))
+            }
             Some(Guard::Claim) => Err(Unrecorded::Stop(Stop::Lost)),
             Some(Guard::Sequence | Guard::Revision | Guard::Receipt | Guard::Arrival) => Ok(None),
         }
     }
+}
+
+fn decided(draft: &mut Draft, command: &Command) -> Result<(), Unrecorded> {
+    draft.decide(command).map_err(|refusal| {
+        Unrecorded::Stop(match refusal {
+            Refusal::RunFinished(_) | Refusal::NodeNotRunning => Stop::Lost,
+            // It was written down by a try that seemed to fail: what is stored says how to go on.
+            Refusal::BadCall(_) => Stop::Broken(refusal.to_string()),
+            refusal => Stop::failed(refusal.code(), refusal.to_string()),
+        })
+    })
 }
 
 /// What an execution of a node came to, and what an agent did last in it.

@@ -17,7 +17,7 @@ use crate::engine::Engine;
 pub(crate) struct Lease {
     until: AtomicI64,
     /// An effect is done and not yet on record. The token decides whether it may be; to give up would repeat it.
-    pub(super) recording: AtomicBool,
+    recording: AtomicBool,
 }
 
 impl Lease {
@@ -35,6 +35,21 @@ impl Lease {
 
     pub(super) fn renew(&self, until: Timestamp) {
         self.until.store(until.0, Ordering::SeqCst);
+    }
+
+    /// As long as it is kept, and not longer: what writes may itself be given up.
+    pub(super) fn record(&self) -> Recording<'_> {
+        self.recording.store(true, Ordering::SeqCst);
+        Recording(self)
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Recording<'a>(&'a Lease);
+
+impl Drop for Recording<'_> {
+    fn drop(&mut self) {
+        self.0.recording.store(false, Ordering::SeqCst);
     }
 }
 

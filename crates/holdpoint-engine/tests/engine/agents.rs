@@ -16,11 +16,16 @@ use serde_json::{Value, json};
 use crate::house::{House, alice, tenant};
 use crate::place::{Place, Subject};
 
+mod confidence;
 mod control;
 mod decisions;
 mod doubts;
+mod front;
+mod hands;
 mod rules;
+mod streams;
 mod threads;
+mod workflows;
 
 /// What was called, with which arguments, in that order; shared by all engines of a test.
 type Calls = Arc<Mutex<Vec<(String, Value)>>>;

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use holdpoint_engine::agent::model::{Delta, Finish, ModelError, Prompt, Reply, Scripted, from_definition};
+use holdpoint_engine::agent::model::{
+    Delta, Finish, Model, ModelError, Prompt, Reply, Scripted, from_definition,
+};
 use holdpoint_engine::core::agent::{CallRequest, Message, Role, Usage};
 use serde_json::{Value, json};
 
@@ -135,6 +137,21 @@ async fn scripts_fail_and_wait_as_they_are_told() {
     let began = std::time::Instant::now();
     assert_eq!(said(&model, &at(4, [])).await.text, "Late.");
     assert!(began.elapsed().as_millis() >= 40);
+}
+
+#[tokio::test]
+async fn a_reply_can_be_said_in_pieces_with_a_pause_before_each() {
+    let model = script(json!([{"pieces": ["To {{user}}", ": no"], "delayMs": 20}]));
+    let began = std::time::Instant::now();
+    let (reply, heard) = ask(&model, &at(0, [user("Bob")])).await;
+    assert_eq!(reply.unwrap().text, "To Bob: no");
+    let texts = ["To ", "Bob", ": ", "no"].map(|text| Delta::Text(text.to_owned()));
+    assert_eq!((heard, began.elapsed().as_millis() >= 40), (texts.into(), true));
+    assert!(!model.is_instant());
+    assert!(script(json!([{"pieces": ["a"]}])).is_instant());
+    let both = json!({"provider": "scripted", "steps": [{"text": "a", "pieces": ["a"]}]});
+    let flaw = from_definition(&both, None, &local()).err().unwrap();
+    assert_eq!(flaw.to_string(), "steps[0].pieces: cannot stand beside \"text\"");
 }
 
 #[tokio::test]

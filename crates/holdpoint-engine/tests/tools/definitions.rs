@@ -6,6 +6,7 @@ use std::sync::Arc;
 use holdpoint_engine::agent::tool::{
     Returned, RustTool, ToolSpec, Toolbox, Tools, WorkflowTool, only_for_operators,
 };
+use holdpoint_engine::core::WorkflowId;
 use holdpoint_engine::outgoing::{Outgoing, Policy};
 use serde_json::{Value, json};
 
@@ -104,9 +105,9 @@ async fn workflows_are_told_as_data_and_rust_tools_are_called() {
         tools.workflows(),
         [WorkflowTool {
             name: "refund".to_owned(),
-            workflow_id: "refunds".to_owned(),
+            workflow: WorkflowId::parse("refunds").unwrap(),
             description: "pays back".to_owned(),
-            parameters: json!({"type": "object"}),
+            parameters: None,
         }]
     );
 }

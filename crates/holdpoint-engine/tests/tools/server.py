@@ -1,7 +1,8 @@
 """An MCP server for the tests, without any package: over stdio, or with --http over HTTP on a free port.
 
 Its tools misbehave on demand. With TETHER=port in its environment it keeps a connection to the test, which so hears
-what happens here ("started 123", "cancelled") and when the process is gone.
+what happens here ("started 123", "cancelled") and when the process is gone. What note and stall have done is a line
+each in the file NOTES, which outlives everybody. Over HTTP, /plain/NAME is the tool as a plain request.
 """
 
 import json
@@ -20,7 +21,8 @@ tether = None
 
 TEXT = {"type": "object", "properties": {"text": {"type": "string"}}}
 NAMES = ["echo", "sum", "fail", "no", "die", "leave", "hang", "huge", "garbage", "where", "ask", "first", "second",
-         "grandchild", "deaf", "heard", "forget", "streamed", "broken", "gone", "taken", "silent", "read.me", "picture"]
+         "grandchild", "deaf", "heard", "forget", "streamed", "broken", "gone", "taken", "silent", "read.me", "picture",
+         "note", "stall"]
 
 
 def tools():
@@ -38,6 +40,16 @@ def tools():
 def tell(word):
     if tether:
         tether.sendall((word + "\n").encode())
+
+
+def note(name, arguments, meta):
+    """Writes down that a tool was carried out; how often it was by now."""
+    line = {"tool": name, "text": arguments.get("text"), "key": meta.get("idempotencyKey")}
+    with out_lock, open(os.environ["NOTES"], "a+") as notes:
+        notes.write(json.dumps(line) + "\n")
+        notes.flush()
+        notes.seek(0)
+        return sum(json.loads(line)["tool"] == name for line in notes)
 
 
 def text(value, **more):
@@ -85,6 +97,11 @@ def perform(name, arguments, meta, say):
         fd = tether.fileno()
         subprocess.Popen(["sleep", "1000"], pass_fds=[fd], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
         return text("there is a grandchild")
+    if name in ("note", "stall"):
+        times = note(name, arguments, meta)
+        if name == "stall" and times == 1:
+            threading.Event().wait()
+        return text("noted " + arguments.get("text", ""))
     if name == "picture":
         return {"content": [{"type": "image", "data": "AAAA", "mimeType": "image/png"}]}
     return text(name)
@@ -167,6 +184,10 @@ class Web(BaseHTTPRequestHandler):
 
     def do_POST(self):
         message = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        if self.path.startswith("/plain/"):
+            meta = {"idempotencyKey": self.headers.get("idempotency-key")}
+            said = perform(self.path.removeprefix("/plain/"), message, meta, None)
+            return self.finish_with(200, json.dumps(said["content"][0]["text"]).encode())
         session, method = self.headers.get("mcp-session-id"), message.get("method")
         name = message.get("params", {}).get("name")
         known = ("mcp-protocol-version", "authorization", "accept")

@@ -52,5 +52,8 @@ pub(crate) async fn wait(
     InPath(run): InPath<String>,
 ) -> Result<Json<wire::Waiting>, ApiError> {
     let run = app.engine.run(&caller.run(&run)?).await?;
-    waiting::of(&run).map(Json).ok_or_else(|| ApiError::not_found("what the run would wait for"))
+    waiting::since(&app, &caller, &run)
+        .await?
+        .map(Json)
+        .ok_or_else(|| ApiError::not_found("what the run would wait for"))
 }

@@ -11,7 +11,12 @@ pub(crate) fn parameters() -> Value {
     json!({
         "after": {
             "name": "after", "in": "query",
-            "description": "The cursor of the last message that the reader has seen.",
+            "description": "The cursor of the last message or event that the reader has seen.",
+            "schema": {"type": "string"},
+        },
+        "lastCursor": {
+            "name": "Last-Event-ID", "in": "header",
+            "description": "The cursor of the last event that a reader who comes back has seen; it counts before after.",
             "schema": {"type": "string"},
         },
     })
@@ -110,6 +115,10 @@ fn definition() -> Value {
             "resume": word(&["as_decided", "wait_all"]),
             "toolExecution": word(&["parallel", "sequential"]),
             "limits": {"type": "object"},
+            "escalationThreshold": {
+                "type": ["number", "null"], "minimum": 0, "maximum": 1,
+                "description": "Replies that the model is less sure of are ratified first.",
+            },
         },
         "examples": [{"model": {"use": "main"}, "instructions": "You answer mail."}],
     })
@@ -244,6 +253,10 @@ fn waiting() -> Value {
             "ticketIds": {"type": "array", "items": {"type": "string"}},
             "tickets": {"type": "array", "items": reference("ToolTicket")},
             "message": {"type": "string"},
+            "sinceDispatchId": {
+                "type": "string",
+                "description": "The dispatch in which the run came to wait, as long as it is kept.",
+            },
         },
     })
 }

@@ -91,7 +91,7 @@ impl House {
             arguments: json!({"to": "bob"}),
         };
         message.calls = vec![call("c1"), call("c2")];
-        let gate = Gate { behaviour: Behaviour::Ask, why: None, idempotent: false };
+        let gate = Gate { behaviour: Behaviour::Ask, why: None, idempotent: false, client: false };
         let reply = Reply {
             message,
             gates: vec![gate.clone(), gate],

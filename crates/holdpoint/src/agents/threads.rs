@@ -7,12 +7,13 @@ use holdpoint_core::{Principal, RunRef};
 use holdpoint_engine::{Done, Engine, Error, InputMode, RunSummary, Talk};
 use serde_json::{Value, json};
 
-use super::{translate, wire};
+use super::{translate, waiting, wire};
 use crate::app::App;
 use crate::auth::{Caller, CanCancelRuns, CanCreateRuns, CanReadRuns};
 use crate::body::{Body, InPath, OptionalBody, Page, Params};
 use crate::error::ApiError;
 use crate::idempotency::{Answer, Did, Sent};
+use crate::places;
 
 /// How often somebody else's run may come in between.
 const ATTEMPTS_MAX: usize = 16;
@@ -80,7 +81,8 @@ async fn begin_anew(
             app.engine.cancel(&open, why, caller.principal()).await?;
         }
         match engine.start_agent(talk.clone()).await {
-            Err(Error::ScopeBusy { .. }) => {}
+            // The thread is that of a plain run, which is not ended for words that were not meant for it.
+            Err(Error::ScopeBusy { active_run }) if active_run.as_str() != thread => {}
             other => return other.map_err(translate::refused),
         }
     }
@@ -96,7 +98,7 @@ pub(crate) async fn messages(
 ) -> Result<Json<Value>, ApiError> {
     translate::check_thread(&thread)?;
     let after = page.cursor.as_deref().or(behind.after.as_deref());
-    let after = after.map(translate::parse_cursor).transpose()?;
+    let after = after.map(|after| places::parse("after", after)).transpose()?;
     let after = after.as_ref().map(|(run, seq)| (run, *seq));
     let mut found = app.engine.messages(caller.tenant(), &thread, after, page.rows()?).await?;
     let more = page.cut(&mut found)?;
@@ -161,7 +163,8 @@ async fn shown(
 ) -> Result<(Value, bool), ApiError> {
     let of = RunRef { tenant: caller.tenant().clone(), run: summary.run.clone() };
     let run = app.engine.run(&of).await?;
-    Ok((translate::shown(translate::summary(thread, summary), &run), run.finished()))
+    let waiting = waiting::since(app, caller, &run).await?;
+    Ok((translate::shown(translate::summary(thread, summary), &run, waiting), run.finished()))
 }
 
 /// In several commits: done again, there is nothing left to interrupt.

@@ -12,6 +12,7 @@ use crate::auth::Caller;
 use crate::body::Object;
 use crate::error::ApiError;
 use crate::idempotency::Answer;
+use crate::places;
 
 /// Characters of a thread's id and of a message's.
 pub(super) const THREAD_CHARS_MAX: usize = limits::THREAD_CHARS_MAX;
@@ -134,23 +135,8 @@ pub(super) fn busy(active: &RunId) -> ApiError {
         .retry_after_s(1)
 }
 
-/// A place in the log of a thread is opaque to callers: a run, and the number of an event in it.
-pub(super) fn cursor(run: &RunId, seq: u64) -> String {
-    format!("{run}.{seq}")
-}
-
-pub(super) fn parse_cursor(text: &str) -> Result<(RunId, u64), ApiError> {
-    let parsed = text.rsplit_once('.').and_then(|(run, seq)| Some((RunId::parse(run).ok()?, place(seq)?)));
-    parsed.ok_or_else(|| ApiError::invalid("after", "is not a cursor that this server handed out"))
-}
-
-/// A number that a database takes.
-fn place(seq: &str) -> Option<u64> {
-    seq.parse().ok().filter(|seq| i64::try_from(*seq).is_ok())
-}
-
 pub(super) fn entry(said: Said) -> wire::Entry {
-    let cursor = cursor(&said.run, said.seq);
+    let cursor = places::cursor(&said.run, said.seq);
     wire::Entry { message: said.message, run_id: said.run.to_string(), seq: said.seq, at: said.at, cursor }
 }
 
@@ -162,11 +148,11 @@ pub(super) fn summary(thread: &str, run: &RunSummary) -> Value {
 }
 
 /// The same of one run, with what it is waiting for.
-pub(super) fn shown(summary: Value, run: &Run) -> Value {
+pub(super) fn shown(summary: Value, run: &Run, waiting: Option<wire::Waiting>) -> Value {
     let Value::Object(mut members) = summary else { return summary };
     members.insert("status".to_owned(), json!(run.status().as_str()));
     members.insert("tickets".to_owned(), json!(waiting::tickets(run)));
-    if let Some(waiting) = waiting::of(run) {
+    if let Some(waiting) = waiting {
         members.insert("waiting".to_owned(), json!(waiting));
     }
     let (mut steps, mut usage) = (0, Usage::default());

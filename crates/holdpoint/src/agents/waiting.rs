@@ -5,9 +5,20 @@ use holdpoint_core::{Interrupt, Resolution, Run, Status};
 use serde_json::Value;
 
 use super::wire::{Decision, Ticket, Waiting};
+use crate::app::App;
+use crate::auth::Caller;
+use crate::error::ApiError;
+
+/// The same, and the dispatch in which the run came to wait. That is no event of the run: it is the last of its
+/// dispatches that was carried out, and is not told any longer than ended dispatches are kept.
+pub(super) async fn since(app: &App, caller: &Caller, run: &Run) -> Result<Option<Waiting>, ApiError> {
+    let Some(waiting) = of(run) else { return Ok(None) };
+    let since_dispatch_id = app.engine.last_dispatch(caller.tenant(), run).await?;
+    Ok(Some(Waiting { since_dispatch_id, ..waiting }))
+}
 
 /// Nothing while the run does not wait.
-pub(super) fn of(run: &Run) -> Option<Waiting> {
+fn of(run: &Run) -> Option<Waiting> {
     let tickets = tickets(run);
     let first = run.waiting_on();
     let reason = match run.status() {
@@ -20,7 +31,8 @@ pub(super) fn of(run: &Run) -> Option<Waiting> {
         }
     };
     let ticket_ids = tickets.iter().map(|ticket| ticket.ticket_id.clone()).collect();
-    Some(Waiting { reason, ticket_ids, message: first.and_then(message), tickets })
+    let message = first.and_then(message);
+    Some(Waiting { reason, ticket_ids, message, tickets, since_dispatch_id: None })
 }
 
 /// Calls that wait for somebody, or whose decision is yet to be carried out.

@@ -149,8 +149,10 @@ pub(crate) struct Waiting {
     pub ticket_ids: Vec<String>,
     pub tickets: Vec<Ticket>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[serde(default, deserialize_with = "not_null")]
     pub message: Option<String>,
+    /// The dispatch in which it came to wait.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since_dispatch_id: Option<String>,
 }
 
 /// A call of a tool that somebody decides about.

@@ -1,13 +1,10 @@
 //! What a run waits for, as a front end sees it. Pure.
 
-use holdpoint_core::agent::{CONFIRM, OUTCOME_UNKNOWN, ToolCallResumeMode};
+use holdpoint_core::agent::{CLIENT_TOOL, CONFIRM, OUTCOME_UNKNOWN, ToolCallResumeMode};
 use holdpoint_core::{Interrupt, Kind, Run};
 use serde_json::{Map, Value, json};
 
 use super::{ids, wire};
-
-/// What calls of tools wait for that are the client's own.
-pub(super) const CLIENT_TOOL: &str = "tool:ClientTool";
 
 /// What kind of question it is to a front end.
 #[derive(Clone, Debug, PartialEq)]

@@ -267,6 +267,11 @@ impl Asked<'_> {
         };
         let run = match begun {
             Ok(run) => run,
+            // A thread that is a run of a workflow's own has no others until that has ended.
+            Err(Error::ScopeBusy { active_run }) if active_run.as_str() == self.input.thread_id => {
+                let message = format!("run {active_run} is at work in this thread, and takes no input");
+                return Ok(Some(Segment::Refused(Violation::new("THREAD_BUSY", message))));
+            }
             Err(Error::ScopeBusy { .. }) => return Ok(None),
             Err(error) => return Err(error.into()),
         };

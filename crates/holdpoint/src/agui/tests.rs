@@ -3,15 +3,14 @@
 use std::sync::Arc;
 
 use holdpoint_core::agent::{
-    Act, Asking, Behaviour, CallRequest, Gate, Message, Reply, ResumePolicy, Role, SuspendTicket, Suspension,
-    Ticket, ToolCall, ToolCallResumeMode, Usage,
+    Act, Asking, Behaviour, CLIENT_TOOL, CallRequest, Gate, Message, Reply, ResumePolicy, Role,
+    SuspendTicket, Suspension, Ticket, ToolCall, ToolCallResumeMode, Usage,
 };
 use holdpoint_core::{Command, InterruptId, NodeId, Outcome, Owner, Principal, Resolution, RunRef, TenantId};
 use holdpoint_engine::{Clock, Engine, Location, Options, Talk};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use super::interrupts::CLIENT_TOOL;
 use super::verifier::verify;
 use crate::app::{Shared, router};
 use crate::auth::{fresh_secret, stored_key};
@@ -59,7 +58,7 @@ impl House {
         let mut message = Message::new("reply-1", Role::Assistant, "Let me see.");
         message.calls =
             vec![CallRequest { id: "c1".to_owned(), name: "locate".to_owned(), arguments: json!({}) }];
-        let gates = vec![Gate { behaviour: Behaviour::Ask, why: None, idempotent: false }];
+        let gates = vec![Gate { behaviour: Behaviour::Ask, why: None, idempotent: false, client: false }];
         let (usage, model) = (Usage::default(), "m".to_owned());
         let reply = Reply { message, gates, usage, model, seen: 1, took_ms: None };
         self.execute(&of, Command::Begin { node: node.clone() }).await;

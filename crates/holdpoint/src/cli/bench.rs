@@ -1,5 +1,6 @@
 //! `holdpoint bench`: measures a server from outside, over HTTP, as a client sees it; and the mailbox from inside.
 
+mod agent;
 mod cluster;
 mod costs;
 mod cycle;
@@ -40,6 +41,7 @@ Examples:
   holdpoint bench cycle --server http://127.0.0.1:8484 --key KEY
   holdpoint bench cycle --postgres
   holdpoint bench cycle --database postgres://bench:PASSWORD@127.0.0.1:5432/bench
+  holdpoint bench agent --postgres --concurrency 16 --history 100000
   holdpoint bench decide --pending 100000 --seconds 10
   holdpoint bench parked --runs 10000
   holdpoint bench webhooks --rounds 5
@@ -63,6 +65,19 @@ pub(crate) enum Action {
         /// Cycles before counting starts
         #[arg(long, value_name = "N", default_value_t = 200)]
         warmup: u32,
+    },
+    /// Agents: a call of a tool that waits, its approval, the call, the last word; with a scripted model
+    Agent {
+        #[command(flatten)]
+        load: Load,
+        #[command(flatten)]
+        database: Database,
+        /// Runs to count
+        #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
+        runs: u32,
+        /// Runs that have finished when counting begins
+        #[arg(long, value_name = "N", default_value_t = 1000)]
+        history: u32,
     },
     /// Decisions: many runs wait, and people answer them in no order
     Decide {
@@ -195,6 +210,12 @@ async fn bench(connection: &Connection, action: &Action) -> Result<Report, Failu
             let ground = prepare(connection, database, load)?;
             let (driver, own) = start(connection, load, ground.address("bench")?, &[]).await?;
             cycle::bench(&driver, own.as_ref(), &ground, load.concurrency, *runs, *warmup).await
+        }
+        Action::Agent { load, database, runs, history } => {
+            let ground = prepare(connection, database, load)?;
+            let (driver, _own) = start(connection, load, ground.address("bench")?, &[]).await?;
+            let load = agent::Load { concurrency: load.concurrency, runs: *runs, history: *history };
+            agent::bench(&driver, &ground, &load).await
         }
         Action::Decide { load, database, pending, seconds } => {
             let ground = prepare(connection, database, load)?;

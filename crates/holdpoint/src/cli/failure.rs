@@ -90,6 +90,7 @@ impl Failure {
         let mut failure = Self::new(kind, format!("{} ({})", clean(message), clean(&envelope.error)));
         failure.details = if flaws.is_empty() { raw(&details) } else { Some(flaws.join("\n")) };
         failure.hint = input_advice(&envelope.message, &details)
+            .or_else(|| agent_advice(status, &envelope.message, path))
             .map_or_else(|| advice(status, &envelope.error, path, &details), |hint| Some(hint.to_string()));
         let body = serde_json::from_slice::<Value>(body).unwrap_or_default().to_string();
         failure.refusal = Some(Refusal { status, body });
@@ -173,6 +174,19 @@ fn input_advice(message: &str, details: &Value) -> Option<&'static str> {
     (is_input && message.contains("must be of type")).then_some(
         "a value that reads as JSON is taken as JSON; quote it to force text: --input 'version=\"1.4\"'",
     )
+}
+
+/// Agents and threads that are not there. A thread begins with what is said in it.
+fn agent_advice(status: u16, message: &str, path: &str) -> Option<&'static str> {
+    match (status, message) {
+        (404, "agent not found") => {
+            Some("`holdpoint agents list` shows who is declared; `holdpoint agents put FILE` declares")
+        }
+        (404, "thread not found" | "open run not found") if path.starts_with("/v1/threads/") => {
+            Some("`holdpoint threads say THREAD MESSAGE --agent ID` begins a run in a thread")
+        }
+        _ => None,
+    }
 }
 
 fn advice(status: u16, code: &str, path: &str, details: &Value) -> Option<String> {
@@ -295,6 +309,15 @@ mod tests {
         assert!(
             said(400, "/v1/runs", "validation_error", r#"{"field":"workflowId"}"#).contains("workflows put")
         );
+        let gone = |path: &str, message: &str| {
+            let body = format!(r#"{{"error":"not_found","message":"{message}"}}"#);
+            Failure::from_reply(404, path, body.as_bytes()).to_string()
+        };
+        for path in ["/v1/agents/nobody", "/v1/agents/nobody/runs", "/v1/threads/t/messages"] {
+            let told = gone(path, "agent not found");
+            assert!(told.contains("holdpoint agents list") && !told.contains("workflows"), "{told}");
+        }
+        assert!(gone("/v1/threads/t/events", "thread not found").contains("threads say"));
         let typed = json!({"field": "inputs.v"});
         assert!(input_advice("inputs.v: must be of type string", &typed).is_some());
         assert!(input_advice("inputs.v: is required", &typed).is_none());

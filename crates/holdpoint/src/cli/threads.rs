@@ -1,5 +1,7 @@
 //! `holdpoint threads`: what was said to agents, and saying more.
 
+mod events;
+
 use clap::Subcommand;
 use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser};
 use serde_json::{Map, Value, json};
@@ -12,6 +14,7 @@ use super::output::{Output, age_cell, cell, clean};
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   holdpoint threads messages bob
+  holdpoint threads events bob --follow
   holdpoint threads runs bob
   holdpoint threads say bob 'And a copy to Ann'
   holdpoint threads say bob 'Stop: do this instead' --mode interrupt_then_queue
@@ -32,6 +35,9 @@ pub(crate) enum Action {
         #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
         limit: u32,
     },
+    /// Print the events of all runs of a thread, in the order in which they were written
+    #[command(after_help = events::EXAMPLES)]
+    Events(events::Events),
     /// List the runs of a thread, the newest first
     Runs {
         #[arg(value_name = "THREAD", value_parser = NonEmptyStringValueParser::new())]
@@ -72,6 +78,7 @@ pub(crate) fn run(client: &Client, output: &Output, action: Action) -> Result<()
         Action::Messages { thread, after, limit } => {
             messages(client, output, &thread, after.as_deref(), limit)
         }
+        Action::Events(asked) => events::run(client, output, &asked),
         Action::Runs { thread, limit } => {
             let reply = client.list(&format!("{}/runs?", path(&thread)), "runs", limit)?;
             output.show(&reply, |page| runs(output, page));

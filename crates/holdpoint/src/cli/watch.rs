@@ -12,7 +12,7 @@ use super::output::{Output, cell, shorten};
 use super::runs;
 
 /// About twenty seconds in all: enough for a server to restart.
-const PAUSES_MS: [u64; 8] = [100, 300, 1000, 2000, 4000, 4000, 4000, 5000];
+pub(super) const PAUSES_MS: [u64; 8] = [100, 300, 1000, 2000, 4000, 4000, 4000, 5000];
 const DETAIL_CHARS_MAX: usize = 100;
 /// What the mode `values` sends: no event, but the run after one.
 const SNAPSHOT: &str = "state.snapshot";
@@ -158,21 +158,21 @@ fn detail(payload: &Value) -> String {
 
 /// One event of the stream.
 #[derive(Debug, Default, PartialEq)]
-struct Frame {
-    id: Option<String>,
+pub(super) struct Frame {
+    pub(super) id: Option<String>,
     event: String,
-    data: String,
+    pub(super) data: String,
 }
 
 /// Server-sent events, line by line.
 #[derive(Default)]
-struct Parser {
+pub(super) struct Parser {
     frame: Frame,
 }
 
 impl Parser {
     /// The finished event, when this line is the blank one that ends it.
-    fn line(&mut self, line: &str) -> Option<Frame> {
+    pub(super) fn line(&mut self, line: &str) -> Option<Frame> {
         if line.is_empty() {
             let frame = std::mem::take(&mut self.frame);
             return (!frame.data.is_empty()).then_some(frame);

@@ -1,6 +1,6 @@
 //! Recorded events as the protocol's documents.
 
-use holdpoint_core::{Event, NodeId, NodeStatus, Run, RunError};
+use holdpoint_core::{Event, NodeId, Run, RunError};
 use holdpoint_engine::Recorded;
 use serde_json::{Map, Value, json};
 
@@ -49,6 +49,8 @@ fn describe<'a>(run: &'a Run, recorded: &'a Recorded) -> Description<'a> {
         | Event::LoopTurned { .. }
         | Event::LoopbackLimit { .. }
         | Event::NodeDispatched { .. }
+        | Event::NodeAwaiting { .. }
+        | Event::StepRecorded { .. }
         | Event::ChildChanged { .. }
         | Event::ChildEnded { .. } => progress::describe(run, recorded),
         Event::NodeSuspended { .. }
@@ -91,9 +93,6 @@ fn describe<'a>(run: &'a Run, recorded: &'a Recorded) -> Description<'a> {
         }
         Event::NodeSkipped { node, reason } => {
             ("node.skipped", Some(node), json!({"nodeId": node, "reason": reason}))
-        }
-        Event::StepRecorded { node, name, .. } => {
-            ("holdpoint.step.recorded", Some(node), json!({"nodeId": node, "step": name}))
         }
         Event::SleepStarted { node, until } => {
             ("holdpoint.sleep.started", Some(node), json!({"nodeId": node, "until": until.to_string()}))
@@ -168,7 +167,7 @@ fn of_run<'a>(run: &Run, recorded: &'a Recorded) -> Description<'a> {
         // The caller sends only the events that are about the whole run.
         _ => {
             let mut payload = json!({"durationMs": duration_ms});
-            let outputs = outputs(run);
+            let outputs = run.outputs();
             if !outputs.is_empty() {
                 payload["outputs"] = shown(run, &outputs);
             }
@@ -187,34 +186,13 @@ fn duration_ms(run: &Run, node: &NodeId) -> Option<i64> {
     Some(state.ended_at?.0 - state.started_at?.0)
 }
 
-/// What the run came to: the outputs of the nodes that nothing follows, in the order of the workflow.
-fn outputs(run: &Run) -> Map<String, Value> {
-    let mut last = vec![true; run.nodes.len()];
-    for edge in &run.workflow.edges {
-        last[edge.source] = false;
-    }
-    let ended =
-        run.nodes.iter().zip(last).filter(|(state, last)| *last && state.status == NodeStatus::Completed);
-    ended
-        .filter_map(|(state, _)| state.outputs.as_object())
-        .flatten()
-        .map(|(name, value)| (name.clone(), value.clone()))
-        .collect()
-}
-
 /// What stands for a value that is nobody's business.
 pub(super) const HIDDEN: &str = "[redacted]";
-
-/// Whether the workflow's author has declared that a variable or a channel must not be shown.
-pub(super) fn is_hidden(run: &Run, name: &str) -> bool {
-    run.workflow.variables.iter().any(|variable| variable.sensitive && variable.name == name)
-        || run.workflow.channels.get(name).is_some_and(|channel| channel.sensitive)
-}
 
 /// Values by the name of the variable they go to, without those that are nobody's business.
 pub(super) fn shown(run: &Run, values: &Map<String, Value>) -> Value {
     let one = |(name, value): (&String, &Value)| {
-        let value = if is_hidden(run, name) { json!(HIDDEN) } else { value.clone() };
+        let value = if run.is_hidden(name) { json!(HIDDEN) } else { value.clone() };
         (name.clone(), value)
     };
     Value::Object(values.iter().map(one).collect())

@@ -1,11 +1,13 @@
 //! Reading a run's log: as a stream that stays open, as a list, or as a list that is waited for.
 
+use std::convert::Infallible;
 use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
 use tokio::time::Instant;
 
 use self::listing::Listing;
@@ -22,6 +24,10 @@ use crate::error::ApiError;
 mod crowd;
 mod listing;
 mod stream;
+
+/// How long a stream says nothing, and what it says then.
+pub(super) const KEEP_ALIVE: Duration = Duration::from_secs(15);
+pub(super) const SIGN_OF_LIFE: &[u8] = b":keepalive\n\n";
 
 const POLL_SECONDS_DEFAULT: u64 = 30;
 const POLL_SECONDS_MAX: u64 = 60;
@@ -54,14 +60,20 @@ pub(crate) async fn stream(
         next = next.max(run.seq);
     }
     let reader = Reader::open(&app.log, of, Shape::of(modes), next).await?;
-    let frames = Stream::new(reader, modes, buffer, baseline).into_frames();
+    Ok(streamed(Stream::new(reader, modes, buffer, baseline).into_frames()))
+}
+
+/// Frames as an answer that stays open.
+pub(super) fn streamed(
+    frames: impl futures_util::Stream<Item = Result<Bytes, Infallible>> + Send + 'static,
+) -> Response {
     let headers = [
         (header::CONTENT_TYPE.as_str(), "text/event-stream"),
         (header::CACHE_CONTROL.as_str(), "no-cache"),
         // Some proxies gather an answer before they pass it on, unless they are told not to.
         ("x-accel-buffering", "no"),
     ];
-    Ok((headers, Body::from_stream(frames)).into_response())
+    (headers, Body::from_stream(frames)).into_response()
 }
 
 /// The log so far; without a mode, all of it.
@@ -119,12 +131,14 @@ fn last_seen(headers: &HeaderMap) -> Result<Option<u64>, ApiError> {
 
 /// Whether a list is preferred to a stream. Who prefers neither gets the stream.
 fn wants_json(headers: &HeaderMap) -> bool {
-    let weight = |wanted: &str| {
-        let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
-        let ranges = accepted.flat_map(|value| value.split(','));
-        ranges.filter_map(|range| weight_of(range, wanted)).fold(0.0, f32::max)
-    };
-    weight("application/json") > weight("text/event-stream")
+    weight(headers, "application/json") > weight(headers, "text/event-stream")
+}
+
+/// How much a media type is wanted by its own name.
+pub(super) fn weight(headers: &HeaderMap, wanted: &str) -> f32 {
+    let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let ranges = accepted.flat_map(|value| value.split(','));
+    ranges.filter_map(|range| weight_of(range, wanted)).fold(0.0, f32::max)
 }
 
 /// The weight a media range gives to exactly this type.

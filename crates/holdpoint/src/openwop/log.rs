@@ -12,9 +12,11 @@ use tokio::sync::{OnceCell, watch};
 
 use crate::error::ApiError;
 
+mod follower;
 mod page;
 mod reader;
 
+pub(crate) use follower::Follower;
 pub(crate) use page::{Frame, Page, Shape, snapshot_frame};
 pub(crate) use reader::{Reader, Rest};
 

@@ -80,6 +80,7 @@ pub(crate) fn modes_of(event: &Event) -> Modes {
         | Event::LoopTurned { .. }
         | Event::LoopbackLimit { .. }
         | Event::CapBreached { .. }
+        | Event::NodeAwaiting { .. }
         | Event::ChildChanged { .. }
         | Event::ChildEnded { .. }
         | Event::ReplayDiverged { .. } => DEBUG,

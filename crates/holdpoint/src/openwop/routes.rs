@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use super::{
     approvals, arrivals, artifacts, asks, control, debug_bundle, discovery, events, forks, history,
-    interrupts, links, pending, runs, webhooks, workflows,
+    interrupts, links, pending, runs, threads, webhooks, workflows,
 };
 use crate::routes::Content::{Events, Json};
 use crate::routes::Route;
@@ -141,6 +141,14 @@ fn reading() -> Vec<Route> {
             .says("The log of a run after a sequence number; waits for news")
             .takes(&["streamMode", "lastSequence", "timeout"])
             .answers(200, Json("EventPage")),
+        Route::get("/v1/threads/{threadId}/events", "listThreadEvents", threads::events)
+            .says(
+                "All events of all runs of a thread in the order of writing; as server-sent events without an end, \
+                 where these are preferred",
+            )
+            .takes(&["limit", "cursor", "after", "lastCursor"])
+            .answers(200, Json("ThreadEvents"))
+            .answers(200, Events("StreamedThreadEvent")),
     ]
 }
 

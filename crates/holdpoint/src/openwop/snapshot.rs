@@ -8,7 +8,7 @@ use holdpoint_core::{
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
-use super::documents::{HIDDEN, is_hidden, shown};
+use super::documents::{HIDDEN, shown};
 use crate::instants::{iso, optional_iso};
 use crate::links::Minted;
 
@@ -219,7 +219,7 @@ impl Serialize for Values<'_> {
         let hidden = Value::String(HIDDEN.to_owned());
         let values = self.values.into_iter().flatten();
         serializer.collect_map(
-            values.map(|(name, value)| (name, if is_hidden(self.run, name) { &hidden } else { value })),
+            values.map(|(name, value)| (name, if self.run.is_hidden(name) { &hidden } else { value })),
         )
     }
 }

@@ -137,6 +137,12 @@ pub(crate) struct Stream {
     pub buffer_ms: Option<u64>,
 }
 
+/// `after` is a cursor, too: where a reader goes on that has seen the last page.
+#[derive(Debug, Deserialize)]
+pub(crate) struct After {
+    pub after: Option<String>,
+}
+
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Poll {

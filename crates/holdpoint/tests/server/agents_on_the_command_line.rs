@@ -1,10 +1,11 @@
 //! `holdpoint agents`, `threads` and `runs decide` as far as no model is needed.
 
-use std::process::Output;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::harness::{Server, gated};
+use crate::harness::{KEY, PROGRAM, Server, gated};
 
 fn text(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
@@ -43,6 +44,60 @@ fn agents_are_declared_listed_and_spoken_to() {
     assert!(runs.contains("mailer"), "{runs}");
     let nothing = text(&server.run(&["threads", "interrupt", "nobody"]));
     assert_eq!(nothing, "nothing was to be interrupted in thread nobody\n");
+}
+
+#[test]
+fn events_of_a_thread_are_listed_and_followed() {
+    let server = Server::start();
+    let model = json!({"provider": "scripted", "steps": [{"text": "Yes."}]});
+    server.client.put("/v1/agents/clerk", &json!({"model": model}));
+    let say = |words: &str| {
+        let told = server.run(&["threads", "say", "bob", words, "--agent", "clerk", "--json"]);
+        let told: Value = serde_json::from_slice(&told.stdout).unwrap();
+        let run = told["runId"].as_str().unwrap().to_owned();
+        server.client.ended(&run);
+        run
+    };
+    let (first, second) = (say("one"), say("two"));
+    let listed = text(&server.run(&["threads", "events", "bob"]));
+    let lines: Vec<&str> = listed.lines().collect();
+    assert_eq!(lines[0], format!("run {first}"));
+    assert!(lines[1].starts_with("   0  ") && lines[1].contains("run.started"), "{listed}");
+    assert_eq!(lines.iter().filter(|line| **line == format!("run {second}")).count(), 1, "{listed}");
+    let whole = server.run(&["threads", "events", "bob", "--json"]);
+    let whole: Value = serde_json::from_slice(&whole.stdout).unwrap();
+    let events = whole["events"].as_array().unwrap();
+    assert_eq!(events.len() + 2, lines.len(), "every event, and two runs");
+    let after = events[3]["cursor"].as_str().unwrap();
+    let rest = server.run(&["threads", "events", "bob", "--after", after, "--json"]);
+    let rest: Value = serde_json::from_slice(&rest.stdout).unwrap();
+    assert_eq!(rest["events"].as_array().unwrap()[..], events[4..]);
+
+    let mut command = Command::new(PROGRAM);
+    command.args(["threads", "events", "bob", "--follow", "--json", "--after", after]);
+    command.env("HOLDPOINT_SERVER", &server.url).env("HOLDPOINT_KEY", KEY).stdout(Stdio::piped());
+    let mut following = command.spawn().unwrap();
+    let mut lines = BufReader::new(following.stdout.take().unwrap()).lines();
+    let mut next = || serde_json::from_str::<Value>(&lines.next().unwrap().unwrap()).unwrap();
+    let seen: Vec<Value> = events[4..].iter().map(|_| next()).collect();
+    assert_eq!(seen[..], events[4..]);
+    let third = say("three");
+    assert_eq!(next()["runId"], json!(third), "it goes on with what begins later");
+    following.kill().unwrap();
+    following.wait().unwrap();
+
+    let unknown = server.run(&["threads", "events", "nobody"]);
+    assert_eq!(unknown.status.code(), Some(1));
+    assert!(
+        text(&unknown).contains("thread not found") && text(&unknown).contains("threads say"),
+        "{unknown:?}"
+    );
+    let wrong = server.run(&["threads", "events", "bob", "--after", "x", "--follow"]);
+    assert!(text(&wrong).contains("after: is not a cursor"), "{wrong:?}");
+    for nobody in [&["agents", "show", "nobody"][..], &["threads", "say", "t", "hi", "--agent", "nobody"]] {
+        let told = text(&server.run(nobody));
+        assert!(told.contains("holdpoint agents list") && !told.contains("workflows"), "{told}");
+    }
 }
 
 #[test]

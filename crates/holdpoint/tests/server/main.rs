@@ -9,8 +9,13 @@ mod certificates;
 
 mod access;
 mod agents;
+mod agents_documented;
 mod agents_killed;
+mod agents_mcp;
+mod agents_mcp_faults;
+mod agents_mcp_killed;
 mod agents_on_the_command_line;
+mod agents_streamed;
 mod agui;
 mod agui_contract;
 mod agui_threads;
@@ -72,6 +77,7 @@ mod streams_asked;
 mod telemetry;
 mod telemetry_losses;
 mod telemetry_metrics;
+mod threads_events;
 mod tls_receiver;
 // The order that clients of AG-UI insist on.
 #[path = "../../src/agui/verifier.rs"]
@@ -88,3 +94,4 @@ mod webhooks_on_the_command_line;
 mod webhooks_recipes;
 mod webhooks_two_nodes;
 mod wire;
+mod workshop;

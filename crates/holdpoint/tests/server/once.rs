@@ -73,7 +73,9 @@ fn example(operation: &Operation, client: &Client) -> Example {
     };
     let key = client.post("/v1/keys", &json!({"scopes": []})).body["keyId"].as_str().unwrap().to_owned();
     let path = operation.path.replace("{workflowId}", "fresh").replace("{runId}", &run);
-    let path = path.replace("{agentId}", "fresh-agent").replace("{threadId}", &run);
+    // The run is still open in its own thread, where nobody else can begin.
+    let thread = if operation.id == "sayInThread" { format!("of-{run}") } else { run.clone() };
+    let path = path.replace("{agentId}", "fresh-agent").replace("{threadId}", &thread);
     let path = path.replace("{nodeId}", "gate").replace("{dispatchId}", &dispatch).replace("{keyId}", &key);
     let minted = client.send("POST", &format!("/v1/runs/{run}/interrupts/gate/tokens"), None).body;
     let path = path.replace("{token}", minted["token"].as_str().unwrap_or("cancelled"));

@@ -129,6 +129,7 @@ fn of_agents() -> Vec<Row> {
         row("getWaiting", "runs:read", 200, 404),
         Row { body: message(), ..talk("sayInThread", "runs:create", 202, 400) },
         talk("listMessages", "runs:read", 200, 200),
+        talk("listThreadEvents", "runs:read", 200, 404),
         talk("listThreadRuns", "runs:read", 200, 200),
         row("getActiveRun", "runs:read", 404, 404),
         talk("getLatestRun", "runs:read", 200, 404),

@@ -29,11 +29,13 @@ pub struct Scripted {
 #[derive(Clone, Debug)]
 struct Step {
     when: Condition,
-    text: String,
+    /// How the text comes; without pauses in words.
+    pieces: Vec<String>,
     calls: Vec<CallRequest>,
     confidence: Option<f64>,
     usage: Usage,
     error: Option<Mishap>,
+    /// Before a reply, or before each of its pieces.
     delay_ms: u64,
 }
 
@@ -122,19 +124,17 @@ impl Scripted {
                 ..Reply::default()
             });
         };
-        if step.delay_ms > 0 {
-            tokio::time::sleep(Duration::from_millis(step.delay_ms)).await;
-        }
-        if let Some(mishap) = step.error {
-            return Err(mishap.error(step.delay_ms));
-        }
-        Ok(step.perform(&scene, listener))
+        step.perform(&scene, listener).await
     }
 }
 
 impl Model for Scripted {
     fn reply<'a>(&'a self, prompt: &'a Prompt, listener: Listener<'a>) -> Replying<'a> {
         Box::pin(self.reply(prompt, listener))
+    }
+
+    fn is_instant(&self) -> bool {
+        self.entries.iter().flatten().all(|step| step.delay_ms == 0)
     }
 }
 
@@ -149,7 +149,7 @@ impl Step {
             members.value("calls").map_or(Ok(Vec::new()), |calls| parse_calls(calls, &members.at("calls")));
         let step = Self {
             when,
-            text: members.take("text", "a string")?.unwrap_or_default(),
+            pieces: parse_text(&mut members)?,
             calls: calls?,
             confidence: members.take("confidence", "a number from 0 to 1")?,
             usage: members.take("usage", "{\"inputTokens\": …, \"outputTokens\": …}")?.unwrap_or_default(),
@@ -163,10 +163,21 @@ impl Step {
         Ok(step)
     }
 
-    fn perform(&self, scene: &Scene, listener: Listener<'_>) -> Reply {
-        let text = scene.fill(&self.text);
-        for word in text.split_inclusive(' ') {
-            listener(Delta::Text(word.to_owned()));
+    async fn perform(&self, scene: &Scene, listener: Listener<'_>) -> Result<Reply, ModelError> {
+        let mut text = String::new();
+        // What says nothing, or fails, takes its time too.
+        let silence = String::new();
+        let pieces = if self.pieces.is_empty() { std::slice::from_ref(&silence) } else { &self.pieces };
+        for piece in pieces {
+            if self.delay_ms > 0 {
+                tokio::time::sleep(Duration::from_millis(self.delay_ms)).await;
+            }
+            let piece = scene.fill(piece);
+            piece.split_inclusive(' ').for_each(|word| listener(Delta::Text(word.to_owned())));
+            text.push_str(&piece);
+        }
+        if let Some(mishap) = self.error {
+            return Err(mishap.error(self.delay_ms));
         }
         let filled =
             |call: &CallRequest| CallRequest { arguments: scene.fill_all(&call.arguments), ..call.clone() };
@@ -176,14 +187,24 @@ impl Step {
             let (name, arguments) = (Some(call.name.clone()), call.arguments.to_string());
             listener(Delta::Call { index, id, name, arguments });
         }
-        Reply {
+        Ok(Reply {
             text,
             finish: if calls.is_empty() { Finish::Stop } else { Finish::Calls },
             calls,
             usage: self.usage,
             model: "scripted".to_owned(),
             confidence: self.confidence,
-        }
+        })
+    }
+}
+
+/// Whole, or in the pieces in which it is said.
+fn parse_text(members: &mut Members<'_>) -> Result<Vec<String>, BadModel> {
+    let text: Option<String> = members.take("text", "a string")?;
+    let pieces: Option<Vec<String>> = members.take("pieces", "a list of strings")?;
+    match (text, pieces) {
+        (Some(_), Some(_)) => Err(members.flaw("pieces", "cannot stand beside \"text\"")),
+        (text, pieces) => Ok(pieces.unwrap_or_else(|| text.into_iter().collect())),
     }
 }
 

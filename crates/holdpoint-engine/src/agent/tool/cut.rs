@@ -9,7 +9,7 @@ pub(super) const RESULT_BYTES_MAX: usize = 256 * 1024;
 pub(super) const TAKEN_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// The value, or as much of its text as there is room for.
-pub(super) fn cut(value: Value) -> Value {
+pub(crate) fn cut(value: Value) -> Value {
     let text = match value {
         // What JSON makes of it may be longer, but six times the limit at the worst.
         Value::String(text) if text.len() <= RESULT_BYTES_MAX => return Value::String(text),

@@ -1,14 +1,16 @@
 //! The `tools` of an agent's definition, from JSON. What is wrong is told with the place where it is.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
+use holdpoint_core::WorkflowId;
 use serde_json::{Map, Value};
 
 use super::glob::Glob;
 use super::http::HttpTool;
 use super::mcp::Server;
+use super::scripted::ScriptedTool;
 use super::secret::Secret;
 use super::set::{Tools, WorkflowTool};
 use super::{NAME_CHARS_MAX, Toolbox, is_name};
@@ -66,11 +68,12 @@ impl Tools {
                 "mcp" => found.add_several(name, Arc::new(server(&members, name, base, outgoing)?)),
                 "http" => found.add_one(name, Arc::new(HttpTool::parse(&members, name, base, outgoing)?)),
                 "workflow" => found.add_workflow(workflow(&members, name)?),
+                "scripted" => found.add_one(name, Arc::new(ScriptedTool::parse(&members, name)?)),
                 "rust" => found.add_several(name, in_rust(&members, name, rust)?),
-                _ => return Err(members.bad("type", "must be mcp, http, workflow or rust")),
+                _ => return Err(members.bad("type", "must be mcp, http, workflow, scripted or rust")),
             };
             if !fresh {
-                return Err(members.bad("name", "is the name of another tool of this agent"));
+                return Err(members.bad("name", TAKEN));
             }
         }
         Ok(found)
@@ -93,13 +96,34 @@ fn server(
 
 fn workflow(members: &Members<'_>, name: &str) -> Result<WorkflowTool, BadTools> {
     members.only(&["type", "name", "workflowId", "description", "parameters"])?;
+    let workflow = WorkflowId::parse(members.needed_text("workflowId")?);
+    let parameters = members.value("parameters").map(|_| members.schema("parameters"));
     Ok(WorkflowTool {
         name: name.to_owned(),
-        workflow_id: members.needed_text("workflowId")?.to_owned(),
+        workflow: workflow.map_err(|error| members.bad("workflowId", error.to_string()))?,
         description: members.text("description")?.unwrap_or_default().to_owned(),
-        parameters: members.schema("parameters")?,
+        parameters: parameters.transpose()?,
     })
 }
+
+/// What is wrong with tools that can be told without reaching one: a name that two have, and workflows.
+pub(in crate::agent) fn declared_flaw(tools: &[Value]) -> Option<BadTools> {
+    let name_of = |tool: &Value| tool.get("name").and_then(Value::as_str).map(str::to_owned);
+    let mut taken = BTreeSet::new();
+    tools.iter().enumerate().find_map(|(index, tool)| {
+        let at = format!("tools[{index}]");
+        if name_of(tool).is_some_and(|name| !taken.insert(name)) {
+            return Some(BadTools::new(format!("{at}.name"), TAKEN));
+        }
+        if tool.get("type").and_then(Value::as_str) != Some("workflow") {
+            return None;
+        }
+        let parsed = Members::of(tool, &at).and_then(|members| workflow(&members, members.name()?));
+        parsed.err()
+    })
+}
+
+const TAKEN: &str = "is the name of another tool of this agent";
 
 fn in_rust(
     members: &Members<'_>,
@@ -135,6 +159,11 @@ impl<'a> Members<'a> {
 
     pub(super) fn value(&self, member: &str) -> Option<&'a Value> {
         self.map.get(member)
+    }
+
+    /// The object that is a member, if there is one.
+    pub(super) fn within(&self, member: &str) -> Result<Option<Members<'a>>, BadTools> {
+        self.map.get(member).map(|value| Members::of(value, &format!("{}.{member}", self.at))).transpose()
     }
 
     pub(super) fn text(&self, member: &str) -> Result<Option<&'a str>, BadTools> {

@@ -13,13 +13,11 @@ use url::Url;
 use super::cut::{TAKEN_BYTES_MAX, cut, excerpt};
 use super::definition::{BadTools, Members};
 use super::secret::Secret;
-use super::{Call, Calling, Listing, Returned, ToolError, ToolSpec, Toolbox, never_sent};
+use super::{Call, Calling, Check, Listing, Returned, ToolError, ToolSpec, Toolbox, never_sent};
 use crate::outgoing::{self, Method, Outgoing, Request, Response, may_be_set};
 use template::{Template, scalar};
 
 const TIMEOUT_MS: u64 = 60_000;
-
-type Check = Box<dyn Fn(&Value) -> Result<(), String> + Send + Sync>;
 
 pub(super) struct HttpTool {
     spec: Arc<ToolSpec>,

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::future::try_join_all;
-use holdpoint_core::TenantId;
+use holdpoint_core::{TenantId, WorkflowId};
 use serde_json::Value;
 
 use super::{Call, NAME_CHARS_MAX, Returned, ToolError, ToolSpec, Toolbox};
@@ -23,10 +23,10 @@ pub struct Tools {
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkflowTool {
     pub name: String,
-    pub workflow_id: String,
+    pub workflow: WorkflowId,
     pub description: String,
-    /// JSON Schema of the inputs.
-    pub parameters: Value,
+    /// JSON Schema of the inputs, where it is not what the workflow itself declares.
+    pub parameters: Option<Value>,
 }
 
 struct Entry {
@@ -85,7 +85,7 @@ impl Tools {
         owner.toolbox.call(&Call { name: owner.own_name, ..call.clone() }).await
     }
 
-    /// Tools that are workflows, which nobody here can call.
+    /// Tools that are workflows, which are not called but started.
     pub fn workflows(&self) -> &[WorkflowTool] {
         &self.workflows
     }
@@ -232,9 +232,9 @@ mod tests {
         assert!(tools.add_one("send", tool("send", "5")));
         let refund = WorkflowTool {
             name: "refund".to_owned(),
-            workflow_id: "refund".to_owned(),
+            workflow: WorkflowId::parse("refund").unwrap(),
             description: String::new(),
-            parameters: json!({}),
+            parameters: None,
         };
         assert!(tools.add_workflow(refund.clone()));
         assert!(!tools.add_workflow(refund), "a name is given once");

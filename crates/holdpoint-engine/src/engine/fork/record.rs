@@ -4,7 +4,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use holdpoint_core::{
-    Answer, Command, Event, Interrupt, Kind, NodeId, Principal, Refusal, Run, RunId, Start, decide, digest,
+    Answer, Child, Command, Event, Interrupt, Kind, NodeId, Principal, Refusal, Run, RunId, Start, decide,
+    digest,
 };
 use serde_json::Value;
 
@@ -55,18 +56,21 @@ impl Record {
     pub(super) fn rename_children(&mut self, copy: &RunId, unborn: &Run) {
         let mut run = unborn.clone();
         self.events.iter().for_each(|one| run.apply(&one.event, one.at));
-        let waited = |run: &Run, child: &RunId| run.awaits(child) && !run.finished();
+        let waited =
+            |run: &Run, child: &Child| (child.call.is_some() || run.awaits(&child.run)) && !run.finished();
         let mut names = HashMap::new();
         for (at, child) in run.children.iter().enumerate() {
             if child.result.is_none()
-                && waited(&run, &child.run)
+                && waited(&run, child)
                 && let Ok(name) = RunId::parse(&format!("{copy}.{}", at + 1))
             {
                 names.insert(child.run.clone(), name);
             }
         }
         for one in &mut self.events {
-            if let Event::NodeDispatched { child, .. } | Event::ChildChanged { child, .. } = &mut one.event
+            if let Event::NodeDispatched { child, .. }
+            | Event::NodeAwaiting { child, .. }
+            | Event::ChildChanged { child, .. } = &mut one.event
                 && let Some(name) = names.get(child)
             {
                 *child = name.clone();

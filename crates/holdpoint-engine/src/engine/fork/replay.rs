@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use holdpoint_core::agent::Act;
 use holdpoint_core::{
     Answer, Command, Event, InterruptId, NodeStatus, Outcome, Refusal, Run, Timestamp, Work, decide, limits,
 };
@@ -116,9 +117,11 @@ impl<'e> Replay<'e> {
                 draft.decide(&Command::Begin { node })
             }
             Some(Work::Enter(position)) => {
-                let outcome = enter(self.engine, &draft, position).await;
-                match outcome.or_else(|| failed_outside(recorded)) {
-                    Some(outcome) => draft.finish(position, outcome),
+                let done = enter(self.engine, &draft, position).await;
+                match done.or_else(|| Some((Vec::new(), failed_outside(recorded)?))) {
+                    Some((acts, outcome)) => {
+                        draft.act(position, acts).and_then(|()| draft.finish(position, outcome))
+                    }
                     None => return Ok(Derived::Nothing("a step that is not recorded")),
                 }
             }
@@ -154,10 +157,10 @@ enum Derived {
 }
 
 /// Runs one node; nothing when it wants to do something outside that is not on record.
-async fn enter(engine: &Engine, draft: &Draft, position: usize) -> Option<Outcome> {
+async fn enter(engine: &Engine, draft: &Draft, position: usize) -> Option<(Vec<Act>, Outcome)> {
     let node = &draft.run.workflow.nodes[position];
     match engine.nodes().get(&node.type_id) {
-        Some(NodeType::Pure(pure)) => Some(draft.perform(position, pure.clone().as_ref())),
+        Some(NodeType::Pure(pure)) => Some((Vec::new(), draft.perform(position, pure.clone().as_ref()))),
         Some(NodeType::Effect(_)) | None => {
             let holder = Holder::replaying(engine.clone(), draft.now);
             holder.replay(draft.run.clone(), position).await
@@ -201,7 +204,10 @@ pub(super) async fn go_on(engine: &Engine, draft: &mut Draft, record: &Record) -
             happen(draft, Event::StepRecorded { node: node.clone(), name, result, took_ms: None });
         }
         match enter(engine, draft, position).await {
-            Some(outcome) => draft.finish(position, outcome)?,
+            Some((acts, outcome)) => {
+                draft.act(position, acts)?;
+                draft.finish(position, outcome)?;
+            }
             None => return Ok(()),
         }
     }

@@ -55,10 +55,11 @@ macro_rules! available_of_free_thread {
 pub(crate) const INSERT: &str =
     "INSERT INTO dispatches (tenant_id, dispatch_id, thread_id, run_id, priority, \
     dedupe_key, dispatch_epoch, status, available_ms, attempt_count, max_attempts, last_error, instance_id, \
-    run_status, termination, run_response, run_error, completed_ms, created_ms, updated_ms)
+    run_status, termination, run_response, run_error, completed_ms, created_ms, updated_ms, claim_token, \
+    claimed_by, lease_until_ms)
     VALUES ($1, $2, $3, $4, $5, $6, \
     COALESCE((SELECT epoch FROM threads WHERE tenant_id = $1 AND thread_id = $3), 0), \
-    $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)";
+    $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22)";
 pub(crate) const MOVE: &str = "UPDATE dispatches SET dispatch_epoch = $1, status = $2, available_ms = $3, \
     attempt_count = $4, last_error = $5, claim_token = $6, claimed_by = $7, lease_until_ms = $8, instance_id = $9, \
     run_status = $10, termination = $11, run_response = $12, run_error = $13, completed_ms = $14, updated_ms = $15, \
@@ -83,7 +84,7 @@ pub(crate) const EPOCH_BY_ID: &str = "SELECT d.dispatch_id, t.epoch FROM dispatc
 /// The live row under a key.
 pub(crate) const BY_LIVE_KEY: &str =
     "SELECT d.tenant_id, d.thread_id, d.dedupe_key, d.dispatch_id FROM dispatches d
-    WHERE d.tenant_id = $1 AND d.thread_id = $2 AND d.dedupe_key = $3 AND d.status IN ('queued', 'claimed')";
+    WHERE d.tenant_id = $1 AND d.thread_id = $2 AND d.dedupe_key = $3 AND (d.status = 'queued' OR d.status = 'claimed')";
 
 pub(crate) const ADD_THREAD: &str =
     "INSERT INTO threads (tenant_id, thread_id) VALUES ($1, $2) ON CONFLICT DO NOTHING";
@@ -91,6 +92,10 @@ pub(crate) const THREAD: &str =
     "SELECT t.tenant_id, t.thread_id, t.epoch FROM threads t WHERE t.tenant_id = $1 AND t.thread_id = $2";
 pub(crate) const RAISE_EPOCH: &str =
     "UPDATE threads SET epoch = epoch + 1 WHERE tenant_id = $1 AND thread_id = $2 RETURNING epoch";
+
+/// Nothing unless something of the thread is queued or claimed.
+pub(crate) const BUSY_THREAD: &str = "SELECT d.tenant_id, d.thread_id FROM dispatches d
+    WHERE d.tenant_id = $1 AND d.thread_id = $2 AND (d.status = 'queued' OR d.status = 'claimed')";
 
 /// Threads that have something to do, the most urgent first. Locking them keeps other nodes away.
 pub(crate) const READY_THREADS: &str = concat!(

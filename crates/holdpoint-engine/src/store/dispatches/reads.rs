@@ -45,6 +45,9 @@ const NOW: &str = "SELECT
 const NEWER: &str =
     "SELECT dispatch_id FROM dispatches WHERE tenant_id = $1 AND thread_id = $2 AND run_id = $3
     AND seq > $4 ORDER BY seq DESC LIMIT 1";
+const LAST_ACKED: &str =
+    "SELECT dispatch_id FROM dispatches WHERE tenant_id = $1 AND thread_id = $2 AND run_id = $3
+    AND status = 'acked' ORDER BY seq DESC LIMIT 1";
 
 /// What a worker could do at this moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -128,6 +131,17 @@ pub(crate) async fn newer(db: &Database, of: &Stored) -> Result<Option<String>, 
     let row: &RunDispatch = &of.row;
     let values = params![row.tenant.as_str(), row.thread_id.as_str(), row.run_id.as_str(), of.seq];
     let found = db.query_one(NEWER, values).await?;
+    found.map(|row| Ok(row.text(0)?.to_owned())).transpose()
+}
+
+/// The last dispatch of a run that was carried out, as long as it is kept.
+pub(crate) async fn last_acked(
+    db: &Database,
+    tenant: &TenantId,
+    thread: &str,
+    run: &str,
+) -> Result<Option<String>, Error> {
+    let found = db.query_one(LAST_ACKED, params![tenant.as_str(), thread, run]).await?;
     found.map(|row| Ok(row.text(0)?.to_owned())).transpose()
 }
 

@@ -62,16 +62,28 @@ async fn a_tool_that_nobody_has_is_an_error_for_the_agent(office: Office) {
 
 async fn what_an_agent_cannot_do_or_may_not_say_is_refused_when_it_is_declared(office: Office) {
     let flawed = [
-        ("tools[0].type", json!({ "type": "workflow", "name": "w", "workflowId": "w", "description": "w" })),
         ("tools[0].command", json!({ "type": "mcp", "name": "m", "command": ["sh"] })),
         (
             "tools[0].headers.x",
             json!({ "type": "mcp", "name": "m", "url": "https://a.b", "headers": { "x": { "env": "HOME" } } }),
         ),
     ];
-    for (field, tool) in flawed {
+    let flawed = flawed.into_iter().map(|(field, tool)| (field, json!([tool])));
+    let workflow = |more: Value| {
+        let mut tool = json!({ "type": "workflow", "name": "w", "workflowId": "w" });
+        tool.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        json!([{ "type": "rust", "name": "send" }, tool])
+    };
+    let workflows = [
+        ("tools[1].name", workflow(json!({ "name": "send" }))),
+        ("tools[1].name", workflow(json!({ "name": "a b" }))),
+        ("tools[1].workflowId", workflow(json!({ "workflowId": "" }))),
+        ("tools[1].wait", workflow(json!({ "wait": true }))),
+        ("tools[1].parameters", workflow(json!({ "parameters": 5 }))),
+    ];
+    for (field, tools) in flawed.chain(workflows) {
         let mut definition = agent(&sends());
-        definition["tools"] = json!([tool]);
+        definition["tools"] = tools;
         let refused = office.house.engine.put_agent(&tenant(), definition).await.unwrap_err();
         assert!(
             matches!(&refused, Error::Refused(Refusal::InvalidRequest { field: found, .. }) if found == field),

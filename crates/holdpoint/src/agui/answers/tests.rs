@@ -99,6 +99,7 @@ fn an_unknown_outcome_can_be_told() {
         "k".to_owned(),
         &call("c1"),
         &holdpoint_core::agent::Asking::default(),
+        None,
     );
     let told = said(request.request.clone(), json!({"approved": true, "result": {"sent": 1}})).unwrap();
     assert_eq!(told["editedArtifactData"], json!({"result": {"sent": 1}}));

@@ -90,6 +90,7 @@ fn a_call_whose_outcome_is_unknown_is_not_just_any_call() {
         "k".to_owned(),
         &call("c1"),
         &holdpoint_core::agent::Asking::default(),
+        None,
     );
     let shown = seen(request.request);
     assert_eq!(

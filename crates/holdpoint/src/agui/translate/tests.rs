@@ -243,7 +243,8 @@ fn ends_are_told_in_words_that_the_client_knows() {
 
 #[test]
 fn calls_of_the_clients_own_tools_are_a_success_that_waits() {
-    use crate::agui::interrupts::CLIENT_TOOL;
+    use holdpoint_core::agent::CLIENT_TOOL;
+
     use crate::agui::samples::ticket;
     let mode = holdpoint_core::agent::ToolCallResumeMode::UseDecisionAsToolResult;
     let asks = || asked(1, "agent", &ticket(CLIENT_TOOL, mode, None));

@@ -20,14 +20,14 @@ pub(super) struct Pass {
     pub(super) seconds: f64,
     pub(super) errors: usize,
     pub(super) first_error: Option<String>,
-    resolve: Option<Spread>,
-    whole: Option<Spread>,
+    pub(super) resolve: Option<Spread>,
+    pub(super) whole: Option<Spread>,
 }
 
-struct Cycle {
+pub(super) struct Cycle {
     /// From sending the answer to seeing the run completed.
-    resolve: Duration,
-    whole: Duration,
+    pub(super) resolve: Duration,
+    pub(super) whole: Duration,
 }
 
 pub(super) async fn bench(
@@ -54,10 +54,20 @@ pub(super) async fn bench(
 }
 
 pub(super) async fn pass(driver: &Driver, count: u32, concurrency: u32) -> Pass {
-    let progress = Progress::new("cycles", count);
+    repeated("cycles", count, concurrency, async || cycle(driver).await).await
+}
+
+/// The same for something else that is begun, answered and ended.
+pub(super) async fn repeated(
+    what: &'static str,
+    count: u32,
+    concurrency: u32,
+    once: impl AsyncFn() -> Result<Cycle, Failure>,
+) -> Pass {
+    let progress = Progress::new(what, count);
     let begun = Instant::now();
     let results = repeat(count, concurrency, async || {
-        let result = cycle(driver).await;
+        let result = once().await;
         progress.step();
         result
     })

@@ -81,6 +81,19 @@ impl Driver {
         self.call(Method::POST, &path, Bytes::from_static(ACCEPT)).await.map(drop)
     }
 
+    /// Says something to an agent, and has the server's word that a run has begun.
+    pub(super) async fn tell(&self, agent: &str) -> Result<String, Failure> {
+        let path = format!("/v1/agents/{agent}/runs");
+        let body = Bytes::from_static(br#"{"message":"Please"}"#);
+        Ok(read::<Seen>(&self.call(Method::POST, &path, body).await?)?.run_id)
+    }
+
+    /// Lets a call of an agent be made.
+    pub(super) async fn allow(&self, run: &str, call: &str) -> Result<(), Failure> {
+        let body = Bytes::from(format!(r#"{{"toolCallId":"{call}","action":"resume"}}"#));
+        self.call(Method::POST, &format!("/v1/runs/{run}/decision"), body).await.map(drop)
+    }
+
     pub(super) async fn until(&self, run: &str, status: &str) -> Result<(), Failure> {
         let path = format!("/v1/runs/{run}");
         let (begun, mut pause) = (Instant::now(), POLL_FIRST);

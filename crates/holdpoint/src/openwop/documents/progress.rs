@@ -4,7 +4,7 @@ use holdpoint_core::{Event, Run};
 use holdpoint_engine::Recorded;
 use serde_json::{Value, json};
 
-use super::{Description, HIDDEN, failure, is_hidden};
+use super::{Description, HIDDEN, failure};
 
 pub(super) fn describe<'a>(run: &Run, recorded: &'a Recorded) -> Description<'a> {
     match &recorded.event {
@@ -15,7 +15,7 @@ pub(super) fn describe<'a>(run: &Run, recorded: &'a Recorded) -> Description<'a>
             ("node.retried", Some(node), payload)
         }
         Event::VariableChanged { node, name, previous, next } => {
-            let shown = |value: &Value| if is_hidden(run, name) { json!(HIDDEN) } else { value.clone() };
+            let shown = |value: &Value| if run.is_hidden(name) { json!(HIDDEN) } else { value.clone() };
             let mut payload = json!({"nodeId": node, "name": name, "next": shown(next)});
             if let Some(previous) = previous {
                 payload["previous"] = shown(previous);
@@ -23,7 +23,7 @@ pub(super) fn describe<'a>(run: &Run, recorded: &'a Recorded) -> Description<'a>
             ("variable.changed", Some(node), payload)
         }
         Event::ChannelWritten { node, channel, value, reducer, .. } => {
-            let value = if is_hidden(run, channel) { json!(HIDDEN) } else { value.clone() };
+            let value = if run.is_hidden(channel) { json!(HIDDEN) } else { value.clone() };
             let payload = json!({
                 "nodeId": node, "channel": channel, "value": value, "reducer": reducer,
                 "writtenAt": recorded.at.to_string(),
@@ -48,8 +48,18 @@ pub(super) fn describe<'a>(run: &Run, recorded: &'a Recorded) -> Description<'a>
             let payload = json!({"nodeId": node, "iterations": iterations, "limit": limit});
             ("workflow.loopback-limit", Some(node), payload)
         }
-        Event::NodeDispatched { node, child, workflow, .. } => {
-            ("node.dispatched", Some(node), json!({"childRunId": child, "childWorkflowId": workflow}))
+        Event::NodeDispatched { node, child, workflow, call, .. } => {
+            let mut payload = json!({"childRunId": child, "childWorkflowId": workflow});
+            if let Some(call) = call {
+                payload["toolCallId"] = json!(call);
+            }
+            ("node.dispatched", Some(node), payload)
+        }
+        Event::StepRecorded { node, name, .. } => {
+            ("holdpoint.step.recorded", Some(node), json!({"nodeId": node, "step": name}))
+        }
+        Event::NodeAwaiting { node, child } => {
+            ("holdpoint.node.awaiting", Some(node), json!({"nodeId": node, "childRunId": child}))
         }
         Event::LoopTurned { edge, iteration } => {
             ("holdpoint.loop.turned", None, json!({"edgeId": edge, "iteration": iteration}))

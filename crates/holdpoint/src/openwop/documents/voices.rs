@@ -39,13 +39,16 @@ pub(super) fn describe<'a>(run: &'a Run, recorded: &'a Recorded) -> Description<
             payload["answeredBy"] = json!(by);
             ("holdpoint.ask.answered", node_of(run, *interrupt), payload)
         }
-        Event::AgentDecided { node, agent, decision, confidence, flaw } => {
+        Event::AgentDecided { node, agent, decision, confidence, flaw, message } => {
             let mut payload = json!({"nodeId": node, "agentId": agent, "decision": decision});
             if let Some(confidence) = confidence {
                 payload["confidence"] = json!(confidence);
             }
             if let Some(flaw) = flaw {
                 payload["flaw"] = json!(flaw);
+            }
+            if let Some(message) = message {
+                payload["messageId"] = json!(message);
             }
             ("agent.decided", Some(node), payload)
         }

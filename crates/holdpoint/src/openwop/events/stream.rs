@@ -9,11 +9,11 @@ use bytes::Bytes;
 use futures_util::stream::unfold;
 use tokio::time::Instant;
 
+use super::{KEEP_ALIVE, SIGN_OF_LIFE};
 use crate::error::ApiError;
 use crate::openwop::log::{Reader, Rest};
 use crate::openwop::mode::Modes;
 
-const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// A batch goes out with the event that fills it.
 const BATCH_BYTES: usize = 256 * 1024;
 
@@ -78,7 +78,7 @@ impl Stream {
             tokio::select! {
                 rest = self.reader.next() => self.take(rest),
                 () = tokio::time::sleep_until(due.unwrap_or(silent)), if due.is_some() => self.flush(),
-                () = tokio::time::sleep_until(silent) => return Some(Bytes::from_static(b":keepalive\n\n")),
+                () = tokio::time::sleep_until(silent) => return Some(Bytes::from_static(SIGN_OF_LIFE)),
             }
         }
     }

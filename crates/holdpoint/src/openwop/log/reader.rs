@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use holdpoint_core::{Run, RunRef};
+use holdpoint_core::{Run, RunId, RunRef};
 use holdpoint_engine::Subscription;
 use tokio::sync::watch;
 
@@ -122,6 +122,10 @@ impl Rest {
     /// The text between two places in the page.
     pub(crate) fn text(&self, range: std::ops::Range<usize>) -> Bytes {
         self.page.text.slice(range)
+    }
+
+    pub(crate) fn run(&self) -> &RunId {
+        &self.page.end.id
     }
 
     pub(crate) fn frames(&self) -> impl Iterator<Item = &Frame> {

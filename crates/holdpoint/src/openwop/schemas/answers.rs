@@ -151,6 +151,27 @@ fn log() -> Value {
                 "isComplete": {"type": "boolean"},
             },
         },
+        "ThreadEvent": thread_event(),
+        "ThreadEvents": {
+            "type": "object",
+            "required": ["events"],
+            "properties": {
+                "events": {"type": "array", "items": reference("ThreadEvent")},
+                "nextCursor": {"type": "string"},
+            },
+        },
+        "StreamedThreadEvent": {
+            "type": "object",
+            "required": ["id", "event", "data"],
+            "properties": {
+                "id": {"type": "string", "description": "The cursor of the event, for Last-Event-ID."},
+                "event": {"type": "string", "description": "The type of the event."},
+                "data": {
+                    "type": "string", "contentMediaType": "application/json",
+                    "contentSchema": reference("ThreadEvent"),
+                },
+            },
+        },
         "EventReceived": event_received(),
         "InterruptResolved": interrupt_resolved(),
     })
@@ -290,6 +311,17 @@ fn event() -> Value {
             "payload": {}, "timestamp": reference("Instant"), "sequence": {"type": "integer", "minimum": 0},
         },
     })
+}
+
+/// An event of a run with its place in the thread.
+fn thread_event() -> Value {
+    let mut shown = event();
+    if let Some(required) = shown["required"].as_array_mut() {
+        required.insert(0, json!("cursor"));
+    }
+    shown["properties"]["cursor"] =
+        json!({"type": "string", "description": "Where a reader who has seen it goes on, with after."});
+    shown
 }
 
 fn streamed_event() -> Value {

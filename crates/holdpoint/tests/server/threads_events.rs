@@ -1,0 +1,268 @@
+//! All that happens in a thread, run after run: as a list, as a stream that goes on, and after coming back.
+
+use std::io::{BufRead, BufReader, Read};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::harness::{Client, KEY, Server, accept, gated};
+use crate::place::{Place, on_both};
+
+on_both!(
+    a_stream_goes_on_with_runs_that_begin_later_and_a_reader_who_comes_back_after_kill_9_misses_nothing,
+    every_place_of_a_thread_can_be_come_back_to,
+);
+
+/// A thread as one reader sees it live.
+struct Live(BufReader<Box<dyn Read>>);
+
+impl Live {
+    fn open(server: &Server, thread: &str, last: Option<&str>) -> Self {
+        Self::at(&server.url, &format!("/v1/threads/{thread}/events"), last)
+    }
+
+    fn at(url: &str, path: &str, last: Option<&str>) -> Self {
+        // Whoever waits in vain fails instead of waiting for ever.
+        let config = ureq::Agent::config_builder().timeout_global(Some(Duration::from_secs(60)));
+        let mut request = config.build().new_agent().get(format!("{url}{path}"));
+        request =
+            request.header("authorization", format!("Bearer {KEY}")).header("accept", "text/event-stream");
+        if let Some(last) = last {
+            request = request.header("last-event-id", last);
+        }
+        let response = request.call().unwrap();
+        assert_eq!(response.headers()["content-type"], "text/event-stream");
+        assert_eq!(response.headers()["x-accel-buffering"], "no");
+        Self(BufReader::new(Box::new(response.into_body().into_reader())))
+    }
+
+    fn next(&mut self) -> Value {
+        let (mut id, mut event) = (String::new(), String::new());
+        loop {
+            let mut line = String::new();
+            assert_ne!(self.0.read_line(&mut line).unwrap(), 0, "the stream has ended");
+            match line.trim_end().split_once(": ") {
+                Some(("id", text)) => id = text.to_owned(),
+                Some(("event", text)) => event = text.to_owned(),
+                Some(("data", text)) => {
+                    let data: Value = serde_json::from_str(text).unwrap();
+                    assert_eq!((&data["cursor"], &data["type"]), (&json!(id), &json!(event)));
+                    return data;
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Until so many runs have ended.
+    fn until_ended(&mut self, runs: usize) -> Vec<Value> {
+        let (mut seen, mut ended) = (Vec::new(), 0);
+        while ended < runs {
+            let event = self.next();
+            ended += usize::from(event["type"] == "run.completed");
+            seen.push(event);
+        }
+        seen
+    }
+}
+
+fn hire(client: &Client) {
+    let model = json!({"provider": "scripted", "steps": [{"text": "Yes."}]});
+    assert_eq!(client.put("/v1/agents/clerk", &json!({"model": model})).status, 201);
+}
+
+/// Says something in a thread and waits for the end of the run.
+fn say(client: &Client, thread: &str, text: &str) -> String {
+    let said =
+        client.post(&format!("/v1/threads/{thread}/messages"), &json!({"agentId": "clerk", "message": text}));
+    assert_eq!(said.status, 202, "{said:?}");
+    let run = said.body["runId"].as_str().unwrap().to_owned();
+    client.ended(&run);
+    run
+}
+
+/// The list, page by page.
+fn listed(client: &Client, thread: &str, limit: usize, after: Option<&str>) -> Vec<Value> {
+    let (mut all, mut next) = (Vec::new(), after.map(str::to_owned));
+    loop {
+        let after = next.map(|next| format!("&after={next}")).unwrap_or_default();
+        let page = client.get(&format!("/v1/threads/{thread}/events?limit={limit}{after}"));
+        assert_eq!(page.status, 200, "{page:?}");
+        let events = page.body["events"].as_array().unwrap();
+        all.extend(events.iter().cloned());
+        next = page.body["nextCursor"].as_str().map(str::to_owned);
+        match &next {
+            None => return all,
+            Some(next) => assert_eq!((events.len(), &events[limit - 1]["cursor"]), (limit, &json!(next))),
+        }
+    }
+}
+
+fn cursor(event: &Value) -> &str {
+    event["cursor"].as_str().unwrap()
+}
+
+#[test]
+fn a_thread_tells_the_logs_of_its_runs_one_after_the_other() {
+    let server = Server::start();
+    let client = &server.client;
+    hire(client);
+    let runs = [say(client, "t", "one"), say(client, "t", "two")];
+    say(client, "u", "elsewhere");
+    let expected: Vec<Value> = runs.iter().flat_map(|run| client.events(run)).collect();
+    let whole = listed(client, "t", 200, None);
+    let plain = |event: &Value| {
+        let mut event = event.clone();
+        assert!(event.as_object_mut().unwrap().remove("cursor").is_some_and(|cursor| cursor.is_string()));
+        event
+    };
+    assert_eq!(whole.iter().map(plain).collect::<Vec<_>>(), expected, "each as readers of its run see it");
+    assert_eq!(whole, Live::open(&server, "t", None).until_ended(2), "and the same in a stream");
+    let mut cursors: Vec<&str> = whole.iter().map(cursor).collect();
+    cursors.dedup();
+    assert_eq!(cursors.len(), whole.len());
+    let messages = client.get("/v1/threads/t/messages").body;
+    let said = messages["messages"][2]["cursor"].as_str().unwrap();
+    let rest = listed(client, "t", 200, Some(said));
+    assert_eq!(rest[..], whole[whole.iter().position(|one| cursor(one) == said).unwrap() + 1..]);
+}
+
+fn every_place_of_a_thread_can_be_come_back_to(place: &Place) {
+    let server = place.start(&[]);
+    let client = &server.client;
+    hire(client);
+    say(client, "t", "one");
+    say(client, "t", "two");
+    let whole = listed(client, "t", 200, None);
+    assert_eq!(whole, listed(client, "t", 1, None));
+    for (at, event) in whole.iter().enumerate() {
+        let rest = &whole[at + 1..];
+        assert_eq!(listed(client, "t", 3, Some(cursor(event))), rest);
+        if let [.., last] = rest {
+            let mut live = Live::open(&server, "t", Some(cursor(event)));
+            let seen: Vec<Value> = rest.iter().map(|_| live.next()).collect();
+            assert_eq!(seen, rest, "no gap and no double behind {event}");
+            assert_eq!(seen.last(), Some(last));
+        }
+    }
+    // A browser comes back to the address it has, and says what it saw since.
+    let path = format!("/v1/threads/t/events?after={}", cursor(&whole[0]));
+    let mut live = Live::at(&server.url, &path, Some(cursor(&whole[4])));
+    assert_eq!(live.next(), whole[5]);
+}
+
+fn a_stream_goes_on_with_runs_that_begin_later_and_a_reader_who_comes_back_after_kill_9_misses_nothing(
+    place: &Place,
+) {
+    let mut server = place.start(&[]);
+    hire(&server.client);
+    let first = say(&server.client, "t", "one");
+    let mut live = Live::open(&server, "t", None);
+    let mut seen = live.until_ended(1);
+    let second = say(&server.client, "t", "two");
+    seen.extend(live.until_ended(1));
+    let runs: Vec<&str> = seen.iter().map(|event| event["runId"].as_str().unwrap()).collect();
+    assert!(runs.is_sorted() && runs.contains(&first.as_str()) && runs.contains(&second.as_str()));
+    assert_eq!(seen, listed(&server.client, "t", 200, None));
+    server.kill();
+    let server = place.start(&[]);
+    let last = cursor(seen.last().unwrap()).to_owned();
+    let mut live = Live::open(&server, "t", Some(&last));
+    say(&server.client, "t", "three");
+    seen.extend(live.until_ended(1));
+    assert_eq!(seen, listed(&server.client, "t", 200, None));
+}
+
+#[test]
+fn what_is_said_at_one_node_is_read_at_another() {
+    let place = Place::postgres();
+    let (here, there) = (place.start_node("a", &[]), place.start_node("b", &[]));
+    hire(&here.client);
+    say(&here.client, "t", "one");
+    let mut live = Live::open(&there, "t", None);
+    let mut seen = live.until_ended(1);
+    say(&here.client, "t", "two");
+    seen.extend(live.until_ended(1));
+    assert_eq!(seen, listed(&here.client, "t", 200, None));
+}
+
+#[test]
+fn a_run_of_a_workflow_is_alone_in_its_thread_until_it_ends() {
+    let server = Server::start();
+    let client = &server.client;
+    hire(client);
+    client.put("/v1/workflows/gated", &gated("gated"));
+    let run = client.start_run("gated");
+    let mut live = Live::open(&server, &run, None);
+    let own = client.events(&run).len();
+    let seen: Vec<u64> = (0..own).map(|_| live.next()["sequence"].as_u64().unwrap()).collect();
+    assert_eq!(seen, (0..own as u64).collect::<Vec<_>>());
+    for mode in ["queue", "interrupt_then_queue"] {
+        let words = json!({"agentId": "clerk", "message": "hello", "mode": mode});
+        let busy = client.post(&format!("/v1/threads/{run}/messages"), &words);
+        busy.assert_envelope(409, "thread_busy");
+        assert_eq!(busy.body["details"]["activeRunId"], json!(run));
+    }
+    assert_eq!(client.answer(&run, "gate", &accept()).status, 200);
+    assert_eq!(live.until_ended(1).last().unwrap()["runId"], json!(run));
+    let next = say(client, &run, "hello");
+    assert_eq!(live.until_ended(1).last().unwrap()["runId"], json!(next));
+    assert_eq!(client.get(&format!("/v1/threads/{next}/events")).status, 404, "it stands elsewhere");
+}
+
+#[test]
+fn threads_of_others_are_none_and_places_that_are_not_in_a_thread_are_refused() {
+    let server = Server::start();
+    let client = &server.client;
+    hire(client);
+    let run = say(client, "t", "one");
+    let other = say(client, "u", "two");
+    client.get("/v1/threads/nobody/events").assert_envelope(404, "not_found");
+    client.get("/v1/threads/%00/events").assert_envelope(404, "not_found");
+    let made = client.post("/v1/keys", &json!({"tenant": "elsewhere", "scopes": ["runs:read"]})).body;
+    let stranger = client.with_key(made["key"].as_str());
+    for query in [String::new(), format!("?after={run}.0")] {
+        stranger.get(&format!("/v1/threads/t/events{query}")).assert_envelope(404, "not_found");
+    }
+    let made = client.post("/v1/keys", &json!({"scopes": ["runs:create"]})).body;
+    let writer = client.with_key(made["key"].as_str());
+    writer.get("/v1/threads/t/events").assert_envelope(403, "forbidden");
+    let beyond = client.events(&run).len();
+    let wrong =
+        ["x", "", "7", "nobody.0", &format!("{other}.0"), &format!("{run}.{beyond}"), &format!("{run}.00")];
+    for wrong in wrong {
+        for name in ["after", "cursor"] {
+            let refused = client.get(&format!("/v1/threads/t/events?{name}={wrong}"));
+            refused.assert_envelope(400, "validation_error");
+            assert_eq!(refused.body["details"]["field"], name, "{wrong}");
+        }
+        for accept in ["application/json", "text/event-stream"] {
+            let headers = [("last-event-id", wrong), ("accept", accept)];
+            let refused = client.exchange("GET", "/v1/threads/t/events", None, &headers);
+            assert_eq!(refused.status(), 400, "{wrong}");
+        }
+    }
+    client.get("/v1/threads/t/events?limit=0").assert_envelope(400, "validation_error");
+}
+
+#[test]
+fn a_run_that_waits_says_in_which_dispatch_it_came_to_wait() {
+    let server = Server::start();
+    let client = &server.client;
+    let steps = json!([{"calls": [{"id": "c1", "name": "send", "arguments": {}}]}, {"text": "Yes."}]);
+    let tool = json!({"type": "http", "name": "send", "description": "sends", "method": "POST",
+        "url": "https://mail.example.test/", "parameters": {"type": "object"}});
+    let asks = json!({"model": {"provider": "scripted", "steps": steps}, "tools": [tool],
+        "permissions": {"rules": [], "default": "ask"}});
+    let declared = client.put("/v1/agents/mailer", &asks);
+    assert_eq!(declared.status, 201, "{declared:?}");
+    let told = client.post("/v1/agents/mailer/runs", &json!({"threadId": "t", "message": "Go"}));
+    let run = told.body["runId"].as_str().unwrap();
+    client.until(run, |event| event["type"] == "node.suspended");
+    let waiting = client.get(&format!("/v1/runs/{run}/waiting")).body;
+    let since = waiting["sinceDispatchId"].as_str().unwrap();
+    assert_eq!(client.get("/v1/threads/t/runs/active").body["waiting"], waiting);
+    let dispatch = client.get(&format!("/v1/dispatches/{since}")).body;
+    assert_eq!((&dispatch["runId"], &dispatch["threadId"]), (&json!(run), &json!("t")), "{dispatch}");
+    assert_eq!(dispatch["projection"]["runStatus"], "waiting", "{dispatch}");
+}
