@@ -196,6 +196,28 @@ def talk_on(case, talks="talks"):
     case.path_parameters.update({name: of for name, of in [("threadId", thread), ("runId", run)] if name in case.path_parameters})
 
 
+def run_in_a_thread(case):
+    """A front end goes on in a thread that is there, and answers what that waits for."""
+    dice = dice_of(case)
+    if dice is None or dice.random() < 0.3 or not isinstance(case.body, dict):
+        return
+    thread, run = dice.choice(WORLD["talks"])
+    case.path_parameters["agentId"] = WORLD["agent"]["agentId"]
+    case.body["threadId"] = thread
+    case.body.pop("resume", None)
+    if dice.random() < 0.7:
+        status = dice.choice(["resolved", "resolved", "cancelled"])
+        entry = {"interruptId": f"{run}:i1", "status": status, "payload": {"approved": dice.random() < 0.5}}
+        case.body["resume"] = [entry]
+
+
+def look_at_a_thread(case):
+    """A thread belongs to an agent."""
+    talk_on(case, "looks")
+    if dice_of(case) is not None:
+        case.path_parameters["agentId"] = WORLD["agent"]["agentId"]
+
+
 def read_on(case):
     """Places in a thread are those of its events, and nobody guesses one. Some readers begin at the beginning."""
     dice = dice_of(case)
@@ -259,6 +281,9 @@ CHANGES = {
     "listThreadEvents": read_on,
     "getWaiting": lambda case: talk_on(case, "looks"),
     "cancelThread": talk_on,
+    "runAgent": run_in_a_thread,
+    "getAgUiThread": look_at_a_thread,
+    "streamAgUiThread": look_at_a_thread,
     "decideCall": decide_a_call,
     "decideInThread": decide_a_call,
     "pauseRun": aim(["waiting-approval", "waiting-input", "running"]),

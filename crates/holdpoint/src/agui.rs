@@ -19,6 +19,8 @@ pub(crate) mod schemas;
 mod state;
 mod stream;
 mod target;
+#[cfg(test)]
+mod tests;
 mod threads;
 mod translate;
 #[cfg(test)]

@@ -32,6 +32,10 @@ pub(super) fn answer(asked: &Interrupt, payload: Option<&Value>) -> Result<Value
             Some(Value::Object(_) | Value::Array(_)) => payload.clone(),
             Some(_) | None => json!({"answers": payload}),
         }),
+        // A yes lets the agent's decision stand; anything else is decided instead.
+        Form::LowConfidence if *payload == json!(true) || payload.get("approved") == Some(&json!(true)) => {
+            Ok(json!({"action": "accept"}))
+        }
         Form::ExternalEvent | Form::Conversation | Form::LowConfidence | Form::Custom => Ok(payload.clone()),
     }
 }

@@ -64,6 +64,10 @@ pub(super) fn plan(
     let mut plan = Plan::default();
     for entry in entries {
         let (run, asked) = find(runs, entry)?;
+        // Of a thread only the newest run can be open; whatever else is, is answered where it is shown.
+        if asked.is_open() && !run.finished() && latest.is_none_or(|latest| latest.id != run.id) {
+            return Err(unknown(entry));
+        }
         plan.add(run, asked, entry, now)?;
     }
     let open = latest
@@ -86,10 +90,12 @@ fn find<'a>(
         let asked = run.interrupt(id).filter(|asked| interrupts::is_for_people(asked))?;
         Some((run.as_ref(), asked))
     });
-    found.ok_or_else(|| {
-        let message = format!("there is no interrupt {:?} in this thread", entry.interrupt_id);
-        Violation::new("UNKNOWN_INTERRUPT_ID", message)
-    })
+    found.ok_or_else(|| unknown(entry))
+}
+
+fn unknown(entry: &ResumeEntry) -> Violation {
+    let message = format!("there is no interrupt {:?} in this thread", entry.interrupt_id);
+    Violation::new("UNKNOWN_INTERRUPT_ID", message)
 }
 
 impl Plan {

@@ -219,7 +219,6 @@ impl Asked<'_> {
         answers: BTreeMap<holdpoint_core::InterruptId, Answer>,
         new: &[Message],
     ) -> Result<Option<Segment>, ApiError> {
-        self.caller.clone().require(CanAnswer::ACCESS)?;
         match self.app.engine.execute(of, &Command::Resolve { answers }).await {
             Ok(after) if new.is_empty() => Ok(Some(follow(of, Run::clone(run), after.seq, Vec::new()))),
             Ok(_) => self.tell(of, run.clone(), new.to_vec()).await,
@@ -274,6 +273,11 @@ impl Asked<'_> {
         };
         let run = match begun {
             Ok(run) => run,
+            // A thread that is a run of a workflow's own has no others until that has ended.
+            Err(Error::ScopeBusy { active_run }) if active_run.as_str() == self.input.thread_id => {
+                let message = format!("run {active_run} is at work in this thread, and takes no input");
+                return Ok(Some(Segment::Refused(Violation::new("THREAD_BUSY", message))));
+            }
             Err(Error::ScopeBusy { .. }) => return Ok(None),
             Err(error) => return Err(error.into()),
         };

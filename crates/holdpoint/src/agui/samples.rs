@@ -64,6 +64,8 @@ pub(super) fn call(id: &str) -> ToolCall {
         waiting: None,
         begun: 0,
         begun_with: None,
+        client: false,
+        run: None,
     }
 }
 

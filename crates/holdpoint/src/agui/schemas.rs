@@ -52,21 +52,7 @@ fn input() -> Value {
             "runId": {"type": "string", "minLength": 1, "maxLength": 256, "pattern": NO_CONTROL},
             "protocolVersion": {"type": ["string", "null"]},
             "state": {}, "tools": list, "context": list, "forwardedProps": {},
-            "messages": {"type": ["array", "null"], "items": {
-                "type": "object",
-                "required": ["id", "role"],
-                "properties": {
-                    "id": {"type": "string", "minLength": 1, "maxLength": 128, "pattern": NO_CONTROL},
-                    "role": {"type": "string"}, "toolCallId": {"type": ["string", "null"]},
-                },
-                "if": {"properties": {"role": {"enum": ["user", "system", "developer"]}}},
-                "then": {
-                    "required": ["content"],
-                    "properties": {"content": {"anyOf": [
-                        {"type": "string"}, {"type": "array", "items": {"type": "object"}},
-                    ]}},
-                },
-            }},
+            "messages": {"type": ["array", "null"], "items": told()},
             "resume": {"type": ["array", "null"], "maxItems": 256, "items": {
                 "type": "object",
                 "required": ["interruptId", "status"],
@@ -78,6 +64,21 @@ fn input() -> Value {
             }},
         },
         "examples": [{"threadId": "t1", "runId": "r1", "messages": [{"id": "m1", "role": "user", "content": "Hello"}]}],
+    })
+}
+
+/// Only what is said to agents is read; what they say themselves is known here.
+fn told() -> Value {
+    let name = json!({"type": "string", "minLength": 1, "maxLength": 128, "pattern": NO_CONTROL});
+    let content = json!({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "object"}}]});
+    json!({
+        "type": "object",
+        "required": ["role"],
+        "properties": {
+            "role": {"type": "string"}, "id": {"type": ["string", "null"]}, "toolCallId": {"type": ["string", "null"]},
+        },
+        "if": {"properties": {"role": {"enum": ["user", "system", "developer"]}}},
+        "then": {"required": ["id", "content"], "properties": {"id": name, "content": content}},
     })
 }
 

@@ -133,7 +133,7 @@ impl Telling {
         match found {
             Ok(Some(found)) => found.iter().for_each(|one| self.pass_on(one)),
             Ok(None) => {
-                self.break_off("shutting_down", "the server is going down; the run goes on afterwards")
+                self.break_off("shutting_down", "the server is going down; the run goes on afterwards");
             }
             Err(error) => {
                 tracing::warn!(?error, "a stream ends because its run could not be read");

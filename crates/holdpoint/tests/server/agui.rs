@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::harness::{Client, Server};
-use crate::receiver::Receiver;
+use crate::receiver::{Delivered, Receiver};
 use crate::verifier::verify;
 
 pub(crate) const FLAGS: [&str; 1] = ["--outgoing-allow-loopback"];
@@ -31,7 +31,7 @@ impl World {
 
     /// What was sent, in the order of its coming.
     pub(crate) fn mails(&self) -> Vec<Value> {
-        self.post_office.so_far().iter().map(|mail| mail.json()).collect()
+        self.post_office.so_far().iter().map(Delivered::json).collect()
     }
 }
 

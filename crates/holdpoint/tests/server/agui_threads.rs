@@ -170,6 +170,31 @@ fn words_for_a_run_at_work_are_told_to_it() {
 }
 
 #[test]
+fn a_tool_of_the_front_ends_own_is_called_there() {
+    let world = World::new(|_| {
+        let call = json!({"id": "c1", "name": "locate", "arguments": {}});
+        let steps = json!([{"text": "Let me see.", "calls": [call]}, {"text": "There you are."}]);
+        json!({"agentId": "mailer", "model": {"provider": "scripted", "steps": steps}})
+    });
+    let front = world.front();
+    let tool =
+        json!({"name": "locate", "description": "where the user is", "parameters": {"type": "object"}});
+    let u1 = json!({"id": "u1", "role": "user", "content": "Where am I?"});
+    let first = front.post(json!({"tools": [tool], "messages": [u1]}));
+    let call = first.find("TOOL_CALL_START")[0]["toolCallId"].clone();
+    assert_eq!(
+        first.last()["outcome"],
+        json!({"type": "success", "pendingToolCallIds": [call]}),
+        "{first:?}"
+    );
+    assert_eq!(front.thread()["pendingToolCallIds"], json!([call]));
+    let result = json!({"id": "x", "role": "tool", "toolCallId": call, "content": "in Bonn"});
+    let second = front.post(json!({"tools": [tool], "messages": [u1, result]}));
+    assert_eq!(second.assert_success().messages().len(), 4);
+    assert_eq!(second.find("TOOL_CALL_RESULT")[0]["content"], "in Bonn", "{second:?}");
+}
+
+#[test]
 fn nothing_is_known_of_a_thread_that_never_was() {
     let world = World::new(asking);
     let client = &world.server.client;

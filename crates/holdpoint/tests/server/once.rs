@@ -167,7 +167,9 @@ fn the_same_request_under_the_same_key_is_carried_out_once_on_every_route() {
     server.client.put("/v1/workflows/gated", &gated("gated"));
     let contract = Contract::of(&server.client);
     let mut done = Vec::new();
-    for operation in contract.operations().into_iter().filter(|operation| operation.method != "GET") {
+    // Streams are no receipts: what is sent again there is told where the thread stands.
+    let changes = |operation: &Operation| operation.method != "GET" && operation.id != "runAgent";
+    for operation in contract.operations().into_iter().filter(changes) {
         let client = &server.client;
         let Example { path, body, other, status } = example(&operation, client);
         let key = format!("a key of {}", operation.id);

@@ -139,6 +139,18 @@ fn of_agents() -> Vec<Row> {
     ]
 }
 
+/// The one who is spoken to has no model, so that runs end as soon as they are worked on.
+fn of_ag_ui() -> Vec<Row> {
+    let input = json!({"threadId": "talk", "runId": "r", "messages": [{"id": "m", "role": "user", "content": "Hello"}]});
+    let talk = |id, right, elsewhere| Row { of_talk: true, ..row(id, "runs:read", right, elsewhere) };
+    vec![
+        Row { body: Some(input), ..row("runAgent", "runs:create", 200, 404) },
+        row("getCapabilities", "runs:read", 200, 404),
+        talk("getAgUiThread", 200, 404),
+        talk("streamAgUiThread", 200, 404),
+    ]
+}
+
 fn rows() -> Vec<Row> {
     let public = |id| row(id, "", 200, 200);
     vec![
@@ -258,7 +270,8 @@ fn every_route_is_open_to_those_it_is_for_and_to_nobody_else() {
     let strangers = Strangers::new(admin);
     let contract = Contract::of(admin);
     let operations = contract.operations();
-    let rows: Vec<Row> = rows().into_iter().chain(of_webhooks()).chain(of_agents()).collect();
+    let rows: Vec<Row> =
+        rows().into_iter().chain(of_webhooks()).chain(of_agents()).chain(of_ag_ui()).collect();
     let (known, there): (BTreeSet<&str>, BTreeSet<&str>) =
         (rows.iter().map(|row| row.id).collect(), operations.iter().map(|one| one.id.as_str()).collect());
     assert_eq!(known, there, "every route needs a row here, and every row a route");
