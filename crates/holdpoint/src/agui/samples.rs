@@ -64,8 +64,6 @@ pub(super) fn call(id: &str) -> ToolCall {
         waiting: None,
         begun: 0,
         begun_with: None,
-        client: false,
-        run: None,
     }
 }
 
