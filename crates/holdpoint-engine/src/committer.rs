@@ -12,6 +12,7 @@ use crate::store::{self, Statement, Tx};
 
 mod doubts;
 mod flow;
+mod guards;
 mod inbox;
 mod locks;
 mod mail;

@@ -29,8 +29,10 @@ use leases::{Lease, Leases};
 
 use crate::committer::{Claim, ClaimOrder};
 
-/// Dispatches in flight at once.
-const IN_FLIGHT_MAX: usize = 64;
+/// Dispatches in flight at once: mostly they wait for somebody outside, such as a model.
+const IN_FLIGHT_MAX: usize = 512;
+/// Dispatches claimed at once: other nodes want some, too.
+const CLAIM_MAX: usize = 64;
 /// Looks at the store this often even if nobody said that there is something to do: alone, and where other nodes
 /// may leave work behind.
 const BACKSTOP: Duration = Duration::from_secs(30);
@@ -186,7 +188,7 @@ impl Worker {
         if doable.unmet {
             done += tally(self.engine.arrange_meetings(&mut self.looks).await, &mut trouble);
         }
-        let free = self.free.available_permits();
+        let free = self.free.available_permits().min(CLAIM_MAX);
         let claimed = if free > 0 && doable.ready { self.claim(free).await? } else { 0 };
         self.left = doable.ready && claimed == 0;
         done += claimed;

@@ -115,7 +115,7 @@ impl Flow {
                 Err(guard) => return Ok(Reply::Conflict(guard)),
             }
         }
-        if let Some(reply) = changes.iter().find_map(|change| self.stands_against(change)) {
+        if let Some(reply) = changes.iter().find_map(|change| self.found.stands_against(change)) {
             return Ok(reply);
         }
         moves.into_iter().for_each(|to| self.move_to(to, false));
@@ -126,33 +126,6 @@ impl Flow {
             self.add(statement.sql, statement.params.clone());
         }
         Ok(Reply::Done)
-    }
-
-    /// What a change relies on and what is not so.
-    fn stands_against(&self, change: &Change) -> Option<Reply> {
-        if change.is_silent() {
-            return None;
-        }
-        let of = &change.of;
-        let still = |key| self.found.arrivals.get(key).copied();
-        if change.cause.as_ref().is_some_and(|cause| still(&cause.key) != Some(cause.state)) {
-            return Some(Reply::Conflict(Guard::Arrival));
-        }
-        if self.found.runs.get(of).copied().unwrap_or(0) != change.before {
-            return Some(Reply::Conflict(Guard::Sequence));
-        }
-        let workflow = &change.after.workflow;
-        let newest = self.found.revisions.get(&(of.tenant.clone(), workflow.id.clone()));
-        if change.wants_newest_revision() && newest.is_some_and(|newest| *newest != workflow.revision) {
-            return Some(Reply::Conflict(Guard::Revision));
-        }
-        let scope = change.scope().filter(|_| change.exclusive)?;
-        if let Some(run) = self.found.scopes.get(&scope) {
-            return Some(Reply::ScopeBusy(run.clone()));
-        }
-        // Runs of a thread are read in the order of their ids.
-        let newest = self.found.newest.get(&scope).filter(|_| change.begins_in_thread().is_some());
-        newest.filter(|newest| newest.as_str() >= of.run.as_str()).map(|_| Reply::Conflict(Guard::Sequence))
     }
 
     fn let_happen(&mut self, change: &Change) -> Result<(), Error> {

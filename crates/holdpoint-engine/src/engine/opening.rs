@@ -50,8 +50,7 @@ impl Engine {
         let seal_key = sealing::key(seal_key, &location)?;
         let (cache, bus) = (Arc::new(RunCache::default()), Arc::new(Bus::default()));
         let (counters, hands) = (Arc::new(Counters::default()), Arc::new(Hands::default()));
-        let measures = Arc::new(Measures::new(nodes.names()));
-        let feed = Arc::new(Feed::default());
+        let (measures, feed) = (Arc::new(Measures::new(nodes.names())), Arc::new(Feed::default()));
         let audience = Audience {
             measures: measures.clone(),
             feed: feed.clone(),

@@ -1,6 +1,7 @@
 //! `holdpoint bench`: measures a server from outside, over HTTP, as a client sees it; and the mailbox from inside.
 
 mod agent;
+mod agui;
 mod cluster;
 mod costs;
 mod cycle;
@@ -42,6 +43,7 @@ Examples:
   holdpoint bench cycle --postgres
   holdpoint bench cycle --database postgres://bench:PASSWORD@127.0.0.1:5432/bench
   holdpoint bench agent --postgres --concurrency 16 --history 100000
+  holdpoint bench ag-ui --runs 1000
   holdpoint bench decide --pending 100000 --seconds 10
   holdpoint bench parked --runs 10000
   holdpoint bench webhooks --rounds 5
@@ -78,6 +80,21 @@ pub(crate) enum Action {
         /// Runs that have finished when counting begins
         #[arg(long, value_name = "N", default_value_t = 1000)]
         history: u32,
+    },
+    /// AG-UI: many front ends at once, each with a run whose scripted model thinks for a while
+    #[command(name = "ag-ui")]
+    AgUi {
+        #[command(flatten)]
+        database: Database,
+        /// Front ends, each with a run
+        #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+        runs: u32,
+        /// How long each model thinks
+        #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=600))]
+        seconds: u64,
+        /// Where its own server keeps its data for the while; on a tmpfs, fsync costs nothing
+        #[arg(long, value_name = "DIR", default_value_os_t = std::env::temp_dir())]
+        scratch: PathBuf,
     },
     /// Decisions: many runs wait, and people answer them in no order
     Decide {
@@ -216,6 +233,12 @@ async fn bench(connection: &Connection, action: &Action) -> Result<Report, Failu
             let (driver, _own) = start(connection, load, ground.address("bench")?, &[]).await?;
             let load = agent::Load { concurrency: load.concurrency, runs: *runs, history: *history };
             agent::bench(&driver, &ground, &load).await
+        }
+        Action::AgUi { database, runs, seconds, scratch } => {
+            let load = Load { concurrency: *runs, scratch: scratch.clone() };
+            let ground = prepare(connection, database, &load)?;
+            let (driver, _own) = start(connection, &load, ground.address("bench")?, &[]).await?;
+            agui::bench(&driver, &agui::Load { runs: *runs, seconds: *seconds }).await
         }
         Action::Decide { load, database, pending, seconds } => {
             let ground = prepare(connection, database, load)?;

@@ -135,14 +135,51 @@ impl Driver {
         if reply.is_empty() { Ok(Value::Null) } else { read(&reply) }
     }
 
-    async fn call(&self, method: Method, path: &str, body: Bytes) -> Result<Bytes, Failure> {
-        let request = Request::builder()
+    /// Sends a document and reads the stream that comes back to its end, which must be a finished run. How long it took
+    /// until something came; `heard` is called then.
+    pub(super) async fn stream(
+        &self,
+        path: &str,
+        body: &Value,
+        heard: impl Fn(),
+    ) -> Result<Duration, Failure> {
+        let request = self.request(Method::POST, path, Bytes::from(body.to_string()))?;
+        let begun = Instant::now();
+        let response = self.client.request(request).await.map_err(|error| self.lost(&error))?;
+        let status = response.status();
+        let mut body = response.into_body();
+        let (mut first, mut last) = (None, Bytes::new());
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|error| self.lost(&error))?;
+            if first.is_none() {
+                first = Some(begun.elapsed());
+                heard();
+            }
+            if let Ok(data) = frame.into_data() {
+                last = data;
+            }
+        }
+        if !status.is_success() {
+            return Err(Failure::from_reply(status.as_u16(), path, &last));
+        }
+        let ended = String::from_utf8_lossy(&last).contains("RUN_FINISHED");
+        first
+            .filter(|_| ended)
+            .ok_or_else(|| Failure::broken(format!("{path}: the stream ended before the run")))
+    }
+
+    fn request(&self, method: Method, path: &str, body: Bytes) -> Result<Request<Full<Bytes>>, Failure> {
+        Request::builder()
             .method(method)
             .uri(format!("{}{path}", self.server))
             .header(AUTHORIZATION, self.bearer.clone())
             .header(CONTENT_TYPE, HeaderValue::from_static("application/json"))
             .body(Full::new(body))
-            .map_err(|error| Failure::usage(format!("this cannot be sent to the server: {error}")))?;
+            .map_err(|error| Failure::usage(format!("this cannot be sent to the server: {error}")))
+    }
+
+    async fn call(&self, method: Method, path: &str, body: Bytes) -> Result<Bytes, Failure> {
+        let request = self.request(method, path, body)?;
         let exchange = async {
             let response = self.client.request(request).await.map_err(|error| self.lost(&error))?;
             let status = response.status();
