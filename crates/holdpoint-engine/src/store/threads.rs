@@ -12,8 +12,9 @@ const SCOPE: &str = "thread:";
 /// The run behind another.
 const NEXT: &str = "SELECT run_id, seq FROM runs WHERE tenant_id = $1 AND scope_id = $2 AND run_id > $3
     ORDER BY run_id LIMIT 1";
-const NEWEST: &str =
-    "SELECT run_id, seq FROM runs WHERE tenant_id = $1 AND scope_id = $2 ORDER BY run_id DESC LIMIT 1";
+/// Without the word about run ids, SQLite looks through all runs of the tenant from the last one on.
+const NEWEST: &str = "SELECT run_id, seq FROM runs WHERE tenant_id = $1 AND scope_id = $2 AND run_id > ''
+    ORDER BY run_id DESC LIMIT 1";
 /// Runs behind another, in any order.
 const BEHIND: &str = "SELECT r.tenant_id, r.scope_id, r.run_id FROM runs r
     WHERE r.tenant_id = $1 AND r.scope_id = $2 AND r.run_id > $3";
@@ -67,6 +68,7 @@ pub(crate) async fn plan(db: &Database, tenant: &TenantId, thread: &str) -> Resu
         db.plan(ONE, one).await?,
         db.plan(NEWEST, newest).await?,
         db.plan(BEHIND, next_values(tenant, thread, None)).await?,
+        db.plan(super::scopes::ACTIVE, params![tenant.as_str(), scope_of(thread)]).await?,
     ])
 }
 

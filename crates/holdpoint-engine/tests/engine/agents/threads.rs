@@ -57,6 +57,9 @@ async fn runs_of_a_thread_are_found_one_after_another_and_nobody_elses(office: O
         let plan = plan.to_lowercase();
         assert!(plan.contains("index") || plan.contains("primary key"), "{plan}");
         assert!(!plan.contains("seq scan") && !plan.contains("scan runs"), "{plan}");
+        // SQLite knows nothing of what is in its tables, and must be led there.
+        let all_of_tenant = plan.contains("primary key (tenant_id=?)");
+        assert!(!all_of_tenant, "looks through all runs of a tenant: {plan}");
     }
 }
 

@@ -40,13 +40,15 @@ pub(super) async fn bench(driver: &Driver, ground: &Ground, load: &Load) -> Resu
     Ok(report(load, before, &pass, &costs))
 }
 
+/// As a front end does it: begins a run, reads along, decides when it is asked.
 async fn once(driver: &Driver) -> Result<Cycle, Failure> {
     let begun = Instant::now();
     let run = driver.tell(AGENT).await?;
-    driver.until(&run, "waiting-approval").await?;
+    let mut events = driver.events(&run).await?;
+    events.until("node.suspended").await?;
     let answered = Instant::now();
     driver.allow(&run, CALL).await?;
-    driver.until(&run, "completed").await?;
+    events.until("run.completed").await?;
     Ok(Cycle { resolve: answered.elapsed(), whole: begun.elapsed() })
 }
 

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use futures_util::future::join_all;
 use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use hyper::{Method, Request};
 use hyper_util::client::legacy::Client;
@@ -168,6 +169,16 @@ impl Driver {
             .ok_or_else(|| Failure::broken(format!("{path}: the stream ended before the run")))
     }
 
+    /// The events of a run as they come, from its first.
+    pub(super) async fn events(&self, run: &str) -> Result<Told, Failure> {
+        let request = self.request(Method::GET, &format!("/v1/runs/{run}/events"), Bytes::new())?;
+        let response = self.client.request(request).await.map_err(|error| self.lost(&error))?;
+        if response.status().is_success() {
+            return Ok(Told { run: run.to_owned(), body: response.into_body(), heard: Vec::new() });
+        }
+        Err(Failure::refused(format!("the events of run {run} cannot be read: {}", response.status())))
+    }
+
     fn request(&self, method: Method, path: &str, body: Bytes) -> Result<Request<Full<Bytes>>, Failure> {
         Request::builder()
             .method(method)
@@ -203,6 +214,39 @@ impl Driver {
         }
         Failure::unreachable(&self.server, &cause.to_string())
     }
+}
+
+/// What a server tells of a run.
+pub(super) struct Told {
+    run: String,
+    body: Incoming,
+    /// What came since the last wait.
+    heard: Vec<u8>,
+}
+
+impl Told {
+    /// Until an event of this type was told.
+    pub(super) async fn until(&mut self, event: &str) -> Result<(), Failure> {
+        let line = format!("event: {event}\n");
+        let waiting = async {
+            loop {
+                if let Some(at) = find(&self.heard, line.as_bytes()) {
+                    self.heard.drain(..at + line.len());
+                    return Ok(());
+                }
+                let frame = self.body.frame().await.transpose().ok().flatten();
+                let data = frame.and_then(|frame| frame.into_data().ok());
+                let ended = || Failure::refused(format!("run {} ended without {event}", self.run));
+                self.heard.extend_from_slice(&data.ok_or_else(ended)?);
+            }
+        };
+        let late = |_| Failure::broken(format!("{event} was not told in {} s", PATIENCE.as_secs()));
+        tokio::time::timeout(PATIENCE, waiting).await.map_err(late)?
+    }
+}
+
+fn find(text: &[u8], wanted: &[u8]) -> Option<usize> {
+    text.windows(wanted.len()).position(|window| window == wanted)
 }
 
 /// Does `work` `count` times, `concurrency` at a time, and gathers what each gave.
