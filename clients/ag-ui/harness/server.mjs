@@ -14,9 +14,12 @@ const program = process.env.HOLDPOINT_BIN;
 if (!program) throw new Error("HOLDPOINT_BIN must name the server; scripts/ag-ui-clients does that");
 
 /** A server for all tests of a file. At its end it must go down by itself, and have nothing to complain about. */
-export function serving(...options) {
+export function serving({ options = [], agents = [] } = {}) {
     const server = new Server(options);
-    before(() => server.start());
+    before(async () => {
+        await server.start();
+        for (const agent of agents) await server.declare(agent);
+    });
     after(() => server.end());
     return server;
 }
