@@ -1,7 +1,7 @@
 //! `POST /ag-ui/{agentId}`: what an input does to its thread. Whatever decides is the engine's; this looks where the
 //! thread stands, asks for one thing, and looks again when somebody else was faster.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use axum::extract::State;
@@ -18,7 +18,7 @@ use super::resume::{self, Plan, Violation};
 use super::stream::{self, Audience, Segment, Stretch};
 use super::target::Target;
 use super::translate::{Rest, Translator};
-use super::wire::RunAgentInput;
+use super::wire::{self, RunAgentInput};
 use super::{ids, input, interrupts};
 use crate::app::App;
 use crate::auth::{Caller, CanAnswer, CanCreateRuns, Permission};
@@ -87,13 +87,13 @@ impl Asked<'_> {
             return Ok(Some(Segment::Refused(Violation::new("THREAD_BUSY", message))));
         }
         if !self.input.resume.is_empty() {
-            return self.resume(&latest, &new).await;
+            return self.resume(&latest, history, &new).await;
         }
         let Some((of, run)) = open else {
             if new.is_empty() && (latest.is_some() || !history.is_empty()) {
                 return Ok(latest.map(restate));
             }
-            return self.start(latest.as_ref().map(|(_, run)| run.as_ref()), new).await;
+            return self.start(latest.as_ref().map(|(_, run)| run.as_ref()), history, new).await;
         };
         let asks: Vec<_> = interrupts::open(run).map(|asked| ids::interrupt(&run.id, asked.id)).collect();
         if !asks.is_empty() {
@@ -111,7 +111,12 @@ impl Asked<'_> {
         }
     }
 
-    async fn resume(&self, latest: &Latest, new: &[Message]) -> Result<Option<Segment>, ApiError> {
+    async fn resume(
+        &self,
+        latest: &Latest,
+        history: History,
+        new: &[Message],
+    ) -> Result<Option<Segment>, ApiError> {
         let runs = self.named_runs().await?;
         // Somebody may have answered between the two looks: the later one counts.
         let newer = |(of, run): &(RunRef, Arc<Run>)| {
@@ -134,7 +139,7 @@ impl Asked<'_> {
             Err(Undone::Refused(violation)) => return Ok(Some(Segment::Refused(violation))),
             Err(Undone::Failed(error)) => return Err(error),
         };
-        let opening = ignored(new).into_iter().collect();
+        let opening = self.remind(history.snapshot()).into_iter().chain(ignored(new)).collect();
         Ok(Some(follow(of, Run::clone(run), after.seq, opening)))
     }
 
@@ -252,7 +257,12 @@ impl Asked<'_> {
         }
     }
 
-    async fn start(&self, previous: Option<&Run>, new: Vec<Message>) -> Result<Option<Segment>, ApiError> {
+    async fn start(
+        &self,
+        previous: Option<&Run>,
+        history: History,
+        new: Vec<Message>,
+    ) -> Result<Option<Segment>, ApiError> {
         let engine = &self.app.engine;
         let owner = Owner { tenant: self.caller.tenant().clone(), principal: self.caller.principal().name };
         let state = input::initial_state(previous, self.input.state.as_ref().map(|given| &given.0));
@@ -283,7 +293,30 @@ impl Asked<'_> {
         };
         let of = RunRef { tenant: self.caller.tenant().clone(), run: run.id.clone() };
         let unborn = Run::unborn(run.id.clone(), run.workflow.clone());
-        Ok(Some(follow(&of, unborn, run.seq, Vec::new())))
+        let mut opening = Vec::new();
+        if self.lacks(&history.snapshot()) {
+            let history =
+                History::read(engine, self.caller.tenant(), &self.input.thread_id, self.target).await?;
+            opening = self.remind(history.before(&run.id));
+        }
+        Ok(Some(follow(&of, unborn, run.seq, opening)))
+    }
+
+    /// Whether the client has forgotten any of it.
+    fn lacks(&self, said: &[wire::Message]) -> bool {
+        let known: BTreeSet<&str> = self.input.messages.iter().filter_map(|one| one.id.as_deref()).collect();
+        said.iter().any(|message| !known.contains(message.id()))
+    }
+
+    /// What was said before goes first, where the client does not have it. Clients keep the place of what they have, and
+    /// put the rest behind it; only one that has nothing takes the order from here.
+    fn remind(&self, messages: Vec<wire::Message>) -> Vec<Event> {
+        if !self.lacks(&messages) {
+            return Vec::new();
+        }
+        let nothing = Event::MessagesSnapshot { messages: Vec::new() };
+        let cleared = (!self.input.messages.is_empty()).then_some(nothing);
+        cleared.into_iter().chain([Event::MessagesSnapshot { messages }]).collect()
     }
 }
 

@@ -1,0 +1,191 @@
+//! Front ends made of the published clients. Whatever a client complains about, in its console or by throwing, fails
+//! the test; so does whatever it would have dropped without a word.
+
+import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+import { test } from "node:test";
+import * as v0 from "client-v0";
+import * as v1 from "client-v1";
+import { KEY } from "./server.mjs";
+import { checkRun, events } from "./stream.mjs";
+
+export const clients = [
+    { name: "1.0.0", HttpAgent: v1.HttpAgent, modern: true },
+    { name: "0.0.59", HttpAgent: v0.HttpAgent, modern: false },
+];
+export const [modern, old] = clients;
+
+/** The same test with each of the clients. */
+export function withBoth(name, check) {
+    for (const client of clients) one(`${name} (client ${client.name})`, () => check(client));
+}
+
+export function one(name, check) {
+    test(name, { timeout: 120_000 }, check);
+}
+
+const complaints = [];
+for (const level of ["warn", "error"]) {
+    console[level] = (...words) => complaints.push(words.map(String).join(" "));
+}
+
+/** A front end of one thread, as an application would have it. */
+export class Front {
+    constructor(server, client, agentId, { threadId = `thread-${randomUUID()}`, messages = [] } = {}) {
+        Object.assign(this, { server, client, agentId, threadId });
+        const url = `${server.url}/ag-ui/${agentId}`;
+        const headers = { Authorization: `Bearer ${KEY}` };
+        const listen = (address, request) => this.#listen(address, request);
+        this.agent = new client.HttpAgent({ url, headers, threadId, initialMessages: messages, fetch: listen });
+    }
+
+    get pending() {
+        return this.agent.pendingInterrupts;
+    }
+
+    get state() {
+        return this.agent.state;
+    }
+
+    get messages() {
+        return this.agent.messages;
+    }
+
+    get texts() {
+        return this.messages.filter(({ role, content }) => role === "assistant" && content).map(({ content }) => content);
+    }
+
+    /** The contents of tool messages, parsed where they are JSON. */
+    get results() {
+        return this.messages.filter(({ role }) => role === "tool").map(({ toolCallId, content }) => ({ toolCallId, ...parsed(content) }));
+    }
+
+    say(content, parameters = {}) {
+        this.agent.addMessage({ id: `said-${randomUUID()}`, role: "user", content });
+        return this.run(parameters);
+    }
+
+    /** Answers everything that is pending with the payloads, in their order; `"cancel"` cancels. */
+    answer(...payloads) {
+        return this.run({ resume: resume(this.pending, payloads) });
+    }
+
+    /** One run, with everything that was heard of it. */
+    async run(parameters = {}) {
+        const seen = [];
+        const subscriber = {
+            onEvent: ({ event }) => void seen.push(structuredClone(event)),
+            onMessagesSnapshotEvent: ({ event, messages }) => void checkTold(messages, event.messages),
+        };
+        complaints.length = 0;
+        await this.agent.runAgent(parameters, subscriber);
+        assert.deepEqual(complaints, [], "the client has nothing to complain about");
+        const all = events(await this.heard);
+        const { threadId } = this;
+        checkRun(all, { threadId, runId: this.sent.runId, modern: this.client.modern });
+        assert.deepEqual(seen.map(understood), all.map(understood), "the client takes every event, with all its members");
+        const ids = this.messages.map(({ id }) => id);
+        assert.equal(new Set(ids).size, ids.length, `no message is there twice: ${ids}`);
+        if (all.at(-2).type === "MESSAGES_SNAPSHOT") {
+            assert.deepEqual(ids, all.at(-2).messages.map(({ id }) => id), "the client has them in our order");
+        }
+        return outcome(all);
+    }
+
+    async #listen(address, request) {
+        this.sent = JSON.parse(request.body);
+        assert.equal("protocolVersion" in this.sent, this.client.modern);
+        const response = await fetch(address, request);
+        if (!response.ok) return response;
+        const [mine, theirs] = response.body.tee();
+        this.heard = new Response(mine).text();
+        this.heard.catch(() => {});
+        return new Response(theirs, { status: response.status, headers: response.headers });
+    }
+}
+
+export function resume(interrupts, payloads) {
+    return interrupts.map(({ id }, at) => {
+        const payload = payloads[Math.min(at, payloads.length - 1)];
+        if (payload === "cancel") return { interruptId: id, status: "cancelled" };
+        return { interruptId: id, status: "resolved", payload };
+    });
+}
+
+/** An input that the client itself would refuse to send. The answer is read by the client all the same. */
+export async function post(server, agentId, input, { client = modern } = {}) {
+    const body = { runId: `run-${randomUUID()}`, messages: [], tools: [], context: [], forwardedProps: {}, state: {}, ...input };
+    if (client.modern) body.protocolVersion = "1.0";
+    const response = await fetch(`${server.url}/ag-ui/${agentId}`, {
+        method: "POST",
+        headers: { Authorization: `Bearer ${KEY}`, "Content-Type": "application/json", Accept: "text/event-stream" },
+        body: JSON.stringify(body),
+    });
+    const text = await response.text();
+    if (!response.ok) return { status: response.status, body: JSON.parse(text) };
+    return { status: response.status, ...(await read(text, body, client)) };
+}
+
+/** What a stream says, once the client has read it as well: with its schemas, and its idea of order. */
+export async function read(text, { threadId, runId }, client = modern) {
+    const all = events(text);
+    checkRun(all, { threadId, runId, modern: client.modern });
+    const headers = { "Content-Type": "text/event-stream" };
+    const agent = new client.HttpAgent({ url: "http://nowhere.test", threadId, fetch: async () => new Response(text, { headers }) });
+    const seen = [];
+    complaints.length = 0;
+    await agent.runAgent({ runId }, { onEvent: ({ event }) => void seen.push(structuredClone(event)) });
+    assert.deepEqual(complaints, []);
+    assert.deepEqual(seen.map(understood), all.map(understood));
+    return outcome(all);
+}
+
+function outcome(all) {
+    const types = all.map(({ type }) => type);
+    const of = (type) => all.filter((event) => event.type === type);
+    const last = all.at(-1);
+    return {
+        all, types, of,
+        error: last.type === "RUN_ERROR" ? last : undefined,
+        outcome: last.outcome?.type,
+        interrupts: last.outcome?.interrupts,
+        finish: last,
+        state: of("STATE_SNAPSHOT").at(-1)?.snapshot,
+        messages: of("MESSAGES_SNAPSHOT").at(-1)?.messages,
+    };
+}
+
+/**
+ * What the stream made of the messages is what the snapshot says they are. Two things are put right by it: results of the
+ * client's own tools, which have another name here, and the order of a client that had forgotten something.
+ */
+function checkTold(told, snapshot) {
+    const known = new Map(snapshot.map((message) => [message.id, message]));
+    const answered = new Set(snapshot.map(({ toolCallId }) => toolCallId));
+    for (const message of snapshot.length === 0 ? [] : told) {
+        if (message.role === "tool" && !known.has(message.id) && answered.has(message.toolCallId)) continue;
+        assert.ok(known.has(message.id), `the snapshot keeps ${message.role} ${message.id}`);
+        assert.deepEqual(plain(message), plain(known.get(message.id)), "and says the same of it");
+    }
+}
+
+/** An absent member and one without a value are the same to a reader. */
+function plain(message) {
+    const { content = "", toolCalls = [], ...rest } = JSON.parse(JSON.stringify(message));
+    return { content, toolCalls, ...rest };
+}
+
+/** The older client takes no notice of the version. */
+function understood(event) {
+    const { protocolVersion, ...rest } = event;
+    return rest;
+}
+
+function parsed(content) {
+    try {
+        const value = JSON.parse(content);
+        return value !== null && typeof value === "object" ? value : { text: content };
+    } catch {
+        return { text: content };
+    }
+}

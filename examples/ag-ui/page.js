@@ -1,0 +1,129 @@
+//! A page for one thread. It keeps the connection and the thread's name, and nothing else: after a reload the server says
+//! what was said, what the state is and what it waits for.
+
+import { HttpAgent } from "@ag-ui/client";
+import { element, showInterrupts } from "./forms.js";
+
+const find = (selector) => document.querySelector(selector);
+const connection = find("#connection");
+const fields = connection.elements;
+const kept = sessionStorage;
+let agent;
+
+for (const name of ["server", "key"]) fields[name].value = kept.getItem(name) ?? fields[name].value;
+
+connection.addEventListener("submit", (event) => {
+    event.preventDefault();
+    attempt(connect);
+});
+fields.agent.addEventListener("change", () => attempt(() => open(fields.agent.value, crypto.randomUUID())));
+find("#fresh").addEventListener("click", () => attempt(() => open(fields.agent.value, crypto.randomUUID())));
+find("#say").addEventListener("submit", (event) => {
+    event.preventDefault();
+    const { text } = event.target.elements;
+    const content = text.value;
+    text.value = "";
+    attempt(() => {
+        agent.addMessage({ id: crypto.randomUUID(), role: "user", content });
+        return run({});
+    });
+});
+if (kept.getItem("thread")) attempt(connect);
+
+async function connect() {
+    for (const name of ["server", "key"]) kept.setItem(name, fields[name].value);
+    const { agents } = await get("/v1/agents");
+    const ids = [...agents.map(({ agentId }) => agentId), "sample-approval"];
+    fields.agent.replaceChildren(...ids.map((id) => element("option", {}, id)));
+    const last = kept.getItem("agent");
+    fields.agent.value = ids.includes(last) ? last : ids[0];
+    await open(fields.agent.value, kept.getItem("thread") ?? crypto.randomUUID());
+}
+
+/** A thread as the server knows it; one that it does not know is new. */
+async function open(agentId, threadId) {
+    kept.setItem("agent", agentId);
+    kept.setItem("thread", threadId);
+    const thread = await get(`/ag-ui/${encodeURIComponent(agentId)}/threads/${encodeURIComponent(threadId)}`, 404);
+    agent = new HttpAgent({
+        url: `${fields.server.value}/ag-ui/${encodeURIComponent(agentId)}`,
+        headers: headers(),
+        threadId,
+        initialMessages: thread?.messages ?? [],
+        initialState: thread?.state ?? {},
+    });
+    find("#thread").textContent = threadId;
+    find("#events").textContent = "";
+    show(thread?.interrupts ?? []);
+    if (thread?.running) await run({});
+}
+
+async function run(parameters) {
+    find("#interrupts").replaceChildren();
+    notice("…");
+    let failed;
+    await agent.runAgent(parameters, {
+        onEvent: ({ event }) => log(event.type),
+        onMessagesChanged: ({ messages }) => showMessages(messages),
+        onStateChanged: ({ state }) => showState(state),
+        onRunErrorEvent: ({ event }) => void (failed = event),
+    });
+    // After an error what was open is still open.
+    show(agent.pendingInterrupts ?? []);
+    if (failed) {
+        notice(`${failed.code ?? "error"}: ${failed.message}`, true);
+        const thread = await get(`/ag-ui/${encodeURIComponent(kept.getItem("agent"))}/threads/${encodeURIComponent(agent.threadId)}`, 404);
+        show(thread?.interrupts ?? []);
+    }
+}
+
+function show(interrupts) {
+    showMessages(agent.messages);
+    showState(agent.state);
+    showInterrupts(find("#interrupts"), interrupts, (resume) => attempt(() => run({ resume })));
+    find("#say button").disabled = interrupts.length > 0;
+    notice(interrupts.length > 0 ? "The run waits for you. It waits without this page, too." : "");
+}
+
+function showMessages(messages) {
+    find("#messages").replaceChildren(...messages.map((message) => {
+        const { role, content, toolCalls = [] } = message;
+        const text = typeof content === "string" ? content : JSON.stringify(content ?? "");
+        const calls = toolCalls.map(({ function: call }) => element("div", { className: "call" }, `→ ${call.name}(${call.arguments})`));
+        return element("li", { className: role }, role === "tool" ? `← ${text}` : text, ...calls);
+    }));
+}
+
+function showState(state) {
+    find("#state").textContent = JSON.stringify(state, null, 2);
+}
+
+function log(type) {
+    const place = find("#events");
+    place.textContent += `${type}\n`;
+    place.scrollTop = place.scrollHeight;
+}
+
+function headers() {
+    return { Authorization: `Bearer ${fields.key.value}` };
+}
+
+/** Nothing where the server answers with a status that is expected. */
+async function get(path, expected) {
+    const response = await fetch(fields.server.value + path, { headers: headers() });
+    if (response.status === expected) return undefined;
+    if (!response.ok) throw new Error(`${response.status}: ${await response.text()}`);
+    return response.json();
+}
+
+function notice(text, bad = false) {
+    Object.assign(find("#notice"), { textContent: text, className: bad ? "bad" : "" });
+}
+
+async function attempt(act) {
+    try {
+        await act();
+    } catch (error) {
+        notice(String(error.message ?? error), true);
+    }
+}
