@@ -69,7 +69,7 @@ export function serve(port) {
     });
     return new Promise((resolve, reject) => {
         server.once("error", reject);
-        server.listen(port, "127.0.0.1", () => resolve({ url: `http://127.0.0.1:${server.address().port}`, close: () => server.close() }));
+        server.listen(port, "127.0.0.1", () => resolve({ url: `http://127.0.0.1:${server.address().port}`, close: () => (server.close(), server.closeAllConnections()) }));
     });
 }
 

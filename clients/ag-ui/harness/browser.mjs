@@ -27,7 +27,12 @@ export class Browser {
             // Chromium has no sandbox for root, which is what checks run as in containers.
             ...(process.getuid() === 0 ? ["--no-sandbox"] : []),
         ];
-        this.child = spawn(process.env.CHROMIUM ?? "chromium", options, { stdio: ["ignore", "ignore", "ignore", "pipe", "pipe"] });
+        this.child = spawn(process.env.CHROMIUM ?? "chromium", options, {
+            stdio: ["ignore", "ignore", "ignore", "pipe", "pipe"],
+            // A group of its own, so that what it has started ends with it.
+            detached: true,
+        });
+        this.ended = new Promise((resolve) => this.child.once("exit", resolve));
         const gone = new Promise((_, reject) => {
             this.child.once("error", (error) => reject(new Error(`Chromium does not start (scripts/check installs it): ${error.message}`)));
             this.child.once("exit", (code) => reject(new Error(`Chromium has ended with ${code}`)));
@@ -69,15 +74,22 @@ export class Browser {
     }
 
     async close() {
-        const ended = new Promise((resolve) => this.child.once("exit", resolve));
-        this.child.kill();
-        await ended;
+        this.#kill();
+        await this.ended;
         this.#forget();
     }
 
+    #kill() {
+        try {
+            process.kill(-this.child.pid, "SIGKILL");
+        } catch {
+            // It has ended by itself.
+        }
+    }
+
     #forget() {
-        this.child.kill("SIGKILL");
-        rmSync(this.profile, { recursive: true, force: true, maxRetries: 5 });
+        this.#kill();
+        rmSync(this.profile, { recursive: true, force: true, maxRetries: 20, retryDelay: 50 });
     }
 }
 

@@ -12,8 +12,8 @@ const server = serving({ options: ["--cors-origin", site.url] });
 let browser;
 before(async () => (browser = await Browser.start()));
 after(async () => {
-    await browser.close();
     site.close();
+    await browser.close();
 });
 
 one("a mail is approved in the page, and sent once", async () => {

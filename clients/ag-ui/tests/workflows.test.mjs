@@ -1,0 +1,72 @@
+//! Workflows with questions of other kinds: reasons of their own, clarifications, events from outside. And runs that end
+//! because somebody cancels them, in the words that each version knows.
+
+import assert from "node:assert/strict";
+import { Front, withBoth } from "../harness/clients.mjs";
+import { serving } from "../harness/server.mjs";
+
+const server = serving();
+
+withBoth("a question with a reason of its own is asked as it is", async (client) => {
+    const answerSchema = { type: "object", properties: { table: { type: "string" } }, required: ["table"] };
+    await register("custom", {
+        typeId: "core.interrupt",
+        config: { kind: "custom", data: { customKind: "database", reason: "mine:database_change", message: "Which table?" }, resumeSchema: answerSchema },
+    });
+    const front = new Front(server, client, "custom");
+    assert.equal((await front.say("change it")).outcome, "interrupt");
+    const [{ reason, responseSchema }] = front.pending;
+    assert.deepEqual([reason, responseSchema], ["mine:database_change", answerSchema]);
+    assert.equal((await front.answer({ table: 7 })).error?.code, "INVALID_PAYLOAD");
+    assert.equal((await front.answer({ table: "users" })).outcome, "success");
+});
+
+withBoth("a clarification asks for input, by a schema that is made from its questions", async (client) => {
+    const questions = [{ id: "color", question: "Which color?" }];
+    await register("clarify", { typeId: "core.clarificationGate", config: { questions } });
+    const front = new Front(server, client, "clarify");
+    await front.say("paint it");
+    const [{ reason, responseSchema }] = front.pending;
+    assert.equal(reason, "input_required");
+    assert.ok("color" in responseSchema.properties);
+    assert.equal((await front.answer({ color: "blue" })).outcome, "success");
+});
+
+withBoth("giving up on what cannot be declined ends the run, in words that the client knows", async (client) => {
+    await register("clarify", { typeId: "core.clarificationGate", config: { questions: [{ id: "color", question: "Which color?" }] } });
+    const front = new Front(server, client, "clarify");
+    await front.say("paint it");
+    const ended = await front.answer("cancel");
+    assertCancelled(client, ended);
+    const { status, interrupts } = await server.thread("clarify", front.threadId);
+    assert.deepEqual([status, interrupts], ["cancelled", []]);
+});
+
+withBoth("a run that was cancelled elsewhere says so, and the thread goes on", async (client) => {
+    const front = new Front(server, client, "approve");
+    await front.say("please write to them");
+    const { runId } = await server.thread("approve", front.threadId);
+    const { status, body } = await server.request("POST", `/v1/runs/${runId}/cancel`, {});
+    assert.ok(status < 300, JSON.stringify(body));
+    const reloaded = new Front(server, client, "approve", { threadId: front.threadId });
+    assertCancelled(client, await reloaded.run());
+    assert.equal((await reloaded.say("again, please")).outcome, "interrupt");
+    assert.equal((await reloaded.answer({ approved: true })).outcome, "success");
+    assert.equal(reloaded.state.executions, 1);
+});
+
+function assertCancelled(client, { outcome, error }) {
+    if (client.modern) assert.equal(outcome, "cancelled");
+    else assert.equal(error?.code, "cancelled");
+}
+
+/** A workflow of one node. */
+async function register(id, node) {
+    const asked = { id: "ask", name: "Ask", inputs: {}, position: { x: 0, y: 0 }, ...node };
+    const workflow = {
+        id, name: id, version: "1.0.0", nodes: [asked], edges: [], variables: [], metadata: {}, settings: {},
+        triggers: [{ id: "manual", type: "manual", enabled: true }],
+    };
+    const { status, body } = await server.request("PUT", `/v1/workflows/${id}`, workflow);
+    assert.ok(status < 300, JSON.stringify(body));
+}
