@@ -14,6 +14,7 @@ mod watch;
 mod workflows;
 
 pub use client::{CLIENT_CONTEXT, CLIENT_TOOLS};
+pub(crate) use definition::variables;
 pub use definition::{AgentFlaw, Connections};
 pub(crate) use node::AgentNode;
 pub use setup::AgentSettings;

@@ -7,7 +7,7 @@ use holdpoint_core::agent::{Asking, ResumePolicy};
 use holdpoint_core::limits;
 use holdpoint_core::permission::PermissionSet;
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::tool::{declared_flaw, only_for_operators};
 
@@ -82,6 +82,9 @@ struct Raw {
     limits: Limits,
     #[serde(default)]
     escalation_threshold: Option<f64>,
+    /// What the state of a run begins with; the workflow around the agent has it as its variables.
+    #[serde(default)]
+    state: Map<String, Value>,
 }
 
 #[derive(Default, Deserialize, PartialEq)]
@@ -132,6 +135,9 @@ impl Definition {
         if steps_max == 0 || steps_max > STEPS_MAX {
             return Err(AgentFlaw::new("limits.steps", format!("must be 1 to {STEPS_MAX}")));
         }
+        if let Some((name, _)) = raw.state.iter().find(|(_, value)| value.is_null()) {
+            return Err(AgentFlaw::new(format!("state.{name}"), "must not be null"));
+        }
         if raw.escalation_threshold.is_some_and(|threshold| !(0.0..=1.0).contains(&threshold)) {
             return Err(AgentFlaw::new("escalationThreshold", "must be a number from 0 to 1"));
         }
@@ -150,6 +156,19 @@ impl Definition {
             escalation_threshold: raw.escalation_threshold,
         })
     }
+}
+
+/// The variables of the workflow around an agent: what the state begins with.
+pub(crate) fn variables(definition: &Value) -> Vec<Value> {
+    let kind = |value: &Value| match value {
+        Value::Bool(_) => "boolean",
+        Value::Number(_) => "number",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+        Value::String(_) | Value::Null => "string",
+    };
+    let state = definition.get("state").and_then(Value::as_object).into_iter().flatten();
+    state.map(|(name, value)| json!({ "name": name, "type": kind(value), "defaultValue": value })).collect()
 }
 
 fn check_id(id: &str) -> Result<(), AgentFlaw> {

@@ -90,7 +90,7 @@ impl Engine {
         });
         let workflow = json!({
             "id": id.as_str(), "name": name, "version": "1", "nodes": [node], "edges": [], "triggers": [],
-            "variables": [], "metadata": {}, "settings": settings,
+            "variables": crate::agent::variables(&definition), "metadata": {}, "settings": settings,
         });
         self.register(tenant, workflow).await
     }

@@ -115,6 +115,7 @@ fn definition() -> Value {
             "resume": word(&["as_decided", "wait_all"]),
             "toolExecution": word(&["parallel", "sequential"]),
             "limits": {"type": "object"},
+            "state": {"type": "object", "description": "What the state of a run begins with."},
             "escalationThreshold": {
                 "type": ["number", "null"], "minimum": 0, "maximum": 1,
                 "description": "Replies that the model is less sure of are ratified first.",

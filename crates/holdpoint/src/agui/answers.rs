@@ -11,6 +11,9 @@ use super::wire::{ResumeEntry, ResumeStatus};
 /// Why somebody who only closes a dialog says no.
 const CANCELLED: &str = "cancelled in the front end";
 
+/// How names of decisions begin that were made here.
+const HERE: &str = "ag-ui:";
+
 /// What giving up on a question does.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Cancel {
@@ -125,14 +128,15 @@ pub(super) fn name(entry: &ResumeEntry) -> String {
     let payload = entry.payload.as_ref().map(|given| &given.0);
     let said = json!({"interruptId": entry.interrupt_id, "status": entry.status, "payload": payload});
     let hash = Sha256::digest(canonical(&said).as_bytes());
-    format!("ag-ui:{}:", holdpoint_core::hex(&hash))
+    format!("{HERE}{}:", holdpoint_core::hex(&hash))
 }
 
 /// Whether an interrupt was answered with what the entry says, here or anywhere else.
 pub(super) fn is_said_again(asked: &Interrupt, entry: &ResumeEntry) -> bool {
     let Some(Resolution::Answered { value, decision, .. }) = &asked.resolution else { return false };
-    if decision.as_ref().is_some_and(|made| made.starts_with(&name(entry))) {
-        return true;
+    // Said here, it was said in these words or in others; said elsewhere, what it means counts.
+    if let Some(made) = decision.as_ref().filter(|made| made.starts_with(HERE)) {
+        return made.starts_with(&name(entry));
     }
     match entry.status {
         ResumeStatus::Cancelled => {
