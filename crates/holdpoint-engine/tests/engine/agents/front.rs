@@ -12,6 +12,7 @@ use crate::place::on_both;
 on_both! {
     calls_made_at_once_are_all_counted_in_the_state,
     a_run_begins_with_the_state_it_is_given,
+    a_run_begins_with_the_state_of_its_definition,
     a_call_of_the_front_end_waits_for_its_result,
     a_tool_of_the_agent_is_not_the_front_ends,
     an_approval_of_a_call_as_it_is_takes_no_edit,
@@ -72,6 +73,17 @@ async fn a_run_begins_with_the_state_it_is_given(office: Office) {
     let of = office.told_with(talk).await;
     let run = office.house.run(&of).await;
     assert_eq!((&run.variables["executions"], &run.variables["theme"]), (&json!(42), &json!("dark")));
+}
+
+async fn a_run_begins_with_the_state_of_its_definition(office: Office) {
+    let beside = json!({ "state": { "executions": 0, "list": ["a"] }, "permissions": { "default": "ask" } });
+    office.hire(scripted(&two_calls(), &mail(), &beside)).await;
+    let of = office.told(None, "please").await;
+    let run = office.house.run(&of).await;
+    assert_eq!((&run.variables["executions"], &run.variables["list"]), (&json!(0), &json!(["a"])));
+    let nothing = json!({ "state": { "x": null } });
+    let refused = office.house.engine.put_agent(&tenant(), scripted(&two_calls(), &mail(), &nothing)).await;
+    assert!(refused.unwrap_err().to_string().contains("state.x"));
 }
 
 async fn a_call_of_the_front_end_waits_for_its_result(office: Office) {

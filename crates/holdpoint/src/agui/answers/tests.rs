@@ -115,3 +115,31 @@ fn a_decision_is_named_by_what_it_says_of_what() {
     assert_ne!(yes, of(json!({"interruptId": "a:i2", "status": "resolved", "payload": {"x": 1, "y": 2}})));
     assert_ne!(yes, of(json!({"interruptId": "a:i1", "status": "cancelled"})));
 }
+
+#[test]
+fn what_was_said_here_is_repeated_in_the_same_words_and_what_was_said_elsewhere_by_its_meaning() {
+    let entry = |status: &str, payload: Value| {
+        let mut entry = json!({"interruptId": "a:i1", "status": status});
+        if !payload.is_null() {
+            entry["payload"] = payload;
+        }
+        entries(json!([entry])).remove(0)
+    };
+    let run = asking(&[permission("c1")]);
+    let refused = entry("resolved", json!({"approved": false}));
+    let answered = |decision: Option<String>| {
+        let (value, at) = (json!({"action": "reject", "decidedBy": "ann"}), holdpoint_core::Timestamp(0));
+        let resolution = Some(Resolution::Answered { value, by: "ann".to_owned(), at, decision });
+        let mut asked = interrupt(&run, 1).clone();
+        asked.resolution = resolution;
+        asked
+    };
+    let here = answered(Some(format!("{}x", name(&refused))));
+    assert!(is_said_again(&here, &refused));
+    assert!(!is_said_again(&here, &entry("cancelled", Value::Null)));
+    assert!(!is_said_again(&here, &entry("resolved", json!({"approved": false, "reason": "no"}))));
+    let elsewhere = answered(None);
+    assert!(is_said_again(&elsewhere, &refused));
+    assert!(is_said_again(&elsewhere, &entry("cancelled", Value::Null)));
+    assert!(!is_said_again(&elsewhere, &entry("resolved", json!({"approved": true}))));
+}
