@@ -43,10 +43,12 @@ pub(crate) struct Taking {
     /// Whether the thread was free when it was last judged.
     taken: AtomicBool,
     hand: Mutex<Option<OwnedSemaphorePermit>>,
+    /// A worker that goes down waits for what was taken in its name.
+    to_worker: UnboundedSender<Handed>,
 }
 
 impl Hands {
-    /// From here on work is handed over, until the receiver is dropped or [`Hands::close`] is called.
+    /// From here on work is handed over, until [`Hands::close`] is called.
     pub(crate) fn open(&self, consumer: &str, free: Arc<Semaphore>) -> UnboundedReceiver<Handed> {
         let (to_worker, handed) = unbounded_channel();
         *self.lock() = Some(Open { consumer: consumer.to_owned(), free, to_worker });
@@ -60,7 +62,7 @@ impl Hands {
     /// A hand for this dispatch, if one is free.
     pub(crate) fn take(&self, of: &RunRef, dispatch_id: &str, lease_until: Timestamp) -> Option<Taking> {
         let open = self.lock();
-        let Open { consumer, free, .. } = open.as_ref()?;
+        let Open { consumer, free, to_worker } = open.as_ref()?;
         let hand = free.clone().try_acquire_owned().ok()?;
         let row = RunDispatch::queued(&of.tenant, dispatch_id, "", of.run.as_str(), lease_until);
         let claim = Arc::new(Claim {
@@ -78,18 +80,8 @@ impl Hands {
             claim,
             taken: AtomicBool::new(false),
             hand: Mutex::new(Some(hand)),
+            to_worker: to_worker.clone(),
         })
-    }
-
-    /// Hands the work over, once it is on disk. A worker that has gone leaves it to whoever takes lapsed claims back.
-    pub(crate) fn give(&self, taking: &Taking, run: &Arc<Run>) {
-        let hand = taking.hand.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let handed =
-            Handed { claim: taking.claim.clone(), lease_until: taking.lease_until, run: run.clone(), hand };
-        if let Some(open) = self.lock().as_ref() {
-            // Told that nobody listens, there is nothing else to be done.
-            let _ = open.to_worker.send(handed);
-        }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Option<Open>> {
@@ -109,6 +101,15 @@ impl Taking {
         let begin = Fenced::RecordStart { instance_id: self.claim.instance.clone() };
         // Nobody else can have taken what is made here.
         claimed.fenced(token, &begin, claimed.dispatch_epoch, now).unwrap_or(claimed)
+    }
+
+    /// Hands the work over, once it is on disk. A worker that has gone leaves it to whoever takes lapsed claims back.
+    pub(crate) fn give(&self, run: &Arc<Run>) {
+        let hand = self.hand.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let handed =
+            Handed { claim: self.claim.clone(), lease_until: self.lease_until, run: run.clone(), hand };
+        // Told that nobody listens, there is nothing else to be done.
+        let _ = self.to_worker.send(handed);
     }
 
     pub(crate) fn is_taken(&self) -> bool {

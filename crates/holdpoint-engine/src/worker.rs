@@ -109,7 +109,10 @@ impl Worker {
                 purged = Instant::now();
                 upkeep::purge(&self.engine).await;
             }
-            // While there is always something to begin, nobody waits for what has ended.
+            // While there is always something to begin, nobody waits for what is handed over or has ended.
+            while let Ok(one) = handed.try_recv() {
+                self.begin(one);
+            }
             while let Some(ended) = self.in_flight.try_join_next_with_id() {
                 self.close_or_log(ended).await;
             }

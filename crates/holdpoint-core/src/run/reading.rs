@@ -153,11 +153,19 @@ impl Run {
         self.started.as_ref().map(|started| &started.owner)
     }
 
-    /// Whose wish the run is: whoever started it, and whoever forked it, or one that it comes from.
+    /// Whose wish the run is: whoever started it, and whoever forked it, or one that it comes from; and whoever told an
+    /// agent in it what to do.
     pub fn requesters(&self) -> Vec<&str> {
         let Some(started) = &self.started else { return Vec::new() };
-        let forkers = started.forked_by.iter().filter(|by| **by != started.owner.principal);
-        std::iter::once(&started.owner.principal).chain(forkers).map(String::as_str).collect()
+        let agents = self.nodes.iter().filter_map(|node| node.agent.as_deref());
+        let told = agents.flat_map(|agent| &agent.messages).filter_map(|message| message.by.as_ref());
+        let mut all: Vec<&str> = Vec::new();
+        for name in std::iter::once(&started.owner.principal).chain(&started.forked_by).chain(told) {
+            if !all.contains(&name.as_str()) {
+                all.push(name);
+            }
+        }
+        all
     }
 
     pub fn node_state(&self, node: &NodeId) -> Option<&NodeState> {

@@ -15,7 +15,6 @@ use super::work::{Change, Job, Mail, MailOp, Reply, Work};
 use super::{flow, solo};
 use crate::bus::Bus;
 use crate::feed::{Committed, Feed};
-use crate::hands::Hands;
 use crate::measures::Measures;
 use crate::peers::Outbox;
 use crate::run_cache::RunCache;
@@ -69,7 +68,6 @@ pub(crate) struct Troubles {
 pub(crate) struct Audience {
     pub cache: Arc<RunCache>,
     pub bus: Arc<Bus>,
-    pub hands: Arc<Hands>,
     pub counters: Arc<Counters>,
     pub measures: Arc<Measures>,
     pub feed: Arc<Feed>,
@@ -324,7 +322,7 @@ impl Audience {
         if let Mail::Take(taking) = &change.mail
             && taking.is_taken()
         {
-            self.hands.give(taking, &change.after);
+            taking.give(&change.after);
         }
         let mut work = self.bus.remind(&change.mail, &change.obligations);
         // Questions of approvers are brought to whoever answers them.

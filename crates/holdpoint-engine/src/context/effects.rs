@@ -58,7 +58,7 @@ impl EffectContext {
     pub(crate) async fn write_down(&mut self) -> Result<(), Stop> {
         self.holder.check().await?;
         if self.acts.is_empty() {
-            return self.holder.write_entry().await;
+            return self.holder.write_entry(self.context.position).await;
         }
         let command = Command::Act { node: self.node().id.clone(), acts: self.context.take_acts() };
         self.context.run = self.holder.record(command).await?;

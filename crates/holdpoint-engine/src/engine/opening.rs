@@ -57,7 +57,6 @@ impl Engine {
             hooks: hooks.clone(),
             cache: cache.clone(),
             bus: bus.clone(),
-            hands: hands.clone(),
             counters: counters.clone(),
             outbox: None,
             callers: None,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use holdpoint_core::agent::Act;
 use holdpoint_core::mailbox::Fenced;
-use holdpoint_core::{Command, Outcome, Refusal, Run, RunError, RunRef, Timestamp, Work};
+use holdpoint_core::{Command, NodeStatus, Outcome, Refusal, Run, RunError, RunRef, Timestamp, Work};
 
 use super::Lease;
 use crate::advance::Draft;
@@ -86,6 +86,8 @@ impl Holder {
                 let _ = draft.act(position, done.acts).and_then(|()| draft.finish(position, done.outcome));
             }
             self.engine.carry_on(&mut draft).await?;
+            // What is done must not wait for what another node does next.
+            let settled = draft.events.is_empty();
             let work = draft.begin_next()?;
             let what = match work {
                 Some(_) if started => Fenced::Touch,
@@ -93,7 +95,7 @@ impl Holder {
                 None => Fenced::Complete(result(&draft.run, Some(&self.claim.instance))),
             };
             let (run, now) = (draft.run.clone(), draft.now);
-            if let Some(work) = work.filter(|work| self.writes_first(&run, *work)) {
+            if let Some(work) = work.filter(|work| settled && self.writes_first(&run, *work)) {
                 self.ahead().unwritten = Some(Unwritten { before, draft, what });
                 finished = Some((work.position(), self.execute(run, work, now).await?));
                 started |= self.ahead().unwritten.is_none();
@@ -252,13 +254,19 @@ impl Holder {
     }
 
     /// Commits that the node was entered, where that is not on disk yet.
-    pub(crate) async fn write_entry(&self) -> Result<(), Stop> {
+    pub(crate) async fn write_entry(&self, position: usize) -> Result<(), Stop> {
         let unwritten = self.ahead().unwritten.take();
         let Some(Unwritten { before, draft, what }) = unwritten else { return Ok(()) };
         match self.write(before, draft, what).await {
             Ok(Some(_)) => Ok(()),
-            // Somebody was faster: it is entered again, on what is true now.
-            Ok(None) => Err(Stop::Lost),
+            // Somebody was faster. An entry that is on disk stands; another is made again, on what is true now.
+            Ok(None) => match self.known().await {
+                Ok(run) if run.nodes.get(position).is_some_and(|node| node.status == NodeStatus::Running) => {
+                    Ok(())
+                }
+                Ok(_) => Err(Stop::Lost),
+                Err(error) => Err(Stop::Broken(error.to_string())),
+            },
             Err(Unrecorded::Stop(stop)) => Err(stop),
             Err(Unrecorded::Trouble(error)) => Err(Stop::Broken(error.to_string())),
         }

@@ -5,7 +5,7 @@ use holdpoint_core::{Interrupt, Resolution, canonical};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::interrupts::Form;
+use super::interrupts::{self, Form};
 use super::wire::{ResumeEntry, ResumeStatus};
 
 /// Why somebody who only closes a dialog says no.
@@ -28,7 +28,7 @@ pub(super) fn answer(asked: &Interrupt, payload: Option<&Value>) -> Result<Value
     match Form::of(asked) {
         Form::Permission { edits } => permission(payload, edits),
         Form::OutcomeUnknown => outcome(payload),
-        Form::Ticket { mode, .. } => Ok(ticket(payload, mode)),
+        Form::Ticket { mode, .. } => ticket(asked, payload, mode),
         Form::ClientTool => Ok(json!({"action": "resume", "result": payload})),
         Form::Approval { edits, .. } => approval(payload, edits),
         Form::Clarification => Ok(match payload.get("answers") {
@@ -82,14 +82,24 @@ fn outcome(payload: &Value) -> Result<Value, String> {
     }
 }
 
-/// Where a yes makes the call, a no must not; elsewhere the tool is told what was said.
-fn ticket(payload: &Value, mode: ToolCallResumeMode) -> Value {
-    let declined = ["approved", "confirmed"].iter().any(|word| payload.get(word) == Some(&json!(false)));
-    if mode == ToolCallResumeMode::ReplayToolCall && (declined || *payload == json!(false)) {
+/// Where a yes makes the call, a no must not, and neither may anything else; elsewhere the tool is told what was said,
+/// provided that it is what the front end was told to say.
+fn ticket(asked: &Interrupt, payload: &Value, mode: ToolCallResumeMode) -> Result<Value, String> {
+    let said = ["approved", "confirmed"].iter().find_map(|word| payload.get(word)?.as_bool());
+    let said = payload.as_bool().or(said);
+    let decides = mode == ToolCallResumeMode::ReplayToolCall;
+    if let (true, Some(false)) = (decides, said) {
         let reason = payload.get("reason").and_then(Value::as_str).unwrap_or("it was declined");
-        return json!({"action": "cancel", "reason": reason});
+        return Ok(json!({"action": "cancel", "reason": reason}));
     }
-    json!({"action": "resume", "result": payload})
+    if decides && said.is_none() {
+        return Err("it must say true or false, or have a member approved or confirmed that does".to_owned());
+    }
+    // A yes may come alone or in an object, whichever of them is shown.
+    if let Some(schema) = interrupts::shown_schema(asked).filter(|_| !decides) {
+        holdpoint_core::checker(&schema).and_then(|check| check(payload))?;
+    }
+    Ok(json!({"action": "resume", "result": payload}))
 }
 
 fn approval(payload: &Value, edits: bool) -> Result<Value, String> {

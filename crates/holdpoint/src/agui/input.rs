@@ -1,12 +1,11 @@
 //! What a client sends, checked and sorted: what is new in it, and what answers calls of its own tools. Pure.
 
 use holdpoint_core::agent::{Message, Role};
-use holdpoint_core::{Run, limits};
+use holdpoint_core::limits;
 use serde_json::{Map, Value, json};
 
 use super::history::History;
 use super::messages::ROLE;
-use super::state;
 use super::wire::{self, InputMessage, RunAgentInput};
 use crate::error::ApiError;
 
@@ -102,20 +101,6 @@ fn is_known_wish(history: &History, content: &Value) -> bool {
 pub(super) fn result_of<'a>(input: &'a RunAgentInput, call: &str) -> Option<&'a InputMessage> {
     let mut results = input.messages.iter().rev().filter(|message| message.role == "tool");
     results.find(|message| message.tool_call_id.as_deref() == Some(call))
-}
-
-/// With what variables a run begins: those of the thread's last run, unless the client says otherwise.
-pub(super) fn initial_state(previous: Option<&Run>, given: Option<&Value>) -> Map<String, Value> {
-    if let Some(Value::Object(given)) = given
-        && !given.is_empty()
-    {
-        return given.clone();
-    }
-    let left = previous.map(state::of);
-    let left = left.iter().filter_map(|left| left.as_object()).flatten();
-    // Channels are written by nodes only.
-    let own = |name: &str| previous.is_some_and(|run| run.channels.contains(name));
-    left.filter(|(name, _)| !own(name)).map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
 /// What a workflow is given: its state, what the front end adds, and what was said.

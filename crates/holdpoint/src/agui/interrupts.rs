@@ -103,13 +103,19 @@ pub(super) fn shown(run: &Run, asked: &Interrupt) -> wire::Interrupt {
     };
     wire::Interrupt {
         id: ids::interrupt(&run.id, asked.id),
-        response_schema: schema(&form, &reason, asked).filter(Value::is_object),
+        response_schema: shown_schema(asked),
         reason,
         message: message(asked),
         tool_call_id,
         expires_at: asked.expires_at().map(|at| at.to_string()),
         metadata: metadata(run, asked),
     }
+}
+
+/// What a front end is told to answer with.
+pub(super) fn shown_schema(asked: &Interrupt) -> Option<Value> {
+    let form = Form::of(asked);
+    schema(&form, &reason(&form, asked), asked).filter(Value::is_object)
 }
 
 /// Words of the protocol, or ours with our name before them.

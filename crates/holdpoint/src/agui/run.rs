@@ -19,7 +19,7 @@ use super::stream::{self, Audience, Segment, Stretch};
 use super::target::Target;
 use super::translate::{Rest, Translator};
 use super::wire::{self, RunAgentInput};
-use super::{ids, input, interrupts};
+use super::{ids, input, interrupts, state};
 use crate::app::App;
 use crate::auth::{Caller, CanAnswer, CanCreateRuns, Permission};
 use crate::body::{Body, InPath};
@@ -265,7 +265,7 @@ impl Asked<'_> {
     ) -> Result<Option<Segment>, ApiError> {
         let engine = &self.app.engine;
         let owner = Owner { tenant: self.caller.tenant().clone(), principal: self.caller.principal().name };
-        let state = input::initial_state(previous, self.input.state.as_ref().map(|given| &given.0));
+        let state = state::initial(previous, self.input.state.as_ref().map(|given| &given.0));
         let thread = self.input.thread_id.clone();
         let mut start = Start::new(owner.clone());
         let begun = match self.target {

@@ -314,12 +314,10 @@ fn difference(before: &Value, after: &Value) -> Vec<Value> {
     gone.chain(changed).collect()
 }
 
-/// What the last nodes of a run leave.
+/// What the last nodes of a run leave, but for what must not be shown.
 fn result(run: &Run) -> Option<Value> {
-    let sources: Vec<usize> = run.workflow.edges.iter().map(|edge| edge.source).collect();
-    let last = run.nodes.iter().enumerate().filter(|(at, _)| !sources.contains(at));
-    let outputs = last.filter_map(|(_, state)| state.outputs.as_object());
-    let left: Map<String, Value> = outputs.flat_map(Clone::clone).collect();
+    let left: Map<String, Value> =
+        run.outputs().into_iter().filter(|(name, _)| !run.is_hidden(name)).collect();
     (!left.is_empty()).then_some(Value::Object(left))
 }
 

@@ -63,6 +63,30 @@ fn a_gate_that_is_cancelled_is_rejected() {
     assert!(answer.contains("reject") && answer.contains("cancelled in the front end"), "{answer}");
 }
 
+#[test]
+fn what_must_not_be_shown_is_not_and_channels_stay_with_their_nodes() {
+    let server = Server::start();
+    let mut workflow = gated();
+    workflow["variables"] = json!([
+        {"name": "pin", "type": "string", "defaultValue": "SECRET-PIN", "sensitive": true},
+        {"name": "plain", "type": "string", "defaultValue": "shown"},
+    ]);
+    workflow["channels"] = json!({"sum": {"reducer": "counter", "default": 0}});
+    let front = front(&server, &workflow);
+    let first = front.say("u1", "Ship");
+    let state = first.find("STATE_SNAPSHOT").last().unwrap()["snapshot"].clone();
+    assert_eq!((&state["plain"], &state["sum"], state.get("pin")), (&json!("shown"), &json!(0), None));
+    front.resume(json!([resolved(&first.ids()[0], json!(true))])).assert_success();
+    // What was shown comes back, and is no reason to refuse anything.
+    let input = json!({"threadId": "t1", "runId": "r9", "state": state, "messages": [
+        {"id": "u2", "role": "user", "content": "Again"},
+    ]});
+    let again = server.client.post("/ag-ui/shipping", &input);
+    assert_eq!(again.status, 200, "{again:?}");
+    let all = format!("{first:?}{again:?}{:?}", server.client.get("/ag-ui/shipping/threads/t1"));
+    assert!(!all.contains("SECRET-PIN"), "{all}");
+}
+
 fn filing() -> Value {
     let question =
         |id: &str, schema: Value| json!({"id": id, "question": format!("Which {id}?"), "schema": schema});

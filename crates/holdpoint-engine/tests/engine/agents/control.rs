@@ -1,7 +1,7 @@
 //! Ending, interrupting and talking on: cases 86 to 88 of the mailbox contract, and the ways of input.
 
-use holdpoint_engine::core::Refusal;
 use holdpoint_engine::core::agent::CallStatus;
+use holdpoint_engine::core::{Principal, Refusal};
 use holdpoint_engine::{Error, InputMode};
 use serde_json::{Value, json};
 
@@ -15,6 +15,7 @@ on_both! {
     of_a_decision_and_a_cancellation_one_wins,
     an_interrupted_thread_ends_its_run_unless_it_may_wait_on,
     input_goes_to_the_open_run_or_begins_one,
+    whoever_told_an_agent_what_to_do_cannot_allow_it,
 }
 
 async fn a_waiting_run_can_be_cancelled_and_takes_no_decision_then(office: Office) {
@@ -99,4 +100,27 @@ async fn input_goes_to_the_open_run_or_begins_one(office: Office) {
     let runs = engine.thread_runs(&tenant(), "t", None, 10).await.unwrap();
     let states: Vec<_> = runs.iter().map(|run| run.status.as_str()).collect();
     assert_eq!(states, ["waiting-approval", "cancelled"]);
+}
+
+async fn whoever_told_an_agent_what_to_do_cannot_allow_it(office: Office) {
+    let mut definition = agent(&sends());
+    definition["approval"] = json!({ "requesterMayNotApprove": true });
+    office.hire(definition).await;
+    // Somebody else has started the run, and the words are Bob's.
+    let mut words = talk(None, "send it");
+    words.messages[0].by = Some("bob".to_owned());
+    let run = office.house.engine.start_agent(words).await.unwrap();
+    let of = holdpoint_engine::core::RunRef { tenant: tenant(), run: run.id.clone() };
+    office.house.drain().await;
+    let decide = async |who: &str| {
+        let how = resume(who, Value::Null);
+        office.house.engine.decide_call(&of, "c1", &how, Principal::named(who)).await
+    };
+    for who in ["bob", "tester"] {
+        let refused = decide(who).await.unwrap_err();
+        assert!(matches!(refused, Error::Refused(Refusal::OwnRequest(_))), "{who}: {refused:?}");
+    }
+    decide("ann").await.unwrap();
+    office.house.drain().await;
+    assert_eq!((office.house.status(&of).await, office.calls().len()), ("completed", 1));
 }

@@ -49,8 +49,19 @@ fn a_no_to_a_tool_never_makes_the_call() {
     assert_eq!(of(replay, json!(true)), Ok(json!({"action": "resume", "result": true})));
     for no in [json!(false), json!({"approved": false}), json!({"confirmed": false})] {
         assert_eq!(of(replay, no.clone()).unwrap()["action"], "cancel", "{no}");
-        let told = of(ToolCallResumeMode::PassDecisionToTool, no.clone()).unwrap();
-        assert_eq!(told, json!({"action": "resume", "result": no}), "the tool decides");
+    }
+    let told = of(ToolCallResumeMode::PassDecisionToTool, json!(false)).unwrap();
+    assert_eq!(told, json!({"action": "resume", "result": false}), "the tool decides");
+    for neither in [
+        json!(0),
+        json!("no"),
+        json!("false"),
+        json!({}),
+        json!({"approved": "false"}),
+        json!({"answer": false}),
+    ] {
+        assert!(of(replay, neither.clone()).is_err(), "{neither}");
+        assert!(of(ToolCallResumeMode::PassDecisionToTool, neither.clone()).is_err(), "{neither}");
     }
 }
 
