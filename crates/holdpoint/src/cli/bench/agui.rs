@@ -59,26 +59,27 @@ async fn declare(driver: &Driver, thinks: Duration) -> Result<(), Failure> {
 /// All at once, each in a thread of its own.
 async fn crowd(driver: &Driver, name: &str, count: u32) -> Seen {
     let progress = Progress::new("runs", count);
-    let (open, most) = (Cell::new(0), Cell::new((0, None)));
+    let (open, ended, most) = (Cell::new(0), Cell::new(0), Cell::new((0, None)));
     let begun = Instant::now();
     let front_ends = (0..count).map(|place| {
-        let (open, progress) = (&open, &progress);
+        let (open, ended, progress) = (&open, &ended, &progress);
         async move {
             let path = format!("/ag-ui/{AGENT}");
             let seen = driver.stream(&path, &input(name, place), || open.set(open.get() + 1)).await;
-            open.set(open.get() - 1);
+            ended.set(ended.get() + 1);
             progress.step();
             seen
         }
     });
     let watch = async {
         // Until all have heard something, or some are through already.
-        let mut last = 0;
-        while open.get() < count && open.get() >= last && begun.elapsed() < Duration::from_secs(120) {
-            last = open.get();
+        while open.get() < count && ended.get() == 0 {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        most.set((open.get().max(last), driver.metrics().await.get("process_resident_memory_bytes")));
+        most.set((
+            open.get().saturating_sub(ended.get()),
+            driver.metrics().await.get("process_resident_memory_bytes"),
+        ));
     };
     let (results, ()) = join(join_all(front_ends), watch).await;
     let seconds = begun.elapsed().as_secs_f64();
