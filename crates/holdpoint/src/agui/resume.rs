@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use holdpoint_core::{Interrupt, InterruptId, Refusal, Resolution, Run, RunId, Timestamp};
+use holdpoint_core::{End, Interrupt, InterruptId, Refusal, Resolution, Run, RunId, Timestamp};
 use serde_json::Value;
 
 use super::answers::{self, Cancel};
@@ -31,6 +31,8 @@ pub(super) struct Plan {
     pub expired: Vec<InterruptId>,
     /// Something was cancelled that nobody can decline.
     pub cancels_run: bool,
+    /// The same, whether or not the run has ended by it already.
+    cancelled_run: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -61,7 +63,12 @@ pub(super) fn plan(
         let message = format!("interrupt {:?} is there twice", twice.interrupt_id);
         return Err(Violation::new("DUPLICATE_INTERRUPT_ID", message));
     }
-    let mut plan = Plan::default();
+    // An array that has ended its run says so again, with all that is in it.
+    let ends_run = |entry: &ResumeEntry| {
+        entry.status == ResumeStatus::Cancelled
+            && find(runs, entry).is_ok_and(|(_, asked)| answers::cancel(asked) == Cancel::Run)
+    };
+    let mut plan = Plan { cancelled_run: entries.iter().any(ends_run), ..Plan::default() };
     for entry in entries {
         let (run, asked) = find(runs, entry)?;
         // Of a thread only the newest run can be open; whatever else is, is answered where it is shown.
@@ -117,7 +124,9 @@ impl Plan {
             Some(Resolution::TimedOut { .. }) => return Err(expired()),
             Some(Resolution::Answered { .. }) if answers::is_said_again(asked, entry) => return Ok(()),
             Some(Resolution::Answered { .. }) => return Err(answered(entry)),
-            None if run.finished() && cancelled => return Ok(()),
+            None if run.finished() && (cancelled || (self.cancelled_run && was_cancelled(run))) => {
+                return Ok(());
+            }
             None if is_over && cancelled => {
                 self.expired.push(asked.id);
                 return Ok(());
@@ -147,6 +156,10 @@ impl Plan {
         self.answers.insert(asked.id, said);
         Ok(())
     }
+}
+
+fn was_cancelled(run: &Run) -> bool {
+    matches!(run.end, Some(End::Cancelled { .. }))
 }
 
 fn answered(entry: &ResumeEntry) -> Violation {

@@ -128,3 +128,14 @@ fn what_the_core_says_no_to_has_a_code_or_is_looked_at_again() {
         assert_eq!(refused(&refusal).unwrap().code, code);
     }
 }
+
+#[test]
+fn an_array_that_ended_its_run_is_the_same_when_it_comes_again() {
+    let unanswerable = holdpoint_core::Request::new(holdpoint_core::Kind::Custom, json!({"customKind": "x"}));
+    let mut run = asking(&[permission("c1"), unanswerable]);
+    let given = json!([yes("r:i1"), cancel("r:i2")]);
+    assert!(planned(&run, given.clone()).unwrap().cancels_run);
+    run.apply(&event(json!({"type": "run.cancelled", "by": "ann"})), NOW);
+    assert!(planned(&run, given).unwrap().is_replay());
+    assert_eq!(planned(&run, json!([yes("r:i1")])).unwrap_err(), "ALREADY_ANSWERED");
+}
