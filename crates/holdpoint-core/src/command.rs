@@ -105,7 +105,8 @@ pub struct Start {
     pub configurable: Map<String, Value>,
     pub tags: Vec<String>,
     pub metadata: Map<String, Value>,
-    /// The thread it belongs to, where that is not one of its own.
+    /// The thread it belongs to, where that is not one of its own. Whoever starts runs of agents there lets none begin
+    /// while another is open: an agent is shown what was said before its run began, and takes that for settled.
     pub thread: Option<String>,
     /// What is said to an agent at the start.
     pub messages: Option<Box<(NodeId, Vec<Message>)>>,

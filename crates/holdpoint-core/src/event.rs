@@ -84,7 +84,14 @@ pub enum Event {
     ClarificationResolved { interrupt: InterruptId },
     /// One of several approvals that are needed. The deciding one is the resolution itself.
     #[serde(rename = "holdpoint.vote.cast")]
-    VoteCast { interrupt: InterruptId, value: Value, by: String },
+    VoteCast {
+        interrupt: InterruptId,
+        value: Value,
+        by: String,
+        /// What whoever voted calls it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        decision: Option<String>,
+    },
     /// Somebody voted again and said the same: it does not count, but it happened.
     #[serde(rename = "holdpoint.vote.repeated")]
     VoteRepeated {

@@ -190,6 +190,18 @@ impl Interrupt {
         self.resolution.is_none()
     }
 
+    /// What was decided or voted under a name, and the names.
+    pub fn decisions(&self) -> impl Iterator<Item = (&str, &Value)> {
+        let votes = self.votes.iter().filter_map(|vote| Some((vote.decision.as_deref()?, &vote.value)));
+        let last = match &self.resolution {
+            Some(Resolution::Answered { value, decision: Some(decision), .. }) => {
+                Some((decision.as_str(), value))
+            }
+            Some(Resolution::Answered { .. } | Resolution::TimedOut { .. }) | None => None,
+        };
+        votes.chain(last)
+    }
+
     pub fn expires_at(&self) -> Option<Timestamp> {
         self.timeout_ms.map(|ms| self.counts_from.plus_ms(ms))
     }

@@ -27,13 +27,19 @@ pub(crate) use turns::{Turn, judge_edge, next_turn};
 /// How ids of workflows begin that are agents: one node each, registered as agents are. No other workflow can be named so.
 pub const AGENT_PREFIX: &str = "agent:";
 
-/// What an agent is registered as has a word before it that no other workflow can have.
+/// How ids of workflows begin that stand for a graph of a provider; the rest is what it is called there.
+pub const PROVIDER_PREFIXES: [&str; 2] = ["langgraph:", "claude:"];
+
+/// What an agent or a graph of a provider is registered as has a word before it that no other workflow can have.
 fn is_id(text: &str) -> bool {
-    match text.strip_prefix(AGENT_PREFIX) {
-        Some(name) => {
-            !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
-        }
-        None => {
+    let named = |name: &str, others: &str| {
+        !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || others.contains(c))
+    };
+    let of_provider = PROVIDER_PREFIXES.iter().find_map(|prefix| text.strip_prefix(prefix));
+    match (text.strip_prefix(AGENT_PREFIX), of_provider) {
+        (Some(name), _) => named(name, "-_."),
+        (None, Some(name)) => named(name, "-_./"),
+        (None, None) => {
             let rest = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '-';
             text.starts_with(|first: char| first.is_ascii_lowercase()) && text.chars().all(rest)
         }

@@ -63,6 +63,8 @@ fn next_id(run: &Run) -> InterruptId {
 /// The request as an event, or why it cannot be made.
 fn requested(run: &Run, node: &NodeId, request: &Request) -> Result<Event, RunError> {
     let invalid = |why: String| RunError::new("invalid_interrupt", why);
+    check_size("interrupt data", &request.data, limits::INTERRUPT_DATA_BYTES_MAX)
+        .map_err(|refusal| RunError::new("interrupt_too_large", refusal.to_string()))?;
     request.check().map_err(|bad| invalid(bad.to_string()))?;
     let key = request.key.clone().ok_or_else(|| invalid("key: is missing".to_owned()))?;
     if run.interrupts.len() >= limits::INTERRUPTS_PER_RUN_MAX {

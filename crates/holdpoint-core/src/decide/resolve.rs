@@ -8,7 +8,7 @@ use super::finish::room;
 use super::side_questions::raise;
 use crate::event::Event;
 use crate::ids::{InterruptId, NodeId, Principal, Timestamp};
-use crate::interrupt::{Answer, ExternalEvent, Interrupt, Judged, Kind, Resolution, Who};
+use crate::interrupt::{Answer, ExternalEvent, Interrupt, Judged, Kind, Who};
 use crate::limits;
 use crate::refusal::{Refusal, check_size};
 use crate::run::{End, Run};
@@ -59,7 +59,9 @@ fn resolve_one(run: &Run, id: InterruptId, answer: &Answer, now: Timestamp) -> R
         Judged::Voted { value, by } => {
             check_size("the vote", &value, room(run))?;
             let said = said_at_gate(interrupt, &value);
-            Ok(std::iter::once(Event::VoteCast { interrupt: id, value, by }).chain(said).collect())
+            let decision = answer.decision.clone();
+            let cast = Event::VoteCast { interrupt: id, value, by, decision };
+            Ok(std::iter::once(cast).chain(said).collect())
         }
         Judged::Repeated { who: Who { by, acted_by }, action } => {
             Ok(vec![Event::VoteRepeated { interrupt: id, action, by, acted_by }])
@@ -117,11 +119,9 @@ pub(super) fn deliver(
 /// Whether this very decision was made before. A name stands for one decision in a run.
 fn is_repeated(run: &Run, id: InterruptId, answer: &Answer) -> Result<bool, Refusal> {
     let Some(name) = &answer.decision else { return Ok(false) };
-    let made = run.interrupts.iter().find_map(|asked| match &asked.resolution {
-        Some(Resolution::Answered { value, decision: Some(decision), .. }) if decision == name => {
-            Some((asked.id, value))
-        }
-        Some(Resolution::Answered { .. } | Resolution::TimedOut { .. }) | None => None,
+    let made = run.interrupts.iter().find_map(|asked| {
+        let mut decisions = asked.decisions();
+        decisions.find(|(decision, _)| decision == name).map(|(_, value)| (asked.id, value))
     });
     match made {
         None => Ok(false),

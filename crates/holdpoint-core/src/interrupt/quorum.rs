@@ -13,6 +13,8 @@ pub struct Vote {
     /// The answer as it counted: action, who and when.
     pub value: Value,
     pub at: Timestamp,
+    /// What they call it themselves.
+    pub decision: Option<String>,
 }
 
 impl Vote {

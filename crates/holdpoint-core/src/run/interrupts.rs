@@ -44,8 +44,8 @@ impl Run {
 
     /// Votes, questions and whoever was turned away: what comes before a decision.
     pub(super) fn hear_approver(&mut self, event: &Event, at: Timestamp) {
-        if let Event::VoteCast { interrupt, value, by } = event {
-            let vote = Vote { by: by.clone(), value: value.clone(), at };
+        if let Event::VoteCast { interrupt, value, by, decision } = event {
+            let vote = Vote { by: by.clone(), value: value.clone(), at, decision: decision.clone() };
             self.touch_interrupt(*interrupt, |asked| {
                 asked.votes.push(vote);
                 asked.heard = Some(Heard::Voted);
@@ -85,7 +85,7 @@ impl Run {
                 && asked.kind == Kind::Approval
                 && asked.required_approvals() > 1
             {
-                asked.votes.push(Vote { by: by.clone(), value: value.clone(), at: *at });
+                asked.votes.push(Vote { by: by.clone(), value: value.clone(), at: *at, decision: None });
             }
             asked.resolution = Some(resolution);
             // Nobody answers it any more.

@@ -99,7 +99,7 @@ fn of_approvers() -> [Event; 7] {
             timeout_ms: None,
             digest: Some(holdpoint_core::digest(&json!({}))),
         },
-        Event::VoteCast { interrupt, value: json!({"action": "accept"}), by: by() },
+        Event::VoteCast { interrupt, value: json!({"action": "accept"}), by: by(), decision: None },
         Event::VoteRepeated { interrupt, action: "accept".to_owned(), by: by(), acted_by: None },
         Event::AskRaised { interrupt, ask: 1, question: "Why?".to_owned(), by: by(), acted_by: None },
         Event::AskAnswered { interrupt, ask: 1, answer: "So.".to_owned(), by: by() },

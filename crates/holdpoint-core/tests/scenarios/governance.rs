@@ -176,6 +176,7 @@ fn each_grant_counts_once_and_the_last_one_needed_decides() {
         interrupt: InterruptId(1),
         value: said("bob", "accept", "granted"),
         by: "bob".to_owned(),
+        decision: None,
     };
     let story = quorum(2, false).when(releaser("bob", "granted")).then([cast, granted()]);
     let again = Event::VoteRepeated {

@@ -205,7 +205,7 @@ fn the_data_of_an_interrupt_is_limited_in_size() {
     };
     of_bytes(limits::INTERRUPT_DATA_BYTES_MAX).status_is(Status::WaitingInput);
     of_bytes(limits::INTERRUPT_DATA_BYTES_MAX + 1)
-        .failed_with("invalid_interrupt", "data: interrupt data is 262145");
+        .failed_with("interrupt_too_large", "interrupt data is 262145");
 }
 
 #[test]

@@ -28,7 +28,12 @@ fn counted(name: &str, action: &str) -> Value {
 }
 
 fn cast(name: &str, action: &str) -> Event {
-    Event::VoteCast { interrupt: InterruptId(1), value: counted(name, action), by: name.to_owned() }
+    Event::VoteCast {
+        interrupt: InterruptId(1),
+        value: counted(name, action),
+        by: name.to_owned(),
+        decision: None,
+    }
 }
 
 /// The action by which the gate ended, if it has ended.
