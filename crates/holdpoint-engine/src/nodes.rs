@@ -12,17 +12,21 @@ use serde_json::{Map, Value};
 use crate::agent::AgentNode;
 use crate::approved;
 use crate::context::{Context, EffectContext, Stop};
+use crate::providers::ProviderNode;
+use crate::store::handles;
 
 mod approval_gate;
 mod call_prompt;
 mod channel_write;
 mod clarification_gate;
 mod conditional;
+pub mod content_review;
 mod conversation_gate;
 mod conversations;
 mod delay;
 mod fail;
 mod governed_gate;
+pub(crate) mod hold;
 pub(crate) mod http;
 mod identity;
 mod interrupt;
@@ -171,10 +175,13 @@ impl NodeTypes {
         types.pure("core.openwop.governance.approvalGate", governed_gate::GovernedGate);
         types.pure("core.clarificationGate", clarification_gate::ClarificationGate);
         types.pure("core.interrupt", interrupt::Interrupt);
+        types.pure("core.hold", hold::Hold);
         types.pure("core.conversationGate", conversation_gate::ConversationGate);
         types.pure("core.conformance.mock-agent", mock_agent::MockAgent);
         types.effect("core.http", http::Http::default());
         types.effect("core.agent", AgentNode);
+        types.effect(handles::NODE_TYPE, ProviderNode);
+        content_review::add_to(&mut types);
         types
     }
 

@@ -232,7 +232,7 @@ fn invalid(message: impl Into<String>) -> Stop {
     Stop::failed("invalid_input", message)
 }
 
-fn refused(refused: crate::outgoing::Refused) -> Stop {
+pub(in crate::nodes) fn refused(refused: crate::outgoing::Refused) -> Stop {
     Stop::failed("http_refused", refused.to_string())
 }
 
@@ -240,7 +240,7 @@ fn failed_for_good(message: String) -> Stop {
     Stop::failed("http_failed", message)
 }
 
-fn failed(error: Error) -> Stop {
+pub(in crate::nodes) fn failed(error: Error) -> Stop {
     let message = error.to_string();
     match error {
         Error::Refused(reason) => refused(reason),

@@ -104,7 +104,7 @@ pub(crate) async fn count(db: &Database) -> Result<u64, Error> {
     }
 }
 
-fn read(row: &Row) -> Result<ApiKey, Error> {
+pub(super) fn read(row: &Row) -> Result<ApiKey, Error> {
     let words = |text: &str| text.split_whitespace().map(str::to_owned).collect();
     Ok(ApiKey {
         key_id: row.text(0)?.to_owned(),

@@ -30,7 +30,7 @@ pub struct Said {
 pub(crate) fn write(of: &RunRef, change: &Change) -> Result<Vec<Statement>, Error> {
     let named = change.after.started.as_ref().and_then(|started| started.thread.as_deref());
     let Some(thread) = named else { return Ok(Vec::new()) };
-    let own = std::iter::once((change.at, change.events.as_slice()));
+    let own = std::iter::once((change.at, &*change.events));
     let all = change.history.iter().map(|(at, events)| (*at, events.as_slice())).chain(own);
     let mut rows = Vec::new();
     let mut seq = change.before;

@@ -16,6 +16,8 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0010_webhooks.sql"),
     include_str!("migrations/0011_events_in_order.sql"),
     include_str!("migrations/0012_messages.sql"),
+    include_str!("migrations/0013_handles.sql"),
+    include_str!("migrations/0014_sessions.sql"),
 ];
 
 pub(super) const CREATE_VERSIONS: &str =

@@ -69,6 +69,20 @@ pub(crate) fn write(of: &RunRef, after: &Run, events: &[Event]) -> Vec<Statement
     statements
 }
 
+/// Whether events change what waits.
+pub(crate) fn concerns(after: &Run, events: &[Event]) -> bool {
+    let asked = |event: &Event| {
+        matches!(
+            event,
+            Event::InterruptRequested { .. }
+                | Event::InterruptResolved { .. }
+                | Event::InterruptTimedOut { .. }
+                | Event::VoteCast { .. }
+        )
+    };
+    events.iter().any(asked) || (after.finished() && after.open_interrupts().next().is_some())
+}
+
 /// The rows of a run that has none yet.
 pub(crate) fn write_open(of: &RunRef, run: &Run) -> Vec<Statement> {
     let mut statements = Vec::new();

@@ -22,6 +22,7 @@ const UNRECONCILED: &str = concat!(
     " WHERE d.unreconciled = 1 ORDER BY d.seq LIMIT $1"
 );
 const COUNTS: &str = "SELECT status, COUNT(*) FROM dispatches WHERE tenant_id = $1 GROUP BY status";
+const NEWEST: &str = "SELECT COALESCE(MAX(seq), 0) FROM dispatches";
 const QUEUED_THREADS: &str =
     "SELECT DISTINCT thread_id FROM dispatches WHERE tenant_id = $1 AND status = 'queued' ORDER BY thread_id";
 /// The next moment at which something becomes available or a lease has run out. One that lasts to the end of time
@@ -147,4 +148,12 @@ pub(crate) async fn last_acked(
 
 fn stored(rows: &[Row]) -> Result<Vec<Stored>, Error> {
     rows.iter().map(read).collect()
+}
+
+/// The number of the newest dispatch of anybody; 0 before the first.
+pub(crate) async fn newest(db: &Database) -> Result<u64, Error> {
+    match db.query_one(NEWEST, Vec::new()).await? {
+        Some(row) => row.count(0),
+        None => Ok(0),
+    }
 }

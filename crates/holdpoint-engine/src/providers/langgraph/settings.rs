@@ -1,0 +1,143 @@
+//! Where a server is, how it is called and how long it may take, as an operator writes it down.
+
+use std::path::Path;
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use crate::agent::model::KeyRef;
+use crate::outgoing::{Network, Outgoing, Policy, may_be_set};
+use crate::providers::BadProviders;
+
+/// Networks that an operator's own server may be in, by `http://` too. What is said to a server anywhere else, the key
+/// among it, goes through TLS. Addresses that belong to clouds and their metadata are not among them.
+const OWN_NETWORKS: [&str; 7] =
+    ["127.0.0.0/8", "::1", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7"];
+/// Calls to one server at a time; most of them wait for a graph.
+const CALLS_MAX: usize = 1024;
+const DAY_MS: u64 = 24 * 3_600_000;
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Settings {
+    pub url: String,
+    pub api_key: Option<KeyRef>,
+    /// The header that carries the key as it is; without it the key is a bearer token.
+    pub header: Option<String>,
+    /// Who may use it; everybody where nothing is said.
+    pub tenants: Option<Vec<String>>,
+    connect_timeout_ms: Option<u64>,
+    call_timeout_ms: Option<u64>,
+    /// How long one call waits for a graph; then another does.
+    wait_ms: Option<u64>,
+    /// How long a server that has a graph at work may be gone before somebody is told.
+    outage_ms: Option<u64>,
+    max_run_ms: Option<u64>,
+}
+
+/// How long things may take.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Times {
+    pub call_ms: u64,
+    pub wait: Duration,
+    pub outage: Duration,
+    pub run: Duration,
+}
+
+impl Settings {
+    pub(super) fn times(&self) -> Result<Times, BadProviders> {
+        Ok(Times {
+            call_ms: within("callTimeoutMs", self.call_timeout_ms, 15_000)?,
+            wait: Duration::from_millis(within("waitMs", self.wait_ms, 20_000)?),
+            outage: Duration::from_millis(within("outageMs", self.outage_ms, 30_000)?),
+            run: Duration::from_millis(within("maxRunMs", self.max_run_ms, 600_000)?),
+        })
+    }
+
+    /// What calls it, and the start of everything that is called.
+    pub(super) fn outgoing(&self) -> Result<(Outgoing, String), BadProviders> {
+        let broken = |error| BadProviders::new("url", format!("cannot be checked: {error}"));
+        let own: Result<Vec<Network>, _> = OWN_NETWORKS.iter().map(|network| network.parse()).collect();
+        let connect_ms = within("connectTimeoutMs", self.connect_timeout_ms, 5_000)?;
+        let outgoing = Outgoing::new(Policy {
+            connect_timeout: Duration::from_millis(connect_ms),
+            calls_max: CALLS_MAX,
+            ..Policy::opening(own.map_err(broken)?)
+        });
+        let url = outgoing
+            .check_url(&self.url)
+            .map_err(|refused| BadProviders::new("url", format!("cannot be called: {refused}")))?;
+        if url.query().is_some() || self.url.contains('#') {
+            return Err(BadProviders::new("url", "must end with its path"));
+        }
+        Ok((outgoing, url.as_str().trim_end_matches('/').to_owned()))
+    }
+
+    /// The header of the key, and where the key is.
+    pub(super) fn key(&self, base: &Path) -> Result<Option<(String, KeyRef)>, BadProviders> {
+        let name = self.header.clone().unwrap_or_else(|| "authorization".to_owned());
+        if !may_be_set(&name) {
+            return Err(BadProviders::new("header", "is no header that can be set"));
+        }
+        match &self.api_key {
+            Some(key) => Ok(Some((name.to_ascii_lowercase(), key.clone().in_folder(base)))),
+            None if self.header.is_some() => {
+                Err(BadProviders::new("header", "is for an apiKey, and there is none"))
+            }
+            None => Ok(None),
+        }
+    }
+}
+
+fn within(field: &str, given: Option<u64>, usual: u64) -> Result<u64, BadProviders> {
+    let ms = given.unwrap_or(usual);
+    if (1..=DAY_MS).contains(&ms) {
+        return Ok(ms);
+    }
+    Err(BadProviders::new(field, format!("must be 1 to {DAY_MS}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn settings(value: Value) -> Settings {
+        serde_json::from_value(value).unwrap()
+    }
+
+    fn refusal(url: &str) -> String {
+        settings(json!({ "url": url })).outgoing().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_server_in_the_operators_own_networks_needs_no_certificate() {
+        for url in
+            ["http://127.0.0.1:2024", "http://localhost:2024/", "http://10.1.2.3", "https://graphs.test/a/"]
+        {
+            let (_, base) = settings(json!({ "url": url })).outgoing().unwrap();
+            assert_eq!(base, url.trim_end_matches('/'));
+        }
+    }
+
+    #[test]
+    fn a_key_is_not_sent_in_the_clear_over_the_internet_nor_to_the_machinery_of_clouds() {
+        assert!(refusal("http://93.184.215.14").contains("must be called with https"));
+        assert!(refusal("http://169.254.169.254").contains("must not be called"));
+        assert!(refusal("http://metadata.google.internal").contains("inside of a network"));
+        assert!(refusal("https://me:secret@graphs.test").contains("user name"));
+        assert!(refusal("https://graphs.test/?key=1").contains("must end with its path"));
+    }
+
+    #[test]
+    fn a_key_is_a_bearer_token_unless_the_operator_names_a_header() {
+        let key = |value| settings(value).key(Path::new("/etc/holdpoint"));
+        let file = json!({ "file": "key" });
+        let (name, place) = key(json!({ "url": "", "apiKey": file })).unwrap().unwrap();
+        assert_eq!((name.as_str(), place), ("authorization", KeyRef::File("/etc/holdpoint/key".into())));
+        let named = json!({ "url": "", "apiKey": file, "header": "X-Api-Key" });
+        assert_eq!(key(named).unwrap().unwrap().0, "x-api-key");
+        assert!(key(json!({ "url": "", "header": "X-Api-Key" })).is_err());
+        assert!(key(json!({ "url": "", "apiKey": file, "header": "Host" })).is_err());
+    }
+}

@@ -1,0 +1,213 @@
+//! The `execution_state_handles` table: graphs by the key that their callers know, what their providers need, and who is
+//! at work on them. Everything that whoever is at work writes asks first whether it still is.
+
+use std::fmt;
+
+use holdpoint_core::{End, RunId, RunRef, TenantId, Timestamp};
+
+use super::{Database, Error, Row, Statement, params, unreadable};
+use crate::committer::Change;
+
+const INSERT: &str = "INSERT INTO execution_state_handles (tenant_id, state_key, run_id, graph, start_digest, \
+    created_ms, expires_ms) VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING";
+/// Everything of the rows that are like this.
+macro_rules! select {
+    ($like:literal) => {
+        concat!(
+            "SELECT tenant_id, state_key, run_id, graph, start_digest, provider_ref, locked_until, created_ms, \
+             expires_ms, settled_ms FROM execution_state_handles WHERE ",
+            $like
+        )
+    };
+}
+const BY_KEY: &str = select!("tenant_id = $1 AND state_key = $2");
+const BY_RUN: &str = select!("tenant_id = $1 AND run_id = $2");
+const DUE: &str = select!("expires_ms <= $1 ORDER BY expires_ms LIMIT $2");
+const LOCK: &str = "UPDATE execution_state_handles SET locked_by = $1, locked_until = $2 \
+    WHERE tenant_id = $3 AND state_key = $4 AND run_id = $5 AND (locked_until IS NULL OR locked_until <= $6)";
+const RENEW: &str = "UPDATE execution_state_handles SET locked_until = $1 \
+    WHERE tenant_id = $2 AND state_key = $3 AND locked_by = $4";
+const RELEASE: &str = "UPDATE execution_state_handles SET locked_by = NULL, locked_until = NULL \
+    WHERE tenant_id = $1 AND state_key = $2 AND locked_by = $3";
+const KEEP: &str = "UPDATE execution_state_handles SET provider_ref = $1, expires_ms = $2 \
+    WHERE tenant_id = $3 AND state_key = $4 AND locked_by = $5";
+const SETTLE: &str = "UPDATE execution_state_handles SET settled_ms = $1, expires_ms = $2 \
+    WHERE tenant_id = $3 AND state_key = $4 AND locked_by = $5";
+const POSTPONE: &str = "UPDATE execution_state_handles SET expires_ms = $1 \
+    WHERE tenant_id = $2 AND state_key = $3 AND locked_by = $4";
+/// Whoever was at work is known to be gone.
+pub(crate) const RELEASE_ALL: &str =
+    "UPDATE execution_state_handles SET locked_by = NULL, locked_until = NULL WHERE locked_by IS NOT NULL";
+const EXPIRE_AT: &str = "UPDATE execution_state_handles SET expires_ms = $1 \
+    WHERE tenant_id = $2 AND run_id = $3 AND expires_ms > $1 AND settled_ms IS NULL";
+const LOOK_LATER: &str = "UPDATE execution_state_handles SET expires_ms = $1 \
+    WHERE tenant_id = $2 AND state_key = $3 AND run_id = $4";
+const PROLONG: &str = "UPDATE execution_state_handles SET expires_ms = $1 \
+    WHERE tenant_id = $2 AND run_id = $3 AND expires_ms < $1 AND settled_ms IS NULL";
+const DELETE: &str =
+    "DELETE FROM execution_state_handles WHERE tenant_id = $1 AND state_key = $2 AND run_id = $3";
+const ATTACH: &str = "INSERT INTO execution_state_attachments (tenant_id, state_key, slot, content) \
+    SELECT tenant_id, state_key, CAST($1 AS TEXT), CAST($2 AS TEXT) FROM execution_state_handles \
+    WHERE tenant_id = $3 AND state_key = $4 AND locked_by = $5 \
+    ON CONFLICT (tenant_id, state_key, slot) DO UPDATE SET content = excluded.content";
+const ATTACHED: &str = "SELECT content FROM execution_state_attachments \
+    WHERE tenant_id = $1 AND state_key = $2 AND slot = $3";
+/// The key may be another graph's by now.
+const DETACH: &str = "DELETE FROM execution_state_attachments WHERE tenant_id = $1 AND state_key = $2 \
+    AND EXISTS (SELECT 1 FROM execution_state_handles h WHERE h.tenant_id = $1 AND h.state_key = $2 AND h.run_id = $3)";
+
+/// The node type of graphs that run elsewhere.
+pub(crate) const NODE_TYPE: &str = "core.provider";
+
+/// A text that only its provider understands, still sealed.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct SealedRef(pub String);
+
+impl fmt::Debug for SealedRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("<redacted>")
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct HandleRow {
+    pub tenant: TenantId,
+    pub state_key: String,
+    pub run: RunId,
+    pub graph: String,
+    pub start_digest: String,
+    pub provider_ref: Option<SealedRef>,
+    pub locked_until: Option<Timestamp>,
+    pub created_at: Timestamp,
+    pub expires_at: Timestamp,
+    pub settled_at: Option<Timestamp>,
+}
+
+impl HandleRow {
+    pub(crate) fn of(&self) -> RunRef {
+        RunRef { tenant: self.tenant.clone(), run: self.run.clone() }
+    }
+}
+
+/// Whose lock it is, and on what.
+#[derive(Clone, Debug)]
+pub(crate) struct LockName {
+    pub tenant: TenantId,
+    pub state_key: String,
+    pub owner: String,
+}
+
+/// Nothing is stored where the key is in use.
+pub(crate) fn insert(row: &HandleRow) -> Statement {
+    let values = params![
+        row.tenant.as_str(),
+        row.state_key.as_str(),
+        row.run.as_str(),
+        row.graph.as_str(),
+        row.start_digest.as_str(),
+        row.created_at,
+        row.expires_at
+    ];
+    Statement::new(INSERT, values)
+}
+
+/// Taken if nobody has it, or who had it went silent.
+pub(crate) fn lock(name: &LockName, run: &RunId, until: Timestamp, now: Timestamp) -> Statement {
+    let (tenant, key, run) = (name.tenant.as_str(), name.state_key.as_str(), run.as_str());
+    let values = params![name.owner.as_str(), until, tenant, key, run, now];
+    Statement::new(LOCK, values)
+}
+
+pub(crate) fn renew(name: &LockName, until: Timestamp) -> Statement {
+    let values = params![until, name.tenant.as_str(), name.state_key.as_str(), name.owner.as_str()];
+    Statement::new(RENEW, values)
+}
+
+pub(crate) fn release(name: &LockName) -> Statement {
+    Statement::new(RELEASE, params![name.tenant.as_str(), name.state_key.as_str(), name.owner.as_str()])
+}
+
+pub(crate) fn keep(name: &LockName, sealed: &str, expires_at: Timestamp) -> Statement {
+    let values =
+        params![sealed, expires_at, name.tenant.as_str(), name.state_key.as_str(), name.owner.as_str()];
+    Statement::new(KEEP, values)
+}
+
+/// Nothing is left to do at the provider; the row goes at `until`.
+pub(crate) fn settle(name: &LockName, at: Timestamp, until: Timestamp) -> Statement {
+    let values = params![at, until, name.tenant.as_str(), name.state_key.as_str(), name.owner.as_str()];
+    Statement::new(SETTLE, values)
+}
+
+/// Has it looked at again later.
+pub(crate) fn postpone(name: &LockName, until: Timestamp) -> Statement {
+    let values = params![until, name.tenant.as_str(), name.state_key.as_str(), name.owner.as_str()];
+    Statement::new(POSTPONE, values)
+}
+
+/// With the end of a run that has a graph somewhere: what is kept of it there is deleted soon. What was completed is kept
+/// for a while, which the node sees to.
+pub(crate) fn write(of: &RunRef, change: &Change) -> Option<Statement> {
+    let run = &change.after;
+    let failed = matches!(run.end, Some(End::Failed { .. } | End::Cancelled { .. }));
+    let has_graph = || run.workflow.nodes.iter().any(|node| node.type_id == NODE_TYPE);
+    let values = || params![change.at, of.tenant.as_str(), of.run.as_str()];
+    (failed && has_graph()).then(|| Statement::new(EXPIRE_AT, values()))
+}
+
+/// Has it looked at again then.
+pub(crate) fn look_later(row: &HandleRow, at: Timestamp) -> Statement {
+    Statement::new(LOOK_LATER, params![at, row.tenant.as_str(), row.state_key.as_str(), row.run.as_str()])
+}
+
+/// Has it looked at later.
+pub(crate) fn prolong(of: &RunRef, until: Timestamp) -> Statement {
+    Statement::new(PROLONG, params![until, of.tenant.as_str(), of.run.as_str()])
+}
+
+pub(crate) fn delete(row: &HandleRow) -> [Statement; 2] {
+    let whole = || params![row.tenant.as_str(), row.state_key.as_str(), row.run.as_str()];
+    [Statement::new(DETACH, whole()), Statement::new(DELETE, whole())]
+}
+
+pub(crate) fn attach(name: &LockName, slot: &str, sealed: &str) -> Statement {
+    let values = params![slot, sealed, name.tenant.as_str(), name.state_key.as_str(), name.owner.as_str()];
+    Statement::new(ATTACH, values)
+}
+
+pub(crate) async fn attached(db: &Database, name: &LockName, slot: &str) -> Result<Option<String>, Error> {
+    let rows = db.query(ATTACHED, params![name.tenant.as_str(), name.state_key.as_str(), slot]).await?;
+    rows.first().map(|row| row.text(0).map(str::to_owned)).transpose()
+}
+
+pub(crate) async fn by_key(
+    db: &Database,
+    tenant: &TenantId,
+    state_key: &str,
+) -> Result<Option<HandleRow>, Error> {
+    db.query(BY_KEY, params![tenant.as_str(), state_key]).await?.first().map(read).transpose()
+}
+
+pub(crate) async fn by_run(db: &Database, of: &RunRef) -> Result<Option<HandleRow>, Error> {
+    db.query(BY_RUN, params![of.tenant.as_str(), of.run.as_str()]).await?.first().map(read).transpose()
+}
+
+/// Those whose time has come, the oldest first.
+pub(crate) async fn due(db: &Database, now: Timestamp, limit: u64) -> Result<Vec<HandleRow>, Error> {
+    db.query(DUE, params![now, limit]).await?.iter().map(read).collect()
+}
+
+fn read(row: &Row) -> Result<HandleRow, Error> {
+    Ok(HandleRow {
+        tenant: TenantId::parse(row.text(0)?).map_err(|error| unreadable("tenant", error))?,
+        state_key: row.text(1)?.to_owned(),
+        run: RunId::parse(row.text(2)?).map_err(|error| unreadable("run", error))?,
+        graph: row.text(3)?.to_owned(),
+        start_digest: row.text(4)?.to_owned(),
+        provider_ref: row.optional_text(5)?.map(|text| SealedRef(text.to_owned())),
+        locked_until: row.optional_int(6)?.map(Timestamp),
+        created_at: Timestamp(row.int(7)?),
+        expires_at: Timestamp(row.int(8)?),
+        settled_at: row.optional_int(9)?.map(Timestamp),
+    })
+}

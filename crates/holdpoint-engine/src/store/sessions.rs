@@ -1,0 +1,133 @@
+//! The `sessions` and `session_links` tables: who has signed in with which key, and links that do so once. Only hashes
+//! of tokens are stored.
+
+use holdpoint_core::{TenantId, Timestamp};
+
+use super::keys::{self, ApiKey};
+use super::{Database, Error, Row, Statement, params, unreadable};
+
+const INSERT: &str =
+    "INSERT INTO sessions (session_id, token_hash, key_id, tenant_id, created_ms, used_ms, expires_ms)
+    VALUES ($1, $2, $3, $4, $5, $6, $7)";
+/// What a key is comes first, as `keys` reads it.
+const BY_HASH: &str =
+    "SELECT k.key_id, k.key_hash, k.tenant_id, k.principal, k.roles, k.scopes, k.created_ms, k.revoked_ms,
+    k.expires_ms, k.test, k.group_names, s.session_id, s.created_ms, s.used_ms, s.expires_ms, s.revoked_ms
+    FROM sessions s JOIN keys k ON k.key_id = s.key_id WHERE s.token_hash = $1";
+const OF_KEY: &str =
+    "SELECT session_id, created_ms, used_ms, expires_ms, revoked_ms, key_id, tenant_id FROM sessions
+    WHERE key_id = $1 AND tenant_id = $2 AND revoked_ms IS NULL AND expires_ms > $3
+    ORDER BY created_ms DESC, session_id LIMIT $4";
+const USE: &str =
+    "UPDATE sessions SET used_ms = $1, expires_ms = $2 WHERE session_id = $3 AND revoked_ms IS NULL";
+const REVOKE: &str = "UPDATE sessions SET revoked_ms = COALESCE(revoked_ms, $1)
+    WHERE session_id = $2 AND key_id = $3 AND tenant_id = $4";
+const PURGE: &str = "DELETE FROM sessions WHERE session_id IN (
+    SELECT session_id FROM sessions WHERE expires_ms <= $1 ORDER BY expires_ms LIMIT $2)";
+
+const INSERT_LINK: &str = "INSERT INTO session_links (token_hash, key_id, expires_ms)
+    SELECT $1, key_id, $2 FROM keys WHERE key_id = $3";
+const CLAIM_LINK: &str = "UPDATE session_links SET session_id = $1
+    WHERE token_hash = $2 AND session_id IS NULL AND expires_ms > $3";
+/// Whoever has claimed the link signs in, with a key that is still good.
+const INSERT_BY_LINK: &str =
+    "INSERT INTO sessions (session_id, token_hash, key_id, tenant_id, created_ms, used_ms, expires_ms)
+    SELECT l.session_id, $1, k.key_id, k.tenant_id, $2, $3, $4
+    FROM session_links l JOIN keys k ON k.key_id = l.key_id
+    WHERE l.token_hash = $5 AND l.session_id = $6 AND k.revoked_ms IS NULL
+      AND (k.expires_ms IS NULL OR k.expires_ms > $7)";
+const PURGE_LINKS: &str = "DELETE FROM session_links WHERE token_hash IN (
+    SELECT token_hash FROM session_links WHERE expires_ms <= $1 ORDER BY expires_ms LIMIT $2)";
+
+/// Somebody who has signed in with a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Session {
+    pub session_id: String,
+    pub key_id: String,
+    pub tenant: TenantId,
+    pub created_at: Timestamp,
+    /// As far as was written down, which is not done at every use.
+    pub used_at: Timestamp,
+    /// Unless it is used before.
+    pub expires_at: Timestamp,
+    pub revoked_at: Option<Timestamp>,
+}
+
+pub(crate) fn insert(session: &Session, token_hash: &str) -> Statement {
+    let values = params![
+        session.session_id.as_str(),
+        token_hash,
+        session.key_id.as_str(),
+        session.tenant.as_str(),
+        session.created_at,
+        session.used_at,
+        session.expires_at
+    ];
+    Statement::new(INSERT, values)
+}
+
+pub(crate) fn used(session_id: &str, now: Timestamp, expires_at: Timestamp) -> Statement {
+    Statement::new(USE, params![now, expires_at, session_id])
+}
+
+pub(crate) fn revoke(tenant: &TenantId, key_id: &str, session_id: &str, now: Timestamp) -> Statement {
+    Statement::new(REVOKE, params![now, session_id, key_id, tenant.as_str()])
+}
+
+pub(crate) fn insert_link(token_hash: &str, key_id: &str, expires_at: Timestamp) -> Statement {
+    Statement::new(INSERT_LINK, params![token_hash, expires_at, key_id])
+}
+
+/// Uses a link up and signs in, or does neither. The last statement tells which.
+pub(crate) fn by_link(
+    link_hash: &str,
+    session_id: &str,
+    token_hash: &str,
+    (now, expires_at): (Timestamp, Timestamp),
+) -> Vec<Statement> {
+    let claim = Statement::new(CLAIM_LINK, params![session_id, link_hash, now]);
+    let values = params![token_hash, now, now, expires_at, link_hash, session_id, now];
+    vec![claim, Statement::new(INSERT_BY_LINK, values)]
+}
+
+pub(crate) fn purge(now: Timestamp, limit: u64) -> [Statement; 2] {
+    [PURGE_LINKS, PURGE].map(|text| Statement::new(text, params![now, limit]))
+}
+
+/// The session, and its key as it is now.
+pub(crate) async fn by_hash(db: &Database, hash: &str) -> Result<Option<(Session, ApiKey)>, Error> {
+    let Some(row) = db.query_one(BY_HASH, params![hash]).await? else { return Ok(None) };
+    let key = keys::read(&row)?;
+    let session = Session {
+        session_id: row.text(11)?.to_owned(),
+        key_id: key.key_id.clone(),
+        tenant: key.tenant.clone(),
+        created_at: Timestamp(row.int(12)?),
+        used_at: Timestamp(row.int(13)?),
+        expires_at: Timestamp(row.int(14)?),
+        revoked_at: row.optional_int(15)?.map(Timestamp),
+    };
+    Ok(Some((session, key)))
+}
+
+/// Those that are still good, the newest first.
+pub(crate) async fn of_key(
+    db: &Database,
+    (tenant, key_id): (&TenantId, &str),
+    now: Timestamp,
+    limit: u64,
+) -> Result<Vec<Session>, Error> {
+    db.query(OF_KEY, params![key_id, tenant.as_str(), now, limit]).await?.iter().map(read).collect()
+}
+
+fn read(row: &Row) -> Result<Session, Error> {
+    Ok(Session {
+        session_id: row.text(0)?.to_owned(),
+        created_at: Timestamp(row.int(1)?),
+        used_at: Timestamp(row.int(2)?),
+        expires_at: Timestamp(row.int(3)?),
+        revoked_at: row.optional_int(4)?.map(Timestamp),
+        key_id: row.text(5)?.to_owned(),
+        tenant: TenantId::parse(row.text(6)?).map_err(|error| unreadable("session", error))?,
+    })
+}
