@@ -5,6 +5,7 @@ mod calls;
 mod client;
 mod definition;
 mod doubt;
+mod earlier;
 pub mod model;
 pub(crate) mod node;
 mod setup;
@@ -19,6 +20,7 @@ pub use definition::{AgentFlaw, Connections};
 pub(crate) use node::AgentNode;
 pub use setup::AgentSettings;
 pub(crate) use setup::{Agents, NODE, workflow_id};
+pub(crate) use watch::ended;
 
 /// What is wrong with a definition, whoever is to use it.
 pub(crate) fn check(definition: &serde_json::Value) -> Result<(), AgentFlaw> {

@@ -6,7 +6,7 @@ use holdpoint_core::{Interrupt, Kind, NodeId, NodeStatus, Resolution, Run, diges
 use serde_json::{Number, Value};
 
 use crate::context::Stop;
-use crate::nodes::config_flaw;
+use crate::nodes::{config_flaw, content_review};
 
 /// The types of nodes whose grants count. Each visit of them asks anew, under a key of its own.
 const GATES: [&str; 1] = ["core.approvalGate"];
@@ -97,8 +97,10 @@ pub(crate) fn flaw(workflow: &Workflow, node: &workflow::Node, gate: &str) -> Op
     let (Some(from), Some(to)) = (found, workflow.position(&node.id)) else {
         return flaw(format!("there is no node {gate:?}"));
     };
-    if !GATES.contains(&workflow.nodes[from].type_id.as_str()) {
-        return flaw(format!("{gate:?} is not an approval gate ({})", GATES.join(", ")));
+    // A review is not an approval; only what publishes reviewed texts can read what was said at one.
+    let gates = if node.type_id == content_review::PUBLISH { [content_review::REVIEW] } else { GATES };
+    if !gates.contains(&workflow.nodes[from].type_id.as_str()) {
+        return flaw(format!("{gate:?} is not an approval gate ({})", gates.join(", ")));
     }
     if !workflow.leads_to(from, to) {
         return flaw(format!("no path of edges leads from {gate:?} to here"));

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use holdpoint_core::mailbox::Fenced;
-use holdpoint_core::{Obligation, RunRef, Timestamp};
+use holdpoint_core::{Obligation, RunRef, TenantId, Timestamp};
 use tokio::sync::{Notify, watch};
 
 use crate::committer::Mail;
@@ -18,6 +18,8 @@ enum Topic {
     Run(RunRef),
     /// A run has begun in a thread.
     Begun(Thread),
+    /// What waits for somebody in a tenant is not what it was.
+    Waiting(TenantId),
 }
 
 #[derive(Debug)]
@@ -44,6 +46,11 @@ impl Bus {
         self.tell(|| Topic::Begun(thread.clone()), 0);
     }
 
+    /// Tells those who watch what waits in a tenant that it has changed, or may have.
+    pub(crate) fn publish_waiting(&self, tenant: &TenantId) {
+        self.tell(|| Topic::Waiting(tenant.clone()), 0);
+    }
+
     fn tell(&self, topic: impl FnOnce() -> Topic, number: u64) {
         let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
         if readers.is_empty() {
@@ -64,6 +71,10 @@ impl Bus {
 
     pub(crate) fn subscribe_begun(self: &Arc<Self>, thread: Thread) -> Subscription {
         self.listen(Topic::Begun(thread))
+    }
+
+    pub(crate) fn subscribe_waiting(self: &Arc<Self>, tenant: &TenantId) -> Subscription {
+        self.listen(Topic::Waiting(tenant.clone()))
     }
 
     fn listen(self: &Arc<Self>, of: Topic) -> Subscription {
@@ -114,7 +125,7 @@ impl Bus {
         let readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
         let run = |(topic, sender): (&Topic, &watch::Sender<u64>)| match topic {
             Topic::Run(of) => Some((of.clone(), *sender.borrow())),
-            Topic::Begun(_) => None,
+            Topic::Begun(_) | Topic::Waiting(_) => None,
         };
         readers.iter().filter_map(run).collect()
     }
@@ -124,9 +135,19 @@ impl Bus {
         let readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
         let thread = |topic: &Topic| match topic {
             Topic::Begun(thread) => Some(thread.clone()),
-            Topic::Run(_) => None,
+            Topic::Run(_) | Topic::Waiting(_) => None,
         };
         readers.keys().filter_map(thread).collect()
+    }
+
+    /// The tenants in which somebody watches what waits.
+    pub(crate) fn waited_in(&self) -> Vec<TenantId> {
+        let readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
+        let tenant = |topic: &Topic| match topic {
+            Topic::Waiting(tenant) => Some(tenant.clone()),
+            Topic::Run(_) | Topic::Begun(_) => None,
+        };
+        readers.keys().filter_map(tenant).collect()
     }
 
     /// Nothing means that the worker wants to hear of everything.
@@ -139,7 +160,7 @@ impl Bus {
     }
 }
 
-/// Tells a reader that its run has new events, or its thread a new run.
+/// Tells a reader that its run has new events, its thread a new run, or its tenant something else that waits.
 #[derive(Debug)]
 pub struct Subscription {
     /// Taken when the subscription is dropped.

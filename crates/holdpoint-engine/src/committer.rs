@@ -163,7 +163,7 @@ fn add_writes(change: &Change, statements: &mut Vec<Statement>) -> Result<usize,
     let Change { of, after, .. } = change;
     statements.push(store::runs::write(of, change.before, after));
     let (mut seq, mut bytes) = (change.before, 0);
-    let own = std::iter::once((change.at, change.events.as_slice())).filter(|(_, events)| !events.is_empty());
+    let own = std::iter::once((change.at, &*change.events)).filter(|(_, events)| !events.is_empty());
     for (at, events) in change.history.iter().map(|(at, events)| (*at, events.as_slice())).chain(own) {
         let (append, size) = store::events::append(of, seq, events, at)?;
         statements.push(append);
@@ -181,6 +181,7 @@ fn add_writes(change: &Change, statements: &mut Vec<Statement>) -> Result<usize,
         statements.extend(store::awaited::write_open(of, after));
     }
     statements.extend(store::messages::write(of, change)?);
+    statements.extend(store::handles::write(of, change));
     statements.extend(store::timers::write(of, &change.obligations));
     statements.extend(change.cause.iter().map(|cause| cause.key.used(&cause.outcome)));
     Ok(bytes)

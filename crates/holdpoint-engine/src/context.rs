@@ -6,7 +6,7 @@ use holdpoint_core::agent::{Act, Agent, ResumePolicy};
 use holdpoint_core::{
     ChannelWrite, Child, Chunk, Command, Completion, Decision, Dispatch, Outcome, Reducer, limits, workflow,
 };
-use holdpoint_core::{InterruptId, NodeId, Request, Resolution, Run, RunError, RunId, Timestamp};
+use holdpoint_core::{Interrupt, InterruptId, NodeId, Request, Resolution, Run, RunError, RunId, Timestamp};
 use serde_json::{Map, Value};
 
 use crate::approved;
@@ -222,13 +222,8 @@ impl Context {
     /// Pauses until somebody answers, and returns the answer. A key is asked at most once per run: asked again it
     /// returns the recorded answer, or waits for the one that is still open.
     pub fn interrupt(&mut self, mut request: Request) -> Result<Value, Stop> {
-        let count = self.interrupts;
+        let key = request.key.take().unwrap_or_else(|| self.next_key());
         self.interrupts += 1;
-        let key = request.key.take().unwrap_or_else(|| {
-            // Goes on over the visits of a loop: what was answered in one is asked again in the next.
-            let from = self.run.nodes[self.position].keys_from;
-            self.run.interrupt_key(self.position, from.saturating_add(count))
-        });
         let Some(asked) = self.run.interrupt_by_key(&key) else {
             request.key = Some(key);
             return Err(Stop::Asked(Box::new(request)));
@@ -241,6 +236,17 @@ impl Context {
             Some(Resolution::TimedOut { .. }) => Err(Stop::TimedOut),
             None => Err(Stop::Joined(asked.id)),
         }
+    }
+
+    /// What the next interrupt of this entry asked, if it was asked before.
+    pub(crate) fn next_asked(&self) -> Option<&Interrupt> {
+        self.run.interrupt_by_key(&self.next_key())
+    }
+
+    /// Goes on over the visits of a loop: what was answered in one is asked again in the next.
+    fn next_key(&self) -> String {
+        let from = self.run.nodes[self.position].keys_from;
+        self.run.interrupt_key(self.position, from.saturating_add(self.interrupts))
     }
 
     /// Fails with `approval_mismatch` unless the gate granted exactly this, in the visit that led here. To be asked

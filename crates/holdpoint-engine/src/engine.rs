@@ -11,7 +11,7 @@ use crate::advance::Draft;
 use crate::agent::Agents;
 use crate::answering::AnyAnswerer;
 use crate::asking::{Asking, Sequence};
-use crate::bus::{Bus, Subscription};
+use crate::bus::Bus;
 use crate::clock::Clock;
 use crate::committer::{Change, Committer, Counters, Guard, Mail, Reply, Work};
 use crate::error::Error;
@@ -19,12 +19,11 @@ use crate::feed::{Feed, Listener};
 use crate::hands::Hands;
 use crate::measures::Measures;
 use crate::nodes::NodeTypes;
+use crate::providers::Providers;
 use crate::registry::Registry;
 use crate::run_cache::RunCache;
 use crate::seal::Seal;
-use crate::store::events::{self, Recorded, Stored};
-use crate::store::pending::{Pending, PendingCursor};
-use crate::store::runs::{self, RunFilter, RunSummary};
+use crate::store::events::Stored;
 use crate::store::{Database, Statement};
 use crate::webhooks::Hooks;
 use crate::worker::Worker;
@@ -39,13 +38,17 @@ mod deliveries;
 mod dispatches;
 mod families;
 mod fork;
+mod graphs;
+mod holds;
 mod keys;
 mod once;
 mod opening;
 mod options;
 mod pending;
+mod reading;
 mod sealing;
 mod secrets;
+mod sessions;
 #[cfg(test)]
 mod staleness;
 mod starting;
@@ -59,6 +62,7 @@ use audit::Entries;
 pub use checking::Checked;
 pub(crate) use families::Before;
 pub use fork::{ForkRequest, Overlay};
+pub use graphs::{GraphError, GraphStart, Handle, Resume, STATE_KEY_CHARS_MAX, Standing};
 pub use once::{Done, Once, Respond};
 pub use options::Options;
 pub use pending::{Assignee, PendingCounts, PendingFilter, PendingOrder, PendingPage};
@@ -93,6 +97,7 @@ struct Shared {
     feed: Arc<Feed>,
     hooks: Arc<Hooks>,
     agents: Agents,
+    providers: Providers,
     name: String,
     lease_ms: u64,
     retention_ms: u64,
@@ -183,10 +188,11 @@ impl Engine {
     /// Does what a command asks, or says why not. When this returns, it is on disk; and so is a refusal that is part of
     /// the run's story.
     pub async fn execute(&self, of: &RunRef, command: &Command) -> Result<Arc<Run>, Error> {
-        let mut run = self.run(of).await?;
+        // What was decided on something older than what is stored is not written.
+        let mut run = self.known(of).await?;
         let mut stored = false;
         for _ in 0..ATTEMPTS_MAX {
-            match self.try_execute(of, run, command).await {
+            match self.try_execute(of, run, command, stored).await {
                 Ok(Tried::Done(run)) => return Ok(run),
                 // Written down, and therefore decided on what is stored.
                 Ok(Tried::Denied(refusal)) => return Err(refusal.into()),
@@ -219,10 +225,21 @@ impl Engine {
         }
     }
 
-    async fn try_execute(&self, of: &RunRef, run: Arc<Run>, command: &Command) -> Result<Tried, Error> {
+    /// `stored` says whether the run is as it was read from the store.
+    async fn try_execute(
+        &self,
+        of: &RunRef,
+        run: Arc<Run>,
+        command: &Command,
+        stored: bool,
+    ) -> Result<Tried, Error> {
         let before = Before::of(&run);
         let mut draft = Draft::new(run, self.now());
         draft.decide(command)?;
+        // Where nothing is to be written nobody looks whether others have written.
+        if draft.events.is_empty() && !stored && self.is_shared() {
+            return Ok(Tried::Outrun);
+        }
         if let Some(refusal) = draft.events.iter().find_map(Event::denial) {
             // Without the receipt of whoever asked: what they asked for was not done.
             let entries = Entries::of(&draft.events);
@@ -298,80 +315,6 @@ impl Engine {
         {
             change.mail = Mail::Take(Arc::new(taking));
         }
-    }
-
-    /// The run as it was at the last commit that was acknowledged, or later. One of another tenant is not found.
-    pub async fn run(&self, of: &RunRef) -> Result<Arc<Run>, Error> {
-        self.run_since(of, 0).await
-    }
-
-    /// The run with at least `seq` events folded, for readers who have seen that many.
-    pub async fn run_since(&self, of: &RunRef, seq: u64) -> Result<Arc<Run>, Error> {
-        match self.0.cache.get(of) {
-            Some(run) if run.seq >= seq && self.is_current(of, &run).await? => Ok(run),
-            _ => self.load(of).await,
-        }
-    }
-
-    /// How many events of a run are stored; nothing when there is no such run.
-    async fn sequence(&self, of: &RunRef) -> Result<Option<u64>, Error> {
-        Ok(self.0.sequences.of(&self.0.db, of).await?.map(|Sequence(seq)| seq))
-    }
-
-    /// Whether a remembered run is still as it is stored. Alone we would know of any change; and an end is an end.
-    async fn is_current(&self, of: &RunRef, run: &Run) -> Result<bool, Error> {
-        if !self.is_shared() || run.finished() {
-            return Ok(true);
-        }
-        Ok(self.sequence(of).await? == Some(run.seq))
-    }
-
-    /// The run as it is stored.
-    pub(crate) async fn load(&self, of: &RunRef) -> Result<Arc<Run>, Error> {
-        let commits = self.0.cache.commits(of);
-        let stored = self.0.logs.of(&self.0.db, of).await?.ok_or(Error::NotFound("run"))?;
-        let (log, size) = stored.read()?;
-        let Some(Event::RunStarted(started)) = log.first().map(|first| &first.event) else {
-            return Err(Error::NotFound("run"));
-        };
-        let workflow = self.workflow_revision(&of.tenant, &started.workflow, started.revision).await?;
-        let run = Run::replay(of.run.clone(), workflow, log.iter().map(|entry| (entry.at, &entry.event)));
-        let run = Arc::new(run);
-        self.0.cache.put_loaded(of, run.clone(), size, commits);
-        Ok(run)
-    }
-
-    /// The log from sequence number `from` on; of a long log the first part. Nothing means that it ends there.
-    pub async fn events(&self, of: &RunRef, from: u64) -> Result<Vec<Recorded>, Error> {
-        Ok(events::from(&self.0.db, of, from).await?)
-    }
-
-    /// How many events the run has, without folding them.
-    pub async fn length(&self, of: &RunRef) -> Result<u64, Error> {
-        match self.0.cache.get(of) {
-            Some(run) if !self.is_shared() || run.finished() => Ok(run.seq),
-            _ => self.sequence(of).await?.ok_or(Error::NotFound("run")),
-        }
-    }
-
-    /// Wakes a reader whenever the run's log grows.
-    pub fn subscribe(&self, of: &RunRef) -> Subscription {
-        self.0.bus.subscribe(of)
-    }
-
-    pub async fn runs(&self, tenant: &TenantId, filter: RunFilter) -> Result<Vec<RunSummary>, Error> {
-        Ok(runs::page(&self.0.db, tenant, filter).await?)
-    }
-
-    /// What waits, oldest first.
-    pub async fn pending(
-        &self,
-        tenant: &TenantId,
-        after: PendingCursor,
-        limit: u64,
-    ) -> Result<Vec<Pending>, Error> {
-        let filter = PendingFilter { after: Some(after), ..PendingFilter::default() };
-        Ok(self.pending_page(tenant, &filter, limit).await?.rows)
     }
 
     pub(crate) async fn write(&self, statements: Vec<Statement>) -> Result<Reply, Error> {

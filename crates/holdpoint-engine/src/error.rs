@@ -5,6 +5,7 @@ use holdpoint_core::workflow::Flaw;
 use holdpoint_core::{Refusal, RunId};
 
 use crate::outgoing;
+use crate::providers::BadProviders;
 use crate::seal::Unopenable;
 use crate::store;
 use crate::store::receipts::Receipt;
@@ -41,6 +42,9 @@ pub enum Error {
     /// Secrets cannot be kept on a server of databases unless somebody chooses the key that all nodes share.
     #[error("there is no key to seal secrets with; choose one with Options::seal_key")]
     NoSealKey,
+    /// What the operator says about providers cannot be used.
+    #[error("providers: {0}")]
+    Providers(#[from] BadProviders),
     /// A URL was given that must not be called.
     #[error(transparent)]
     Target(outgoing::Error),

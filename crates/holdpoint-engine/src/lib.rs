@@ -21,6 +21,8 @@ mod measures;
 mod nodes;
 pub mod outgoing;
 mod peers;
+mod providers;
+mod recent;
 mod registry;
 mod run_cache;
 mod seal;
@@ -35,16 +37,17 @@ pub use clock::Clock;
 pub use committer::{Counters, Fault};
 pub use context::{ChannelOptions, Context, EffectContext, Stop};
 pub use engine::{
-    Assignee, Checked, Done, Engine, ForkRequest, InputMode, Interrupted, NewWebhook, Once, Options, Overlay,
-    PendingCounts, PendingFilter, PendingOrder, PendingPage, Received, Reception, RefusedBy, Respond,
-    StartOptions, Taker, Talk,
+    Assignee, Checked, Done, Engine, ForkRequest, GraphError, GraphStart, Handle, InputMode, Interrupted,
+    NewWebhook, Once, Options, Overlay, PendingCounts, PendingFilter, PendingOrder, PendingPage, Received,
+    Reception, RefusedBy, Respond, Resume, STATE_KEY_CHARS_MAX, Standing, StartOptions, Taker, Talk,
 };
 pub use error::Error;
 pub use feed::{Committed, Listener};
 pub use holdpoint_core as core;
 pub use mailbox::{DispatchCursor, Mailbox};
 pub use measures::{Distribution, Measures};
-pub use nodes::{Node, Outputs, PureNode};
+pub use nodes::{Node, Outputs, PureNode, content_review};
+pub use providers::{BadProviders, ProviderSettings};
 pub use seal::{BadSealKey, SealKey, Unopenable};
 pub use store::deliveries::attempts::{Attempt, AttemptFilter};
 pub use store::deliveries::{Delivery, DeliveryFilter, DeliveryKind};
@@ -55,6 +58,7 @@ pub use store::pending::{Pending, PendingCursor, Votes};
 pub use store::receipts::Receipt;
 pub use store::runs::{RunFilter, RunSummary};
 pub use store::secrets::LinkSecret;
+pub use store::sessions::Session;
 pub use store::webhooks::{Webhook, WebhookChange};
 pub use store::workflows::Registered;
 pub use store::{Error as StoreError, Location, ceiling};

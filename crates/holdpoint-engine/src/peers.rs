@@ -15,7 +15,7 @@ use uuid::Uuid;
 use crate::bus::Bus;
 use crate::store::postgres::{Ear, Settings};
 use crate::store::threads::Thread;
-use crate::store::{Database, Error, runs, threads};
+use crate::store::{Database, Error, dispatches, runs, threads};
 
 /// How often readers' runs are looked up, with and without somebody to tell us.
 const LOOK_LISTENING: Duration = Duration::from_secs(1);
@@ -164,13 +164,14 @@ impl Peers {
 
     /// Looks now and then, and often while nobody could tell us. A question that gets no answer is asked again.
     async fn keep_looking(&self, hears: &AtomicBool, mut stop: watch::Receiver<bool>) {
-        let mut known = HashMap::new();
+        let (mut known, mut last) = (HashMap::new(), 0);
         while !stopped(&stop) {
             let pause = if hears.load(Ordering::Relaxed) { LOOK_LISTENING } else { LOOK_DEAF };
             let _ = tokio::time::timeout(pause, stop.changed()).await;
             let looked = async {
                 self.look().await?;
-                self.look_at_threads(&mut known).await
+                self.look_at_threads(&mut known).await?;
+                self.look_at_dispatches(&mut last).await
             };
             if let Err(error) = looked.await {
                 tracing::debug!(%error, "could not look for news of other nodes");
@@ -216,6 +217,19 @@ impl Peers {
         Ok(())
     }
 
+    /// Wakes those who watch what waits when any run was activated somewhere: nothing is opened or closed without that.
+    async fn look_at_dispatches(&self, last: &mut u64) -> Result<(), Error> {
+        let watched = self.bus.waited_in();
+        if watched.is_empty() {
+            return Ok(());
+        }
+        let newest = dispatches::newest(&self.db).await?;
+        if std::mem::replace(last, newest) != newest {
+            watched.iter().for_each(|tenant| self.bus.publish_waiting(tenant));
+        }
+        Ok(())
+    }
+
     /// What happened here since the last time, in one line.
     fn news(&self, node: &str) -> String {
         let hints = self.outbox.take();
@@ -250,6 +264,8 @@ impl Peers {
                 self.bus.publish(&of, told);
             }
         }
+        // Of whose run it is a hint says nothing.
+        self.bus.waited_in().iter().for_each(|tenant| self.bus.publish_waiting(tenant));
         for thread in self.bus.followed() {
             if all || marks.contains(&mark(&thread)) {
                 self.bus.publish_begun(&thread);

@@ -7,12 +7,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use holdpoint_core::{Run, RunRef};
 
+use crate::recent::Recent;
+
 /// Bounds on entries and on bytes of event JSON behind them, so that parked runs do not pile up in memory.
 const ENTRIES_MAX: usize = 1024;
 const BYTES_MAX: usize = 4 * 1024 * 1024;
 
 #[derive(Debug, Default)]
 pub(crate) struct RunCache {
+    /// The commits that led to them.
+    pub recent: Recent,
     entries: Mutex<Entries>,
     hasher: RandomState,
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use holdpoint_core::{Run, Timestamp};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::task::JoinHandle;
 use tokio::task::{Id, JoinSet};
 use tokio::time::Instant;
 use uuid::Uuid;
@@ -104,10 +105,14 @@ impl Worker {
         let beating = tokio::spawn(self.leases.clone().keep());
         let mut handed = self.engine.hands().open(&self.consumer, self.free.clone());
         let mut purged = Instant::now();
+        let mut expiring: Option<JoinHandle<()>> = None;
         while !*stop.borrow() {
             if purged.elapsed() >= PURGE_EVERY {
                 purged = Instant::now();
                 upkeep::purge(&self.engine).await;
+                if expiring.as_ref().is_none_or(JoinHandle::is_finished) {
+                    expiring = Some(tokio::spawn(upkeep::expire(self.engine.clone())));
+                }
             }
             // While there is always something to begin, nobody waits for what is handed over or has ended.
             while let Ok(one) = handed.try_recv() {
@@ -168,6 +173,7 @@ impl Worker {
     /// Deletes rows that nobody needs any more. `run` does so now and then.
     pub async fn tidy(&self) {
         upkeep::purge(&self.engine).await;
+        upkeep::expire(self.engine.clone()).await;
     }
 
     /// Begins what is due. How much that was, and why something could not be begun.

@@ -7,8 +7,8 @@ use holdpoint_core::agent::{
     Act, Agent, CallRequest, Gate, Message, Next, Reply as Recorded, Role, in_prompt_order,
 };
 use holdpoint_core::permission::Behaviour;
-use holdpoint_core::workflow;
 use holdpoint_core::workflow::Flaw;
+use holdpoint_core::{RunRef, workflow};
 use serde_json::{Value, json};
 
 use super::model::{Finish, Prompt, Reply, unparsed};
@@ -18,10 +18,7 @@ use super::tool::ToolSpec;
 use super::{calls, client, doubt, setup};
 use crate::context::{EffectContext, Stop};
 use crate::nodes::{Node, Outputs};
-use crate::store::messages;
 
-/// Messages of earlier runs of a thread that a model is shown.
-const HISTORY_MAX: u64 = 200;
 /// Characters of the name of a call: with the names around it, it is a key of an interrupt.
 const CALL_ID_CHARS_MAX: usize = 96;
 
@@ -151,10 +148,10 @@ async fn prompt(
     if let Some(thread) = run.started.as_ref().and_then(|started| started.thread.as_deref())
         && let Some(owner) = run.owner()
     {
-        let db = context.engine().db();
-        let earlier = messages::before(db, &owner.tenant, thread, &run.id, HISTORY_MAX).await;
-        let earlier = earlier.map_err(|error| Stop::Broken(error.to_string()))?;
-        said.extend(earlier.into_iter().map(|said| Arc::new(said.message)));
+        let of = RunRef { tenant: owner.tenant.clone(), run: run.id.clone() };
+        let engine = context.engine();
+        let earlier = engine.agents().earlier.of(engine.db(), &of, thread).await;
+        said.extend(earlier.map_err(|error| Stop::Broken(error.to_string()))?.iter().cloned());
     }
     said.extend(agent.messages.iter().cloned());
     Ok(Prompt {

@@ -10,6 +10,7 @@ use holdpoint_core::{TenantId, WorkflowId};
 use serde_json::{Value, json};
 
 use super::definition::{AgentFlaw, Connections, Definition};
+use super::earlier::Earlier;
 use super::model::{self, Model};
 use super::tool::{Call, Returned, ToolError, ToolSpec, Toolbox, Tools, WorkflowTool};
 use super::workflows;
@@ -63,6 +64,7 @@ impl fmt::Debug for AgentSettings {
 #[derive(Debug, Default)]
 pub(crate) struct Agents {
     pub settings: AgentSettings,
+    pub earlier: Earlier,
     ready: Mutex<HashMap<Place, Arc<Setup>>>,
 }
 
@@ -85,7 +87,7 @@ impl fmt::Debug for Setup {
 
 impl Agents {
     pub(crate) fn new(settings: AgentSettings) -> Self {
-        Self { settings, ready: Mutex::default() }
+        Self { settings, earlier: Earlier::default(), ready: Mutex::default() }
     }
 
     fn prepare(&self, place: Place, definition: &Value) -> Result<Arc<Setup>, AgentFlaw> {

@@ -23,6 +23,7 @@ use crate::outgoing;
 pub(crate) use cut::cut;
 pub(super) use definition::declared_flaw;
 pub use definition::{BadTools, only_for_operators};
+pub(crate) use glob::Glob;
 pub use rust::RustTool;
 pub use set::{Tools, WorkflowTool};
 

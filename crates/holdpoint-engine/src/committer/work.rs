@@ -23,7 +23,7 @@ pub(crate) struct Change {
     pub after: Arc<Run>,
     /// Of a run that begins as a copy: what happened before, with its times.
     pub history: Vec<(Timestamp, Vec<Event>)>,
-    pub events: Vec<Event>,
+    pub events: Arc<[Event]>,
     pub obligations: Vec<Obligation>,
     pub mail: Mail,
     /// Other runs of the tenant that a worker must look at because of it.

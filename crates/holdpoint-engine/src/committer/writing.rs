@@ -18,7 +18,7 @@ use crate::feed::{Committed, Feed};
 use crate::measures::Measures;
 use crate::peers::Outbox;
 use crate::run_cache::RunCache;
-use crate::store::{Error, Tx, awaited};
+use crate::store::{Error, Tx, awaited, pending};
 use crate::webhooks::Hooks;
 
 /// How many jobs share one transaction at most.
@@ -314,10 +314,14 @@ impl Audience {
     fn tell(&self, change: &Change, size: usize) {
         if !change.is_silent() {
             self.cache.put(&change.of, change.after.clone(), size);
+            self.cache.recent.put(change, size);
             self.bus.publish(&change.of, change.after.seq);
             self.measures.count(change);
             self.feed.tell(|| committed(change));
             self.hooks.tell(change);
+            if !change.history.is_empty() || pending::concerns(&change.after, &change.events) {
+                self.bus.publish_waiting(&change.of.tenant);
+            }
         }
         if let Mail::Take(taking) = &change.mail
             && taking.is_taken()
@@ -356,7 +360,7 @@ fn committed(change: &Change) -> Committed {
         of: change.of.clone(),
         from: change.from.clone(),
         run: change.after.clone(),
-        events: change.events.clone(),
+        events: change.events.to_vec(),
         at: change.at,
     }
 }

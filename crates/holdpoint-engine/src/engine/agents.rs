@@ -11,6 +11,7 @@ use holdpoint_core::{
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use super::starting::fresh_id;
 use super::{ATTEMPTS_MAX, Engine, StartOptions};
 use crate::agent::{AgentFlaw, Agents, NODE, workflow_id};
 use crate::error::Error;
@@ -108,9 +109,18 @@ impl Engine {
     /// Says something to an agent in a new run of a thread; refused with [`Error::ScopeBusy`] while one is open there.
     pub async fn start_agent(&self, talk: Talk) -> Result<Arc<Run>, Error> {
         let id = workflow_id(&talk.agent).map_err(|_| Error::NotFound("agent"))?;
+        let mut options = StartOptions { id: None, exclusive: true };
         let thread = match talk.thread {
             Some(thread) => self.without_own_run(&talk.owner.tenant, thread).await?,
-            None => Uuid::now_v7().to_string(),
+            None => {
+                // In a thread that nobody knows yet there is no run to come behind, and nothing was said.
+                let run = fresh_id()?;
+                self.agents()
+                    .earlier
+                    .put(&RunRef { tenant: talk.owner.tenant.clone(), run: run.clone() }, Arc::default());
+                options.id = Some(run);
+                Uuid::now_v7().to_string()
+            }
         };
         let base = talk.start.map_or_else(|| Start::new(talk.owner.clone()), |start| *start);
         let start = Start {
@@ -119,7 +129,6 @@ impl Engine {
             messages: Some(Box::new((agent_node()?, talk.messages))),
             ..base
         };
-        let options = StartOptions { id: None, exclusive: true };
         self.start_with(&id, start, options).await.map_err(|error| match error {
             Error::NotFound("workflow") => Error::NotFound("agent"),
             other => other,

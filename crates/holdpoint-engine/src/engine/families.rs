@@ -264,7 +264,7 @@ pub(super) fn change(of: RunRef, before: u64, draft: Draft, mail: Mail) -> Chang
         from,
         after: run,
         history,
-        events,
+        events: events.into(),
         obligations,
         mail,
         nudges,

@@ -16,12 +16,13 @@ use crate::hands::Hands;
 use crate::measures::Measures;
 use crate::outgoing::{Outgoing, Policy};
 use crate::peers::{Outbox, Peers};
+use crate::providers::Providers;
 use crate::registry::Registry;
 use crate::run_cache::RunCache;
 use crate::seal::{Seal, SealKey};
 use crate::store::postgres::{self, Settings};
 use crate::store::{self, Database, Location, Statement};
-use crate::store::{arrivals, awaited, deliveries, params, seal, sqlite, timers};
+use crate::store::{arrivals, awaited, deliveries, handles, params, seal, sqlite, timers};
 use crate::webhooks::Hooks;
 
 impl Engine {
@@ -44,6 +45,7 @@ impl Engine {
             webhook_outgoing,
             webhooks,
             agents,
+            providers,
         } = options;
         let calls = webhook_outgoing.or(outgoing).unwrap_or_else(|| Outgoing::new(Policy::default()));
         let hooks = Arc::new(Hooks::new(webhooks, calls));
@@ -64,7 +66,6 @@ impl Engine {
         let (stop, stopping) = watch::channel(false);
         let ground = Ground { location, alone, troubles, now: clock.now(), seal_key: seal_key.as_ref() };
         let (db, committer) = ground.open(audience, stopping).await?;
-        let (registry, lease_ms, retention_ms) = (Registry::default(), millis(lease), millis(retention));
         let shared = Shared {
             name,
             db,
@@ -75,7 +76,7 @@ impl Engine {
             clock,
             nodes,
             answerer,
-            registry,
+            registry: Registry::default(),
             seal: seal_key.as_ref().map(Seal::new),
             sequences: Arc::default(),
             logs: Arc::default(),
@@ -84,8 +85,9 @@ impl Engine {
             feed,
             hooks,
             agents: Agents::new(agents),
-            lease_ms,
-            retention_ms,
+            providers: Providers::new(providers)?,
+            lease_ms: millis(lease),
+            retention_ms: millis(retention),
             events_kept_ms: millis(events_kept),
             events_kept_max,
             rooms: Mutex::default(),
@@ -146,7 +148,7 @@ impl Ground<'_> {
 
 /// Nobody else can have this file open, so whoever held claims and timers in it is gone.
 fn take_over(now: Timestamp) -> Vec<Work> {
-    let release = [timers::RELEASE_ALL, awaited::LOOK_NOW, arrivals::LOOK_NOW];
+    let release = [timers::RELEASE_ALL, awaited::LOOK_NOW, arrivals::LOOK_NOW, handles::RELEASE_ALL];
     let release = release.map(|sql| Statement::new(sql, Vec::new()));
     let take_back = Statement::new(deliveries::TAKE_BACK, params![i64::MAX]);
     vec![

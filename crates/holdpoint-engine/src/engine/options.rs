@@ -8,8 +8,9 @@ use crate::answering::{Answerer, AnyAnswerer};
 use crate::clock::Clock;
 use crate::committer::{Fault, Troubles};
 use crate::nodes::http::Http;
-use crate::nodes::{Node, NodeTypes, PureNode};
+use crate::nodes::{Node, NodeTypes, PureNode, content_review};
 use crate::outgoing::Outgoing;
+use crate::providers::ProviderSettings;
 use crate::seal::SealKey;
 use crate::store::Location;
 use crate::webhooks::WebhookSettings;
@@ -41,6 +42,7 @@ pub struct Options {
     pub(super) webhook_outgoing: Option<Outgoing>,
     pub(super) webhooks: WebhookSettings,
     pub(super) agents: AgentSettings,
+    pub(super) providers: ProviderSettings,
 }
 
 impl Options {
@@ -63,6 +65,7 @@ impl Options {
             webhook_outgoing: None,
             webhooks: WebhookSettings::default(),
             agents: AgentSettings::default(),
+            providers: ProviderSettings::default(),
         }
     }
 
@@ -98,6 +101,7 @@ impl Options {
     pub fn outgoing(mut self, outgoing: Outgoing) -> Self {
         outgoing.warn_of_loopback();
         self.nodes.effect("core.http", Http::new(outgoing.clone()));
+        self.nodes.effect(content_review::PUBLISH, content_review::publishing(outgoing.clone()));
         self.outgoing = Some(outgoing);
         self
     }
@@ -119,6 +123,13 @@ impl Options {
     #[must_use]
     pub fn agents(mut self, settings: AgentSettings) -> Self {
         self.agents = settings;
+        self
+    }
+
+    /// Where graphs run that are not ours.
+    #[must_use]
+    pub fn providers(mut self, settings: ProviderSettings) -> Self {
+        self.providers = settings;
         self
     }
 

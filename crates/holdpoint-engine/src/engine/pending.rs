@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use holdpoint_core::{Kind, Principal, TenantId, Timestamp};
 
 use super::Engine;
+use crate::bus::Subscription;
 use crate::error::Error;
 use crate::store::pending::{Pending, PendingCursor, Stretch, Walk, in_order};
 
@@ -75,6 +76,11 @@ pub struct PendingCounts {
 }
 
 impl Engine {
+    /// Wakes whoever watches what waits in a tenant when it may have changed.
+    pub fn subscribe_waiting(&self, tenant: &TenantId) -> Subscription {
+        self.0.bus.subscribe_waiting(tenant)
+    }
+
     /// A page of what waits.
     pub async fn pending_page(
         &self,

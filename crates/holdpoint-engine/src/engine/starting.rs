@@ -53,7 +53,13 @@ impl Engine {
             };
             let of = RunRef { tenant: tenant.clone(), run: id.clone() };
             let latest = self.0.registry.latest(&self.0.db, &tenant, workflow).await?;
-            let latest = latest.ok_or(Error::NotFound("workflow"))?;
+            let Some(latest) = latest else {
+                // A graph of a provider is a workflow as soon as somebody wants it.
+                if Box::pin(self.ensure_graph(&tenant, workflow)).await? {
+                    continue;
+                }
+                return Err(Error::NotFound("workflow"));
+            };
             // It may have been registered when more was switched on.
             let missing = self.0.nodes.missing(&latest);
             if !missing.is_empty() {

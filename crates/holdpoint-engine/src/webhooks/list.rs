@@ -91,7 +91,7 @@ impl List {
 fn told(change: &Change) -> impl Iterator<Item = (u64, &Event)> {
     let fork = change.after.started.as_ref().and_then(|started| started.fork.as_ref());
     let repeats = change.is_birth() && fork.is_some_and(|fork| fork.mode == ForkMode::Replay);
-    let events = if repeats { &[][..] } else { change.events.as_slice() };
+    let events = if repeats { &[][..] } else { &*change.events };
     (change.after.seq - change.events.len() as u64..).zip(events)
 }
 

@@ -125,14 +125,22 @@ pub(super) async fn refuse(engine: &Engine, row: &RunDispatch) -> Result<(), Err
     Ok(())
 }
 
-/// Deletes what ended longer ago than it is kept, receipts and events that are out of date, secrets that nobody needs,
-/// and what became of deliveries.
+/// Deletes what ended longer ago than it is kept, receipts, events and sessions that are out of date, secrets that nobody
+/// needs, and what became of deliveries.
 pub(super) async fn purge(engine: &Engine) {
     while one_more(engine.purge(PURGE_BATCH).await, "dispatches") {}
     while one_more(engine.purge_receipts(PURGE_BATCH).await, "receipts") {}
     while one_more(engine.purge_arrivals(PURGE_BATCH).await, "events from outside") {}
     while one_more(engine.purge_secrets().await, "secrets") {}
+    while one_more(engine.purge_sessions(PURGE_BATCH).await, "sessions") {}
     while one_more(engine.purge_deliveries(PURGE_BATCH).await, "deliveries") {}
+}
+
+/// Ends graphs that nobody answered. Providers may take their time: nobody else waits for it.
+pub(super) async fn expire(engine: Engine) {
+    if let Err(error) = engine.expire_handles().await {
+        tracing::warn!(%error, "handles could not be ended; it is tried again");
+    }
 }
 
 /// Whether there may be more of it.

@@ -5,6 +5,7 @@ use std::fmt;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::BadModel;
@@ -19,7 +20,7 @@ impl Secret {
         Self(text.into())
     }
 
-    pub(super) fn expose(&self) -> &str {
+    pub(crate) fn expose(&self) -> &str {
         &self.0
     }
 }
@@ -31,7 +32,8 @@ impl fmt::Debug for Secret {
 }
 
 /// Where a key is to be found.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum KeyRef {
     /// A variable of the environment.
     Env(String),
@@ -62,9 +64,17 @@ impl KeyRef {
         }
     }
 
+    /// With the name of a file that is relative to a folder.
+    pub(crate) fn in_folder(self, base: &Path) -> Self {
+        match self {
+            Self::Env(name) => Self::Env(name),
+            Self::File(file) => Self::File(base.join(file)),
+        }
+    }
+
     /// The key as it is now. What is said instead may reach whoever sees the run, so that where it was looked for is
     /// told to the log alone.
-    pub(super) async fn read(&self) -> Result<Secret, &'static str> {
+    pub(crate) async fn read(&self) -> Result<Secret, &'static str> {
         let found = match self {
             Self::Env(name) => {
                 std::env::var(name).map_err(|_| "the variable that should hold it is not set to a text")
@@ -83,7 +93,7 @@ impl KeyRef {
             key => Ok(Secret::new(key)),
         });
         if let Err(why) = usable {
-            tracing::warn!(place = ?self, why, "a model's key cannot be used");
+            tracing::warn!(place = ?self, why, "a key cannot be used");
         }
         usable
     }

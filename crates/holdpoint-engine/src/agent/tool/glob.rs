@@ -1,15 +1,24 @@
 //! Names of tools with stars: `*` stands for any characters or none, `?` for one.
 
-#[derive(Clone, Debug)]
-pub(super) struct Glob(Vec<char>);
+use serde::Deserialize;
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(from = "String")]
+pub(crate) struct Glob(Vec<char>);
+
+impl From<String> for Glob {
+    fn from(text: String) -> Self {
+        Self::new(&text)
+    }
+}
 
 impl Glob {
-    pub(super) fn new(text: &str) -> Self {
+    pub(crate) fn new(text: &str) -> Self {
         Self(text.chars().collect())
     }
 
     /// When a star has taken too little it takes one more; an earlier star never has to.
-    pub(super) fn matches(&self, text: &str) -> bool {
+    pub(crate) fn matches(&self, text: &str) -> bool {
         let text: Vec<char> = text.chars().collect();
         let (mut at, mut in_text) = (0, 0);
         let mut star: Option<(usize, usize)> = None;

@@ -138,7 +138,7 @@ impl Record {
                     let shown = Arc::new([digest(data), digest(&self.in_the_name_of(copy, data))]);
                     asked.insert(*id, (key.clone(), shown));
                 }
-                Event::VoteCast { interrupt: id, value, by }
+                Event::VoteCast { interrupt: id, value, by, .. }
                 | Event::InterruptResolved { id, value, by, .. } => {
                     if let Some((key, shown)) = asked.get(id) {
                         let said = Said { value: value.clone(), by: by.clone(), shown: shown.clone() };
