@@ -22,7 +22,7 @@ on_both! {
 
 const DAY_MS: u64 = 86_400_000;
 
-fn once(key: &str) -> Once {
+pub(crate) fn once(key: &str) -> Once {
     Once {
         tenant: tenant(),
         operation: "runs.create".to_owned(),

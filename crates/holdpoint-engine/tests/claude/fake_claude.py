@@ -1,0 +1,227 @@
+"""Speaks like the agent's program, as far as the adapter listens, and misbehaves where a script says so.
+
+    fake_claude.py SCRIPT FLAGS…
+
+The script is a JSON file: `steps` says what the model does, one after another. How far it is, is read from the
+transcript, so that another process goes on where one was stopped. Every start and every call that is made is a line in
+a file in the folder of the script.
+
+A step is a list of calls `{"calls": [[name, input], …]}` or a text `{"text": …}` in which `{results}` is what the calls
+before it came to. Before its words it may `meet` the test (a port: a line is sent, and one is waited for), print
+`garbage`, `ask` something else over the control lines; instead of them, fail with an `api` status, `exit`, `hang`, or
+talk without end (`endless`: "line" or "lines"). `once` makes a step's trouble happen the first time only. Beside its
+steps a script may say that the test is met in front of calls, in them, or when a conversation is resumed.
+"""
+
+import json
+import os
+import re
+import signal
+import socket
+import sys
+import time
+import uuid
+
+HOME = os.path.dirname(sys.argv[1])
+SCRIPT = json.load(open(sys.argv[1]))
+FLAGS = sys.argv[2:]
+
+
+def note(file, what):
+    with open(os.path.join(HOME, file), "a") as lines:
+        lines.write(json.dumps(what) + "\n")
+
+
+def first_time(name):
+    try:
+        os.close(os.open(os.path.join(HOME, "once-" + name), os.O_CREAT | os.O_EXCL))
+        return True
+    except FileExistsError:
+        return False
+
+
+def flag(name):
+    return next((each.split("=", 1)[1] for each in FLAGS if each.startswith(name + "=")), None)
+
+
+def say(line):
+    sys.stdout.write(json.dumps(line) + "\n")
+    sys.stdout.flush()
+
+
+def hear():
+    line = sys.stdin.readline()
+    return json.loads(line) if line else None
+
+
+def meet(port):
+    with socket.create_connection(("127.0.0.1", port)) as line:
+        line.sendall(f"here {os.getpid()}\n".encode())
+        line.makefile().readline()
+
+
+class Session:
+    def __init__(self):
+        self.name = flag("--resume") or flag("--session-id")
+        folder = re.sub("[^a-zA-Z0-9]", "-", os.getcwd())
+        folder = os.path.join(os.environ["CLAUDE_CONFIG_DIR"], "projects", folder)
+        os.makedirs(folder, exist_ok=True)
+        self.path = os.path.join(folder, self.name + ".jsonl")
+        self.lines = [json.loads(line) for line in open(self.path)] if os.path.exists(self.path) else []
+
+    def write(self, line):
+        self.lines.append(line)
+        with open(self.path, "a") as file:
+            file.write(json.dumps(line) + "\n")
+
+    def spoken(self):
+        return [line for line in self.lines if line["type"] == "assistant" and not line.get("isApiErrorMessage")]
+
+    def results(self):
+        blocks = [b for line in self.lines if line["type"] == "user" for b in line["message"]["content"]]
+        return {b["tool_use_id"]: b["content"] for b in blocks if b["type"] == "tool_result"}
+
+    def waiting(self):
+        marks = [line["attachment"] for line in self.lines if line["type"] == "attachment"]
+        answered = self.results()
+        return next((mark for mark in reversed(marks) if mark["toolUseID"] not in answered), None)
+
+    def result(self, call, text):
+        block = {"type": "tool_result", "tool_use_id": call, "content": text}
+        self.write({"type": "user", "message": {"role": "user", "content": [block]}})
+
+    def end(self, **more):
+        say({"type": "result", "subtype": "success", "is_error": False, "session_id": self.name,
+             "total_cost_usd": 0.25, "usage": {"input_tokens": 10, "output_tokens": 5}, **more})
+        while hear() is not None:
+            pass
+        sys.exit(1 if more.get("is_error") else 0)
+
+
+def request(subtype, **more):
+    name = uuid.uuid4().hex
+    say({"type": "control_request", "request_id": name, "request": {"subtype": subtype, **more}})
+    while True:
+        heard = hear()
+        if heard is None:
+            sys.exit(1)
+        if heard["type"] == "control_response" and heard["response"]["request_id"] == name:
+            return heard["response"]
+
+
+def asked(call, name, given):
+    about = {"hook_event_name": "PreToolUse", "tool_name": name, "tool_input": given, "tool_use_id": call}
+    heard = request("hook_callback", callback_id="gate", input=about)
+    note("hooks.jsonl", [name, heard["response"]])
+    return heard["response"].get("hookSpecificOutput", {})
+
+
+def make(session, call, name, given, said):
+    """Makes a call as far as it is allowed. False when it is put off."""
+    decision = said.get("permissionDecision")
+    if decision == "defer":
+        return False
+    if decision == "deny":
+        session.result(call, "denied: " + said["permissionDecisionReason"])
+        return True
+    if decision != "allow":
+        heard = request("can_use_tool", tool_name=name, input=given)["response"]
+        if heard["behavior"] != "allow":
+            session.result(call, "not permitted: " + heard["message"])
+            return True
+    given = said.get("updatedInput", given)
+    if "meet_before" in SCRIPT:
+        meet(SCRIPT["meet_before"])
+    note("calls.jsonl", [name, given])
+    if "meet_in_call" in SCRIPT and first_time("meet"):
+        meet(SCRIPT["meet_in_call"])
+    session.result(call, "made " + json.dumps(given, sort_keys=True))
+    return True
+
+
+def trouble(session, step):
+    if "meet" in step:
+        meet(step["meet"])
+    if "garbage" in step:
+        print("this is no JSON")
+        print('{"type": 7}', flush=True)
+    if "ask" in step:
+        note("asked.jsonl", request(step["ask"]))
+    if "api" in step:
+        session.write({"type": "assistant", "isApiErrorMessage": True,
+                       "message": {"stop_reason": "stop_sequence", "content": [{"type": "text", "text": "API Error"}]}})
+        status = {"api_error_status": step["api"]} if step["api"] else {}
+        session.end(is_error=True, terminal_reason="api_error", stop_reason="stop_sequence",
+                    result="API Error: req_011CVabcdefgh of " + session.name, **status)
+    if "exit" in step:
+        sys.stderr.write(f"broken at {session.path} in {session.name}\n")
+        sys.stderr.flush()
+        os._exit(step["exit"])
+    if "endless" in step:
+        while True:
+            sys.stdout.write("x" * 65536 + ("\n" if step["endless"] == "lines" else ""))
+    while "hang" in step:
+        # Deaf to what it is told, too.
+        time.sleep(3600)
+
+
+def play(session):
+    steps = SCRIPT["steps"]
+    while True:
+        step = steps[min(len(session.spoken()), len(steps) - 1)]
+        if "once" not in step or first_time(step["once"]):
+            trouble(session, step)
+        text = step.get("text", "I will.").replace("{results}", " | ".join(session.results().values()))
+        given = json.loads(json.dumps(step.get("calls", [])).replace("@cwd@", os.getcwd()))
+        calls = [["toolu_" + uuid.uuid4().hex[:24], *call] for call in given]
+        blocks = [{"type": "text", "text": text}]
+        blocks += [{"type": "tool_use", "id": call, "name": name, "input": given} for call, name, given in calls]
+        stop = "tool_use" if calls else "end_turn"
+        session.write({"type": "assistant", "message": {"stop_reason": stop, "content": blocks}})
+        if not calls:
+            session.end(stop_reason=stop, result=text)
+        put_off = None
+        for call, name, given in calls:
+            if not make(session, call, name, given, asked(call, name, given)):
+                put_off = {"id": call, "name": name, "input": given}
+                session.write({"type": "attachment", "attachment": {
+                    "type": "hook_deferred_tool", "toolUseID": call, "toolName": name, "toolInput": given}})
+        if put_off:
+            session.end(stop_reason="tool_deferred", terminal_reason="tool_deferred", deferred_tool_use=put_off)
+
+
+def main():
+    if FLAGS == ["--version"]:
+        print(SCRIPT.get("version", "2.1.325") + " (Claude Code)")
+        return
+    if SCRIPT.get("stubborn"):
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    note("starts.jsonl", {"pid": os.getpid(), "flags": FLAGS, "environment": dict(os.environ), "cwd": os.getcwd()})
+    session = Session()
+    initialize = hear()
+    good = "no_gate" not in SCRIPT
+    say({"type": "control_response", "response": {"subtype": "success" if good else "error",
+                                                  "request_id": initialize["request_id"]}})
+    if flag("--session-id") and session.lines:
+        sys.stderr.write(f"Error: Session ID {session.name} is already in use.\n")
+        sys.exit(1)
+    waiting = session.waiting()
+    if "meet_on_resume" in SCRIPT and flag("--resume"):
+        meet(SCRIPT["meet_on_resume"])
+    if flag("--resume") and waiting and not SCRIPT.get("deaf_on_resume"):
+        call, name, given = waiting["toolUseID"], waiting["toolName"], waiting["toolInput"]
+        if SCRIPT.get("unavailable") and first_time("unavailable"):
+            session.end(is_error=True, stop_reason="tool_deferred_unavailable",
+                        deferred_tool_use={"id": call, "name": name, "input": given})
+        if not make(session, call, name, given, asked(call, name, given)):
+            session.end(stop_reason="tool_deferred", deferred_tool_use={"id": call, "name": name, "input": given})
+    else:
+        prompt = hear()
+        if prompt is None:
+            sys.exit(0)
+        session.write({"type": "user", "message": {"role": "user", "content": prompt["message"]["content"]}})
+    say({"type": "system", "subtype": "init", "session_id": session.name})
+    play(session)
+
+
+main()

@@ -1,0 +1,194 @@
+//! What an agent pauses for, and what becomes of answers.
+
+use holdpoint_engine::Standing;
+use serde_json::{Value, json};
+
+use crate::world::{World, asks, said, troubled};
+
+fn bash(command: &str) -> Value {
+    json!(["Bash", {"command": command}])
+}
+
+fn one_call() -> Value {
+    json!({"steps": [{"calls": [bash("publish")]}, {"text": "final: {results}"}]})
+}
+
+#[tokio::test]
+async fn a_call_is_made_once_and_only_after_somebody_allowed_it() {
+    let mut world = World::playing(one_call(), json!({})).await;
+    let standing = world.start().await;
+    assert_eq!(asks(&standing), ("tool_approval", &json!({"tool": "Bash", "input": {"command": "publish"}})));
+    assert_eq!(world.calls(), [] as [Value; 0]);
+    let standing = world.answer(json!({"decision": "approve"})).await;
+    assert_eq!(said(&standing), "final: made {\"command\": \"publish\"}");
+    let Standing::Completed(output) = standing else { panic!("it has ended") };
+    assert_eq!(output["usage"], json!({"inputTokens": 10, "outputTokens": 5}));
+    assert_eq!(output["costUsd"], json!(0.25));
+    assert_eq!(world.calls(), [bash("publish")]);
+}
+
+#[tokio::test]
+async fn an_edited_call_is_made_as_it_was_edited() {
+    let mut world = World::playing(one_call(), json!({})).await;
+    world.start().await;
+    let standing = world.answer(json!({"decision": "edit", "input": {"command": "echo less"}})).await;
+    assert_eq!(said(&standing), "final: made {\"command\": \"echo less\"}");
+    assert_eq!(world.calls(), [bash("echo less")]);
+}
+
+#[tokio::test]
+async fn a_rejected_call_is_asked_for_again_until_somebody_is_content() {
+    let script = json!({"steps": [
+        {"calls": [bash("first")]}, {"calls": [bash("second")]}, {"text": "final: {results}"},
+    ]});
+    let mut world = World::playing(script, json!({})).await;
+    world.start().await;
+    let standing = world.answer(json!({"decision": "reject", "reason": "shorter"})).await;
+    assert_eq!(asks(&standing).1["input"], json!({"command": "second"}));
+    let standing = world.answer(json!({"decision": "approve"})).await;
+    let expected = "final: denied: a person rejected this call: shorter | made {\"command\": \"second\"}";
+    assert_eq!(said(&standing), expected);
+    assert_eq!(world.calls(), [bash("second")]);
+}
+
+#[tokio::test]
+async fn a_question_is_asked_and_its_answers_reach_the_agent() {
+    let questions = json!([{"question": "Which?", "options": [{"label": "red"}, {"label": "blue"}]}]);
+    let ask = json!(["AskUserQuestion", {"questions": questions}]);
+    let script = json!({"steps": [{"calls": [ask]}, {"text": "final: {results}"}]});
+    // Even where the operator says that nobody is to be asked.
+    let mut world = World::playing(script, json!({"ungated": ["*"]})).await;
+    let standing = world.start().await;
+    assert_eq!(asks(&standing), ("question", &json!({"questions": questions})));
+    world.answer(json!({"answers": {"Which?": "blue"}})).await;
+    assert_eq!(world.calls()[0][1], json!({"questions": questions, "answers": {"Which?": "blue"}}));
+}
+
+#[tokio::test]
+async fn of_two_gated_calls_in_one_message_the_second_has_to_wait() {
+    let script = json!({"steps": [
+        {"calls": [bash("one"), bash("two")]}, {"calls": [bash("two")]}, {"text": "final: {results}"},
+    ]});
+    let mut world = World::playing(script, json!({})).await;
+    let standing = world.start().await;
+    assert_eq!(asks(&standing).1["input"], json!({"command": "one"}));
+    let standing = world.answer(json!({"decision": "approve"})).await;
+    assert_eq!(asks(&standing).1["input"], json!({"command": "two"}));
+    let standing = world.answer(json!({"decision": "approve"})).await;
+    assert!(said(&standing).contains("one gated action at a time"), "{standing:?}");
+    assert_eq!(world.calls(), [bash("one"), bash("two")]);
+}
+
+#[tokio::test]
+async fn ungated_tools_of_servers_run_and_the_agents_own_are_left_to_its_own_rules() {
+    let calls = json!([["mcp__files__read", {}], ["Read", {}]]);
+    let script = json!({"steps": [{"calls": calls}, {"text": "final: {results}"}]});
+    let mut world = World::playing(script, json!({"ungated": ["mcp__files__*", "Read"]})).await;
+    let standing = world.start().await;
+    assert_eq!(said(&standing), "final: made {} | not permitted: nobody allowed this call");
+}
+
+#[tokio::test]
+async fn the_program_sees_an_environment_of_our_choosing() {
+    let more = json!({"baseUrl": "http://127.0.0.1:9", "apiKey": {"file": "key.txt"}, "model": "small",
+        "instructions": "Be brief.", "mcpServers": {"pub": {"command": "x", "env": {"TOKEN": "hidden"}}}});
+    let mut world = World::playing(json!({"steps": [{"text": "hello"}]}), more).await;
+    std::fs::write(world.place.path().join("key.txt"), "sk-test\n").unwrap();
+    world.start().await;
+    let [start] = &world.lines("starts.jsonl")[..] else { panic!("it was started once") };
+    let environment = start["environment"].as_object().unwrap();
+    let mut names: Vec<&str> = environment.keys().map(String::as_str).collect();
+    // What shells and Python add by themselves.
+    names.retain(|name| {
+        !["LC_CTYPE", "PWD", "SHLVL", "_", "OLDPWD"].contains(name) && !name.contains("PYENV")
+    });
+    let expected = [
+        "ANTHROPIC_API_KEY",
+        "ANTHROPIC_BASE_URL",
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC",
+        "CLAUDE_CODE_MAX_RETRIES",
+        "CLAUDE_CONFIG_DIR",
+        "HOME",
+        "PATH",
+        "TMPDIR",
+    ];
+    assert_eq!(names, expected);
+    assert_eq!(environment["ANTHROPIC_API_KEY"], "sk-test");
+    let flags = start["flags"].to_string();
+    for flag in ["--await-initialize", "--strict-mcp-config", "--setting-sources=", "--model=small"] {
+        assert!(flags.contains(flag), "{flag} is not in {flags}");
+    }
+    assert!(!flags.contains("hidden"), "everybody on a machine can read arguments");
+}
+
+#[tokio::test]
+async fn a_profile_of_other_tenants_is_no_graph_here() {
+    let world = World::playing(json!({"steps": [{"text": "x"}]}), json!({"tenants": ["acme"]})).await;
+    let owner =
+        holdpoint_engine::core::Owner { tenant: crate::world::tenant(), principal: "tester".to_owned() };
+    let start = holdpoint_engine::GraphStart {
+        owner,
+        graph: crate::world::GRAPH.to_owned(),
+        state_key: None,
+        input: json!("x"),
+    };
+    assert!(world.engine().start_graph(start).await.is_err());
+}
+
+#[tokio::test]
+async fn a_conversation_goes_on_where_there_is_no_folder_of_it() {
+    let mut world = World::playing(one_call(), json!({})).await;
+    world.start().await;
+    world.move_to("elsewhere").await;
+    let standing = world.answer(json!({"decision": "approve"})).await;
+    assert_eq!(said(&standing), "final: made {\"command\": \"publish\"}");
+    assert_eq!(world.calls(), [bash("publish")]);
+    assert_eq!(world.folders("elsewhere").len(), 1);
+}
+
+#[tokio::test]
+async fn a_folder_that_was_left_behind_is_brought_up_to_date() {
+    let script = json!({"steps": [
+        {"calls": [bash("one")]}, {"calls": [bash("two")]}, {"text": "final: {results}"},
+    ]});
+    let mut world = World::playing(script, json!({})).await;
+    world.start().await;
+    world.move_to("elsewhere").await;
+    let standing = world.answer(json!({"decision": "approve"})).await;
+    assert_eq!(asks(&standing).1["input"], json!({"command": "two"}));
+    world.move_to("sessions").await;
+    let standing = world.answer(json!({"decision": "approve"})).await;
+    assert_eq!(said(&standing), "final: made {\"command\": \"one\"} | made {\"command\": \"two\"}");
+    assert_eq!(world.calls(), [bash("one"), bash("two")]);
+}
+
+#[tokio::test]
+async fn paths_of_the_working_folder_are_not_shown_and_come_back_when_edited() {
+    // The program's folder is known once it has started: it asks with it.
+    let script = json!({"steps": [{"calls": [["Write", {"file_path": "@cwd@/x.txt"}]]}, {"text": "final: {results}"}]});
+    let mut world = World::playing(script, json!({})).await;
+    let standing = world.start().await;
+    let (_, data) = asks(&standing);
+    assert_eq!(data["input"], json!({"file_path": "<workdir>/x.txt"}));
+    let edited = json!({"decision": "edit", "input": {"file_path": "<workdir>/y.txt"}});
+    let standing = world.answer(edited).await;
+    let made = world.calls()[0][1]["file_path"].as_str().unwrap().to_owned();
+    assert!(made.ends_with("work/y.txt") && !made.contains('<'), "{made}");
+    assert!(said(&standing).contains("<workdir>/y.txt"), "{standing:?}");
+}
+
+#[tokio::test]
+async fn an_input_that_is_no_text_is_refused_before_anything_runs() {
+    let mut world = World::playing(json!({"steps": [{"text": "x"}]}), json!({})).await;
+    let owner =
+        holdpoint_engine::core::Owner { tenant: crate::world::tenant(), principal: "tester".to_owned() };
+    let start = holdpoint_engine::GraphStart {
+        owner,
+        graph: crate::world::GRAPH.to_owned(),
+        state_key: Some("key".to_owned()),
+        input: json!({"topic": "cats"}),
+    };
+    world.of = Some(world.engine().start_graph(start).await.unwrap().0.of);
+    assert_eq!(troubled(&world.settled().await).0, "provider_rejected");
+    assert_eq!(world.lines("starts.jsonl"), [] as [Value; 0]);
+}

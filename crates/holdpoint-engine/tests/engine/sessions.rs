@@ -1,0 +1,118 @@
+//! Sessions: how long they last, what ends them, and that a link signs in once.
+
+use holdpoint_engine::core::Timestamp;
+use holdpoint_engine::{ApiKey, Engine};
+
+use crate::house::{House, NOON, tenant};
+use crate::place::on_both;
+
+on_both! {
+    a_session_lasts_while_it_is_used_and_no_longer_than_a_week,
+    a_session_is_ended_by_its_own_key_alone,
+    a_link_signs_in_once_and_in_time,
+    a_key_that_has_ended_lets_nobody_in,
+    what_has_ended_is_deleted,
+}
+
+const HOUR: i64 = 3_600_000;
+
+async fn key(house: &House, name: &str) -> ApiKey {
+    let key = ApiKey {
+        key_id: format!("key_{name}"),
+        key_hash: format!("hash of {name}"),
+        tenant: tenant(),
+        principal: name.to_owned(),
+        roles: Vec::new(),
+        groups: Vec::new(),
+        scopes: Vec::new(),
+        created_at: Timestamp(NOON),
+        revoked_at: None,
+        expires_at: None,
+        test: false,
+    };
+    assert!(house.engine.add_key(&key).await.unwrap());
+    key
+}
+
+async fn a_session_lasts_while_it_is_used_and_no_longer_than_a_week(house: House) {
+    let (engine, key) = (&house.engine, key(&house, "ann").await);
+    let mut session = engine.add_session(&key, "s1", "t1").await.unwrap();
+    assert_eq!(session.expires_at, Timestamp(NOON + 12 * HOUR));
+    house.clock.advance(60_000);
+    assert_eq!(engine.use_session(session.clone()).await.unwrap(), session, "a minute later is no news");
+    for _ in 0..15 {
+        house.clock.advance(11 * HOUR);
+        session = engine.use_session(session).await.unwrap();
+        let (stored, of) = engine.session_by_hash("t1").await.unwrap().unwrap();
+        assert_eq!((&stored, &of), (&session, &key));
+        assert!(stored.expires_at <= Timestamp(NOON + 7 * 24 * HOUR));
+        if engine.now() < Timestamp(NOON + 6 * 24 * HOUR) {
+            assert_eq!(stored.expires_at, engine.now().plus_ms(Engine::SESSION_IDLE_MS));
+        }
+    }
+    assert_eq!(session.expires_at, Timestamp(NOON + 7 * 24 * HOUR));
+    assert_eq!(engine.session_by_hash("t2").await.unwrap(), None);
+}
+
+async fn a_session_is_ended_by_its_own_key_alone(house: House) {
+    let engine = &house.engine;
+    let (ann, bob) = (key(&house, "ann").await, key(&house, "bob").await);
+    let first = engine.add_session(&ann, "s1", "t1").await.unwrap();
+    house.clock.advance(HOUR);
+    let second = engine.add_session(&ann, "s2", "t2").await.unwrap();
+    engine.add_session(&bob, "s3", "t3").await.unwrap();
+    let listed = engine.sessions(&tenant(), &ann.key_id, 10).await.unwrap();
+    assert_eq!(listed, [second.clone(), first], "the newest first");
+    assert!(!engine.revoke_session(&tenant(), &bob.key_id, "s1").await.unwrap());
+    assert!(engine.revoke_session(&tenant(), &ann.key_id, "s1").await.unwrap());
+    let (revoked, _) = engine.session_by_hash("t1").await.unwrap().unwrap();
+    assert_eq!(revoked.revoked_at, Some(engine.now()));
+    assert_eq!(engine.sessions(&tenant(), &ann.key_id, 10).await.unwrap(), [second]);
+    house.clock.advance(HOUR);
+    engine.use_session(revoked.clone()).await.unwrap();
+    let (after, _) = engine.session_by_hash("t1").await.unwrap().unwrap();
+    assert_eq!(after, revoked, "what was ended is not prolonged");
+    house.clock.advance(12 * HOUR);
+    assert_eq!(engine.sessions(&tenant(), &ann.key_id, 10).await.unwrap(), []);
+}
+
+async fn a_link_signs_in_once_and_in_time(house: House) {
+    let (engine, key) = (&house.engine, key(&house, "ann").await);
+    engine.add_session_link(&key.key_id, "link").await.unwrap();
+    let other = house.second_engine(|options| options).await;
+    let both =
+        tokio::join!(engine.sign_in_by_link("link", "s1", "t1"), other.sign_in_by_link("link", "s2", "t2"));
+    let both = [both.0.unwrap(), both.1.unwrap()];
+    assert_eq!(both.iter().flatten().count(), 1, "of two at once one");
+    assert_eq!(engine.sign_in_by_link("link", "s3", "t3").await.unwrap(), None);
+    assert_eq!(engine.sign_in_by_link("none", "s4", "t4").await.unwrap(), None);
+    engine.add_session_link(&key.key_id, "late").await.unwrap();
+    house.clock.advance(i64::try_from(Engine::SESSION_LINK_MS).unwrap());
+    assert_eq!(engine.sign_in_by_link("late", "s5", "t5").await.unwrap(), None);
+    assert_eq!(engine.sessions(&tenant(), &key.key_id, 10).await.unwrap().len(), 1);
+    other.close().await;
+}
+
+async fn a_key_that_has_ended_lets_nobody_in(house: House) {
+    let (engine, key) = (&house.engine, key(&house, "ann").await);
+    engine.add_session_link(&key.key_id, "link").await.unwrap();
+    engine.add_session(&key, "s0", "t0").await.unwrap();
+    assert!(engine.revoke_key(&tenant(), &key.key_id).await.unwrap());
+    assert_eq!(engine.sign_in_by_link("link", "s1", "t1").await.unwrap(), None);
+    let (_, of) = engine.session_by_hash("t0").await.unwrap().unwrap();
+    assert_eq!(of.revoked_at, Some(engine.now()), "a session tells of its key as it is now");
+}
+
+async fn what_has_ended_is_deleted(house: House) {
+    let (engine, key) = (&house.engine, key(&house, "ann").await);
+    engine.add_session(&key, "s1", "t1").await.unwrap();
+    engine.add_session_link(&key.key_id, "link").await.unwrap();
+    house.clock.advance(11 * HOUR);
+    engine.add_session(&key, "s2", "t2").await.unwrap();
+    engine.worker().tidy().await;
+    assert!(engine.session_by_hash("t1").await.unwrap().is_some());
+    house.clock.advance(2 * HOUR);
+    engine.worker().tidy().await;
+    assert!(engine.session_by_hash("t1").await.unwrap().is_none());
+    assert!(engine.session_by_hash("t2").await.unwrap().is_some());
+}
