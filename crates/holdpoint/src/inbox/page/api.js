@@ -1,0 +1,120 @@
+//! Calls of the public API from this page: with the cookie of the session, and with what shows that no other page sends
+//! them. Knows nothing of what is shown.
+
+import { shell as texts } from "./texts/shell.js";
+
+/** What the server said no with, or that it could not be reached: then `status` is 0 and `code` is `unreachable`. */
+export class Problem extends Error {
+    constructor(status, code, message, details) {
+        super(message);
+        this.name = "Problem";
+        this.status = status;
+        this.code = code;
+        this.details = details;
+    }
+}
+
+/** Whether the words of a problem are the server's; those for silence and for what cannot be read are this page's own. */
+export function isServersWord({ code }) {
+    return code !== "unreachable" && code !== "not_json" && !/^http_/.test(code);
+}
+
+/** A clock that differs by less is left alone: the header that tells is cut to seconds. */
+const CLOCK_TOLERANCE_MS = 5000;
+
+/**
+ * @param {{root: string, fetch: typeof fetch, isSignedOut?: (problem: Problem) => void, now?: () => number}} options
+ *   `root` is the address that `/v1` is below; `isSignedOut` is told about every 401.
+ */
+export function createApi({ root, fetch, isSignedOut = () => {}, now = Date.now }) {
+    let offset_ms = 0;
+
+    async function call(method, path, { query, body, idempotencyKey, signal, isQuiet, headers = {} } = {}) {
+        const request = { method, headers: { accept: "application/json", ...headers }, signal, credentials: "same-origin", cache: "no-store" };
+        if (method !== "GET") {
+            request.headers["x-holdpoint-page"] = "1";
+        }
+        if (body !== undefined) {
+            request.headers["content-type"] = "application/json";
+            request.body = JSON.stringify(body);
+        }
+        if (idempotencyKey) {
+            request.headers["idempotency-key"] = idempotencyKey;
+        }
+        const response = await reach(fetch, address(root, path, query), request);
+        offset_ms = offsetOf(response.headers.get("date"), now());
+        if (response.ok) {
+            return response.status === 204 ? null : readJson(response);
+        }
+        const problem = await problemOf(response);
+        if (problem.status === 401 && !isQuiet) {
+            isSignedOut(problem);
+        }
+        throw problem;
+    }
+
+    return {
+        get: (path, options) => call("GET", path, options),
+        post: (path, body, options) => call("POST", path, { ...options, body }),
+        put: (path, body, options) => call("PUT", path, { ...options, body }),
+        remove: (path, options) => call("DELETE", path, options),
+        /** Answers a pause. Whoever sends the same again after a lost connection gives the same `idempotencyKey`. */
+        decide: (runId, nodeId, resumeValue, { digest, idempotencyKey = freshKey(), signal } = {}) =>
+            call("POST", pausePath(runId, nodeId), { body: digest ? { resumeValue, digest } : { resumeValue }, idempotencyKey, signal }),
+        address: (path, query) => address(root, path, query),
+        /** The server's time, as far as it is known: deadlines are the server's. */
+        now: () => now() + offset_ms,
+    };
+}
+
+/** Where answers to a pause go. */
+export function pausePath(runId, nodeId) {
+    return `/v1/runs/${encodeURIComponent(runId)}/interrupts/${encodeURIComponent(nodeId)}`;
+}
+
+/** A key that nobody else has. */
+export function freshKey() {
+    const bytes = crypto.getRandomValues(new Uint8Array(16));
+    return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+/** The address of a path, with those parts of the query that say something. */
+export function address(root, path, query = {}) {
+    const pairs = Object.entries(query).flatMap(([name, value]) => {
+        const text = Array.isArray(value) ? value.join(",") : value;
+        return text === undefined || text === null || text === "" ? [] : [[name, String(text)]];
+    });
+    const search = new URLSearchParams(pairs).toString();
+    return root.replace(/\/$/, "") + path + (search ? `?${search}` : "");
+}
+
+async function reach(fetch, url, request) {
+    try {
+        return await fetch(url, request);
+    } catch (error) {
+        if (error?.name === "AbortError") {
+            throw error;
+        }
+        throw new Problem(0, "unreachable", texts.unreachable, undefined);
+    }
+}
+
+async function readJson(response) {
+    try {
+        return await response.json();
+    } catch {
+        throw new Problem(response.status, "not_json", texts.notReadable, undefined);
+    }
+}
+
+async function problemOf(response) {
+    const body = await response.json().catch(() => ({}));
+    const message = typeof body?.message === "string" ? body.message : texts.answered(response.status);
+    const code = typeof body?.error === "string" ? body.error : `http_${response.status}`;
+    return new Problem(response.status, code, message, body?.details);
+}
+
+function offsetOf(date, now) {
+    const difference = Date.parse(date ?? "") - now;
+    return Math.abs(difference) > CLOCK_TOLERANCE_MS ? difference : 0;
+}

@@ -1,0 +1,63 @@
+//! Fetches a pause, its run and what belongs to them, over the public API.
+
+import { run as texts } from "../texts/run.js";
+import { fromRun } from "./model.js";
+
+const PAGE = 200;
+/** A run has at most 10,000 interrupts. */
+const PAGES_MAX = 50;
+
+/** Everything a run has asked, in that order. */
+export async function pausesOf(api, runId) {
+    const found = [];
+    let cursor;
+    for (let page = 0; page < PAGES_MAX; page += 1) {
+        const answer = await api.get(`/v1/runs/${encodeURIComponent(runId)}/interrupts`, { query: { limit: PAGE, cursor } });
+        found.push(...answer.interrupts.map((entry) => fromRun(entry, runId)));
+        cursor = answer.nextCursor;
+        if (!cursor) {
+            break;
+        }
+    }
+    return found;
+}
+
+/** The run itself; whoever may only answer is not told about it. */
+export async function runOf(api, runId) {
+    try {
+        return await api.get(`/v1/runs/${encodeURIComponent(runId)}`);
+    } catch (error) {
+        if (error?.status === 403 || error?.status === 404) {
+            return null;
+        }
+        throw error;
+    }
+}
+
+/** What waits for the caller next, other than `interruptId`; null where nothing does. */
+export async function nextOf(api, interruptId) {
+    const answer = await api.get("/v1/interrupts", { query: { assignee: "me", limit: 5 } });
+    return answer.interrupts.find((entry) => entry.interruptId !== interruptId) ?? null;
+}
+
+/**
+ * The definition of a run's workflow, which its drawing is made of; or why there is none to draw.
+ * @param {Object} api
+ * @param {string} workflowId
+ * @param {string[]} [scopes] of whoever is signed in
+ * @returns {Promise<{workflow: Object | null, why?: string}>}
+ */
+export async function definitionOf(api, workflowId, scopes) {
+    if (scopes && !scopes.includes("manifest:read")) {
+        return { workflow: null, why: texts.drawingNoScope };
+    }
+    try {
+        return { workflow: await api.get(`/v1/workflows/${encodeURIComponent(workflowId)}`) };
+    } catch (error) {
+        if (typeof error?.status !== "number") {
+            throw error;
+        }
+        const whys = { 403: texts.drawingNoScope, 404: texts.noDrawing };
+        return { workflow: null, why: whys[error.status] ?? texts.drawingFailed };
+    }
+}

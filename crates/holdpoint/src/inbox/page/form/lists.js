@@ -1,0 +1,60 @@
+//! Lists in a form: items that are added, taken away and moved, without losing the place of whoever does it.
+
+import { h } from "../dom.js";
+import { form as texts } from "../texts/form.js";
+import { addItem, moveItem, removeItem } from "./state.js";
+
+/** @param {(state, field, pointer, errors) => import("../dom.js").Description} drawField draws an item */
+export function drawList(view, drawField) {
+    const { field, state, pointer, errors, id } = view;
+    const items = field.items.map((item, position) => {
+        const drawn = drawField(state, item, `${pointer}/${position}`, errors);
+        return h("li", { key: `item ${item.id}` }, drawn, h("div", { class: "item-buttons" }, buttons(view, position)));
+    });
+    const isFull = field.items.length >= field.plan.schema.maxItems;
+    const add = () => {
+        if (isFull) {
+            return;
+        }
+        const item = addItem(state, field);
+        state.focus = `${state.id}-${item.id}`;
+        state.change({ isShape: true });
+    };
+    const addId = `${id}-add`;
+    const attributes = { id: addId, type: "button", class: "add", "aria-disabled": isFull, autofocus: state.focus === addId };
+    return [
+        items.length === 0 ? h("p", { class: "nothing" }, texts.noItems) : h("ol", { class: "items" }, items),
+        h("button", { ...attributes, on: { click: add } }, texts.addItem),
+    ];
+}
+
+// Not `disabled` but said to be: a button that is switched off while it has the focus loses it.
+function buttons(view, position) {
+    const { field, state, id } = view;
+    const name = texts.item(position + 1);
+    const last = field.items.length - 1;
+    const move = (to) => () => {
+        if (to < 0 || to > last) {
+            return;
+        }
+        moveItem(field, position, to);
+        state.change({ isShape: true });
+    };
+    const remove = () => {
+        removeItem(field, position);
+        // Where the button was there is another one now, or only the one to add.
+        const next = field.items[Math.min(position, last - 1)];
+        state.focus = next ? `${id}-remove-${next.id}` : `${id}-add`;
+        state.change({ isShape: true });
+    };
+    const removeId = `${id}-remove-${field.items[position].id}`;
+    return [
+        button(texts.moveUp(name), "↑", { class: "move", "aria-disabled": position === 0, on: { click: move(position - 1) } }),
+        button(texts.moveDown(name), "↓", { class: "move", "aria-disabled": position === last, on: { click: move(position + 1) } }),
+        button(texts.remove(name), "✕", { id: removeId, class: "remove", autofocus: state.focus === removeId, on: { click: remove } }),
+    ];
+}
+
+function button(label, sign, attributes) {
+    return h("button", { type: "button", "aria-label": label, title: label, ...attributes }, h("span", { "aria-hidden": true }, sign));
+}

@@ -1,0 +1,16 @@
+//! What changed between two versions, texts or JSON.
+
+import { h } from "../dom.js";
+import { diffJson } from "./diff_json.js";
+import { diffText } from "./diff_text.js";
+
+/**
+ * @param {unknown} before
+ * @param {unknown} after
+ * @param {{layout?: "lines" | "sides"}} [options] side by side concerns texts, also those within JSON
+ */
+export function diff(before, after, options = {}) {
+    const areTexts = typeof before === "string" && typeof after === "string";
+    const content = areTexts ? diffText(before, after, options) : diffJson(before, after, options);
+    return h("div", { class: "untrusted" }, content);
+}

@@ -1,0 +1,45 @@
+//! What the page says around drawings of workflows. In English; a translation replaces the values.
+
+export const graph = {
+    title: (name) => `The workflow ${name}`,
+    summary: (nodes, edges) => `${nodes} ${nodes === 1 ? "step" : "steps"}, ${edges} ${edges === 1 ? "connection" : "connections"}`,
+    asList: "Show the steps as a list",
+    empty: "This workflow has no steps.",
+    here: "the run is here",
+    now: (name, status) => `Now at ${name}: ${status}.`,
+    disabled: "disabled",
+    then: "Then: ",
+    back: "Back to: ",
+    end: "The end of a way.",
+    condition: "if a condition holds",
+    unknownStatus: "not begun",
+    statuses: {
+        pending: "not begun",
+        running: "running",
+        suspended: "waits for an answer",
+        sleeping: "sleeps",
+        awaiting: "waits for another run",
+        completed: "done",
+        failed: "failed",
+        rejected: "rejected",
+        skipped: "skipped",
+    },
+    /** Beside the colour, so that nobody needs to see it. */
+    signs: {
+        pending: "○",
+        running: "▶",
+        suspended: "‖",
+        sleeping: "☾",
+        awaiting: "⧗",
+        completed: "✓",
+        failed: "✕",
+        rejected: "✕",
+        skipped: "–",
+    },
+    rules: {
+        any_success: "when any succeeds",
+        any_failed: "when any fails",
+        all_complete: "when all have ended",
+        none_failed: "when none fails",
+    },
+};

@@ -1,0 +1,144 @@
+//! What a run is and how it stands: the facts above its timeline.
+
+import { h } from "../dom.js";
+import { shortText, visible } from "../show/characters.js";
+import { artifact } from "../show/artifact.js";
+import { duration, instant, time } from "../show/time.js";
+import { graph as graphTexts } from "../texts/graph.js";
+import { run as texts } from "../texts/run.js";
+import { decisionOf, headline, isHold, nameOf, ofTable } from "../decide/model.js";
+import { isFinished } from "./model.js";
+
+const LEVELS = {
+    completed: "chip-good",
+    failed: "chip-bad",
+    cancelled: "",
+    paused: "chip-warn",
+    "waiting-approval": "chip-warn",
+    "waiting-input": "chip-warn",
+    "waiting-external": "chip-warn",
+};
+
+/** @param {{now: number, link: (runId: string) => string, names?: Map<string, string>, pauses?: Object[]}} facts */
+export function head(run, { now, link, names = new Map(), pauses = [] }) {
+    return h(
+        "header",
+        { class: "run-head" },
+        h("p", { class: "pause-kind" }, isRejected(run) ? h("span", { class: "chip" }, texts.rejected) : statusChip(run.status)),
+        h("h1", { dir: "auto" }, runTitle(run, pauses)),
+        h(
+            "dl",
+            { class: "fact-line" },
+            factsOf(run, now, link).map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))),
+        ),
+        isRejected(run) ? rejection(run, { now, names, pauses }) : failure(run),
+    );
+}
+
+/** What a run is called: by its workflow, or by what was asked where there is none. */
+export function runTitle({ workflowId }, pauses) {
+    if (!isHold(workflowId)) {
+        return texts.title(nameOf(workflowId));
+    }
+    return pauses.length > 0 ? texts.holdTitled(headline(pauses[0])) : texts.hold;
+}
+
+export function statusChip(status) {
+    const level = ofTable(LEVELS, status) ?? "";
+    return h("span", { class: `chip ${level}`.trim() }, ofTable(texts.statuses, status) ?? nameOf(status));
+}
+
+function factsOf(run, now, link) {
+    const end = isFinished(run.status) ? instant(run.completedAt) : now;
+    const facts = [
+        [texts.id, h("code", { class: "run-id" }, nameOf(run.runId))],
+        [texts.started, time(run.startedAt, now)],
+        [isFinished(run.status) ? texts.took : texts.runsFor, duration(end - instant(run.startedAt))],
+    ];
+    const add = (name, value) => value && facts.push([name, value]);
+    add(isHold(run.workflowId) ? texts.askedBy : texts.startedBy, run.owner?.principal && nameOf(run.owner.principal));
+    add(
+        texts.pausedBy,
+        run.pausedBy && [nameOf(run.pausedBy), run.pauseReason ? `: ${shortText(String(run.pauseReason), 200)}` : ""],
+    );
+    add(texts.parent, run.parentRunId && runLink(run.parentRunId, link));
+    add(texts.forkedFrom, run.sourceRunId && [runLink(run.sourceRunId, link), ` ${texts.forkedAt(run.fromSeq ?? 0)}`]);
+    add(texts.tags, run.tags?.length > 0 && run.tags.map(nameOf).join(", "));
+    return facts;
+}
+
+export function runLink(runId, link) {
+    return h("a", { href: link(runId) }, nameOf(runId));
+}
+
+/** A run that ended because somebody said no: nothing broke. */
+function isRejected({ status, error }) {
+    return status === "failed" && error?.code === "approval_rejected";
+}
+
+/** The step at which somebody said no to a run, which ended it; undefined where a run ended otherwise. */
+export function rejectedStep(run) {
+    return isRejected(run) ? run.error.details?.failedNodeId : undefined;
+}
+
+/** Where, by whom and why; where nobody decided, what the server says of it. */
+function rejection({ error }, { now, names, pauses }) {
+    const nodeId = error.details?.failedNodeId;
+    const pause = pauses.findLast((one) => one.nodeId === nodeId && one.status !== "open");
+    const decision = pause && decisionOf(pause);
+    const step = nodeId ? texts.rejectedAt(nameOf(names.get(nodeId) ?? nodeId)) : texts.rejectedSomewhere;
+    const why = decision ? (decision.value?.feedback ?? decision.value?.reason) : error.message;
+    return h(
+        "div",
+        { class: "notice" },
+        h("p", {}, h("strong", {}, step), decision ? [` ${texts.by(decision.by)} `, time(decision.at, now), "."] : "."),
+        typeof why === "string" && why !== "" ? h("p", { class: "untrusted" }, visible(shortText(why, 2000))) : null,
+    );
+}
+
+function failure({ error }) {
+    if (!error) {
+        return null;
+    }
+    const node = error.details?.failedNodeId;
+    return h(
+        "div",
+        { class: "notice notice-bad" },
+        h(
+            "p",
+            {},
+            h("strong", {}, `${texts.error}${node ? ` ${texts.failedAt(nameOf(node))}` : ""}: `),
+            h("code", {}, nameOf(error.code)),
+        ),
+        h("p", { class: "untrusted" }, visible(String(error.message ?? "").slice(0, 2000))),
+    );
+}
+
+export function children(run, link) {
+    const runs = run.childRuns ?? [];
+    if (runs.length === 0) {
+        return null;
+    }
+    const items = runs
+        .slice(0, 100)
+        .map((child) =>
+            h(
+                "li",
+                { key: child.runId },
+                runLink(child.runId, link),
+                ` ${isHold(child.workflowId) ? texts.hold : nameOf(child.workflowId)}: ${ofTable(texts.statuses, child.status) ?? nameOf(child.status)}`,
+            ),
+        );
+    return h("section", { class: "card" }, h("h2", {}, texts.children), h("ul", {}, items));
+}
+
+export function inputs(run) {
+    const isEmpty = Object.keys(run.inputs ?? {}).length === 0;
+    return isEmpty ? null : h("details", { class: "card" }, h("summary", {}, texts.inputs), artifact(run.inputs));
+}
+
+export function nodeStatus(status) {
+    return Object.hasOwn(graphTexts.statuses, status)
+        ? `${graphTexts.signs[status]} ${graphTexts.statuses[status]}`
+        : nameOf(status);
+}

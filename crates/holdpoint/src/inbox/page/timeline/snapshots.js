@@ -1,0 +1,56 @@
+//! The state of a run at an event: the server's own snapshots, read from its stream up to that event.
+
+/** An event that changes nothing people follow has no snapshot; in a run that still goes on nothing more comes then. */
+const QUIET_MS = 1_500;
+const FIRST_MS = 8_000;
+
+/**
+ * @param {string} url of `…/events?streamMode=values`
+ * @param {number} sequence
+ * @param {{EventSource: typeof EventSource, setTimeout: Function, clearTimeout: Function}} [world]
+ * @returns {{result: Promise<{at: Object | null, atSequence: number, before: Object | null}>, close: () => void}} `at` is the last
+ *   snapshot at or before the event, `before` the one before that
+ */
+export function snapshotAt(url, sequence, world = globalThis) {
+    const source = new world.EventSource(url);
+    const found = { at: null, atSequence: -1, before: null };
+    let timer;
+    const result = new Promise((resolve) => {
+        const end = () => {
+            world.clearTimeout(timer);
+            source.close();
+            resolve(found);
+        };
+        const wait = (ms) => {
+            world.clearTimeout(timer);
+            timer = world.setTimeout(end, ms);
+        };
+        wait(FIRST_MS);
+        source.addEventListener("state.snapshot", (event) => {
+            const id = Number(event.lastEventId);
+            wait(QUIET_MS);
+            const snapshot = id <= sequence ? parsed(event.data) : null;
+            if (snapshot) {
+                Object.assign(found, { before: found.at, at: snapshot, atSequence: id });
+            }
+            if (id >= sequence) {
+                end();
+            }
+        });
+        // The stream of a run that has ended ends; the browser calls that an error.
+        source.addEventListener("error", end);
+    });
+    const close = () => {
+        world.clearTimeout(timer);
+        source.close();
+    };
+    return { result, close };
+}
+
+function parsed(text) {
+    try {
+        return JSON.parse(text);
+    } catch {
+        return null;
+    }
+}

@@ -1,0 +1,220 @@
+//! Signing in and out. A session stands for a key, in a cookie that no script can read; whoever signs in proves a key
+//! once, or comes with a link that somebody with the key has made.
+
+use std::time::Instant;
+
+use axum::Json;
+use axum::extract::{ConnectInfo, FromRequestParts, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use holdpoint_core::Timestamp;
+use holdpoint_engine::{ApiKey, Engine, Session};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::app::App;
+use crate::auth::sessions::{check_origin, cookie, fresh_token, set_cookie, token_hash};
+use crate::auth::{Caller, CanSignIn, RateLimit, SignedIn, too_many};
+use crate::body::{Body, InPath, NoBody};
+use crate::error::ApiError;
+use crate::idempotency::Sent;
+use crate::links::{Peer, whose};
+
+/// More sessions than a key has use for; the list is not paged.
+const LIST_MAX: u64 = 1000;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SignIn {
+    key: Option<String>,
+    once: Option<String>,
+}
+
+/// How often something that is neither a key nor a link may be tried from one address: ten times, then once a second.
+pub(crate) fn limit() -> RateLimit {
+    RateLimit::new(1, 10)
+}
+
+/// Where a request comes from, and that a page of others has not sent it.
+#[derive(Debug)]
+pub(crate) struct Visitor(String);
+
+impl FromRequestParts<App> for Visitor {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
+        // Nobody is signed in as somebody else by a form on a page that they happen to look at.
+        check_origin(&parts.headers, app.links.public_url())?;
+        let from = parts.extensions.get::<ConnectInfo<Peer>>().map(|ConnectInfo(peer)| peer.0.ip());
+        Ok(Self(whose(from)))
+    }
+}
+
+pub(crate) async fn create(
+    State(app): State<App>,
+    Visitor(from): Visitor,
+    Sent(_, Body(body)): Sent<Body<SignIn>>,
+) -> Result<Response, ApiError> {
+    let signed_in = match (body.key, body.once) {
+        (Some(key), None) => with_key(&app, &key).await,
+        (None, Some(once)) => with_link(&app, &once).await,
+        _ => {
+            return Err(ApiError::invalid("key", "give a key, or the token of a link as once, and not both"));
+        }
+    };
+    match signed_in {
+        Ok((token, signed_in)) => {
+            let shown = shown(&signed_in.key, Some(&signed_in));
+            let cookie = kept(&app, &token, &signed_in)?;
+            Ok((StatusCode::CREATED, [(header::SET_COOKIE, cookie)], Json(shown)).into_response())
+        }
+        // Good ones are not held up by it: behind a proxy all have one address.
+        Err(error) if error.status() == StatusCode::UNAUTHORIZED => {
+            match app.sign_ins.wait(&from, Instant::now()) {
+                None => Err(error),
+                Some(wait) => Err(too_many(wait, "route", "signing in is tried too often from this address")),
+            }
+        }
+        Err(error) => Err(error),
+    }
+}
+
+async fn with_key(app: &App, key: &str) -> Result<(String, SignedIn), ApiError> {
+    let Caller(key) = Caller::holding(app, key).await?;
+    let (token, hash, id) = fresh_token("ses_")?;
+    let session = app.engine.add_session(&key, &id, &hash).await?;
+    Ok((token, SignedIn { session: session.into(), key }))
+}
+
+async fn with_link(app: &App, once: &str) -> Result<(String, SignedIn), ApiError> {
+    let (token, hash, id) = fresh_token("ses_")?;
+    let found = app.engine.sign_in_by_link(&token_hash(once), &id, &hash).await?;
+    let (session, key) = found.ok_or_else(|| {
+        let message = "this link was used, has expired, or is none; `holdpoint inbox --link` makes another";
+        ApiError::new(StatusCode::UNAUTHORIZED, "link_used", message)
+    })?;
+    Ok((token, SignedIn { session: session.into(), key: key.into() }))
+}
+
+/// The cookie lasts as long as the session would if nobody used it.
+fn kept(app: &App, token: &str, signed_in: &SignedIn) -> Result<HeaderValue, ApiError> {
+    let left_ms = signed_in.expires_at().0 - app.engine.now().0;
+    // A moment too long rather than too short: the store decides.
+    set_cookie(token, (left_ms + 999) / 1000, app.links.public_url())
+}
+
+/// Who is signed in. The cookie is given once more, for as long as the session lasts now.
+pub(crate) async fn show(
+    State(app): State<App>,
+    CanSignIn(caller): CanSignIn,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let Some((token, signed_in)) = of(&app, &headers).await? else {
+        return Ok(Json(shown(&caller.0, None)).into_response());
+    };
+    let cookie = kept(&app, token, &signed_in)?;
+    Ok(([(header::SET_COOKIE, cookie)], Json(shown(&caller.0, Some(&signed_in)))).into_response())
+}
+
+/// The session that a request was made with; none when it came with a key.
+async fn of<'h>(app: &App, headers: &'h HeaderMap) -> Result<Option<(&'h str, SignedIn)>, ApiError> {
+    match cookie(headers) {
+        Some(token) if !headers.contains_key(header::AUTHORIZATION) => {
+            Ok(Some((token, Caller::signed_in(app, token).await?)))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// Signs out. Whoever came with a key was not signed in, and need not be told.
+pub(crate) async fn end(
+    State(app): State<App>,
+    CanSignIn(caller): CanSignIn,
+    headers: HeaderMap,
+    Sent(_, NoBody): Sent<NoBody>,
+) -> Result<Response, ApiError> {
+    if let Some((_, signed_in)) = of(&app, &headers).await? {
+        revoked(&app, caller, signed_in.session.session_id.clone()).await?;
+    }
+    let gone = set_cookie("", 0, app.links.public_url())?;
+    Ok((StatusCode::NO_CONTENT, [(header::SET_COOKIE, gone)]).into_response())
+}
+
+pub(crate) async fn list(
+    State(app): State<App>,
+    CanSignIn(caller): CanSignIn,
+    headers: HeaderMap,
+) -> Result<Json<Value>, ApiError> {
+    let own = of(&app, &headers).await?.map(|(_, signed_in)| signed_in.session.session_id.clone());
+    let found = app.engine.sessions(caller.tenant(), &caller.0.key_id, LIST_MAX).await?;
+    let shown: Vec<Value> = found.iter().map(|one| listed(one, own.as_deref())).collect();
+    Ok(Json(json!({"sessions": shown})))
+}
+
+pub(crate) async fn revoke(
+    State(app): State<App>,
+    CanSignIn(caller): CanSignIn,
+    InPath(session_id): InPath<String>,
+    Sent(_, NoBody): Sent<NoBody>,
+) -> Result<StatusCode, ApiError> {
+    match revoked(&app, caller, session_id).await? {
+        true => Ok(StatusCode::NO_CONTENT),
+        false => Err(ApiError::not_found("session")),
+    }
+}
+
+/// Goes on when the caller goes away: a session that is ended on disk must not stay good in memory.
+async fn revoked(app: &App, caller: Caller, session_id: String) -> Result<bool, ApiError> {
+    let app = app.clone();
+    let revoking = tokio::spawn(async move {
+        let revoked = app.engine.revoke_session(caller.tenant(), &caller.0.key_id, &session_id).await;
+        app.sessions.clear();
+        revoked
+    });
+    Ok(revoking.await.map_err(ApiError::internal)??)
+}
+
+/// A link that signs in as the caller, once.
+pub(crate) async fn link(
+    State(app): State<App>,
+    CanSignIn(caller): CanSignIn,
+    Sent(_, NoBody): Sent<NoBody>,
+) -> Result<Response, ApiError> {
+    let (url, expires_at) = make_link(&app.engine, app.links.public_url(), &caller.0.key_id).await?;
+    let shown = json!({"url": url, "expiresAt": expires_at.to_string()});
+    Ok((StatusCode::CREATED, Json(shown)).into_response())
+}
+
+/// The token stands behind the hash sign, which browsers keep to themselves.
+pub(crate) async fn make_link(
+    engine: &Engine,
+    public_url: &str,
+    key_id: &str,
+) -> Result<(String, Timestamp), ApiError> {
+    let (token, hash, _) = fresh_token("")?;
+    let expires_at = engine.add_session_link(key_id, &hash).await?;
+    Ok((format!("{public_url}/inbox#once={token}"), expires_at))
+}
+
+fn shown(key: &ApiKey, signed_in: Option<&SignedIn>) -> Value {
+    let mut shown = json!({
+        "principal": key.principal, "tenant": key.tenant, "roles": key.roles, "groups": key.groups,
+        "scopes": key.scopes, "test": key.test,
+    });
+    if let Some(signed_in) = signed_in {
+        shown["sessionId"] = json!(signed_in.session.session_id);
+    }
+    if let Some(at) = signed_in.map(SignedIn::expires_at).or(key.expires_at) {
+        shown["expiresAt"] = json!(at.to_string());
+    }
+    shown
+}
+
+fn listed(session: &Session, own: Option<&str>) -> Value {
+    json!({
+        "sessionId": session.session_id, "createdAt": session.created_at.to_string(),
+        "usedAt": session.used_at.to_string(), "expiresAt": session.expires_at.to_string(),
+        "current": own == Some(session.session_id.as_str()),
+    })
+}
