@@ -18,13 +18,13 @@ use tokio::sync::watch;
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::cors::{AllowOrigin, CorsLayer};
 
-use crate::auth::{KeyRing, RateLimit};
+use crate::auth::{KeyRing, RateLimit, SessionRing};
 use crate::error::ApiError;
 use crate::links::{Links, Settings};
 use crate::routes::Route;
 use crate::routes::verbs::{self, Verbs};
 use crate::telemetry::Losses;
-use crate::{admin, agents, agui, mailbox, openapi, openwop};
+use crate::{admin, agents, agui, chat, holds, inbox, mailbox, openapi, openwop};
 
 /// What handlers need, shared by all of them.
 pub(crate) type App = Arc<Shared>;
@@ -33,9 +33,14 @@ pub(crate) type App = Arc<Shared>;
 pub(crate) struct Shared {
     pub engine: Engine,
     pub keys: KeyRing,
+    pub sessions: SessionRing,
+    /// How often keys and links that are none may be tried for signing in, from each address.
+    pub sign_ins: RateLimit,
     pub links: Links,
     /// What streams and polls of the same runs share.
     pub log: Arc<openwop::log::Log>,
+    /// What streams of what waits share.
+    pub watches: openwop::pending::stream::Watches,
     pub rate_limit: Option<RateLimit>,
     /// The guard of URLs that callers want to be told at.
     pub outgoing: Outgoing,
@@ -55,18 +60,37 @@ impl Shared {
         let outgoing = Outgoing::new(Policy::default());
         let (keys, rate_limit, fixtures, telemetry) = (KeyRing::default(), None, Vec::new(), None);
         let (links, cors_origins) = (Links::new(Settings::default()), Vec::new());
-        Self { engine, keys, links, rate_limit, outgoing, fixtures, telemetry, log, cors_origins, stopping }
+        let watches = openwop::pending::stream::Watches::default();
+        let (sessions, sign_ins) = (SessionRing::default(), inbox::sessions::limit());
+        Self {
+            engine,
+            keys,
+            sessions,
+            sign_ins,
+            links,
+            watches,
+            rate_limit,
+            outgoing,
+            fixtures,
+            telemetry,
+            log,
+            cors_origins,
+            stopping,
+        }
     }
 }
 
 /// Every route there is. A protocol is mounted by one line here.
 pub(crate) fn routes() -> Vec<Route> {
     [
-        openwop::routes::all(),
+        openwop::routes::all().into_iter().map(inbox::page::with_link_page).collect(),
         agents::routes::all(),
         agui::routes::all(),
+        chat::routes::all(),
+        holds::routes::all(),
         mailbox::routes::all(),
         admin::routes::all(),
+        inbox::routes::all(),
         openapi::routes(),
     ]
     .into_iter()
@@ -81,7 +105,7 @@ pub(crate) fn router(app: App) -> Router {
     if origins.is_empty() { router } else { router.layer(cors(&origins)) }
 }
 
-/// Keys travel in a header, and never in cookies: no page can use one that it does not have.
+/// Pages of others send a key in a header, and no cookie: none can use a key or a session that it does not have.
 fn cors(origins: &[String]) -> CorsLayer {
     let allowed = match origins.iter().any(|origin| origin == "*") {
         true => AllowOrigin::any(),
@@ -99,6 +123,7 @@ fn cors(origins: &[String]) -> CorsLayer {
 fn assembled(routes: Vec<Route>, app: App) -> Router {
     let verbs = Arc::new(Verbs::of(routes.iter().map(|route| route.operation.path)));
     let inside = mounted(routes)
+        .merge(inbox::page::router())
         .fallback(unknown_route)
         .method_not_allowed_fallback(wrong_method)
         .layer(DefaultBodyLimit::max(limits::REQUEST_BYTES_MAX))
@@ -141,7 +166,7 @@ async fn unknown_route(uri: Uri) -> Response {
     nothing_here().into_response()
 }
 
-fn nothing_here() -> ApiError {
+pub(crate) fn nothing_here() -> ApiError {
     ApiError::new(StatusCode::NOT_FOUND, "not_found", "there is nothing at this path; the API begins at /v1/")
 }
 

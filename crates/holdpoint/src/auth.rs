@@ -1,8 +1,10 @@
-//! Who calls and what they may do. Keys are compared by their hashes, in constant time; scopes imply nothing else.
+//! Who calls and what they may do: by a key, or by the session of a browser that stands for one. Keys are compared by
+//! their hashes, in constant time; scopes imply nothing else.
 
 mod key_ring;
 mod minting;
 mod rate;
+pub(crate) mod sessions;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -10,13 +12,14 @@ use std::time::Instant;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{StatusCode, header};
-use holdpoint_core::{Answer, Principal, RunId, RunRef, TenantId};
+use holdpoint_core::{Answer, Principal, RunId, RunRef, TenantId, Timestamp};
 use holdpoint_engine::ApiKey;
 use serde_json::{Value, json};
 
 pub(crate) use key_ring::KeyRing;
 pub(crate) use minting::{TEST_KEY_PREFIX, fresh_secret, stored_key};
 pub(crate) use rate::{RateLimit, too_many};
+pub(crate) use sessions::{SessionRing, SignedIn};
 
 use crate::app::App;
 use crate::error::ApiError;
@@ -132,30 +135,66 @@ impl Caller {
         }
     }
 
+    /// By the key that is sent, or by the session of a browser.
     async fn authenticate(parts: &Parts, app: &App) -> Result<Self, ApiError> {
-        let refused = |code, message: &str| ApiError::new(StatusCode::UNAUTHORIZED, code, message);
-        let unknown = |message: &str| refused("unauthenticated", message);
-        let Some(header) = parts.headers.get(header::AUTHORIZATION) else {
-            return Err(unknown("send an API key: Authorization: Bearer <key>"));
+        let key = match (parts.headers.get(header::AUTHORIZATION), sessions::cookie(&parts.headers)) {
+            (Some(header), _) => {
+                let text = header.to_str().ok().and_then(|text| text.split_once(' '));
+                let Some((_, key)) = text.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")) else {
+                    return Err(unauthenticated("the Authorization header must read: Bearer <key>"));
+                };
+                Self::holding(app, key).await?.0
+            }
+            (None, Some(token)) => {
+                let key = Self::signed_in(app, token).await?.key;
+                sessions::check_page(&parts.method, &parts.headers, app.links.public_url())?;
+                key
+            }
+            (None, None) => return Err(unauthenticated("send an API key: Authorization: Bearer <key>")),
         };
-        let text = header.to_str().ok().and_then(|text| text.split_once(' '));
-        let Some((_, key)) = text.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")) else {
-            return Err(unknown("the Authorization header must read: Bearer <key>"));
-        };
-        let found = app.keys.find(&app.engine, key.trim()).await?;
-        let key = found.ok_or_else(|| unknown("this API key is not known here"))?;
-        if key.revoked_at.is_some() {
-            return Err(refused("key_revoked", "this API key was revoked"));
-        }
-        if key.expires_at.is_some_and(|at| at <= app.engine.now()) {
-            return Err(refused("key_expired", "this API key has expired"));
-        }
         // Before the scopes are looked at: guessing what a key may do is calling, too.
         if let Some(limit) = &app.rate_limit {
             limit.take(&key.key_id, Instant::now())?;
         }
         Ok(Self(key))
     }
+
+    /// Whoever holds this key, if it is one that is still good.
+    pub(crate) async fn holding(app: &App, key: &str) -> Result<Self, ApiError> {
+        let found = app.keys.find(&app.engine, key.trim()).await?;
+        let key = found.ok_or_else(|| unauthenticated("this API key is not known here"))?;
+        check_good(&key, app.engine.now())?;
+        Ok(Self(key))
+    }
+
+    /// Whoever has signed in with this token, if the session and its key are still good.
+    pub(crate) async fn signed_in(app: &App, token: &str) -> Result<SignedIn, ApiError> {
+        let found = app.sessions.find(&app.engine, token).await?;
+        let found = found.filter(|found| {
+            found.session.revoked_at.is_none() && found.session.expires_at > app.engine.now()
+        });
+        let signed_in = found.ok_or_else(|| {
+            let message = "this session has ended; sign in again";
+            ApiError::new(StatusCode::UNAUTHORIZED, "session_ended", message)
+        })?;
+        check_good(&signed_in.key, app.engine.now())?;
+        Ok(signed_in)
+    }
+}
+
+fn unauthenticated(message: &str) -> ApiError {
+    ApiError::new(StatusCode::UNAUTHORIZED, "unauthenticated", message)
+}
+
+fn check_good(key: &ApiKey, now: Timestamp) -> Result<(), ApiError> {
+    let refused = |code, message: &str| Err(ApiError::new(StatusCode::UNAUTHORIZED, code, message));
+    if key.revoked_at.is_some() {
+        return refused("key_revoked", "this API key was revoked");
+    }
+    if key.expires_at.is_some_and(|at| at <= now) {
+        return refused("key_expired", "this API key has expired");
+    }
+    Ok(())
 }
 
 /// What a handler can ask for in its signature. The table of routes reads it from there.
@@ -165,12 +204,12 @@ pub(crate) trait Permission {
 
 /// A handler that takes one of these can only be reached with the scope: `any` of those named, or `all` of them.
 macro_rules! permission {
-    ($($name:ident: $which:ident [$($scope:literal),+]),+ $(,)?) => {$(
+    ($($name:ident: $which:ident [$($scope:literal),*]),+ $(,)?) => {$(
         #[derive(Clone, Debug)]
         pub(crate) struct $name(pub Caller);
 
         impl Permission for $name {
-            const ACCESS: Access = permission!(@access $which [$($scope),+]);
+            const ACCESS: Access = permission!(@access $which [$($scope),*]);
         }
 
         impl FromRequestParts<App> for $name {
@@ -181,11 +220,13 @@ macro_rules! permission {
             }
         }
     )+};
-    (@access any [$($scope:literal),+]) => { Access::Any(&[$($scope),+]) };
-    (@access all [$($scope:literal),+]) => { Access::All(&[$($scope),+]) };
+    (@access any [$($scope:literal),*]) => { Access::Any(&[$($scope),*]) };
+    (@access all [$($scope:literal),*]) => { Access::All(&[$($scope),*]) };
 }
 
 permission! {
+    // Whoever has a key, whatever it may.
+    CanSignIn: all [],
     CanReadWorkflows: all ["manifest:read"],
     CanWriteWorkflows: all ["manifest:write"],
     CanCreateRuns: all ["runs:create"],

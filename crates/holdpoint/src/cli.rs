@@ -4,6 +4,7 @@
 
 mod agents;
 mod answer;
+mod ask;
 mod asked;
 mod asks;
 mod bench;
@@ -12,6 +13,7 @@ mod client;
 mod connection;
 mod events;
 mod failure;
+mod inbox;
 mod keys;
 mod links;
 mod mailbox;
@@ -48,6 +50,8 @@ Exit codes:
   3  the server cannot be reached, or its answer is broken
   4  no key was found, or the server does not accept it for this request
   10 and 11  `permissions test`: a person is asked, or the call is denied; 0 is allowed
+  `ask` and `wait` have codes of their own: 0 approved or answered, 1 rejected, 2 timed out,
+  3 cancelled; 64 wrong usage, 65 refused by the server, 69 no server, 77 no key
 
 With --json, what the server refuses is told on stderr as its own JSON, one line and nothing
 else: {\"error\", \"message\", \"details\"}. The exit codes stay the same; other errors stay text.";
@@ -117,6 +121,31 @@ pub(crate) enum ClientCommand {
         connection: Connection,
         #[command(subcommand)]
         action: asks::Action,
+    },
+    /// Ask somebody and wait for the answer: 0 yes, 1 no, 2 nobody answered in time, 3 taken back
+    #[command(after_help = ask::EXAMPLES)]
+    Ask {
+        #[command(flatten)]
+        connection: Connection,
+        #[command(flatten)]
+        question: ask::Question,
+    },
+    /// Wait for the answer to what `ask --detach` asked, with the same exit codes
+    #[command(after_help = ask::EXAMPLES)]
+    Wait {
+        #[command(flatten)]
+        connection: Connection,
+        /// The hold, as `ask --detach` has printed it
+        #[arg(value_name = "ID")]
+        id: String,
+    },
+    /// Show what waits for you and decide it, one by one; or print a link that signs in to the page
+    #[command(after_help = inbox::EXAMPLES)]
+    Inbox {
+        #[command(flatten)]
+        connection: Connection,
+        #[command(flatten)]
+        wanted: inbox::Inbox,
     },
     /// Answer a run that waits; the first answer counts, later ones are refused
     #[command(override_usage = answer::USAGE, after_help = answer::EXAMPLES)]
@@ -199,6 +228,9 @@ impl ClientCommand {
             | Self::Mailbox { connection, .. }
             | Self::Pending { connection, .. }
             | Self::Asks { connection, .. }
+            | Self::Ask { connection, .. }
+            | Self::Wait { connection, .. }
+            | Self::Inbox { connection, .. }
             | Self::Answer { connection, .. }
             | Self::Permissions { connection, .. }
             | Self::Links { connection, .. }
@@ -214,6 +246,11 @@ fn perform(command: ClientCommand, customize: impl FnOnce(Options) -> Options) -
     let done = match command {
         ClientCommand::Permissions { connection, action } => {
             return permissions::run(&Output::of(&connection), action);
+        }
+        ClientCommand::Ask { connection, question } => return Ok(ask::run(&connection, question)),
+        ClientCommand::Wait { connection, id } => return Ok(ask::wait(&connection, &id)),
+        ClientCommand::Inbox { connection, wanted } => {
+            inbox::run(&open(&connection)?, &Output::of(&connection), &wanted)
         }
         ClientCommand::Keys { connection, action } => {
             keys::run(&open(&connection)?, &Output::of(&connection), action)
@@ -253,6 +290,11 @@ fn perform(command: ClientCommand, customize: impl FnOnce(Options) -> Options) -
         ClientCommand::Bench { connection, action } => bench::run(connection, action),
     };
     done.map(|()| ExitCode::SUCCESS)
+}
+
+/// What wrong usage exits with: the answers of `ask` and `wait` have the small numbers.
+pub(crate) fn usage_exit_code(command: Option<&str>) -> u8 {
+    if matches!(command, Some("ask" | "wait")) { 64 } else { 2 }
 }
 
 fn open(connection: &Connection) -> Result<Client, Failure> {

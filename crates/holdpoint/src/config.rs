@@ -38,11 +38,11 @@ pub(crate) struct ServeArgs {
     /// [default: holdpoint.db in the data folder]
     #[arg(long, env = "HOLDPOINT_DATABASE", value_name = "URL", hide_env_values = true)]
     database: Option<String>,
-    /// TOML file with the same settings: listen, data, database, workflows, agents, demo, strict, no_conversations, bootstrap_key,
+    /// TOML file with the same settings: listen, data, database, workflows, agents, providers, demo, strict, no_conversations, bootstrap_key,
     /// rate_limit, rate_burst, public_url, link_seconds_max, link_rate_limit, otlp_endpoint, otlp_protocol, ask_url,
     /// ask_token, event_retention, seal_key_file, outgoing_allow, outgoing_deny, outgoing_allow_loopback,
     /// outgoing_ca, allow_private_webhooks, webhook_cooldown, webhook_lease, webhook_log_retention,
-    /// webhook_dead_letter_retention
+    /// webhook_dead_letter_retention, cors_origins
     #[arg(long, env = "HOLDPOINT_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
     /// Registers every .json file of this folder as a workflow at start
@@ -51,6 +51,9 @@ pub(crate) struct ServeArgs {
     /// Declares every .json file of this folder as an agent at start; connections.json in it names models and tools
     #[arg(long, env = "HOLDPOINT_AGENTS", value_name = "DIR")]
     agents: Option<PathBuf>,
+    /// JSON file that says where graphs run that callers name langgraph:… and claude:…: see docs/providers.md
+    #[arg(long, env = "HOLDPOINT_PROVIDERS_FILE", value_name = "FILE")]
+    providers: Option<PathBuf>,
     /// Adds agents that need no model, for trying things and for building front ends: see docs/ag-ui.md
     #[arg(long, env = "HOLDPOINT_DEMO")]
     demo: bool,
@@ -116,6 +119,7 @@ struct File {
     database: Option<String>,
     workflows: Option<PathBuf>,
     agents: Option<PathBuf>,
+    providers: Option<PathBuf>,
     demo: Option<bool>,
     strict: Option<bool>,
     no_conversations: Option<bool>,
@@ -150,6 +154,7 @@ pub(crate) struct Config {
     pub location: Location,
     pub workflows: Option<PathBuf>,
     pub agents: Option<PathBuf>,
+    pub providers: Option<PathBuf>,
     /// Whether a definition that cannot be registered stops the start.
     pub demo: bool,
     pub strict: bool,
@@ -216,6 +221,7 @@ impl Config {
             location,
             workflows: args.workflows.or(file.workflows),
             agents: args.agents.or(file.agents),
+            providers: args.providers.or(file.providers),
             demo: args.demo || file.demo.unwrap_or(false),
             strict: args.strict || file.strict.unwrap_or(false),
             conversations: !(args.no_conversations || file.no_conversations.unwrap_or(false)),

@@ -20,11 +20,14 @@ mod answering;
 mod app;
 mod auth;
 mod body;
+mod chat;
 mod cli;
 mod config;
 mod demo;
 mod error;
+mod holds;
 mod idempotency;
+mod inbox;
 mod instants;
 mod links;
 mod mailbox;
@@ -37,6 +40,7 @@ mod routes;
 mod seeding;
 mod segment;
 mod serve;
+mod sse;
 mod telemetry;
 mod welcome;
 
@@ -95,7 +99,18 @@ flight before the server ends; kill -9 loses nothing that was acknowledged.";
 /// }
 /// ```
 pub fn main_with(customize: impl FnOnce(Options) -> Options) -> ExitCode {
-    match Arguments::parse().command {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        // Help and versions are no errors.
+        Err(told) if !told.use_stderr() => told.exit(),
+        Err(error) => {
+            // Where nothing can be said, the code still tells.
+            let _ = error.print();
+            let command = std::env::args().nth(1);
+            return ExitCode::from(cli::usage_exit_code(command.as_deref()));
+        }
+    };
+    match arguments.command {
         Command::Serve(args) => serve(args, customize),
         Command::Openapi => {
             println!("{:#}", openapi::document());

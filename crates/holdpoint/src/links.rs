@@ -17,6 +17,7 @@ use limit::Limit;
 use ring::Ring;
 
 pub(crate) use access::{CanInspect, CanResolve, Link, no_longer};
+pub(crate) use limit::whose;
 pub(crate) use ring::fresh;
 pub(crate) use token::{Claims, Intent};
 
@@ -81,6 +82,11 @@ impl Links {
     pub(crate) fn new(settings: Settings) -> Self {
         let limit = settings.rate_limit.map(Limit::new);
         Self { ring: Ring::default(), settings, limit }
+    }
+
+    /// What the URLs of this server begin with, as others reach it.
+    pub(crate) fn public_url(&self) -> &str {
+        &self.settings.public_url
     }
 
     pub(crate) fn life_ms_max(&self) -> u64 {

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use crate::auth::Access;
 use crate::routes::Content::Json;
 use crate::routes::{Content, Operation, Route};
-use crate::{admin, agents, agui, app, mailbox, openwop};
+use crate::{admin, agents, agui, app, chat, holds, inbox, mailbox, openwop};
 
 pub(crate) fn routes() -> Vec<Route> {
     vec![
@@ -36,8 +36,11 @@ pub(crate) fn document() -> Value {
         openwop::schemas::all(),
         agents::schemas::all(),
         agui::schemas::all(),
+        chat::schemas::all(),
+        holds::schemas::all(),
         mailbox::schemas::all(),
         admin::schemas::all(),
+        inbox::schemas::all(),
     ]);
     let mut paths = Map::new();
     for operation in &operations {
@@ -58,8 +61,8 @@ pub(crate) fn document() -> Value {
         "servers": [{"url": "/"}],
         "paths": paths,
         "components": {
-            "securitySchemes": {"key": {"type": "http", "scheme": "bearer", "description": "An API key."}},
-            "parameters": merged([shared::parameters(), openwop::schemas::parameters(), openwop::webhooks::schemas::parameters(), agents::schemas::parameters(), mailbox::schemas::parameters()]),
+            "securitySchemes": {"key": {"type": "http", "scheme": "bearer", "description": "An API key. A browser that has signed in sends the cookie of its session instead."}},
+            "parameters": merged([shared::parameters(), openwop::schemas::parameters(), openwop::webhooks::schemas::parameters(), agents::schemas::parameters(), holds::schemas::parameters(), mailbox::schemas::parameters()]),
             "responses": shared::responses(&operations),
             "schemas": schemas,
         },

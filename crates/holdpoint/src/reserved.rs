@@ -1,6 +1,7 @@
 //! Names that are the host's own: what is registered or started over other doors must not take them.
 
-use holdpoint_core::workflow::AGENT_PREFIX;
+use holdpoint_core::workflow::{AGENT_PREFIX, PROVIDER_PREFIXES};
+use holdpoint_engine::Engine;
 
 use crate::error::ApiError;
 
@@ -9,7 +10,14 @@ const THREAD_PREFIX: &str = "thread:";
 
 /// Why no workflow can be registered under an id, if that is so.
 pub(crate) fn workflow(id: &str) -> Option<&'static str> {
-    id.starts_with(AGENT_PREFIX).then_some("must not begin with agent:, as agents do; declare it as an agent")
+    if id == Engine::HOLD_WORKFLOW {
+        return Some("is the name of the workflow of holds; take another");
+    }
+    if id.starts_with(AGENT_PREFIX) {
+        return Some("must not begin with agent:, as agents do; declare it as an agent");
+    }
+    let of_provider = PROVIDER_PREFIXES.iter().any(|prefix| id.starts_with(prefix));
+    of_provider.then_some("must not begin with langgraph: or claude:, as graphs of providers do")
 }
 
 pub(crate) fn check_workflow(field: &str, id: &str) -> Result<(), ApiError> {

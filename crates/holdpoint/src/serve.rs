@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use axum::serve::IncomingStream;
 use holdpoint_core::TenantId;
 use holdpoint_engine::agent::AgentSettings;
 use holdpoint_engine::outgoing::Outgoing;
-use holdpoint_engine::{Engine, Options};
+use holdpoint_engine::{Engine, Options, ProviderSettings};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
@@ -93,6 +94,7 @@ pub(crate) async fn serve(config: Config, customize: impl FnOnce(Options) -> Opt
     if let Some(telling) = telling {
         telling.finish().await;
     }
+    tracing::info!("stopped; what waits goes on waiting, and is there at the next start");
     Ok(())
 }
 
@@ -122,6 +124,7 @@ fn options(config: &Config, agents: &Folder, webhook_outgoing: Outgoing) -> anyh
         .seal_key(config.seal.key()?)
         .conversations(config.conversations)
         .agents(agents)
+        .providers(providers(config)?)
         .keep_events(config.event_retention);
     match &config.ask_url {
         Some(url) => Ok(options.answerer(AnswerService::new(url, config.ask_token.as_deref(), outgoing)?)),
@@ -129,10 +132,29 @@ fn options(config: &Config, agents: &Folder, webhook_outgoing: Outgoing) -> anyh
     }
 }
 
+/// Where graphs run that are not ours.
+fn providers(config: &Config) -> anyhow::Result<ProviderSettings> {
+    let Some(path) = &config.providers else { return Ok(ProviderSettings::default()) };
+    let text = std::fs::read_to_string(path)
+        .with_context(|| format!("cannot read --providers {}", path.display()))?;
+    let base = path.parent().unwrap_or(Path::new("."));
+    ProviderSettings::parse(&text, base, config.data.join("providers"))
+        .with_context(|| format!("--providers {}", path.display()))
+}
+
 async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
-    TcpListener::bind(address)
-        .await
-        .with_context(|| format!("cannot listen on {address}; choose another address or port with --listen"))
+    let bound = TcpListener::bind(address).await;
+    let taken = matches!(&bound, Err(error) if error.kind() == std::io::ErrorKind::AddrInUse);
+    bound.with_context(|| {
+        let hint = match address.port().checked_add(1).filter(|_| taken) {
+            Some(next) => {
+                let other = SocketAddr::new(address.ip(), next);
+                format!("another program is there already; choose another address, such as --listen {other}")
+            }
+            None => "choose another address or port with --listen".to_owned(),
+        };
+        format!("cannot listen on {address}; {hint}")
+    })
 }
 
 /// Sends small answers at once instead of waiting for more to send.

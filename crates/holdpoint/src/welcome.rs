@@ -12,9 +12,13 @@ use serde_json::{Value, json};
 
 use crate::auth::{TEST_KEY_PREFIX, fresh_secret, stored_key};
 use crate::config::{self, Config};
+use crate::inbox::sessions::make_link;
 
 /// What the command line reads: address and key.
 const CLIENT_FILE: &str = "client.json";
+
+/// The id of the key that a first start makes, whichever node is first.
+const FIRST_KEY: &str = "key_first";
 
 const SAMPLE: &str = include_str!("welcome/sample-approval.json");
 
@@ -27,6 +31,8 @@ pub(crate) struct Prepared {
     key_is_elsewhere: bool,
     /// Whether the command line finds a key in the data folder.
     key_is_left: bool,
+    /// Where somebody signs in once as whoever has the first key; only when it was made now.
+    sign_in: Option<String>,
 }
 
 /// Makes the store usable and leaves in the data folder what the command line needs.
@@ -53,6 +59,7 @@ pub(crate) async fn prepare(
     // The file comes first: a key that is stored and known to nobody would lock everybody out.
     let key = shown_key.clone().or(left);
     leave_client_file(&config.data, address, key.as_deref())?;
+    let mut made = None;
     if let Some(secret) = &config.bootstrap_key {
         let mut stored = stored_key(secret, tenant.clone(), engine.now()).map_err(broken)?;
         stored.principal = "bootstrap".to_owned();
@@ -64,20 +71,30 @@ pub(crate) async fn prepare(
                  keys takes none, nor the other way round; use another database"
             );
         }
-    } else if let Some(secret) = &shown_key
-        && !store_first_key(engine, tenant, secret).await?
-    {
-        leave_client_file(&config.data, address, None)?;
-        return Ok(Prepared { shown_key: None, key_is_elsewhere: true, key_is_left: false });
+        made = (first && !kept).then_some(stored.key_id);
+    } else if let Some(secret) = &shown_key {
+        if !store_first_key(engine, tenant, secret).await? {
+            leave_client_file(&config.data, address, None)?;
+            let (shown_key, sign_in) = (None, None);
+            return Ok(Prepared { shown_key, key_is_elsewhere: true, key_is_left: false, sign_in });
+        }
+        made = Some(FIRST_KEY.to_owned());
     }
-    Ok(Prepared { shown_key, key_is_elsewhere: false, key_is_left: key.is_some() })
+    let sign_in = match made {
+        Some(key_id) => {
+            let public_url = config.links.at(address).public_url;
+            Some(make_link(engine, &public_url, &key_id).await.map_err(broken)?.0)
+        }
+        None => None,
+    };
+    Ok(Prepared { shown_key, key_is_elsewhere: false, key_is_left: key.is_some(), sign_in })
 }
 
 /// Nodes that start together on an empty database all come here with keys of their own. They store them under one id,
 /// so that the primary key lets one through. False for the others.
 async fn store_first_key(engine: &Engine, tenant: &TenantId, secret: &str) -> anyhow::Result<bool> {
     let mut stored = stored_key(secret, tenant.clone(), engine.now()).map_err(broken)?;
-    stored.key_id = "key_first".to_owned();
+    stored.key_id = FIRST_KEY.to_owned();
     stored.principal = "admin".to_owned();
     Ok(engine.add_key(&stored).await?)
 }
@@ -133,24 +150,44 @@ pub(crate) fn greet(config: &Config, address: SocketAddr, prepared: &Prepared) {
             "               for one that all nodes know, start any of them with --bootstrap-key".to_owned(),
         );
     }
+    match &prepared.sign_in {
+        Some(link) => {
+            lines.push(format!("  inbox        {link}"));
+            lines.push("               signs in once, within half an hour".to_owned());
+        }
+        None => lines.push(format!("  inbox        {}/inbox", config.links.at(address).public_url)),
+    }
+    lines.extend(what_next(config, prepared));
+    if config.demo {
+        lines.extend(crate::demo::greeting(&server));
+    }
+    println!("{}", lines.join("\n"));
+}
+
+/// To be copied: the first start shows what it is for, later ones how to get in.
+fn what_next(config: &Config, prepared: &Prepared) -> Vec<String> {
     let program = std::env::args().next().unwrap_or_else(|| "holdpoint".to_owned());
     let data = if config.data == Path::new("./holdpoint-data") {
         String::new()
     } else {
         format!(" --data {}", config.data.display())
     };
-    lines.push(String::new());
-    lines.push("Try it, in another terminal:".to_owned());
-    if !prepared.key_is_left {
-        lines.push("  export HOLDPOINT_KEY=…   # a key of this server, such as the bootstrap key".to_owned());
+    let key = "  export HOLDPOINT_KEY=…   # a key of this server, such as the bootstrap key".to_owned();
+    let key = (!prepared.key_is_left).then_some(key);
+    if prepared.sign_in.is_none() {
+        let sign_in = format!("  {program} inbox --link{data}   # prints a link that signs in, once");
+        return ["".to_owned(), "To sign in, in another terminal:".to_owned()]
+            .into_iter()
+            .chain(key)
+            .chain([sign_in])
+            .collect();
     }
-    lines.push(format!("  {program} runs start sample-approval{data}"));
-    lines.push(format!("  {program} pending{data}"));
-    lines.push(format!("  {program} answer latest review accept{data}"));
-    if config.demo {
-        lines.extend(crate::demo::greeting(&server));
-    }
-    println!("{}", lines.join("\n"));
+    let steps = ["runs start sample-approval", "pending", "answer latest review accept"];
+    ["".to_owned(), "Try it, in another terminal:".to_owned()]
+        .into_iter()
+        .chain(key)
+        .chain(steps.map(|step| format!("  {program} {step}{data}")))
+        .collect()
 }
 
 #[cfg(test)]
@@ -175,6 +212,7 @@ mod tests {
                 location,
                 workflows: None,
                 agents: None,
+                providers: None,
                 demo: false,
                 strict: false,
                 conversations: true,

@@ -117,6 +117,8 @@ pub(crate) async fn revoke(
         };
         let revoked = sending.carry_out(&app, &caller, |_| Answer::nothing(), revoke).await;
         app.keys.clear();
+        // Sessions end with their keys.
+        app.sessions.clear();
         revoked
     });
     revoking.await.map_err(ApiError::internal)?

@@ -88,18 +88,32 @@ async fn carry_out(
     };
     let decide = async |engine: Engine| {
         let of = place.find(app, caller).await?;
-        let run = engine.run(&of).await?;
-        let asked = waiting::asked(&run, &name).ok_or_else(|| ApiError::not_found("ticket"))?;
-        let mut answer = caller.answer(resume.answer(asked), None);
-        answer.decision = Some(resume.decision_id.clone());
-        let command = Command::Resolve { answers: [(asked.id, answer)].into() };
-        match engine.execute(&of, &command).await {
-            Ok(run) => Ok(Did::Run(run)),
-            Err(Error::Refused(refusal)) => Err(refused(refusal, &*app.engine.run(&of).await?, &name)),
-            Err(error) => Err(error.into()),
-        }
+        settle(&engine, caller, &of, &name, (&resume, body.digest.as_ref())).await
     };
     sending.carry_out(app, caller, answer, decide).await
+}
+
+/// The question is the latest of that name. Whoever was told of it by the store may be ahead of what is known here.
+async fn settle(
+    engine: &Engine,
+    caller: &Caller,
+    of: &RunRef,
+    name: &str,
+    (resume, digest): (&ToolCallResume, Option<&String>),
+) -> Result<Did, ApiError> {
+    let mut run = engine.run(of).await?;
+    if waiting::asked(&run, name).is_none() {
+        run = engine.run_since(of, run.seq + 1).await?;
+    }
+    let asked = waiting::asked(&run, name).ok_or_else(|| ApiError::not_found("ticket"))?;
+    let mut answer = caller.answer(resume.answer(asked), digest.cloned());
+    answer.decision = Some(resume.decision_id.clone());
+    let command = Command::Resolve { answers: [(asked.id, answer)].into() };
+    match engine.execute(of, &command).await {
+        Ok(run) => Ok(Did::Run(run)),
+        Err(Error::Refused(refusal)) => Err(refused(refusal, &*engine.run(of).await?, name)),
+        Err(error) => Err(error.into()),
+    }
 }
 
 fn decided(run: &Run, name: &str, decision: &str) -> Value {

@@ -237,6 +237,10 @@ fn decide() -> Value {
                 "pattern": NO_CONTROL,
                 "description": "Told again under the same name, it is the same decision; else the Idempotency-Key.",
             },
+            "digest": {
+                "type": ["string", "null"],
+                "description": "Of what was shown to whoever decides, as the pending view tells it; refused when it is of something else.",
+            },
         },
         "oneOf": [{"required": ["toolCallId"]}, {"required": ["ticketId"]}],
         "not": {"required": ["result", "payload"]},

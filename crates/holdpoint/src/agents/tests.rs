@@ -190,7 +190,14 @@ async fn calls_that_wait_are_shown_and_decided_once() {
     let (_, active) = house.get("/v1/threads/t1/runs/active").await;
     assert_eq!((&active["waiting"], &active["steps"]), (&waiting, &json!(1)));
 
-    let yes = json!({"toolCallId": "c1", "action": "resume", "decisionId": "d1"});
+    let (_, asked) = house.get(&path("interrupts")).await;
+    let digest = &asked["interrupts"][0]["digest"];
+    assert!(digest.is_string(), "{asked}");
+    let unseen = json!({"toolCallId": "c1", "action": "resume", "digest": asked["interrupts"][1]["digest"]});
+    let (status, refused) = house.post(&path("decision"), unseen).await;
+    assert_eq!((status, &refused["error"]), (409, &json!("payload_mismatch")), "{refused}");
+
+    let yes = json!({"toolCallId": "c1", "action": "resume", "decisionId": "d1", "digest": digest});
     let (status, decided) = house.post(&path("decision"), yes.clone()).await;
     assert_eq!(status, 202, "{decided}");
     assert_eq!((&decided["decisionId"], &decided["outcome"]), (&json!("d1"), &json!("resolved")));

@@ -107,6 +107,8 @@ pub(crate) struct Decide {
     pub result: Option<StrictValue>,
     pub reason: Option<String>,
     pub decision_id: Option<String>,
+    /// Of what was shown to whoever decides.
+    pub digest: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]

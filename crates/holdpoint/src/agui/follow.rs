@@ -42,7 +42,7 @@ impl Follower {
     pub(super) async fn next(&mut self) -> Result<Option<Vec<Recorded>>, ApiError> {
         loop {
             if self.engine.length(&self.of).await? > self.run.seq {
-                let found = self.engine.events(&self.of, self.run.seq).await?;
+                let found = self.engine.follow(&self.of, self.run.seq).await?;
                 if !found.is_empty() {
                     return Ok(Some(found));
                 }

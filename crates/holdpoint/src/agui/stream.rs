@@ -5,9 +5,7 @@ use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::time::Duration;
 
-use axum::body::Body;
-use axum::http::header;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream::unfold;
 use holdpoint_core::{Run, RunRef, TenantId, Timestamp};
@@ -23,6 +21,7 @@ use super::target::Target;
 use super::translate::{Rest, Translator};
 use crate::app::App;
 use crate::error::ApiError;
+use crate::sse::streamed;
 
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
@@ -70,13 +69,7 @@ pub(super) fn response(app: &App, audience: Audience, segment: Segment) -> Respo
     let frames = unfold(telling, |mut telling| async move {
         telling.chunk().await.map(|bytes| (Ok::<_, Infallible>(bytes), telling))
     });
-    let headers = [
-        (header::CONTENT_TYPE.as_str(), "text/event-stream"),
-        (header::CACHE_CONTROL.as_str(), "no-cache"),
-        // Some proxies gather an answer before they pass it on, unless they are told not to.
-        ("x-accel-buffering", "no"),
-    ];
-    (headers, Body::from_stream(frames)).into_response()
+    streamed(frames)
 }
 
 struct Telling {

@@ -40,7 +40,7 @@ pub(super) fn hash(key: &str) -> String {
     hex(&Sha256::digest(key.as_bytes()))
 }
 
-fn random_hex(length: usize) -> Result<String, ApiError> {
+pub(super) fn random_hex(length: usize) -> Result<String, ApiError> {
     let mut bytes = vec![0; length];
     getrandom::fill(&mut bytes).map_err(ApiError::internal)?;
     Ok(hex(&bytes))

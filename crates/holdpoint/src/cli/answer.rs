@@ -4,6 +4,7 @@ use clap::builder::NonEmptyStringValueParser;
 use clap::{ArgGroup, Args};
 use serde_json::{Value, json};
 
+use super::asked::actions;
 use super::client::{Client, encode};
 use super::failure::Failure;
 use super::output::{Output, clean};
@@ -63,10 +64,10 @@ pub(crate) fn run(client: &Client, output: &Output, answer: Answer) -> Result<()
     let (run, node) = (answer.run.clone(), answer.node.clone());
     let action = answer.action.clone();
     let asks = action.as_deref() == Some("ask");
-    let value = resume_value(answer)?;
+    let mut value = resume_value(answer)?;
     let run = client.run_id(&run)?;
     if let Some(action) = action {
-        check_action(client, &run, &node, &action)?;
+        value["action"] = json!(meant(client, &run, &node, action)?);
     }
     let path = format!("{}/interrupts/{}", runs::path(&run), encode(&node));
     let reply = client.post(&path, &json!({"resumeValue": value}))?;
@@ -87,19 +88,28 @@ pub(crate) fn run(client: &Client, output: &Output, answer: Answer) -> Result<()
     Ok(())
 }
 
-/// A word is an answer to an approval only: to other kinds it would be a value that nobody meant.
-fn check_action(client: &Client, run: &str, node: &str, action: &str) -> Result<(), Failure> {
+/// A word is an answer to an approval only: to other kinds it would be a value that nobody meant. And who
+/// says that they approve, accept.
+fn meant(client: &Client, run: &str, node: &str, action: String) -> Result<String, Failure> {
     let snapshot = match client.get(&runs::path(run)) {
         Ok(reply) => reply.value,
         // A key that may answer and not read leaves the judgement to the server.
-        Err(failure) if failure.status() == Some(403) => return Ok(()),
+        Err(failure) if failure.status() == Some(403) => return Ok(action),
         Err(failure) => return Err(failure),
     };
     let interrupt = &snapshot["interrupt"];
     let kind = match interrupt["kind"].as_str() {
-        Some(kind) if kind != "approval" && interrupt["nodeId"].as_str() == Some(node) => kind,
-        _ => return Ok(()),
+        Some(kind) if interrupt["nodeId"].as_str() == Some(node) => kind,
+        // It may be one of several that wait at once.
+        _ => return Ok(action),
     };
+    if kind == "approval" {
+        // Without a list, `accept` is offered.
+        let offered = actions(&interrupt["data"]);
+        let offers = |name: &str| offered.iter().any(|offer| offer == name);
+        let alias = action == "approve" && (offered.is_empty() || offers("accept")) && !offers("approve");
+        return Ok(if alias { "accept".to_owned() } else { action });
+    }
     let form = if kind == "clarification" { "--set QUESTION=ANSWER" } else { "--value JSON" };
     Err(Failure::usage(format!(
         "`{}` waits for {}; `{action}` is an answer to an approval",

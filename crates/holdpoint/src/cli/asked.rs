@@ -10,6 +10,13 @@ pub(crate) fn text(output: &Output, run: &Value) -> String {
     if interrupt.is_null() {
         return String::new();
     }
+    let answer = format!("answer with: {}", output.command(&answer_words(run)));
+    let parts = [shown(output, interrupt), answer];
+    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n")
+}
+
+/// What is asked, without how to answer it.
+pub(crate) fn shown(output: &Output, interrupt: &Value) -> String {
     let (node, kind) = (cell(&interrupt["nodeId"]), cell(&interrupt["kind"]));
     let mut facts = match kind.as_str() {
         "approval" => approval(&interrupt["data"]),
@@ -20,8 +27,7 @@ pub(crate) fn text(output: &Output, run: &Value) -> String {
     facts.push(("answer schema", pretty(&interrupt["resumeSchema"])));
     facts.push(("expires", expiry(&interrupt["expiresAt"])));
     let head = format!("waits for {kind} at {node} since {}", age_cell(&interrupt["requestedAt"]));
-    let answer = format!("answer with: {}", output.command(&answer_words(run)));
-    let parts = [head, output.facts(&facts), answer];
+    let parts = [head, output.facts(&facts)];
     parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n")
 }
 
@@ -76,12 +82,12 @@ fn expiry(at: &Value) -> String {
 }
 
 /// What a caller may submit: a definition may write `edit` where the answer is `edit-accept`.
-fn actions(data: &Value) -> Vec<String> {
+pub(crate) fn actions(data: &Value) -> Vec<String> {
     let offered = data["actions"].as_array().into_iter().flatten().map(cell);
     offered.map(|name| if name == "edit" { "edit-accept".to_string() } else { name }).collect()
 }
 
-fn answer_words(run: &Value) -> String {
+pub(crate) fn answer_words(run: &Value) -> String {
     let interrupt = &run["interrupt"];
     let answer = match interrupt["kind"].as_str() {
         Some("approval") => action_words(&actions(&interrupt["data"])),

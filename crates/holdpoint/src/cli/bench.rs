@@ -9,6 +9,7 @@ mod decide;
 mod driver;
 mod fsyncs;
 mod ground;
+mod inbox;
 mod mailbox;
 mod measure;
 mod parked;
@@ -45,6 +46,7 @@ Examples:
   holdpoint bench agent --postgres --concurrency 16 --history 100000
   holdpoint bench ag-ui --runs 1000
   holdpoint bench decide --pending 100000 --seconds 10
+  holdpoint bench inbox --pending 100000
   holdpoint bench parked --runs 10000
   holdpoint bench webhooks --rounds 5
   holdpoint bench mailbox --postgres --concurrency 16 --seconds 5";
@@ -107,6 +109,25 @@ pub(crate) enum Action {
         pending: u32,
         /// How long decisions are counted; less when nothing waits any more
         #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3600))]
+        seconds: u64,
+    },
+    /// The inbox while very much waits: its first screen, its lists, and what those who watch it cost
+    Inbox {
+        #[command(flatten)]
+        load: Load,
+        #[command(flatten)]
+        database: Database,
+        /// Runs that wait
+        #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(16..))]
+        pending: u32,
+        /// How often each question is asked
+        #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
+        requests: u32,
+        /// Inboxes that are open while decisions are counted
+        #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+        watchers: u32,
+        /// How long decisions are counted each time, three times with watchers and three times without; less when nothing is left
+        #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=3600))]
         seconds: u64,
     },
     /// Many runs that wait: memory, disk, the pending view, and the way back after kill -9
@@ -247,6 +268,18 @@ async fn bench(connection: &Connection, action: &Action) -> Result<Report, Failu
             let disk = own.as_ref().map(|_| load.scratch.as_path());
             let load = decide::Load { concurrency: load.concurrency, pending: *pending, seconds: *seconds };
             decide::bench(&driver, &ground, disk, &load).await
+        }
+        Action::Inbox { load, database, pending, requests, watchers, seconds } => {
+            let ground = prepare(connection, database, load)?;
+            let (driver, _own) = start(connection, load, ground.address("bench")?, &[]).await?;
+            let load = inbox::Load {
+                concurrency: load.concurrency,
+                pending: *pending,
+                requests: *requests,
+                watchers: *watchers,
+                seconds: *seconds,
+            };
+            inbox::bench(&driver, &load).await
         }
         Action::Parked { load, runs } => {
             let (driver, mut own) = start(connection, load, None, &[]).await?;

@@ -53,6 +53,10 @@ impl Client {
         Self { settings, agent, stream_agent }
     }
 
+    pub(crate) fn server(&self) -> &str {
+        &self.settings.server
+    }
+
     pub(crate) fn get(&self, path: &str) -> Result<Reply, Failure> {
         self.reply("GET", path, None, &[])
     }

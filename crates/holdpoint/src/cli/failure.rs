@@ -131,6 +131,16 @@ impl Failure {
         ExitCode::from(self.kind as u8)
     }
 
+    /// For commands whose small codes are the answers of people: 64 wrong usage, 65 refused, 69 no server, 77 no key.
+    pub(crate) fn exit_code_beside_answers(&self) -> ExitCode {
+        ExitCode::from(match self.kind {
+            Kind::Usage => 64,
+            Kind::Refused => 65,
+            Kind::Broken => 69,
+            Kind::Key => 77,
+        })
+    }
+
     fn new(kind: Kind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into(), details: None, hint: None, refusal: None }
     }
@@ -243,6 +253,9 @@ fn advice(status: u16, code: &str, path: &str, details: &Value) -> Option<String
             return Some(format!("`holdpoint runs events {run}` shows what was made, as artifact.created"));
         }
         (404, _) if path.starts_with("/v1/runs/") => "`holdpoint runs list` shows the runs this key may see",
+        (404, _) if path.starts_with("/v1/holds/") => {
+            "`holdpoint ask --detach` prints the id of what it asks; `holdpoint pending` shows what waits"
+        }
         (404, _) if path.starts_with("/v1/keys/") => "`holdpoint keys list` shows the keys",
         (404, _) => {
             "`holdpoint workflows list` shows what is registered; `holdpoint workflows put FILE` registers"

@@ -20,6 +20,8 @@ Examples:
   holdpoint pending --limit 200 --json
   holdpoint answer RUN NODE accept";
 
+const LIMIT_DEFAULT: u32 = 50;
+
 #[derive(Debug, Args)]
 #[group(skip)]
 pub(crate) struct Pending {
@@ -51,7 +53,7 @@ pub(crate) struct Pending {
     #[arg(long, conflicts_with_all = ["newest", "limit"])]
     counts: bool,
     /// Show at most this many
-    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = LIMIT_DEFAULT, value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
 }
 
@@ -64,6 +66,14 @@ pub(crate) fn run(client: &Client, output: &Output, asked: &Pending) -> Result<(
     let reply = client.list(&format!("/v1/interrupts?{}", asked.query()), "interrupts", asked.limit)?;
     output.show(&reply, |page| table(output, page));
     output.more(&reply, asked.limit);
+    Ok(())
+}
+
+/// What the caller may decide.
+pub(crate) fn for_me(client: &Client, output: &Output) -> Result<(), Failure> {
+    let reply = client.list("/v1/interrupts?assignee=me&", "interrupts", LIMIT_DEFAULT)?;
+    output.show(&reply, |page| table(output, page));
+    output.more(&reply, LIMIT_DEFAULT);
     Ok(())
 }
 
@@ -137,7 +147,7 @@ fn table(output: &Output, page: &Value) -> String {
     output.table(&heads, &rows, "nothing waits for an answer")
 }
 
-fn expiry(at: &Value) -> String {
+pub(crate) fn expiry(at: &Value) -> String {
     match ms_since(at) {
         Some(ms) if ms < 0 => format!("in {}", age(ms)),
         Some(_) => "due".to_string(),

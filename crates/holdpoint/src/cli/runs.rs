@@ -14,6 +14,7 @@ use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Subcommand};
 use serde_json::Value;
 
+use super::asked::answer_words;
 use super::client::{Client, encode};
 use super::failure::Failure;
 use super::output::{Output, cell, clean};
@@ -212,7 +213,16 @@ fn begun(client: &Client, output: &Output, what: &str, run: &str, created: &Valu
         Some("completed" | "failed" | "cancelled") => {
             format!("see it with: {}", output.command(&format!("runs show {run}")))
         }
-        _ => format!("follow it with: {}", output.command(&format!("runs watch {run}"))),
+        _ => {
+            let follow = format!("follow it with: {}", output.command(&format!("runs watch {run}")));
+            match now["interrupt"]["kind"].as_str() {
+                Some(_) => {
+                    let answer = output.command(&answer_words(&now));
+                    format!("answer it in the inbox or with: {answer}\n{follow}")
+                }
+                None => follow,
+            }
+        }
     };
     format!("{what} run {run}: {}\n{next}", standing(output, &now))
 }

@@ -9,8 +9,9 @@ use axum::extract::{ConnectInfo, FromRequestParts};
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use holdpoint_core::{Interrupt, InterruptId, Refusal, Resolution, Run};
+use holdpoint_core::{Interrupt, InterruptId, Kind, Refusal, Resolution, Run};
 use holdpoint_engine::Error;
+use serde_json::{Value, json};
 
 use super::token::{self, Claims, Intent};
 use super::{Links, Peer};
@@ -111,14 +112,34 @@ pub(crate) fn no_longer(refusal: Refusal, interrupt: Option<&Interrupt>) -> ApiE
         Refusal::AlreadyResolved if timed_out() => expired(),
         Refusal::AlreadyResolved | Refusal::InterruptCancelled | Refusal::InterruptGone => {
             let code = Refusal::AlreadyResolved.code();
-            ApiError::new(StatusCode::CONFLICT, code, refusal.to_string())
+            let error = ApiError::new(StatusCode::CONFLICT, code, refusal.to_string());
+            match interrupt {
+                Some(interrupt) => error.with(closed(interrupt)),
+                None => error,
+            }
         }
         other => other.into(),
     }
 }
 
+/// What became of it, for whoever holds a link that is still good: such a link shows names of others who vote, too.
+fn closed(interrupt: &Interrupt) -> Value {
+    let mut shown =
+        json!({"state": "cancelled", "kind": interrupt.kind.as_str(), "title": interrupt.title()});
+    if let Some(Resolution::Answered { value, by, at, .. }) = &interrupt.resolution {
+        shown["state"] = json!("answered");
+        shown["answeredBy"] = json!(by);
+        shown["answeredAt"] = json!(at.to_string());
+        if let Some(action) = value.get("action").filter(|_| interrupt.kind == Kind::Approval) {
+            shown["action"] = action.clone();
+        }
+    }
+    shown
+}
+
 fn expired() -> ApiError {
     ApiError::new(StatusCode::GONE, "interrupt_expired", "this link has expired, or what it was for has")
+        .with(json!({"state": "expired"}))
 }
 
 /// What is left of a body ends the connection, and a client that is not told would send its next request into it.

@@ -48,8 +48,8 @@ impl Limit {
     }
 }
 
-/// Whoever has one address of IPv6 has the whole network behind it.
-fn whose(from: Option<IpAddr>) -> String {
+/// Under what somebody is counted. Whoever has one address of IPv6 has the whole network behind it.
+pub(crate) fn whose(from: Option<IpAddr>) -> String {
     match from.map(|ip| ip.to_canonical()) {
         Some(IpAddr::V4(ip)) => ip.to_string(),
         Some(IpAddr::V6(ip)) => {

@@ -1,13 +1,10 @@
 //! Reading a run's log: as a stream that stays open, as a list, or as a list that is waited for.
 
-use std::convert::Infallible;
 use std::time::Duration;
 
-use axum::body::Body;
 use axum::extract::State;
-use axum::http::{HeaderMap, header};
-use axum::response::{IntoResponse, Response};
-use bytes::Bytes;
+use axum::http::HeaderMap;
+use axum::response::Response;
 use tokio::time::Instant;
 
 use self::listing::Listing;
@@ -19,6 +16,7 @@ use crate::app::App;
 use crate::auth::{Caller, CanReadRuns};
 use crate::body::{InPath, Params};
 use crate::error::ApiError;
+use crate::sse::{streamed, weight};
 
 #[cfg(test)]
 mod crowd;
@@ -61,19 +59,6 @@ pub(crate) async fn stream(
     }
     let reader = Reader::open(&app.log, of, Shape::of(modes), next).await?;
     Ok(streamed(Stream::new(reader, modes, buffer, baseline).into_frames()))
-}
-
-/// Frames as an answer that stays open.
-pub(super) fn streamed(
-    frames: impl futures_util::Stream<Item = Result<Bytes, Infallible>> + Send + 'static,
-) -> Response {
-    let headers = [
-        (header::CONTENT_TYPE.as_str(), "text/event-stream"),
-        (header::CACHE_CONTROL.as_str(), "no-cache"),
-        // Some proxies gather an answer before they pass it on, unless they are told not to.
-        ("x-accel-buffering", "no"),
-    ];
-    (headers, Body::from_stream(frames)).into_response()
 }
 
 /// The log so far; without a mode, all of it.
@@ -134,25 +119,10 @@ fn wants_json(headers: &HeaderMap) -> bool {
     weight(headers, "application/json") > weight(headers, "text/event-stream")
 }
 
-/// How much a media type is wanted by its own name.
-pub(super) fn weight(headers: &HeaderMap, wanted: &str) -> f32 {
-    let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
-    let ranges = accepted.flat_map(|value| value.split(','));
-    ranges.filter_map(|range| weight_of(range, wanted)).fold(0.0, f32::max)
-}
-
-/// The weight a media range gives to exactly this type.
-fn weight_of(range: &str, wanted: &str) -> Option<f32> {
-    let mut parts = range.split(';').map(str::trim);
-    if !parts.next()?.eq_ignore_ascii_case(wanted) {
-        return None;
-    }
-    let weight = parts.find_map(|part| part.strip_prefix("q=").or_else(|| part.strip_prefix("Q=")));
-    Some(weight.and_then(|text| text.trim().parse().ok()).unwrap_or(1.0))
-}
-
 #[cfg(test)]
 mod tests {
+    use axum::http::header;
+
     use super::*;
 
     #[test]

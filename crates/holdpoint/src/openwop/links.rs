@@ -136,6 +136,7 @@ fn shown(link: &Link, asked: &Interrupt) -> Value {
             shown[name] = value;
         }
     };
+    put("state", Some(json!("open")));
     put("kind", Some(json!(asked.kind.as_str())));
     put("key", Some(json!(asked.key)));
     put("title", Some(json!(asked.title())));
@@ -144,6 +145,8 @@ fn shown(link: &Link, asked: &Interrupt) -> Value {
     put("interruptExpiresAt", asked.expires_at().map(|at| json!(at.to_string())));
     put("timeoutMs", asked.timeout_ms.map(Value::from));
     put("resumeSchema", asked.resume_schema.clone());
+    let assignees = asked.assignees(&link.run.requesters()).entries();
+    put("assignees", (!assignees.is_empty()).then(|| json!(assignees)));
     put("digest", asked.digest.clone().map(Value::from));
     let several = asked.required_approvals() > 1;
     put("requiredApprovals", several.then(|| json!(asked.required_approvals())));

@@ -109,7 +109,8 @@ impl Log {
         let mut run = match base {
             Some(base) => Arc::unwrap_or_clone(base),
             None => {
-                let known = self.engine.run(of).await?;
+                // Any state before `from` will do, however old it is.
+                let known = self.engine.known(of).await?;
                 if known.seq <= from {
                     Arc::unwrap_or_clone(known)
                 } else {
@@ -119,7 +120,7 @@ impl Log {
         };
         loop {
             self.reads.fetch_add(1, Ordering::Relaxed);
-            let recorded = self.engine.events(of, run.seq).await?;
+            let recorded = self.engine.follow(of, run.seq).await?;
             if recorded.is_empty() {
                 return Ok(None);
             }

@@ -10,6 +10,7 @@ use crate::auth::CanSeePending;
 use crate::body::{Page, Params};
 use crate::error::ApiError;
 
+pub(crate) mod stream;
 mod translate;
 
 pub(crate) use translate::ORDERS;

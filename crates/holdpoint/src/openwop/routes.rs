@@ -167,6 +167,11 @@ fn answering() -> Vec<Route> {
             .says("How much waits for an answer; 10,000 are looked at, and isComplete says whether that was all")
             .takes(PENDING_FILTERS)
             .answers(200, Json("PendingCounts")),
+        Route::get("/v1/interrupts/stream", "streamPending", pending::stream::stream)
+            .says("How much waits for an answer, told at once and whenever that may have changed")
+            .takes(PENDING_FILTERS)
+            .takes(&["seconds"])
+            .answers(200, Events("StreamedPendingCounts")),
         Route::get("/v1/runs/{runId}/interrupts", "listInterrupts", history::list)
             .says("Everything a run has asked, with votes, questions and decisions")
             .takes(&["limit", "cursor"])

@@ -6,7 +6,6 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 
 use self::stream::Stream;
-use super::events::{streamed, weight};
 use super::log::{Follower, Frame, Rest};
 use super::wire;
 use crate::app::App;
@@ -14,6 +13,7 @@ use crate::auth::CanReadRuns;
 use crate::body::{InPath, Page, Params};
 use crate::error::ApiError;
 use crate::places::{self, Place};
+use crate::sse::{streamed, weight};
 
 mod stream;
 

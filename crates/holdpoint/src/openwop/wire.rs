@@ -107,7 +107,7 @@ pub(crate) struct AnswerAsk {
     pub answer: String,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ListPending {
     pub kind: Option<String>,

@@ -31,10 +31,10 @@ pub(super) struct Load {
 
 /// What the clients did.
 #[derive(Default)]
-struct Decided {
-    samples: Vec<Duration>,
-    errors: Vec<String>,
-    seconds: f64,
+pub(super) struct Decided {
+    pub(super) samples: Vec<Duration>,
+    pub(super) errors: Vec<String>,
+    pub(super) seconds: f64,
 }
 
 /// Rows per second that the disk takes when each is an insert of its own and as many as there are clients share a
@@ -47,7 +47,11 @@ pub(super) async fn bench(
     disk: Option<&Path>,
     load: &Load,
 ) -> Result<Report, Failure> {
-    let mut waiting = park(driver, load.pending).await?;
+    let mut waiting = park(load.pending, async || driver.create().await).await?;
+    // One speaks for the others: a server where runs never come to wait is no place to measure.
+    if let Some(run) = waiting.first() {
+        driver.until(run, "waiting-approval").await?;
+    }
     let warm = waiting.split_off(waiting.len() - waiting.len() / WARM_UP);
     let warm = decide(driver, warm, load.concurrency, Duration::MAX).await;
     if let Some(error) = warm.errors.first() {
@@ -65,10 +69,13 @@ pub(super) async fn bench(
 }
 
 /// Runs that wait, in an order that has nothing to do with the one they came in, and is the same for the same runs.
-async fn park(driver: &Driver, count: u32) -> Result<Vec<String>, Failure> {
+pub(super) async fn park(
+    count: u32,
+    create: impl AsyncFn() -> Result<String, Failure>,
+) -> Result<Vec<String>, Failure> {
     let progress = Progress::new("parked", count);
     let results = repeat(count, CREATORS, async || {
-        let result = driver.create().await;
+        let result = create().await;
         progress.step();
         result
     });
@@ -78,15 +85,16 @@ async fn park(driver: &Driver, count: u32) -> Result<Vec<String>, Failure> {
         run.hash(&mut hasher);
         hasher.finish()
     });
-    // One speaks for the others: a server where runs never come to wait is no place to measure.
-    if let Some(run) = runs.first() {
-        driver.until(run, "waiting-approval").await?;
-    }
     Ok(runs)
 }
 
 /// Each run is decided once, until the time is over or none is left.
-async fn decide(driver: &Driver, waiting: Vec<String>, concurrency: u32, length: Duration) -> Decided {
+pub(super) async fn decide(
+    driver: &Driver,
+    waiting: Vec<String>,
+    concurrency: u32,
+    length: Duration,
+) -> Decided {
     let progress = Progress::new("decided", u32::try_from(waiting.len()).unwrap_or(u32::MAX));
     let begun = Instant::now();
     let waiting = RefCell::new(waiting);

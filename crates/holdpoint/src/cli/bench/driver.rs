@@ -113,10 +113,6 @@ impl Driver {
         }
     }
 
-    pub(super) async fn pending(&self) -> Result<(), Failure> {
-        self.call(Method::GET, "/v1/interrupts", Bytes::new()).await.map(drop)
-    }
-
     pub(super) async fn is_ready(&self) -> bool {
         self.call(Method::GET, "/readyz", Bytes::new()).await.is_ok()
     }
@@ -171,12 +167,23 @@ impl Driver {
 
     /// The events of a run as they come, from its first.
     pub(super) async fn events(&self, run: &str) -> Result<Told, Failure> {
-        let request = self.request(Method::GET, &format!("/v1/runs/{run}/events"), Bytes::new())?;
+        let body = self.listen(&format!("/v1/runs/{run}/events")).await?;
+        Ok(Told { run: run.to_owned(), body, heard: Vec::new() })
+    }
+
+    /// A stream that goes on.
+    pub(super) async fn listen(&self, path: &str) -> Result<Incoming, Failure> {
+        let request = self.request(Method::GET, path, Bytes::new())?;
         let response = self.client.request(request).await.map_err(|error| self.lost(&error))?;
         if response.status().is_success() {
-            return Ok(Told { run: run.to_owned(), body: response.into_body(), heard: Vec::new() });
+            return Ok(response.into_body());
         }
-        Err(Failure::refused(format!("the events of run {run} cannot be read: {}", response.status())))
+        Err(Failure::refused(format!("{path} cannot be read: {}", response.status())))
+    }
+
+    /// What is only looked at; what it says does not matter.
+    pub(super) async fn look(&self, path: &str) -> Result<(), Failure> {
+        self.call(Method::GET, path, Bytes::new()).await.map(drop)
     }
 
     fn request(&self, method: Method, path: &str, body: Bytes) -> Result<Request<Full<Bytes>>, Failure> {

@@ -3,7 +3,8 @@
 use clap::Args;
 use serde_json::{Map, Value, json};
 
-use super::{Client, Failure, Output, begun, cell};
+use super::{Client, Failure, Output, begun, cell, clean};
+use crate::cli::client::encode;
 use crate::cli::{values, watch};
 
 pub(crate) const EXAMPLES: &str = "\
@@ -54,7 +55,11 @@ pub(crate) fn run(client: &Client, output: &Output, asked: Start) -> Result<(), 
     let mut headers: Vec<(&str, String)> = Vec::new();
     headers.extend(asked.idempotency_key.clone().map(|key| ("idempotency-key", key)));
     headers.extend(asked.exclusive.then(|| ("x-dedup", "enforce".to_string())));
-    let reply = client.post_with("/v1/runs", &request(asked)?, &headers)?;
+    let request = request(asked)?;
+    if let Some(warning) = undeclared(client, &request) {
+        eprintln!("{warning}");
+    }
+    let reply = client.post_with("/v1/runs", &request, &headers)?;
     let run = cell(&reply.value["runId"]);
     let what = if reply.replayed { "this key has already started" } else { "started" };
     if then_watch {
@@ -63,6 +68,30 @@ pub(crate) fn run(client: &Client, output: &Output, asked: Start) -> Result<(), 
     }
     output.show(&reply, |created| begun(client, output, what, &run, created));
     Ok(())
+}
+
+/// A workflow may take what it does not declare; more often it is a slip, and somebody would be asked about a default.
+fn undeclared(client: &Client, request: &Value) -> Option<String> {
+    let inputs = request["inputs"].as_object().filter(|inputs| !inputs.is_empty())?;
+    let workflow = request["workflowId"].as_str()?;
+    // Whoever may start runs need not be allowed to read workflows, and there may be none: the server says so.
+    let found = client.get(&format!("/v1/workflows/{}", encode(workflow))).ok()?;
+    let declared: Vec<&str> = found.value["variables"]
+        .as_array()?
+        .iter()
+        .filter_map(|variable| variable["name"].as_str())
+        .collect();
+    // One that declares nothing, such as a graph of a provider, takes anything.
+    if declared.is_empty() {
+        return None;
+    }
+    let unknown: Vec<String> =
+        inputs.keys().filter(|name| !declared.contains(&name.as_str())).map(|name| clean(name)).collect();
+    if unknown.is_empty() {
+        return None;
+    }
+    let has = declared.iter().map(|name| clean(name)).collect::<Vec<_>>().join(", ");
+    Some(format!("warning: {} declares no input {}; it declares: {has}", clean(workflow), unknown.join(", ")))
 }
 
 /// Only what was said: the server knows the defaults.

@@ -9,7 +9,7 @@ use super::Description;
 
 pub(super) fn describe<'a>(run: &'a Run, recorded: &'a Recorded) -> Description<'a> {
     match &recorded.event {
-        Event::VoteCast { interrupt, value, by } => {
+        Event::VoteCast { interrupt, value, by, .. } => {
             let mut payload = of_interrupt(run, *interrupt);
             payload["action"] = json!(value.get("action"));
             payload["decidedBy"] = json!(by);

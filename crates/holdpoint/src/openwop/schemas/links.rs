@@ -49,6 +49,11 @@ pub(super) fn linked() -> Value {
     let list = json!({"type": "array", "items": {"type": "object"}});
     let mut properties = claims();
     for (name, schema) in [
+        (
+            "state",
+            json!({"type": "string", "const": "open", "description": "What is not open any more is told with 409 or 410; details.state is then answered, cancelled or expired."}),
+        ),
+        ("assignees", json!({"type": "array", "items": {"type": "string"}})),
         ("kind", text.clone()),
         ("key", text.clone()),
         ("title", text.clone()),
@@ -71,6 +76,7 @@ pub(super) fn linked() -> Value {
         "intent",
         "for",
         "expiresAt",
+        "state",
         "kind",
         "key",
         "title",

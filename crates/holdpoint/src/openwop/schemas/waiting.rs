@@ -5,19 +5,43 @@ use serde_json::{Value, json};
 
 use super::answers::{reference, vote};
 use crate::openwop::pending::ORDERS;
+use crate::openwop::pending::stream::LIFE_SECONDS_MAX;
 
-pub(super) fn all() -> [(&'static str, Value); 5] {
+pub(super) fn all() -> [(&'static str, Value); 6] {
     [
         ("PendingInterrupts", pending()),
         ("PendingCounts", counts()),
+        ("StreamedPendingCounts", streamed_counts()),
         ("InterruptHistory", history()),
         ("Asks", asks()),
         ("AskAnswered", answered()),
     ]
 }
 
-pub(super) fn parameters() -> [(&'static str, Value); 6] {
+fn streamed_counts() -> Value {
+    json!({
+        "type": "object",
+        "required": ["event", "data"],
+        "properties": {
+            "event": {"type": "string", "const": "counts"},
+            "data": {
+                "type": "string", "contentMediaType": "application/json",
+                "contentSchema": {"$ref": "#/components/schemas/PendingCounts"},
+            },
+        },
+    })
+}
+
+pub(super) fn parameters() -> [(&'static str, Value); 7] {
     [
+        (
+            "seconds",
+            json!({
+                "name": "seconds", "in": "query",
+                "description": "How long the stream stays open; whoever wants to go on opens it again.",
+                "schema": {"type": "integer", "minimum": 1, "maximum": LIFE_SECONDS_MAX, "default": LIFE_SECONDS_MAX},
+            }),
+        ),
         (
             "kind",
             json!({

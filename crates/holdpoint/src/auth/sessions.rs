@@ -1,0 +1,234 @@
+//! Sessions of browsers: a cookie that stands for a key. What is remembered of one is a copy that is soon asked for
+//! again; the store decides. What changes something must come from a page of ours.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use holdpoint_core::Timestamp;
+use holdpoint_engine::{ApiKey, Engine, Session};
+
+use super::minting::{hash, random_hex};
+use crate::error::ApiError;
+
+const COOKIE: &str = "holdpoint_session";
+/// What our page sends with everything that changes something. Forms cannot, and pages of others would have to ask.
+const PAGE: &str = "x-holdpoint-page";
+
+/// A session that is still good, and its key.
+#[derive(Clone, Debug)]
+pub(crate) struct SignedIn {
+    pub session: Arc<Session>,
+    pub key: Arc<ApiKey>,
+}
+
+impl SignedIn {
+    /// When it ends if nobody uses it: with its key at the latest.
+    pub(crate) fn expires_at(&self) -> Timestamp {
+        self.key.expires_at.map_or(self.session.expires_at, |end| end.min(self.session.expires_at))
+    }
+}
+
+/// Sessions that were used lately, so that not every request asks the store. Another node may end one without this one
+/// hearing of it: what is remembered counts for a moment only.
+#[derive(Debug, Default)]
+pub(crate) struct SessionRing {
+    by_hash: RwLock<HashMap<String, (SignedIn, Instant)>>,
+    /// Counts what ended here, so that what was read before is not kept after it.
+    endings: AtomicU64,
+}
+
+impl SessionRing {
+    const SESSIONS_MAX: usize = 10_000;
+    /// How long a session that was ended elsewhere may still be taken here.
+    const TRUSTED: Duration = Duration::from_secs(1);
+
+    /// The session of a token, whether it is still good or not.
+    pub(crate) async fn find(&self, engine: &Engine, token: &str) -> Result<Option<SignedIn>, ApiError> {
+        let hash = hash(token);
+        if let Some(known) = self.remembered(&hash, Instant::now()) {
+            return Ok(Some(known));
+        }
+        // The clock starts before the question: what was read is no younger than that.
+        let (asked, before) = (Instant::now(), self.endings.load(Ordering::SeqCst));
+        let Some((session, key)) = engine.session_by_hash(&hash).await? else { return Ok(None) };
+        let found = SignedIn { session: Arc::new(used(engine, session).await), key: Arc::new(key) };
+        let mut ring = self.by_hash.write().unwrap_or_else(PoisonError::into_inner);
+        if ring.len() >= Self::SESSIONS_MAX {
+            ring.clear();
+        }
+        if self.endings.load(Ordering::SeqCst) == before {
+            ring.insert(hash, (found.clone(), asked));
+        }
+        Ok(Some(found))
+    }
+
+    fn remembered(&self, hash: &str, now: Instant) -> Option<SignedIn> {
+        let ring = self.by_hash.read().unwrap_or_else(PoisonError::into_inner);
+        let (known, asked) = ring.get(hash)?;
+        (now.saturating_duration_since(*asked) < Self::TRUSTED).then(|| known.clone())
+    }
+
+    /// Called when a session or a key was revoked.
+    pub(crate) fn clear(&self) {
+        let mut ring = self.by_hash.write().unwrap_or_else(PoisonError::into_inner);
+        self.endings.fetch_add(1, Ordering::SeqCst);
+        ring.clear();
+    }
+}
+
+/// One that has ended is not used, whoever has its cookie.
+async fn used(engine: &Engine, session: Session) -> Session {
+    if session.revoked_at.is_some() || session.expires_at <= engine.now() {
+        return session;
+    }
+    match engine.use_session(session.clone()).await {
+        Ok(used) => used,
+        Err(error) => {
+            tracing::debug!(%error, "the use of a session is written down the next time");
+            session
+        }
+    }
+}
+
+/// A token nobody can guess, what is stored of it, and the name of what it opens.
+pub(crate) fn fresh_token(prefix: &str) -> Result<(String, String, String), ApiError> {
+    let token = random_hex(32)?;
+    let hash = hash(&token);
+    Ok((token, hash, format!("{prefix}{}", random_hex(8)?)))
+}
+
+/// What is stored of a token.
+pub(crate) fn token_hash(token: &str) -> String {
+    hash(token)
+}
+
+/// The token in the cookie, if there is one.
+pub(crate) fn cookie(headers: &HeaderMap) -> Option<&str> {
+    let texts = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
+    let mut pairs = texts.flat_map(|text| text.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    pairs.find(|(name, _)| *name == COOKIE).map(|(_, token)| token)
+}
+
+/// Keeps the token in the browser, out of reach of scripts and of other sites, or takes it away again.
+pub(crate) fn set_cookie(token: &str, seconds: i64, public_url: &str) -> Result<HeaderValue, ApiError> {
+    let secure = if public_url.starts_with("https://") { "; Secure" } else { "" };
+    let text =
+        format!("{COOKIE}={token}; HttpOnly; SameSite=Strict; Path=/; Max-Age={}{secure}", seconds.max(0));
+    HeaderValue::from_str(&text).map_err(ApiError::internal)
+}
+
+/// What changes something on the strength of a cookie must come from our own page: browsers send cookies along
+/// whoever asks them to.
+pub(super) fn check_page(method: &Method, headers: &HeaderMap, public_url: &str) -> Result<(), ApiError> {
+    if [Method::GET, Method::HEAD].contains(method) {
+        return Ok(());
+    }
+    if headers.get(PAGE).is_none_or(|value| value != "1") {
+        return Err(refused("with a session, send the header X-Holdpoint-Page: 1"));
+    }
+    check_origin(headers, public_url)
+}
+
+/// Browsers say where a request comes from. Who does not say is no browser, or one that is told by the header.
+pub(crate) fn check_origin(headers: &HeaderMap, public_url: &str) -> Result<(), ApiError> {
+    let site = headers.get("sec-fetch-site");
+    let origins: Vec<&HeaderValue> = headers.get_all(header::ORIGIN).iter().collect();
+    let ours = match origins[..] {
+        [] => true,
+        [origin] => origin.to_str().is_ok_and(|origin| is_ours(origin, headers, public_url)),
+        _ => false,
+    };
+    if !ours || site.is_some_and(|site| site != "same-origin") {
+        return Err(refused("this request comes from a page of another origin"));
+    }
+    Ok(())
+}
+
+fn is_ours(origin: &str, headers: &HeaderMap, public_url: &str) -> bool {
+    let public = public_url.splitn(4, '/').take(3).collect::<Vec<_>>().join("/");
+    if origin == public {
+        return true;
+    }
+    // By another name than the one that links have: the one that this very request was sent to.
+    let Some((scheme, host)) = origin.split_once("://") else { return false };
+    let downgraded = public.starts_with("https://") && scheme != "https";
+    let asked = headers.get(header::HOST).and_then(|host| host.to_str().ok());
+    ["http", "https"].contains(&scheme) && !downgraded && asked.is_some_and(|asked| asked == host)
+}
+
+fn refused(message: &str) -> ApiError {
+    ApiError::new(StatusCode::FORBIDDEN, "csrf_refused", message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for (name, value) in pairs {
+            headers.append(*name, HeaderValue::from_static(value));
+        }
+        headers
+    }
+
+    #[test]
+    fn a_cookie_is_found_among_others() {
+        for (given, found) in [
+            (vec![], None),
+            (vec![("cookie", "a=b; holdpoint_session=t; c=d")], Some("t")),
+            (vec![("cookie", "a=b"), ("cookie", "holdpoint_session=t")], Some("t")),
+            (vec![("cookie", "xholdpoint_session=t; holdpoint_sessionx=u")], None),
+            (vec![("cookie", "holdpoint_session=")], Some("")),
+        ] {
+            assert_eq!(cookie(&headers(&given)), found, "{given:?}");
+        }
+    }
+
+    #[test]
+    fn a_cookie_is_secure_where_the_server_is() {
+        let text = |url: &str, seconds| set_cookie("t", seconds, url).unwrap().to_str().unwrap().to_owned();
+        let plain = "holdpoint_session=t; HttpOnly; SameSite=Strict; Path=/; Max-Age=9";
+        assert_eq!(text("http://127.0.0.1:8484", 9), plain);
+        assert_eq!(text("https://a.example", 9), format!("{plain}; Secure"));
+        assert!(text("http://a", -5).ends_with("Max-Age=0"));
+    }
+
+    #[test]
+    fn what_changes_something_comes_from_our_own_page() {
+        const OURS: &str = "https://a.example/holdpoint";
+        let page = ("x-holdpoint-page", "1");
+        let host = ("host", "10.0.0.7:8484");
+        let judged = |method: &Method, given: &[(&'static str, &'static str)]| {
+            check_page(method, &headers(given), OURS).is_ok()
+        };
+        assert!(judged(&Method::GET, &[("origin", "https://evil.example")]), "reading changes nothing");
+        for method in [Method::POST, Method::PUT, Method::DELETE, Method::PATCH] {
+            for (given, fine) in [
+                (vec![], false),
+                (vec![("x-holdpoint-page", "0")], false),
+                (vec![page], true),
+                (vec![page, ("origin", "https://a.example")], true),
+                (vec![page, ("origin", "https://a.example"), ("sec-fetch-site", "same-origin")], true),
+                (vec![page, ("origin", "https://a.example"), ("sec-fetch-site", "same-site")], false),
+                (vec![page, ("sec-fetch-site", "cross-site")], false),
+                (vec![page, ("sec-fetch-site", "none")], false),
+                (vec![page, ("origin", "https://evil.example")], false),
+                (vec![page, ("origin", "https://a.example.evil.example")], false),
+                (vec![page, ("origin", "null")], false),
+                (vec![page, ("origin", "https://a.example"), ("origin", "https://evil.example")], false),
+                (vec![page, host, ("origin", "https://10.0.0.7:8484")], true),
+                (vec![page, host, ("origin", "http://10.0.0.7:8484")], false),
+                (vec![page, host, ("origin", "https://10.0.0.7:9999")], false),
+                (vec![("origin", "https://a.example")], false),
+            ] {
+                assert_eq!(judged(&method, &given), fine, "{method} {given:?}");
+            }
+        }
+        let local = headers(&[page, host, ("origin", "http://10.0.0.7:8484")]);
+        assert!(check_page(&Method::POST, &local, "http://127.0.0.1:8484").is_ok());
+    }
+}

@@ -1,0 +1,11 @@
+//! One contract over graphs wherever they run: started and answered by their state key, told of in three outcomes. No
+//! rules live here.
+
+pub(crate) mod chats;
+pub(crate) mod routes;
+pub(crate) mod schemas;
+mod stream;
+#[cfg(test)]
+mod tests;
+mod translate;
+mod wire;

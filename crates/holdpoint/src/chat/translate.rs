@@ -1,0 +1,197 @@
+//! Between the wire and the engine: pure.
+
+use axum::http::StatusCode;
+use holdpoint_core::limits;
+use holdpoint_engine::{GraphError, Handle, STATE_KEY_CHARS_MAX, Standing};
+use serde_json::{Value, json};
+
+use super::wire::{self, Chat, Envelope, Outcome, Problem};
+use crate::error::ApiError;
+
+/// How long an answer waits for the graph, where the caller does not say.
+pub(super) const WAIT_MS_DEFAULT: u64 = 60_000;
+pub(super) const WAIT_MS_MAX: u64 = 300_000;
+
+/// What somebody wants.
+#[derive(Debug)]
+pub(super) enum Wanted {
+    Start {
+        graph: String,
+        state_key: Option<String>,
+        input: Value,
+    },
+    Resume {
+        state_key: String,
+        id: String,
+        value: Value,
+        graph: Option<String>,
+        /// What the caller was shown, as kind and data.
+        to: Option<(String, Value)>,
+    },
+}
+
+pub(super) fn wanted(chat: Chat) -> Result<Wanted, ApiError> {
+    let named = [("stateKey", &chat.state_key), ("resumeId", &chat.resume_id), ("graph", &chat.graph)];
+    for (field, text) in named {
+        if let Some(text) = text {
+            check_name(field, text)?;
+        }
+    }
+    if chat.resume_value.is_none() && chat.resume_id.is_none() {
+        return start(chat);
+    }
+    if let Some(field) = chat.input.map(|_| "input").or(chat.messages.map(|_| "messages")) {
+        let message =
+            "cannot stand beside resumeValue; what a graph waits for is answered, and nothing else said";
+        return Err(ApiError::invalid(field, message));
+    }
+    let missing = |field: &str| {
+        ApiError::invalid(field, "is missing; a resume needs stateKey, resumeValue and resumeId")
+    };
+    let state_key = chat.state_key.ok_or_else(|| missing("stateKey"))?;
+    let id = chat.resume_id.ok_or_else(|| missing("resumeId"))?;
+    let value = chat.resume_value.ok_or_else(|| missing("resumeValue"))?.0;
+    check_size("resumeValue", &value, limits::RESUME_VALUE_BYTES_MAX)?;
+    let to = chat.interrupt.map(|shown| (shown.kind, shown.data.0));
+    Ok(Wanted::Resume { state_key, id, value, graph: chat.graph, to })
+}
+
+fn start(chat: Chat) -> Result<Wanted, ApiError> {
+    if chat.interrupt.is_some() {
+        return Err(ApiError::invalid(
+            "interrupt",
+            "belongs to an answer; send resumeValue and resumeId with it",
+        ));
+    }
+    let graph = chat.graph.ok_or_else(|| {
+        let message =
+            "is missing; name what to start, such as native:content-review, or send resumeValue and resumeId";
+        ApiError::invalid("graph", message)
+    })?;
+    let input = match (chat.input, chat.messages) {
+        (Some(input), None) => input.0,
+        (None, Some(messages)) => {
+            let messages: Vec<Value> = messages.into_iter().map(|message| message.0).collect();
+            json!({ "messages": messages })
+        }
+        (None, None) => json!({}),
+        (Some(_), Some(_)) => return Err(ApiError::invalid("messages", "cannot stand beside input")),
+    };
+    if graph.starts_with("native:") && !input.is_object() {
+        return Err(ApiError::invalid(
+            "input",
+            "must be an object: its members are the inputs of the workflow",
+        ));
+    }
+    Ok(Wanted::Start { graph, state_key: chat.state_key, input })
+}
+
+fn check_name(field: &str, text: &str) -> Result<(), ApiError> {
+    let most = STATE_KEY_CHARS_MAX;
+    if (1..=most).contains(&text.chars().count()) && !text.contains(char::is_control) {
+        return Ok(());
+    }
+    Err(ApiError::invalid(field, format!("must be 1 to {most} characters, none of them a control character")))
+}
+
+fn check_size(field: &str, value: &Value, most: usize) -> Result<(), ApiError> {
+    let bytes = value.to_string().len();
+    if bytes <= most {
+        return Ok(());
+    }
+    Err(ApiError::invalid(field, format!("has {bytes} bytes as compact JSON; at most {most} are accepted")))
+}
+
+pub(super) fn wait_ms(given: Option<u64>) -> Result<u64, ApiError> {
+    match given {
+        Some(ms) if ms > WAIT_MS_MAX => {
+            Err(ApiError::invalid("waitMs", format!("must be 0 to {WAIT_MS_MAX} milliseconds")))
+        }
+        given => Ok(given.unwrap_or(WAIT_MS_DEFAULT)),
+    }
+}
+
+/// What a start or an answer came to. An answer that did not get through is an error, though the graph waits again.
+pub(super) fn outcome(state_key: String, standing: Standing) -> Outcome {
+    match standing {
+        Standing::Waiting { trouble: Some(trouble), .. } => {
+            let text =
+                |member: &str| trouble.get(member).and_then(Value::as_str).unwrap_or_default().to_owned();
+            let error = Problem { code: text("code"), message: text("message"), retryable: true };
+            Outcome::Error { state_key, error }
+        }
+        standing => stands(state_key, standing),
+    }
+}
+
+/// Where it stands.
+fn stands(state_key: String, standing: Standing) -> Outcome {
+    let problem = |code: &str, message: String| Problem { code: code.to_owned(), message, retryable: false };
+    match standing {
+        Standing::Running => Outcome::Running { state_key },
+        Standing::Waiting { kind, data, .. } => {
+            Outcome::NeedsInput { state_key, interrupt: Envelope { kind, data } }
+        }
+        Standing::Completed(output) => Outcome::Completed { state_key, output },
+        Standing::Failed(error) => {
+            let error = problem(&error.code, error.message);
+            Outcome::Error { state_key, error }
+        }
+        Standing::Cancelled { reason, expired } => {
+            let code = if expired { "expired" } else { "cancelled" };
+            let message = reason.unwrap_or_else(|| "the graph was cancelled".to_owned());
+            Outcome::Error { state_key, error: problem(code, message) }
+        }
+    }
+}
+
+pub(super) fn standing(handle: Handle, standing: Standing) -> wire::Standing {
+    let last_error = match &standing {
+        Standing::Waiting { trouble, .. } => trouble.clone(),
+        Standing::Running | Standing::Completed(_) | Standing::Failed(_) | Standing::Cancelled { .. } => None,
+    };
+    wire::Standing {
+        outcome: stands(handle.state_key, standing),
+        graph: handle.graph,
+        created_at: handle.created_at.to_string(),
+        expires_at: handle.expires_at.to_string(),
+        last_error,
+    }
+}
+
+/// A graph that shows more than it may is refused like a caller who sends more than it may.
+pub(super) fn answered(outcome: Outcome) -> Result<(StatusCode, Outcome), ApiError> {
+    match outcome {
+        Outcome::Running { .. } => Ok((StatusCode::ACCEPTED, outcome)),
+        Outcome::Error { error, .. } if error.code == "interrupt_too_large" => {
+            Err(ApiError::new(StatusCode::BAD_REQUEST, "interrupt_too_large", error.message))
+        }
+        Outcome::Completed { .. } | Outcome::NeedsInput { .. } | Outcome::Error { .. } => {
+            Ok((StatusCode::OK, outcome))
+        }
+    }
+}
+
+pub(super) fn refused(error: GraphError) -> ApiError {
+    let code = match &error {
+        GraphError::NoGraph(_) => "graph_not_found",
+        GraphError::NoState => "state_key_not_found",
+        GraphError::StateKeyInUse => "state_key_in_use",
+        GraphError::InFlight => "resume_in_flight",
+        GraphError::Ended => "graph_ended",
+        GraphError::OtherValue => "resume_id_conflict",
+        GraphError::AsksOther => "interrupt_changed",
+        GraphError::Several(_) => return ApiError::invalid("resumeValue", error),
+        GraphError::Engine(_) | _ => "internal_error",
+    };
+    let status = match &error {
+        GraphError::NoGraph(_) | GraphError::NoState => StatusCode::NOT_FOUND,
+        _ => StatusCode::CONFLICT,
+    };
+    let told = ApiError::new(status, code, error.to_string());
+    match error {
+        GraphError::Engine(error) => error.into(),
+        GraphError::InFlight => told.retry_after_s(1),
+        _ => told,
+    }
+}

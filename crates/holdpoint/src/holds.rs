@@ -1,0 +1,8 @@
+//! Holds: one question of a program that has no workflow for it. A hold is a run, so that it waits, is answered and is
+//! told of like everything else.
+
+pub(crate) mod handlers;
+pub(crate) mod routes;
+pub(crate) mod schemas;
+mod translate;
+mod wire;

@@ -1,0 +1,108 @@
+//! Making holds, waiting for them, taking them back.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use holdpoint_core::{Owner, Run, RunRef, Start};
+use holdpoint_engine::{Done, Engine};
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::translate::{asked, is_waiting, shown};
+use super::wire::{CreateHold, ShowHold};
+use crate::app::App;
+use crate::auth::{Caller, CanCancelRuns, CanCreateRuns, CanReadRuns};
+use crate::body::{Body, InPath, NoBody, Params};
+use crate::error::ApiError;
+use crate::idempotency::{Answer, Did, Sent};
+
+pub(super) const WAIT_SECONDS_MAX: u64 = 60;
+
+pub(crate) async fn create(
+    State(app): State<App>,
+    CanCreateRuns(caller): CanCreateRuns,
+    Sent(sending, Body(body)): Sent<Body<CreateHold>>,
+) -> Result<Answer, ApiError> {
+    let request = asked(&body)?;
+    let owner = Owner { tenant: caller.tenant().clone(), principal: caller.principal().name };
+    let start = Start { tags: body.tags.unwrap_or_default(), ..Start::new(owner) };
+    app.engine.prepare_holds(caller.tenant()).await?;
+    let begin = async |engine: Engine| Ok(Did::Run(engine.hold(&request, start).await?));
+    sending.carry_out(&app, &caller, |done| told(StatusCode::CREATED, done), begin).await
+}
+
+fn told(status: StatusCode, done: Done<'_>) -> Answer {
+    match done {
+        Done::Run(run) => Answer::json(status, &shown(run).unwrap_or_default()),
+        _ => Answer::nothing(),
+    }
+}
+
+/// The hold as it is, or once it is no longer waiting, whichever comes first.
+pub(crate) async fn show(
+    State(app): State<App>,
+    CanReadRuns(caller): CanReadRuns,
+    InPath(hold): InPath<String>,
+    Params(asked): Params<ShowHold>,
+) -> Result<Json<Value>, ApiError> {
+    let seconds = asked.wait.unwrap_or_default();
+    if seconds > WAIT_SECONDS_MAX {
+        return Err(ApiError::invalid("wait", format!("must be 0 to {WAIT_SECONDS_MAX}")));
+    }
+    let of = of(&caller, &hold)?;
+    let run = settled(&app, &of, Instant::now() + Duration::from_secs(seconds)).await?;
+    shown(&run).map(Json).ok_or_else(no_hold)
+}
+
+/// A hold whose id cannot be one is simply not found.
+fn of(caller: &Caller, hold: &str) -> Result<RunRef, ApiError> {
+    caller.run(hold).map_err(|_| no_hold())
+}
+
+fn no_hold() -> ApiError {
+    ApiError::not_found("hold")
+}
+
+async fn found(app: &App, of: &RunRef) -> Result<Arc<Run>, ApiError> {
+    let run = match app.engine.run(of).await {
+        Err(holdpoint_engine::Error::NotFound(_)) => return Err(no_hold()),
+        other => other?,
+    };
+    if Engine::held(&run).is_some() { Ok(run) } else { Err(no_hold()) }
+}
+
+async fn settled(app: &App, of: &RunRef, until: Instant) -> Result<Arc<Run>, ApiError> {
+    let mut news = app.engine.subscribe(of);
+    let mut stopping = app.stopping.clone();
+    loop {
+        let run = found(app, of).await?;
+        let waits = Engine::held(&run).is_some_and(|held| is_waiting(&run, held));
+        if !waits || Instant::now() >= until || *stopping.borrow() {
+            return Ok(run);
+        }
+        tokio::select! {
+            () = news.changed() => {}
+            () = tokio::time::sleep_until(until) => {}
+            _ = stopping.changed() => {}
+        }
+    }
+}
+
+pub(crate) async fn cancel(
+    State(app): State<App>,
+    CanCancelRuns(caller): CanCancelRuns,
+    InPath(hold): InPath<String>,
+    Sent(sending, NoBody): Sent<NoBody>,
+) -> Result<Answer, ApiError> {
+    let of = of(&caller, &hold)?;
+    let by = caller.principal();
+    let cancel = async |engine: Engine| {
+        found(&app, &of).await?;
+        let reason = Some("the hold was taken back".to_owned());
+        Ok(Did::Run(engine.cancel(&of, reason, by).await?))
+    };
+    sending.carry_out(&app, &caller, |done| told(StatusCode::OK, done), cancel).await
+}

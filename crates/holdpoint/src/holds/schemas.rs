@@ -1,0 +1,59 @@
+//! Holds as the OpenAPI document describes them.
+
+use serde_json::{Value, json};
+
+use super::handlers::WAIT_SECONDS_MAX;
+
+pub(crate) fn parameters() -> Value {
+    json!({
+        "wait": {
+            "name": "wait", "in": "query",
+            "description": "Seconds to wait for an answer before the hold is told as it is.",
+            "schema": {"type": "integer", "minimum": 0, "maximum": WAIT_SECONDS_MAX, "default": 0},
+        },
+    })
+}
+
+pub(crate) fn all() -> Value {
+    let (text, instant) = (json!({"type": "string"}), json!({"$ref": "#/components/schemas/Instant"}));
+    let statuses = ["waiting", "approved", "rejected", "answered", "timed_out", "cancelled"];
+    let names =
+        |most: usize| json!({"type": ["array", "null"], "items": {"type": "string"}, "maxItems": most});
+    json!({
+        "CreateHold": {
+            "type": "object",
+            "required": ["title"],
+            "properties": {
+                "title": {"type": "string", "minLength": 1, "maxLength": 500, "pattern": r"\S"},
+                "description": {"type": ["string", "null"]},
+                "choices": {
+                    "type": ["array", "null"], "items": {"type": "string", "pattern": r"\S"},
+                    "minItems": 1, "maxItems": 100, "uniqueItems": true,
+                    "description": "One of these is the answer. Not together with schema or approvers.",
+                },
+                "schema": {"description": "A JSON Schema: the answer is anything that fits it. Not together with approvers."},
+                "data": {"description": "Shown with the question: a text is taken for Markdown."},
+                "approvers": {
+                    "type": ["array", "null"], "items": {"type": "string"}, "minItems": 1, "maxItems": 100,
+                    "description": "Who may say yes or no: names, role:x, group:y. Anybody who may answer, without it.",
+                },
+                "timeoutMs": {"type": ["integer", "null"], "minimum": 0},
+                "tags": names(100),
+            },
+            "additionalProperties": false,
+        },
+        "Hold": {
+            "type": "object",
+            "required": ["holdId", "title", "status", "createdAt", "runUrl"],
+            "properties": {
+                "holdId": {"type": "string", "description": "Also the id of a run."},
+                "title": text,
+                "status": {"type": "string", "enum": statuses},
+                "createdAt": instant, "expiresAt": instant, "answeredAt": instant,
+                "answer": {"description": "The choice, or what fits the schema; of a yes or no all that was said: action, feedback, decidedBy, decidedAt."},
+                "answeredBy": text,
+                "runUrl": text,
+            },
+        },
+    })
+}

@@ -1,0 +1,171 @@
+//! Between holds on the wire and what is asked: pure functions.
+
+use holdpoint_core::{Interrupt, Kind, Request, Resolution, Run, Status};
+use holdpoint_engine::Engine;
+use serde_json::{Value, json};
+
+use super::wire::CreateHold;
+use crate::error::ApiError;
+
+/// Names of approvers that one hold may have.
+const APPROVERS_MAX: usize = 100;
+const CHOICES_MAX: usize = 100;
+const TITLE_CHARS_MAX: usize = 500;
+/// The only question of a hold with choices or a schema.
+const QUESTION: &str = "answer";
+
+/// A plain title is a yes or no; choices and a schema are one question each, with the answer held to a schema.
+pub(super) fn asked(body: &CreateHold) -> Result<Request, ApiError> {
+    if body.title.trim().is_empty() || body.title.chars().count() > TITLE_CHARS_MAX {
+        return Err(ApiError::invalid("title", format!("must be 1 to {TITLE_CHARS_MAX} characters")));
+    }
+    let schema = match (&body.choices, &body.schema) {
+        (Some(_), Some(_)) => {
+            return Err(ApiError::invalid("choices", "give this or schema, not both of them"));
+        }
+        (Some(choices), None) => Some(of_choices(choices)?),
+        (None, Some(schema)) => Some(schema.0.clone()),
+        (None, None) => None,
+    };
+    let mut asked = match schema {
+        None => approval(body)?,
+        Some(_) if body.approvers.is_some() => {
+            // Only approvals have rules about people, and a list that nobody keeps to would be worse than none.
+            let message =
+                "go with a plain yes or no; whoever may answer at all can answer choices and schemas";
+            return Err(ApiError::invalid("approvers", message));
+        }
+        Some(schema) => question(body, &schema),
+    };
+    if let Some(description) = &body.description {
+        asked.data["description"] = json!(description);
+    }
+    if let Some(data) = &body.data {
+        asked.data["artifactData"] = data.0.clone();
+        let media = if data.0.is_string() { "text/markdown" } else { "application/json" };
+        asked.data["artifactType"] = json!(media);
+    }
+    asked.timeout_ms = body.timeout_ms;
+    Ok(asked)
+}
+
+fn of_choices(choices: &[String]) -> Result<Value, ApiError> {
+    let mut known = choices.to_vec();
+    known.sort();
+    known.dedup();
+    let fits = (1..=CHOICES_MAX).contains(&choices.len()) && known.len() == choices.len();
+    if !fits || choices.iter().any(|choice| choice.trim().is_empty()) {
+        let message = format!("must be 1 to {CHOICES_MAX} different texts, none of them empty");
+        return Err(ApiError::invalid("choices", message));
+    }
+    Ok(json!({"enum": choices}))
+}
+
+fn approval(body: &CreateHold) -> Result<Request, ApiError> {
+    let mut data = json!({
+        "title": body.title, "artifactId": "hold", "artifactType": "hold", "actions": ["accept", "reject"],
+    });
+    if let Some(approvers) = &body.approvers {
+        if !(1..=APPROVERS_MAX).contains(&approvers.len()) {
+            return Err(ApiError::invalid("approvers", format!("must be 1 to {APPROVERS_MAX} names")));
+        }
+        data["approversList"] = json!(approvers);
+    }
+    Ok(Request::new(Kind::Approval, data))
+}
+
+fn question(body: &CreateHold, schema: &Value) -> Request {
+    let mut question = json!({"id": QUESTION, "question": body.title, "schema": schema});
+    if let Some(choices) = &body.choices {
+        question["options"] = json!(choices);
+    }
+    Request::new(Kind::Clarification, json!({"questions": [question]}))
+}
+
+/// Whether nothing came of it yet.
+pub(super) fn is_waiting(run: &Run, held: &Interrupt) -> bool {
+    held.resolution.is_none() && !run.finished()
+}
+
+/// A hold as its maker sees it. Nothing where the run is none.
+pub(super) fn shown(run: &Run) -> Option<Value> {
+    let held = Engine::held(run)?;
+    let mut shown = json!({
+        "holdId": run.id, "title": held.title(), "status": status(run, held),
+        "createdAt": held.requested_at.to_string(), "runUrl": format!("/v1/runs/{}", run.id),
+    });
+    if let Some(at) = held.expires_at() {
+        shown["expiresAt"] = json!(at.to_string());
+    }
+    if let Some(Resolution::Answered { value, by, at, .. }) = &held.resolution {
+        shown["answer"] = answer(held, value);
+        shown["answeredBy"] = json!(by);
+        shown["answeredAt"] = json!(at.to_string());
+    }
+    Some(shown)
+}
+
+fn status(run: &Run, held: &Interrupt) -> &'static str {
+    match &held.resolution {
+        Some(Resolution::TimedOut { .. }) => "timed_out",
+        Some(Resolution::Answered { .. }) if held.kind != Kind::Approval => "answered",
+        Some(Resolution::Answered { value, .. }) => match value.get("action").and_then(Value::as_str) {
+            Some("reject") => "rejected",
+            _ => "approved",
+        },
+        None if run.status() == Status::Cancelled => "cancelled",
+        // Whatever else ends a run ends its hold without an answer, too.
+        None if run.finished() => "cancelled",
+        None => "waiting",
+    }
+}
+
+/// To a question its answer alone; of an approval everything that was said.
+fn answer(held: &Interrupt, value: &Value) -> Value {
+    match held.kind {
+        Kind::Clarification => value["answers"][QUESTION].clone(),
+        Kind::Approval
+        | Kind::ExternalEvent
+        | Kind::Custom
+        | Kind::ConversationStart
+        | Kind::ConversationExchange
+        | Kind::ConversationClose
+        | Kind::LowConfidence => value.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(body: Value) -> Result<Request, String> {
+        let asked = asked(&serde_json::from_value(body).unwrap());
+        asked.map_err(|error| error.body()["details"]["field"].as_str().unwrap_or_default().to_owned())
+    }
+
+    #[test]
+    fn what_is_asked_depends_on_what_is_said() {
+        let plain = request(json!({"title": "Deploy?", "approvers": ["ann"], "timeoutMs": 5})).unwrap();
+        assert_eq!((plain.kind, plain.timeout_ms), (Kind::Approval, Some(5)));
+        assert_eq!(plain.data["approversList"], json!(["ann"]));
+        let choice = request(json!({"title": "Where?", "choices": ["a", "b"], "data": {"x": 1}})).unwrap();
+        let question = json!({"id": "answer", "question": "Where?", "options": ["a", "b"], "schema": {"enum": ["a", "b"]}});
+        assert_eq!((choice.kind, &choice.data["questions"][0]), (Kind::Clarification, &question));
+        assert_eq!(choice.data["artifactData"], json!({"x": 1}));
+        let form = request(json!({"title": "How many?", "schema": {"type": "integer"}})).unwrap();
+        assert_eq!(form.data["questions"][0]["schema"], json!({"type": "integer"}));
+        for asked in [plain, choice, form] {
+            asked.check().unwrap();
+        }
+        for (body, field) in [
+            (json!({"title": " "}), "title"),
+            (json!({"title": "a", "choices": []}), "choices"),
+            (json!({"title": "a", "choices": ["b", "b"]}), "choices"),
+            (json!({"title": "a", "choices": ["b"], "schema": {}}), "choices"),
+            (json!({"title": "a", "choices": ["b"], "approvers": ["ann"]}), "approvers"),
+            (json!({"title": "a", "approvers": []}), "approvers"),
+        ] {
+            assert_eq!(request(body.clone()).unwrap_err(), field, "{body}");
+        }
+    }
+}

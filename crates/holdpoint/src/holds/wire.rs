@@ -1,0 +1,27 @@
+//! Holds on the wire.
+
+use serde::Deserialize;
+
+use holdpoint_core::StrictValue;
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct CreateHold {
+    pub title: String,
+    pub description: Option<String>,
+    /// One of these is the answer.
+    pub choices: Option<Vec<String>>,
+    /// The answer is anything that fits it.
+    pub schema: Option<StrictValue>,
+    /// Shown with the question.
+    pub data: Option<StrictValue>,
+    pub approvers: Option<Vec<String>>,
+    pub timeout_ms: Option<u64>,
+    pub tags: Option<Vec<String>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct ShowHold {
+    /// Seconds.
+    pub wait: Option<u64>,
+}
