@@ -77,8 +77,9 @@ impl Spawned {
     pub(crate) fn wait(self) -> Node {
         let Self(mut node, lines) = self;
         let began = Instant::now();
-        // The greeting ends with what to try first.
-        while !node.said.last().is_some_and(|line| line.contains(" answer ")) {
+        // The greeting ends with what to try first, or with how to get in.
+        let is_last = |line: &String| line.contains(" answer ") || line.contains(" inbox --link");
+        while !node.said.last().is_some_and(is_last) {
             match lines.recv_timeout(START_MAX.saturating_sub(began.elapsed())) {
                 Ok(line) => node.said.push(line),
                 Err(_) => panic!("node {} does not start:\n{}", node.number, node.last_words()),

@@ -120,6 +120,8 @@ fn a_start_says_where_the_run_stands_and_how_to_go_on() {
         0,
         &[": waiting-approval at review\n"],
     );
+    assert!(started.contains(&format!("answer it in the inbox or with: {PROGRAM} answer ")), "{started}");
+    assert!(started.contains(" review accept --data 'some folder'\n"), "{started}");
     assert!(started.contains(&format!("follow it with: {PROGRAM} runs watch ")), "{started}");
     assert!(started.ends_with(" --data 'some folder'\n"), "{started}");
     let mut failing = gated("failing");
@@ -128,6 +130,18 @@ fn a_start_says_where_the_run_stands_and_how_to_go_on() {
     let put = server.client.put("/v1/workflows/failing", &failing);
     assert_eq!(put.status, 201, "{put:?}");
     expect(&server.run(&["runs", "start", "failing"]), 0, &[": failed (no_stock: nothing left)"]);
+}
+
+#[test]
+fn who_approves_accepts_and_a_slip_in_an_input_is_told() {
+    let server = Server::start();
+    let started = server.run(&["runs", "start", "sample-approval", "--input", "txt=hi"]);
+    expect(&started, 0, &["warning: sample-approval declares no input txt; it declares: text\n"]);
+    let run = server.client.start_run("sample-approval");
+    expect(&server.run(&["answer", &run, "review", "approve"]), 0, &["completed"]);
+    assert_eq!(resume_value(&server, &run)["action"], "accept");
+    let started = server.run(&["runs", "start", "sample-approval", "--input", "text=hi"]);
+    assert!(!said(&started).contains("warning"), "{}", said(&started));
 }
 
 #[test]

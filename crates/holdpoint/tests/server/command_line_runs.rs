@@ -98,7 +98,7 @@ fn a_run_is_forked_as_a_replay_and_as_a_branch_from_a_number_that_the_events_sho
     assert!(replay.starts_with("forked run ") && replay.contains(": completed"), "{replay}");
     let words = ["runs", "fork", &run, "--mode", "branch", "--from", number, "--tag", "what-if"];
     let branch = said(&server, &[&words[..], &["--configurable", "{\"recursionLimit\": 50}"]].concat());
-    assert!(branch.contains(": waiting-approval at review\nfollow it with: "), "{branch}");
+    assert!(branch.contains(": waiting-approval at review\nanswer it in the inbox or with: "), "{branch}");
     let shown = json_of(&server, &["runs", "show", "latest"]);
     assert_eq!((&shown["sourceRunId"], &shown["forkMode"]), (&json!(run), &json!("branch")));
     assert_eq!((&shown["tags"], &shown["configurable"]["recursionLimit"]), (&json!(["what-if"]), &json!(50)));

@@ -52,11 +52,17 @@ impl Server {
         more: &[&str],
         finish: impl FnOnce(&mut Command) -> &mut Command,
     ) -> Self {
+        Self::launch_at("127.0.0.1:0", data, more, finish)
+    }
+
+    fn launch_at(
+        listen: &str,
+        data: &Path,
+        more: &[&str],
+        finish: impl FnOnce(&mut Command) -> &mut Command,
+    ) -> Self {
         let mut command = Command::new(PROGRAM);
-        command
-            .args(["serve", "--listen", "127.0.0.1:0", "--bootstrap-key", KEY, "--data"])
-            .arg(data)
-            .args(more);
+        command.args(["serve", "--listen", listen, "--bootstrap-key", KEY, "--data"]).arg(data).args(more);
         let mut child = finish(clean(&mut command).stdout(Stdio::piped())).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let ready = lines.next().expect("the server says that it is ready").unwrap();
@@ -80,6 +86,14 @@ impl Server {
         self.kill();
         let mut next = Self::start_in(&self.data.clone(), &[]);
         next.folder = self.folder.take();
+        next
+    }
+
+    /// Starts another server on the folder of one that is dead, at an address of one's choice.
+    pub(crate) fn restarted_at(mut dead: Self, listen: &str) -> Self {
+        let mut next =
+            Self::launch_at(listen, &dead.data.clone(), &[], |command| command.stderr(Stdio::null()));
+        next.folder = dead.folder.take();
         next
     }
 

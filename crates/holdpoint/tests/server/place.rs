@@ -54,10 +54,24 @@ impl Place {
     }
 
     fn start_in(&self, folder: &str, more: &[&str]) -> Server {
+        self.launch_in(folder, more, |command| command.stderr(Stdio::null()))
+    }
+
+    /// Starts a server here, as the caller finishes the command.
+    pub(crate) fn launch(&self, more: &[&str], finish: impl FnOnce(&mut Command) -> &mut Command) -> Server {
+        self.launch_in("data", more, finish)
+    }
+
+    fn launch_in(
+        &self,
+        folder: &str,
+        more: &[&str],
+        finish: impl FnOnce(&mut Command) -> &mut Command,
+    ) -> Server {
         let data = self.folder.path().join(folder);
         let address = self.schema.as_ref().map(Schema::address);
         let database = address.iter().flat_map(|address| ["--database", address]);
-        Server::start_in(&data, &database.chain(more.iter().copied()).collect::<Vec<_>>())
+        Server::launch(&data, &database.chain(more.iter().copied()).collect::<Vec<_>>(), finish)
     }
 
     /// Kills a server with -9 and starts another on the same data.

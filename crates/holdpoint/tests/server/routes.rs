@@ -6,8 +6,10 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use crate::contract::{Contract, Operation};
-use crate::harness::{Client, Server, gated};
+use crate::harness::{Client, KEY, Server, gated};
 use crate::once::subscribed;
+
+mod rows;
 
 /// What the paths of one row can name: a waiting run, one that has ended, its activation, a key, a link to
 /// what the first one waits for.
@@ -20,6 +22,8 @@ struct Things {
     webhook: String,
     delivery: String,
     active: String,
+    session: String,
+    hold: String,
 }
 
 impl Things {
@@ -34,7 +38,11 @@ impl Things {
         let key = admin.post("/v1/keys", &json!({})).body["keyId"].as_str().unwrap().to_owned();
         let minted = admin.send("POST", &format!("/v1/runs/{waiting}/interrupts/gate/tokens"), None);
         let token = minted.body["token"].as_str().unwrap().to_owned();
-        Self { waiting, ended, dispatch, key, token, webhook, delivery, active }
+        let session = admin.post("/v1/session", &json!({"key": KEY})).body;
+        let session = session["sessionId"].as_str().unwrap().to_owned();
+        let hold = admin.post("/v1/holds", &json!({"title": "Go on?"})).body;
+        let hold = hold["holdId"].as_str().unwrap().to_owned();
+        Self { waiting, ended, dispatch, key, token, webhook, delivery, active, session, hold }
     }
 
     /// Puts names into a path of the document.
@@ -53,6 +61,9 @@ impl Things {
             .replace("{keyId}", &self.key)
             .replace("{webhookId}", webhook)
             .replace("{deliveryId}", &self.delivery)
+            .replace("{stateKey}", "talked-about")
+            .replace("{sessionId}", &self.session)
+            .replace("{holdId}", &self.hold)
             .replace("{token}", &self.token);
         assert!(!path.contains('{'), "{template} names something that this test does not have");
         path + row.query
@@ -84,32 +95,6 @@ fn flow() -> Value {
     flow["nodes"][0]["artifactType"] = json!("note");
     flow["nodes"][1]["config"]["actions"] = json!(["accept", "reject", "ask"]);
     flow
-}
-
-const MANAGE: &str = "webhooks:manage";
-
-fn of_webhooks() -> Vec<Row> {
-    vec![
-        Row {
-            body: Some(json!({"url": "https://8.8.8.8/", "events": ["cap.breached"]})),
-            ..row("createWebhook", MANAGE, 201, 201)
-        },
-        row("listWebhooks", MANAGE, 200, 200),
-        row("getWebhook", MANAGE, 200, 404),
-        row("deleteWebhook", MANAGE, 204, 404),
-        row("pauseWebhook", MANAGE, 200, 404),
-        // Active already: nothing is to be done, and nothing is sent.
-        row("resumeWebhook", MANAGE, 200, 404),
-        row("listWebhookEvents", MANAGE, 200, 404),
-        row("listDeliveries", MANAGE, 200, 404),
-        row("listDeadLetters", MANAGE, 200, 404),
-        row("getDelivery", MANAGE, 200, 404),
-        row("replayDelivery", MANAGE, 202, 404),
-        Row {
-            body: Some(json!({"from": "2020-01-01T00:00:00Z", "to": "2020-01-02T00:00:00Z"})),
-            ..row("replayDeliveries", MANAGE, 202, 404)
-        },
-    ]
 }
 
 /// Without a model, runs of agents end as soon as they are worked on: what needs an open one finds none.
@@ -148,6 +133,17 @@ fn of_ag_ui() -> Vec<Row> {
         row("getCapabilities", "runs:read", 200, 404),
         talk("getAgUiThread", 200, 404),
         talk("streamAgUiThread", 200, 404),
+    ]
+}
+
+/// A graph of our own, which another tenant does not have.
+fn of_chat() -> Vec<Row> {
+    let start = json!({"graph": "native:only-ours", "stateKey": "talked-about"});
+    let chat = |id, scope, right, elsewhere| row(id, scope, right, elsewhere);
+    vec![
+        Row { body: Some(start), ..chat("chat", "runs:create", 200, 404) },
+        chat("getChat", "runs:read", 200, 404),
+        chat("cancelChat", "runs:cancel", 200, 404),
     ]
 }
 
@@ -267,11 +263,18 @@ fn every_route_is_open_to_those_it_is_for_and_to_nobody_else() {
     admin.put("/v1/workflows/only-ours", &gated("only-ours"));
     admin.put("/v1/agents/mailer", &json!({"model": {"use": "main"}}));
     admin.post("/v1/agents/mailer/runs", &json!({"threadId": "talk", "message": "Hello"}));
+    admin.post("/api/v1/ai/chat", &json!({"graph": "native:only-ours", "stateKey": "talked-about"}));
     let strangers = Strangers::new(admin);
     let contract = Contract::of(admin);
     let operations = contract.operations();
-    let rows: Vec<Row> =
-        rows().into_iter().chain(of_webhooks()).chain(of_agents()).chain(of_ag_ui()).collect();
+    let rows: Vec<Row> = rows()
+        .into_iter()
+        .chain(rows::of_webhooks())
+        .chain(rows::of_inbox())
+        .chain(of_agents())
+        .chain(of_ag_ui())
+        .chain(of_chat())
+        .collect();
     let (known, there): (BTreeSet<&str>, BTreeSet<&str>) =
         (rows.iter().map(|row| row.id).collect(), operations.iter().map(|one| one.id.as_str()).collect());
     assert_eq!(known, there, "every route needs a row here, and every row a route");

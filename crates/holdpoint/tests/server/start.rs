@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::harness::{KEY, PROGRAM, Server, accept, clean, gated};
+use crate::harness::{Client, KEY, PROGRAM, Server, accept, clean, gated};
 
 /// Runs a command line as somebody would who copies it into a shell.
 fn shell(line: &str, folder: &std::path::Path) -> String {
@@ -26,11 +26,11 @@ fn the_lines_printed_at_the_first_start_work_when_copied() {
             clean(&mut command).args(["serve", "--listen", "127.0.0.1:0"]).current_dir(folder.path());
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        // The last line to copy ends the greeting.
+        // The last line to copy ends the greeting: what to try first, later how to get in.
         let mut said: Vec<String> = Vec::new();
         for line in lines.map(Result::unwrap) {
             said.push(line);
-            if said.last().is_some_and(|line| line.contains(" answer ")) {
+            if said.last().is_some_and(|line| line.contains(" answer ") || line.contains(" inbox --link")) {
                 break;
             }
         }
@@ -43,6 +43,16 @@ fn the_lines_printed_at_the_first_start_work_when_copied() {
         .expect("a key is shown")
         .trim()
         .to_owned();
+    let inbox = |said: &[String]| {
+        let found = said.iter().find_map(|line| line.trim().strip_prefix("inbox"));
+        found.expect("it is said where the inbox is").trim().to_owned()
+    };
+    let link = inbox(&said);
+    let (page, token) = link.split_once("#once=").expect("the first start has a link that signs in");
+    let url = page.strip_suffix("/inbox").unwrap();
+    let once = json!({"once": token}).to_string();
+    let signed_in = Client::new(url, None).send("POST", "/v1/session", Some(once.as_bytes()));
+    assert_eq!((signed_in.status, &signed_in.body["principal"]), (201, &json!("admin")));
     let copied: Vec<&String> = said.iter().filter(|line| line.starts_with("  /")).collect();
     assert_eq!(copied.len(), 3, "{said:?}");
     shell(copied[0], folder.path());
@@ -52,6 +62,9 @@ fn the_lines_printed_at_the_first_start_work_when_copied() {
 
     let (mut second, said) = serve();
     assert!(!said.join("\n").contains("API key"), "a key is shown once: {said:?}");
+    assert!(inbox(&said).ends_with("/inbox"), "so is the link: {said:?}");
+    let way_in = said.iter().find(|line| line.starts_with("  /")).expect("how to get another");
+    assert!(shell(way_in, folder.path()).contains("/inbox#once="), "{said:?}");
     assert!(shell(copied[1], folder.path()).contains("Publish this text?"), "it still waits");
     assert!(shell(copied[2], folder.path()).contains("completed"));
     let data = folder.path().join("holdpoint-data");

@@ -9,7 +9,8 @@ const ENGINE: &str = "crates/holdpoint-engine/";
 const SERVER: &str = "crates/holdpoint/";
 const STORE: &str = "crates/holdpoint-engine/src/store";
 const OUTGOING: &str = "crates/holdpoint-engine/src/outgoing";
-const PROTOCOLS: [&str; 8] = ["openwop", "agents", "agui", "chat", "control", "inbox", "mailbox", "admin"];
+const PROTOCOLS: [&str; 9] =
+    ["openwop", "agents", "agui", "chat", "control", "holds", "inbox", "mailbox", "admin"];
 
 #[test]
 fn only_the_server_serves_http() {

@@ -1,0 +1,137 @@
+//! Holds: a question without a workflow, and everything that is true of questions.
+
+use serde_json::{Value, json};
+
+use crate::harness::{Client, Server, accept, gated};
+use crate::place::{Place, on_both};
+
+on_both! {
+    a_hold_is_answered_like_everything_else,
+    whoever_waits_for_a_hold_hears_of_its_end_at_once,
+    what_becomes_of_a_hold_is_its_status,
+}
+
+pub(crate) fn hold(client: &Client, body: &Value) -> String {
+    let made = client.post("/v1/holds", body);
+    assert_eq!((made.status, &made.body["status"]), (201, &json!("waiting")), "{made:?}");
+    made.body["holdId"].as_str().unwrap().to_owned()
+}
+
+fn shown(client: &Client, id: &str) -> Value {
+    client.get(&format!("/v1/holds/{id}")).body
+}
+
+fn a_hold_is_answered_like_everything_else(place: &Place) {
+    let server = place.start(&[]);
+    let client = &server.client;
+    let id = hold(
+        client,
+        &json!({"title": "Deploy v2?", "description": "Now.", "data": "# Changes", "tags": ["ops"]}),
+    );
+    let pending = client.get("/v1/interrupts?tag=ops").body["interrupts"][0].clone();
+    assert_eq!((&pending["runId"], &pending["title"]), (&json!(id), &json!("Deploy v2?")));
+    let data = &client.get(&format!("/v1/runs/{id}")).body["interrupt"]["data"];
+    assert_eq!(
+        (&data["artifactData"], &data["artifactType"]),
+        (&json!("# Changes"), &json!("text/markdown"))
+    );
+    let link = client.send("POST", &format!("/v1/runs/{id}/interrupts/hold/tokens"), None).body;
+    let path = format!("/v1/interrupts/{}", link["token"].as_str().unwrap());
+    let visitor = client.with_key(None);
+    let seen = visitor.get(&path).body;
+    assert_eq!((&seen["state"], &seen["title"]), (&json!("open"), &json!("Deploy v2?")));
+    assert_eq!(
+        visitor.post(&path, &json!({"resumeValue": {"action": "accept", "feedback": "go"}})).status,
+        200
+    );
+    let hold = shown(client, &id);
+    assert_eq!((&hold["status"], &hold["answer"]["feedback"]), (&json!("approved"), &json!("go")), "{hold}");
+    assert_eq!(client.status(&id), "completed");
+    let used = visitor.get(&path);
+    assert_eq!((used.status, &used.body["details"]["state"]), (409, &json!("answered")), "{used:?}");
+    assert_eq!(used.body["details"]["action"], "accept");
+    assert_eq!(used.body["details"]["answeredBy"], hold["answeredBy"]);
+}
+
+fn what_becomes_of_a_hold_is_its_status(place: &Place) {
+    let server = place.start(&[]);
+    let client = &server.client;
+    let choice = hold(client, &json!({"title": "Where?", "choices": ["eu", "us"]}));
+    let wrong = client.answer(&choice, "hold", &json!({"answers": {"answer": "mars"}}));
+    assert_eq!(wrong.status, 400, "{wrong:?}");
+    assert_eq!(client.answer(&choice, "hold", &json!({"answers": {"answer": "us"}})).status, 200);
+    let chosen = shown(client, &choice);
+    assert_eq!((&chosen["status"], &chosen["answer"]), (&json!("answered"), &json!("us")));
+    let schema =
+        json!({"type": "object", "required": ["count"], "properties": {"count": {"type": "integer"}}});
+    let form = hold(client, &json!({"title": "How many?", "schema": schema}));
+    assert_eq!(client.answer(&form, "hold", &json!({"answers": {"answer": {"count": "x"}}})).status, 400);
+    assert_eq!(client.answer(&form, "hold", &json!({"answers": {"answer": {"count": 3}}})).status, 200);
+    assert_eq!(shown(client, &form)["answer"], json!({"count": 3}));
+    let no = hold(client, &json!({"title": "Really?"}));
+    client.answer(&no, "hold", &json!({"action": "reject", "feedback": "not today"}));
+    let rejected = shown(client, &no);
+    assert_eq!(
+        (&rejected["status"], &rejected["answer"]["feedback"]),
+        (&json!("rejected"), &json!("not today"))
+    );
+    let late = hold(client, &json!({"title": "Quick?", "timeoutMs": 50}));
+    let late = client.get(&format!("/v1/holds/{late}?wait=30")).body;
+    assert_eq!((&late["status"], late.get("answer")), (&json!("timed_out"), None));
+    let back = hold(client, &json!({"title": "Never mind?"}));
+    let path = format!("/v1/holds/{back}");
+    assert_eq!(client.send("DELETE", &path, None).body["status"], "cancelled");
+    assert_eq!(shown(client, &back)["status"], "cancelled");
+    let answered = client.send("DELETE", &format!("/v1/holds/{no}"), None);
+    assert_eq!(answered.body["status"], "rejected", "what was answered stays answered");
+}
+
+fn whoever_waits_for_a_hold_hears_of_its_end_at_once(place: &Place) {
+    let server = place.start(&[]);
+    let client = &server.client;
+    let id = hold(client, &json!({"title": "Go on?"}));
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| client.get(&format!("/v1/holds/{id}?wait=60")).body);
+        assert_eq!(client.get(&format!("/v1/holds/{id}?wait=1")).body["status"], "waiting");
+        assert_eq!(client.answer(&id, "hold", &accept()).status, 200);
+        assert_eq!(waiting.join().unwrap()["status"], "approved");
+    });
+}
+
+#[test]
+fn only_those_who_are_named_may_say_yes() {
+    let server = Server::start();
+    let client = &server.client;
+    let of = |name: &str| {
+        let made = client.post("/v1/keys", &json!({"principal": name})).body;
+        client.with_key(made["key"].as_str())
+    };
+    let id = hold(client, &json!({"title": "Pay?", "approvers": ["ann"]}));
+    assert_eq!(of("bob").answer(&id, "hold", &accept()).status, 403);
+    assert_eq!(of("ann").answer(&id, "hold", &accept()).status, 200);
+    assert_eq!(shown(client, &id)["answeredBy"], "ann");
+}
+
+#[test]
+fn what_is_no_hold_is_not_found_and_nobody_takes_their_name() {
+    let server = Server::start();
+    let client = &server.client;
+    client.put("/v1/workflows/gated", &gated("gated"));
+    let run = client.start_run("gated");
+    for id in [run.as_str(), "nobody", "%00"] {
+        client.get(&format!("/v1/holds/{id}")).assert_envelope(404, "not_found");
+        assert_eq!(client.send("DELETE", &format!("/v1/holds/{id}"), None).status, 404, "{id}");
+    }
+    assert_eq!(client.status(&run), "waiting-approval");
+    assert_eq!(client.put("/v1/workflows/holdpoint-hold", &gated("holdpoint-hold")).status, 400);
+    for body in [
+        json!({}),
+        json!({"title": ""}),
+        json!({"title": "a", "choices": ["b"], "approvers": ["ann"]}),
+        json!({"title": "a", "schema": {"type": "nonsense"}}),
+        json!({"title": "a", "odd": 1}),
+    ] {
+        assert_eq!(client.post("/v1/holds", &body).status, 400, "{body}");
+    }
+    client.get(&format!("/v1/holds/{run}?wait=61")).assert_envelope(400, "validation_error");
+}

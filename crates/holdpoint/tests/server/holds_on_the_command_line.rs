@@ -1,0 +1,144 @@
+//! `holdpoint ask`, `wait` and `inbox`, as scripts and people use them.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, Command, Output, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::harness::{Client, KEY, PROGRAM, Server, accept, clean};
+
+/// A script as somebody would write it: with the program in the path of the shell as `holdpoint`.
+fn script(server: &str, text: &str) -> Child {
+    let mut command = Command::new("sh");
+    let text = format!("holdpoint() {{ {PROGRAM} \"$@\"; }}\n{text}");
+    clean(&mut command).args(["-c", &text]).env("HOLDPOINT_SERVER", server).env("HOLDPOINT_KEY", KEY);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+fn ended(child: Child) -> (Option<i32>, String, String) {
+    let Output { status, stdout, stderr } = child.wait_with_output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (status.code(), text(stdout), text(stderr))
+}
+
+/// Waits until something waits, and returns its run.
+fn waiting(client: &Client) -> String {
+    loop {
+        let found = client.get("/v1/interrupts?order=newest").body;
+        if let Some(run) = found["interrupts"][0]["runId"].as_str() {
+            return run.to_owned();
+        }
+    }
+}
+
+#[test]
+fn every_answer_is_an_exit_code_and_stands_on_standard_output() {
+    let server = Server::start();
+    let client = &server.client;
+    let asked = |words: &str, answer: &dyn Fn(&str)| {
+        let child = script(&server.url, &format!("holdpoint ask {words}"));
+        answer(&waiting(client));
+        ended(child)
+    };
+    let (code, out, told) = asked("'Deploy v2?'", &|id| {
+        client.answer(id, "hold", &accept());
+    });
+    let said: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((code, &said["action"]), (Some(0), &json!("accept")), "{told}");
+    assert!(told.contains(&format!("{}/inbox", server.url)), "{told}");
+    let (code, out, _) = asked("'Deploy v2?'", &|id| {
+        client.answer(id, "hold", &json!({"action": "reject", "feedback": "no"}));
+    });
+    assert_eq!((code, out.contains("\"feedback\":\"no\"")), (Some(1), true), "{out}");
+    let (code, out, _) = asked("'Where?' --choices eu,us", &|id| {
+        client.answer(id, "hold", &json!({"answers": {"answer": "eu"}}));
+    });
+    assert_eq!((code, out.as_str()), (Some(0), "\"eu\"\n"));
+    let (code, out, _) = ended(script(&server.url, "holdpoint ask 'Quick?' --timeout 1s"));
+    assert_eq!((code, out.as_str()), (Some(2), "null\n"));
+    let (code, out, _) = asked("'Never mind?' --json", &|id| {
+        client.send("DELETE", &format!("/v1/holds/{id}"), None);
+    });
+    assert_eq!((code, out.contains("\"status\":\"cancelled\"")), (Some(3), true), "{out}");
+    for (words, code) in [
+        ("ask", 64),
+        ("ask 'a' --choices b --approvers c", 64),
+        ("ask 'a' --show '{'", 64),
+        ("wait", 64),
+        ("wait nobody", 65),
+        ("ask ' '", 65),
+        ("ask 'a' --key hp_nobody", 77),
+        ("answer", 2),
+    ] {
+        let (found, _, told) = ended(script(&server.url, &format!("holdpoint {words}")));
+        assert_eq!(found, Some(code), "{words}: {told}");
+    }
+}
+
+#[test]
+fn a_script_that_asks_goes_on_when_its_server_was_killed_and_came_back() {
+    let mut server = Server::start();
+    // A script has one address for its server, whoever answers there.
+    let port = server.url.rsplit(':').next().unwrap().to_owned();
+    let schema = server.data().join("count.json");
+    std::fs::write(&schema, json!({"type": "integer", "minimum": 1}).to_string()).unwrap();
+    let text = format!(
+        "set -e\nid=$(holdpoint ask 'How many?' --schema {} --detach)\ncount=$(holdpoint wait $id)\necho deploying $count\n\
+         holdpoint ask 'Sure?' --show '{{\"v\": 2}}' || echo \"no: $?\"",
+        schema.display()
+    );
+    let mut child = script(&server.url, &text);
+    let mut told = BufReader::new(child.stderr.take().unwrap()).lines();
+    let first = waiting(&server.client);
+    server.kill();
+    let line = told.next().unwrap().unwrap();
+    assert!(line.contains("waiting for it to come back"), "{line}");
+    let listen = format!("127.0.0.1:{port}");
+    let mut server = Server::restarted_at(server, &listen);
+    assert_eq!(server.client.answer(&first, "hold", &json!({"answers": {"answer": 3}})).status, 200);
+    let rest: Vec<String> = told.by_ref().take(3).map(Result::unwrap).collect();
+    assert!(rest[0].starts_with("asked as "), "it is said once that the server is away: {rest:?}");
+    let second = waiting(&server.client);
+    server.kill();
+    assert!(told.next().unwrap().unwrap().contains("waiting for it to come back"));
+    let server = Server::restarted_at(server, &listen);
+    server.client.answer(&second, "hold", &json!({"action": "reject"}));
+    let (code, out, _) = ended(child);
+    assert_eq!(code, Some(0));
+    assert!(out.starts_with("deploying 3\n") && out.ends_with("no: 1\n"), "{out}");
+    let holds = server.client.get("/v1/runs?workflowId=holdpoint-hold").body;
+    assert_eq!(holds["runs"].as_array().unwrap().len(), 2, "nothing was asked twice");
+}
+
+#[test]
+fn people_decide_what_waits_for_them_with_plain_lines() {
+    let server = Server::start();
+    let client = &server.client;
+    let hold = |body: Value| crate::holds::hold(client, &body);
+    let (yes, no) = (hold(json!({"title": "First?"})), hold(json!({"title": "Second?"})));
+    let choice = hold(json!({"title": "Where?", "choices": ["eu", "us"]}));
+    let listed = ended(script(&server.url, "holdpoint inbox </dev/null | cat"));
+    assert!(listed.1.contains("First?") && listed.1.contains("Where?"), "{listed:?}");
+    let mut child = script(&server.url, "holdpoint inbox --interactive");
+    // Skipped, then taken one after the other: what was decided is not listed again.
+    child.stdin.take().unwrap().write_all(b"1\ns\n1\nx\na\n1\nr\ntoo soon\n1\n2\n").unwrap();
+    let (code, out, told) = ended(child);
+    assert_eq!(code, Some(0), "{told}");
+    let status = |id: &str| client.get(&format!("/v1/holds/{id}")).body;
+    assert_eq!(status(&yes)["status"], "approved", "{out}");
+    assert_eq!(status(&no)["answer"]["feedback"], "too soon", "{out}");
+    assert_eq!(status(&choice)["answer"], "us", "{out}");
+    assert!(out.contains("that is not offered here") && out.ends_with("nothing waits for you\n"), "{out}");
+}
+
+#[test]
+fn a_link_to_the_page_signs_in_once() {
+    let server = Server::start();
+    let (code, out, told) = ended(script(&server.url, "holdpoint inbox --link"));
+    assert_eq!(code, Some(0), "{told}");
+    let token = out.trim().split_once("/inbox#once=").unwrap().1;
+    let once = json!({"once": token}).to_string();
+    let visitor = server.client.with_key(None);
+    let sign_in = || visitor.send("POST", "/v1/session", Some(once.as_bytes())).status;
+    assert_eq!((sign_in(), sign_in()), (201, 401));
+}

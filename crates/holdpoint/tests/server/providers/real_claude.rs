@@ -1,0 +1,97 @@
+//! The contract with the real program of the Claude Agent SDK. Nothing of it runs while somebody thinks; what becomes of it
+//! when it is killed at work is told in the tests of the engine (`tests/claude/real_crashes.rs`).
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Mutex;
+
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+
+use super::contract::stories;
+use super::side::{Post, Side};
+use super::stand_in::{KEY, KEY_FILE, StandIn};
+
+struct Publisher {
+    // Serves the model.
+    _runtime: Runtime,
+    model: StandIn,
+    post: Post,
+    /// Sessions may be gone when they are asked for.
+    seen: Mutex<BTreeSet<String>>,
+}
+
+impl Publisher {
+    fn new() -> Self {
+        let (runtime, post) = (Runtime::new().unwrap(), Post::new());
+        let call = |draft: usize| {
+            let command = format!("echo letter-{draft} >> '{}'; echo IT-IS-SENT", post.path());
+            json!({"calls": [["Bash", {"command": command}]], "unless": "IT-IS-SENT"})
+        };
+        let steps = json!([call(0), call(1), call(2), call(3), {"text": "final: {results}"}]);
+        let model = runtime.block_on(StandIn::with(steps));
+        Self { _runtime: runtime, model, post, seen: Mutex::default() }
+    }
+}
+
+impl Side for Publisher {
+    fn graph(&self) -> &'static str {
+        "claude:publisher"
+    }
+
+    fn input(&self) -> Value {
+        json!({"prompt": "publish it"})
+    }
+
+    fn kind(&self) -> &'static str {
+        "tool_approval"
+    }
+
+    fn revise(&self) -> Value {
+        json!({"decision": "reject", "reason": "shorter"})
+    }
+
+    fn approve(&self) -> Value {
+        json!({"decision": "approve"})
+    }
+
+    fn unfit(&self) -> Option<Value> {
+        Some(json!({"decision": "perhaps"}))
+    }
+
+    fn settings(&self) -> Value {
+        json!({"claude": {"publisher": self.model.profile()}})
+    }
+
+    fn prepare(&self, folder: &Path) {
+        std::fs::write(folder.join(KEY_FILE), KEY).unwrap();
+    }
+
+    fn sent(&self) -> usize {
+        self.post.count()
+    }
+
+    /// Calls as the model named them, sessions as the program names its files, and the key.
+    fn names(&self, data: &Path) -> Vec<String> {
+        let told: String = self.model.heard().iter().map(Value::to_string).collect();
+        let calls = told.split('"').filter(|part| part.starts_with("toolu_"));
+        let mut seen = self.seen.lock().unwrap();
+        seen.extend(calls.map(str::to_owned).chain([KEY.to_owned()]));
+        sessions(&data.join("providers/claude"), &mut seen);
+        assert!(seen.len() > 1, "there was a session: {seen:?}");
+        seen.iter().cloned().collect()
+    }
+}
+
+fn sessions(folder: &Path, seen: &mut BTreeSet<String>) {
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            sessions(&path, seen);
+        } else if path.extension().is_some_and(|end| end == "jsonl") {
+            seen.insert(path.file_stem().unwrap().to_str().unwrap().to_owned());
+        }
+    }
+}
+
+stories!(Publisher::new());

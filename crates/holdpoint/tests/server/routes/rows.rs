@@ -1,0 +1,48 @@
+//! Rows of routes for webhooks, for signing in, and for what the inbox shows.
+
+use serde_json::json;
+
+use super::{Row, row};
+use crate::harness::KEY;
+
+const MANAGE: &str = "webhooks:manage";
+
+pub(super) fn of_webhooks() -> Vec<Row> {
+    vec![
+        Row {
+            body: Some(json!({"url": "https://8.8.8.8/", "events": ["cap.breached"]})),
+            ..row("createWebhook", MANAGE, 201, 201)
+        },
+        row("listWebhooks", MANAGE, 200, 200),
+        row("getWebhook", MANAGE, 200, 404),
+        row("deleteWebhook", MANAGE, 204, 404),
+        row("pauseWebhook", MANAGE, 200, 404),
+        // Active already: nothing is to be done, and nothing is sent.
+        row("resumeWebhook", MANAGE, 200, 404),
+        row("listWebhookEvents", MANAGE, 200, 404),
+        row("listDeliveries", MANAGE, 200, 404),
+        row("listDeadLetters", MANAGE, 200, 404),
+        row("getDelivery", MANAGE, 200, 404),
+        row("replayDelivery", MANAGE, 202, 404),
+        Row {
+            body: Some(json!({"from": "2020-01-01T00:00:00Z", "to": "2020-01-02T00:00:00Z"})),
+            ..row("replayDeliveries", MANAGE, 202, 404)
+        },
+    ]
+}
+
+/// Any key may sign in; nobody ends a session of another key.
+pub(super) fn of_inbox() -> Vec<Row> {
+    vec![
+        Row { body: Some(json!({"key": KEY})), ..row("createSession", "", 201, 201) },
+        row("getSession", "", 200, 200),
+        row("endSession", "", 204, 204),
+        row("createSessionLink", "", 201, 201),
+        row("listSessions", "", 200, 200),
+        row("revokeSession", "", 404, 404),
+        Row { body: Some(json!({"title": "Go on?"})), ..row("createHold", "runs:create", 201, 201) },
+        row("getHold", "runs:read", 200, 404),
+        row("cancelHold", "runs:cancel", 200, 404),
+        Row { query: "?seconds=1", ..row("streamPending", "approvals:respond or runs:read", 200, 200) },
+    ]
+}

@@ -1,0 +1,230 @@
+//! Signing in and out: what stands in the cookie, what it opens, and what ends it.
+
+use serde_json::{Value, json};
+use ureq::http::Response;
+
+use crate::harness::{Client, KEY, Server, accept, gated};
+use crate::place::{Place, on_both};
+
+on_both! {
+    a_link_signs_in_once,
+    of_sixteen_who_open_a_link_at_once_one_is_signed_in,
+    a_session_ends_with_its_key,
+    a_session_is_ended_by_its_owner_and_by_nobody_else,
+}
+
+/// A browser: a cookie, and no key.
+pub(crate) struct Browser {
+    client: Client,
+    pub cookie: String,
+    pub session: Value,
+}
+
+const PAGE: (&str, &str) = ("x-holdpoint-page", "1");
+
+impl Browser {
+    pub(crate) fn sign_in(client: &Client, body: &Value) -> Result<Self, Box<Response<String>>> {
+        let client = client.with_key(None);
+        let answer = client.exchange("POST", "/v1/session", Some(body.to_string().as_bytes()), &[]);
+        if answer.status() != 201 {
+            return Err(Box::new(answer));
+        }
+        let set = answer.headers()["set-cookie"].to_str().unwrap();
+        let cookie = set.split(';').next().unwrap().to_owned();
+        let session = serde_json::from_str(answer.body()).unwrap();
+        Ok(Self { client, cookie, session })
+    }
+
+    pub(crate) fn send(
+        &self,
+        method: &str,
+        path: &str,
+        body: Option<&Value>,
+        more: &[(&str, &str)],
+    ) -> (u16, Value) {
+        let headers = [&[("cookie", self.cookie.as_str())], more].concat();
+        let body = body.map(Value::to_string);
+        let answer = self.client.exchange(method, path, body.as_deref().map(str::as_bytes), &headers);
+        (answer.status().as_u16(), serde_json::from_str(answer.body()).unwrap_or(Value::Null))
+    }
+
+    pub(crate) fn get(&self, path: &str) -> (u16, Value) {
+        self.send("GET", path, None, &[])
+    }
+
+    fn delete(&self, path: &str) -> u16 {
+        self.send("DELETE", path, None, &[PAGE]).0
+    }
+}
+
+fn made(client: &Client, body: Value) -> (Value, String) {
+    let made = client.post("/v1/keys", &body).body;
+    let key = made["key"].as_str().unwrap().to_owned();
+    (made, key)
+}
+
+fn signed_in(client: &Client, key: &str) -> Browser {
+    Browser::sign_in(client, &json!({"key": key})).unwrap()
+}
+
+#[test]
+fn a_cookie_opens_what_its_key_opens_and_scripts_cannot_read_it() {
+    let server = Server::start();
+    let (_, key) = made(&server.client, json!({"principal": "ann", "scopes": ["runs:read"]}));
+    let body = json!({"key": key}).to_string();
+    let answer = server.client.with_key(None).exchange("POST", "/v1/session", Some(body.as_bytes()), &[]);
+    let set = answer.headers()["set-cookie"].to_str().unwrap().to_owned();
+    let flags: Vec<&str> = set.split("; ").skip(1).collect();
+    assert_eq!(flags, ["HttpOnly", "SameSite=Strict", "Path=/", "Max-Age=43200"], "{set}");
+    let token = set.split(['=', ';']).nth(1).unwrap();
+    assert_eq!(token.len(), 64, "256 bits");
+    assert_eq!(answer.headers()["cache-control"], "no-store");
+    let browser = signed_in(&server.client, &key);
+    let (status, session) = browser.get("/v1/session");
+    assert_eq!(
+        (status, &session["principal"], &session["scopes"]),
+        (200, &json!("ann"), &json!(["runs:read"]))
+    );
+    assert_eq!(session, browser.session);
+    assert_eq!(browser.get("/v1/runs").0, 200);
+    assert_eq!(browser.get("/v1/workflows").0, 403, "no more than the key may");
+    let header = ("authorization", "Bearer hp_nobody");
+    assert_eq!(browser.send("GET", "/v1/runs", None, &[header]).0, 401, "what is sent as a key is the key");
+    for stored in ["holdpoint.db", "holdpoint.db-wal"] {
+        let bytes = std::fs::read(server.data().join(stored)).unwrap_or_default();
+        assert!(!bytes.windows(token.len()).any(|part| part == token.as_bytes()), "{stored} has the token");
+    }
+    let secure =
+        Server::start_in(tempfile::tempdir().unwrap().path(), &["--public-url", "https://a.example/b"]);
+    let body = json!({"key": KEY}).to_string();
+    let answer = secure.client.with_key(None).exchange("POST", "/v1/session", Some(body.as_bytes()), &[]);
+    assert!(answer.headers()["set-cookie"].to_str().unwrap().ends_with("; Secure"));
+}
+
+#[test]
+fn what_changes_something_takes_our_own_page() {
+    let server = Server::start();
+    server.client.put("/v1/workflows/gated", &gated("gated"));
+    let browser = signed_in(&server.client, KEY);
+    let run = server.client.start_run("gated");
+    let path = format!("/v1/runs/{run}/interrupts/gate");
+    let answer = json!({"resumeValue": accept()});
+    let (other, own) = (("origin", "https://evil.example"), ("origin", server.url.as_str()));
+    for headers in [
+        vec![],
+        vec![own],
+        vec![PAGE, other],
+        vec![PAGE, ("origin", "null")],
+        vec![PAGE, own, ("sec-fetch-site", "same-site")],
+        vec![PAGE, ("sec-fetch-site", "cross-site")],
+    ] {
+        let (status, refused) = browser.send("POST", &path, Some(&answer), &headers);
+        assert_eq!((status, &refused["error"]), (403, &json!("csrf_refused")), "{headers:?}");
+        assert_eq!(browser.send("DELETE", "/v1/session", None, &headers).0, 403, "{headers:?}");
+    }
+    assert_eq!(server.client.status(&run), "waiting-approval");
+    let fine = [PAGE, own, ("sec-fetch-site", "same-origin")];
+    assert_eq!(browser.send("POST", &path, Some(&answer), &fine).0, 200);
+    let body = json!({"key": KEY}).to_string();
+    for from in [other, ("sec-fetch-site", "cross-site")] {
+        let forced =
+            server.client.with_key(None).exchange("POST", "/v1/session", Some(body.as_bytes()), &[from]);
+        assert_eq!(forced.status(), 403, "nobody is signed in by a page of others");
+        assert!(forced.headers().get("set-cookie").is_none());
+    }
+}
+
+fn a_link_signs_in_once(place: &Place) {
+    let server = place.start(&[]);
+    let (_, key) = made(&server.client, json!({"principal": "ann", "scopes": ["runs:read"]}));
+    let link = server.client.with_key(Some(&key)).send("POST", "/v1/session:link", None);
+    assert_eq!(link.status, 201);
+    let url = link.body["url"].as_str().unwrap();
+    let (before, token) = url.split_once("#once=").unwrap();
+    assert_eq!(before, format!("{}/inbox", server.url));
+    let once = json!({"once": token});
+    let browser = Browser::sign_in(&server.client, &once).unwrap();
+    assert_eq!((&browser.session["principal"], browser.get("/v1/runs").0), (&json!("ann"), 200));
+    let again = Browser::sign_in(&server.client, &once).err().unwrap();
+    assert_eq!(again.status(), 401);
+    assert!(again.body().contains("link_used") && !again.body().contains(token), "{}", again.body());
+    let (revoked, key) = made(&server.client, json!({}));
+    let link = server.client.with_key(Some(&key)).send("POST", "/v1/session:link", None).body;
+    let token = link["url"].as_str().unwrap().split_once("#once=").unwrap().1.to_owned();
+    server.client.send("DELETE", &format!("/v1/keys/{}", revoked["keyId"].as_str().unwrap()), None);
+    assert!(Browser::sign_in(&server.client, &json!({"once": token})).is_err(), "its key was revoked");
+}
+
+fn of_sixteen_who_open_a_link_at_once_one_is_signed_in(place: &Place) {
+    let server = place.start(&[]);
+    for _ in 0..5 {
+        let link = server.client.send("POST", "/v1/session:link", None).body;
+        let token = link["url"].as_str().unwrap().split_once("#once=").unwrap().1.to_owned();
+        let (client, once) = (&server.client, &json!({"once": token}));
+        let good: usize = std::thread::scope(|scope| {
+            let all: Vec<_> =
+                (0..16).map(|_| scope.spawn(move || Browser::sign_in(client, once).is_ok())).collect();
+            all.into_iter().map(|one| usize::from(one.join().unwrap())).sum()
+        });
+        assert_eq!(good, 1);
+    }
+}
+
+fn a_session_ends_with_its_key(place: &Place) {
+    let server = place.start(&[]);
+    let client = &server.client;
+    let (revoked, key) = made(client, json!({}));
+    let browser = signed_in(client, &key);
+    assert_eq!(browser.get("/v1/session").0, 200);
+    client.send("DELETE", &format!("/v1/keys/{}", revoked["keyId"].as_str().unwrap()), None);
+    let (status, refused) = browser.get("/v1/session");
+    assert_eq!((status, &refused["error"]), (401, &json!("key_revoked")));
+    let (expiring, key) = made(client, json!({"expiresInSeconds": 2}));
+    let browser = signed_in(client, &key);
+    assert_eq!(browser.session["expiresAt"], expiring["expiresAt"], "no longer than its key");
+    client.put("/v1/workflows/gated", &gated("gated"));
+    let run = client.start_run("gated");
+    // Nothing comes within these seconds, so that the key has ended when the answer is here.
+    client.get(&format!("/v1/runs/{run}/events/poll?lastSequence=999&timeout=2"));
+    let (status, refused) = browser.get("/v1/session");
+    assert_eq!((status, &refused["error"]), (401, &json!("key_expired")));
+}
+
+fn a_session_is_ended_by_its_owner_and_by_nobody_else(place: &Place) {
+    let server = place.start(&[]);
+    let (_, key) = made(&server.client, json!({}));
+    let (one, two) = (signed_in(&server.client, &key), signed_in(&server.client, &key));
+    let stranger = signed_in(&server.client, KEY);
+    let (_, listed) = one.get("/v1/sessions");
+    let current = |listed: &Value| -> Vec<bool> {
+        listed["sessions"].as_array().unwrap().iter().map(|one| one["current"] == true).collect()
+    };
+    assert_eq!(current(&listed).iter().filter(|current| **current).count(), 1);
+    assert_eq!(current(&listed).len(), 2, "{listed}");
+    let path = |browser: &Browser| format!("/v1/sessions/{}", browser.session["sessionId"].as_str().unwrap());
+    assert_eq!(stranger.delete(&path(&two)), 404);
+    assert_eq!(two.get("/v1/runs").0, 200);
+    assert_eq!(one.delete(&path(&two)), 204);
+    assert_eq!((two.get("/v1/runs").0, one.get("/v1/runs").0), (401, 200));
+    let out = one.send("DELETE", "/v1/session", None, &[PAGE]);
+    assert_eq!(out.0, 204);
+    let (status, refused) = one.get("/v1/runs");
+    assert_eq!((status, &refused["error"]), (401, &json!("session_ended")));
+    let forgotten = server.client.exchange("DELETE", "/v1/session", None, &[]);
+    assert!(forgotten.headers()["set-cookie"].to_str().unwrap().contains("holdpoint_session=; "));
+    assert_eq!(Browser { cookie: "holdpoint_session=nobody".to_owned(), ..one }.get("/v1/runs").0, 401);
+}
+
+#[test]
+fn keys_that_are_none_are_not_tried_for_ever_and_good_ones_get_through() {
+    let server = Server::start();
+    let attempt = |key: &str| Browser::sign_in(&server.client, &json!({"key": key}));
+    let statuses: Vec<u16> =
+        (0..30).map(|at| attempt(&format!("hp_{at}")).err().unwrap().status().as_u16()).collect();
+    assert_eq!(statuses[..10], [401; 10]);
+    assert!(statuses.contains(&429), "{statuses:?}");
+    assert!(attempt(KEY).is_ok());
+    for body in [json!({}), json!({"key": KEY, "once": "a"})] {
+        assert_eq!(Browser::sign_in(&server.client, &body).err().unwrap().status(), 400, "{body}");
+    }
+}
