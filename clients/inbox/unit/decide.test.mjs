@@ -1,0 +1,369 @@
+//! A pause: what kind it is, which ways it offers, what they send, and what is said when the server says no.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { composite } from "../../../crates/holdpoint/src/inbox/page/decide/composite.js";
+import { choiceShape } from "../../../crates/holdpoint/src/inbox/page/decide/custom.js";
+import { turnsOf } from "../../../crates/holdpoint/src/inbox/page/decide/conversation.js";
+import { kindFor } from "../../../crates/holdpoint/src/inbox/page/decide/kinds.js";
+import { outcome } from "../../../crates/holdpoint/src/inbox/page/decide/outcome.js";
+import { closed } from "../../../crates/holdpoint/src/inbox/page/decide/page.js";
+import {
+    fromLink,
+    fromRun,
+    pick,
+    siblings,
+    sortOf,
+    standing,
+    versionBefore,
+} from "../../../crates/holdpoint/src/inbox/page/decide/model.js";
+import { feedbackOf, itemsSchema, sectionSchema } from "../../../crates/holdpoint/src/inbox/page/decide/refine.js";
+import { refusal, saidBy } from "../../../crates/holdpoint/src/inbox/page/decide/refusals.js";
+import { decisionWords, keyring, requestFor } from "../../../crates/holdpoint/src/inbox/page/decide/sending.js";
+import { argumentsSchema } from "../../../crates/holdpoint/src/inbox/page/decide/tool_call.js";
+import { form } from "../../../crates/holdpoint/src/inbox/page/form/schema.js";
+import { h } from "../../../crates/holdpoint/src/inbox/page/dom.js";
+import { stateOf } from "../../../crates/holdpoint/src/inbox/page/views/link.js";
+import { assertInert, find, words } from "./descriptions.mjs";
+
+const NOW = Date.parse("2026-01-01T12:00:00Z");
+const tools = { id: "t", redraw: () => {}, change: () => {} };
+
+function asked(kind, data, more = {}) {
+    return fromRun(
+        {
+            interruptId: "r:i1",
+            nodeId: "gate",
+            kind,
+            title: "T",
+            data,
+            status: "open",
+            requestedAt: "2026-01-01T11:00:00Z",
+            digest: "sha256:x",
+            ...more,
+        },
+        "r",
+    );
+}
+
+const EVERY_KIND = {
+    approval: asked("approval", {
+        title: "T",
+        actions: ["accept", "reject", "refine", "edit", "ask"],
+        artifactData: { text: "a" },
+    }),
+    governed: asked("approval", {
+        actions: ["accept", "reject"],
+        gateId: "g",
+        requiredRole: "boss",
+        override: { requiredRole: "owner" },
+    }),
+    tool: asked("approval", {
+        actions: ["accept", "edit-accept", "reject", "ask"],
+        artifactType: "tool.call",
+        toolCall: { id: "c1", name: "mail", arguments: { to: "a" } },
+    }),
+    toolQuestion: asked("custom", {
+        customKind: "input_required",
+        toolCall: { id: "c1", name: "file", arguments: {} },
+        suspension: { response_schema: { type: "string" } },
+    }),
+    clarification: asked("clarification", { questions: [{ id: "colour", question: "Which colour?" }] }),
+    custom: asked("custom", { customKind: "x.y", data: { a: 1 } }),
+    multi: asked("custom", {
+        customKind: "multi",
+        data: { items: [{ key: "a", kind: "k", data: 1, schema: { type: "string" } }] },
+    }),
+    event: asked("external-event", { eventType: "paid", correlation: { order: 7 } }),
+    conversation: asked("conversation.exchange", { prompt: "Well?", conversationId: "c" }),
+    confidence: asked("low-confidence", { agentId: "planner", threshold: 0.7, observed: 0.4, decision: { go: "north" } }),
+    unknown: asked("of-tomorrow", { a: 1 }),
+};
+
+for (const [sort, pause] of Object.entries(EVERY_KIND)) {
+    test(`a pause to ${sort} is known as such, shown and answered`, () => {
+        assert.equal(sortOf(pause), sort);
+        const kind = kindFor(pause);
+        assertInert(h("div", {}, kind.content({ now: NOW, pauses: [pause] })));
+        const ways = kind.ways(tools);
+        assert.ok(ways.length > 0);
+        for (const way of ways.filter(({ fields }) => fields)) {
+            assertInert(way.fields.describe({ errors: {} }));
+        }
+    });
+}
+
+const way = (pause, id) =>
+    kindFor(pause)
+        .ways(tools)
+        .find((entry) => entry.id === id);
+
+test("only what a gate offers can be chosen, and edit is called edit-accept", () => {
+    const ids = (actions) =>
+        kindFor(asked("approval", { actions }))
+            .ways(tools)
+            .map(({ id }) => id);
+    assert.deepEqual(ids(["accept"]), ["accept"]);
+    assert.deepEqual(ids(["edit", "ask", "dance"]), ["edit-accept", "ask"]);
+});
+
+test("each way sends what the API wants", () => {
+    const { approval, governed, tool, toolQuestion, clarification, event, confidence } = EVERY_KIND;
+    assert.deepEqual(way(approval, "accept").build(), { action: "accept" });
+    assert.deepEqual(way(approval, "reject").build({ feedback: "" }), { action: "reject" });
+    assert.deepEqual(way(approval, "edit-accept").build({ text: "b" }), {
+        action: "edit-accept",
+        editedArtifactData: { text: "b" },
+    });
+    assert.deepEqual(way(approval, "ask").build({ question: "Why?" }), { action: "ask", question: "Why?" });
+    assert.deepEqual(way(governed, "granted").build({ reason: "ok" }), { decision: "granted", reason: "ok" });
+    assert.deepEqual(way(governed, "override").build({ reason: "late" }), { decision: "overridden", reason: "late" });
+    assert.deepEqual(way(tool, "edit-accept").build({ to: "b" }), {
+        action: "edit-accept",
+        editedArtifactData: { arguments: { to: "b" } },
+    });
+    assert.deepEqual(way(toolQuestion, "resume").build("yes"), { action: "resume", result: "yes" });
+    assert.deepEqual(way(toolQuestion, "cancel").build({ reason: "no" }), { action: "cancel", reason: "no" });
+    assert.deepEqual(way(clarification, "answers").build({ colour: "blue" }), { answers: { colour: "blue" } });
+    assert.deepEqual(way(event, "event").build({ order: 7 }), { eventPayload: { order: 7 } });
+    assert.deepEqual(way(confidence, "ratify").build(), { go: "north" });
+});
+
+test("a provider's call is edited in the provider's words", () => {
+    const pause = asked("approval", {
+        actions: ["edit-accept"],
+        artifactType: "tool.call",
+        artifactData: { tool: "Bash", input: { command: "ls" } },
+    });
+    assert.deepEqual(way(pause, "edit-accept").build({ command: "pwd" }), {
+        action: "edit-accept",
+        editedArtifactData: { tool: "Bash", input: { command: "pwd" } },
+    });
+});
+
+test("a call that nobody knows the outcome of can be made again, or its result told", () => {
+    const pause = asked("approval", {
+        actions: ["accept", "edit-accept", "reject"],
+        artifactType: "tool.call",
+        toolCall: { name: "pay", arguments: {} },
+        suspension: { action: "tool:OutcomeUnknown" },
+    });
+    assert.equal(way(pause, "accept").label, "Call it again");
+    assert.deepEqual(way(pause, "edit-accept").build("paid"), { action: "edit-accept", editedArtifactData: { result: "paid" } });
+});
+
+test("an edit that changes nothing is not sent", () => {
+    const edit = way(EVERY_KIND.approval, "edit-accept");
+    assert.equal(edit.isEmptyHanded({ text: "a" }), true);
+    assert.equal(edit.isEmptyHanded({ text: "b" }), false);
+});
+
+test("an answer that is a choice of actions has a button for each, and constants go along", () => {
+    const resumeSchema = {
+        type: "object",
+        required: ["action"],
+        properties: { action: { enum: ["approve", "revise"] }, draft: { type: "string" }, revision: { const: 3 } },
+    };
+    const pause = asked("custom", { customKind: "content_review", data: { draft: "old", revision: 3 } }, { resumeSchema });
+    const ways = kindFor(pause).ways(tools);
+    assert.deepEqual(
+        ways.map(({ label, key }) => [label, key]),
+        [
+            ["Approve", "a"],
+            ["Revise", "e"],
+        ],
+    );
+    assert.deepEqual(ways[0].build({ draft: "old" }), { action: "approve", revision: 3 });
+    assert.deepEqual(ways[1].build({ draft: "new" }), { action: "revise", draft: "new", revision: 3 });
+    assert.deepEqual(choiceShape(pause, "action").present, { draft: "old" });
+});
+
+test("what a resume schema wants beside an action is asked with it", () => {
+    const resumeSchema = { type: "object", required: ["ticket"], properties: { action: {}, ticket: { type: "string" } } };
+    const accept = way(asked("approval", { actions: ["accept"] }, { resumeSchema }), "accept");
+    assert.ok(accept.fields);
+    assert.deepEqual(accept.build({ ticket: "T-1" }), { action: "accept", ticket: "T-1" });
+});
+
+test("sections and items to refine are offered where they can be told", () => {
+    assert.deepEqual(
+        sectionSchema("# One\ntext\n## Two ##").oneOf.map(({ const: name }) => name),
+        ["One", "Two"],
+    );
+    assert.equal(sectionSchema(7).type, "string");
+    assert.deepEqual(itemsSchema({ lines: [{ id: "a", text: "Chair" }, { id: "b" }] }).items.oneOf, [
+        { const: "a", title: "a: Chair" },
+        { const: "b", title: "b" },
+    ]);
+    assert.equal(itemsSchema("text").items.type, "string");
+    assert.deepEqual(feedbackOf("items", { itemIds: ["a"], text: "", tags: [] }), { scope: "items", itemIds: ["a"] });
+});
+
+test("arguments have a field each where they are flat, and are JSON otherwise", () => {
+    assert.deepEqual(argumentsSchema({ to: "a", count: 2 }).properties, { to: { type: "string" }, count: { type: "number" } });
+    assert.deepEqual(argumentsSchema({ to: ["a"] }), {});
+    assert.deepEqual(argumentsSchema({}), {});
+});
+
+test("several forms are one, and errors find the form they belong to", () => {
+    const part = (name) => ({ name, form: form({ type: "string", minLength: 1 }, { id: name }) });
+    const fields = composite([part("a"), part("b/c")]);
+    const described = fields.describe({ errors: { "/b~1c": "wrong here" } });
+    const [first, second] = find(described, "div", "composite-part");
+    assert.ok(!words(first).includes("wrong here"));
+    assert.ok(words(second).includes("wrong here"));
+    assert.deepEqual(Object.keys(fields.read().errors), ["/a", "/b~1c"]);
+});
+
+test("the question that waits at the node is meant, unless one is named", () => {
+    const list = [
+        asked("approval", {}, { interruptId: "r:i1", status: "answered" }),
+        asked("approval", {}, { interruptId: "r:i2" }),
+        asked("approval", {}, { interruptId: "r:i3" }),
+    ];
+    assert.equal(pick(list, { nodeId: "gate" }).interruptId, "r:i2");
+    assert.equal(pick(list, { nodeId: "gate", interruptId: "r:i3" }).interruptId, "r:i3");
+    assert.deepEqual(
+        siblings(list, list[1]).map(({ interruptId }) => interruptId),
+        ["r:i3"],
+    );
+    assert.equal(pick([], { nodeId: "gate" }), undefined);
+});
+
+test("the version before is that of the same artifact", () => {
+    const version = (id, artifactId, status) => asked("approval", { artifactId }, { interruptId: id, status });
+    const list = [version("1", "x", "answered"), version("2", "y", "answered"), version("3", "x", "open")];
+    assert.equal(versionBefore(list, list[2]).interruptId, "1");
+    assert.equal(versionBefore(list, list[0]), undefined);
+});
+
+test("whoever started a run is told when somebody else must decide", () => {
+    const pause = asked("approval", { requesterMayNotApprove: true });
+    const run = { owner: { principal: "ann" }, forkedBy: ["bob"] };
+    assert.equal(standing(pause, { principal: "ann" }, run), "requester");
+    assert.equal(standing(pause, { principal: "bob" }, run), "requester");
+    assert.equal(standing(pause, { principal: "cy" }, run), "may");
+    assert.equal(standing(pause, { principal: "cy", scopes: ["runs:read"] }, run), "noScope");
+    assert.equal(standing({ ...pause, votes: [{ decidedBy: "cy" }] }, { principal: "cy" }, run), "voted");
+    assert.equal(standing({ ...pause, assignees: ["role:x"] }, { principal: "cy" }, run), "unnamed");
+});
+
+test("a link tells whom its gate lists, and the deadline of the question apart from its own", () => {
+    const pause = fromLink({
+        kind: "approval",
+        data: { approversList: ["ada"], approverRoleRefs: ["x"] },
+        expiresAt: "L",
+        interruptExpiresAt: "D",
+    });
+    assert.deepEqual(pause.assignees, ["ada", "role:x"]);
+    assert.deepEqual([pause.expiresAt, pause.linkExpiresAt], ["D", "L"]);
+});
+
+test("the same answer goes under the same key, another one under another", () => {
+    let count = 0;
+    const keyFor = keyring(() => `k${(count += 1)}`);
+    assert.equal(keyFor({ a: 1 }), "k1");
+    assert.equal(keyFor({ a: 1 }), "k1");
+    assert.equal(keyFor({ a: 2 }), "k2");
+});
+
+test("of several calls at one node all but the oldest are decided by their call", () => {
+    const value = { action: "reject", feedback: "no" };
+    assert.deepEqual(requestFor(EVERY_KIND.tool, value, { isOldest: true }), {
+        path: "/v1/runs/r/interrupts/gate",
+        body: { resumeValue: value, digest: "sha256:x" },
+    });
+    assert.deepEqual(requestFor(EVERY_KIND.tool, value, { isOldest: false }), {
+        path: "/v1/runs/r/decision",
+        body: { toolCallId: "c1", action: "cancel", reason: "no", digest: "sha256:x" },
+    });
+    assert.deepEqual(decisionWords({ action: "accept" }), { action: "resume" });
+    assert.deepEqual(decisionWords({ action: "edit-accept", editedArtifactData: { arguments: {} } }), {
+        action: "resume",
+        result: { arguments: {} },
+    });
+});
+
+test("what somebody did is said in a sentence, and only a yes looks like a success", () => {
+    const said = (pause, id, result) => {
+        const box = outcome(result, { way: way(pause, id) });
+        return [words(find(box, "h2")[0]), find(box, "p").map(words).filter(Boolean).join(" "), box.attrs.class.includes("notice-good")];
+    };
+    const { approval, tool, event } = EVERY_KIND;
+    assert.deepEqual(said(approval, "accept", { outcome: "resolved", status: "completed" }), ["You accepted this.", "The run has completed.", true]);
+    const failed = (errorCode) => said(approval, "reject", { outcome: "resolved", status: "failed", errorCode });
+    assert.deepEqual(failed("approval_rejected"), ["You rejected this.", "The run ended with that.", false]);
+    assert.deepEqual(failed("node_failed"), ["You rejected this.", "The run has failed.", false], "something else broke after the no");
+    assert.deepEqual([failed(null)[1], failed(undefined)[1]], ["The run has failed.", ""], "why is not said where it is not known");
+    assert.deepEqual(said(approval, "refine", { outcome: "resolved", status: "running" }), ["You asked for changes.", "The run goes on.", false]);
+    assert.deepEqual(said(approval, "accept", { outcome: "voted" }), ["You accepted this.", "Your vote counts; others must still speak.", true]);
+    assert.equal(said(tool, "reject", {})[0], "You did not allow the call.");
+    assert.equal(said(event, "event", {})[0], "You sent the event.");
+    const ways = Object.values(EVERY_KIND).flatMap((pause) => kindFor(pause).ways(tools)).filter(({ id }) => id !== "ask");
+    assert.deepEqual(ways.filter((one) => /^You answered: /.test(words(find(outcome({}, { way: one }), "h2")[0]))).map(({ label }) => label), []);
+    assert.match(words(outcome({}, { way: { id: "choice x", label: "Later", look: "plain" } })), /^You answered: Later\./);
+});
+
+test("what others did is said in a sentence with its time", () => {
+    const over = (action) => asked("approval", {}, { status: "answered", decision: { by: "admin", value: { action }, at: "2026-01-01T12:00:00Z" } });
+    assert.equal(words(closed(over("reject"), NOW)), "admin rejected this just now.");
+    assert.equal(words(closed(over("later"), NOW + 120_000)), "admin answered: later 2 minutes ago.");
+    assert.match(words(closed(asked("approval", {}, { status: "timed-out" }), NOW)), /nobody decided/);
+});
+
+test("a refusal says what happened, whether to look again and whether to send again", () => {
+    assert.match(refusal({ status: 409, code: "interrupt_already_resolved" }).words, /faster/);
+    assert.equal(refusal({ status: 409, code: "interrupt_already_resolved" }).isOver, true);
+    assert.equal(refusal({ status: 403, code: "forbidden", message: "no" }).isOver, false);
+    assert.equal(refusal({ status: 503, code: "overloaded" }).mayRepeat, true);
+    assert.equal(refusal({ status: 0, code: "unreachable" }).mayRepeat, true);
+    const bad = refusal(
+        {
+            status: 400,
+            code: "validation_error",
+            message: "resumeValue.answers.n: too big",
+            details: { field: "resumeValue.answers.n" },
+        },
+        "resumeValue.answers",
+    );
+    assert.deepEqual(bad.errors, { "/n": "too big" });
+});
+
+test("only the server's words are called the server's", () => {
+    assert.equal(saidBy({ code: "forbidden", message: "You may not." }), "The server says: You may not.");
+    for (const code of ["unreachable", "not_json", "http_502"]) {
+        assert.equal(saidBy({ code, message: "The server cannot be reached." }), "The server cannot be reached.");
+    }
+});
+
+test("every end of a link has its page", () => {
+    const states = [
+        [404, "interrupt_not_found", "unknown"],
+        [410, "interrupt_expired", "expired"],
+        [409, "interrupt_already_resolved", "answered"],
+        [422, "interrupt_cancelled", "cancelled"],
+        [401, "unauthenticated", "signIn"],
+        [429, "rate_limited", "busy"],
+        [500, "internal_error", "failed"],
+        [0, "unreachable", "failed"],
+    ];
+    states.forEach(([status, code, state]) => assert.equal(stateOf({ status, code }), state));
+});
+
+test("a conversation is what was asked and said, in its order", () => {
+    const talk = (id, more) =>
+        asked("conversation.exchange", { prompt: `${id}?`, conversationId: "c" }, { interruptId: id, ...more });
+    const list = [
+        talk("1", { status: "answered", decision: { by: "ann", value: "blue", at: "2026-01-01T11:30:00Z" } }),
+        asked("approval", {}),
+        talk("2", {}),
+    ];
+    assert.deepEqual(
+        turnsOf(list[2], list).map(({ who, words: said }) => [who, said]),
+        [
+            ["run", "1?"],
+            ["person", "blue"],
+            ["run", "2?"],
+        ],
+    );
+});

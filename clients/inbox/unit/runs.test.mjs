@@ -1,0 +1,150 @@
+//! The list of runs: which states belong together, pages over several of them, and what changes meanwhile.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { beginningOf, createModel, groupFrom, loadPage, searchOf } from "../../../crates/holdpoint/src/inbox/page/runs/model.js";
+import { rows } from "../../../crates/holdpoint/src/inbox/page/runs/rows.js";
+import { endOfId } from "../../../crates/holdpoint/src/inbox/page/show/characters.js";
+import { assertInert, find, words } from "./descriptions.mjs";
+import { PAYLOADS } from "./payloads.mjs";
+
+const START = Date.UTC(2026, 0, 1);
+const run = (number, status, more = {}) => ({
+    runId: `run-${String(number).padStart(4, "0")}`, workflowId: "release", status, createdAt: new Date(START + number * 1000).toISOString(), ...more,
+});
+const ids = (list) => list.map(({ runId }) => Number(runId.slice(4)));
+
+/** A server with these runs, as the page sees it: newest first, one state at a time. */
+function server(all) {
+    const calls = [];
+    async function get(path, { query }) {
+        calls.push({ path, query });
+        const fitting = all.filter(({ status }) => !query.status || status === query.status).sort((one, other) => (one.runId < other.runId ? 1 : -1));
+        const from = query.cursor ? fitting.findIndex(({ runId }) => runId === query.cursor) + 1 : 0;
+        const runs = fitting.slice(from, from + query.limit);
+        return { runs, nextCursor: from + query.limit < fitting.length ? runs.at(-1).runId : undefined };
+    }
+    return { get, calls, all };
+}
+
+function modelOf(api, group = "all") {
+    return createModel({ api, group, changed: () => {} });
+}
+
+test("the address says which runs, and what is not known there is ignored", () => {
+    for (const group of ["waiting", "running", "completed", "failed", "cancelled"]) {
+        assert.equal(groupFrom(Object.fromEntries(new URLSearchParams(searchOf(group)))), group);
+    }
+    assert.deepEqual([groupFrom({}), groupFrom({ status: "constructor" }), searchOf("all")], ["all", "all", ""]);
+});
+
+test("what waits are several states, listed together and newest first over all pages", async () => {
+    const states = ["waiting-approval", "completed", "waiting-input", "waiting-approval", "waiting-external", "waiting-approval"];
+    const api = server(Array.from({ length: 60 }, (_, number) => run(number, states[number % states.length])));
+    const seen = [];
+    let place = beginningOf("waiting");
+    for (let pages = 0; place !== null; pages += 1) {
+        assert.ok(pages < 20, "it comes to an end");
+        const page = await loadPage(api, place, 7);
+        assert.ok(page.items.length <= 7);
+        seen.push(...page.items);
+        place = page.next;
+    }
+    const expected = api.all.filter(({ status }) => status.startsWith("waiting")).reverse();
+    assert.deepEqual(ids(seen), ids(expected));
+});
+
+test("runs on a later page of several states say how they stand now", async () => {
+    const states = ["waiting-approval", "waiting-input", "paused"];
+    const api = server(Array.from({ length: 70 }, (_, number) => run(number, states[number % states.length])));
+    const model = modelOf(api, "waiting");
+    await model.load();
+    await model.next();
+    const shown = ids(model.state.items);
+    assert.deepEqual(shown, Array.from({ length: 20 }, (_, at) => 19 - at));
+    const statusOf = (number) => model.state.items[shown.indexOf(number)]?.status;
+    api.all[15] = run(15, "waiting-external");
+    await model.look();
+    assert.deepEqual([statusOf(15), ids(model.state.items), model.state.isOld], ["waiting-external", shown, false]);
+    api.all[14] = run(14, "paused", { updatedAt: "later" });
+    await model.load();
+    assert.deepEqual([model.state.items[5].updatedAt, ids(model.state.items)], ["later", shown]);
+    api.all[13] = run(13, "completed");
+    await model.look();
+    assert.equal(model.state.isOld, true);
+    await model.load();
+    assert.deepEqual(ids(model.state.items), shown.filter((number) => number !== 13));
+    assert.ok(!JSON.stringify(model.state.trail).includes("createdAt"), "a place keeps no runs");
+});
+
+test("pages go on and back, and end", async () => {
+    const model = modelOf(server(Array.from({ length: 120 }, (_, number) => run(number, "completed"))));
+    await model.load();
+    assert.deepEqual([model.state.items.length, ids(model.state.items)[0]], [50, 119]);
+    assert.equal(await model.previous(), false);
+    assert.equal(await model.next(), true);
+    assert.equal(await model.next(), true);
+    assert.deepEqual([model.state.trail.length, model.state.items.length, model.state.next], [3, 20, null]);
+    assert.equal(await model.next(), false);
+    assert.equal(await model.previous(), true);
+    assert.equal(ids(model.state.items)[0], 69);
+});
+
+test("runs that are shown say how they stand now, and that others came is told without moving anything", async () => {
+    const api = server([run(1, "running"), run(2, "waiting-approval")]);
+    const model = modelOf(api);
+    await model.load();
+    api.all[1] = run(2, "completed");
+    await model.look();
+    assert.deepEqual([model.state.items.map(({ status }) => status), model.state.isOld], [["completed", "running"], false]);
+    api.all.push(run(3, "running"));
+    await model.look();
+    assert.deepEqual([ids(model.state.items), model.state.isOld], [[2, 1], true]);
+    await model.load();
+    assert.deepEqual([ids(model.state.items), model.state.isOld], [[3, 2, 1], false]);
+});
+
+test("a page that could not be loaded leaves the one before, and is loaded when the server is there again", async () => {
+    const all = [...Array.from({ length: 60 }, (_, number) => run(number, "running")), run(99, "failed")];
+    for (const again of ["look", "load", "next"]) {
+        const api = server(all);
+        let isBroken = false;
+        const model = modelOf({ get: (...call) => (isBroken ? Promise.reject(new Error("gone")) : api.get(...call)) }, "running");
+        await model.load();
+        isBroken = true;
+        assert.equal(await model.choose("failed"), false);
+        assert.deepEqual([model.state.items.length, model.state.problem.message], [50, "gone"]);
+        assert.equal(model.state.wanted.at(-1).group, model.state.group, "what is kept when somebody leaves belongs together");
+        isBroken = false;
+        await model[again]();
+        assert.deepEqual([ids(model.state.items), model.state.group, model.state.problem], [[99], "failed", null], again);
+    }
+});
+
+test("an answer that comes late does not replace what was chosen after it", async () => {
+    const api = server([run(1, "failed"), run(2, "completed")]);
+    let come;
+    const slow = { get: async (path, options) => (options.query.status === "failed" && (await new Promise((done) => (come = done))), api.get(path, options)) };
+    const model = modelOf(slow);
+    const late = model.choose("failed");
+    await model.choose("completed");
+    come();
+    assert.equal(await late, false);
+    assert.deepEqual([ids(model.state.items), model.state.group], [[2], "completed"]);
+});
+
+test("a row leads to its timeline by a name that no other row has", () => {
+    const around = { now: START, href: (runId) => `/inbox/runs/${encodeURIComponent(runId)}` };
+    const shown = rows({ items: [run(1, "completed", { runId: "01a1e34b-2de6-726c-8393-ea3d3312aded" }), run(2, "failed", { workflowId: "holdpoint-hold" })] }, around);
+    const links = find(shown, "a");
+    assert.deepEqual(links.map(words), ["release Run …3312aded", "A question without a workflow Run run-0002"]);
+    assert.equal(links[0].attrs.href, "/inbox/runs/01a1e34b-2de6-726c-8393-ea3d3312aded");
+    assert.equal(endOfId("short"), "short");
+});
+
+test("whatever runs are called they are text", () => {
+    for (const payload of PAYLOADS) {
+        const text = String(payload);
+        assertInert(rows({ items: [run(1, text, { runId: text, workflowId: text })] }, { now: START, href: () => "/inbox/runs/x" }));
+    }
+});
