@@ -1,5 +1,5 @@
-"""What the fuzzer must know of this server: the one envelope of errors, the key that it needs itself, that a poll
-waits, and some requests that nobody would guess from the document alone."""
+"""What the fuzzer must know of this server: the key that it needs itself, that a poll waits, and some requests that
+nobody would guess from the document alone."""
 
 import copy
 import json
@@ -8,6 +8,9 @@ import pathlib
 import random
 
 import schemathesis
+
+import checks  # noqa: F401, registers them
+from checks import name_of
 
 FOLDER = pathlib.Path(os.environ["FUZZ_FOLDER"])
 WORLD = json.loads((FOLDER / "world.json").read_text())
@@ -18,10 +21,6 @@ def before_call(ctx, case, kwargs):
     change = CHANGES.get(name_of(case))
     if change is not None:
         change(case)
-
-
-def name_of(case):
-    return case.operation.definition.raw.get("operationId")
 
 
 def keep_own_key(case):
@@ -38,6 +37,52 @@ def wait_briefly(case):
         query["timeout"] = 1
     if (number(query.get("lastSequence")) or 0) > 2:
         query["lastSequence"] = 2
+
+
+def wait_for_hold(case):
+    """The same for whoever waits for a hold."""
+    if isinstance(case.query, dict) and number(case.query.get("wait")) in range(1, 61):
+        case.query["wait"] = 1 if seldom(case) else 0
+
+
+def stream_briefly(case):
+    """A stream of what waits has no other end than its time, and a second is long: most are refused."""
+    if isinstance(case.query, dict) and number(case.query.get("seconds", 600)) in range(1, 601):
+        case.query["seconds"] = 1 if seldom(case) else 0
+
+
+def seldom(case):
+    return random.Random(f"{case.path_parameters}{case.query}").random() < 0.15
+
+
+def ask_plainly(case):
+    """Some members of a hold go with no others."""
+    dice = dice_of(case)
+    if dice is None or dice.random() < 0.3 or not isinstance(case.body, dict):
+        return
+    for member in ("choices", "schema", "approvers"):
+        case.body.pop(member, None)
+
+
+def sign_in(case):
+    """Nobody guesses a key, or a link that signs in."""
+    dice = dice_of(case)
+    if dice is not None and dice.random() < 0.8:
+        case.body = {"key": os.environ["FUZZ_KEY"]}
+
+
+def name_the_session(case):
+    dice = dice_of(case)
+    if dice is not None and dice.random() < 0.7:
+        case.path_parameters["sessionId"] = dice.choice(WORLD["sessions"])
+
+
+def name_the_hold(case):
+    dice = dice_of(case)
+    if dice is not None and dice.random() < 0.7:
+        case.path_parameters["holdId"] = dice.choice(WORLD["holds"])
+    if case.method == "GET":
+        wait_for_hold(case)
 
 
 def number(value):
@@ -64,6 +109,11 @@ def ask_who_waits(case):
     """Of the answers that could be meant well, some go to a node that asks, and some of these are what it wants."""
     dice = dice_of(case)
     if dice is None or dice.random() < 0.3 or not isinstance(case.body, dict):
+        return
+    if dice.random() < 0.5:
+        run, node, answer = dice.choice(WORLD["kept"])
+        case.path_parameters.update(runId=run, nodeId=node)
+        case.body = {"resumeValue": answer}
         return
     run, node, answer = dice.choice(WORLD["questions"])
     case.path_parameters.update(runId=run, nodeId=node)
@@ -211,6 +261,25 @@ def run_in_a_thread(case):
         case.body["resume"] = [entry]
 
 
+def chat_on(case):
+    """Most go on with a graph that is there; a start must name one, and wait for nothing."""
+    dice = dice_of(case)
+    if dice is None or not isinstance(case.body, dict):
+        return
+    case.body["waitMs"] = 0
+    if dice.random() < 0.3:
+        return
+    if dice.random() < 0.3:
+        for member in ("resumeValue", "resumeId", "interrupt", "messages"):
+            case.body.pop(member, None)
+        case.body.update(graph="native:fuzz-waits", input={})
+        return
+    for member in ("graph", "input", "messages", "interrupt"):
+        case.body.pop(member, None)
+    answer = {"action": dice.choice(["accept", "reject"])}
+    case.body.update(stateKey=dice.choice(WORLD["chats"]), resumeId=f"r{dice.randrange(9)}", resumeValue=answer)
+
+
 def look_at_a_thread(case):
     """A thread belongs to an agent."""
     talk_on(case, "looks")
@@ -282,6 +351,7 @@ CHANGES = {
     "getWaiting": lambda case: talk_on(case, "looks"),
     "cancelThread": talk_on,
     "runAgent": run_in_a_thread,
+    "chat": chat_on,
     "getAgUiThread": look_at_a_thread,
     "streamAgUiThread": look_at_a_thread,
     "decideCall": decide_a_call,
@@ -289,40 +359,10 @@ CHANGES = {
     "pauseRun": aim(["waiting-approval", "waiting-input", "running"]),
     "resumeRun": aim(["paused"]),
     "forkRun": fork_early,
+    "createSession": sign_in,
+    "revokeSession": name_the_session,
+    "createHold": ask_plainly,
+    "getHold": name_the_hold,
+    "cancelHold": name_the_hold,
+    "streamPending": stream_briefly,
 }
-
-
-@schemathesis.check
-def envelope(ctx, response, case):
-    """Whatever is not a success is `{error, message, details?}` and nothing else."""
-    if response.status_code < 300 or case.method == "HEAD" or case.formatted_path.startswith("/v1/packs"):
-        return
-    try:
-        body = json.loads(response.content)
-    except ValueError:
-        raise AssertionError(f"not JSON: {response.content[:200]!r}") from None
-    assert isinstance(body, dict), f"not an object: {body}"
-    members = set(body)
-    assert {"error", "message"} <= members <= {"error", "message", "details"}, f"members are {sorted(members)}"
-    assert isinstance(body["error"], str) and body["error"], f"error is {body['error']!r}"
-    assert isinstance(body["message"], str) and body["message"], f"message is {body['message']!r}"
-    assert isinstance(body.get("details", {}), dict), f"details is {body['details']!r}"
-
-
-@schemathesis.check
-class Reached:
-    """A fuzzer that never gets past the door finds nothing: every operation must have succeeded at least once."""
-
-    def __init__(self, never=()):
-        self.never = set(never)
-        self.tested = set()
-        self.reached = set()
-
-    def after_response(self, ctx, response, case):
-        self.tested.add(name_of(case))
-        if 200 <= response.status_code < 300:
-            self.reached.add(name_of(case))
-
-    def after_run(self, ctx):
-        missing = self.tested - self.reached - self.never
-        assert not missing, "never succeeded: " + ", ".join(sorted(missing))

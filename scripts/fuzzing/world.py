@@ -66,7 +66,18 @@ def main(folder, seconds):
         [one["runId"], one["nodeId"], ANSWERS[one["kind"]]]
         for one in waiting
     ]
-    world = {"asks": asks, "links": links, "ownKey": own, "runs": runs + children, "states": states, "questions": questions, "agent": AGENT, "deliveries": deliveries, "talks": talks, "looks": looks, "workflows": WORKFLOWS}
+    # Made last: what they ask is not among the questions above.
+    holds = [call("POST", "/v1/holds", {"title": "Go on?"})["holdId"] for _ in range(20 + seconds // 5)]
+    sessions = [call("POST", "/v1/session", {"key": KEY})["sessionId"] for _ in range(20 + seconds // 5)]
+    chats = [f"fuzz-chat-{number}" for number in range(10 + seconds // 10)]
+    for key in chats:
+        call("POST", "/api/v1/ai/chat", {"graph": "native:fuzz-waits", "stateKey": key, "input": {}})
+    write(folder, "chats", chats)
+    # Named in no dictionary: nobody else's change finds the way to them.
+    kept = [start("fuzz-waits") for _ in range(30)]
+    for run in kept:
+        settled(run)
+    world = {"kept": [[run, "waits", ANSWERS["approval"]] for run in kept], "holds": holds, "sessions": sessions, "asks": asks, "links": links, "ownKey": own, "runs": runs + children, "states": states, "questions": questions, "agent": AGENT, "deliveries": deliveries, "chats": chats, "talks": talks, "looks": looks, "workflows": WORKFLOWS}
     (folder / "world.json").write_text(json.dumps(world))
     print(f"{len(runs) + len(children)} runs, {len(dispatches)} dispatches: {', '.join(sorted(states))}")
 
