@@ -44,7 +44,8 @@ impl Side for ContentReview {
     fn sent(&self) -> usize {
         let mut texts = BTreeMap::new();
         for sent in self.0.so_far() {
-            let first = texts.entry(sent.header("idempotency-key").to_owned()).or_insert_with(|| sent.body.clone());
+            let first =
+                texts.entry(sent.header("idempotency-key").to_owned()).or_insert_with(|| sent.body.clone());
             assert_eq!(*first, sent.body, "one key, one text");
         }
         texts.len()
