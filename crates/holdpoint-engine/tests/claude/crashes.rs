@@ -75,7 +75,7 @@ async fn a_call_that_may_be_repeated_is() {
 
 #[tokio::test]
 async fn a_node_that_dies_in_a_call_takes_its_program_along_and_the_next_one_asks() {
-    let (mut world, meeting) = in_the_call("Bash", json!({})).await;
+    let (mut world, meeting) = in_the_call("Bash", json!({"lockMs": 1000})).await;
     let met = meeting.met().await;
     world.die_and_go_on_in("sessions").await;
     met.hangs_up().await;
@@ -85,7 +85,7 @@ async fn a_node_that_dies_in_a_call_takes_its_program_along_and_the_next_one_ask
 
 #[tokio::test]
 async fn a_node_that_dies_in_a_call_is_followed_by_one_elsewhere_that_asks() {
-    let (mut world, meeting) = in_the_call("Bash", json!({})).await;
+    let (mut world, meeting) = in_the_call("Bash", json!({"lockMs": 1000})).await;
     let met = meeting.met().await;
     world.die_and_go_on_in("elsewhere").await;
     met.hangs_up().await;
@@ -114,7 +114,7 @@ async fn whoever_has_lost_the_handle_allows_nothing() {
 
 #[tokio::test]
 async fn whoever_loses_the_handle_in_a_call_kills_the_program() {
-    let (world, meeting) = in_the_call("Bash", json!({})).await;
+    let (world, meeting) = in_the_call("Bash", json!({"lockMs": 1000})).await;
     let met = meeting.met().await;
     world.take_lock(Some("another node"));
     met.hangs_up().await;

@@ -60,11 +60,13 @@ impl World {
     }
 
     pub(crate) async fn at(place: TempDir, profile: Value) -> Self {
-        let mut world = Self { node: None, place, providers: json!({"lockMs": 1000}), answers: 0, of: None };
+        let mut world = Self { node: None, place, providers: json!({}), answers: 0, of: None };
         // What belongs to all profiles stands beside them.
         let mut profile = profile;
-        if let Some(most) = profile.as_object_mut().unwrap().remove("processesMax") {
-            world.providers["processesMax"] = most;
+        for name in ["processesMax", "lockMs"] {
+            if let Some(value) = profile.as_object_mut().unwrap().remove(name) {
+                world.providers[name] = value;
+            }
         }
         world.providers["claude"] = json!({ "agent": profile });
         world.open("sessions").await;
