@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex};
 
 use holdpoint_core::{Command, Event, Obligation, Principal, Refusal, Run, RunRef, TenantId, Timestamp};
 use tokio::sync::watch;
-use uuid::Uuid;
 
 use crate::advance::Draft;
 use crate::agent::Agents;
@@ -28,6 +27,7 @@ use crate::store::{Database, Statement};
 use crate::webhooks::Hooks;
 use crate::worker::Worker;
 
+mod activating;
 mod agents;
 mod arrivals;
 mod asks;
@@ -251,7 +251,7 @@ impl Engine {
             return Ok(Tried::Denied(refusal));
         }
         let wakes = before.idle() && draft.obligations.contains(&Obligation::Activate);
-        let mail = if wakes { self.activate(&mut draft).await? } else { Mail::None };
+        let mail = if wakes { self.activate(of, &mut draft).await? } else { Mail::None };
         let (after, entries) = (draft.run.clone(), Entries::of(&draft.events));
         Ok(match self.settle(of, before, draft, mail).await? {
             None => {
@@ -260,14 +260,6 @@ impl Engine {
             }
             Some(_) => Tried::Outrun,
         })
-    }
-
-    /// Carries the woken run on in the same change as far as it goes without outside effects; what is left is for a
-    /// worker. Either way the activation is a dispatch.
-    async fn activate(&self, draft: &mut Draft) -> Result<Mail, Error> {
-        self.carry_on(draft).await?;
-        let id = Uuid::now_v7().to_string();
-        Ok(if draft.run.next_work().is_some() { Mail::Enqueue(id) } else { Mail::Performed(id) })
     }
 
     /// Commits a draft and what it does to the runs around it. Names the guard that did not hold, if one did not.

@@ -5,13 +5,14 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use holdpoint_core::workflow;
-use holdpoint_core::workflow::Flaw;
+use holdpoint_core::Run;
+use holdpoint_core::workflow::{self, Flaw};
 use serde_json::{Map, Value};
 
 use crate::agent::AgentNode;
 use crate::approved;
 use crate::context::{Context, EffectContext, Stop};
+use crate::engine::Engine;
 use crate::providers::ProviderNode;
 use crate::store::handles;
 
@@ -85,6 +86,14 @@ pub trait Node: Send + Sync + 'static {
         false
     }
 
+    /// Nothing outside happens at this node, whatever it comes to: then it needs no worker, and is run and written as a
+    /// [`PureNode`] is.
+    #[doc(hidden)]
+    fn stays_inside(&self, engine: &Engine, run: &Run, node: &workflow::Node) -> bool {
+        let _ = (engine, run, node);
+        false
+    }
+
     fn run(&self, context: &mut EffectContext) -> impl Future<Output = Result<Outputs, Stop>> + Send;
 }
 
@@ -108,6 +117,7 @@ pub(crate) trait ErasedNode: Send + Sync {
     fn check(&self, node: &workflow::Node) -> Vec<Flaw>;
     fn approved_by<'a>(&self, node: &'a workflow::Node) -> Option<&'a str>;
     fn writes_first(&self) -> bool;
+    fn stays_inside(&self, engine: &Engine, run: &Run, node: &workflow::Node) -> bool;
     fn run<'a>(&'a self, context: &'a mut EffectContext) -> Execution<'a>;
 }
 
@@ -122,6 +132,10 @@ impl<T: Node> ErasedNode for T {
 
     fn writes_first(&self) -> bool {
         Node::writes_first(self)
+    }
+
+    fn stays_inside(&self, engine: &Engine, run: &Run, node: &workflow::Node) -> bool {
+        Node::stays_inside(self, engine, run, node)
     }
 
     fn run<'a>(&'a self, context: &'a mut EffectContext) -> Execution<'a> {

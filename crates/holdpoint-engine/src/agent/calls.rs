@@ -190,7 +190,10 @@ async fn make(context: &mut EffectContext, setup: &Setup, due: Vec<Due>) -> Resu
         context.act(Act::Begin { call: one.call.id.clone(), arguments: edited })?;
     }
     // From here on the world may change.
-    context.write_down().await?;
+    let unnoticed = !context.replays() && due.iter().all(|one| setup.is_inside(&one.call.name));
+    if !unnoticed {
+        context.write_down().await?;
+    }
     let calls: Vec<(Due, Call)> =
         due.into_iter().map(|one| (call_of(context, &one), one)).map(|(call, one)| (one, call)).collect();
     let mut running: FuturesUnordered<_> = calls.iter().map(|(one, call)| made(setup, one, call)).collect();
@@ -200,7 +203,7 @@ async fn make(context: &mut EffectContext, setup: &Setup, due: Vec<Due>) -> Resu
         left -= 1;
         suspended |= note(context, setup, one, result)?;
         // The last one goes with what comes next.
-        if left > 0 {
+        if left > 0 && !unnoticed {
             context.write_down().await?;
         }
     }

@@ -28,6 +28,10 @@ struct Remembered {
 }
 
 impl Earlier {
+    pub(crate) fn knows(&self, of: &RunRef) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).by_run.contains_key(of)
+    }
+
     pub(crate) async fn of(&self, db: &Database, of: &RunRef, thread: &str) -> Result<Past, Error> {
         let remembered = self.0.lock().unwrap_or_else(PoisonError::into_inner).by_run.get(of).cloned();
         if let Some(past) = remembered {

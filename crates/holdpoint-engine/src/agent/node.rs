@@ -8,7 +8,7 @@ use holdpoint_core::agent::{
 };
 use holdpoint_core::permission::Behaviour;
 use holdpoint_core::workflow::Flaw;
-use holdpoint_core::{RunRef, workflow};
+use holdpoint_core::{Run, RunRef, workflow};
 use serde_json::{Value, json};
 
 use super::model::{Finish, Prompt, Reply, unparsed};
@@ -17,6 +17,7 @@ use super::speech::{Speech, Whole, listen, message_id};
 use super::tool::ToolSpec;
 use super::{calls, client, doubt, setup};
 use crate::context::{EffectContext, Stop};
+use crate::engine::Engine;
 use crate::nodes::{Node, Outputs};
 
 /// Characters of the name of a call: with the names around it, it is a key of an interrupt.
@@ -32,6 +33,10 @@ impl Node for AgentNode {
 
     fn writes_first(&self) -> bool {
         true
+    }
+
+    fn stays_inside(&self, engine: &Engine, run: &Run, node: &workflow::Node) -> bool {
+        setup::stays_inside(engine, run, node)
     }
 
     async fn run(&self, context: &mut EffectContext) -> Result<Outputs, Stop> {

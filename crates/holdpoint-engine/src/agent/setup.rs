@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use holdpoint_core::workflow::{self, AGENT_PREFIX, Flaw};
-use holdpoint_core::{TenantId, WorkflowId};
-use serde_json::{Value, json};
+use holdpoint_core::{Run, RunRef, TenantId, Workflow, WorkflowId};
+use serde_json::{Map, Value, json};
 
 use super::definition::{AgentFlaw, Connections, Definition};
 use super::earlier::Earlier;
@@ -15,6 +15,7 @@ use super::model::{self, Model};
 use super::tool::{Call, Returned, ToolError, ToolSpec, Toolbox, Tools, WorkflowTool};
 use super::workflows;
 use crate::context::{EffectContext, Stop};
+use crate::engine::Engine;
 use crate::nodes::config_flaw;
 use crate::outgoing::{Outgoing, Policy};
 
@@ -90,11 +91,11 @@ impl Agents {
         Self { settings, earlier: Earlier::default(), ready: Mutex::default() }
     }
 
-    fn prepare(&self, place: Place, definition: &Value) -> Result<Arc<Setup>, AgentFlaw> {
+    fn prepare(&self, place: Place, definition: &Map<String, Value>) -> Result<Arc<Setup>, AgentFlaw> {
         if let Some(setup) = self.ready.lock().unwrap_or_else(PoisonError::into_inner).get(&place) {
             return Ok(setup.clone());
         }
-        let setup = Arc::new(self.make(definition)?);
+        let setup = Arc::new(self.make(&Value::Object(definition.clone()))?);
         let mut ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
         if ready.len() >= READY_MAX {
             ready.clear();
@@ -164,6 +165,16 @@ impl Setup {
         self.tools.workflows().iter().find(|workflow| workflow.name == tool)
     }
 
+    /// Whether the agent reaches nobody and waits for nothing but people.
+    fn stays_inside(&self) -> bool {
+        self.instant && self.tools.are_inside()
+    }
+
+    /// Whether this call could be made again without anybody noticing.
+    pub(super) fn is_inside(&self, tool: &str) -> bool {
+        self.tools.is_inside(tool)
+    }
+
     pub(super) async fn call(&self, call: &Call) -> Result<Returned, ToolError> {
         self.tools.call(call).await
     }
@@ -195,10 +206,8 @@ pub(super) async fn of(context: &mut EffectContext) -> Result<Arc<Setup>, Stop> 
     let tenant = context.of().tenant;
     let engine = context.engine().clone();
     let invalid = |flaw: AgentFlaw| Stop::failed("agent_unusable", flaw.to_string());
-    if context.config().contains_key("model") {
-        let workflow = context.run().workflow.clone();
-        let place = (tenant, workflow.id.clone(), workflow.revision, context.node().id.to_string());
-        return engine.agents().prepare(place, &Value::Object(context.config().clone())).map_err(invalid);
+    if let Some(own) = own(&engine, &tenant, context.run(), context.node()) {
+        return own.map_err(invalid);
     }
     let named = context.config().get("agentId").and_then(Value::as_str).unwrap_or_default().to_owned();
     let id = workflow_id(&named).map_err(invalid)?;
@@ -215,5 +224,27 @@ pub(super) async fn of(context: &mut EffectContext) -> Result<Arc<Setup>, Stop> 
     let workflow = engine.workflow_revision(&tenant, &id, revision).await.map_err(broken)?;
     let node = workflow.nodes.first().ok_or_else(|| Stop::failed("agent_unusable", "it has no node"))?;
     let place = (tenant, id, revision, NODE.to_owned());
-    engine.agents().prepare(place, &Value::Object(node.config.clone())).map_err(invalid)
+    engine.agents().prepare(place, &node.config).map_err(invalid)
+}
+
+/// The agent that a node declares itself; nothing where it names one.
+fn own(
+    engine: &Engine,
+    tenant: &TenantId,
+    run: &Run,
+    node: &workflow::Node,
+) -> Option<Result<Arc<Setup>, AgentFlaw>> {
+    let Workflow { id, revision, .. } = &*run.workflow;
+    let place = || (tenant.clone(), id.clone(), *revision, node.id.to_string());
+    node.config.contains_key("model").then(|| engine.agents().prepare(place(), &node.config))
+}
+
+/// Whether the agent of a node can go on without anything outside. What was said before in a thread is not certain before
+/// the run has its place there.
+pub(super) fn stays_inside(engine: &Engine, run: &Run, node: &workflow::Node) -> bool {
+    let Some(started) = &run.started else { return false };
+    let tenant = &started.owner.tenant;
+    let of = || RunRef { tenant: tenant.clone(), run: run.id.clone() };
+    let certain = started.thread.is_none() || engine.agents().earlier.knows(&of());
+    certain && own(engine, tenant, run, node).is_some_and(|own| own.is_ok_and(|own| own.stays_inside()))
 }

@@ -100,6 +100,12 @@ pub trait Toolbox: Send + Sync {
 
     /// Dropped before it is done, the call is given up; whether it was made is then not known.
     fn call<'a>(&'a self, call: &'a Call) -> Calling<'a>;
+
+    /// Whether neither a list nor a call waits for anything or reaches anybody. Nothing has to be on disk before such a call
+    /// is made, for it can be made again without anybody noticing.
+    fn is_inside(&self) -> bool {
+        false
+    }
 }
 
 /// Characters of a tool's name.

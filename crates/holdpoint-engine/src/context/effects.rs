@@ -76,6 +76,11 @@ impl EffectContext {
         Box::pin(async move { holder.record(command).await })
     }
 
+    /// Whether only what was done before is wanted.
+    pub(crate) fn replays(&self) -> bool {
+        self.holder.replays()
+    }
+
     pub(crate) fn go_on_from(&mut self, run: Arc<Run>) {
         self.context.run = run;
     }

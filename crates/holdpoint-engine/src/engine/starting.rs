@@ -99,7 +99,7 @@ impl Engine {
         let before = Before::of(&unborn);
         let mut draft = Draft::new(unborn, self.now());
         draft.decide(command)?;
-        let mail = self.activate(&mut draft).await?;
+        let mail = self.activate(of, &mut draft).await?;
         let after = draft.run.clone();
         let mut changes = match self.family(of, before, draft, mail).await? {
             Ok(changes) => changes,

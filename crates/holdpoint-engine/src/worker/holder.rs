@@ -22,8 +22,8 @@ pub(crate) struct Holder {
     claim: Arc<Claim>,
     lease: Arc<Lease>,
     ahead: Arc<Mutex<Ahead>>,
-    /// Of a holder that has no claim and only says what a node did before.
-    replay: Option<Arc<Replayed>>,
+    /// Of a holder that has no claim, and therefore does nothing outside.
+    unclaimed: Option<Arc<Unclaimed>>,
 }
 
 /// What this holder knows better than the store, or as well.
@@ -43,30 +43,53 @@ struct Unwritten {
 }
 
 #[derive(Debug)]
-struct Replayed {
+struct Unclaimed {
     at: Timestamp,
+    /// Only what the node did before is wanted.
+    replays: bool,
     /// The node wanted to do something that is not on record.
     stopped: AtomicBool,
 }
 
 impl Holder {
     pub(super) fn new(engine: Engine, claim: Arc<Claim>, lease: Arc<Lease>) -> Self {
-        Self { engine, claim, lease, ahead: Arc::default(), replay: None }
+        Self { engine, claim, lease, ahead: Arc::default(), unclaimed: None }
     }
 
     /// Holds nothing and does nothing outside. The time is `at`.
     pub(crate) fn replaying(engine: Engine, at: Timestamp) -> Self {
-        let replay = Some(Arc::new(Replayed { at, stopped: AtomicBool::new(false) }));
+        Self::unclaimed(engine, Claim::none(), at, true)
+    }
+
+    /// For a run that nobody holds yet, and what can be done for it in the change that wakes it.
+    pub(crate) fn inside(engine: Engine, of: RunRef, at: Timestamp) -> Self {
+        Self::unclaimed(engine, Claim { run: of, ..Claim::none() }, at, false)
+    }
+
+    fn unclaimed(engine: Engine, claim: Claim, at: Timestamp, replays: bool) -> Self {
+        let unclaimed = Some(Arc::new(Unclaimed { at, replays, stopped: AtomicBool::new(false) }));
         let lease = Arc::new(Lease::new(Timestamp(i64::MIN)));
-        Self { engine, claim: Arc::new(Claim::none()), lease, ahead: Arc::default(), replay }
+        Self { engine, claim: Arc::new(claim), lease, ahead: Arc::default(), unclaimed }
     }
 
     /// Enters a node with the steps that are on record; nothing when that is not enough. With what an agent does
     /// without anything outside.
-    pub(crate) async fn replay(&self, run: Arc<Run>, position: usize) -> Option<(Vec<Act>, Outcome)> {
+    pub(crate) async fn enter(&self, run: Arc<Run>, position: usize) -> Option<(Vec<Act>, Outcome)> {
         let Done { acts, outcome } = self.execute(run, Work::Enter(position), self.now()).await.ok()?;
-        let stopped = self.replay.as_ref().is_some_and(|replay| replay.stopped.load(Ordering::SeqCst));
+        let stopped = self.unclaimed.as_ref().is_some_and(|none| none.stopped.load(Ordering::SeqCst));
         (!stopped).then_some((acts, outcome))
+    }
+
+    /// Whether only what was done before is wanted.
+    pub(crate) fn replays(&self) -> bool {
+        self.unclaimed.as_ref().is_some_and(|unclaimed| unclaimed.replays)
+    }
+
+    /// Nothing outside is done, and nothing written, by who has no claim.
+    fn check_claimed(&self) -> Result<(), Stop> {
+        let Some(unclaimed) = &self.unclaimed else { return Ok(()) };
+        unclaimed.stopped.store(true, Ordering::SeqCst);
+        Err(Stop::Lost)
     }
 
     /// Runs the run's nodes until it waits, ends, or is taken away. The run as it was handed over need not be read.
@@ -167,7 +190,7 @@ impl Holder {
         let outcome = match ended {
             Ok(outputs) => context.complete(outputs),
             // What is on record was permitted when it happened.
-            Err(stop) if self.replay.is_some() => stop.outcome()?,
+            Err(stop) if self.replays() => stop.outcome()?,
             Err(stop) => self.engine.nodes().permitted(stop.outcome()?),
         };
         Ok(Done { acts, outcome })
@@ -176,10 +199,7 @@ impl Holder {
     /// Right before an effect: whether it is still ours to do. Asks the store only when the lease may be over, as
     /// after a long stop of the whole process.
     pub(crate) async fn check(&self) -> Result<(), Stop> {
-        if let Some(replay) = &self.replay {
-            replay.stopped.store(true, Ordering::SeqCst);
-            return Err(Stop::Lost);
-        }
+        self.check_claimed()?;
         let now = self.engine.now();
         if self.lease.holds(now) {
             return Ok(());
@@ -199,6 +219,7 @@ impl Holder {
     /// Commits a recorded step before the node goes on, and returns the run as it is then. The effect is done and
     /// must not be done again because the store is busy: that is waited for.
     pub(crate) async fn record(&self, command: Command) -> Result<Arc<Run>, Stop> {
+        self.check_claimed()?;
         let _recording = self.lease.record();
         self.record_whole(command).await
     }
@@ -230,7 +251,7 @@ impl Holder {
     }
 
     pub(crate) fn now(&self) -> Timestamp {
-        self.replay.as_ref().map_or_else(|| self.engine.now(), |replay| replay.at)
+        self.unclaimed.as_ref().map_or_else(|| self.engine.now(), |unclaimed| unclaimed.at)
     }
 
     /// Nothing when somebody else changed the run first.

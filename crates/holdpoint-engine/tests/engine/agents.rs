@@ -22,6 +22,7 @@ mod decisions;
 mod doubts;
 mod front;
 mod hands;
+mod inside;
 mod rules;
 mod streams;
 mod threads;

@@ -82,6 +82,10 @@ pub(crate) enum Action {
         /// Runs that have finished when counting begins
         #[arg(long, value_name = "N", default_value_t = 1000)]
         history: u32,
+        /// Milliseconds that the model takes for a reply. With 0 nothing of the agent is outside, and what it does is
+        /// written with what wakes it; else a worker waits for the model, as for any that is outside
+        #[arg(long, value_name = "MS", default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=60_000))]
+        thinking: u64,
     },
     /// AG-UI: many front ends at once, each with a run whose scripted model thinks for a while
     #[command(name = "ag-ui")]
@@ -249,10 +253,15 @@ async fn bench(connection: &Connection, action: &Action) -> Result<Report, Failu
             let (driver, own) = start(connection, load, ground.address("bench")?, &[]).await?;
             cycle::bench(&driver, own.as_ref(), &ground, load.concurrency, *runs, *warmup).await
         }
-        Action::Agent { load, database, runs, history } => {
+        Action::Agent { load, database, runs, history, thinking } => {
             let ground = prepare(connection, database, load)?;
             let (driver, _own) = start(connection, load, ground.address("bench")?, &[]).await?;
-            let load = agent::Load { concurrency: load.concurrency, runs: *runs, history: *history };
+            let load = agent::Load {
+                concurrency: load.concurrency,
+                runs: *runs,
+                history: *history,
+                thinking: *thinking,
+            };
             agent::bench(&driver, &ground, &load).await
         }
         Action::AgUi { database, runs, seconds, scratch } => {

@@ -157,6 +157,10 @@ impl Toolbox for ScriptedTool {
     fn call<'a>(&'a self, call: &'a Call) -> Calling<'a> {
         Box::pin(self.perform(call))
     }
+
+    fn is_inside(&self) -> bool {
+        self.delay.is_none()
+    }
 }
 
 /// A value with what is known of the call in the places that are held for it. What is put in is not looked through again.

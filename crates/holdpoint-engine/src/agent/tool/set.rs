@@ -85,6 +85,16 @@ impl Tools {
         owner.toolbox.call(&Call { name: owner.own_name, ..call.clone() }).await
     }
 
+    /// See [`Toolbox::is_inside`]. A workflow is a run of its own.
+    pub(crate) fn are_inside(&self) -> bool {
+        self.workflows.is_empty() && self.entries.iter().all(|entry| entry.toolbox.is_inside())
+    }
+
+    /// See [`Toolbox::is_inside`].
+    pub(crate) fn is_inside(&self, name: &str) -> bool {
+        self.owner(name).is_some_and(|owner| owner.toolbox.is_inside())
+    }
+
     /// Tools that are workflows, which are not called but started.
     pub fn workflows(&self) -> &[WorkflowTool] {
         &self.workflows

@@ -125,7 +125,8 @@ impl Engine {
         let mut seeds = Vec::with_capacity(drafts.len());
         for (run, (before, mut draft)) in drafts {
             let wakes = before.idle() && draft.obligations.contains(&Obligation::Activate);
-            let mail = if wakes { self.activate(&mut draft).await? } else { Mail::None };
+            let of = RunRef { tenant: key.tenant.clone(), run: run.clone() };
+            let mail = if wakes { self.activate(&of, &mut draft).await? } else { Mail::None };
             seeds.push((run, before, draft, mail));
         }
         let mut changes = match self.families(TenantId::clone(&key.tenant), seeds).await? {

@@ -163,7 +163,7 @@ async fn enter(engine: &Engine, draft: &Draft, position: usize) -> Option<(Vec<A
         Some(NodeType::Pure(pure)) => Some((Vec::new(), draft.perform(position, pure.clone().as_ref()))),
         Some(NodeType::Effect(_)) | None => {
             let holder = Holder::replaying(engine.clone(), draft.now);
-            holder.replay(draft.run.clone(), position).await
+            holder.enter(draft.run.clone(), position).await
         }
     }
 }

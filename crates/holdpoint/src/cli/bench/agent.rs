@@ -24,10 +24,11 @@ pub(super) struct Load {
     pub(super) concurrency: u32,
     pub(super) runs: u32,
     pub(super) history: u32,
+    pub(super) thinking: u64,
 }
 
 pub(super) async fn bench(driver: &Driver, ground: &Ground, load: &Load) -> Result<Report, Failure> {
-    driver.exchange(Method::PUT, &format!("/v1/agents/{AGENT}"), &definition()).await?;
+    driver.exchange(Method::PUT, &format!("/v1/agents/{AGENT}"), &definition(load.thinking)).await?;
     let before = load.history.max(WARM_UP);
     let history =
         repeated("finished runs", before, MAKERS.max(load.concurrency), async || once(driver).await).await;
@@ -52,12 +53,16 @@ async fn once(driver: &Driver) -> Result<Cycle, Failure> {
     Ok(Cycle { resolve: answered.elapsed(), whole: begun.elapsed() })
 }
 
-fn definition() -> Value {
+fn definition(thinking: u64) -> Value {
     let calls =
         [json!({"id": CALL, "name": "send", "arguments": {"to": "bob@example.test", "text": "Hello"}})];
+    let steps = [
+        json!({"text": "I send it.", "calls": calls, "delayMs": thinking}),
+        json!({"text": "Done.", "delayMs": thinking}),
+    ];
     json!({
         "agentId": AGENT,
-        "model": {"provider": "scripted", "steps": [{"text": "I send it.", "calls": calls}, {"text": "Done."}]},
+        "model": {"provider": "scripted", "steps": steps},
         "tools": [{"type": "scripted", "name": "send", "description": "sends", "result": {"sent": true}}],
         "permissions": {"default": "ask"},
     })
@@ -66,7 +71,7 @@ fn definition() -> Value {
 fn report(load: &Load, history: u32, pass: &Pass, costs: &Costs) -> Report {
     let per_second = pass.cycles as f64 / pass.seconds;
     let json = json!({
-        "bench": "agent", "concurrency": load.concurrency, "history": history, "runs": pass.cycles,
+        "bench": "agent", "concurrency": load.concurrency, "history": history, "thinkingMs": load.thinking, "runs": pass.cycles,
         "seconds": round(pass.seconds), "runsPerSecond": round(per_second),
         "decisionToCompletedMs": Spread::json(pass.resolve), "runMs": Spread::json(pass.whole),
         "serverCpuSecondsPer1000Runs": number(costs.server_cpu),
@@ -81,6 +86,7 @@ fn report(load: &Load, history: u32, pass: &Pass, costs: &Costs) -> Report {
     let facts = vec![
         ("runs", format!("{} in {:.2} s, {} at a time", pass.cycles, pass.seconds, load.concurrency)),
         ("finished before", history.to_string()),
+        ("the model thinks", format!("{} ms", load.thinking)),
         ("runs/s", format!("{per_second:.0}")),
         ("decision → completed, p50 / p99", Spread::text(pass.resolve)),
         ("whole run, p50 / p99", Spread::text(pass.whole)),
