@@ -77,6 +77,9 @@ pub struct ChannelOptions {
     pub max_size: Option<u64>,
 }
 
+/// Things that an agent may have done before they are written.
+const GATHERED_MAX: usize = 256;
+
 #[derive(Debug)]
 pub struct Context {
     /// The values of the node's input ports.
@@ -310,6 +313,12 @@ impl Context {
             self.acts.extend(acts);
         }
         Ok(())
+    }
+
+    /// Whether what an agent has done must be written before it does more, though nothing outside asks for it: else a long
+    /// script would be one commit, and take as long as it likes.
+    pub(crate) fn has_gathered_enough(&self) -> bool {
+        self.acts.len() >= GATHERED_MAX
     }
 
     pub(crate) fn take_acts(&mut self) -> Vec<Act> {

@@ -188,11 +188,16 @@ impl Engine {
     /// Does what a command asks, or says why not. When this returns, it is on disk; and so is a refusal that is part of
     /// the run's story.
     pub async fn execute(&self, of: &RunRef, command: &Command) -> Result<Arc<Run>, Error> {
+        self.execute_all(of, std::slice::from_ref(command)).await
+    }
+
+    /// Several commands in one change: all of them or none. A refusal that is part of the story ends it.
+    pub(crate) async fn execute_all(&self, of: &RunRef, commands: &[Command]) -> Result<Arc<Run>, Error> {
         // What was decided on something older than what is stored is not written.
         let mut run = self.known(of).await?;
         let mut stored = false;
         for _ in 0..ATTEMPTS_MAX {
-            match self.try_execute(of, run, command, stored).await {
+            match self.try_execute(of, run, commands, stored).await {
                 Ok(Tried::Done(run)) => return Ok(run),
                 // Written down, and therefore decided on what is stored.
                 Ok(Tried::Denied(refusal)) => return Err(refusal.into()),
@@ -230,12 +235,17 @@ impl Engine {
         &self,
         of: &RunRef,
         run: Arc<Run>,
-        command: &Command,
+        commands: &[Command],
         stored: bool,
     ) -> Result<Tried, Error> {
         let before = Before::of(&run);
         let mut draft = Draft::new(run, self.now());
-        draft.decide(command)?;
+        for command in commands {
+            draft.decide(command)?;
+            if draft.events.iter().any(|event| event.denial().is_some()) {
+                break;
+            }
+        }
         // Where nothing is to be written nobody looks whether others have written.
         if draft.events.is_empty() && !stored && self.is_shared() {
             return Ok(Tried::Outrun);

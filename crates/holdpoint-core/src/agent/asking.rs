@@ -3,8 +3,9 @@
 use serde_json::{Map, Value, json};
 
 use super::{PendingToolCall, SuspendTicket, Suspension, Ticket, ToolCall, ToolCallResumeMode};
-use crate::interrupt::{Kind, Request};
+use crate::interrupt::{Interrupt, Kind, Request};
 use crate::permission::call_digest;
+use crate::run::Run;
 
 /// What front ends tell questions about calls apart by.
 pub const CONFIRM: &str = "tool:PermissionConfirm";
@@ -19,6 +20,29 @@ pub struct Asking {
     /// Members of an approval that name people: `approversList`, `requiredApprovals` and the like.
     pub people: Map<String, Value>,
     pub timeout_ms: Option<u64>,
+}
+
+impl Interrupt {
+    /// Of a question about a call.
+    pub fn ticket_id(&self) -> Option<&str> {
+        self.data.pointer("/suspension/id").and_then(Value::as_str)
+    }
+
+    /// The call that the question is about.
+    pub fn call_id(&self) -> Option<&str> {
+        self.data.pointer("/toolCall/id").and_then(Value::as_str)
+    }
+}
+
+impl Run {
+    /// The question that a decision is about, by the name of its ticket or of its call: the one that has heard this very
+    /// decision, or else the last one. A call may be asked about again while whoever decided sends it once more.
+    pub fn question_about(&self, name: &str, decision: &str) -> Option<&Interrupt> {
+        let named = |asked: &&Interrupt| asked.ticket_id() == Some(name) || asked.call_id() == Some(name);
+        let named = || self.interrupts.iter().rev().map(AsRef::as_ref).filter(named);
+        let heard = |asked: &&Interrupt| asked.decisions().any(|(made, _)| made == decision);
+        named().find(heard).or_else(|| named().next())
+    }
 }
 
 impl Ticket {

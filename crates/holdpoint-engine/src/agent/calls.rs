@@ -190,7 +190,8 @@ async fn make(context: &mut EffectContext, setup: &Setup, due: Vec<Due>) -> Resu
         context.act(Act::Begin { call: one.call.id.clone(), arguments: edited })?;
     }
     // From here on the world may change.
-    let unnoticed = !context.replays() && due.iter().all(|one| setup.is_inside(&one.call.name));
+    let inside = due.iter().all(|one| setup.is_inside(&one.call.name));
+    let unnoticed = inside && !context.replays() && !context.has_gathered_enough();
     if !unnoticed {
         context.write_down().await?;
     }

@@ -106,7 +106,7 @@ async fn ask_model(
 ) -> Result<(), Stop> {
     check_limits(setup, agent)?;
     let prompt = prompt(context, setup, agent, &offered.specs).await?;
-    if !setup.instant {
+    if !setup.instant || context.has_gathered_enough() {
         context.write_down().await?;
     }
     let begun = context.clock();

@@ -1,5 +1,6 @@
 //! Agents: declaring them, talking to them in threads, and deciding about their calls.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use holdpoint_core::agent::{Message, ToolCallResume};
@@ -204,6 +205,18 @@ impl Engine {
         self.execute(of, &Command::Say { node, messages }).await
     }
 
+    /// Answers questions of an agent's run and says something to it, in one change: what the answers carry on has heard it.
+    pub async fn answer_and_say(
+        &self,
+        of: &RunRef,
+        answers: BTreeMap<InterruptId, Answer>,
+        messages: Vec<Message>,
+    ) -> Result<Arc<Run>, Error> {
+        let run = self.run(of).await?;
+        let node = agent_of(&run).ok_or(Error::NotFound("agent"))?;
+        self.execute_all(of, &[Command::Resolve { answers }, Command::Say { node, messages }]).await
+    }
+
     /// Decides about a call that waits: by its own name, or by that of its ticket.
     pub async fn decide_call(
         &self,
@@ -213,11 +226,10 @@ impl Engine {
         by: Principal,
     ) -> Result<Arc<Run>, Error> {
         let run = self.run(of).await?;
-        let id = ticket_of(&run, ticket).ok_or(Refusal::InterruptNotFound)?;
-        let asked = run.interrupt(id).ok_or(Refusal::InterruptNotFound)?;
+        let asked = run.question_about(ticket, &resume.decision_id).ok_or(Refusal::InterruptNotFound)?;
         let answer =
             Answer { decision: Some(resume.decision_id.clone()), ..Answer::new(resume.answer(asked), by) };
-        self.execute(of, &Command::Resolve { answers: [(id, answer)].into() }).await
+        self.execute(of, &Command::Resolve { answers: [(asked.id, answer)].into() }).await
     }
 
     /// The run of a thread that has not ended, if there is one.
@@ -274,13 +286,4 @@ fn agent_of(run: &Run) -> Option<NodeId> {
     let nodes = run.workflow.nodes.iter().zip(&run.nodes);
     let mut agents = nodes.filter(|(node, _)| node.type_id == "core.agent");
     agents.find(|(_, state)| !state.status.has_ended()).map(|(node, _)| node.id.clone())
-}
-
-/// The question about a call: tickets are named by their suspension, calls by themselves. The last one counts.
-fn ticket_of(run: &Run, ticket: &str) -> Option<InterruptId> {
-    let names = |asked: &holdpoint_core::Interrupt| {
-        let at = |pointer: &str| asked.data.pointer(pointer).and_then(Value::as_str) == Some(ticket);
-        at("/suspension/id") || at("/toolCall/id")
-    };
-    run.interrupts.iter().rev().find(|asked| names(asked)).map(|asked| asked.id)
 }

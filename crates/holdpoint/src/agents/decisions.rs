@@ -3,7 +3,7 @@
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use holdpoint_core::agent::ToolCallResume;
-use holdpoint_core::{Command, Heard, Refusal, Run, RunRef};
+use holdpoint_core::{Command, Heard, Interrupt, Refusal, Run, RunRef};
 use holdpoint_engine::{Done, Engine, Error};
 use serde_json::{Value, json};
 
@@ -93,7 +93,7 @@ async fn carry_out(
     sending.carry_out(app, caller, answer, decide).await
 }
 
-/// The question is the latest of that name. Whoever was told of it by the store may be ahead of what is known here.
+/// Whoever was told of the question by the store may be ahead of what is known here.
 async fn settle(
     engine: &Engine,
     caller: &Caller,
@@ -102,22 +102,23 @@ async fn settle(
     (resume, digest): (&ToolCallResume, Option<&String>),
 ) -> Result<Did, ApiError> {
     let mut run = engine.run(of).await?;
-    if waiting::asked(&run, name).is_none() {
+    let decision = &resume.decision_id;
+    if run.question_about(name, decision).is_none() {
         run = engine.run_since(of, run.seq + 1).await?;
     }
-    let asked = waiting::asked(&run, name).ok_or_else(|| ApiError::not_found("ticket"))?;
+    let asked = run.question_about(name, decision).ok_or_else(|| ApiError::not_found("ticket"))?;
     let mut answer = caller.answer(resume.answer(asked), digest.cloned());
-    answer.decision = Some(resume.decision_id.clone());
+    answer.decision = Some(decision.clone());
     let command = Command::Resolve { answers: [(asked.id, answer)].into() };
     match engine.execute(of, &command).await {
         Ok(run) => Ok(Did::Run(run)),
-        Err(Error::Refused(refusal)) => Err(refused(refusal, &*engine.run(of).await?, name)),
+        Err(Error::Refused(refusal)) => Err(refused(refusal, &*engine.run(of).await?, name, decision)),
         Err(error) => Err(error.into()),
     }
 }
 
 fn decided(run: &Run, name: &str, decision: &str) -> Value {
-    let asked = waiting::asked(run, name);
+    let asked = run.question_about(name, decision);
     let heard = asked.filter(|asked| asked.is_open()).and_then(|asked| asked.heard);
     let outcome = match heard {
         None => "resolved",
@@ -127,14 +128,14 @@ fn decided(run: &Run, name: &str, decision: &str) -> Value {
     };
     json!({
         "runId": run.id, "threadId": run.thread(), "decisionId": decision, "status": run.status().as_str(),
-        "outcome": outcome, "ticketId": asked.and_then(waiting::ticket_id),
-        "toolCallId": asked.and_then(waiting::call_id),
+        "outcome": outcome, "ticketId": asked.and_then(Interrupt::ticket_id),
+        "toolCallId": asked.and_then(Interrupt::call_id),
     })
 }
 
 /// Who comes late is told who came first; a run that has ended says so, however it ended.
-fn refused(refusal: Refusal, run: &Run, name: &str) -> ApiError {
-    let made = waiting::asked(run, name).and_then(waiting::decision);
+fn refused(refusal: Refusal, run: &Run, name: &str, decision: &str) -> ApiError {
+    let made = run.question_about(name, decision).and_then(waiting::decision);
     match (refusal, made) {
         (Refusal::AlreadyResolved | Refusal::Expired, Some(made)) => {
             let error = ApiError::from(Refusal::AlreadyResolved);

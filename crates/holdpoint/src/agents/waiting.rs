@@ -49,20 +49,6 @@ pub(super) fn tickets(run: &Run) -> Vec<Ticket> {
     calls.filter_map(|call| ticket(run, call)).collect()
 }
 
-/// The question about a call: tickets are named by their suspension, calls by themselves. The last one counts.
-pub(super) fn asked<'a>(run: &'a Run, name: &str) -> Option<&'a Interrupt> {
-    let mut latest = run.interrupts.iter().rev();
-    latest.find(|asked| ticket_id(asked) == Some(name) || call_id(asked) == Some(name)).map(AsRef::as_ref)
-}
-
-pub(super) fn ticket_id(asked: &Interrupt) -> Option<&str> {
-    asked.data.pointer("/suspension/id").and_then(Value::as_str)
-}
-
-pub(super) fn call_id(asked: &Interrupt) -> Option<&str> {
-    asked.data.pointer("/toolCall/id").and_then(Value::as_str)
-}
-
 pub(super) fn decision(asked: &Interrupt) -> Option<Decision> {
     match asked.resolution.as_ref()? {
         Resolution::Answered { by, at, decision, .. } => Some(Decision {
@@ -82,7 +68,7 @@ fn ticket(run: &Run, call: &ToolCall) -> Option<Ticket> {
     let asked = run.interrupt(waiting.interrupt)?;
     let text = |pointer: &str| asked.data.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     Some(Ticket {
-        ticket_id: ticket_id(asked).unwrap_or_default().to_owned(),
+        ticket_id: asked.ticket_id().unwrap_or_default().to_owned(),
         tool_call_id: call.id.clone(),
         tool_name: call.name.clone(),
         arguments: call.effective_arguments().clone(),

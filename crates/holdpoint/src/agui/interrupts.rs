@@ -227,7 +227,7 @@ fn metadata(run: &Run, asked: &Interrupt) -> Map<String, Value> {
 }
 
 fn call(run: &Run, asked: &Interrupt) -> Option<String> {
-    text(asked, "/toolCall/id").map(|call| ids::said(run, &asked.node, call))
+    asked.call_id().map(|call| ids::said(run, &asked.node, call))
 }
 
 fn text<'a>(asked: &'a Interrupt, place: &str) -> Option<&'a str> {

@@ -8,7 +8,7 @@ use axum::extract::State;
 use axum::response::Response;
 use holdpoint_core::agent::Message;
 use holdpoint_core::{Answer, Command, Owner, Refusal, Run, RunId, RunRef, Start, hex};
-use holdpoint_engine::{Error, Once, Talk};
+use holdpoint_engine::{Engine, Error, Once, Talk};
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
@@ -224,27 +224,23 @@ impl Asked<'_> {
         answers: BTreeMap<holdpoint_core::InterruptId, Answer>,
         new: &[Message],
     ) -> Result<Option<Segment>, ApiError> {
-        match self.app.engine.execute(of, &Command::Resolve { answers }).await {
-            Ok(after) if new.is_empty() => Ok(Some(follow(of, Run::clone(run), after.seq, Vec::new()))),
-            Ok(_) => self.tell(of, run.clone(), new.to_vec()).await,
+        // With the words: what the results carry on may be over before they come.
+        let given = match new.is_empty() {
+            true => self.app.engine.execute(of, &Command::Resolve { answers }).await,
+            false => self.once_for(of, new).answer_and_say(of, answers, new.to_vec()).await,
+        };
+        match given {
+            Ok(after) => Ok(Some(follow(of, Run::clone(run), after.seq, Vec::new()))),
             Err(Error::Refused(refusal)) => Ok(resume::refused(&refusal).map(Segment::Refused)),
+            // Said or over by now: look again.
+            Err(Error::Duplicate(_) | Error::NotFound("agent")) => Ok(None),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Says something to the run that is open. Two who say the same at once say it once.
+    /// Says something to the run that is open.
     async fn tell(&self, of: &RunRef, run: Arc<Run>, new: Vec<Message>) -> Result<Option<Segment>, ApiError> {
-        let names: Vec<&str> = new.iter().map(|one| one.id.as_str()).collect();
-        let key = hex(&Sha256::digest(json!([self.input.thread_id, of.run, names]).to_string().as_bytes()));
-        let engine = self.app.engine.once(Once {
-            tenant: self.caller.tenant().clone(),
-            operation: "ag-ui say".to_owned(),
-            key_hash: key.clone(),
-            body_hash: key,
-            ttl_ms: TOLD_MS,
-            respond: Box::new(|_| (204, String::new())),
-        });
-        match engine.say(of, new).await {
+        match self.once_for(of, &new).say(of, new).await {
             Ok(after) => Ok(Some(follow(of, Run::clone(&run), after.seq, Vec::new()))),
             Err(Error::NotFound("agent")) => {
                 let message = format!("run {} is at work in this thread, and takes no input", of.run);
@@ -255,6 +251,20 @@ impl Asked<'_> {
             }
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Two who say the same at once say it once.
+    fn once_for(&self, of: &RunRef, new: &[Message]) -> Engine {
+        let names: Vec<&str> = new.iter().map(|one| one.id.as_str()).collect();
+        let key = hex(&Sha256::digest(json!([self.input.thread_id, of.run, names]).to_string().as_bytes()));
+        self.app.engine.once(Once {
+            tenant: self.caller.tenant().clone(),
+            operation: "ag-ui say".to_owned(),
+            key_hash: key.clone(),
+            body_hash: key,
+            ttl_ms: TOLD_MS,
+            respond: Box::new(|_| (204, String::new())),
+        })
     }
 
     async fn start(

@@ -171,11 +171,7 @@ fn words_for_a_run_at_work_are_told_to_it() {
 
 #[test]
 fn a_tool_of_the_front_ends_own_is_called_there() {
-    let world = World::new(|_| {
-        let call = json!({"id": "c1", "name": "locate", "arguments": {}});
-        let steps = json!([{"text": "Let me see.", "calls": [call]}, {"text": "There you are."}]);
-        json!({"agentId": "mailer", "model": {"provider": "scripted", "steps": steps}})
-    });
+    let world = World::new(locating);
     let front = world.front();
     let tool =
         json!({"name": "locate", "description": "where the user is", "parameters": {"type": "object"}});
@@ -191,6 +187,31 @@ fn a_tool_of_the_front_ends_own_is_called_there() {
     let result = json!({"id": "x", "role": "tool", "toolCallId": call, "content": "in Bonn"});
     let second = front.post(json!({"tools": [tool], "messages": [u1, result]}));
     assert_eq!(second.assert_success().messages().len(), 4);
+    assert_eq!(second.find("TOOL_CALL_RESULT")[0]["content"], "in Bonn", "{second:?}");
+}
+
+/// An agent that asks the front end where it is, and repeats what it was told last.
+fn locating(_: &str) -> Value {
+    let call = json!({"id": "c1", "name": "locate", "arguments": {}});
+    let steps = json!([{"text": "Let me see.", "calls": [call]}, {"text": "You said {{user}}"}]);
+    json!({"agentId": "mailer", "model": {"provider": "scripted", "steps": steps}})
+}
+
+#[test]
+fn words_beside_the_result_of_a_front_ends_tool_are_heard_with_it() {
+    let world = World::new(locating);
+    let front = world.front();
+    let tool = json!({"name": "locate", "description": "", "parameters": {"type": "object"}});
+    let u1 = json!({"id": "u1", "role": "user", "content": "Where am I?"});
+    let first = front.post(json!({"tools": [tool], "messages": [u1]}));
+    let call = first.find("TOOL_CALL_START")[0]["toolCallId"].clone();
+    let result = json!({"id": "x", "role": "tool", "toolCallId": call, "content": "in Bonn"});
+    let u2 = json!({"id": "u2", "role": "user", "content": "quickly"});
+    let second = front.post(json!({"tools": [tool], "messages": [u1, result, u2]}));
+    second.assert_success();
+    let said: String =
+        second.find("TEXT_MESSAGE_CONTENT").iter().map(|piece| piece["delta"].as_str().unwrap()).collect();
+    assert_eq!(said, "You said quickly", "{second:?}");
     assert_eq!(second.find("TOOL_CALL_RESULT")[0]["content"], "in Bonn", "{second:?}");
 }
 

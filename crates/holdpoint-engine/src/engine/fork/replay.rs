@@ -52,7 +52,7 @@ impl<'e> Replay<'e> {
             self.take();
         }
         while let Some(next) = self.record.events.get(self.at) {
-            if next.event.is_fact() {
+            if next.event.is_fact() || self.is_of_tool(&next.event) {
                 self.take();
                 continue;
             }
@@ -67,6 +67,12 @@ impl<'e> Replay<'e> {
             }
         }
         Ok(Ended::default())
+    }
+
+    /// What tools change in the state of a run came from outside, as what they return did; what other nodes change, they work out.
+    fn is_of_tool(&self, event: &Event) -> bool {
+        let Event::VariableChanged { node, .. } = event else { return false };
+        self.run.node_state(node).is_some_and(|state| state.agent.is_some())
     }
 
     /// Something is left where the record ends in the middle, or where it differs.
