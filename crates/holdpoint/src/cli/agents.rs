@@ -101,8 +101,8 @@ pub(super) fn told(
     output.show(reply, |told| {
         let now = runs::settled(client, &run).unwrap_or_else(|| told.clone());
         let next = output.command(&format!("threads messages {thread}"));
-        let standing = runs::standing(output, &now);
-        format!("told run {run} in thread {thread}: {standing}\nread it with: {next}")
+        let (standing, answer) = (runs::standing(output, &now), runs::how_to_answer(output, &now));
+        format!("told run {run} in thread {thread}: {standing}\n{answer}read it with: {next}")
     });
     Ok(())
 }

@@ -206,6 +206,14 @@ pub(crate) fn standing(output: &Output, run: &Value) -> String {
     }
 }
 
+/// A line for a run that waits for somebody.
+pub(crate) fn how_to_answer(output: &Output, run: &Value) -> String {
+    match run["interrupt"]["kind"].as_str() {
+        Some(_) => format!("answer it in the inbox or with: {}\n", output.command(&answer_words(run))),
+        None => String::new(),
+    }
+}
+
 /// Where a new run stands and what to do next.
 fn begun(client: &Client, output: &Output, what: &str, run: &str, created: &Value) -> String {
     let now = settled(client, run).unwrap_or_else(|| created.clone());
@@ -215,13 +223,7 @@ fn begun(client: &Client, output: &Output, what: &str, run: &str, created: &Valu
         }
         _ => {
             let follow = format!("follow it with: {}", output.command(&format!("runs watch {run}")));
-            match now["interrupt"]["kind"].as_str() {
-                Some(_) => {
-                    let answer = output.command(&answer_words(&now));
-                    format!("answer it in the inbox or with: {answer}\n{follow}")
-                }
-                None => follow,
-            }
+            format!("{}{follow}", how_to_answer(output, &now))
         }
     };
     format!("{what} run {run}: {}\n{next}", standing(output, &now))

@@ -71,7 +71,7 @@ fn the_first_five_minutes_with_agents_go_as_the_page_says() {
     let complaints = String::from_utf8(ended.stderr).unwrap();
     assert!(ended.status.success(), "{said}\n{complaints}");
     let run = said.split_once("told run ").unwrap().1.split_once(' ').unwrap().0;
-    assert_eq!(printed.len(), 10, "{printed:?}");
+    assert_eq!(printed.len(), 11, "{printed:?}");
     for line in printed {
         let line = line.split_once(AGE).map_or(line, |(before, _)| before).replace(RUN, run);
         assert!(said.contains(&line), "{line:?} is not in\n{said}");
