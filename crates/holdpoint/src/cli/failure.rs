@@ -186,11 +186,14 @@ fn input_advice(message: &str, details: &Value) -> Option<&'static str> {
     )
 }
 
-/// Agents and threads that are not there. A thread begins with what is said in it.
+/// Agents, threads and calls that are not there. A thread begins with what is said in it.
 fn agent_advice(status: u16, message: &str, path: &str) -> Option<&'static str> {
     match (status, message) {
         (404, "agent not found") => {
             Some("`holdpoint agents list` shows who is declared; `holdpoint agents put FILE` declares")
+        }
+        (404, "ticket not found") => {
+            Some("`holdpoint threads messages THREAD` names the calls of an agent, in brackets")
         }
         (404, "thread not found" | "open run not found") if path.starts_with("/v1/threads/") => {
             Some("`holdpoint threads say THREAD MESSAGE --agent ID` begins a run in a thread")
@@ -331,6 +334,7 @@ mod tests {
             assert!(told.contains("holdpoint agents list") && !told.contains("workflows"), "{told}");
         }
         assert!(gone("/v1/threads/t/events", "thread not found").contains("threads say"));
+        assert!(gone("/v1/runs/r/decision", "ticket not found").contains("threads messages"));
         let typed = json!({"field": "inputs.v"});
         assert!(input_advice("inputs.v: must be of type string", &typed).is_some());
         assert!(input_advice("inputs.v: is required", &typed).is_none());

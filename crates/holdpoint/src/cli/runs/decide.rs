@@ -19,7 +19,7 @@ The first decision counts. Told again under the same --decision-id, it is the sa
 pub(crate) struct Decide {
     #[command(flatten)]
     run: Named,
-    /// The call, or its ticket; `threads messages` and `pending` show them
+    /// The call, or its ticket; `threads messages` names the calls, in brackets
     #[arg(long, value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
     call: String,
     /// Let it go on
