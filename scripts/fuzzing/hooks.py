@@ -19,8 +19,22 @@ WORLD = json.loads((FOLDER / "world.json").read_text())
 @schemathesis.hook
 def before_call(ctx, case, kwargs):
     change = CHANGES.get(name_of(case))
-    if change is not None:
+    if not spend(case) and change is not None:
         change(case)
+
+
+def spend(case):
+    """Half of what could be meant well goes to something that was made for this operation alone: what others have
+    answered, cancelled or revoked meanwhile does not matter to it."""
+    dice = dice_of(case, "spend")
+    kept = WORLD["kept"].get(name_of(case))
+    if kept is None or dice is None or dice.random() > 0.5:
+        return False
+    one = dice.choice(kept)
+    case.path_parameters.update(one["path"])
+    if one["body"] is not None:
+        case.body = copy.deepcopy(one["body"])
+    return True
 
 
 def keep_own_key(case):
@@ -52,7 +66,7 @@ def stream_briefly(case):
 
 
 def seldom(case):
-    return random.Random(f"{case.path_parameters}{case.query}").random() < 0.15
+    return random.Random(f"{case.path_parameters}{case.query}").random() < 0.35
 
 
 def ask_plainly(case):
@@ -109,11 +123,6 @@ def ask_who_waits(case):
     """Of the answers that could be meant well, some go to a node that asks, and some of these are what it wants."""
     dice = dice_of(case)
     if dice is None or dice.random() < 0.3 or not isinstance(case.body, dict):
-        return
-    if dice.random() < 0.5:
-        run, node, answer = dice.choice(WORLD["kept"])
-        case.path_parameters.update(runId=run, nodeId=node)
-        case.body = {"resumeValue": answer}
         return
     run, node, answer = dice.choice(WORLD["questions"])
     case.path_parameters.update(runId=run, nodeId=node)
@@ -310,12 +319,13 @@ def replay_what_was_told(case):
         case.path_parameters.update(webhookId=webhook, deliveryId=delivery)
 
 
-def dice_of(case):
+def dice_of(case, salt=""):
     """Fall the same way for the same case, so that a seed repeats everything. None where the case is wrong on purpose:
     it would not be wrong any more."""
     if case.meta is None or case.meta.generation.mode.is_negative:
         return None
-    return random.Random(f"{case.path_parameters}{case.query}{case.body}{sorted((case.headers or {}).items())}")
+    headers = sorted((case.headers or {}).items())
+    return random.Random(f"{salt}{case.path_parameters}{case.query}{case.body}{headers}")
 
 
 def parts(value):

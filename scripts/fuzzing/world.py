@@ -73,18 +73,64 @@ def main(folder, seconds):
     for key in chats:
         call("POST", "/api/v1/ai/chat", {"graph": "native:fuzz-waits", "stateKey": key, "input": {}})
     write(folder, "chats", chats)
-    # Named in no dictionary: nobody else's change finds the way to them.
-    kept = [start("fuzz-waits") for _ in range(30)]
-    for run in kept:
-        settled(run)
-    world = {"kept": [[run, "waits", ANSWERS["approval"]] for run in kept], "holds": holds, "sessions": sessions, "asks": asks, "links": links, "ownKey": own, "runs": runs + children, "states": states, "questions": questions, "agent": AGENT, "deliveries": deliveries, "chats": chats, "talks": talks, "looks": looks, "workflows": WORKFLOWS}
+    world = {
+        "kept": keep(20), "holds": holds, "sessions": sessions, "asks": asks, "links": links, "ownKey": own,
+        "runs": runs + children, "states": states, "questions": questions, "agent": AGENT, "deliveries": deliveries,
+        "chats": chats, "talks": talks, "looks": looks, "workflows": WORKFLOWS,
+    }
     (folder / "world.json").write_text(json.dumps(world))
     print(f"{len(runs) + len(children)} runs, {len(dispatches)} dispatches: {', '.join(sorted(states))}")
 
 
+def keep(count):
+    """For operations that use up what they are about, or are hard to guess: requests that succeed (once). What they name
+    is in no dictionary, so that nobody else's change finds the way to it."""
+    pools = {operation: [make() for _ in range(count)] for operation, make in KEPT.items()}
+    hooks = [subscribed("holdpoint.ask.answered") for _ in range(5)]
+    pools |= {operation: [kept(body, webhookId=hook) for hook in hooks] for operation, body in OF_HOOKS.items()}
+    return pools
+
+
+def kept(body=None, **path):
+    return {"path": path, "body": body}
+
+
+def waiting():
+    run = start("fuzz-waits")
+    settled(run)
+    return run
+
+
+def paused():
+    run = waiting()
+    call("POST", f"/v1/runs/{run}:pause", {})
+    return run
+
+
+def linked(run):
+    return call("POST", f"/v1/runs/{run}/interrupts/waits/tokens", {})["token"]
+
+
+def talking():
+    """A run of the agent, alone in its thread, whose call waits."""
+    started = call("POST", f"/v1/agents/{AGENT['agentId']}/runs", {"message": "Hello"})
+    settled(started["runId"])
+    return started
+
+
+def doubted():
+    run = waiting()
+    return kept(runId=run, nodeId="waits", askId=str(ask(run)))
+
+
+def made():
+    run = waiting()
+    return kept(runId=run, artifactId=f"{run}:made")
+
+
 def tell():
     """What a subscriber that nobody is was told of."""
-    hook = call("POST", "/v1/webhooks", {"url": "http://127.0.0.1:9/", "events": ["run.started"]})["webhookId"]
+    hook = subscribed("run.started")
     start("fuzz-waits")
     for _ in range(100):
         told = call("GET", f"/v1/webhooks/{hook}/deliveries")["deliveries"]
@@ -92,6 +138,10 @@ def tell():
             return [[hook, one["deliveryId"]] for one in told]
         time.sleep(0.1)
     sys.exit("nobody was told that a run has started, so the fuzzer would not see deliveries")
+
+
+def subscribed(event):
+    return call("POST", "/v1/webhooks", {"url": "http://127.0.0.1:9/", "events": [event]})["webhookId"]
 
 
 def talk(count):
@@ -191,6 +241,32 @@ WORKFLOWS = [
     workflow("fuzz-calls", node("calls", "core.subWorkflow", workflowId="fuzz-waits", waitForCompletion=True)),
 ]
 ANSWERS = {"approval": {"action": "accept"}, "clarification": {"answers": {"q1": "this one"}}}
+ACCEPT, ALLOW = ANSWERS["approval"], {"toolCallId": "c1", "action": "resume"}
+KEPT = {
+    "resolveInterrupt": lambda: kept({"resumeValue": ACCEPT}, runId=waiting(), nodeId="waits"),
+    "resolveApproval": lambda: kept(ACCEPT, runId=waiting(), nodeId="waits"),
+    "resolveByToken": lambda: kept({"resumeValue": ACCEPT}, token=linked(waiting())),
+    "mintToken": lambda: kept({}, runId=waiting(), nodeId="waits"),
+    "answerAsk": doubted,
+    "deleteWebhook": lambda: kept(webhookId=subscribed("holdpoint.ask.answered")),
+    "interruptThread": lambda: kept({}, threadId=talking()["threadId"]),
+    "forkRun": lambda: kept({"mode": "branch", "fromSeq": 1}, runId=waiting()),
+    "cancelRun": lambda: kept({}, runId=waiting()),
+    "putWorkflow": lambda: kept({**WORKFLOWS[0], "id": "fuzz-kept"}, workflowId="fuzz-kept"),
+    "getArtifact": made,
+    "pauseRun": lambda: kept({}, runId=waiting()),
+    "resumeRun": lambda: kept({}, runId=paused()),
+    "tellRun": lambda: kept({"message": "Go on"}, runId=talking()["runId"]),
+    "decideCall": lambda: kept(ALLOW, runId=talking()["runId"]),
+    "decideInThread": lambda: kept(ALLOW, threadId=talking()["threadId"]),
+    "cancelThread": lambda: kept({}, threadId=talking()["threadId"]),
+    "revokeKey": lambda: kept(keyId=call("POST", "/v1/keys", {"principal": "for-a-while"})["keyId"]),
+}
+EVER = {"from": "2020-01-01T00:00:00Z", "to": "2120-01-01T00:00:00Z"}
+OF_HOOKS = {
+    "pauseWebhook": {}, "resumeWebhook": {}, "replayDeliveries": EVER, "getWebhook": None, "listDeadLetters": None,
+    "listDeliveries": None, "listWebhookEvents": None,
+}
 WANTED = {"waiting-approval", "waiting-input", "running", "paused", "completed", "failed", "cancelled"}
 
 if __name__ == "__main__":
