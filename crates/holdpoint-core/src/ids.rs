@@ -94,10 +94,13 @@ impl Principal {
 pub struct Timestamp(pub i64);
 
 impl Timestamp {
-    /// The instant `ms` later; the far future instead of an overflow.
+    /// The end of the year 9999: what ISO 8601 has four digits for.
+    pub const LATEST: Self = Self(253_402_300_799_999);
+
+    /// The instant `ms` later, or the latest that there is.
     #[must_use]
     pub fn plus_ms(self, ms: u64) -> Self {
-        Self(self.0.saturating_add_unsigned(ms))
+        Self(self.0.saturating_add_unsigned(ms)).min(Self::LATEST)
     }
 }
 
@@ -141,6 +144,15 @@ mod tests {
         ] {
             assert_eq!(Timestamp(ms).to_string(), text);
         }
+    }
+
+    #[test]
+    fn no_deadline_is_later_than_can_be_written_down() {
+        let now = Timestamp(1_794_733_199_999);
+        for ms in [170_399_243_271_378_976, u64::MAX] {
+            assert_eq!(now.plus_ms(ms).to_string(), "9999-12-31T23:59:59.999Z");
+        }
+        assert_eq!(now.plus_ms(1).to_string(), "2026-11-15T09:00:00.000Z");
     }
 
     #[test]
