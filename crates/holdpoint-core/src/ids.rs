@@ -94,22 +94,22 @@ impl Principal {
 pub struct Timestamp(pub i64);
 
 impl Timestamp {
-    /// The end of the year 9999: what ISO 8601 has four digits for.
-    pub const LATEST: Self = Self(253_402_300_799_999);
-
-    /// The instant `ms` later, or the latest that there is.
+    /// The instant `ms` later; the far future instead of an overflow.
     #[must_use]
     pub fn plus_ms(self, ms: u64) -> Self {
-        Self(self.0.saturating_add_unsigned(ms)).min(Self::LATEST)
+        Self(self.0.saturating_add_unsigned(ms))
     }
 }
 
 impl fmt::Display for Timestamp {
-    /// ISO 8601 in UTC with milliseconds, as the wire wants it.
+    /// ISO 8601 in UTC with milliseconds, as the wire wants it. It has four digits for a year: what is beyond them is shown
+    /// as the first or the last instant that they reach.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const DAY_MS: i64 = 86_400_000;
-        let (year, month, day) = civil_date(self.0.div_euclid(DAY_MS));
-        let ms = self.0.rem_euclid(DAY_MS);
+        const YEARS_0_TO_9999: (i64, i64) = (-62_167_219_200_000, 253_402_300_799_999);
+        let at = self.0.clamp(YEARS_0_TO_9999.0, YEARS_0_TO_9999.1);
+        let (year, month, day) = civil_date(at.div_euclid(DAY_MS));
+        let ms = at.rem_euclid(DAY_MS);
         let (hour, minute, second) = (ms / 3_600_000, ms / 60_000 % 60, ms / 1000 % 60);
         write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:03}Z", ms % 1000)
     }
@@ -147,11 +147,12 @@ mod tests {
     }
 
     #[test]
-    fn no_deadline_is_later_than_can_be_written_down() {
+    fn no_instant_is_shown_with_more_digits_than_readers_know() {
         let now = Timestamp(1_794_733_199_999);
         for ms in [170_399_243_271_378_976, u64::MAX] {
             assert_eq!(now.plus_ms(ms).to_string(), "9999-12-31T23:59:59.999Z");
         }
+        assert_eq!(Timestamp(i64::MIN).to_string(), "0000-01-01T00:00:00.000Z");
         assert_eq!(now.plus_ms(1).to_string(), "2026-11-15T09:00:00.000Z");
     }
 

@@ -137,6 +137,6 @@ mod tests {
         assert_eq!(expiry(now, 500, None), Timestamp(1500));
         assert_eq!(expiry(now, 500, at(1501)), Timestamp(1500));
         assert_eq!(expiry(now, 500, at(1499)), Timestamp(1499));
-        assert_eq!(expiry(now, u64::MAX, None), Timestamp::LATEST);
+        assert_eq!(expiry(now, u64::MAX, None), Timestamp(i64::MAX));
     }
 }
