@@ -62,20 +62,17 @@ impl Lane {
         }
     }
 
-    /// Whether it waits now, and is not one of those that are only counted.
+    /// Whether that is news to the courier: something waits, or something is only counted and nothing was before.
     pub(super) fn push(&self, notice: Notice, most: usize) -> bool {
         if notice.at.0 < self.closed_until.load(Ordering::SeqCst) {
-            self.skip();
-            return false;
+            return self.skip();
         }
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        let room = waiting.len() < most;
-        if room {
+        if waiting.len() < most {
             waiting.push_back(notice);
-        } else {
-            self.crowded_out.fetch_add(1, Ordering::Relaxed);
+            return true;
         }
-        room
+        self.crowded_out.fetch_add(1, Ordering::Relaxed) == 0
     }
 
     /// How a durable delivery went. A subscriber that takes none is left alone for a while, and then tried with one:
@@ -117,9 +114,9 @@ impl Lane {
         !self.waiting.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
-    /// An event that is not tried because the circuit is open.
-    pub(super) fn skip(&self) {
-        self.skipped.fetch_add(1, Ordering::Relaxed);
+    /// An event that is not tried because the circuit is open. Whether it is the first of which nothing is written down yet.
+    pub(super) fn skip(&self) -> bool {
+        self.skipped.fetch_add(1, Ordering::Relaxed) == 0
     }
 
     /// The circuit is open until then; what waits is not tried any more.
