@@ -17,6 +17,7 @@ use super::history::History;
 use super::resume::{self, Plan, Violation};
 use super::stream::{self, Audience, Segment, Stretch};
 use super::target::Target;
+use super::threads::{self, Latest};
 use super::translate::{Rest, Translator};
 use super::wire::{self, RunAgentInput};
 use super::{ids, input, interrupts, state};
@@ -62,9 +63,6 @@ struct Asked<'a> {
     input: &'a RunAgentInput,
 }
 
-/// The newest run of the thread.
-type Latest = Option<(RunRef, Arc<Run>)>;
-
 impl Asked<'_> {
     async fn carry_out(&self) -> Result<Segment, ApiError> {
         for _ in 0..ATTEMPTS_MAX {
@@ -78,7 +76,7 @@ impl Asked<'_> {
     /// Nothing when somebody else was faster.
     async fn attempt(&self) -> Result<Option<Segment>, ApiError> {
         let (engine, thread) = (&self.app.engine, &self.input.thread_id);
-        let latest = latest(self.app, self.caller, thread).await?;
+        let latest = threads::latest(self.app, self.caller, thread).await?;
         let history = History::read(engine, self.caller.tenant(), thread, self.target).await?;
         let new = input::new_messages(self.input, &history, &self.caller.principal().name);
         let open = latest.as_ref().filter(|(_, run)| !run.finished());
@@ -351,14 +349,6 @@ impl From<ApiError> for Undone {
     fn from(error: ApiError) -> Self {
         Self::Failed(error)
     }
-}
-
-pub(super) async fn latest(app: &App, caller: &Caller, thread: &str) -> Result<Latest, ApiError> {
-    let found = app.engine.thread_runs(caller.tenant(), thread, None, 1).await?;
-    let Some(summary) = found.into_iter().next() else { return Ok(None) };
-    let of = RunRef { tenant: caller.tenant().clone(), run: summary.run };
-    let run = app.engine.run(&of).await?;
-    Ok(Some((of, run)))
 }
 
 /// From where a run stood, with everything that comes.

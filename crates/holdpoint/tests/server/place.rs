@@ -43,18 +43,24 @@ impl Place {
 
     /// Starts a server here: the first one, or the next after one that is dead.
     pub(crate) fn start(&self, more: &[&str]) -> Server {
-        self.start_in("data", more)
+        self.launch(more, |command| command.stderr(Stdio::null()))
     }
 
     /// Starts one of several servers here, each with a name and a folder of its own, and all with one key. It takes
     /// PostgreSQL.
     pub(crate) fn start_node(&self, name: &str, more: &[&str]) -> Server {
-        let seal = self.folder.path().join("seal.key");
-        self.start_in(name, &[&["--seal-key-file", seal.to_str().unwrap()], more].concat())
+        self.launch_node(name, more, |command| command.stderr(Stdio::null()))
     }
 
-    fn start_in(&self, folder: &str, more: &[&str]) -> Server {
-        self.launch_in(folder, more, |command| command.stderr(Stdio::null()))
+    /// The same, as the caller finishes the command.
+    pub(crate) fn launch_node(
+        &self,
+        name: &str,
+        more: &[&str],
+        finish: impl FnOnce(&mut Command) -> &mut Command,
+    ) -> Server {
+        let seal = self.folder.path().join("seal.key");
+        self.launch_in(name, &[&["--seal-key-file", seal.to_str().unwrap()], more].concat(), finish)
     }
 
     /// Starts a server here, as the caller finishes the command.

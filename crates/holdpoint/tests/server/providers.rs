@@ -2,8 +2,10 @@
 //! LangGraph server and the real Claude program. What goes wrong with providers is told in the tests of the engine.
 
 mod contract;
+mod doors;
 mod kills;
 mod native;
+mod nodes;
 mod real_claude;
 mod real_langgraph;
 #[allow(dead_code)]

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::side::Side;
 use super::talk::{Talk, outcome};
+use crate::harness::{Answer, Client};
 use crate::place::Place;
 
 /// The stories of a side, as tests.
@@ -20,8 +21,13 @@ macro_rules! stories {
         }
 
         #[test]
-        fn of_answers_at_once_one_counts_and_pauses_are_answered_anywhere() {
-            crate::providers::contract::races_and_other_doors(&mut $side, &crate::place::Place::sqlite());
+        fn of_answers_at_once_one_counts() {
+            crate::providers::contract::races(&mut $side, &crate::place::Place::sqlite());
+        }
+
+        #[test]
+        fn a_pause_is_told_of_and_answered_everywhere() {
+            crate::providers::doors::all(&mut $side, &crate::place::Place::sqlite());
         }
 
         #[test]
@@ -37,6 +43,11 @@ macro_rules! stories {
         #[test]
         fn a_lock_that_was_left_behind_is_taken_over() {
             crate::providers::kills::left_behind(&mut $side, &crate::place::Place::postgres());
+        }
+
+        #[test]
+        fn two_servers_carry_one_graph_on() {
+            crate::providers::nodes::two(&mut $side, &crate::place::Place::postgres());
         }
     };
 }
@@ -81,64 +92,39 @@ pub(crate) fn whole_story(side: &mut dyn Side, place: &Place) {
     talk.assert_nothing_leaked(side);
 }
 
-pub(crate) fn races_and_other_doors(side: &mut dyn Side, place: &Place) {
+pub(crate) fn races(side: &mut dyn Side, place: &Place) {
     let talk = Talk::open(place, side, &json!({}));
     // Each says what it was asked: an answer that comes when the graph asks something else is for nobody.
     let asked = talk.asked(side, "race");
-    let client = talk.client();
-    let answers: Vec<(u16, Value)> = std::thread::scope(|scope| {
-        let send = |id: usize| {
-            let value = if id.is_multiple_of(2) { side.revise() } else { side.approve() };
-            let body = json!({
-                "stateKey": "race", "resumeId": format!("r-{id}"), "resumeValue": value, "interrupt": asked["interrupt"],
-            });
-            scope.spawn(move || {
-                let answer = client.post("/api/v1/ai/chat", &body);
-                (answer.status, answer.body)
-            })
-        };
-        let racing: Vec<_> = (0..4).map(send).collect();
-        racing.into_iter().map(|one| one.join().unwrap()).collect()
-    });
-    let (won, lost): (Vec<_>, Vec<_>) = answers.iter().partition(|(status, _)| *status == 200);
-    assert_eq!(won.len(), 1, "{answers:?}");
-    let known = ["resume_in_flight", "interrupt_changed", "graph_ended"];
-    let told = |body: &Value| known.contains(&body["error"].as_str().unwrap_or_default());
-    assert!(lost.iter().all(|(status, body)| *status == 409 && told(body)), "{answers:?}");
-    if won[0].1["outcome"] == "needs_input" {
+    let (one, other) = (side.revise(), side.approve());
+    let at = talk.client();
+    let won = race("race", &asked["interrupt"], &[(at, &one), (at, &other), (at, &one), (at, &other)]);
+    if won["outcome"] == "needs_input" {
         assert_eq!(side.sent(), 0);
         assert_eq!(outcome(&talk.resume("race", "last", &side.approve())), "completed");
     }
     assert_eq!(side.sent(), 1);
-    // The same pause, answered as people answer whatever waits for them.
-    talk.asked(side, "elsewhere");
-    let waiting = talk.waiting_run(side.graph().strip_prefix("native:").unwrap_or(side.graph()));
-    let (run, node) = (waiting["runId"].as_str().unwrap(), waiting["nodeId"].as_str().unwrap());
-    let answer = if waiting["kind"] == "approval" { json!({"action": "accept"}) } else { side.approve() };
-    let path = format!("/v1/runs/{run}/interrupts/{node}");
-    let answered = talk.send("POST", &path, Some(&json!({"resumeValue": answer})));
-    assert_eq!(answered.status, 200, "{answered:?}");
-    let done = talk.until("elsewhere", |answer| outcome(answer) != "running");
-    assert_eq!(outcome(&done), "completed", "{done:?}");
-    assert_eq!(side.sent(), 2);
-    by_link(&talk, side);
-    assert_eq!(side.sent(), 3);
     talk.assert_nothing_leaked(side);
 }
 
-/// The same over a signed link, without a key.
-fn by_link(talk: &Talk<'_>, side: &dyn Side) {
-    talk.asked(side, "linked");
-    let waiting = talk.waiting_run(side.graph().strip_prefix("native:").unwrap_or(side.graph()));
-    let (run, node) = (waiting["runId"].as_str().unwrap(), waiting["nodeId"].as_str().unwrap());
-    let minted = talk.send("POST", &format!("/v1/runs/{run}/interrupts/{node}/tokens"), Some(&json!({})));
-    let token = minted.body["token"].as_str().unwrap_or_else(|| panic!("{minted:?}"));
-    let answer = if waiting["kind"] == "approval" { json!({"action": "accept"}) } else { side.approve() };
-    let stranger = talk.client().with_key(None);
-    let answered = stranger.post(&format!("/v1/interrupts/{token}"), &json!({"resumeValue": answer}));
-    assert_eq!(answered.status, 200, "{answered:?}");
-    let done = talk.until("linked", |answer| outcome(answer) != "running");
-    assert_eq!(outcome(&done), "completed", "{done:?}");
+/// Sends these at once, each as an answer to what was asked; what the one was told that counts.
+pub(crate) fn race(key: &str, asked: &Value, answers: &[(&Client, &Value)]) -> Value {
+    let told: Vec<Answer> = std::thread::scope(|scope| {
+        let send = |(id, (client, value)): (usize, &(&Client, &Value))| {
+            let id = format!("at-once-{id}");
+            let body = json!({"stateKey": key, "resumeId": id, "resumeValue": value, "interrupt": asked});
+            let client = (*client).clone();
+            scope.spawn(move || client.post("/api/v1/ai/chat", &body))
+        };
+        let racing: Vec<_> = answers.iter().enumerate().map(send).collect();
+        racing.into_iter().map(|one| one.join().unwrap()).collect()
+    });
+    let (won, lost): (Vec<_>, Vec<_>) = told.iter().partition(|answer| answer.status == 200);
+    assert_eq!(won.len(), 1, "{told:?}");
+    let known = ["resume_in_flight", "interrupt_changed", "graph_ended"];
+    let is_told = |answer: &Answer| known.contains(&answer.body["error"].as_str().unwrap_or_default());
+    assert!(lost.iter().all(|answer| answer.status == 409 && is_told(answer)), "{told:?}");
+    won[0].body.clone()
 }
 
 pub(crate) fn ends(side: &mut dyn Side, place: &Place) {

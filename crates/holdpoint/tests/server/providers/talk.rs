@@ -16,6 +16,8 @@ const CHAT: &str = "/api/v1/ai/chat";
 
 pub(crate) struct Talk<'p> {
     place: &'p Place,
+    /// Which of several servers in the place.
+    node: &'static str,
     folder: TempDir,
     server: Option<Server>,
     heard: RefCell<String>,
@@ -25,13 +27,17 @@ pub(crate) struct Talk<'p> {
 
 impl<'p> Talk<'p> {
     pub(crate) fn open(place: &'p Place, side: &dyn Side, more: &Value) -> Self {
+        Self::at_node("data", place, side, more)
+    }
+
+    pub(crate) fn at_node(node: &'static str, place: &'p Place, side: &dyn Side, more: &Value) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut settings = side.settings();
         settings.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         std::fs::write(folder.path().join("providers.json"), settings.to_string()).unwrap();
         side.prepare(folder.path());
-        let mut talk =
-            Self { place, folder, server: None, heard: RefCell::default(), collector: Receiver::start() };
+        let (heard, collector) = (RefCell::default(), Receiver::start());
+        let mut talk = Self { place, node, folder, server: None, heard, collector };
         talk.start();
         talk
     }
@@ -49,9 +55,16 @@ impl<'p> Talk<'p> {
         let settings = self.folder.path().join("providers.json");
         let file = OpenOptions::new().append(true).create(true).open(self.log()).unwrap();
         // The receiver of what our own graph sends is on this machine.
-        let mut flags = vec!["--outgoing-allow-loopback", "--providers", settings.to_str().unwrap()];
+        let mut flags = vec![
+            "--outgoing-allow-loopback",
+            "--allow-private-webhooks",
+            "--providers",
+            settings.to_str().unwrap(),
+        ];
         flags.extend(["--otlp-endpoint", &self.collector.url, "--otlp-protocol", "http/json"]);
-        let server = self.place.launch(&flags, |command| command.env("HOLDPOINT_LOG", "trace").stderr(file));
+        let server = self
+            .place
+            .launch_node(self.node, &flags, |command| command.env("HOLDPOINT_LOG", "trace").stderr(file));
         self.server = Some(server);
     }
 
@@ -66,8 +79,13 @@ impl<'p> Talk<'p> {
     pub(crate) fn send(&self, method: &str, path: &str, body: Option<&Value>) -> Answer {
         let text = body.map(Value::to_string);
         let answer = self.client().send(method, path, text.as_deref().map(str::as_bytes));
-        self.heard.borrow_mut().push_str(&answer.body.to_string());
+        self.hear(&answer.body.to_string());
         answer
+    }
+
+    /// Keeps what was told to somebody else.
+    pub(crate) fn hear(&self, text: &str) {
+        self.heard.borrow_mut().push_str(text);
     }
 
     pub(crate) fn begin(&self, side: &dyn Side, key: &str) -> Answer {
