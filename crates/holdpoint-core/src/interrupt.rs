@@ -13,6 +13,7 @@ mod assignees;
 mod clarification;
 mod compiled;
 mod conversation;
+mod excerpt;
 mod external_event;
 mod governance;
 mod kind;
@@ -223,7 +224,7 @@ impl Interrupt {
 
     /// Whether `name` is listed where it may as well be that of a role or a group.
     pub fn lists_plainly(&self, name: &str) -> bool {
-        self.kind == Kind::Approval && people::lists_plainly(&self.data, name)
+        self.heeds_people() && people::lists_plainly(&self.data, name)
     }
 
     /// How many must agree; 1 where nobody said otherwise.
@@ -309,13 +310,16 @@ impl Interrupt {
         Ok(Judged::Denied { by, action, reason: refusal.to_string() })
     }
 
-    /// In whose name the answer counts. Only approvals have rules about people.
+    /// In whose name the answer counts.
     fn decider<'a>(&self, requesters: &[&str], answer: &'a Answer) -> Result<&'a str, Refusal> {
-        // What a tool wants to know is asked of whom its agent names.
-        if self.kind != Kind::Approval && self.data.get("toolCall").is_none() {
+        if !self.heeds_people() {
             return Ok(&answer.by.name);
         }
-        let decider = people::decider(answer)?;
+        // What is answered to a question has no room for whoever else would have said it.
+        let decider = match self.kind {
+            Kind::Clarification => &answer.by.name,
+            _ => people::decider(answer)?,
+        };
         people::check(&self.data, requesters, answer, decider)?;
         Ok(decider)
     }

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use super::{Interrupt, Kind, people};
 use crate::ids::Principal;
 
-/// The members of an approval's data that name people.
+/// The members of what is asked that name people.
 const MEMBERS: [&str; 8] = [
     "approversList",
     "approverRoleRefs",
@@ -41,9 +41,25 @@ impl Assignees {
 }
 
 impl Interrupt {
-    /// Whom it is for; the run is the wish of `requesters`. Only approvals have rules about people.
+    /// Whether it matters who answers: to approvals, to what a tool wants to know, which is asked of whom its agent names, and
+    /// to questions that name people.
+    pub(super) fn heeds_people(&self) -> bool {
+        match self.kind {
+            Kind::Approval => true,
+            Kind::Clarification if people::names_anybody(&self.data) => true,
+            Kind::Clarification
+            | Kind::ExternalEvent
+            | Kind::Custom
+            | Kind::ConversationStart
+            | Kind::ConversationExchange
+            | Kind::ConversationClose
+            | Kind::LowConfidence => self.data.get("toolCall").is_some(),
+        }
+    }
+
+    /// Whom it is for; the run is the wish of `requesters`.
     pub fn assignees(&self, requesters: &[&str]) -> Assignees {
-        if self.kind != Kind::Approval {
+        if !self.heeds_people() {
             return Assignees::default();
         }
         let member = |name: &&str| Some(((*name).to_owned(), self.data.get(*name)?.clone()));

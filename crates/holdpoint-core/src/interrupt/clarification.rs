@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::BadRequest;
 use super::compiled::Schemas;
+use super::{BadRequest, people};
 use crate::refusal::Refusal;
 use crate::schema::Schema;
 
@@ -30,7 +30,7 @@ pub(super) fn check_data(data: &Value) -> Result<(), BadRequest> {
                 .map_err(|why| BadRequest::new(&format!("data.questions[{index}].schema"), why))?;
         }
     }
-    Ok(())
+    people::check_data(data)
 }
 
 /// Accepts `{answers: [{id, answer}]}` and `{answers: {id: answer}}`; records the second form.

@@ -129,6 +129,12 @@ pub(super) fn check(
     }
 }
 
+/// Whether anything is said about who may decide.
+pub(super) fn names_anybody(data: &Value) -> bool {
+    let mut lists = approvers(data).chain(audience(data));
+    is_separated(data) || lists.any(|(list, _)| list.as_array().is_some_and(|entries| !entries.is_empty()))
+}
+
 /// Whether those whose wish the run is must not decide.
 pub(super) fn is_separated(data: &Value) -> bool {
     data.get("requesterMayNotApprove") == Some(&Value::Bool(true))

@@ -1,7 +1,8 @@
 //! Who may decide: listed approvers, people who act for others, and requesters who may not grant their own wish.
 
 use holdpoint_core::{
-    AUTH_REQUIRED, Answer, Command, Event, Heard, InterruptId, Principal, Refusal, Resolution, Start, Status,
+    AUTH_REQUIRED, Answer, Command, Event, Heard, InterruptId, Kind, Principal, Refusal, Resolution, Start,
+    Status,
 };
 use serde_json::{Value, json};
 
@@ -46,6 +47,35 @@ fn an_entry_means_a_name_a_role_or_a_group_and_a_prefix_says_which() {
     for entry in ["role:bob", "group:bob", "role:night", "group:ops", "role:", "bo", "BOB", "user:bob"] {
         listed(entry).refused(not_an_approver("bob")).status_is(Status::WaitingApproval);
     }
+}
+
+#[test]
+fn a_question_may_name_people_too_and_is_then_for_them() {
+    let asked = |members: Value| {
+        let questions = json!([{"id": "q", "question": "Why?"}]);
+        let asking = request(Kind::Clarification, with(members, "questions", questions));
+        given([start(), begin("gate"), ask("gate", asking)])
+    };
+    let by = |who: Principal| tell(Answer::new(json!({"answers": {"q": "so"}}), who));
+    for (members, entries) in [
+        (json!({"approversList": ["role:ops"]}), &["role:ops"][..]),
+        (json!({"approverGroupRefs": ["night"]}), &["group:night"]),
+        (json!({"audience": {"subjects": ["bob"]}}), &["bob"]),
+        (json!({"requesterMayNotApprove": true}), &[]),
+    ] {
+        let open = asked(members.clone());
+        let told = open.interrupt_of("gate").unwrap().assignees(&["ada"]);
+        assert_eq!(told.entries(), entries, "{members}");
+        assert!(told.admit(&bob()) && !told.admit(&Principal::named("ada")), "{members}");
+        let refusal = match entries {
+            [] => Refusal::OwnRequest("ada".to_owned()),
+            _ => not_an_approver("ada"),
+        };
+        open.when(by(Principal::named("ada"))).refused(refusal).status_is(Status::WaitingInput);
+        asked(members).when(by(bob())).accepted();
+    }
+    // Nobody is named: anybody answers.
+    asked(json!({"approversList": []})).when(by(Principal::named("ada"))).accepted();
 }
 
 #[test]

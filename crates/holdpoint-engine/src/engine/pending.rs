@@ -320,11 +320,7 @@ impl PendingFilter {
         if self.kinds.is_empty() {
             return vec![Walk::All];
         }
-        // Only approvals name people.
-        let both = |kind| {
-            [Some(Walk::Kind(kind, false)), (kind == Kind::Approval).then_some(Walk::Kind(kind, true))]
-        };
-        self.waiting_kinds().flat_map(both).flatten().collect()
+        self.waiting_kinds().flat_map(|kind| [Walk::Kind(kind, false), Walk::Kind(kind, true)]).collect()
     }
 
     /// The kinds that are asked for and that anybody ever waits in.

@@ -9,9 +9,20 @@ use crate::context::{Context, Stop};
 
 pub(super) struct ClarificationGate;
 
+/// Config members that are part of what is asked as they are.
+const SHOWN: [&str; 7] = [
+    "questions",
+    "contextType",
+    "approversList",
+    "approverRoleRefs",
+    "approverGroupRefs",
+    "audience",
+    "requesterMayNotApprove",
+];
+
 impl PureNode for ClarificationGate {
     fn check(&self, node: &workflow::Node) -> Vec<Flaw> {
-        let mut flaws = unknown_config(node, &["questions", "contextType", "timeoutMs"]);
+        let mut flaws = unknown_config(node, &[&SHOWN[..], &["timeoutMs"]].concat());
         flaws.extend(config_ms(node, "timeoutMs").err());
         if let Err(bad) = request(node).check() {
             let field = bad.field.strip_prefix("data.").unwrap_or(&bad.field);
@@ -27,9 +38,8 @@ impl PureNode for ClarificationGate {
 }
 
 fn request(node: &workflow::Node) -> Request {
-    let shown = ["questions", "contextType"].into_iter();
-    let data: Map<String, Value> =
-        shown.filter_map(|field| Some((field.to_owned(), node.config.get(field)?.clone()))).collect();
+    let shown = |field: &str| Some((field.to_owned(), node.config.get(field)?.clone()));
+    let data: Map<String, Value> = SHOWN.into_iter().filter_map(shown).collect();
     let mut request = Request::new(Kind::Clarification, Value::Object(data));
     request.timeout_ms = node.config.get("timeoutMs").and_then(Value::as_u64);
     request

@@ -17,7 +17,7 @@ use super::watch::PAUSES_MS;
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   holdpoint ask 'Deploy v2?' && ./deploy.sh
-  holdpoint ask 'Which region?' --choices eu,us --timeout 10m
+  holdpoint ask 'Which region?' --choices eu,us --approvers ann --timeout 10m
   holdpoint ask 'How many?' --schema count.json --show @report.json
   holdpoint ask 'Publish?' --approvers ann,role:editor --description 'The changelog is below.'
   id=$(holdpoint ask 'Deploy v2?' --detach); holdpoint wait $id
@@ -43,12 +43,12 @@ pub(crate) struct Question {
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
     /// One of these is the answer, instead of yes or no; separated by commas
-    #[arg(long, value_name = "A,B", value_delimiter = ',', conflicts_with_all = ["schema", "approvers"])]
+    #[arg(long, value_name = "A,B", value_delimiter = ',', conflicts_with = "schema")]
     choices: Vec<String>,
     /// A file with a JSON Schema: the answer is anything that fits it, filled in on a form
-    #[arg(long, value_name = "FILE", conflicts_with = "approvers")]
+    #[arg(long, value_name = "FILE")]
     schema: Option<String>,
-    /// Who may say yes or no: names, role:x, group:y, separated by commas
+    /// Who may answer: names, role:x, group:y, separated by commas
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     approvers: Vec<String>,
     /// How long to wait for an answer: a number and s, m, h, d or w. Without it, for ever
@@ -226,9 +226,10 @@ mod tests {
         });
         assert_eq!(body(&full).unwrap(), expected);
         assert_eq!(body(&["Go?", "--choices", "a,b"]).unwrap()["choices"], json!(["a", "b"]));
+        let for_ann = body(&["Go?", "--choices", "a,b", "--approvers", "ann"]).unwrap();
+        assert_eq!(for_ann, json!({"title": "Go?", "choices": ["a", "b"], "approvers": ["ann"]}));
         for wrong in [
             &["Go?", "--choices", "a", "--schema", "f"][..],
-            &["Go?", "--choices", "a", "--approvers", "ann"],
             &["Go?", "--timeout", "soon"],
             &["Go?", "--show", "{"],
             &[],

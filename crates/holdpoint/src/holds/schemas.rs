@@ -29,13 +29,13 @@ pub(crate) fn all() -> Value {
                 "choices": {
                     "type": ["array", "null"], "items": {"type": "string", "pattern": r"\S"},
                     "minItems": 1, "maxItems": 100, "uniqueItems": true,
-                    "description": "One of these is the answer. Not together with schema or approvers.",
+                    "description": "One of these is the answer. Not together with schema.",
                 },
-                "schema": {"description": "A JSON Schema: the answer is anything that fits it. Not together with approvers."},
+                "schema": {"description": "A JSON Schema: the answer is anything that fits it."},
                 "data": {"description": "Shown with the question: a text is taken for Markdown."},
                 "approvers": {
                     "type": ["array", "null"], "items": {"type": "string"}, "minItems": 1, "maxItems": 100,
-                    "description": "Who may say yes or no: names, role:x, group:y. Anybody who may answer, without it.",
+                    "description": "Who may answer: names, role:x, group:y. Anybody who may answer, without it.",
                 },
                 "timeoutMs": {"type": ["integer", "null"], "minimum": 0},
                 "tags": names(100),

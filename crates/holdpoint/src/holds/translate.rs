@@ -28,15 +28,15 @@ pub(super) fn asked(body: &CreateHold) -> Result<Request, ApiError> {
         (None, None) => None,
     };
     let mut asked = match schema {
-        None => approval(body)?,
-        Some(_) if body.approvers.is_some() => {
-            // Only approvals have rules about people, and a list that nobody keeps to would be worse than none.
-            let message =
-                "go with a plain yes or no; whoever may answer at all can answer choices and schemas";
-            return Err(ApiError::invalid("approvers", message));
-        }
+        None => approval(body),
         Some(schema) => question(body, &schema),
     };
+    if let Some(approvers) = &body.approvers {
+        if !(1..=APPROVERS_MAX).contains(&approvers.len()) {
+            return Err(ApiError::invalid("approvers", format!("must be 1 to {APPROVERS_MAX} names")));
+        }
+        asked.data["approversList"] = json!(approvers);
+    }
     if let Some(description) = &body.description {
         asked.data["description"] = json!(description);
     }
@@ -61,17 +61,11 @@ fn of_choices(choices: &[String]) -> Result<Value, ApiError> {
     Ok(json!({"enum": choices}))
 }
 
-fn approval(body: &CreateHold) -> Result<Request, ApiError> {
-    let mut data = json!({
+fn approval(body: &CreateHold) -> Request {
+    let data = json!({
         "title": body.title, "artifactId": "hold", "artifactType": "hold", "actions": ["accept", "reject"],
     });
-    if let Some(approvers) = &body.approvers {
-        if !(1..=APPROVERS_MAX).contains(&approvers.len()) {
-            return Err(ApiError::invalid("approvers", format!("must be 1 to {APPROVERS_MAX} names")));
-        }
-        data["approversList"] = json!(approvers);
-    }
-    Ok(Request::new(Kind::Approval, data))
+    Request::new(Kind::Approval, data)
 }
 
 fn question(body: &CreateHold, schema: &Value) -> Request {
@@ -154,7 +148,9 @@ mod tests {
         assert_eq!(choice.data["artifactData"], json!({"x": 1}));
         let form = request(json!({"title": "How many?", "schema": {"type": "integer"}})).unwrap();
         assert_eq!(form.data["questions"][0]["schema"], json!({"type": "integer"}));
-        for asked in [plain, choice, form] {
+        let for_ann = request(json!({"title": "Where?", "choices": ["a"], "approvers": ["ann"]})).unwrap();
+        assert_eq!(for_ann.data["approversList"], json!(["ann"]));
+        for asked in [plain, choice, form, for_ann] {
             asked.check().unwrap();
         }
         for (body, field) in [
@@ -162,7 +158,7 @@ mod tests {
             (json!({"title": "a", "choices": []}), "choices"),
             (json!({"title": "a", "choices": ["b", "b"]}), "choices"),
             (json!({"title": "a", "choices": ["b"], "schema": {}}), "choices"),
-            (json!({"title": "a", "choices": ["b"], "approvers": ["ann"]}), "approvers"),
+            (json!({"title": "a", "choices": ["b"], "approvers": []}), "approvers"),
             (json!({"title": "a", "approvers": []}), "approvers"),
         ] {
             assert_eq!(request(body.clone()).unwrap_err(), field, "{body}");

@@ -30,6 +30,7 @@ fn a_hold_is_answered_like_everything_else(place: &Place) {
     );
     let pending = client.get("/v1/interrupts?tag=ops").body["interrupts"][0].clone();
     assert_eq!((&pending["runId"], &pending["title"]), (&json!(id), &json!("Deploy v2?")));
+    assert_eq!(pending["excerpt"], "Now.");
     let data = &client.get(&format!("/v1/runs/{id}")).body["interrupt"]["data"];
     assert_eq!(
         (&data["artifactData"], &data["artifactType"]),
@@ -99,7 +100,7 @@ fn whoever_waits_for_a_hold_hears_of_its_end_at_once(place: &Place) {
 }
 
 #[test]
-fn only_those_who_are_named_may_say_yes() {
+fn only_those_who_are_named_may_answer() {
     let server = Server::start();
     let client = &server.client;
     let of = |name: &str| {
@@ -110,6 +111,29 @@ fn only_those_who_are_named_may_say_yes() {
     assert_eq!(of("bob").answer(&id, "hold", &accept()).status, 403);
     assert_eq!(of("ann").answer(&id, "hold", &accept()).status, 200);
     assert_eq!(shown(client, &id)["answeredBy"], "ann");
+    // A question is no different: it is listed for them, and nobody else's answer counts, over a link neither.
+    for more in [json!({"choices": ["eu", "us"]}), json!({"schema": {"type": "string"}})] {
+        let mut body = json!({"title": "Where?", "approvers": ["ann"]});
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let id = hold(client, &body);
+        let lists = |name: &str| {
+            let mine = of(name).get("/v1/interrupts?assignee=me&kind=clarification").body;
+            mine["interrupts"].as_array().unwrap().iter().any(|one| one["runId"] == id.as_str())
+        };
+        assert_eq!((lists("ann"), lists("bob")), (true, false));
+        let listed = client.get("/v1/interrupts?kind=clarification").body["interrupts"][0].clone();
+        assert_eq!(listed["assignees"], json!(["ann"]), "{listed}");
+        let answer = json!({"answers": {"answer": "eu"}});
+        of("bob").answer(&id, "hold", &answer).assert_envelope(403, "forbidden");
+        let link = of("bob").send("POST", &format!("/v1/runs/{id}/interrupts/hold/tokens"), None).body;
+        let token = link["token"].as_str().unwrap();
+        let by_link =
+            client.with_key(None).post(&format!("/v1/interrupts/{token}"), &json!({"resumeValue": answer}));
+        assert_eq!(by_link.status, 403, "{by_link:?}");
+        assert_eq!(of("ann").answer(&id, "hold", &answer).status, 200);
+        assert_eq!(shown(client, &id)["answeredBy"], "ann");
+        assert!(!lists("ann"));
+    }
 }
 
 #[test]
@@ -127,7 +151,7 @@ fn what_is_no_hold_is_not_found_and_nobody_takes_their_name() {
     for body in [
         json!({}),
         json!({"title": ""}),
-        json!({"title": "a", "choices": ["b"], "approvers": ["ann"]}),
+        json!({"title": "a", "choices": ["b"], "schema": {}}),
         json!({"title": "a", "schema": {"type": "nonsense"}}),
         json!({"title": "a", "odd": 1}),
     ] {
