@@ -60,9 +60,10 @@ test("the list begins with what waits for the reader, oldest first", () => {
 });
 
 test("a search wants every word, anywhere in an item", () => {
-    const one = item(1, { tags: ["prod"], assignees: ["role:editors"] });
+    const one = item(1, { tags: ["prod"], assignees: ["role:editors"], excerpt: "to: bob" });
     assert.ok(matches(one, " PROD release "));
     assert.ok(matches(one, "editors item"));
+    assert.ok(matches(one, "bob"));
     assert.ok(!matches(one, "prod staging"));
 });
 

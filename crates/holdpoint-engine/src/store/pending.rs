@@ -20,8 +20,8 @@ pub(crate) use walks::{Stretch, Walk, in_order};
 
 const INSERT: &str = "INSERT INTO pending (tenant_id, requested_ms, run_id, interrupt_id, workflow_id, node_id,
     kind, key, title, expires_ms, digest, required, votes, restricted, people, barred, tags, open_asks, ask_due_ms,
-    kind_lane, workflow_lane)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)";
+    kind_lane, workflow_lane, excerpt)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22)";
 const VOTED: &str = "UPDATE pending SET votes = $1
     WHERE tenant_id = $2 AND requested_ms = $3 AND run_id = $4 AND interrupt_id = $5";
 /// Whoever answers questions looks at it at once, and has all attempts again (`asks::QUESTION_STEP`).
@@ -125,7 +125,8 @@ fn insert(of: &RunRef, run: &Run, interrupt: &Interrupt, statements: &mut Vec<St
         open_asks,
         (open_asks > 0).then_some(run.updated_at),
         walks::kind_lane(&of.tenant, assignees.said.is_some(), interrupt.kind),
-        walks::workflow_lane(&of.tenant, run.workflow.id.as_str())
+        walks::workflow_lane(&of.tenant, run.workflow.id.as_str()),
+        Param::Text(interrupt.excerpt())
     ];
     statements.push(Statement::new(INSERT, values));
     statements.extend(facets::insert(of, interrupt, facets_of(&assignees, tags)));
@@ -192,6 +193,8 @@ pub struct Pending {
     pub kind: String,
     pub key: String,
     pub title: String,
+    /// A line of what is asked.
+    pub excerpt: Option<String>,
     pub requested_at: Timestamp,
     pub expires_at: Option<Timestamp>,
     /// Of what is shown, where it is known.
@@ -235,6 +238,7 @@ fn read(row: &Row) -> Result<Pending, Error> {
         open_asks: row.count(12)?,
         assignees: Assignees { said, barred: row.optional_text(14)?.map(barred).unwrap_or_default() },
         tags: row.optional_text(15)?.map(json).transpose()?.unwrap_or_default(),
+        excerpt: row.optional_text(16)?.map(str::to_owned),
     })
 }
 

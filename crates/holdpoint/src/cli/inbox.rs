@@ -236,6 +236,7 @@ fn list(output: &Output, waiting: &[Value]) -> String {
         vec![
             (at + 1).to_string(),
             shorten(&cell(&one["title"]), 60),
+            shorten(&cell(&one["excerpt"]), 50),
             cell(&one["kind"]),
             cell(&one["workflowId"]),
             age_cell(&one["requestedAt"]),
@@ -243,5 +244,9 @@ fn list(output: &Output, waiting: &[Value]) -> String {
         ]
     };
     let rows: Vec<_> = waiting.iter().enumerate().map(row).collect();
-    output.table(&["", "TITLE", "KIND", "WORKFLOW", "AGE", "EXPIRES"], &rows, "nothing waits for you")
+    output.table(
+        &["", "TITLE", "ABOUT", "KIND", "WORKFLOW", "AGE", "EXPIRES"],
+        &rows,
+        "nothing waits for you",
+    )
 }

@@ -77,6 +77,9 @@ pub(super) fn row(row: &Pending, now: Timestamp) -> Value {
         "assignees": row.assignees.entries(), "openAsks": row.open_asks, "statusUrl": url,
         "links": {"run": url, "resolve": format!("{url}/interrupts/{}", encode(row.node.as_str()))},
     });
+    if let Some(excerpt) = &row.excerpt {
+        shown["excerpt"] = json!(excerpt);
+    }
     if let Some(at) = row.expires_at {
         shown["expiresAt"] = json!(at.to_string());
     }

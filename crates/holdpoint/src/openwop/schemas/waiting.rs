@@ -109,7 +109,7 @@ fn pending() -> Value {
             ],
             "properties": {
                 "runId": text, "nodeId": text, "interruptId": text, "kind": kind(), "key": text, "workflowId": text,
-                "title": text, "requestedAt": reference("Instant"), "ageMs": {"type": "integer"},
+                "title": text, "excerpt": text, "requestedAt": reference("Instant"), "ageMs": {"type": "integer"},
                 "statusUrl": text, "expiresAt": reference("Instant"), "digest": text, "assignees": texts,
                 "requiredApprovals": count, "openAsks": count, "tags": texts,
                 "votes": {

@@ -5,6 +5,7 @@ import { isHold } from "../decide/model.js";
 import { h } from "../dom.js";
 import { endOfId, shortText } from "../show/characters.js";
 import { createBulk, sayResult, summaryOf } from "./bulk.js";
+import { excerpt } from "./rows.js";
 
 /**
  * @param {{items: Object[], action: "accept" | "reject", api: Object, texts: Object, shell: Object, dialog: Function,
@@ -51,7 +52,7 @@ function asking({ items, action, texts, shell, state, close, send }) {
     };
     return [
         h("p", { key: "lead" }, texts.confirmLead[action]),
-        h("ul", { key: "items", class: "bulk-items", tabindex: "0" }, items.map((item) => h("li", { key: item.interruptId }, name(item, texts)))),
+        h("ul", { key: "items", class: "bulk-items", tabindex: "0" }, items.map((item) => h("li", { key: item.interruptId }, name(item, texts), excerpt(item)))),
         action === "reject" && h("label", { key: "why", class: "stacked" }, texts.reason,
             h("textarea", { rows: "2", maxlength: "4000", on: { input: type } })),
         h("div", { key: "buttons", class: "actions" },

@@ -69,7 +69,7 @@ export function matches(item, text) {
     if (words.length === 0) {
         return true;
     }
-    const parts = [item.title, item.workflowId, item.nodeId, item.runId, item.kind, ...(item.tags ?? []), ...(item.assignees ?? [])];
+    const parts = [item.title, item.excerpt, item.workflowId, item.nodeId, item.runId, item.kind, ...(item.tags ?? []), ...(item.assignees ?? [])];
     const all = parts.join("\n").toLowerCase();
     return words.every((word) => all.includes(word));
 }

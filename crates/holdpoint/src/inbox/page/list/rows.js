@@ -7,6 +7,7 @@ import { countdown, deadline, relative, time } from "../show/time.js";
 import { isSelectable } from "./model.js";
 
 const TITLE_LENGTH = 240;
+const EXCERPT_LENGTH = 170;
 const NAMES_MAX = 3;
 const TAGS_MAX = 6;
 /** How an item was described last, and what that depended on. */
@@ -45,10 +46,16 @@ function row(item, index, state, around) {
         selector(item, title, isSelected, state, around),
         h("div", { class: "item-main" },
             h("a", { id: `item-${index}`, class: "item-title", href: around.href(item) }, visible(title)),
+            excerpt(item),
             h("div", { class: "item-meta" }, meta(item, around))),
         h("div", { class: "item-side" },
             isGone ? h("span", { class: "chip chip-gone" }, texts.gone) : item.expiresAt && deadline(item.expiresAt, now),
             h("span", { class: "item-age" }, `${texts.asked} `, time(item.requestedAt, now))));
+}
+
+/** The beginning of what is decided. */
+export function excerpt(item) {
+    return item.excerpt && h("span", { class: "item-excerpt" }, shortText(String(item.excerpt), EXCERPT_LENGTH));
 }
 
 function selector(item, title, isSelected, state, { texts, select }) {

@@ -20,7 +20,7 @@ export const list = {
     orders: { oldest: "Oldest first", newest: "Newest first", deadline: "Next deadline first" },
     deadlineOnly: "Only what has a deadline is shown in this order.",
     search: "Search",
-    searchPlaceholder: "Search titles, workflows, tags…",
+    searchPlaceholder: "Search titles, contents, tags…",
     workflow: "Workflow",
     tag: "Tag",
     moreFilters: "More filters",
