@@ -1,6 +1,6 @@
 //! A line of what is asked, for lists: enough to tell one question from the next with the same title.
 
-use std::io::{self, Write};
+use std::fmt::{self, Write};
 
 use serde_json::Value;
 
@@ -32,26 +32,9 @@ impl Interrupt {
 fn line(value: &Value) -> Option<String> {
     let mut line = Line::default();
     // The only thing that can go wrong is that it is full.
-    let is_whole = match value {
-        Value::Null => Ok(()),
-        Value::String(text) => line.write_all(text.as_bytes()),
-        Value::Object(members) => members.iter().enumerate().try_for_each(|(index, (name, value))| {
-            let comma = if index == 0 { "" } else { ", " };
-            write!(line, "{comma}{name}: ")?;
-            member(&mut line, value)
-        }),
-        other => member(&mut line, other),
-    }
-    .is_ok();
-    let text = line.text.trim_end();
-    (!text.is_empty()).then(|| if is_whole { text.to_owned() } else { format!("{text}…") })
-}
-
-fn member(line: &mut Line, value: &Value) -> io::Result<()> {
-    match value {
-        Value::String(text) => line.write_all(text.as_bytes()),
-        other => serde_json::to_writer(line, other).map_err(io::Error::from),
-    }
+    let is_whole = line.put(value).is_ok();
+    let text = line.text;
+    (!text.is_empty()).then(|| if is_whole { text } else { text + "…" })
 }
 
 /// Takes what fits on it. What is not shown as a letter is a blank, and blanks are one.
@@ -59,26 +42,46 @@ fn member(line: &mut Line, value: &Value) -> io::Result<()> {
 struct Line {
     text: String,
     chars: usize,
+    /// Is written when something comes behind it.
+    blank: bool,
 }
 
-impl Write for Line {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        // Texts and what JSON is made of come in whole characters.
-        for letter in String::from_utf8_lossy(bytes).chars() {
-            let is_blank = letter.is_whitespace() || letter.is_control();
-            if is_blank && (self.text.is_empty() || self.text.ends_with(' ')) {
+impl Line {
+    /// As people write things down, and not as programs do.
+    fn put(&mut self, value: &Value) -> fmt::Result {
+        match value {
+            Value::Null => Ok(()),
+            Value::String(text) => self.write_str(text),
+            Value::Bool(_) | Value::Number(_) => write!(self, "{value}"),
+            Value::Array(items) => {
+                let between = if items.iter().any(Value::is_object) { "; " } else { ", " };
+                items.iter().enumerate().try_for_each(|(index, item)| {
+                    self.write_str(if index == 0 { "" } else { between })?;
+                    self.put(item)
+                })
+            }
+            Value::Object(members) => members.iter().enumerate().try_for_each(|(index, (name, value))| {
+                write!(self, "{}{name}: ", if index == 0 { "" } else { ", " })?;
+                self.put(value)
+            }),
+        }
+    }
+}
+
+impl fmt::Write for Line {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for letter in text.chars() {
+            if letter.is_whitespace() || letter.is_control() {
+                self.blank = !self.text.is_empty();
                 continue;
             }
-            if self.chars == CHARS_MAX {
-                return Err(io::ErrorKind::WriteZero.into());
+            self.chars += 1 + usize::from(self.blank);
+            if self.chars > CHARS_MAX {
+                return Err(fmt::Error);
             }
-            self.text.push(if is_blank { ' ' } else { letter });
-            self.chars += 1;
+            self.text.extend(std::mem::take(&mut self.blank).then_some(' '));
+            self.text.push(letter);
         }
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
 }
@@ -93,11 +96,14 @@ mod tests {
         for (value, text) in [
             (json!("  Two\n\n words\u{7} "), Some("Two words")),
             (
-                json!({"to": "bob", "amount": 30, "lines": [1, "a b"]}),
-                Some("to: bob, amount: 30, lines: [1,\"a b\"]"),
+                json!({"lines": [1, "a b"], "to": "bob", "urgent": true}),
+                Some("lines: 1, a b, to: bob, urgent: true"),
+            ),
+            (
+                json!([{"amount": 4, "item": "desk"}, {"item": "lamp"}]),
+                Some("amount: 4, item: desk; item: lamp"),
             ),
             (json!(7), Some("7")),
-            (json!(["a", null]), Some("[\"a\",null]")),
             (json!(""), None),
             (json!({}), None),
             (json!(null), None),
