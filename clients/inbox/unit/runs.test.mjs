@@ -145,6 +145,15 @@ test("a row leads to its timeline by a name that no other row has", () => {
 test("whatever runs are called they are text", () => {
     for (const payload of PAYLOADS) {
         const text = String(payload);
-        assertInert(rows({ items: [run(1, text, { runId: text, workflowId: text })] }, { now: START, href: () => "/inbox/runs/x" }));
+        assertInert(rows({ items: [run(1, text, { runId: text, workflowId: text, errorCode: text })] }, { now: START, href: () => "/inbox/runs/x" }));
     }
+});
+
+test("a run that somebody said no to is rejected, and one that failed says why", () => {
+    const items = [run(1, "failed", { errorCode: "approval_rejected" }), run(2, "failed", { errorCode: "out_of_paper" }), run(3, "completed")];
+    const shown = rows({ items, isLoading: false }, { now: START, href: () => "/" });
+    const [rejected, failed, completed] = find(shown, "li").map(words);
+    assert.ok(rejected.includes("rejected") && !rejected.includes("approval_rejected"), rejected);
+    assert.ok(failed.includes("failed") && failed.includes("out_of_paper"), failed);
+    assert.ok(!completed.includes("undefined"), completed);
 });

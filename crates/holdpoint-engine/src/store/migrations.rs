@@ -18,7 +18,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0012_messages.sql"),
     include_str!("migrations/0013_handles.sql"),
     include_str!("migrations/0014_sessions.sql"),
-    include_str!("migrations/0015_excerpts.sql"),
+    include_str!("migrations/0015_lists.sql"),
 ];
 
 pub(super) const CREATE_VERSIONS: &str =

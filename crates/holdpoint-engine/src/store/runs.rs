@@ -1,6 +1,6 @@
 //! The `runs` table: one row for each run, the guard of every change and the source of lists.
 
-use holdpoint_core::{Run, RunId, RunRef, TenantId, Timestamp, WorkflowId};
+use holdpoint_core::{End, Run, RunId, RunRef, TenantId, Timestamp, WorkflowId};
 
 use super::{Database, Error, Param, Row, Statement, params, unreadable};
 
@@ -9,6 +9,11 @@ const INSERT: &str = "INSERT INTO runs (tenant_id, run_id, seq, status, workflow
 const TAG: &str = "INSERT INTO run_tags (tenant_id, tag, run_id) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING";
 const UPDATE: &str = "UPDATE runs SET seq = $1, status = $2, updated_ms = $3
     WHERE tenant_id = $4 AND run_id = $5 AND seq = $6";
+/// The same of runs that have failed; most do not.
+const INSERT_FAILED: &str = "INSERT INTO runs (tenant_id, run_id, seq, status, workflow_id, created_ms, updated_ms, \
+    scope_id, parent_run_id, error_code) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
+const UPDATE_FAILED: &str = "UPDATE runs SET seq = $1, status = $2, updated_ms = $3, error_code = $4
+    WHERE tenant_id = $5 AND run_id = $6 AND seq = $7";
 /// How many events of a run are stored: what every change is checked against.
 pub(crate) const SEQUENCE: &str =
     "SELECT r.tenant_id, r.run_id, r.seq FROM runs r WHERE r.tenant_id = $1 AND r.run_id = $2";
@@ -16,7 +21,7 @@ pub(crate) const SEQUENCE: &str =
 macro_rules! page {
     ($found_by:literal) => {
         concat!(
-            "SELECT run_id, workflow_id, status, created_ms, updated_ms, scope_id, parent_run_id FROM runs
+            "SELECT run_id, workflow_id, status, created_ms, updated_ms, scope_id, parent_run_id, error_code FROM runs
             WHERE tenant_id = $1 AND run_id < $2 AND ($3 = '' OR status = $3) AND ($4 = '' OR workflow_id = $4)
             AND ($5 = '' OR scope_id = $5) AND ($6 = '' OR parent_run_id = $6)
             AND created_ms >= $7 AND created_ms < $8
@@ -38,9 +43,13 @@ const BEYOND_EVERY_ID: &str = "\u{10FFFF}";
 /// Writes the row of `run`, provided that the stored one has folded `before` events.
 pub(crate) fn write(of: &RunRef, before: u64, run: &Run) -> Statement {
     let status = run.status().as_str();
-    if before == 0 {
+    let failure = match &run.end {
+        Some(End::Failed { error, .. }) => Some(error.code.as_str()),
+        Some(End::Completed { .. } | End::Cancelled { .. }) | None => None,
+    };
+    let (sql, values) = if before == 0 {
         let started = run.started.as_deref();
-        let values = params![
+        let mut values = params![
             of.tenant.as_str(),
             of.run.as_str(),
             run.seq,
@@ -52,11 +61,15 @@ pub(crate) fn write(of: &RunRef, before: u64, run: &Run) -> Statement {
             started.and_then(|started| started.scope.as_deref()),
             started.and_then(|started| started.parent.as_ref()).map(|parent| parent.run.as_str())
         ];
-        Statement::new(INSERT, values)
+        values.extend(failure.map(Param::from));
+        (if failure.is_some() { INSERT_FAILED } else { INSERT }, values)
     } else {
-        let values = params![run.seq, status, run.updated_at, of.tenant.as_str(), of.run.as_str(), before];
-        Statement::new(UPDATE, values)
-    }
+        let mut values = params![run.seq, status, run.updated_at];
+        values.extend(failure.map(Param::from));
+        values.extend(params![of.tenant.as_str(), of.run.as_str(), before]);
+        (if failure.is_some() { UPDATE_FAILED } else { UPDATE }, values)
+    };
+    Statement::new(sql, values)
 }
 
 /// The tags of a new run.
@@ -91,6 +104,8 @@ pub struct RunSummary {
     pub scope: Option<String>,
     /// The run that started it.
     pub parent: Option<RunId>,
+    /// Why it has failed.
+    pub error_code: Option<String>,
 }
 
 /// Which runs a list is about. `before` continues after the last run of the previous page.
@@ -147,5 +162,6 @@ fn summary(row: &Row) -> Result<RunSummary, Error> {
         updated_at: Timestamp(row.int(4)?),
         scope: row.optional_text(5)?.map(str::to_owned),
         parent: row.optional_text(6)?.map(run).transpose()?,
+        error_code: row.optional_text(7)?.map(str::to_owned),
     })
 }

@@ -204,7 +204,7 @@ fn thread_run(more: &[&str]) -> Value {
         "properties": {
             "runId": text, "threadId": text, "agentId": {"type": ["string", "null"]},
             "status": reference("RunStatus"), "createdAt": reference("Instant"),
-            "updatedAt": reference("Instant"),
+            "updatedAt": reference("Instant"), "errorCode": text,
         },
     });
     if !more.is_empty() {

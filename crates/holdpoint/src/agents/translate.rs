@@ -141,10 +141,14 @@ pub(super) fn entry(said: Said) -> wire::Entry {
 }
 
 pub(super) fn summary(thread: &str, run: &RunSummary) -> Value {
-    json!({
+    let mut shown = json!({
         "runId": run.run, "threadId": thread, "agentId": agent_of(run.workflow.as_str()), "status": run.status,
         "createdAt": run.created_at.to_string(), "updatedAt": run.updated_at.to_string(),
-    })
+    });
+    if let Some(code) = &run.error_code {
+        shown["errorCode"] = json!(code);
+    }
+    shown
 }
 
 /// The same of one run, with what it is waiting for.

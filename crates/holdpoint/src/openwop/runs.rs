@@ -117,6 +117,9 @@ pub(crate) async fn list(
             if let Some(parent) = &run.parent {
                 shown["parentRunId"] = json!(parent);
             }
+            if let Some(code) = &run.error_code {
+                shown["errorCode"] = json!(code);
+            }
             shown
         })
         .collect();

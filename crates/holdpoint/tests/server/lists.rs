@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use crate::harness::{Client, Server, accept, gated, line};
+use crate::place::{Place, on_both};
 
 fn found(client: &Client, query: &str) -> Vec<String> {
     let answer = client.get(&format!("/v1/runs?{query}"));
@@ -47,6 +48,32 @@ fn a_list_shows_what_its_filters_let_through() {
     for wrong in ["status=lost", "createdAfter=yesterday", "createdBefore=1", "limit=0", "limit=201"] {
         client.get(&format!("/v1/runs?{wrong}")).assert_envelope(400, "validation_error");
     }
+}
+
+on_both!(a_run_that_failed_says_why);
+
+fn a_run_that_failed_says_why(place: &Place) {
+    let server = place.start(&[]);
+    let client = &server.client;
+    client.put("/v1/workflows/gated", &gated("gated"));
+    client.put(
+        "/v1/workflows/fails",
+        &line("fails", &[("only", "core.fail", json!({"code": "out_of_paper"}))]),
+    );
+    // At once, at an answer, at a cancellation, and not at all.
+    start(client, &json!({"workflowId": "fails"}));
+    let rejected = start(client, &json!({"workflowId": "gated"}));
+    assert_eq!(client.answer(&rejected, "gate", &json!({"action": "reject"})).body["status"], "failed");
+    let cancelled = start(client, &json!({"workflowId": "gated"}));
+    assert_eq!(client.post(&format!("/v1/runs/{cancelled}/cancel"), &json!({})).status, 200);
+    start(client, &json!({"workflowId": "gated"}));
+    let listed = client.get("/v1/runs").body;
+    let codes: Vec<&Value> = listed["runs"].as_array().unwrap().iter().map(|run| &run["errorCode"]).collect();
+    assert_eq!(
+        codes,
+        [&Value::Null, &Value::Null, &json!("approval_rejected"), &json!("out_of_paper")],
+        "{listed}"
+    );
 }
 
 #[test]

@@ -65,12 +65,12 @@ pub(crate) fn run(client: &Client, output: &Output, asked: List) -> Result<(), F
     Ok(())
 }
 
-/// Scope and parent have a column only where there is one.
+/// Scope, parent and error have a column only where there is one.
 fn table(output: &Output, page: &Value) -> String {
     let runs: Vec<&Value> = page["runs"].as_array().into_iter().flatten().collect();
     let mut heads = vec!["RUN", "WORKFLOW", "STATUS", "AGE", "CHANGED"];
     let mut more = Vec::new();
-    for (head, name) in [("SCOPE", "scopeId"), ("PARENT", "parentRunId")] {
+    for (head, name) in [("SCOPE", "scopeId"), ("PARENT", "parentRunId"), ("ERROR", "errorCode")] {
         if runs.iter().any(|run| !run[name].is_null()) {
             heads.push(head);
             more.push(name);
@@ -92,13 +92,15 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn scope_and_parent_are_shown_where_there_are_any() {
+    fn scope_parent_and_error_are_shown_where_there_are_any() {
         let output = Output::new(true);
         let plain = json!({"runId": "r", "workflowId": "f", "status": "running"});
         assert!(!table(&output, &json!({"runs": [plain]})).contains("PARENT"));
         let child = json!({"runId": "r.1", "workflowId": "f", "status": "running", "parentRunId": "r"});
         let text = table(&output, &json!({"runs": [plain, child]}));
         assert!(text.contains("PARENT") && !text.contains("SCOPE"), "{text}");
+        let failed = json!({"runId": "r", "workflowId": "f", "status": "failed", "errorCode": "boom"});
+        assert!(table(&output, &json!({"runs": [failed]})).contains("boom"));
         assert_eq!(table(&output, &json!({"runs": []})), "no runs");
     }
 }

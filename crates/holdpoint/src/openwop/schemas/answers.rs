@@ -49,7 +49,7 @@ fn definitions_and_runs() -> Value {
                 "properties": {
                     "runId": text, "workflowId": text, "status": status,
                     "createdAt": reference("Instant"), "updatedAt": reference("Instant"), "scopeId": text,
-                    "parentRunId": text,
+                    "parentRunId": text, "errorCode": text,
                 },
             }}},
         },

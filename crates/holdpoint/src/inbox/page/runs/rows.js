@@ -5,9 +5,10 @@ import { isHold } from "../decide/model.js";
 import { endOfId, shortText, visible } from "../show/characters.js";
 import { time } from "../show/time.js";
 import { runs as texts } from "../texts/runs.js";
-import { statusChip } from "../timeline/head.js";
+import { isRejected, statusChip } from "../timeline/head.js";
 
 const NAME_LENGTH = 120;
+const CODE_LENGTH = 60;
 
 /** @param {{now: number, href: (runId: string) => string}} around */
 export function rows({ items, isLoading }, around) {
@@ -15,13 +16,19 @@ export function rows({ items, isLoading }, around) {
         items.map((run) => row(run, around)));
 }
 
-function row({ runId, workflowId, status, createdAt }, { now, href }) {
+function row({ runId, workflowId, status, createdAt, errorCode }, { now, href }) {
     const name = isHold(workflowId) ? texts.hold : visible(shortText(String(workflowId ?? ""), NAME_LENGTH));
     return h("li", { key: runId, class: "item item-run", "data-item": runId },
         h("div", { class: "item-main" },
             // The id is part of the link: many runs are of the same workflow.
             h("a", { class: "item-title", href: href(runId) }, name, " ",
                 h("span", { class: "short-id" }, h("span", { class: "visually-hidden" }, `${texts.id} `), endOfId(runId))),
-            h("div", { class: "item-meta" }, statusChip(status))),
+            h("div", { class: "item-meta" }, standing(status, errorCode))),
         h("div", { class: "item-side" }, h("span", { class: "item-age" }, `${texts.began} `, time(createdAt, now))));
+}
+
+/** How it stands, and why it failed where nobody has simply said no. */
+function standing(status, code) {
+    const isNamed = code && !isRejected({ status, error: { code } });
+    return [statusChip(status, code), isNamed && h("span", { class: "part-text" }, shortText(String(code), CODE_LENGTH))];
 }

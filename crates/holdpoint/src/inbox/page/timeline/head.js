@@ -24,7 +24,7 @@ export function head(run, { now, link, names = new Map(), pauses = [] }) {
     return h(
         "header",
         { class: "run-head" },
-        h("p", { class: "pause-kind" }, isRejected(run) ? h("span", { class: "chip" }, texts.rejected) : statusChip(run.status)),
+        h("p", { class: "pause-kind" }, statusChip(run.status, run.error?.code)),
         h("h1", { dir: "auto" }, runTitle(run, pauses)),
         h(
             "dl",
@@ -43,7 +43,11 @@ export function runTitle({ workflowId }, pauses) {
     return pauses.length > 0 ? texts.holdTitled(headline(pauses[0])) : texts.hold;
 }
 
-export function statusChip(status) {
+/** Of a run that failed because somebody said no, that is what is said. */
+export function statusChip(status, code) {
+    if (isRejected({ status, error: { code } })) {
+        return h("span", { class: "chip" }, texts.rejected);
+    }
     const level = ofTable(LEVELS, status) ?? "";
     return h("span", { class: `chip ${level}`.trim() }, ofTable(texts.statuses, status) ?? nameOf(status));
 }
@@ -72,7 +76,7 @@ export function runLink(runId, link) {
 }
 
 /** A run that ended because somebody said no: nothing broke. */
-function isRejected({ status, error }) {
+export function isRejected({ status, error }) {
     return status === "failed" && error?.code === "approval_rejected";
 }
 
