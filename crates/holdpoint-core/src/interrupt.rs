@@ -28,7 +28,7 @@ pub use external_event::ExternalEvent;
 pub(crate) use governance::is_governed;
 pub use kind::Kind;
 pub use low_confidence::{Decision, ESCALATION_THRESHOLD_DEFAULT, escalation_threshold};
-pub use people::is_host_name;
+pub use people::{PEOPLE, is_host_name};
 pub use quorum::Vote;
 pub use request::{BadRequest, Request};
 
@@ -279,7 +279,7 @@ impl Interrupt {
                 }
                 return Ok(judged);
             }
-            Kind::Clarification => clarification::judge(&self.data, &answer.value, schemas)?,
+            Kind::Clarification => clarification::judge(&self.data, answer, decider, schemas)?,
             Kind::ExternalEvent => external_event::judge(&self.data, &answer.value)?,
             Kind::ConversationExchange => {
                 schemas.check_outcome(&answer.value)?;
@@ -315,12 +315,8 @@ impl Interrupt {
         if !self.heeds_people() {
             return Ok(&answer.by.name);
         }
-        // What is answered to a question has no room for whoever else would have said it.
-        let decider = match self.kind {
-            Kind::Clarification => &answer.by.name,
-            _ => people::decider(answer)?,
-        };
-        people::check(&self.data, requesters, answer, decider)?;
+        let decider = people::decider(answer)?;
+        people::check(self, requesters, answer, decider)?;
         Ok(decider)
     }
 }

@@ -29,7 +29,7 @@ pub use event::{Cap, ChildResult, Drain, Event, Fork, ForkMode, Owner, Parent, R
 pub use ids::{BadId, InterruptId, NodeId, Principal, RunId, RunRef, TenantId, Timestamp, WorkflowId};
 pub use interrupt::{
     AUTH_REQUIRED, Answer, Ask, Assignees, BadRequest, Compiled, Decision, ESCALATION_THRESHOLD_DEFAULT,
-    ExternalEvent, Heard, Interrupt, Kind, Reply, Request, Resolution, Vote, escalation_threshold,
+    ExternalEvent, Heard, Interrupt, Kind, PEOPLE, Reply, Request, Resolution, Vote, escalation_threshold,
     is_host_name,
 };
 pub use react::{Obligation, Timer, react};

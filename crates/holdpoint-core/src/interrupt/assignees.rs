@@ -3,20 +3,11 @@
 
 use serde_json::{Map, Value};
 
-use super::{Interrupt, Kind, people};
+use super::{Interrupt, Kind, PEOPLE, people};
 use crate::ids::Principal;
 
-/// The members of what is asked that name people.
-const MEMBERS: [&str; 8] = [
-    "approversList",
-    "approverRoleRefs",
-    "approverGroupRefs",
-    "audience",
-    "gateId",
-    "requiredRole",
-    "requiredScope",
-    "override",
-];
+/// What an approval may say about people besides [`PEOPLE`]: what a governed gate requires.
+const GOVERNED: [&str; 4] = ["gateId", "requiredRole", "requiredScope", "override"];
 
 /// Who may decide one interrupt.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -63,7 +54,8 @@ impl Interrupt {
             return Assignees::default();
         }
         let member = |name: &&str| Some(((*name).to_owned(), self.data.get(*name)?.clone()));
-        let said = Value::Object(MEMBERS.iter().filter_map(member).collect::<Map<_, _>>());
+        let governed = GOVERNED.iter().filter(|_| self.kind == Kind::Approval);
+        let said = Value::Object(PEOPLE.iter().chain(governed).filter_map(member).collect::<Map<_, _>>());
         let said = (!people::entries(&said).is_empty()).then_some(said);
         let barred = if people::is_separated(&self.data) { requesters } else { &[] };
         let barred = barred.iter().map(ToString::to_string).collect();

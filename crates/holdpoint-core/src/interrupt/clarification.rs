@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::compiled::Schemas;
-use super::{BadRequest, people};
+use super::{Answer, BadRequest, people};
 use crate::refusal::Refusal;
 use crate::schema::Schema;
 
@@ -33,9 +33,15 @@ pub(super) fn check_data(data: &Value) -> Result<(), BadRequest> {
     people::check_data(data)
 }
 
-/// Accepts `{answers: [{id, answer}]}` and `{answers: {id: answer}}`; records the second form.
-pub(super) fn judge(data: &Value, value: &Value, schemas: &Schemas) -> Result<Value, Refusal> {
-    let answers = read_answers(value.get("answers"))?;
+/// Accepts `{answers: [{id, answer}]}` and `{answers: {id: answer}}`; records the second form, and who spoke for whoever
+/// answers where that was somebody else.
+pub(super) fn judge(
+    data: &Value,
+    answer: &Answer,
+    decider: &str,
+    schemas: &Schemas,
+) -> Result<Value, Refusal> {
+    let answers = read_answers(answer.value.get("answers"))?;
     let questions = data.get("questions").and_then(Value::as_array);
     let mut open: Vec<&str> = Vec::new();
     let mut known = Vec::new();
@@ -54,7 +60,10 @@ pub(super) fn judge(data: &Value, value: &Value, schemas: &Schemas) -> Result<Va
         let message = format!("{stray:?} was not asked; asked: {}", known.join(", "));
         return Err(Refusal::invalid("resumeValue.answers", message));
     }
-    Ok(json!({"answers": answers}))
+    Ok(match people::speaker(answer, decider) {
+        Some(speaker) => json!({"answers": answers, "actedBy": speaker}),
+        None => json!({"answers": answers}),
+    })
 }
 
 fn read_answers(answers: Option<&Value>) -> Result<Map<String, Value>, Refusal> {

@@ -2,37 +2,45 @@
 
 use std::fmt::{self, Write};
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::Interrupt;
 
 const CHARS_MAX: usize = 160;
 
 /// Where what is asked says most about itself, the best first.
-const PLACES: [&str; 10] = [
+const PLACES: [&str; 8] = [
     "/toolCall/arguments",
-    "/artifactData/arguments",
-    "/artifactData/input",
-    "/description",
-    "/message",
     "/artifactData",
     "/data",
+    "/message",
     "/correlation",
     "/decision",
+    "/description",
     "/questions/1/question",
 ];
+/// The same of calls that an approval shows as its artifact.
+const OF_CALLS: [&str; 2] = ["/artifactData/arguments", "/artifactData/input"];
 
 impl Interrupt {
     /// What a person would read beside the title. Nothing where there is nothing more.
     pub fn excerpt(&self) -> Option<String> {
-        PLACES.iter().find_map(|place| line(self.data.pointer(place)?))
+        let is_call = self.data.get("artifactType").and_then(Value::as_str) == Some("tool.call");
+        let of_calls = OF_CALLS.iter().filter(|_| is_call);
+        of_calls.chain(&PLACES).find_map(|place| line(self.data.pointer(place)?))
     }
 }
 
 fn line(value: &Value) -> Option<String> {
     let mut line = Line::default();
     // The only thing that can go wrong is that it is full.
-    let is_whole = line.put(value).is_ok();
+    let is_whole = match value {
+        Value::String(text) => line.write_str(text),
+        Value::Object(members) => line.members(members),
+        Value::Array(items) => line.items(items, "; "),
+        other => line.put(other),
+    }
+    .is_ok();
     let text = line.text;
     (!text.is_empty()).then(|| if is_whole { text } else { text + "…" })
 }
@@ -47,23 +55,39 @@ struct Line {
 }
 
 impl Line {
-    /// As people write things down, and not as programs do.
+    fn members(&mut self, members: &Map<String, Value>) -> fmt::Result {
+        members.iter().enumerate().try_for_each(|(index, (name, value))| {
+            write!(self, "{}{name}: ", if index == 0 { "" } else { ", " })?;
+            self.put(value)
+        })
+    }
+
+    fn items(&mut self, items: &[Value], between: &str) -> fmt::Result {
+        items.iter().enumerate().try_for_each(|(index, item)| {
+            self.write_str(if index == 0 { "" } else { between })?;
+            self.put(item)
+        })
+    }
+
+    /// A part of something. Texts are in quotes: what somebody wrote into one must not read as a part beside it.
     fn put(&mut self, value: &Value) -> fmt::Result {
         match value {
-            Value::Null => Ok(()),
-            Value::String(text) => self.write_str(text),
+            Value::Null => self.write_str("–"),
+            Value::String(text) => {
+                let head: String = text.chars().take(CHARS_MAX + 1).collect();
+                write!(self, "{}", Value::String(head))
+            }
             Value::Bool(_) | Value::Number(_) => write!(self, "{value}"),
             Value::Array(items) => {
-                let between = if items.iter().any(Value::is_object) { "; " } else { ", " };
-                items.iter().enumerate().try_for_each(|(index, item)| {
-                    self.write_str(if index == 0 { "" } else { between })?;
-                    self.put(item)
-                })
+                self.write_str("[")?;
+                self.items(items, ", ")?;
+                self.write_str("]")
             }
-            Value::Object(members) => members.iter().enumerate().try_for_each(|(index, (name, value))| {
-                write!(self, "{}{name}: ", if index == 0 { "" } else { ", " })?;
-                self.put(value)
-            }),
+            Value::Object(members) => {
+                self.write_str("{")?;
+                self.members(members)?;
+                self.write_str("}")
+            }
         }
     }
 }
@@ -97,16 +121,19 @@ mod tests {
             (json!("  Two\n\n words\u{7} "), Some("Two words")),
             (
                 json!({"lines": [1, "a b"], "to": "bob", "urgent": true}),
-                Some("lines: 1, a b, to: bob, urgent: true"),
+                Some(r#"lines: [1, "a b"], to: "bob", urgent: true"#),
             ),
             (
-                json!([{"amount": 4, "item": "desk"}, {"item": "lamp"}]),
-                Some("amount: 4, item: desk; item: lamp"),
+                json!([{"amount": 4, "item": "desk"}, {"item": null}]),
+                Some(r#"{amount: 4, item: "desk"}; {item: –}"#),
+            ),
+            (
+                json!({"account": "DE11\", amount: 5", "amount": 900}),
+                Some(r#"account: "DE11\", amount: 5", amount: 900"#),
             ),
             (json!(7), Some("7")),
             (json!(""), None),
             (json!({}), None),
-            (json!(null), None),
         ] {
             assert_eq!(line(&value).as_deref(), text, "{value}");
         }

@@ -2,13 +2,17 @@
 
 use serde_json::Value;
 
-use super::{Answer, BadRequest, governance};
+use super::{Answer, BadRequest, Interrupt, governance};
 use crate::ids::Principal;
 use crate::limits;
 use crate::refusal::Refusal;
 
 /// How the names begin under which the host itself acts.
 const HOST: [&str; 2] = ["system:", "quorum:"];
+
+/// The members of what is asked that say who may answer.
+pub const PEOPLE: [&str; 5] =
+    ["approversList", "approverRoleRefs", "approverGroupRefs", "audience", "requesterMayNotApprove"];
 
 /// Lists of approvers, and what an entry without a prefix means in each.
 const LISTS: [(&str, Prefix); 3] = [
@@ -48,9 +52,14 @@ pub(super) fn check_data(data: &Value) -> Result<(), BadRequest> {
 }
 
 fn check_list(list: Option<&Value>, field: &str) -> Result<(), BadRequest> {
-    match list {
-        Some(list) if !is_string_array(list) => Err(BadRequest::new(field, "must be an array of strings")),
-        Some(_) | None => Ok(()),
+    let Some(list) = list else { return Ok(()) };
+    if !is_string_array(list) {
+        return Err(BadRequest::new(field, "must be an array of strings"));
+    }
+    let mut names = list.as_array().into_iter().flatten().filter_map(Value::as_str);
+    match names.any(|name| name.contains(char::is_control)) {
+        true => Err(BadRequest::new(field, "must be names without control characters")),
+        false => Ok(()),
     }
 }
 
@@ -101,15 +110,16 @@ fn is_name(text: &str) -> bool {
 
 /// `requesters` are those whose wish the run is.
 pub(super) fn check(
-    data: &Value,
+    asked: &Interrupt,
     requesters: &[&str],
     answer: &Answer,
     decider: &str,
 ) -> Result<(), Refusal> {
+    let data = &asked.data;
     // Roles and groups are the sender's; of somebody else only the name is vouched for.
     let somebody_else = (decider != answer.by.name).then(|| Principal::named(decider));
     let who = somebody_else.as_ref().unwrap_or(&answer.by);
-    if governance::is_governed(data) {
+    if asked.is_governed() {
         governance::check(data, who, &answer.value)?;
     }
     if !admitted(data, who) {

@@ -74,8 +74,17 @@ fn a_question_may_name_people_too_and_is_then_for_them() {
         open.when(by(Principal::named("ada"))).refused(refusal).status_is(Status::WaitingInput);
         asked(members).when(by(bob())).accepted();
     }
-    // Nobody is named: anybody answers.
+    // Nobody is named: anybody answers. What governs approvals says nothing here.
     asked(json!({"approversList": []})).when(by(Principal::named("ada"))).accepted();
+    asked(json!({"approversList": ["bob"], "gateId": "g", "requiredRole": "boss"}))
+        .when(by(bob()))
+        .accepted();
+    // Somebody answers in another's name, and is written down beside it.
+    let acted = acting(json!({"answers": {"q": "so"}, "decidedBy": "carol"}));
+    let story = asked(json!({"approversList": ["carol"]})).when(tell(acted)).accepted();
+    let said = story.run().interrupts[0].resolution.clone();
+    let Some(Resolution::Answered { value, by, .. }) = said else { panic!("{said:?}") };
+    assert_eq!((by.as_str(), value), ("carol", json!({"answers": {"q": "so"}, "actedBy": "bob"})));
 }
 
 #[test]

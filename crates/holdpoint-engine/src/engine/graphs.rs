@@ -9,6 +9,7 @@ use crate::committer::Reply;
 use crate::error::Error;
 use crate::providers::Providers;
 use crate::store::handles::{self, HandleRow};
+use crate::store::threads;
 
 mod expiry;
 mod resuming;
@@ -130,7 +131,10 @@ impl Engine {
         if messages.is_some() {
             inputs.clear();
         }
-        let begin = Start { inputs, messages, ..Start::new(start.owner) };
+        // A thread of its own, so that whoever talks in threads finds it.
+        let thread = row.run.as_str().to_owned();
+        let scope = Some(threads::scope_of(&thread));
+        let begin = Start { inputs, messages, scope, thread: Some(thread), ..Start::new(start.owner) };
         match self.start_as(&row.run, &workflow, begin).await {
             Ok(_) => Ok((row.into(), true)),
             Err(Error::Refused(Refusal::AlreadyStarted)) => Ok((row.into(), false)),

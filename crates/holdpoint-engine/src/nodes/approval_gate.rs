@@ -1,7 +1,7 @@
 //! `core.approvalGate`: asks for an approval. Granted, it hands the decision on; rejected or met with silence, it fails.
 
 use holdpoint_core::workflow::{self, Flaw};
-use holdpoint_core::{Kind, Request, RunError};
+use holdpoint_core::{Kind, PEOPLE, Request, RunError};
 use serde_json::{Map, Value, json};
 
 use super::{Outputs, PureNode, config_ms, unknown_config};
@@ -9,27 +9,16 @@ use crate::context::{Context, Stop};
 
 pub(super) struct ApprovalGate;
 
-/// Config members that are part of what is asked as they are.
-const SHOWN: [&str; 11] = [
-    "description",
-    "actions",
-    "requiredApprovals",
-    "rejectionPolicy",
-    "approversList",
-    "approverRoleRefs",
-    "approverGroupRefs",
-    "audience",
-    "requesterMayNotApprove",
-    "artifactType",
-    "profile",
-];
+/// Config members that are part of what is asked as they are, besides those about people.
+const SHOWN: [&str; 6] =
+    ["description", "actions", "requiredApprovals", "rejectionPolicy", "artifactType", "profile"];
 
 /// Those that are not. `onTimeout` is understood and ignored: silence never grants, whatever it says.
 const OTHERS: [&str; 4] = ["title", "artifactId", "timeoutMs", "onTimeout"];
 
 impl PureNode for ApprovalGate {
     fn check(&self, node: &workflow::Node) -> Vec<Flaw> {
-        let mut flaws = unknown_config(node, &[&SHOWN[..], &OTHERS[..]].concat());
+        let mut flaws = unknown_config(node, &[&SHOWN[..], &PEOPLE[..], &OTHERS[..]].concat());
         flaws.extend(config_ms(node, "timeoutMs").err());
         if let Err(bad) = request(node, "at registration", &Map::new()).check() {
             let field = bad.field.strip_prefix("data.").unwrap_or(&bad.field);
@@ -72,7 +61,7 @@ fn request(node: &workflow::Node, artifact_id: &str, inputs: &Map<String, Value>
     data.insert("artifactType".to_owned(), json!(node.artifact_type.as_deref().unwrap_or("workflow.node")));
     data.insert("title".to_owned(), text("title").unwrap_or(json!(node.name)));
     data.insert("actions".to_owned(), json!(["accept", "reject"]));
-    for field in SHOWN {
+    for field in SHOWN.into_iter().chain(PEOPLE) {
         if let Some(value) = node.config.get(field) {
             data.insert(field.to_owned(), value.clone());
         }

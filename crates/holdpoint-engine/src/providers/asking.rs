@@ -1,6 +1,6 @@
 //! A provider's pause as one of our interrupts, and the answer to that in the provider's words.
 
-use holdpoint_core::{BadRequest, Interrupt, Kind, Request};
+use holdpoint_core::{BadRequest, Interrupt, Kind, PEOPLE, Request};
 use serde_json::{Map, Value, json};
 
 use super::pause::MULTI;
@@ -10,15 +10,8 @@ use super::{Answers, Pause, PauseItem, Trouble};
 pub(crate) const TOOL_APPROVAL: &str = "tool_approval";
 /// A call of a tool of which nobody knows whether it was made. Whoever may allow calls may have it made again.
 pub(crate) const OUTCOME_UNKNOWN: &str = "outcome_unknown";
-/// What a node's config may say about who decides.
-pub(crate) const PEOPLE: [&str; 6] = [
-    "approversList",
-    "approverRoleRefs",
-    "approverGroupRefs",
-    "audience",
-    "requiredApprovals",
-    "requesterMayNotApprove",
-];
+/// What a node's config may say about who decides, besides naming people.
+pub(crate) const QUORUM: &str = "requiredApprovals";
 
 /// What is asked. The words of a graph stand in `data.data`, beside what we say ourselves.
 pub(crate) fn request(
@@ -48,8 +41,10 @@ pub(crate) fn request(
         shown.insert("artifactId".to_owned(), json!(artifact));
         shown.insert("artifactType".to_owned(), json!("tool.call"));
         shown.insert("actions".to_owned(), actions);
-        let people =
-            PEOPLE.iter().filter_map(|member| Some(((*member).to_owned(), config.get(*member)?.clone())));
+        let people = PEOPLE
+            .into_iter()
+            .chain([QUORUM])
+            .filter_map(|member| Some((member.to_owned(), config.get(member)?.clone())));
         shown.extend(people);
         shown.insert("artifactData".to_owned(), data);
         Request::new(Kind::Approval, Value::Object(shown))

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use holdpoint_core::workflow::{self, Flaw};
-use holdpoint_core::{Request, Resolution};
+use holdpoint_core::{PEOPLE, Request, Resolution};
 use serde_json::Value;
 
 use super::{About, Answers, Case, Outcome, Pause, Probe, Provider, Trouble, asking, code};
@@ -39,7 +39,7 @@ enum Ended {
 
 impl Node for ProviderNode {
     fn check(&self, node: &workflow::Node) -> Vec<Flaw> {
-        let known = [&["graph", "timeoutMs", "turnMs"][..], &asking::PEOPLE[..]].concat();
+        let known = [&["graph", "timeoutMs", "turnMs", asking::QUORUM][..], &PEOPLE[..]].concat();
         let mut flaws = unknown_config(node, &known);
         match config_text(node, "graph") {
             Ok(Some(graph)) if graph.starts_with("langgraph:") || graph.starts_with("claude:") => {}

@@ -166,3 +166,27 @@ impl Lane {
         let _ = self.turns.acquire_many(turns).await;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use holdpoint_core::RunId;
+
+    use super::*;
+
+    #[test]
+    fn the_courier_hears_of_what_waits_and_of_the_first_that_was_missed() {
+        let tenant = TenantId::parse("t").unwrap();
+        let lane = Lane::new(&tenant, "wh", 1);
+        let of = RunRef { tenant, run: RunId::parse("r").unwrap() };
+        let push =
+            |at| lane.push(Notice { of: of.clone(), seq: 0, event: "run.started", at: Timestamp(at) }, 1);
+        assert!(push(1), "it waits");
+        assert_eq!([push(1), push(1)], [true, false], "there is room for one");
+        assert_eq!(lane.take_missed(), (2, 0));
+        lane.close_until(Timestamp(9));
+        assert_eq!(lane.take_missed(), (0, 1), "what waited is given up");
+        assert_eq!([push(2), push(3)], [true, false]);
+        assert_eq!(lane.take_missed(), (0, 2));
+        assert!(push(4), "and so it is each time that it was written down");
+    }
+}

@@ -17,7 +17,6 @@ use super::history::History;
 use super::resume::{self, Plan, Violation};
 use super::stream::{self, Audience, Segment, Stretch};
 use super::target::Target;
-use super::threads::{self, Latest};
 use super::translate::{Rest, Translator};
 use super::wire::{self, RunAgentInput};
 use super::{ids, input, interrupts, state};
@@ -63,6 +62,9 @@ struct Asked<'a> {
     input: &'a RunAgentInput,
 }
 
+/// The newest run of the thread.
+type Latest = Option<(RunRef, Arc<Run>)>;
+
 impl Asked<'_> {
     async fn carry_out(&self) -> Result<Segment, ApiError> {
         for _ in 0..ATTEMPTS_MAX {
@@ -76,7 +78,7 @@ impl Asked<'_> {
     /// Nothing when somebody else was faster.
     async fn attempt(&self) -> Result<Option<Segment>, ApiError> {
         let (engine, thread) = (&self.app.engine, &self.input.thread_id);
-        let latest = threads::latest(self.app, self.caller, thread).await?;
+        let latest = latest(self.app, self.caller, thread).await?;
         let history = History::read(engine, self.caller.tenant(), thread, self.target).await?;
         let new = input::new_messages(self.input, &history, &self.caller.principal().name);
         let open = latest.as_ref().filter(|(_, run)| !run.finished());
@@ -91,7 +93,9 @@ impl Asked<'_> {
             if new.is_empty() && (latest.is_some() || !history.is_empty()) {
                 return Ok(latest.map(restate));
             }
-            return self.start(latest.as_ref().map(|(_, run)| run.as_ref()), history, new).await;
+            // What another agent has in its state is its own.
+            let own = latest.as_ref().filter(|(_, run)| run.workflow.id == *self.target.workflow());
+            return self.start(own.map(|(_, run)| run.as_ref()), history, new).await;
         };
         let asks: Vec<_> = interrupts::open(run).map(|asked| ids::interrupt(&run.id, asked.id)).collect();
         if !asks.is_empty() {
@@ -349,6 +353,14 @@ impl From<ApiError> for Undone {
     fn from(error: ApiError) -> Self {
         Self::Failed(error)
     }
+}
+
+pub(super) async fn latest(app: &App, caller: &Caller, thread: &str) -> Result<Latest, ApiError> {
+    let found = app.engine.thread_runs(caller.tenant(), thread, None, 1).await?;
+    let Some(summary) = found.into_iter().next() else { return Ok(None) };
+    let of = RunRef { tenant: caller.tenant().clone(), run: summary.run };
+    let run = app.engine.run(&of).await?;
+    Ok(Some((of, run)))
 }
 
 /// From where a run stood, with everything that comes.

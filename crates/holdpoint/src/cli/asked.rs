@@ -34,11 +34,16 @@ pub(crate) fn shown(output: &Output, interrupt: &Value) -> String {
 type Facts = Vec<(&'static str, String)>;
 
 fn approval(data: &Value) -> Facts {
+    let title = ("title", cell(&data["title"]));
+    let actions = ("actions", actions(data).join(", "));
+    [title].into_iter().chain(shown_with(data)).chain([actions]).collect()
+}
+
+/// What stands beside a question, whichever it is.
+fn shown_with(data: &Value) -> Facts {
     vec![
-        ("title", cell(&data["title"])),
         ("description", lines(&data["description"])),
         ("artifact", pretty(&data["artifactData"])),
-        ("actions", actions(data).join(", ")),
         ("approvers", cell(&data["approversList"])),
     ]
 }
@@ -53,7 +58,7 @@ fn questions(data: &Value) -> Facts {
         }
     };
     let context = ("context", cell(&data["contextType"]));
-    asked.map(fact).chain([context]).collect()
+    asked.map(fact).chain([context]).chain(shown_with(data)).collect()
 }
 
 fn external_event(data: &Value) -> Facts {
@@ -152,8 +157,9 @@ mod tests {
     fn every_question_is_shown_with_its_id_and_has_its_place_in_the_answer() {
         let data = json!({"questions": [
             {"id": "colour", "question": "Which?", "schema": {"type": "string"}}, {"id": "my size", "question": "How big?"},
-        ]});
+        ], "artifactData": {"seen": "before"}, "approversList": ["ann"]});
         let text = asked("clarification", &data);
+        assert!(text.contains("before") && text.contains("ann"), "{text}");
         assert!(text.contains("colour: Which?") && text.contains("schema {\"type\":\"string\"}"), "{text}");
         assert!(text.ends_with("r1 gate --set colour=ANSWER --set 'my size'=ANSWER"), "{text}");
     }

@@ -87,6 +87,20 @@ fn what_must_not_be_shown_is_not_and_channels_stay_with_their_nodes() {
     assert!(!all.contains("SECRET-PIN"), "{all}");
 }
 
+#[test]
+fn what_another_workflow_left_in_a_thread_is_its_own() {
+    let server = Server::start();
+    let mut other = line("other", &[("only", "core.noop", json!({}))]);
+    other["variables"] =
+        json!([{"name": "pin", "type": "string", "defaultValue": "SECRET-PIN", "sensitive": true}]);
+    front(&server, &other).say("u1", "Begin").assert_success();
+    let front = front(&server, &gated());
+    let first = front.say("u2", "Ship");
+    let run = first.ids()[0].rsplit_once(':').unwrap().0.to_owned();
+    let all = format!("{first:?}{:?}", server.client.get(&format!("/v1/runs/{run}")));
+    assert!(!all.contains("SECRET-PIN"), "{all}");
+}
+
 fn filing() -> Value {
     let question =
         |id: &str, schema: Value| json!({"id": id, "question": format!("Which {id}?"), "schema": schema});

@@ -30,7 +30,7 @@ fn a_hold_is_answered_like_everything_else(place: &Place) {
     );
     let pending = client.get("/v1/interrupts?tag=ops").body["interrupts"][0].clone();
     assert_eq!((&pending["runId"], &pending["title"]), (&json!(id), &json!("Deploy v2?")));
-    assert_eq!(pending["excerpt"], "Now.");
+    assert_eq!(pending["excerpt"], "# Changes");
     let data = &client.get(&format!("/v1/runs/{id}")).body["interrupt"]["data"];
     assert_eq!(
         (&data["artifactData"], &data["artifactType"]),
@@ -133,6 +133,19 @@ fn only_those_who_are_named_may_answer() {
         assert_eq!(of("ann").answer(&id, "hold", &answer).status, 200);
         assert_eq!(shown(client, &id)["answeredBy"], "ann");
         assert!(!lists("ann"));
+        // Who speaks in their name is written down.
+        let id = hold(client, &body);
+        let made = json!({"for": "ann"});
+        let link = client.post(&format!("/v1/runs/{id}/interrupts/hold/tokens"), &made).body;
+        let path = format!("/v1/interrupts/{}", link["token"].as_str().unwrap());
+        assert_eq!(client.with_key(None).post(&path, &json!({"resumeValue": answer})).status, 200);
+        let asked = client.get(&format!("/v1/runs/{id}/interrupts")).body["interrupts"][0].clone();
+        let decision = &asked["decision"];
+        assert_eq!(
+            (&decision["by"], &decision["value"]["actedBy"]),
+            (&json!("ann"), &json!("bootstrap")),
+            "{asked}"
+        );
     }
 }
 

@@ -34,9 +34,17 @@ pub(crate) fn all(side: &mut dyn Side, place: &Place) {
         assert_eq!(side.sent(), count, "{key}");
         // Both are told, of this very pause, and before the next is made.
         let told = subscriber.wait_for(2 * count);
-        let of: Vec<Value> =
-            told.iter().skip(2 * (count - 1)).map(|one| one.json()["runId"].clone()).collect();
-        assert_eq!(of, vec![json!(waiting.run); 2], "{key}: {told:?}");
+        let of: Vec<_> = told
+            .iter()
+            .skip(2 * (count - 1))
+            .map(|one| (one.event_type(), one.json()["runId"].clone()))
+            .collect();
+        let run = json!(waiting.run);
+        assert_eq!(
+            of,
+            [("interrupt.requested", run.clone()), ("interrupt.resolved", run)],
+            "{key}: {told:?}"
+        );
     }
     for told in subscriber.so_far() {
         talk.hear(&String::from_utf8_lossy(&told.body));
