@@ -8,7 +8,7 @@ use super::talk::{Talk, outcome};
 use crate::place::Place;
 
 pub(crate) fn two(side: &mut dyn Side, place: &Place) {
-    let more = json!({"lockMs": 3000});
+    let more = json!({"lockMs": 8000});
     let here = Talk::at_node("here", place, side, &more);
     let mut there = Talk::at_node("there", place, side, &more);
     let asked = here.asked(side, "post-1");
