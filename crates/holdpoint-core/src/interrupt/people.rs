@@ -57,8 +57,9 @@ fn check_list(list: Option<&Value>, field: &str) -> Result<(), BadRequest> {
         return Err(BadRequest::new(field, "must be an array of strings"));
     }
     let mut names = list.as_array().into_iter().flatten().filter_map(Value::as_str);
-    match names.any(|name| name.contains(char::is_control)) {
-        true => Err(BadRequest::new(field, "must be names without control characters")),
+    // A name that nobody can have would leave a gate that nobody can pass.
+    match names.any(|name| name.trim().is_empty() || name.contains(char::is_control)) {
+        true => Err(BadRequest::new(field, "must be names, none of them empty or with control characters")),
         false => Ok(()),
     }
 }

@@ -48,3 +48,20 @@ fn what_cannot_be_read_names_its_member() {
         "saying it twice is no contradiction"
     );
 }
+
+#[test]
+fn a_list_of_people_has_names_in_it() {
+    let asked = |kind: Kind, list: Value| {
+        let data = json!({
+            "title": "t", "artifactId": "a", "artifactType": "text", "actions": ["accept"],
+            "questions": [{"id": "q", "question": "?"}], "approversList": list,
+        });
+        Request::new(kind, data).check().map_err(|bad| bad.field)
+    };
+    for kind in [Kind::Approval, Kind::Clarification] {
+        for bad in [json!("ann"), json!([5]), json!([""]), json!(["ann", " "]), json!(["a\nb"])] {
+            assert_eq!(asked(kind, bad.clone()), Err("data.approversList".to_owned()), "{kind:?} {bad}");
+        }
+        assert_eq!(asked(kind, json!(["ann", "role:x y"])), Ok(()));
+    }
+}

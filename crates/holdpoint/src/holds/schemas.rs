@@ -34,7 +34,7 @@ pub(crate) fn all() -> Value {
                 "schema": {"description": "A JSON Schema: the answer is anything that fits it."},
                 "data": {"description": "Shown with the question: a text is taken for Markdown."},
                 "approvers": {
-                    "type": ["array", "null"], "items": {"type": "string"}, "minItems": 1, "maxItems": 100,
+                    "type": ["array", "null"], "items": {"type": "string", "pattern": r"\S"}, "minItems": 1, "maxItems": 100,
                     "description": "Who may answer: names, role:x, group:y. Anybody who may answer, without it.",
                 },
                 "timeoutMs": {"type": ["integer", "null"], "minimum": 0},

@@ -32,8 +32,10 @@ pub(super) fn asked(body: &CreateHold) -> Result<Request, ApiError> {
         Some(schema) => question(body, &schema),
     };
     if let Some(approvers) = &body.approvers {
-        if !(1..=APPROVERS_MAX).contains(&approvers.len()) {
-            return Err(ApiError::invalid("approvers", format!("must be 1 to {APPROVERS_MAX} names")));
+        let is_name = |name: &String| !name.trim().is_empty() && !name.contains(char::is_control);
+        if !(1..=APPROVERS_MAX).contains(&approvers.len()) || !approvers.iter().all(is_name) {
+            let message = format!("must be 1 to {APPROVERS_MAX} names, none of them empty");
+            return Err(ApiError::invalid("approvers", message));
         }
         asked.data["approversList"] = json!(approvers);
     }
@@ -160,6 +162,7 @@ mod tests {
             (json!({"title": "a", "choices": ["b"], "schema": {}}), "choices"),
             (json!({"title": "a", "choices": ["b"], "approvers": []}), "approvers"),
             (json!({"title": "a", "approvers": []}), "approvers"),
+            (json!({"title": "a", "approvers": ["ann", " "]}), "approvers"),
         ] {
             assert_eq!(request(body.clone()).unwrap_err(), field, "{body}");
         }
