@@ -57,7 +57,12 @@ struct Line {
 impl Line {
     fn members(&mut self, members: &Map<String, Value>) -> fmt::Result {
         members.iter().enumerate().try_for_each(|(index, (name, value))| {
-            write!(self, "{}{name}: ", if index == 0 { "" } else { ", " })?;
+            self.write_str(if index == 0 { "" } else { ", " })?;
+            match name.chars().all(|letter| letter.is_alphanumeric() || "_-. ".contains(letter)) {
+                true => self.write_str(name)?,
+                false => self.quoted(name)?,
+            }
+            self.write_str(": ")?;
             self.put(value)
         })
     }
@@ -69,14 +74,16 @@ impl Line {
         })
     }
 
-    /// A part of something. Texts are in quotes: what somebody wrote into one must not read as a part beside it.
+    /// What somebody wrote must not read as a part beside it.
+    fn quoted(&mut self, text: &str) -> fmt::Result {
+        let head: String = text.chars().take(CHARS_MAX + 1).collect();
+        write!(self, "{}", Value::String(head))
+    }
+
     fn put(&mut self, value: &Value) -> fmt::Result {
         match value {
             Value::Null => self.write_str("–"),
-            Value::String(text) => {
-                let head: String = text.chars().take(CHARS_MAX + 1).collect();
-                write!(self, "{}", Value::String(head))
-            }
+            Value::String(text) => self.quoted(text),
             Value::Bool(_) | Value::Number(_) => write!(self, "{value}"),
             Value::Array(items) => {
                 self.write_str("[")?;
@@ -131,6 +138,7 @@ mod tests {
                 json!({"account": "DE11\", amount: 5", "amount": 900}),
                 Some(r#"account: "DE11\", amount: 5", amount: 900"#),
             ),
+            (json!({"amount: 5, to": 900, "line-1": 1}), Some(r#""amount: 5, to": 900, line-1: 1"#)),
             (json!(7), Some("7")),
             (json!(""), None),
             (json!({}), None),
