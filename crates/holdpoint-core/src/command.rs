@@ -16,6 +16,7 @@ pub enum Command {
     /// A worker begins a node whose turn has come.
     Begin {
         node: NodeId,
+        effect: Effect,
     },
     /// A node ran and this is what came of it.
     Finish {
@@ -98,6 +99,14 @@ pub enum Command {
     },
 }
 
+/// Whether a node reaches anything outside of its run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    None,
+    /// It does, or it starts other runs: it uses the grants of the gates before it.
+    Outside,
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub struct Start {
     pub owner: Owner,
@@ -117,6 +126,8 @@ pub struct Start {
     pub fork: Option<Fork>,
     /// As [`Started::forked_by`](crate::Started::forked_by).
     pub forked_by: Vec<String>,
+    /// As [`Started::grants`](crate::Started::grants).
+    pub grants: Vec<String>,
 }
 
 impl Start {
@@ -136,6 +147,7 @@ impl Start {
             parent: None,
             fork: None,
             forked_by: Vec::new(),
+            grants: Vec::new(),
         }
     }
 }

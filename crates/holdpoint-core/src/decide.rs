@@ -27,7 +27,7 @@ mod start;
 pub fn decide(run: &Run, command: &Command, now: Timestamp) -> Result<Vec<Event>, Refusal> {
     match command {
         Command::Start(start) => start::start(run, start, now),
-        Command::Begin { node } => finish::begin(run, node),
+        Command::Begin { node, effect } => finish::begin(run, node, *effect),
         Command::Finish { node, outcome } => finish::finish(run, node, outcome, now),
         Command::Act { node, acts } => agent::act(run, node, acts, now),
         Command::Say { node, messages } => agent::say(run, node, messages, now),

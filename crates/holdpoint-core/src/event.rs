@@ -23,7 +23,12 @@ pub enum Event {
     #[serde(rename = "run.started")]
     RunStarted(Box<Started>),
     #[serde(rename = "node.started")]
-    NodeStarted { node: NodeId },
+    NodeStarted {
+        node: NodeId,
+        /// The grants that an effect uses: interrupts of this run whose decisions permit it.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        uses: Vec<InterruptId>,
+    },
     #[serde(rename = "node.completed")]
     NodeCompleted {
         node: NodeId,
@@ -74,6 +79,9 @@ pub enum Event {
         /// What whoever decided calls the decision.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         decision: Option<String>,
+        /// A replay gives the answer of its source again: no grant of this run.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        copied: bool,
     },
     /// Nobody answered before the deadline: silence, which is neither a grant nor a person's refusal.
     #[serde(rename = "interrupt.timed_out")]
@@ -91,6 +99,9 @@ pub enum Event {
         /// What whoever voted calls it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         decision: Option<String>,
+        /// A replay gives the vote of its source again.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        copied: bool,
     },
     /// Somebody voted again and said the same: it does not count, but it happened.
     #[serde(rename = "holdpoint.vote.repeated")]
@@ -233,6 +244,9 @@ pub enum Event {
         /// Where they are not those that the model gave.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         arguments: Option<Value>,
+        /// The grants that the call uses.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        uses: Vec<InterruptId>,
     },
     #[serde(rename = "agent.toolReturned")]
     ToolReturned { node: NodeId, call: String, status: CallStatus, content: Value },

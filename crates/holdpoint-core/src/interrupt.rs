@@ -16,6 +16,7 @@ mod conversation;
 mod excerpt;
 mod external_event;
 mod governance;
+mod grant;
 mod kind;
 pub(crate) mod low_confidence;
 mod people;
@@ -26,6 +27,7 @@ pub use assignees::Assignees;
 pub use compiled::Compiled;
 pub use external_event::ExternalEvent;
 pub(crate) use governance::is_governed;
+pub use grant::{GrantUse, covered_node};
 pub use kind::Kind;
 pub use low_confidence::{Decision, ESCALATION_THRESHOLD_DEFAULT, escalation_threshold};
 pub use people::{PEOPLE, is_host_name};
@@ -53,6 +55,8 @@ pub struct Answer {
     pub digest: Option<String>,
     /// What `by` calls the decision: told again under the same name, it is the same one.
     pub decision: Option<String>,
+    /// A replay gives the answer of its source again. It counts with other copied answers only.
+    pub copied: bool,
 }
 
 impl Answer {
@@ -67,6 +71,7 @@ impl Answer {
             vouched_by: None,
             digest: None,
             decision: None,
+            copied: false,
         }
     }
 
@@ -104,8 +109,10 @@ pub struct Interrupt {
     /// What the last answer came to, if it decided nothing.
     pub heard: Option<Heard>,
     pub resolution: Option<Resolution>,
-    /// Of a branch: it ended before the branch was made, in the run that the branch comes from.
+    /// Of a copy: it was decided in the run that the copy comes from, so its grant belongs to that run.
     pub taken_over: bool,
+    /// The effects that its grant was used for, in the order in which they began.
+    pub uses: Vec<GrantUse>,
     pub(crate) compiled: Compiled,
 }
 
@@ -193,7 +200,8 @@ impl Interrupt {
 
     /// What was decided or voted under a name, and the names.
     pub fn decisions(&self) -> impl Iterator<Item = (&str, &Value)> {
-        let votes = self.votes.iter().filter_map(|vote| Some((vote.decision.as_deref()?, &vote.value)));
+        let votes = self.votes.iter().filter(|vote| !vote.copied);
+        let votes = votes.filter_map(|vote| Some((vote.decision.as_deref()?, &vote.value)));
         let last = match &self.resolution {
             Some(Resolution::Answered { value, decision: Some(decision), .. }) => {
                 Some((decision.as_str(), value))

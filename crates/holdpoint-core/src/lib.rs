@@ -23,18 +23,21 @@ pub mod webhook;
 pub mod workflow;
 
 pub use canonical::{canonical, digest, hex};
-pub use command::{ChannelWrite, Chunk, Command, Completion, Dispatch, Outcome, Start};
+pub use command::{ChannelWrite, Chunk, Command, Completion, Dispatch, Effect, Outcome, Start};
 pub use decide::decide;
 pub use event::{Cap, ChildResult, Drain, Event, Fork, ForkMode, Owner, Parent, Reducer, RunError, Started};
 pub use ids::{BadId, InterruptId, NodeId, Principal, RunId, RunRef, TenantId, Timestamp, WorkflowId};
 pub use interrupt::{
     AUTH_REQUIRED, Answer, Ask, Assignees, BadRequest, Compiled, Decision, ESCALATION_THRESHOLD_DEFAULT,
-    ExternalEvent, Heard, Interrupt, Kind, PEOPLE, Reply, Request, Resolution, Vote, escalation_threshold,
-    is_host_name,
+    ExternalEvent, GrantUse, Heard, Interrupt, Kind, PEOPLE, Reply, Request, Resolution, Vote, covered_node,
+    escalation_threshold, is_host_name,
 };
 pub use react::{Obligation, Timer, react};
 pub use refusal::Refusal;
-pub use run::{Child, Conversation, End, NodeState, NodeStatus, Pause, Run, Status, Verdict, Work};
+pub use run::{
+    Child, Conversation, End, GRANT_NOT_TRANSFERABLE, NodeState, NodeStatus, NotTransferable, Pause, Run,
+    Status, Verdict, Work,
+};
 pub use schema::checker;
 pub use strict::{StrictValue, parse_strict};
 pub use workflow::Workflow;

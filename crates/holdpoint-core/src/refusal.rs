@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::agent::CallFlaw;
-use crate::run::Status;
+use crate::run::{GRANT_NOT_TRANSFERABLE, NotTransferable, Status};
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
@@ -68,6 +68,8 @@ pub enum Refusal {
     ChildNotFound,
     #[error("the node is not at a point where it could do that")]
     NodeNotRunning,
+    #[error("{0}")]
+    GrantNotTransferable(#[from] NotTransferable),
 }
 
 impl Refusal {
@@ -105,6 +107,7 @@ impl Refusal {
             Self::WrongState(_) => "wrong_state",
             Self::ChildNotFound => "child_not_found",
             Self::NodeNotRunning => "node_not_running",
+            Self::GrantNotTransferable(_) => GRANT_NOT_TRANSFERABLE,
         }
     }
 }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::event::{Event, RunError, Started};
 use crate::ids::{NodeId, RunId, Timestamp};
-use crate::interrupt::{Interrupt, Resolution};
+use crate::interrupt::Interrupt;
 use crate::workflow::{Workflow, judge_edge};
 
 mod agents;
@@ -16,6 +16,7 @@ mod children;
 mod clock;
 mod conversations;
 mod doubts;
+mod grants;
 mod interrupts;
 mod keys;
 mod loops;
@@ -25,6 +26,8 @@ mod weight;
 
 pub(crate) use clock::deadline;
 pub use conversations::Conversation;
+use grants::Copied;
+pub use grants::{GRANT_NOT_TRANSFERABLE, NotTransferable};
 pub use state::{Child, End, NodeState, NodeStatus, Pause, Status, Verdict, Work};
 
 #[derive(Clone, Debug, PartialEq)]
@@ -60,6 +63,7 @@ pub struct Run {
     pub paused: Option<Pause>,
     /// Of a replay: it came to something else than its source.
     pub diverged: bool,
+    copied: Copied,
     pub end: Option<End>,
 }
 
@@ -88,6 +92,7 @@ impl Run {
             conversations: Vec::new(),
             paused: None,
             diverged: false,
+            copied: Copied::Nothing,
             end: None,
         }
     }
@@ -110,7 +115,10 @@ impl Run {
         self.bytes += weight::weight(event);
         match event {
             Event::RunStarted(started) => self.start(started, at),
-            Event::NodeStarted { node } => self.start_node(node, at),
+            Event::NodeStarted { node, uses } => {
+                self.start_node(node, at);
+                self.use_grants(uses, node, None, at);
+            }
             Event::NodeCompleted { node, outputs, branch } => self.complete_node(node, outputs, branch, at),
             Event::NodeFailed { node, error } => self.fail_node(node, error, at),
             Event::NodeSkipped { node, .. } => self.touch(node, |state| state.status = NodeStatus::Skipped),
@@ -121,7 +129,7 @@ impl Run {
             Event::NodeRetried { node, .. } => self.touch(node, NodeState::retry),
             Event::InterruptRequested { .. } => self.ask(event, at),
             Event::InterruptResolved { id, .. } | Event::InterruptTimedOut { id } => {
-                self.close(*id, Resolution::of(event, at));
+                self.close(event, *id, at);
             }
             Event::VoteCast { .. }
             | Event::VoteRepeated { .. }
@@ -134,17 +142,25 @@ impl Run {
             Event::ConversationClosed { interrupt } => self.close_conversation(*interrupt),
             Event::StepRecorded { node, name, result, .. } => {
                 self.touch(node, |state| state.record(name, result));
+                self.use_grants_of_effect(node, at);
             }
             Event::MessageAdded { .. }
             | Event::ModelReplied { .. }
             | Event::ToolCalled { .. }
             | Event::ToolSuspended { .. }
-            | Event::ToolBegun { .. }
             | Event::ToolReturned { .. } => self.hear_agent(event),
+            Event::ToolBegun { node, call, uses, .. } => {
+                self.hear_agent(event);
+                self.use_grants(uses, node, Some(call), at);
+            }
             Event::MessageChunk { node, last, meta, .. } => self.hear_piece(node, *last, meta),
             Event::SleepStarted { node, until } => self.touch(node, |state| state.sleep(*until)),
             Event::SleepEnded { node } => self.touch(node, |state| state.wake(at)),
-            Event::NodeDispatched { .. } | Event::NodeAwaiting { .. } => self.adopt(event),
+            Event::NodeDispatched { node, .. } => {
+                self.adopt(event);
+                self.use_grants_of_effect(node, at);
+            }
+            Event::NodeAwaiting { .. } => self.adopt(event),
             Event::ChildChanged { child, status } => self.hear_of(child, *status, None),
             Event::ChildEnded { child, status, result } => self.hear_of(child, *status, Some(result)),
             Event::VariableChanged { name, next, .. } => self.set_variable(name, next),
@@ -157,7 +173,12 @@ impl Run {
             Event::RunCompleted | Event::RunFailed { .. } | Event::RunCancelled { .. } => {
                 self.finish(event, at);
             }
-            Event::ReplayDiverged { source, .. } => self.diverged |= self.is_fork_of(source),
+            Event::ReplayDiverged { source, .. } => {
+                if self.is_fork_of(source) {
+                    self.diverged = true;
+                    self.copied.end_at(self.seq);
+                }
+            }
             // These repeat, for readers of older vocabularies, what the interrupt's own events said; or they only
             // tell readers something.
             Event::AgentDecided { .. }
@@ -201,6 +222,7 @@ impl Run {
         }
         variables.extend(started.inputs.clone());
         self.variables = Arc::new(Value::Object(variables));
+        self.copied = Copied::of(started);
         self.started = Some(Arc::new(started.clone()));
         self.started_at = at;
     }

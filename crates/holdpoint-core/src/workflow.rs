@@ -94,6 +94,8 @@ pub struct Node {
     pub artifact_type: Option<String>,
     /// How often it is tried again, where it says so itself.
     pub max_retries: Option<u32>,
+    /// False with `grant: "none"`: its effects need no grant of the gates before it.
+    pub needs_grant: bool,
 }
 
 /// Where an input port takes its value from.

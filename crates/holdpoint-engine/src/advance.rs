@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use holdpoint_core::agent::Act;
 use holdpoint_core::{
-    Command, Event, Obligation, Outcome, Refusal, Run, RunError, Timestamp, Work, decide, react,
+    Command, Effect, Event, Obligation, Outcome, Refusal, Run, RunError, Timestamp, Work, decide, react,
 };
 
 use crate::context::Context;
@@ -47,7 +47,8 @@ impl Draft {
                 Some(NodeType::Pure(pure)) => Ok(pure.clone()),
                 None => Err(format!("this engine has no node type {:?}", node.type_id)),
             };
-            if !self.begin(work)? {
+            let effect = types.effect_of(node);
+            if !self.begin(work, effect)? {
                 return Ok(());
             }
             let outcome = match pure {
@@ -59,19 +60,19 @@ impl Draft {
         Ok(())
     }
 
-    /// Begins what comes next, and says what it is.
+    /// Begins the node with effects that comes next, and returns it.
     pub(crate) fn begin_next(&mut self) -> Result<Option<Work>, Refusal> {
         match self.run.next_work() {
-            Some(work) => Ok(self.begin(work)?.then_some(work)),
+            Some(work) => Ok(self.begin(work, Effect::Outside)?.then_some(work)),
             None => Ok(None),
         }
     }
 
     /// False when the run has ended instead: it has begun as many nodes as it may.
-    fn begin(&mut self, work: Work) -> Result<bool, Refusal> {
+    fn begin(&mut self, work: Work, effect: Effect) -> Result<bool, Refusal> {
         if let Work::Begin(position) = work {
             let node = self.run.workflow.nodes[position].id.clone();
-            self.decide(&Command::Begin { node })?;
+            self.decide(&Command::Begin { node, effect })?;
         }
         Ok(!self.run.finished())
     }

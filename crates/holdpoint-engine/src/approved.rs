@@ -42,12 +42,6 @@ fn granted<'a>(run: &'a Run, gate: &NodeId) -> Result<&'a Value, Stop> {
     let Some(Resolution::Answered { value, .. }) = &asked.resolution else {
         return Err(mismatch(gate, "nobody has answered it"));
     };
-    // Who granted it meant one run. A branch behind the gate would do once more what was granted once.
-    if asked.taken_over {
-        let why = "it was granted before this branch was made, to the run that the branch comes from; \
-            branch before the gate, and ask again";
-        return Err(mismatch(gate, why));
-    }
     let artifact = match value.get("action").and_then(Value::as_str) {
         Some("accept") => asked.data.get("artifactData"),
         Some("edit-accept") => value.get("editedArtifactData"),

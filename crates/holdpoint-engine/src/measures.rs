@@ -218,7 +218,7 @@ fn how_ended(run: &Run) -> &'static str {
 
 /// When the attempt began that ends with an event. The fold behind the change may be at another visit by then.
 fn tried_at(change: &Change, event: usize, node: &NodeId) -> Timestamp {
-    let begun = |earlier: &Event| matches!(earlier, Event::NodeStarted { node: begun } if begun == node);
+    let begun = |earlier: &Event| matches!(earlier, Event::NodeStarted { node: begun, .. } if begun == node);
     let before = change.from.as_ref().and_then(|run| run.node_state(node));
     // One that was waiting to be tried again was woken in this change, or it could not have ended in it.
     let before = before.filter(|state| !state.retrying).and_then(|state| state.tried_at);

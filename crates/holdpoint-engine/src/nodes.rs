@@ -5,8 +5,8 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use holdpoint_core::Run;
 use holdpoint_core::workflow::{self, Flaw};
+use holdpoint_core::{Effect, Run};
 use serde_json::{Map, Value};
 
 use crate::agent::AgentNode;
@@ -54,6 +54,12 @@ pub trait PureNode: Send + Sync {
     /// for an engine that has them.
     fn requires(&self) -> &'static [&'static str] {
         &[]
+    }
+
+    /// Whether the node starts other runs. It then uses the grants of the gates before it, as nodes with effects do.
+    #[doc(hidden)]
+    fn starts_runs(&self) -> bool {
+        false
     }
 
     fn run(&self, context: &mut Context) -> Result<Outputs, Stop>;
@@ -213,6 +219,15 @@ impl NodeTypes {
 
     pub(crate) fn get(&self, type_id: &str) -> Option<&NodeType> {
         self.by_id.get(type_id)
+    }
+
+    /// Whether a node reaches anything outside of its run.
+    pub(crate) fn effect_of(&self, node: &workflow::Node) -> Effect {
+        match self.get(&node.type_id) {
+            Some(NodeType::Effect(_)) => Effect::Outside,
+            Some(NodeType::Pure(pure)) if pure.starts_runs() => Effect::Outside,
+            Some(NodeType::Pure(_)) | None => Effect::None,
+        }
     }
 
     /// Parses a definition and asks the node types about their nodes.

@@ -145,7 +145,8 @@ impl From<Refusal> for ApiError {
             | Refusal::NotDue
             | Refusal::WrongState(_)
             | Refusal::ChildNotFound
-            | Refusal::NodeNotRunning => StatusCode::CONFLICT,
+            | Refusal::NodeNotRunning
+            | Refusal::GrantNotTransferable(_) => StatusCode::CONFLICT,
         };
         let error = Self::new(status, refusal.code(), refusal.to_string());
         match refusal {

@@ -106,7 +106,8 @@ fn begun(run: &Run, node: &NodeId, call: &str, arguments: Option<&Value>) -> Res
     if let Some(arguments) = arguments {
         check_size("the arguments", arguments, limits::STEP_RESULT_BYTES_MAX.min(room(run)))?;
     }
-    Ok(Event::ToolBegun { node: node.clone(), call: call.to_owned(), arguments: arguments.cloned() })
+    let uses = run.usable_grants_of_call(node, call)?;
+    Ok(Event::ToolBegun { node: node.clone(), call: call.to_owned(), arguments: arguments.cloned(), uses })
 }
 
 /// The run has the arguments as its inputs.
@@ -245,7 +246,7 @@ pub(super) fn retracted(asked: &Interrupt) -> Event {
         | Kind::ConversationClose
         | Kind::LowConfidence => json!({ "action": "cancel", "reason": SUPERSEDED }),
     };
-    Event::InterruptResolved { id: asked.id, value, by: HOST.to_owned(), decision: None }
+    Event::InterruptResolved { id: asked.id, value, by: HOST.to_owned(), decision: None, copied: false }
 }
 
 /// The agent waits for the oldest of its open questions, or else for the oldest of its runs; that it waits for the others as

@@ -9,7 +9,7 @@ use super::children::dispatch;
 use super::complete::complete;
 use super::consequences::with_consequences;
 use super::failure::fail_or_retry;
-use crate::command::Outcome;
+use crate::command::{Effect, Outcome};
 use crate::event::{Cap, Drain, Event, RunError};
 use crate::ids::{InterruptId, NodeId, Timestamp};
 use crate::interrupt::Interrupt;
@@ -17,7 +17,7 @@ use crate::limits;
 use crate::refusal::{Refusal, check_size};
 use crate::run::{NodeStatus, Run, Work};
 
-pub(super) fn begin(run: &Run, node: &NodeId) -> Result<Vec<Event>, Refusal> {
+pub(super) fn begin(run: &Run, node: &NodeId, effect: Effect) -> Result<Vec<Event>, Refusal> {
     check_unfinished(run)?;
     let position = run.workflow.position(node).ok_or(Refusal::NodeNotRunning)?;
     if run.next_work() != Some(Work::Begin(position)) {
@@ -25,7 +25,12 @@ pub(super) fn begin(run: &Run, node: &NodeId) -> Result<Vec<Event>, Refusal> {
     }
     let (limit, observed) = (run.executions_max(), run.starts + 1);
     if observed <= limit {
-        return Ok(vec![Event::NodeStarted { node: node.clone() }]);
+        // A node that cannot use a grant is refused where it is entered, also if its start was copied.
+        let uses = match effect {
+            Effect::Outside => run.usable_grants(node).unwrap_or_default(),
+            Effect::None => Vec::new(),
+        };
+        return Ok(vec![Event::NodeStarted { node: node.clone(), uses }]);
     }
     let message = format!("node {node} would be execution {observed} of at most {limit} in this run");
     Ok(vec![
@@ -76,6 +81,7 @@ pub(super) fn record(
     took_ms: Option<u64>,
 ) -> Result<Vec<Event>, Refusal> {
     check_running(run, node)?;
+    run.usable_grants(node)?;
     if run.node_state(node).is_some_and(|state| state.steps.contains_key(name)) {
         return Err(Refusal::invalid("step", format!("{name:?} was already recorded for this node")));
     }

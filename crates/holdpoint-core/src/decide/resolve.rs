@@ -60,14 +60,23 @@ fn resolve_one(run: &Run, id: InterruptId, answer: &Answer, now: Timestamp) -> R
             check_size("the vote", &value, room(run))?;
             let said = said_at_gate(interrupt, &value);
             let decision = answer.decision.clone();
-            let cast = Event::VoteCast { interrupt: id, value, by, decision };
+            let cast = Event::VoteCast { interrupt: id, value, by, decision, copied: answer.copied };
             Ok(std::iter::once(cast).chain(said).collect())
         }
         Judged::Repeated { who: Who { by, acted_by }, action } => {
             Ok(vec![Event::VoteRepeated { interrupt: id, action, by, acted_by }])
         }
         Judged::Denied { by, action, reason } => deny(run, interrupt, by, action, reason),
-        Judged::Decided { value, by } => Ok(decided(run, interrupt, value, by, answer.decision.clone())),
+        Judged::Decided { value, by } => {
+            let resolved = Event::InterruptResolved {
+                id,
+                value,
+                by,
+                decision: answer.decision.clone(),
+                copied: answer.copied,
+            };
+            Ok(decided(run, interrupt, resolved))
+        }
     }
 }
 
@@ -113,7 +122,9 @@ pub(super) fn deliver(
         ));
     }
     interrupt.judge(&run.requesters(), &Answer::new(event.resume_value(), by.clone()), now)?;
-    Ok(decided(run, interrupt, event.recorded_value(), by.name.clone(), None))
+    let (value, by) = (event.recorded_value(), by.name.clone());
+    let resolved = Event::InterruptResolved { id, value, by, decision: None, copied: false };
+    Ok(decided(run, interrupt, resolved))
 }
 
 /// Whether this very decision was made before. A name stands for one decision in a run.
@@ -140,16 +151,11 @@ fn says_the_same(recorded: &Value, again: &Value) -> bool {
     }
 }
 
-fn decided(
-    run: &Run,
-    interrupt: &Interrupt,
-    value: Value,
-    by: String,
-    decision: Option<String>,
-) -> Vec<Event> {
+fn decided(run: &Run, interrupt: &Interrupt, resolved: Event) -> Vec<Event> {
     let id = interrupt.id;
-    let said = said_at_gate(interrupt, &value).or_else(|| receipt(interrupt.kind, id));
-    let mut events = vec![Event::InterruptResolved { id, value, by, decision }];
+    let value = if let Event::InterruptResolved { value, .. } = &resolved { value } else { &Value::Null };
+    let said = said_at_gate(interrupt, value).or_else(|| receipt(interrupt.kind, id));
+    let mut events = vec![resolved];
     events.extend(said);
     events.extend(resumed(run, id));
     events

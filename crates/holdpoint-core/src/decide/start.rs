@@ -36,6 +36,7 @@ pub(super) fn start(run: &Run, start: &Start, now: Timestamp) -> Result<Vec<Even
         parent: start.parent.clone(),
         fork: start.fork.clone(),
         forked_by: start.forked_by.clone(),
+        grants: start.grants.clone(),
     }));
     let mut events = vec![started];
     if let Some((node, messages)) = start.messages.as_deref() {

@@ -37,6 +37,9 @@ pub struct Started {
     /// Who has made this run by a fork, or one that it comes from or was started by; the last of them at the end.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub forked_by: Vec<String>,
+    /// The ids of the grants behind which a parent run started this one. A copy keeps them and cannot use them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub grants: Vec<String>,
 }
 
 /// The run and the node that started this run.
@@ -64,6 +67,9 @@ pub struct Fork {
     /// Of a replay: the run whose name artifacts carry, where that is not the first of the line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub artifacts: Option<RunId>,
+    /// Of a replay: how many events its source had. Not known of replays made before this was kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copied: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::quorum::Quorum;
-use super::{Answer, BadRequest, Interrupt, Judged, Who, governance, people, quorum};
+use super::quorum::{Quorum, Vote};
+use super::{Answer, BadRequest, Interrupt, Judged, Who, governance, grant, people, quorum};
 use crate::ids::Timestamp;
 use crate::limits;
 use crate::refusal::Refusal;
@@ -20,6 +20,7 @@ pub(super) fn check_data(data: &Value) -> Result<(), BadRequest> {
     check_actions(data.get("actions"))?;
     quorum::check_data(data)?;
     people::check_data(data)?;
+    grant::check_data(data)?;
     governance::check_data(data)
 }
 
@@ -78,7 +79,7 @@ pub(super) fn judge(
     if let Some(acting) = &who.acted_by {
         decided.insert("actedBy".to_owned(), json!(acting));
     }
-    count(interrupt, who, &action, decided)
+    count(interrupt, who, &action, decided, answer.copied)
 }
 
 /// Where one approval is enough, the answer is the decision; else it is a vote, and the last one that is needed
@@ -88,18 +89,20 @@ fn count(
     who: Who,
     action: &str,
     decided: Map<String, Value>,
+    copied: bool,
 ) -> Result<Judged, Refusal> {
     let quorum = Quorum::of(&interrupt.data);
     if quorum.required == 1 {
         return Ok(Judged::Decided { value: Value::Object(decided), by: who.by });
     }
-    if let Some(earlier) = interrupt.votes.iter().find(|vote| vote.by == who.by) {
+    let votes: Vec<&Vote> = interrupt.votes.iter().filter(|vote| vote.copied == copied).collect();
+    if let Some(earlier) = votes.iter().find(|vote| vote.by == who.by) {
         let same = earlier.action() == action && interrupt.repeated < limits::REPEATED_VOTES_MAX;
         let action = action.to_owned();
         return if same { Ok(Judged::Repeated { who, action }) } else { Err(Refusal::AlreadyVoted(who.by)) };
     }
     let (vote, by) = (Value::Object(decided.clone()), who.by);
-    match quorum.outcome(&interrupt.votes, &vote) {
+    match quorum.outcome(&votes, &vote) {
         Some(outcome) => {
             let mut value = decided;
             value.insert("quorum".to_owned(), outcome);

@@ -15,6 +15,8 @@ pub struct Vote {
     pub at: Timestamp,
     /// What they call it themselves.
     pub decision: Option<String>,
+    /// It was cast in the run that this one was copied from: it is shown and does not count.
+    pub copied: bool,
 }
 
 impl Vote {
@@ -65,8 +67,8 @@ impl Quorum {
     }
 
     /// What came of all votes, the last among them; nothing when others must still speak.
-    pub(super) fn outcome(self, before: &[Vote], last: &Value) -> Option<Value> {
-        let actions = before.iter().map(Vote::action).chain([action(last)]);
+    pub(super) fn outcome(self, before: &[&Vote], last: &Value) -> Option<Value> {
+        let actions = before.iter().map(|vote| vote.action()).chain([action(last)]);
         let (mut approvals, mut rejections) = (0_u64, 0_u64);
         for action in actions {
             if grants(action) {

@@ -38,13 +38,6 @@ impl Run {
         }
     }
 
-    /// Whether what is folded now happened to another run, before this branch of it was made. By number: an instant may
-    /// be on both sides.
-    pub(super) fn is_taken_over(&self) -> bool {
-        let fork = self.started.as_ref().and_then(|started| started.fork.as_ref());
-        fork.is_some_and(|fork| fork.mode == ForkMode::Branch && self.seq <= fork.from_seq)
-    }
-
     /// An instant, or that of the fork if it was before.
     pub(crate) fn live_from(&self, at: Timestamp) -> Timestamp {
         self.forked_at().map_or(at, |forked| forked.max(at))

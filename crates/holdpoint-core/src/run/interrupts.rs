@@ -38,14 +38,16 @@ impl Run {
             heard: None,
             resolution: None,
             taken_over: false,
+            uses: Vec::new(),
             compiled: Compiled::default(),
         }));
     }
 
     /// Votes, questions and whoever was turned away: what comes before a decision.
     pub(super) fn hear_approver(&mut self, event: &Event, at: Timestamp) {
-        if let Event::VoteCast { interrupt, value, by, decision } = event {
-            let vote = Vote { by: by.clone(), value: value.clone(), at, decision: decision.clone() };
+        if let Event::VoteCast { interrupt, value, by, decision, copied } = event {
+            let copied = *copied || self.is_copied(at);
+            let vote = Vote { by: by.clone(), value: value.clone(), at, decision: decision.clone(), copied };
             self.touch_interrupt(*interrupt, |asked| {
                 asked.votes.push(vote);
                 asked.heard = Some(Heard::Voted);
@@ -77,15 +79,17 @@ impl Run {
         }
     }
 
-    pub(super) fn close(&mut self, id: InterruptId, resolution: Resolution) {
-        let taken_over = self.is_taken_over();
+    pub(super) fn close(&mut self, event: &Event, id: InterruptId, at: Timestamp) {
+        let resolution = Resolution::of(event, at);
+        let taken_over = matches!(event, Event::InterruptResolved { copied: true, .. }) || self.is_copied(at);
         self.touch_interrupt(id, |asked| {
             asked.taken_over = taken_over;
             if let Resolution::Answered { value, by, at, .. } = &resolution
                 && asked.kind == Kind::Approval
                 && asked.required_approvals() > 1
             {
-                asked.votes.push(Vote { by: by.clone(), value: value.clone(), at: *at, decision: None });
+                let (by, value, copied) = (by.clone(), value.clone(), taken_over);
+                asked.votes.push(Vote { by, value, at: *at, decision: None, copied });
             }
             asked.resolution = Some(resolution);
             // Nobody answers it any more.
@@ -95,7 +99,7 @@ impl Run {
         self.settle_doubt(id);
     }
 
-    fn touch_interrupt(&mut self, id: InterruptId, change: impl FnOnce(&mut Interrupt)) {
+    pub(super) fn touch_interrupt(&mut self, id: InterruptId, change: impl FnOnce(&mut Interrupt)) {
         if let Some(interrupt) = self.interrupts.iter_mut().find(|interrupt| interrupt.id == id) {
             change(Arc::make_mut(interrupt));
         }

@@ -50,6 +50,11 @@ impl Workflow {
     pub fn leads_to(&self, source: usize, target: usize) -> bool {
         comes_before(self, source, target, Ways::Forward)
     }
+
+    /// Whether a path of edges leads from one node to another, ways back included. Nodes by position.
+    pub fn reaches(&self, source: usize, target: usize) -> bool {
+        comes_before(self, source, target, Ways::All)
+    }
 }
 
 /// Marks connections whose value comes over a way back.

@@ -39,7 +39,7 @@ const TOP_MEMBERS: [&str; 23] = [
     "createdAt",
     "updatedAt",
 ];
-const NODE_MEMBERS: [&str; 16] = [
+const NODE_MEMBERS: [&str; 17] = [
     "id",
     "typeId",
     "name",
@@ -56,6 +56,7 @@ const NODE_MEMBERS: [&str; 16] = [
     "artifactType",
     "cardType",
     "outputSensitivity",
+    "grant",
 ];
 const EDGE_MEMBERS: [&str; 8] = [
     "id",
@@ -240,8 +241,8 @@ impl Reader {
             }
         };
         let artifact_type = map.get("artifactType").and_then(Value::as_str).map(str::to_owned);
-        let max_retries = self.retries(&id, map);
-        Node { id, type_id, name, config, inputs, disabled, artifact_type, max_retries }
+        let (max_retries, needs_grant) = (self.retries(&id, map), self.needs_grant(&id, map));
+        Node { id, type_id, name, config, inputs, disabled, artifact_type, max_retries, needs_grant }
     }
 
     fn port(&mut self, node: &NodeId, port: &str, value: &Value) -> Option<PortValue> {

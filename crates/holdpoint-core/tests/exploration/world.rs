@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use holdpoint_core::{
-    Answer, Command, Drain, Event, Interrupt, InterruptId, Kind, NodeId, Obligation, Outcome, Owner, Parent,
-    Principal, Refusal, Request, Resolution, Run, RunError, RunId, Start, TenantId, Timer, Timestamp, Work,
-    Workflow, WorkflowId, decide, react,
+    Answer, Command, Drain, Effect, Event, Interrupt, InterruptId, Kind, NodeId, Obligation, Outcome, Owner,
+    Parent, Principal, Refusal, Request, Resolution, Run, RunError, RunId, Start, TenantId, Timer, Timestamp,
+    Work, Workflow, WorkflowId, decide, react,
 };
 use serde_json::{Value, json};
 
@@ -173,7 +173,7 @@ impl World {
         let asked = Outcome::Asked(Box::new(request));
         for command in [
             Command::Start(start),
-            Command::Begin { node: gate() },
+            Command::Begin { node: gate(), effect: Effect::None },
             Command::Finish { node: gate(), outcome: asked },
         ] {
             world.tell(&command).expect("the gate is reached");

@@ -43,8 +43,13 @@ pub(super) fn events() -> Vec<Event> {
             interrupt,
             mode: ToolCallResumeMode::ReplayToolCall,
         },
-        Event::ToolBegun { node: node("a"), call: call(), arguments: None },
-        Event::ToolBegun { node: node("a"), call: call(), arguments: Some(json!({"to": "eve"})) },
+        Event::ToolBegun { node: node("a"), call: call(), arguments: None, uses: Vec::new() },
+        Event::ToolBegun {
+            node: node("a"),
+            call: call(),
+            arguments: Some(json!({"to": "eve"})),
+            uses: Vec::new(),
+        },
         Event::ToolReturned {
             node: node("a"),
             call: call(),
@@ -57,6 +62,7 @@ pub(super) fn events() -> Vec<Event> {
             value: json!({"action": "accept"}),
             by: "ada".to_owned(),
             decision: Some("d1".to_owned()),
+            copied: false,
         },
         Event::NodeDispatched {
             node: node("a"),

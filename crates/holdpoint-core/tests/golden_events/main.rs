@@ -42,7 +42,7 @@ fn members_of_a_newer_version_do_not_keep_an_event_from_being_read() {
     let newer = r#"{"type":"node.started","node":"a","attempt":2}"#;
     assert_eq!(
         serde_json::from_str::<Event>(newer).expect("an event"),
-        Event::NodeStarted { node: node("a") }
+        Event::NodeStarted { node: node("a"), uses: vec![] }
     );
 }
 
@@ -99,7 +99,13 @@ fn of_approvers() -> [Event; 7] {
             timeout_ms: None,
             digest: Some(holdpoint_core::digest(&json!({}))),
         },
-        Event::VoteCast { interrupt, value: json!({"action": "accept"}), by: by(), decision: None },
+        Event::VoteCast {
+            interrupt,
+            value: json!({"action": "accept"}),
+            by: by(),
+            decision: None,
+            copied: false,
+        },
         Event::VoteRepeated { interrupt, action: "accept".to_owned(), by: by(), acted_by: None },
         Event::AskRaised { interrupt, ask: 1, question: "Why?".to_owned(), by: by(), acted_by: None },
         Event::AskAnswered { interrupt, ask: 1, answer: "So.".to_owned(), by: by() },
@@ -167,7 +173,7 @@ fn of_conversations_and_agents() -> [Event; 7] {
 fn of_nodes() -> [Event; 7] {
     let interrupt = InterruptId(1);
     [
-        Event::NodeStarted { node: node("größe 1") },
+        Event::NodeStarted { node: node("größe 1"), uses: vec![] },
         Event::NodeCompleted { node: node("a"), outputs: Map::new(), branch: None },
         Event::NodeCompleted {
             node: node("a"),
@@ -212,8 +218,15 @@ fn of_interrupts() -> Vec<Event> {
             value: json!({"action": "accept"}),
             by: "ada".to_owned(),
             decision: None,
+            copied: false,
         },
-        Event::InterruptResolved { id, value: Value::Null, by: "ada".to_owned(), decision: None },
+        Event::InterruptResolved {
+            id,
+            value: Value::Null,
+            by: "ada".to_owned(),
+            decision: None,
+            copied: false,
+        },
         Event::InterruptTimedOut { id },
         Event::ApprovalReceived { interrupt: id },
         Event::ClarificationResolved { interrupt: id },
@@ -237,6 +250,7 @@ fn bare_start() -> Started {
         parent: None,
         fork: None,
         forked_by: Vec::new(),
+        grants: Vec::new(),
     }
 }
 
@@ -252,8 +266,15 @@ fn full_start() -> Started {
 }
 
 fn of_starts_and_ends() -> Vec<Event> {
-    let fork =
-        |mode| Fork { source: run("r2"), origin: run("r1"), from_seq: 7, mode, at: None, artifacts: None };
+    let fork = |mode| Fork {
+        source: run("r2"),
+        origin: run("r1"),
+        from_seq: 7,
+        mode,
+        at: None,
+        artifacts: None,
+        copied: None,
+    };
     let forked = |mode| Started { fork: Some(fork(mode)), ..bare_start() };
     let at = Some(Timestamp(1_800_000_000_000));
     let by = |names: &[&str]| names.iter().map(ToString::to_string).collect();

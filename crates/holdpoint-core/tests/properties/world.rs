@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use holdpoint_core::{
-    ChildResult, Command, Drain, Event, InterruptId, NodeId, NodeStatus, Obligation, Run, RunError, RunId,
-    Status, Timer, Timestamp, Work, Workflow, decide, react,
+    ChildResult, Command, Drain, Effect, Event, InterruptId, NodeId, NodeStatus, Obligation, Run, RunError,
+    RunId, Status, Timer, Timestamp, Work, Workflow, decide, react,
 };
 use serde_json::{Value, json};
 
@@ -48,7 +48,7 @@ impl World {
         match step {
             Move::Tick(_) => Vec::new(),
             Move::Work { lucky } => match self.run.next_work() {
-                Some(Work::Begin(next)) => vec![Command::Begin { node: node(next) }],
+                Some(Work::Begin(next)) => vec![Command::Begin { node: node(next), effect: Effect::Outside }],
                 Some(Work::Enter(next)) => {
                     let outcome = perform(&self.run, next, *lucky, self.now);
                     vec![Command::Finish { node: node(next), outcome }]
@@ -62,7 +62,7 @@ impl World {
             }
             Move::Expire(id) => vec![Command::Expire { interrupt: InterruptId(*id) }],
             Move::Wake(position) => vec![Command::Wake { node: node(*position) }],
-            Move::Begin(position) => vec![Command::Begin { node: node(*position) }],
+            Move::Begin(position) => vec![Command::Begin { node: node(*position), effect: Effect::Outside }],
             Move::Finish(position, choice) => {
                 vec![Command::Finish { node: node(*position), outcome: any_outcome(*choice, self.now) }]
             }

@@ -27,7 +27,7 @@ fn begin_run(call: &str) -> Act {
 
 fn started(n: usize, call: &str) -> [Event; 2] {
     [
-        Event::ToolBegun { node: node_id(AGENT), call: call.to_owned(), arguments: None },
+        Event::ToolBegun { node: node_id(AGENT), call: call.to_owned(), arguments: None, uses: Vec::new() },
         Event::NodeDispatched {
             node: node_id(AGENT),
             child: run(n),

@@ -236,7 +236,8 @@ fn names_in_a_fork_carry_that_of_the_first_run_of_its_line() {
     let (source, origin) = (run("run-0"), run("run-00"));
     let forked_from = |mode, artifacts| {
         let (source, origin) = (source.clone(), origin.clone());
-        let fork = holdpoint_core::Fork { source, origin, from_seq: 0, mode, at: None, artifacts };
+        let fork =
+            holdpoint_core::Fork { source, origin, from_seq: 0, mode, at: None, artifacts, copied: None };
         let start = holdpoint_core::Start { fork: Some(fork), ..start_of(json!({})) };
         given([holdpoint_core::Command::Start(start)])
     };

@@ -177,7 +177,7 @@ fn a_sleeping_node_is_neither_begun_nor_finished() {
 fn copied(mode: ForkMode, from_seq: u64) -> Story {
     let run = |text: &str| holdpoint_core::RunId::parse(text).expect("a run id");
     let (source, at) = (run("run-0"), Some(DAWN.plus_ms(2 * DAY_MS)));
-    let fork = Fork { origin: source.clone(), source, from_seq, mode, at, artifacts: None };
+    let fork = Fork { origin: source.clone(), source, from_seq, mode, at, artifacts: None, copied: None };
     let configurable = Map::from_iter([("runTimeoutMs".to_owned(), json!(5000))]);
     let start = Start { fork: Some(fork), configurable, ..start_of(json!({})) };
     given([holdpoint_core::Command::Start(start)]).given([begin("gate"), ask("gate", pressing())])

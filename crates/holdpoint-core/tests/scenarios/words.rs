@@ -1,8 +1,8 @@
 //! The vocabulary of the stories: short names for workflows, requests, commands and events. No assertions here.
 
 use holdpoint_core::{
-    Answer, Command, Completion, Drain, Event, InterruptId, Kind, NodeId, Outcome, Owner, Principal, Request,
-    RunError, Start, Started, TenantId, Timestamp, Workflow, WorkflowId,
+    Answer, Command, Completion, Drain, Effect, Event, InterruptId, Kind, NodeId, Outcome, Owner, Principal,
+    Request, RunError, Start, Started, TenantId, Timestamp, Workflow, WorkflowId,
 };
 use serde_json::{Map, Value, json};
 
@@ -132,7 +132,7 @@ pub(crate) fn start_of(inputs: Value) -> Start {
 }
 
 pub(crate) fn begin(node: &str) -> Command {
-    Command::Begin { node: node_id(node) }
+    Command::Begin { node: node_id(node), effect: Effect::None }
 }
 
 pub(crate) fn finish(node: &str, outcome: Outcome) -> Command {
@@ -266,11 +266,12 @@ pub(crate) fn started_with(inputs: Value) -> Event {
         parent: None,
         fork: None,
         forked_by: Vec::new(),
+        grants: Vec::new(),
     }))
 }
 
 pub(crate) fn node_started(node: &str) -> Event {
-    Event::NodeStarted { node: node_id(node) }
+    Event::NodeStarted { node: node_id(node), uses: Vec::new() }
 }
 
 pub(crate) fn completed(node: &str) -> Event {
@@ -318,7 +319,13 @@ pub(crate) fn approval_received(interrupt: u32) -> Event {
 
 /// Answered by Ada.
 pub(crate) fn resolved(id: u32, value: Value) -> Event {
-    Event::InterruptResolved { id: InterruptId(id), value, by: "ada".to_owned(), decision: None }
+    Event::InterruptResolved {
+        id: InterruptId(id),
+        value,
+        by: "ada".to_owned(),
+        decision: None,
+        copied: false,
+    }
 }
 
 pub(crate) fn timed_out(id: u32) -> Event {

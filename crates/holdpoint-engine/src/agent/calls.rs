@@ -112,6 +112,10 @@ fn settle(
             }
             Behaviour::Deny => deny(context, setup, &call, call.why.as_deref()).map(|()| None),
         },
+        // A copy cannot use the decision that its source received: it asks again.
+        CallStatus::Running if is_granted_elsewhere(context, &call) => {
+            ask_again(context, setup, &call).map(|()| None)
+        }
         CallStatus::Running => Ok(due(call.effective_arguments().clone(), None)),
         CallStatus::Resuming => resume(context, setup, spec, &call)
             .map(|go| go.and_then(|(arguments, value)| due(arguments, value))),
@@ -134,10 +138,8 @@ fn resume(
         return Err(Stop::Broken(format!("nobody has decided about call {}", call.id)));
     };
     check_as_shown(asked)?;
-    // Who granted it meant one run; a branch asks again.
     if asked.taken_over {
-        let ticket = Ticket::permission(key(context, call), call, &setup.definition.asking);
-        return suspend(context, call, ticket).map(|()| None);
+        return ask_again(context, setup, call).map(|()| None);
     }
     match resumption {
         Resumption::Cancel { reason } => {
@@ -163,6 +165,18 @@ fn resume(
     }
 }
 
+/// Asks about a call whose decision belongs to the run that this one was copied from.
+fn ask_again(context: &mut EffectContext, setup: &Setup, call: &Arc<ToolCall>) -> Result<(), Stop> {
+    let ticket = Ticket::permission(key(context, call), call, &setup.definition.asking);
+    suspend(context, call, ticket)
+}
+
+/// Whether the decision that allowed the call belongs to another run.
+fn is_granted_elsewhere(context: &EffectContext, call: &ToolCall) -> bool {
+    let granted = context.run().grant_of_call(&context.node().id, &call.id);
+    granted.is_some_and(|asked| asked.taken_over)
+}
+
 /// An approval is good for the call that was shown, and for no other.
 fn check_approved(asked: &Interrupt, call: &ToolCall, arguments: &Value) -> Result<(), Stop> {
     let shown = asked.data.get("callDigest").and_then(Value::as_str);
@@ -180,13 +194,23 @@ fn decision(asked: &Interrupt) -> Option<Value> {
     }
 }
 
+/// Whether a call depends on a decision, so that its begin must be recorded.
+fn uses_grants(context: &EffectContext, call: &ToolCall) -> bool {
+    let grants = context.run().usable_grants_of_call(&context.node().id, &call.id);
+    grants.is_ok_and(|grants| !grants.is_empty())
+}
+
 /// Makes calls, all at once, and says whether one of them wants something first.
 async fn make(context: &mut EffectContext, setup: &Setup, due: Vec<Due>) -> Result<bool, Stop> {
     if due.is_empty() {
         return Ok(false);
     }
-    for one in due.iter().filter(|one| !one.idempotent || one.arguments != one.call.arguments) {
-        let edited = (one.arguments != one.call.arguments).then(|| one.arguments.clone());
+    for one in &due {
+        let edits = one.arguments != one.call.arguments;
+        if one.idempotent && !edits && !uses_grants(context, &one.call) {
+            continue;
+        }
+        let edited = edits.then(|| one.arguments.clone());
         context.act(Act::Begin { call: one.call.id.clone(), arguments: edited })?;
     }
     // From here on the world may change.

@@ -189,6 +189,7 @@ impl Engine {
                 depth: started.parent.as_ref().map_or(0, |above| above.depth) + 1,
             }),
             forked_by: started.forked_by.clone(),
+            grants: parent.grants_for_child(&known.node, known.call.as_deref()),
             ..Start::new(started.owner.clone())
         };
         let mut draft = Draft::new(Arc::new(Run::unborn(child.clone(), workflow)), now);

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use holdpoint_core::{
-    Command, Event, Fork, ForkMode, NodeStatus, Obligation, Refusal, Run, RunId, RunRef, Start, Started,
-    Status, Timer, Timestamp, react,
+    Child, ChildResult, Command, Event, Fork, ForkMode, InterruptId, NodeStatus, NotTransferable, Obligation,
+    Refusal, Run, RunId, RunRef, Start, Started, Status, Timer, Timestamp, react,
 };
 use serde_json::{Map, Value};
 use uuid::Uuid;
@@ -72,7 +72,7 @@ impl Engine {
         let workflow = self.workflow_revision(&source.tenant, &started.workflow, started.revision).await?;
         let of = RunRef { tenant: source.tenant.clone(), run: fresh_id()? };
         let at = self.now();
-        let start = start_of_copy(source, started, request, at);
+        let start = start_of_copy(source, started, request, (at, log.len() as u64));
         let theirs = started.artifact_owner(&source.run).clone();
         let unborn = Run::unborn(of.run.clone(), workflow);
         let mut record = Record::new(source.run.clone(), log, starts, start, &unborn)?;
@@ -134,7 +134,12 @@ impl Engine {
 }
 
 /// Everything as it was, and whose copy it is. The run that started the source knows nothing of the copy.
-fn start_of_copy(source: &RunRef, started: &Started, request: &ForkRequest, at: Timestamp) -> Start {
+fn start_of_copy(
+    source: &RunRef,
+    started: &Started,
+    request: &ForkRequest,
+    (at, events): (Timestamp, u64),
+) -> Start {
     let overlay = &request.overlay;
     let mut configurable = started.configurable.clone();
     configurable.extend(overlay.configurable.clone());
@@ -150,6 +155,7 @@ fn start_of_copy(source: &RunRef, started: &Started, request: &ForkRequest, at: 
         mode: request.mode,
         at: Some(at),
         artifacts,
+        copied: (request.mode == ForkMode::Replay).then_some(events),
     };
     Start {
         inputs: started.inputs.clone(),
@@ -162,6 +168,7 @@ fn start_of_copy(source: &RunRef, started: &Started, request: &ForkRequest, at: 
         trace: started.trace.clone(),
         fork: Some(fork),
         forked_by,
+        grants: started.grants.clone(),
         ..Start::new(started.owner.clone())
     }
 }
@@ -197,11 +204,17 @@ fn settle_cut(draft: &mut Draft) {
     }
 }
 
-/// Runs that the copy still waits for are started anew, for the copy.
+/// Runs that the copy still waits for are started anew, for the copy. Those behind a grant of the source are not: they
+/// have failed.
 fn redispatch(draft: &mut Draft) -> Result<(), Refusal> {
     let run = draft.run.clone();
     let own = |child: &RunId| child.as_str().starts_with(&format!("{}.", run.id));
     for child in run.children.iter().filter(|child| child.result.is_none() && own(&child.run)) {
+        if let Err(grant) = usable_grants(&run, child) {
+            let result = Some(ChildResult { error: Some(grant.error()), ..ChildResult::default() });
+            draft.decide(&Command::Child { child: child.run.clone(), status: Status::Failed, result })?;
+            continue;
+        }
         let start = Obligation::StartChild { child: child.run.clone() };
         if !draft.obligations.contains(&start) {
             draft.obligations.push(start);
@@ -210,4 +223,11 @@ fn redispatch(draft: &mut Draft) -> Result<(), Refusal> {
         }
     }
     Ok(())
+}
+
+fn usable_grants(run: &Run, child: &Child) -> Result<Vec<InterruptId>, NotTransferable> {
+    match &child.call {
+        Some(call) => run.usable_grants_of_call(&child.node, call),
+        None => run.usable_grants(&child.node),
+    }
 }

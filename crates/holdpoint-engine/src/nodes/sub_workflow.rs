@@ -30,6 +30,10 @@ impl PureNode for SubWorkflow {
         flaws
     }
 
+    fn starts_runs(&self) -> bool {
+        true
+    }
+
     fn run(&self, context: &mut Context) -> Result<Outputs, Stop> {
         let node = context.node().clone();
         let invalid = |flaw: Flaw| Stop::failed("invalid_input", flaw.to_string());

@@ -177,9 +177,10 @@ fn votes(interrupt: &Interrupt) -> Option<String> {
     if interrupt.required_approvals() == 1 {
         return None;
     }
-    let approvals = interrupt.votes.iter().filter(|vote| vote.grants()).count() as u64;
-    let rejections = interrupt.votes.len() as u64 - approvals;
-    let voters = interrupt.votes.iter().map(|vote| vote.by.clone()).collect();
+    let counted: Vec<_> = interrupt.votes.iter().filter(|vote| !vote.copied).collect();
+    let approvals = counted.iter().filter(|vote| vote.grants()).count() as u64;
+    let rejections = counted.len() as u64 - approvals;
+    let voters = counted.iter().map(|vote| vote.by.clone()).collect();
     serde_json::to_string(&Votes { approvals, rejections, voters }).ok()
 }
 

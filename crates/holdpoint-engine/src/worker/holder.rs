@@ -181,7 +181,13 @@ impl Holder {
             let message = format!("this engine has no node type {:?}", node.type_id);
             return Ok(Outcome::Failed(RunError::new("unknown_node_type", message)).into());
         };
-        let mut context = match Context::new(run, work.position(), now) {
+        // Also for a node whose start was copied from another run.
+        if !self.replays()
+            && let Err(grant) = run.usable_grants(&node.id)
+        {
+            return Ok(Outcome::Failed(grant.error()).into());
+        }
+        let mut context = match Context::new(run.clone(), work.position(), now) {
             Ok(context) => EffectContext::new(context, self.clone()),
             Err(stop) => return Ok(stop.outcome()?.into()),
         };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use holdpoint_core::agent::{
     Act, Asking, Behaviour, CallRequest, Gate, Message, Reply, ResumePolicy, Role, Ticket, Usage,
 };
-use holdpoint_core::{Command, NodeId, Outcome, RunId, RunRef, TenantId};
+use holdpoint_core::{Command, Effect, NodeId, Outcome, RunId, RunRef, TenantId};
 use holdpoint_engine::{Engine, Location, Options};
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -100,7 +100,7 @@ impl House {
             seen: 1,
             took_ms: None,
         };
-        self.execute(of, Command::Begin { node: node.clone() }).await;
+        self.execute(of, Command::Begin { node: node.clone(), effect: Effect::Outside }).await;
         self.execute(of, Command::Act { node: node.clone(), acts: vec![Act::Reply(Box::new(reply))] }).await;
         let run = self.engine.run(of).await.unwrap();
         let agent = run.node_state(&node).and_then(|state| state.agent.clone()).unwrap();

@@ -6,7 +6,9 @@ use holdpoint_core::agent::{
     Act, Asking, Behaviour, CLIENT_TOOL, CallRequest, Gate, Message, Reply, ResumePolicy, Role,
     SuspendTicket, Suspension, Ticket, ToolCall, ToolCallResumeMode, Usage,
 };
-use holdpoint_core::{Command, InterruptId, NodeId, Outcome, Owner, Principal, Resolution, RunRef, TenantId};
+use holdpoint_core::{
+    Command, Effect, InterruptId, NodeId, Outcome, Owner, Principal, Resolution, RunRef, TenantId,
+};
 use holdpoint_engine::{Clock, Engine, Location, Options, Talk};
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -61,7 +63,7 @@ impl House {
         let gates = vec![Gate { behaviour: Behaviour::Ask, why: None, idempotent: false, client: false }];
         let (usage, model) = (Usage::default(), "m".to_owned());
         let reply = Reply { message, gates, usage, model, seen: 1, took_ms: None };
-        self.execute(&of, Command::Begin { node: node.clone() }).await;
+        self.execute(&of, Command::Begin { node: node.clone(), effect: Effect::Outside }).await;
         let acts = vec![Act::Reply(Box::new(reply))];
         self.execute(&of, Command::Act { node: node.clone(), acts }).await;
         let run = self.engine.run(&of).await.unwrap();

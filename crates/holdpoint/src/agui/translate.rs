@@ -93,7 +93,7 @@ impl Translator {
     /// An event, and the run right after it.
     pub(super) fn hear(&mut self, event: &Happened, run: &Run) -> Vec<Event> {
         let mut told = Vec::new();
-        if let Happened::NodeStarted { node } | Happened::NodeResumed { node, .. } = event {
+        if let Happened::NodeStarted { node, .. } | Happened::NodeResumed { node, .. } = event {
             self.begin_step(run, node, &mut told);
         } else if let Happened::MessageChunk { node, chunk, last, meta } = event {
             self.hear_chunk(run, (node, chunk), *last, meta, &mut told);

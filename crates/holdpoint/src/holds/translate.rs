@@ -97,6 +97,9 @@ pub(super) fn shown(run: &Run) -> Option<Value> {
         shown["answer"] = answer(held, value);
         shown["answeredBy"] = json!(by);
         shown["answeredAt"] = json!(at.to_string());
+        if held.is_granted() {
+            shown["grantId"] = json!(run.grant_id(held.id));
+        }
     }
     Some(shown)
 }

@@ -80,10 +80,14 @@ fn describe<'a>(run: &'a Run, recorded: &'a Recorded) -> Description<'a> {
         | Event::ToolSuspended { .. }
         | Event::ToolBegun { .. }
         | Event::ToolReturned { .. } => agents::describe(run, recorded),
-        Event::NodeStarted { node } => {
+        Event::NodeStarted { node, uses } => {
             let type_id = run.workflow.node(node).map_or("", |node| node.type_id.as_str());
             // A node that is tried again goes on in the same start.
-            ("node.started", Some(node), json!({"nodeId": node, "typeId": type_id, "attempt": 0}))
+            let mut payload = json!({"nodeId": node, "typeId": type_id, "attempt": 0});
+            if !uses.is_empty() {
+                payload["grantIds"] = uses.iter().map(|id| run.grant_id(*id)).collect();
+            }
+            ("node.started", Some(node), payload)
         }
         Event::NodeCompleted { node, outputs, .. } => {
             ("node.completed", Some(node), completed(run, node, outputs))

@@ -62,6 +62,9 @@ pub(crate) fn came_of(run: &Run, node: &NodeId, asked: Option<&Interrupt>) -> Va
     if let Some(Heard::Asked(ask)) = heard {
         shown["askId"] = json!(ask);
     }
+    if asked.is_granted() {
+        shown["grantId"] = json!(run.grant_id(asked.id));
+    }
     if asked.required_approvals() > 1 {
         shown["requiredApprovals"] = json!(asked.required_approvals());
         shown["votes"] = votes(asked);
@@ -82,6 +85,9 @@ fn outcome(heard: Option<Heard>) -> &'static str {
 pub(crate) fn votes(asked: &Interrupt) -> Value {
     let vote = |vote: &Vote| {
         let mut shown = json!({"decidedBy": vote.by, "action": vote.action(), "at": vote.at.to_string()});
+        if vote.copied {
+            shown["copied"] = json!(true);
+        }
         if let Some(acting) = vote.value.get("actedBy") {
             shown["actedBy"] = acting.clone();
         }

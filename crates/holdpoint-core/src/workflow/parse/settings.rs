@@ -43,6 +43,22 @@ impl Reader {
         self.count(Some(node), "settings.", settings, "maxRetries", max).map(small)
     }
 
+    /// Whether the effects of a node use the grants of the gates before it. `grant: "none"` opts out.
+    pub(super) fn needs_grant(&mut self, node: &NodeId, map: &Map<String, Value>) -> bool {
+        match map.get("grant") {
+            None => true,
+            Some(value) if value == "none" => false,
+            Some(_) => {
+                self.flaw(
+                    Some(node),
+                    "grant",
+                    "must be \"none\"; leave it out to use the grants of the gates before",
+                );
+                true
+            }
+        }
+    }
+
     pub(super) fn configurable_schema(&mut self, top: &Map<String, Value>) -> Option<Schema> {
         let schema = top.get("configurableSchema").filter(|schema| !schema.is_null())?;
         Schema::compile(schema).map_err(|why| self.flaw(None, "configurableSchema", why)).ok()

@@ -115,6 +115,8 @@ impl Record {
         };
         // Requests of older versions have no digest; it follows from the data, which is compared.
         let derived = &with_digest_of(derived, recorded);
+        // The copy cannot use the grants of its source, and older versions did not record their use.
+        let derived = &with_uses_of(derived, recorded);
         if outside || recorded == derived {
             return Some(recorded.clone());
         }
@@ -191,6 +193,7 @@ impl Said {
         let sender = Principal::named(acting.unwrap_or(&self.by));
         Answer {
             acting_as: acting.is_some(),
+            copied: true,
             digest: if meant { asked.digest.clone() } else { Some(self.shown[0].clone()) },
             ..Answer::new(self.value.clone(), sender)
         }
@@ -202,6 +205,15 @@ fn sign_again(event: &mut Event) {
     if let Event::InterruptRequested { digest: Some(digest), data, .. } = event {
         *digest = holdpoint_core::digest(data);
     }
+}
+
+fn with_uses_of(derived: &Event, recorded: &Event) -> Event {
+    let mut derived = derived.clone();
+    if let (Event::NodeStarted { uses, .. }, Event::NodeStarted { uses: old, .. }) = (&mut derived, recorded)
+    {
+        uses.clone_from(old);
+    }
+    derived
 }
 
 fn with_digest_of(derived: &Event, recorded: &Event) -> Event {

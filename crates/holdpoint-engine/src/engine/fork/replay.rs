@@ -119,8 +119,9 @@ impl<'e> Replay<'e> {
         let decided = match work {
             None => return Ok(Derived::Nothing("nothing")),
             Some(Work::Begin(position)) => {
-                let node = self.run.workflow.nodes[position].id.clone();
-                draft.decide(&Command::Begin { node })
+                let node = &self.run.workflow.nodes[position];
+                let effect = self.engine.nodes().effect_of(node);
+                draft.decide(&Command::Begin { node: node.id.clone(), effect })
             }
             Some(Work::Enter(position)) => {
                 let done = enter(self.engine, &draft, position).await;

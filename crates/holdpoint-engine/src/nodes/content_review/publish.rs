@@ -77,12 +77,6 @@ impl Approval {
             run.interrupt_of_node(&review).filter(|asked| completed && asked.data["customKind"] == KIND);
         let asked = asked.ok_or_else(|| mismatch("the review has not approved anything"))?;
         approved::check_as_shown(asked)?;
-        // Who approved it meant one run. A branch behind the review would publish once more what was approved once.
-        if asked.taken_over {
-            let why = "it was approved before this branch was made, for the run that the branch comes from; branch \
-                before the review, and ask again";
-            return Err(mismatch(why));
-        }
         let Some(Resolution::Answered { value, .. }) = &asked.resolution else {
             return Err(mismatch("nobody has answered the review"));
         };

@@ -36,10 +36,13 @@ pub(super) fn describe<'a>(run: &'a Run, recorded: &'a Recorded) -> Description<
             payload["resumeMode"] = json!(mode);
             (recorded.event.name(), node, payload)
         }
-        Event::ToolBegun { node, call, arguments } => {
+        Event::ToolBegun { node, call, arguments, uses } => {
             let mut payload = of_call(run, node, call);
             if let Some(arguments) = arguments {
                 payload["effectiveArguments"] = arguments.clone();
+            }
+            if !uses.is_empty() {
+                payload["grantIds"] = uses.iter().map(|id| run.grant_id(*id)).collect();
             }
             (recorded.event.name(), node, payload)
         }

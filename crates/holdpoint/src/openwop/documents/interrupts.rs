@@ -144,6 +144,9 @@ fn resolved(run: &Run, interrupt: &Interrupt) -> Value {
             payload["resumeValue"] = value.clone();
             payload["resolvedAt"] = json!(at.to_string());
             payload["resolvedBy"] = json!(by);
+            if interrupt.is_granted() {
+                payload["grantId"] = json!(run.grant_id(interrupt.id));
+            }
             if let (Kind::Approval, Some(action)) =
                 (interrupt.kind, value.get("action").and_then(Value::as_str))
             {

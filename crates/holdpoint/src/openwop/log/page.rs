@@ -180,7 +180,7 @@ mod tests {
         };
         let events = [
             Event::RunStarted(Box::new(started)),
-            Event::NodeStarted { node: node.clone() },
+            Event::NodeStarted { node: node.clone(), uses: Vec::new() },
             chunk("Hel", false),
             chunk("lo\n", true),
             Event::NodeCompleted { node: node.clone(), outputs: Map::new(), branch: None },

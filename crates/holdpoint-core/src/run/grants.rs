@@ -1,0 +1,192 @@
+//! Grants: which decisions permit effects, which effects depend on them, and which effects have used them.
+//!
+//! A grant belongs to the run that received the decision. A copy of the run shows it and cannot use it.
+
+use super::Run;
+use crate::event::{ForkMode, RunError, Started};
+use crate::ids::{InterruptId, NodeId, RunId, Timestamp};
+use crate::interrupt::{GrantUse, Interrupt};
+
+/// The error code of an effect that depends on a grant of another run.
+pub const GRANT_NOT_TRANSFERABLE: &str = "grant_not_transferable";
+
+/// The gate whose grant belongs to another run.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{gate}: the approval was given to run {source_run} and cannot be used by a copy of it; branch before the gate, \
+     so that the copy asks again"
+)]
+pub struct NotTransferable {
+    /// Names the gate, or the parent run's gates for a copy of a child run.
+    pub gate: String,
+    /// The run that this one was copied from.
+    pub source_run: RunId,
+}
+
+impl NotTransferable {
+    pub fn error(&self) -> RunError {
+        RunError::new(GRANT_NOT_TRANSFERABLE, self.to_string())
+    }
+}
+
+impl Run {
+    /// Returns the granted decisions that an effect at this node depends on: the latest decision of each gate that
+    /// leads to the node, and of the node itself. Decisions about tool calls belong to their call and are not among them.
+    pub fn grants_before(&self, node: &NodeId) -> Vec<&Interrupt> {
+        let Some(target) = self.workflow.position(node).filter(|_| !self.interrupts.is_empty()) else {
+            return Vec::new();
+        };
+        if !self.workflow.nodes[target].needs_grant {
+            return Vec::new();
+        }
+        let mut gates: Vec<&NodeId> = Vec::new();
+        let mut grants = Vec::new();
+        for asked in self.interrupts.iter().rev().filter(|asked| asked.is_gate() && !asked.is_open()) {
+            if gates.contains(&&asked.node) {
+                continue;
+            }
+            gates.push(&asked.node);
+            let leads = |gate| gate == target || self.workflow.reaches(gate, target);
+            if asked.is_granted()
+                && asked.covers(node)
+                && self.workflow.position(&asked.node).is_some_and(leads)
+            {
+                grants.push(asked.as_ref());
+            }
+        }
+        grants.reverse();
+        grants
+    }
+
+    /// Returns the grants that an effect at this node uses, or the first one that belongs to another run.
+    pub fn usable_grants(&self, node: &NodeId) -> Result<Vec<InterruptId>, NotTransferable> {
+        let opted_out = self.workflow.node(node).is_some_and(|node| !node.needs_grant);
+        if let Some(source) = self.copied_from()
+            && !opted_out
+        {
+            if self.started.as_ref().is_some_and(|started| !started.grants.is_empty()) {
+                let gate = "the gates before the node that started the copied run".to_owned();
+                return Err(NotTransferable { gate, source_run: source.clone() });
+            }
+            if let Some(asked) = self.grants_before(node).into_iter().find(|asked| asked.taken_over) {
+                return Err(self.not_transferable(asked, source));
+            }
+        }
+        Ok(self.grants_before(node).into_iter().map(|asked| asked.id).collect())
+    }
+
+    /// Returns the grants that a tool call uses: those of the agent's node, and the decision about the call itself.
+    pub fn usable_grants_of_call(
+        &self,
+        node: &NodeId,
+        call: &str,
+    ) -> Result<Vec<InterruptId>, NotTransferable> {
+        let mut grants = self.usable_grants(node)?;
+        if let Some(asked) = self.grant_of_call(node, call) {
+            if let Some(source) = self.copied_from().filter(|_| asked.taken_over) {
+                return Err(self.not_transferable(asked, source));
+            }
+            grants.push(asked.id);
+        }
+        Ok(grants)
+    }
+
+    /// Returns the decision that allowed the call, if it was asked about.
+    pub fn grant_of_call(&self, node: &NodeId, call: &str) -> Option<&Interrupt> {
+        let agent = self.node_state(node)?.agent.as_deref()?;
+        let waiting = agent.call(call)?.waiting?;
+        self.interrupt(waiting.interrupt).filter(|asked| asked.is_granted())
+    }
+
+    /// Returns the ids of the grants that a run started by this node carries: those of the node or the call, and those
+    /// that this run itself was started with.
+    pub fn grants_for_child(&self, node: &NodeId, call: Option<&str>) -> Vec<String> {
+        let usable = match call {
+            Some(call) => self.usable_grants_of_call(node, call),
+            None => self.usable_grants(node),
+        };
+        let inherited = self.started.iter().flat_map(|started| started.grants.iter().cloned());
+        let own = usable.unwrap_or_default().into_iter().map(|id| self.grant_id(id));
+        inherited.chain(own).collect()
+    }
+
+    /// Returns the public id of the grant that an interrupt of this run gives.
+    pub fn grant_id(&self, interrupt: InterruptId) -> String {
+        format!("{}:{interrupt}", self.id)
+    }
+
+    /// Whether the event that is folded now happened in the run that this one was copied from.
+    pub(super) fn is_copied(&self, at: Timestamp) -> bool {
+        match self.copied {
+            Copied::Nothing => false,
+            Copied::Events(count) => self.seq <= count,
+            Copied::Until(forked) => forked.is_none_or(|forked| at <= forked),
+        }
+    }
+
+    /// Marks grants as used by an effect. A use that is already known is not added again.
+    pub(super) fn use_grants(
+        &mut self,
+        grants: &[InterruptId],
+        node: &NodeId,
+        call: Option<&str>,
+        at: Timestamp,
+    ) {
+        let Some(visit) = self.node_state(node).map(|state| state.visit) else { return };
+        for id in grants {
+            let used = GrantUse { node: node.clone(), visit, call: call.map(str::to_owned), at };
+            self.touch_interrupt(*id, |asked| {
+                let known =
+                    |one: &GrantUse| one.node == used.node && one.visit == visit && one.call == used.call;
+                if !asked.uses.iter().any(known) {
+                    asked.uses.push(used);
+                }
+            });
+        }
+    }
+
+    /// Marks the use of an effect that an older version began: its `node.started` does not name the grants.
+    pub(super) fn use_grants_of_effect(&mut self, node: &NodeId, at: Timestamp) {
+        if self.interrupts.is_empty() {
+            return;
+        }
+        let grants: Vec<InterruptId> = self.grants_before(node).into_iter().map(|asked| asked.id).collect();
+        self.use_grants(&grants, node, None, at);
+    }
+
+    fn copied_from(&self) -> Option<&RunId> {
+        Some(&self.started.as_ref()?.fork.as_ref()?.source)
+    }
+
+    fn not_transferable(&self, asked: &Interrupt, source: &RunId) -> NotTransferable {
+        NotTransferable { gate: format!("gate {}", asked.node), source_run: source.clone() }
+    }
+}
+
+/// Which events of a run happened in the run that it was copied from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Copied {
+    Nothing,
+    /// The first events, by number.
+    Events(u64),
+    /// Events until the copy was made. Used for replays by versions that did not store how many events they copied;
+    /// without an instant, all events.
+    Until(Option<Timestamp>),
+}
+
+impl Copied {
+    pub(super) fn of(started: &Started) -> Self {
+        match &started.fork {
+            None => Self::Nothing,
+            Some(fork) if fork.mode == ForkMode::Branch => Self::Events(fork.from_seq),
+            Some(fork) => fork.copied.map_or(Self::Until(fork.at), Self::Events),
+        }
+    }
+
+    /// A replay that differs from its source stops copying there.
+    pub(super) fn end_at(&mut self, seq: u64) {
+        if let Self::Events(count) = self {
+            *count = (*count).min(seq);
+        }
+    }
+}
