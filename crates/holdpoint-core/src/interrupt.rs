@@ -88,6 +88,8 @@ impl Answer {
 pub struct Interrupt {
     pub id: InterruptId,
     pub node: NodeId,
+    /// Which visit of the node asked, from 1.
+    pub visit: u32,
     pub kind: Kind,
     pub key: String,
     pub data: Value,

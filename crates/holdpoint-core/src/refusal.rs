@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::agent::CallFlaw;
+use crate::ids::Timestamp;
 use crate::run::{GRANT_NOT_TRANSFERABLE, NotTransferable, Status};
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -48,7 +49,7 @@ pub enum Refusal {
     KeyRequired,
     #[error("{0} has voted, and a vote that was counted does not change")]
     AlreadyVoted(String),
-    #[error("the digest is of something else than what the interrupt shows")]
+    #[error("digest does not match the payload that was shown")]
     PayloadMismatch,
     #[error("nobody asked that question here")]
     AskNotFound,
@@ -68,6 +69,8 @@ pub enum Refusal {
     ChildNotFound,
     #[error("the node is not at a point where it could do that")]
     NodeNotRunning,
+    #[error("{by} used the grant at {at}; ask for another approval to act again")]
+    GrantUsed { by: String, at: Timestamp },
     #[error("{0}")]
     GrantNotTransferable(#[from] NotTransferable),
 }
@@ -107,6 +110,7 @@ impl Refusal {
             Self::WrongState(_) => "wrong_state",
             Self::ChildNotFound => "child_not_found",
             Self::NodeNotRunning => "node_not_running",
+            Self::GrantUsed { .. } => "grant_used",
             Self::GrantNotTransferable(_) => GRANT_NOT_TRANSFERABLE,
         }
     }

@@ -2,14 +2,12 @@
 //! before it acts: nothing may leave that nobody was shown.
 
 use holdpoint_core::workflow::{self, Flaw, Workflow};
-use holdpoint_core::{Interrupt, Kind, NodeId, NodeStatus, Resolution, Run, digest};
+use holdpoint_core::{Interrupt, Kind, NodeId, NodeStatus, Run, digest};
 use serde_json::{Number, Value};
 
 use crate::context::Stop;
 use crate::nodes::{config_flaw, content_review};
-
-/// The types of nodes whose grants count. Each visit of them asks anew, under a key of its own.
-const GATES: [&str; 1] = ["core.approvalGate"];
+use crate::permits;
 
 /// The member of a node's config that names its gate.
 pub(crate) const APPROVED_BY: &str = "approvedBy";
@@ -26,28 +24,40 @@ pub(crate) fn check_as_shown(asked: &Interrupt) -> Result<(), Stop> {
     Err(Stop::failed("payload_mismatch", message))
 }
 
-/// Whether this very payload was granted at the gate, in the visit that led here.
+/// Checks that this very payload was granted at the gate, in the visit that led here.
 pub(crate) fn check(run: &Run, gate: &NodeId, payload: Option<&Value>) -> Result<(), Stop> {
     let approved = granted(run, gate)?;
-    let same = payload.is_some_and(|payload| is_same(approved, payload));
-    if same { Ok(()) } else { Err(mismatch(gate, "something else was approved than what is to be sent")) }
+    compare(gate, Some(approved), payload)
 }
 
-/// What people agreed to at a gate: what they were shown, or what they made of it.
+/// Checks the body of an effect against every granted gate that has shown the value it is read from.
+pub(crate) fn check_shown(run: &Run, effect: &NodeId, body: Option<&Value>) -> Result<(), Stop> {
+    let Some(node) = run.workflow.node(effect) else { return Ok(()) };
+    for asked in run.grants_before(effect) {
+        let gate = run.workflow.node(&asked.node);
+        let Some(port) = gate.and_then(|gate| permits::shown_port(gate, node)) else { continue };
+        check_as_shown(asked)?;
+        let shown = asked.granted_payload().and_then(|granted| permits::shown_at(granted, port));
+        compare(&asked.node, shown, body)?;
+    }
+    Ok(())
+}
+
+fn compare(gate: &NodeId, approved: Option<&Value>, payload: Option<&Value>) -> Result<(), Stop> {
+    let same = approved.zip(payload).is_some_and(|(approved, payload)| is_same(approved, payload));
+    if same { Ok(()) } else { Err(mismatch(gate, "the payload differs from the one that was approved")) }
+}
+
+/// Returns what people agreed to at a gate: what they were shown, or what they made of it.
 fn granted<'a>(run: &'a Run, gate: &NodeId) -> Result<&'a Value, Stop> {
     let completed = run.node_state(gate).is_some_and(|state| state.status == NodeStatus::Completed);
     let asked = run.interrupt_of_node(gate).filter(|asked| completed && asked.kind == Kind::Approval);
     let Some(asked) = asked else { return Err(mismatch(gate, "it has not granted anything")) };
     check_as_shown(asked)?;
-    let Some(Resolution::Answered { value, .. }) = &asked.resolution else {
-        return Err(mismatch(gate, "nobody has answered it"));
-    };
-    let artifact = match value.get("action").and_then(Value::as_str) {
-        Some("accept") => asked.data.get("artifactData"),
-        Some("edit-accept") => value.get("editedArtifactData"),
-        _ => return Err(mismatch(gate, "it was not granted")),
-    };
-    artifact.ok_or_else(|| mismatch(gate, "it showed nothing that could be compared"))
+    if !asked.is_granted() {
+        return Err(mismatch(gate, "it was not granted"));
+    }
+    asked.granted_payload().ok_or_else(|| mismatch(gate, "it showed nothing that could be compared"))
 }
 
 fn mismatch(gate: &NodeId, why: &str) -> Stop {
@@ -92,9 +102,12 @@ pub(crate) fn flaw(workflow: &Workflow, node: &workflow::Node, gate: &str) -> Op
         return flaw(format!("there is no node {gate:?}"));
     };
     // A review is not an approval; only what publishes reviewed texts can read what was said at one.
-    let gates = if node.type_id == content_review::PUBLISH { [content_review::REVIEW] } else { GATES };
-    if !gates.contains(&workflow.nodes[from].type_id.as_str()) {
-        return flaw(format!("{gate:?} is not an approval gate ({})", gates.join(", ")));
+    let is_gate = match node.type_id.as_str() {
+        content_review::PUBLISH => workflow.nodes[from].type_id == content_review::REVIEW,
+        _ => permits::is_gate(&workflow.nodes[from]),
+    };
+    if !is_gate {
+        return flaw(format!("{gate:?} is not an approval gate"));
     }
     if !workflow.leads_to(from, to) {
         return flaw(format!("no path of edges leads from {gate:?} to here"));

@@ -21,6 +21,7 @@ mod measures;
 mod nodes;
 pub mod outgoing;
 mod peers;
+mod permits;
 mod providers;
 mod recent;
 mod registry;
@@ -37,9 +38,10 @@ pub use clock::Clock;
 pub use committer::{Counters, Fault};
 pub use context::{ChannelOptions, Context, EffectContext, Stop};
 pub use engine::{
-    Assignee, Checked, Done, Engine, ForkRequest, GraphError, GraphStart, Handle, InputMode, Interrupted,
-    NewWebhook, Once, Options, Overlay, PendingCounts, PendingFilter, PendingOrder, PendingPage, Received,
-    Reception, RefusedBy, Respond, Resume, STATE_KEY_CHARS_MAX, Standing, StartOptions, Taker, Talk,
+    Assignee, Checked, Done, Engine, ForkRequest, GrantRecord, GraphError, GraphStart, Handle, InputMode,
+    Interrupted, NewWebhook, Once, Options, Overlay, PendingCounts, PendingFilter, PendingOrder, PendingPage,
+    Received, Reception, RefusedBy, Respond, Resume, STATE_KEY_CHARS_MAX, Standing, StartOptions, Taker,
+    Talk,
 };
 pub use error::Error;
 pub use feed::{Committed, Listener};
@@ -47,11 +49,13 @@ pub use holdpoint_core as core;
 pub use mailbox::{DispatchCursor, Mailbox};
 pub use measures::{Distribution, Measures};
 pub use nodes::{Node, Outputs, PureNode, content_review};
+pub use permits::{GrantNote, Payload, Permit};
 pub use providers::{BadProviders, ProviderSettings};
 pub use seal::{BadSealKey, SealKey, Unopenable};
 pub use store::deliveries::attempts::{Attempt, AttemptFilter};
 pub use store::deliveries::{Delivery, DeliveryFilter, DeliveryKind};
 pub use store::events::Recorded;
+pub use store::grants::Consumption;
 pub use store::keys::ApiKey;
 pub use store::messages::Said;
 pub use store::pending::{Pending, PendingCursor, Votes};

@@ -244,6 +244,7 @@ impl NodeTypes {
             NodeType::Effect(effect) => approved::flaw(workflow, node, effect.approved_by(node)?),
             NodeType::Pure(_) => None,
         }));
+        flaws.extend(self.grant_flaws(workflow));
         flaws.extend(self.missing(workflow));
         flaws
     }

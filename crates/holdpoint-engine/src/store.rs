@@ -16,6 +16,7 @@ pub(crate) mod deliveries;
 pub(crate) mod dispatches;
 pub(crate) mod events;
 pub(crate) mod facets;
+pub(crate) mod grants;
 pub(crate) mod handles;
 pub(crate) mod keys;
 pub(crate) mod messages;

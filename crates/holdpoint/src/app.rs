@@ -24,7 +24,7 @@ use crate::links::{Links, Settings};
 use crate::routes::Route;
 use crate::routes::verbs::{self, Verbs};
 use crate::telemetry::Losses;
-use crate::{admin, agents, agui, chat, holds, inbox, mailbox, openapi, openwop};
+use crate::{admin, agents, agui, chat, grants, holds, inbox, mailbox, openapi, openwop};
 
 /// What handlers need, shared by all of them.
 pub(crate) type App = Arc<Shared>;
@@ -87,6 +87,7 @@ pub(crate) fn routes() -> Vec<Route> {
         agents::routes::all(),
         agui::routes::all(),
         chat::routes::all(),
+        grants::routes::all(),
         holds::routes::all(),
         mailbox::routes::all(),
         admin::routes::all(),

@@ -146,6 +146,7 @@ impl From<Refusal> for ApiError {
             | Refusal::WrongState(_)
             | Refusal::ChildNotFound
             | Refusal::NodeNotRunning
+            | Refusal::GrantUsed { .. }
             | Refusal::GrantNotTransferable(_) => StatusCode::CONFLICT,
         };
         let error = Self::new(status, refusal.code(), refusal.to_string());

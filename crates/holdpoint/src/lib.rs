@@ -25,6 +25,7 @@ mod cli;
 mod config;
 mod demo;
 mod error;
+mod grants;
 mod holds;
 mod idempotency;
 mod inbox;

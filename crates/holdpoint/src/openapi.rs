@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use crate::auth::Access;
 use crate::routes::Content::Json;
 use crate::routes::{Content, Operation, Route};
-use crate::{admin, agents, agui, app, chat, holds, inbox, mailbox, openwop};
+use crate::{admin, agents, agui, app, chat, grants, holds, inbox, mailbox, openwop};
 
 pub(crate) fn routes() -> Vec<Route> {
     vec![
@@ -37,6 +37,7 @@ pub(crate) fn document() -> Value {
         agents::schemas::all(),
         agui::schemas::all(),
         chat::schemas::all(),
+        grants::schemas::all(),
         holds::schemas::all(),
         mailbox::schemas::all(),
         admin::schemas::all(),

@@ -110,9 +110,12 @@ impl Run {
         inherited.chain(own).collect()
     }
 
-    /// Returns the public id of the grant that an interrupt of this run gives.
+    /// Returns the public id of the grant that an interrupt of this run gives. A replay tells the ids of its source.
     pub fn grant_id(&self, interrupt: InterruptId) -> String {
-        format!("{}:{interrupt}", self.id)
+        match self.interrupt(interrupt) {
+            Some(asked) if asked.taken_over => self.interrupt_name(interrupt),
+            Some(_) | None => format!("{}:{interrupt}", self.id),
+        }
     }
 
     /// Whether the event that is folded now happened in the run that this one was copied from.

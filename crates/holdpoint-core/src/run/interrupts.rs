@@ -20,9 +20,11 @@ impl Run {
             self.count_turn(data);
         }
         self.doubt(node, *kind, *id);
+        let visit = self.node_state(node).map_or(1, |state| state.visit);
         self.interrupts.push(Arc::new(Interrupt {
             id: *id,
             node: node.clone(),
+            visit,
             kind: *kind,
             key: key.clone(),
             data: data.clone(),

@@ -57,11 +57,8 @@ impl Engine {
         &self.0.agents
     }
 
-    pub(crate) async fn latest(
-        &self,
-        tenant: &TenantId,
-        id: &WorkflowId,
-    ) -> Result<Option<Arc<Workflow>>, Error> {
+    /// Returns the newest revision of a workflow.
+    pub async fn latest(&self, tenant: &TenantId, id: &WorkflowId) -> Result<Option<Arc<Workflow>>, Error> {
         self.0.registry.latest(&self.0.db, tenant, id).await
     }
 

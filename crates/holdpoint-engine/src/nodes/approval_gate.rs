@@ -6,12 +6,13 @@ use serde_json::{Map, Value, json};
 
 use super::{Outputs, PureNode, config_ms, unknown_config};
 use crate::context::{Context, Stop};
+use crate::permits::COVERS;
 
 pub(super) struct ApprovalGate;
 
 /// Config members that are part of what is asked as they are, besides those about people.
-const SHOWN: [&str; 6] =
-    ["description", "actions", "requiredApprovals", "rejectionPolicy", "artifactType", "profile"];
+const SHOWN: [&str; 7] =
+    ["description", "actions", "requiredApprovals", "rejectionPolicy", "artifactType", "profile", COVERS];
 
 /// Those that are not. `onTimeout` is understood and ignored: silence never grants, whatever it says.
 const OTHERS: [&str; 4] = ["title", "artifactId", "timeoutMs", "onTimeout"];

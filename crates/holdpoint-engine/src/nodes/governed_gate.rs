@@ -8,11 +8,12 @@ use serde_json::{Map, Value, json};
 use super::approval_gate::outcome;
 use super::{Outputs, PureNode, config_count, config_flaw, config_ms, unknown_config};
 use crate::context::{Context, Stop};
+use crate::permits::COVERS;
 
 pub(super) struct GovernedGate;
 
 /// Config members that are part of what is asked as they are.
-const SHOWN: [&str; 9] = [
+const SHOWN: [&str; 10] = [
     "title",
     "description",
     "requiredRole",
@@ -22,6 +23,7 @@ const SHOWN: [&str; 9] = [
     "overrideBypassesQuorum",
     "rejectionPolicy",
     "requesterMayNotApprove",
+    COVERS,
 ];
 
 const OTHERS: [&str; 3] = ["timeoutSec", "timeoutMs", "resumeSchema"];

@@ -6,7 +6,7 @@ use holdpoint_core::{NodeId, RunError, RunId, TenantId};
 use serde_json::{Map, Value, json};
 
 use super::{Node, Outputs};
-use crate::approved::APPROVED_BY;
+use crate::approved::{self, APPROVED_BY};
 use crate::context::{EffectContext, Stop};
 use crate::outgoing::{Error, Outgoing, Policy, Request, Response, activity_key};
 use crate::trace::SpanName;
@@ -65,6 +65,7 @@ impl Node for Http {
         if let Some(gate) = &plan.settings.approved_by {
             context.check_approved(gate, plan.inputs.get("body"))?;
         }
+        approved::check_shown(context.run(), &context.node().id, plan.inputs.get("body"))?;
         let recorded = context.step("request", || async move { plan.carry_out(&outgoing).await }).await?;
         match recorded {
             Value::Object(outputs) => Ok(outputs),
