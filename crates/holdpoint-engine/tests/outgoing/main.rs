@@ -16,6 +16,7 @@ mod place;
 mod addresses;
 mod approved;
 mod calls;
+mod grants;
 mod names;
 mod node;
 mod node_crashes;

@@ -32,7 +32,7 @@ pub(crate) enum Action {
     },
     /// List what is registered
     List,
-    /// Print one definition as JSON
+    /// Print one definition as JSON, and on standard error which effects its gates permit
     Show {
         #[arg(value_name = "ID")]
         id: String,
@@ -53,8 +53,15 @@ pub(crate) fn run(
             output.show(&reply, |page| list(output, page));
         }
         Action::Show { id } => {
-            let reply = open(connection)?.get(&path(&id))?;
+            let client = open(connection)?;
+            let reply = client.get(&path(&id))?;
             output.show(&reply, |definition| format!("{definition:#}"));
+            // Beside the definition, which may be on its way into a file.
+            if !output.json
+                && let Ok(grants) = client.get(&format!("{}/grants", path(&id)))
+            {
+                permits(&grants.value).iter().for_each(|line| eprintln!("{line}"));
+            }
         }
     }
     Ok(())
@@ -110,6 +117,24 @@ fn list(output: &Output, page: &Value) -> String {
     let rows: Vec<_> = page["workflows"].as_array().into_iter().flatten().map(row).collect();
     let empty = "no workflows; register one with `holdpoint workflows put FILE`";
     output.table(&["ID", "VERSION", "REVISION", "AGE", "NAME"], &rows, empty)
+}
+
+/// Returns a line for each effect that a gate permits, and for each note.
+fn permits(grants: &Value) -> Vec<String> {
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let gates = list(&grants["gates"]).into_iter().flat_map(|gate| {
+        let gate_id = cell(&gate["nodeId"]);
+        list(&gate["permits"]).into_iter().map(move |permit| {
+            let repeat = if permit["repeat"] == true { ", every round of a loop" } else { "" };
+            let (node, type_id) = (cell(&permit["nodeId"]), cell(&permit["typeId"]));
+            format!("gate {gate_id} permits {node} ({type_id}): {}{repeat}", cell(&permit["payload"]))
+        })
+    });
+    let notes = list(&grants["notes"]);
+    let notes = notes
+        .iter()
+        .map(|note| format!("warning: node {} {}", cell(&note["nodeId"]), cell(&note["message"])));
+    gates.chain(notes.collect::<Vec<_>>()).collect()
 }
 
 fn path(id: &str) -> String {

@@ -1,0 +1,415 @@
+//! One approval permits each effect behind it once, and only in the run that received it.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+
+use holdpoint_engine::core::{
+    Answer, Command, Drain, ForkMode, InterruptId, Principal, Run, RunRef, WorkflowId,
+};
+use holdpoint_engine::{Engine, Error, Fault, ForkRequest, Options, Overlay};
+use serde_json::{Value, json};
+
+use crate::house::{House, accept, alice, graph, node, run_id, start, tenant};
+use crate::node::{failure, open};
+use crate::peer::{Peer, Reply};
+use crate::place::{Place, on_both};
+
+on_both! {
+    replays_during_a_delay_do_not_pay_again,
+    a_replay_of_a_branch_does_not_pay_again,
+    votes_of_the_source_do_not_count_in_a_copy,
+    a_copy_before_the_gate_asks_again_and_pays_once,
+    each_effect_behind_a_gate_uses_the_grant_once,
+    a_gate_that_covers_one_effect_leaves_the_others_free,
+    a_node_that_opts_out_runs_in_a_copy,
+    a_body_that_differs_from_the_shown_variable_is_not_sent,
+    child_runs_carry_the_grant_and_their_copies_cannot_use_it,
+    children_behind_a_grant_are_not_restarted_in_a_copy,
+    a_loop_that_repeats_an_effect_without_its_gate_is_rejected,
+    a_crash_between_decision_and_effect_leaves_one_use_and_one_key,
+    a_grant_is_consumed_once,
+}
+
+fn edge(from: &str, to: &str) -> Value {
+    json!({"id": format!("{from}-{to}"), "sourceNodeId": from, "targetNodeId": to})
+}
+
+fn variable(name: &str) -> Value {
+    json!({"type": "variable", "variableName": name})
+}
+
+fn gate(config: Value) -> Value {
+    let mut gate = node("gate", "core.approvalGate", config);
+    gate["inputs"] = json!({"artifact": variable("sum")});
+    gate
+}
+
+fn pay(id: &str, peer: &Peer) -> Value {
+    let mut pay = node(id, "core.http", json!({"method": "POST", "url": peer.url("/")}));
+    pay["inputs"] = json!({"body": variable("sum")});
+    pay
+}
+
+async fn peer() -> Peer {
+    Peer::saying([Reply::json(200, "{}")]).await
+}
+
+/// A gate, a delay that can be used for copies, and a payment.
+fn delayed(peer: &Peer, config: Value) -> Value {
+    let delay = node("delay", "core.delay", json!({"ms": 60_000}));
+    graph("pay", &[gate(config), delay, pay("pay", peer)], &[edge("gate", "delay"), edge("delay", "pay")])
+}
+
+async fn fork(house: &House, of: &RunRef, mode: ForkMode, from_seq: u64) -> RunRef {
+    let request = ForkRequest { by: "bot".to_owned(), mode, from_seq, overlay: Overlay::default() };
+    let run = house.engine.fork(of, request).await.unwrap();
+    RunRef { tenant: tenant(), run: run.id.clone() }
+}
+
+/// How many events there are up to and with the last of this name.
+async fn behind(house: &House, of: &RunRef, name: &str) -> u64 {
+    let named = format!("\"type\":\"{name}\"");
+    house.log(of).await.iter().rposition(|line| line.contains(&named)).unwrap() as u64 + 1
+}
+
+async fn vote(house: &House, of: &RunRef, name: &str) -> Result<(), Error> {
+    let answer = Answer::new(accept(), Principal::named(name));
+    let command = Command::Resolve { answers: BTreeMap::from([(InterruptId(1), answer)]) };
+    house.engine.execute(of, &command).await.map(|_| ())
+}
+
+fn uses(run: &Run) -> Vec<(String, u32)> {
+    let uses = run.interrupts.iter().flat_map(|asked| &asked.uses);
+    uses.map(|used| (used.node.to_string(), used.visit)).collect()
+}
+
+/// F2: one approval and five replays made six payments.
+async fn replays_during_a_delay_do_not_pay_again(place: Place) {
+    let house = House::with(place, open).await;
+    let peer = peer().await;
+    house.register(delayed(&peer, json!({}))).await;
+    let of = house.start_with("pay", json!({"sum": 1})).await;
+    house.answer(&of, "gate", accept()).await.unwrap();
+    let mut copies = Vec::new();
+    for _ in 0..5 {
+        copies.push(fork(&house, &of, ForkMode::Replay, 0).await);
+    }
+    house.clock.advance(60_000);
+    house.drain().await;
+    assert_eq!((house.status(&of).await, peer.heard().len()), ("completed", 1));
+    for copy in &copies {
+        let failed = failure(&house, copy).await;
+        assert_eq!(failed.code, "grant_not_transferable");
+        assert!(failed.message.contains("branch before the gate"), "{}", failed.message);
+        assert_eq!(uses(&*house.run(copy).await), []);
+    }
+}
+
+/// F2: a pause, a branch at `run.resumed` and replays of that branch paid again after the run had completed.
+async fn a_replay_of_a_branch_does_not_pay_again(place: Place) {
+    let house = House::with(place, open).await;
+    let peer = peer().await;
+    house.register(graph("pay", &[gate(json!({})), pay("pay", &peer)], &[edge("gate", "pay")])).await;
+    let of = house.start_with("pay", json!({"sum": 1})).await;
+    let pause = Command::Pause { reason: None, drain: Drain::DrainCurrentNode, by: alice() };
+    house.engine.execute(&of, &pause).await.unwrap();
+    house.answer(&of, "gate", accept()).await.unwrap();
+    house.engine.execute(&of, &Command::Resume { by: alice() }).await.unwrap();
+    house.drain().await;
+    assert_eq!((house.status(&of).await, peer.heard().len()), ("completed", 1));
+    let resumed = behind(&house, &of, "run.resumed").await;
+    let branch = fork(&house, &of, ForkMode::Branch, resumed - 1).await;
+    let replay = fork(&house, &branch, ForkMode::Replay, 0).await;
+    let deeper = fork(&house, &replay, ForkMode::Replay, 0).await;
+    for copy in [&branch, &replay, &deeper] {
+        house.engine.execute(copy, &Command::Resume { by: alice() }).await.unwrap();
+        house.drain().await;
+        assert_eq!(failure(&house, copy).await.code, "grant_not_transferable");
+    }
+    assert_eq!(peer.heard().len(), 1);
+}
+
+/// F4: one vote on the source and one in each branch made three payments.
+async fn votes_of_the_source_do_not_count_in_a_copy(place: Place) {
+    let house = House::with(place, open).await;
+    let peer = peer().await;
+    let config = json!({"requiredApprovals": 2});
+    house.register(graph("pay", &[gate(config), pay("pay", &peer)], &[edge("gate", "pay")])).await;
+    let of = house.start_with("pay", json!({"sum": 1})).await;
+    vote(&house, &of, "ann").await.unwrap();
+    let cast = behind(&house, &of, "holdpoint.vote.cast").await;
+    for mode in [ForkMode::Branch, ForkMode::Replay] {
+        let copy = fork(&house, &of, mode, cast).await;
+        vote(&house, &copy, "bob").await.unwrap();
+        house.drain().await;
+        assert_eq!((house.status(&copy).await, peer.heard().len()), ("waiting-approval", 0));
+        let run = house.run(&copy).await;
+        let shown: Vec<_> =
+            run.interrupts[0].votes.iter().map(|vote| (vote.by.as_str(), vote.copied)).collect();
+        assert_eq!(shown, [("ann", true), ("bob", false)]);
+    }
+    // Somebody who voted on the source can vote on the copy.
+    let copy = fork(&house, &of, ForkMode::Branch, cast).await;
+    vote(&house, &copy, "ann").await.unwrap();
+    vote(&house, &copy, "bob").await.unwrap();
+    house.drain().await;
+    assert_eq!((house.status(&copy).await, peer.heard().len()), ("completed", 1));
+    assert_eq!(house.run(&copy).await.interrupts[0].deciders(), ["ann", "bob"]);
+}
+
+async fn a_copy_before_the_gate_asks_again_and_pays_once(place: Place) {
+    let house = House::with(place, open).await;
+    let peer = peer().await;
+    house.register(delayed(&peer, json!({}))).await;
+    let of = house.start_with("pay", json!({"sum": 1})).await;
+    let copy = fork(&house, &of, ForkMode::Replay, 0).await;
+    house.answer(&copy, "gate", accept()).await.unwrap();
+    house.clock.advance(60_000);
+    house.drain().await;
+    assert_eq!((house.status(&copy).await, house.status(&of).await), ("completed", "waiting-approval"));
+    assert_eq!((peer.heard().len(), uses(&*house.run(&copy).await)), (1, vec![("pay".to_owned(), 1)]));
+}
+
+/// F12: effects without `approvedBy` were free behind a gate.
+async fn each_effect_behind_a_gate_uses_the_grant_once(place: Place) {
+    let house = House::with(place, open).await;
+    let peer = peer().await;
+    let nodes = [gate(json!({})), pay("one", &peer), pay("two", &peer), pay("three", &peer)];
+    let edges = [edge("gate", "one"), edge("gate", "two"), edge("two", "three")];
+    house.register(graph("pay", &nodes, &edges)).await;
+    let of = house.start_with("pay", json!({"sum": 1})).await;
+    house.answer(&of, "gate", accept()).await.unwrap();
+    let granted = behind(&house, &of, "interrupt.resolved").await;
+    house.drain().await;
+    assert_eq!((house.status(&of).await, peer.heard().len()), ("completed", 3));
+    let mut used = uses(&*house.run(&of).await);
+    used.sort();
+    assert_eq!(used, [("one".to_owned(), 1), ("three".to_owned(), 1), ("two".to_owned(), 1)]);
+    // A copy that was cut inside the run's last effect cannot make it again.
+    let begun = behind(&house, &of, "node.started").await;
+    for from_seq in [granted, begun] {
+        let branch = fork(&house, &of, ForkMode::Branch, from_seq).await;
+        house.drain().await;
+        assert_eq!(failure(&house, &branch).await.code, "grant_not_transferable");
+    }
+    assert_eq!(peer.heard().len(), 3);
+}
+
+async fn a_gate_that_covers_one_effect_leaves_the_others_free(place: Place) {
+    let house = House::with(place, open).await;
+    let peer = peer().await;
+    let nodes = [gate(json!({"covers": ["two"]})), pay("one", &peer), pay("two", &peer)];
+    house.register(graph("pay", &nodes, &[edge("gate", "one"), edge("one", "two")])).await;
+    let of = house.start_with("pay", json!({"sum": 1})).await;
+    let shown = house.run(&of).await.interrupts[0].data["covers"].clone();
+    assert_eq!(shown, json!(["two"]), "the approver sees what the gate covers");
+    house.answer(&of, "gate", accept()).await.unwrap();
+    let granted = behind(&house, &of, "interrupt.resolved").await;
+    house.drain().await;
+    assert_eq!(uses(&*house.run(&of).await), [("two".to_owned(), 1)]);
+    let branch = fork(&house, &of, ForkMode::Branch, granted).await;
+    house.drain().await;
+    assert_eq!(failure(&house, &branch).await.code, "grant_not_transferable");
+    assert_eq!(peer.heard().len(), 3, "only the effect that the gate does not cover is repeated");
+}
+
+async fn a_node_that_opts_out_runs_in_a_copy(place: Place) {
+    let house = House::with(place, open).await;
+    let peer = peer().await;
+    let mut free = pay("pay", &peer);
+    free["grant"] = json!("none");
+    house.register(graph("pay", &[gate(json!({})), free], &[edge("gate", "pay")])).await;
+    let of = house.start_with("pay", json!({"sum": 1})).await;
+    house.answer(&of, "gate", accept()).await.unwrap();
+    let granted = behind(&house, &of, "interrupt.resolved").await;
+    house.drain().await;
+    let branch = fork(&house, &of, ForkMode::Branch, granted).await;
+    house.drain().await;
+    assert_eq!((house.status(&branch).await, peer.heard().len()), ("completed", 2));
+    assert_eq!(uses(&*house.run(&of).await), []);
+    let notes = house.engine.grant_notes(&house.run(&of).await.workflow);
+    assert!(notes[0].message.contains("grant: \"none\""), "{notes:?}");
+}
+
+/// `approvedBy` is implied where the gate shows the variable that the call sends.
+async fn a_body_that_differs_from_the_shown_variable_is_not_sent(place: Place) {
+    let house = House::with(place, open).await;
+    let peer = peer().await;
+    let change = node("change", "core.setVariable", json!({"name": "sum", "value": 1_000_000}));
+    let nodes = [gate(json!({"actions": ["accept", "edit-accept"]})), change, pay("pay", &peer)];
+    house.register(graph("changed", &nodes, &[edge("gate", "change"), edge("change", "pay")])).await;
+    let of = house.start_with("changed", json!({"sum": 1})).await;
+    house.answer(&of, "gate", accept()).await.unwrap();
+    house.drain().await;
+    assert_eq!(failure(&house, &of).await.code, "approval_mismatch");
+    // An edited value is what was granted, and this call does not send it.
+    house.register(graph("pay", &[nodes[0].clone(), nodes[2].clone()], &[edge("gate", "pay")])).await;
+    let of = house.start_with("pay", json!({"sum": 1})).await;
+    let edit = json!({"action": "edit-accept", "editedArtifactData": 2});
+    house.answer(&of, "gate", edit).await.unwrap();
+    house.drain().await;
+    assert_eq!(failure(&house, &of).await.code, "approval_mismatch");
+    assert!(peer.heard().is_empty());
+    let permits =
+        house.engine.permits(&house.run(&of).await.workflow, &house.run(&of).await.interrupts[0].node);
+    assert_eq!(permits[0].payload.as_str(), "fixed by this approval");
+}
+
+fn parent() -> Value {
+    let child =
+        node("child", "core.subWorkflow", json!({"workflowId": "child", "inputMapping": {"sum": "sum"}}));
+    graph("parent", &[gate(json!({})), child], &[edge("gate", "child")])
+}
+
+async fn child_runs_carry_the_grant_and_their_copies_cannot_use_it(place: Place) {
+    let house = House::with(place, open).await;
+    let peer = peer().await;
+    house.register(graph("child", &[pay("pay", &peer)], &[])).await;
+    house.register(parent()).await;
+    let of = house.start_with("parent", json!({"sum": 1})).await;
+    house.answer(&of, "gate", accept()).await.unwrap();
+    house.drain().await;
+    assert_eq!((house.status(&of).await, peer.heard().len()), ("completed", 1));
+    let run = house.run(&of).await;
+    assert_eq!(uses(&run), [("child".to_owned(), 1)]);
+    let child = RunRef { tenant: tenant(), run: run.children[0].run.clone() };
+    let carried = house.run(&child).await.started.as_ref().unwrap().grants.clone();
+    assert_eq!(carried, [run.grant_id(InterruptId(1))]);
+    for mode in [ForkMode::Branch, ForkMode::Replay] {
+        let copy = fork(&house, &child, mode, 0).await;
+        house.drain().await;
+        if mode == ForkMode::Branch {
+            assert_eq!(failure(&house, &copy).await.code, "grant_not_transferable");
+        }
+    }
+    // Nor does a copy of the parent start the child again.
+    let branch = fork(&house, &of, ForkMode::Branch, behind(&house, &of, "interrupt.resolved").await).await;
+    house.drain().await;
+    assert_eq!(failure(&house, &branch).await.code, "grant_not_transferable");
+    assert_eq!(peer.heard().len(), 1);
+}
+
+async fn children_behind_a_grant_are_not_restarted_in_a_copy(place: Place) {
+    let house = House::with(place, open).await;
+    let peer = peer().await;
+    let delay = node("delay", "core.delay", json!({"ms": 60_000}));
+    house.register(graph("child", &[delay, pay("pay", &peer)], &[edge("delay", "pay")])).await;
+    house.register(parent()).await;
+    let of = house.start_with("parent", json!({"sum": 1})).await;
+    house.answer(&of, "gate", accept()).await.unwrap();
+    house.drain().await;
+    let copies = [
+        fork(&house, &of, ForkMode::Replay, 0).await,
+        fork(&house, &of, ForkMode::Branch, house.log(&of).await.len() as u64).await,
+    ];
+    house.clock.advance(60_000);
+    house.drain().await;
+    for copy in &copies {
+        let failed = failure(&house, copy).await;
+        assert!(failed.message.contains("grant_not_transferable"), "{failed:?}");
+    }
+    assert_eq!((house.status(&of).await, peer.heard().len()), ("completed", 1));
+}
+
+async fn a_loop_that_repeats_an_effect_without_its_gate_is_rejected(place: Place) {
+    let house = House::with(place, open).await;
+    let peer = peer().await;
+    let flow = |covers: Option<Value>| {
+        let config = covers.map_or_else(|| json!({}), |covers| json!({ "covers": covers }));
+        let work = node("work", "core.noop", json!({}));
+        let edges = [edge("gate", "work"), edge("work", "pay"), edge("pay", "work")];
+        graph("pay", &[gate(config), work, pay("pay", &peer)], &edges)
+    };
+    for covers in [None, Some(json!(["pay"]))] {
+        let Err(Error::InvalidWorkflow(flaws)) = house.engine.register(&tenant(), flow(covers)).await else {
+            panic!("a loop without its gate was registered");
+        };
+        assert!(flaws[0].message.contains("one approval would permit every round"), "{flaws:?}");
+    }
+    house.register(flow(Some(json!([{"node": "pay", "repeat": true}])))).await;
+    for (covers, message) in [
+        (json!(["nothing"]), "there is no node"),
+        (json!(["work"]), "has no effect"),
+        (json!([]), "non-empty array"),
+        (json!([{"node": "pay", "repeat": "yes"}]), "non-empty array"),
+    ] {
+        let Err(Error::InvalidWorkflow(flaws)) = house.engine.register(&tenant(), flow(Some(covers))).await
+        else {
+            panic!("{message}: it was registered");
+        };
+        assert!(flaws.iter().any(|flaw| flaw.message.contains(message)), "{message}: {flaws:?}");
+    }
+}
+
+/// Everything in it may already have happened.
+async fn tell(engine: &Engine, definition: Value) -> Result<(), Error> {
+    engine.register(&tenant(), definition).await?;
+    let of = RunRef { tenant: tenant(), run: run_id("the-run") };
+    let workflow = WorkflowId::parse("pay").unwrap();
+    match engine.start_as(&of.run, &workflow, start(json!({"sum": 1}))).await {
+        Ok(_) | Err(Error::Refused(_)) => {}
+        Err(error) => return Err(error),
+    }
+    let answers = BTreeMap::from([(InterruptId(1), Answer::new(accept(), alice()))]);
+    match engine.execute(&of, &Command::Resolve { answers }).await {
+        Ok(_) | Err(Error::Refused(_)) => {}
+        Err(error) => return Err(error),
+    }
+    engine.worker().drain().await.map(|_| ())
+}
+
+async fn a_crash_between_decision_and_effect_leaves_one_use_and_one_key(place: Place) {
+    let mut stops = vec![None];
+    while let Some(stop) = stops.pop() {
+        let peer = peer().await;
+        let definition = graph("pay", &[gate(json!({})), pay("pay", &peer)], &[edge("gate", "pay")]);
+        let crashing = |options: Options| match stop {
+            Some(stop) => open(options).fault(stop),
+            None => open(options),
+        };
+        let house = House::with(place.another().await, crashing).await;
+        let crashed = tell(&house.engine, definition.clone()).await.is_err();
+        assert_eq!(crashed, stop.is_some(), "{stop:?} was reached");
+        if stop.is_none() {
+            let commits = house.engine.counters().commits.load(Ordering::SeqCst);
+            assert!(commits >= 5, "{commits} commits");
+            stops.extend((1..=commits).flat_map(|n| [Some(Fault::StopBefore(n)), Some(Fault::StopAfter(n))]));
+        }
+        let house = house.reopen(open).await;
+        tell(&house.engine, definition).await.unwrap();
+        let of = RunRef { tenant: tenant(), run: run_id("the-run") };
+        assert_eq!(house.status(&of).await, "completed", "{stop:?}");
+        assert_eq!(uses(&*house.run(&of).await), [("pay".to_owned(), 1)], "{stop:?}");
+        let mut keys = peer.header("idempotency-key");
+        keys.dedup();
+        assert_eq!(keys.len(), 1, "{stop:?}: {keys:?}");
+    }
+}
+
+async fn a_grant_is_consumed_once(place: Place) {
+    let house = House::with(place, open).await;
+    house.register(graph("ask", &[gate(json!({}))], &[])).await;
+    let of = house.start_with("ask", json!({"sum": 1})).await;
+    let consume = |key: &str, digest: String| {
+        let (engine, of, key) = (house.engine.clone(), of.clone(), key.to_owned());
+        async move { engine.consume_grant(&of, InterruptId(1), &digest, ("bot", key)).await }
+    };
+    let code = |result: Result<_, Error>| match result {
+        Err(Error::Refused(refusal)) => refusal.code().to_owned(),
+        Err(Error::NotFound(what)) => what.to_owned(),
+        Err(error) => panic!("{error}"),
+        Ok(_) => "ok".to_owned(),
+    };
+    let digest = holdpoint_engine::core::digest(&json!(1));
+    assert_eq!(code(consume("k", digest.clone()).await), "grant", "nothing was granted yet");
+    house.answer(&of, "gate", accept()).await.unwrap();
+    assert_eq!(code(consume("k", holdpoint_engine::core::digest(&json!(2))).await), "payload_mismatch");
+    let many =
+        futures_util::future::join_all((0..16).map(|n| consume(&format!("k{n}"), digest.clone()))).await;
+    let told: Vec<String> = many.into_iter().map(code).collect();
+    assert_eq!(told.iter().filter(|code| *code == "ok").count(), 1, "{told:?}");
+    assert_eq!(told.iter().filter(|code| *code == "grant_used").count(), 15, "{told:?}");
+    let winner = told.iter().position(|code| code == "ok").unwrap();
+    assert_eq!(code(consume(&format!("k{winner}"), digest.clone()).await), "ok", "the same key again");
+    assert!(house.engine.grant(&of, InterruptId(1)).await.unwrap().consumed.is_some());
+}
