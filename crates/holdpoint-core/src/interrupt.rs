@@ -18,6 +18,7 @@ mod external_event;
 mod governance;
 mod kind;
 pub(crate) mod low_confidence;
+mod members;
 mod people;
 mod quorum;
 mod request;
@@ -28,6 +29,7 @@ pub use external_event::ExternalEvent;
 pub(crate) use governance::is_governed;
 pub use kind::Kind;
 pub use low_confidence::{Decision, ESCALATION_THRESHOLD_DEFAULT, escalation_threshold};
+pub use members::{GateOutputs, says_the_same, with_ignored};
 pub use people::{PEOPLE, is_host_name};
 pub use quorum::Vote;
 pub use request::{BadRequest, Request};
@@ -168,7 +170,12 @@ impl Resolution {
 #[derive(Debug)]
 pub(crate) enum Judged {
     /// The interrupt is over.
-    Decided { value: Value, by: String },
+    Decided {
+        value: Value,
+        by: String,
+        /// The last vote as it was cast, where the outcome of all votes differs from it.
+        vote: Option<Value>,
+    },
     /// It counts, and others must still speak.
     Voted { value: Value, by: String },
     /// The same voice said the same again.
@@ -196,11 +203,22 @@ impl Interrupt {
         let votes = self.votes.iter().filter_map(|vote| Some((vote.decision.as_deref()?, &vote.value)));
         let last = match &self.resolution {
             Some(Resolution::Answered { value, decision: Some(decision), .. }) => {
-                Some((decision.as_str(), value))
+                let said = self.votes.last().map_or(value, |vote| &vote.value);
+                Some((decision.as_str(), said))
             }
             Some(Resolution::Answered { .. } | Resolution::TimedOut { .. }) | None => None,
         };
         votes.chain(last)
+    }
+
+    /// The recorded answer as its node sees it: without the members that nothing reads.
+    pub fn answer(&self) -> Option<Value> {
+        let Some(Resolution::Answered { value, .. }) = &self.resolution else { return None };
+        let mut value = value.clone();
+        if let (Kind::Approval | Kind::Clarification, Value::Object(members)) = (self.kind, &mut value) {
+            members.remove(members::IGNORED);
+        }
+        Some(value)
     }
 
     pub fn expires_at(&self) -> Option<Timestamp> {
@@ -290,7 +308,7 @@ impl Interrupt {
             }
         };
         schemas.check_resume_value(&answer.value)?;
-        Ok(Judged::Decided { value, by })
+        Ok(Judged::Decided { value, by, vote: None })
     }
 
     /// That somebody may not decide is part of the story of a governed gate; of other gates it is only an answer.

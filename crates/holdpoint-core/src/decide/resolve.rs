@@ -8,7 +8,7 @@ use super::finish::room;
 use super::side_questions::raise;
 use crate::event::Event;
 use crate::ids::{InterruptId, NodeId, Principal, Timestamp};
-use crate::interrupt::{Answer, ExternalEvent, Interrupt, Judged, Kind, Who};
+use crate::interrupt::{Answer, ExternalEvent, Interrupt, Judged, Kind, Who, says_the_same};
 use crate::limits;
 use crate::refusal::{Refusal, check_size};
 use crate::run::{End, Run};
@@ -67,7 +67,9 @@ fn resolve_one(run: &Run, id: InterruptId, answer: &Answer, now: Timestamp) -> R
             Ok(vec![Event::VoteRepeated { interrupt: id, action, by, acted_by }])
         }
         Judged::Denied { by, action, reason } => deny(run, interrupt, by, action, reason),
-        Judged::Decided { value, by } => Ok(decided(run, interrupt, value, by, answer.decision.clone())),
+        Judged::Decided { value, by, vote } => {
+            Ok(decided(run, interrupt, Decided { value, by, vote, decision: answer.decision.clone() }))
+        }
     }
 }
 
@@ -113,7 +115,8 @@ pub(super) fn deliver(
         ));
     }
     interrupt.judge(&run.requesters(), &Answer::new(event.resume_value(), by.clone()), now)?;
-    Ok(decided(run, interrupt, event.recorded_value(), by.name.clone(), None))
+    let (value, by) = (event.recorded_value(), by.name.clone());
+    Ok(decided(run, interrupt, Decided { value, by, vote: None, decision: None }))
 }
 
 /// Whether this very decision was made before. A name stands for one decision in a run.
@@ -130,26 +133,19 @@ fn is_repeated(run: &Run, id: InterruptId, answer: &Answer) -> Result<bool, Refu
     }
 }
 
-/// What was written down says at least what is said again: the host adds who decided, and when.
-fn says_the_same(recorded: &Value, again: &Value) -> bool {
-    match (recorded, again) {
-        (Value::Object(recorded), Value::Object(again)) => {
-            again.iter().all(|(name, value)| recorded.get(name) == Some(value))
-        }
-        (recorded, again) => recorded == again,
-    }
-}
-
-fn decided(
-    run: &Run,
-    interrupt: &Interrupt,
+/// The answer that ends an interrupt.
+struct Decided {
     value: Value,
     by: String,
+    vote: Option<Value>,
     decision: Option<String>,
-) -> Vec<Event> {
-    let id = interrupt.id;
-    let said = said_at_gate(interrupt, &value).or_else(|| receipt(interrupt.kind, id));
-    let mut events = vec![Event::InterruptResolved { id, value, by, decision }];
+}
+
+fn decided(run: &Run, interrupt: &Interrupt, answer: Decided) -> Vec<Event> {
+    let (id, Decided { value, by, vote, decision }) = (interrupt.id, answer);
+    let said =
+        said_at_gate(interrupt, vote.as_ref().unwrap_or(&value)).or_else(|| receipt(interrupt.kind, id));
+    let mut events = vec![Event::InterruptResolved { id, value, by, decision, vote }];
     events.extend(said);
     events.extend(resumed(run, id));
     events

@@ -1,6 +1,6 @@
 //! How many must agree, and when enough have spoken.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::BadRequest;
 use crate::ids::Timestamp;
@@ -19,7 +19,7 @@ pub struct Vote {
 
 impl Vote {
     pub fn action(&self) -> &str {
-        action(&self.value)
+        self.value.as_object().map_or("", action)
     }
 
     /// Whether it is one of the approvals that are needed.
@@ -32,8 +32,8 @@ fn grants(action: &str) -> bool {
     ["accept", "override"].contains(&action)
 }
 
-fn action(value: &Value) -> &str {
-    value.get("action").and_then(Value::as_str).unwrap_or_default()
+fn action(vote: &Map<String, Value>) -> &str {
+    vote.get("action").and_then(Value::as_str).unwrap_or_default()
 }
 
 /// What an approval says about how many must agree.
@@ -64,9 +64,16 @@ impl Quorum {
         Self { required, policy, override_decides }
     }
 
-    /// What came of all votes, the last among them; nothing when others must still speak.
-    pub(super) fn outcome(self, before: &[Vote], last: &Value) -> Option<Value> {
-        let actions = before.iter().map(Vote::action).chain([action(last)]);
+    /// Returns what all votes came to and their count; nothing when others must still vote. The outcome is the same
+    /// whichever vote is the last, apart from who decided and when.
+    pub(super) fn outcome(
+        self,
+        before: &[Vote],
+        last: &Map<String, Value>,
+    ) -> Option<(Map<String, Value>, Value)> {
+        let earlier = before.iter().filter_map(|vote| vote.value.as_object());
+        let votes: Vec<&Map<String, Value>> = earlier.chain([last]).collect();
+        let actions = votes.iter().map(|vote| action(vote));
         let (mut approvals, mut rejections) = (0_u64, 0_u64);
         for action in actions {
             if grants(action) {
@@ -80,19 +87,43 @@ impl Quorum {
             Policy::Majority => rejections > self.required / 2,
         };
         let overridden = self.override_decides && action(last) == "override";
-        let shown = |value: &Value| {
-            let named = ["decidedBy", "actedBy", "action", "decidedAt"].into_iter();
-            let members = named.filter_map(|name| Some((name.to_owned(), value.get(name)?.clone())));
-            Value::Object(members.collect())
-        };
-        let votes: Vec<Value> = before.iter().map(|vote| &vote.value).chain([last]).map(shown).collect();
-        (refused || overridden || approvals >= self.required).then(|| {
-            json!({
+        let granted = overridden || approvals >= self.required;
+        (refused || granted).then(|| {
+            let shown = |vote: &&Map<String, Value>| Value::Object(members(vote, &WHO_AND_WHEN));
+            let count = json!({
                 "required": self.required, "policy": self.policy.as_str(), "approvals": approvals,
-                "rejections": rejections, "votes": votes,
-            })
+                "rejections": rejections, "votes": votes.iter().map(shown).collect::<Vec<_>>(),
+            });
+            (decided(&votes, last, if refused { "reject" } else { "override" }), count)
         })
     }
+}
+
+/// What each vote shows to those who only count.
+const WHO_AND_WHEN: [&str; 4] = ["decidedBy", "actedBy", "action", "decidedAt"];
+/// The reasons that a vote may have.
+const REASONS: [&str; 4] = ["feedback", "comment", "reason", "refineFeedback"];
+
+/// The decision of a quorum. `stronger` is the action that goes before the other one of its kind: a rejection before a wish
+/// for changes, an override before a plain approval. Reasons stay in their votes, unless one vote alone has that action.
+fn decided(votes: &[&Map<String, Value>], last: &Map<String, Value>, stronger: &str) -> Map<String, Value> {
+    let has = |vote: &&&Map<String, Value>, name: &str| action(vote) == name;
+    let chosen = if votes.iter().any(|vote| has(&vote, stronger)) { stronger } else { action(last) };
+    let mut outcome = members(last, &WHO_AND_WHEN);
+    outcome.insert("action".to_owned(), json!(chosen));
+    let mut alike = votes.iter().filter(|vote| has(vote, chosen));
+    let (first, second) = (alike.next(), alike.next());
+    if let Some(vote) = first {
+        outcome.extend(members(vote, &["decision"]));
+    }
+    if let (Some(vote), None, true) = (first, second, chosen != "accept") {
+        outcome.extend(members(vote, &REASONS));
+    }
+    outcome
+}
+
+fn members(vote: &Map<String, Value>, names: &[&str]) -> Map<String, Value> {
+    names.iter().filter_map(|name| Some(((*name).to_owned(), vote.get(*name)?.clone()))).collect()
 }
 
 impl Policy {

@@ -77,15 +77,16 @@ impl Run {
         }
     }
 
-    pub(super) fn close(&mut self, id: InterruptId, resolution: Resolution) {
-        let taken_over = self.is_taken_over();
+    pub(super) fn close(&mut self, id: InterruptId, event: &Event, at: Timestamp) {
+        let (taken_over, resolution) = (self.is_taken_over(), Resolution::of(event, at));
         self.touch_interrupt(id, |asked| {
             asked.taken_over = taken_over;
-            if let Resolution::Answered { value, by, at, .. } = &resolution
+            if let Event::InterruptResolved { value, by, vote, .. } = event
                 && asked.kind == Kind::Approval
                 && asked.required_approvals() > 1
             {
-                asked.votes.push(Vote { by: by.clone(), value: value.clone(), at: *at, decision: None });
+                let value = vote.as_ref().unwrap_or(value).clone();
+                asked.votes.push(Vote { by: by.clone(), value, at, decision: None });
             }
             asked.resolution = Some(resolution);
             // Nobody answers it any more.

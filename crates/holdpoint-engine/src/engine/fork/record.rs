@@ -113,8 +113,7 @@ impl Record {
             }
             _ => false,
         };
-        // Requests of older versions have no digest; it follows from the data, which is compared.
-        let derived = &with_digest_of(derived, recorded);
+        let derived = &in_form_of(derived, recorded);
         if outside || recorded == derived {
             return Some(recorded.clone());
         }
@@ -204,12 +203,22 @@ fn sign_again(event: &mut Event) {
     }
 }
 
-fn with_digest_of(derived: &Event, recorded: &Event) -> Event {
+/// Takes over from the record what events of older versions lack and what follows from the rest, which is compared: the
+/// digest of a request, which outputs are variables, the reason of a timeout.
+fn in_form_of(derived: &Event, recorded: &Event) -> Event {
     let mut derived = derived.clone();
-    if let (Event::InterruptRequested { digest, .. }, Event::InterruptRequested { digest: old, .. }) =
-        (&mut derived, recorded)
-    {
-        digest.clone_from(old);
+    match (&mut derived, recorded) {
+        (Event::InterruptRequested { digest, .. }, Event::InterruptRequested { digest: old, .. }) => {
+            digest.clone_from(old);
+        }
+        (Event::NodeCompleted { unmapped, .. }, Event::NodeCompleted { unmapped: old, .. }) => {
+            unmapped.clone_from(old);
+        }
+        (Event::NodeFailed { error, .. }, Event::NodeFailed { error: old, .. })
+        | (Event::RunFailed { error, .. }, Event::RunFailed { error: old, .. }) => {
+            error.details.clone_from(&old.details);
+        }
+        _ => {}
     }
     derived
 }
