@@ -94,7 +94,12 @@ impl Quorum {
                 "required": self.required, "policy": self.policy.as_str(), "approvals": approvals,
                 "rejections": rejections, "votes": votes.iter().map(shown).collect::<Vec<_>>(),
             });
-            (decided(&votes, last, if refused { "reject" } else { "override" }), count)
+            let preferred = match (refused, overridden) {
+                (true, _) => "reject",
+                (false, true) => "override",
+                (false, false) => "accept",
+            };
+            (decided(&votes, last, preferred), count)
         })
     }
 }
@@ -104,19 +109,18 @@ const WHO_AND_WHEN: [&str; 4] = ["decidedBy", "actedBy", "action", "decidedAt"];
 /// The reasons that a vote may have.
 const REASONS: [&str; 4] = ["feedback", "comment", "reason", "refineFeedback"];
 
-/// The decision of a quorum. `stronger` is the action that goes before the other one of its kind: a rejection before a wish
-/// for changes, an override before a plain approval. Reasons stay in their votes, unless one vote alone has that action.
-fn decided(votes: &[&Map<String, Value>], last: &Map<String, Value>, stronger: &str) -> Map<String, Value> {
-    let has = |vote: &&&Map<String, Value>, name: &str| action(vote) == name;
-    let chosen = if votes.iter().any(|vote| has(&vote, stronger)) { stronger } else { action(last) };
+/// The decision of a quorum: the `preferred` action where any vote has it, else the one that all of them have. Reasons stay in
+/// their votes, unless one vote alone has that action.
+fn decided(votes: &[&Map<String, Value>], last: &Map<String, Value>, preferred: &str) -> Map<String, Value> {
+    let preferred = votes.iter().map(|vote| action(vote)).find(|name| *name == preferred);
+    let chosen = preferred.unwrap_or(action(last));
     let mut outcome = members(last, &WHO_AND_WHEN);
     outcome.insert("action".to_owned(), json!(chosen));
-    let mut alike = votes.iter().filter(|vote| has(vote, chosen));
-    let (first, second) = (alike.next(), alike.next());
-    if let Some(vote) = first {
+    let alike: Vec<_> = votes.iter().filter(|vote| action(vote) == chosen).collect();
+    if let Some(vote) = alike.first() {
         outcome.extend(members(vote, &["decision"]));
     }
-    if let (Some(vote), None, true) = (first, second, chosen != "accept") {
+    if let ([vote], true) = (alike.as_slice(), chosen != "accept") {
         outcome.extend(members(vote, &REASONS));
     }
     outcome

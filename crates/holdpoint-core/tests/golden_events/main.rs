@@ -83,7 +83,30 @@ fn events() -> Vec<Event> {
     events.extend(of_conversations_and_agents());
     events.extend(of_governed_gates());
     events.extend(agents::events());
+    events.extend(of_closed_answers());
     events
+}
+
+/// Members of answers that decide nothing, and failures with details.
+fn of_closed_answers() -> [Event; 3] {
+    let outputs = object(json!({"action": "accept", "feedback": "fine"}));
+    let silent = RunError::timed_out("approval_rejected", "nobody decided");
+    [
+        Event::NodeCompleted {
+            node: node("a"),
+            outputs,
+            branch: None,
+            unmapped: vec!["feedback".to_owned()],
+        },
+        Event::InterruptResolved {
+            id: InterruptId(1),
+            value: json!({"action": "accept", "quorum": {"required": 2}}),
+            by: "ada".to_owned(),
+            decision: None,
+            vote: Some(json!({"action": "accept", "comment": "fine", "ignored": {"payment": 7}})),
+        },
+        Event::NodeFailed { node: node("a"), error: silent },
+    ]
 }
 
 fn of_approvers() -> [Event; 7] {
@@ -168,11 +191,12 @@ fn of_nodes() -> [Event; 7] {
     let interrupt = InterruptId(1);
     [
         Event::NodeStarted { node: node("größe 1") },
-        Event::NodeCompleted { node: node("a"), outputs: Map::new(), branch: None },
+        Event::NodeCompleted { node: node("a"), outputs: Map::new(), branch: None, unmapped: Vec::new() },
         Event::NodeCompleted {
             node: node("a"),
             outputs: object(json!({"x": [1, -2.5, true, null, "é"]})),
             branch: None,
+            unmapped: Vec::new(),
         },
         Event::NodeFailed { node: node("a"), error: error() },
         Event::NodeSkipped { node: node("a"), reason: "disabled".to_owned() },
@@ -212,8 +236,9 @@ fn of_interrupts() -> Vec<Event> {
             value: json!({"action": "accept"}),
             by: "ada".to_owned(),
             decision: None,
+            vote: None,
         },
-        Event::InterruptResolved { id, value: Value::Null, by: "ada".to_owned(), decision: None },
+        Event::InterruptResolved { id, value: Value::Null, by: "ada".to_owned(), decision: None, vote: None },
         Event::InterruptTimedOut { id },
         Event::ApprovalReceived { interrupt: id },
         Event::ClarificationResolved { interrupt: id },
@@ -326,7 +351,12 @@ fn of_loops_and_caps() -> Vec<Event> {
     let outputs = object(json!({"result": true}));
     let passing = RunError { retryable: true, ..error() };
     vec![
-        Event::NodeCompleted { node: node("a"), outputs, branch: Some("true".to_owned()) },
+        Event::NodeCompleted {
+            node: node("a"),
+            outputs,
+            branch: Some("true".to_owned()),
+            unmapped: Vec::new(),
+        },
         Event::NodeRetried { node: node("a"), attempt: 1, delay_ms: 1000, error: passing },
         Event::LoopTurned { edge: "back".to_owned(), iteration: 1 },
         Event::LoopbackLimit { node: node("a"), iterations: 6, limit: 5 },

@@ -274,7 +274,7 @@ pub(crate) fn node_started(node: &str) -> Event {
 }
 
 pub(crate) fn completed(node: &str) -> Event {
-    Event::NodeCompleted { node: node_id(node), outputs: Map::new(), branch: None }
+    Event::NodeCompleted { node: node_id(node), outputs: Map::new(), branch: None, unmapped: Vec::new() }
 }
 
 pub(crate) fn failed(node: &str) -> Event {
@@ -318,7 +318,7 @@ pub(crate) fn approval_received(interrupt: u32) -> Event {
 
 /// Answered by Ada.
 pub(crate) fn resolved(id: u32, value: Value) -> Event {
-    Event::InterruptResolved { id: InterruptId(id), value, by: "ada".to_owned(), decision: None }
+    Event::InterruptResolved { id: InterruptId(id), value, by: "ada".to_owned(), decision: None, vote: None }
 }
 
 pub(crate) fn timed_out(id: u32) -> Event {
