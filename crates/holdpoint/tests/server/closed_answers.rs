@@ -191,12 +191,8 @@ fn a_timed_out_gate_is_told_apart_from_a_rejected_one(place: &Place) {
     let client = &server.client;
     let receiver = Receiver::start();
     let hook = Hook::add(client, &receiver.url, json!({"events": ["interrupt.resolved"]}));
-    let durable = json!({"events": ["interrupt.resolved"], "deliveryMode": "durable"});
-    let durable = client.post(
-        "/v1/webhooks",
-        &json!({"url": format!("{}/durable", receiver.url), "events": durable["events"]}),
-    );
-    assert_eq!(durable.status, 201, "{durable:?}");
+    let durable = json!({"events": ["interrupt.resolved"], "durable": true});
+    let durable = Hook::add(client, &receiver.url, durable);
     put(client, &line("pay", &[("gate", "core.approvalGate", json!({"timeoutMs": 50}))]));
     let silent = start(client, json!({}));
     let log = client.ended(&silent);
@@ -205,7 +201,7 @@ fn a_timed_out_gate_is_told_apart_from_a_rejected_one(place: &Place) {
     });
     let failed = &log.last().unwrap()["payload"]["error"];
     assert_eq!((&failed["code"], &failed["message"]), (&error["code"], &error["message"]), "{failed}");
-    assert_eq!(failed["details"]["reason"], "timeout");
+    assert_eq!(failed["details"]["reason"], "timeout", "row 7");
     assert_eq!(client.snapshot(&silent)["error"]["details"]["reason"], "timeout");
     let listed = client.get("/v1/runs").body["runs"][0].clone();
     assert_eq!(
@@ -216,7 +212,9 @@ fn a_timed_out_gate_is_told_apart_from_a_rejected_one(place: &Place) {
     let heard = receiver.wait_for(2);
     assert!(heard.iter().all(|one| one.event_type() == "interrupt.resolved"), "{heard:?}");
     assert_eq!(heard[0].json()["event"]["payload"]["action"], "timeout");
-    assert!(heard.iter().any(|one| one.header("x-openwop-webhook-id") == hook.id));
+    for hook in [hook, durable] {
+        assert!(heard.iter().any(|one| one.header("x-openwop-webhook-id") == hook.id), "row 4");
+    }
     let said = server.run(&["runs", "list"]);
     assert!(String::from_utf8_lossy(&said.stdout).contains("timed_out"), "{said:?}");
     put(client, &line("no", &[("gate", "core.approvalGate", json!({}))]));
