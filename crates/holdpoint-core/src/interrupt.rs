@@ -29,7 +29,7 @@ pub use external_event::ExternalEvent;
 pub(crate) use governance::is_governed;
 pub use kind::Kind;
 pub use low_confidence::{Decision, ESCALATION_THRESHOLD_DEFAULT, escalation_threshold};
-pub use members::{GateOutputs, says_the_same, with_ignored};
+pub use members::{GateOutputs, as_answer, says_the_same, with_ignored};
 pub use people::{PEOPLE, is_host_name};
 pub use quorum::Vote;
 pub use request::{BadRequest, Request};

@@ -31,7 +31,7 @@ pub use event::{
 pub use ids::{BadId, InterruptId, NodeId, Principal, RunId, RunRef, TenantId, Timestamp, WorkflowId};
 pub use interrupt::{
     AUTH_REQUIRED, Answer, Ask, Assignees, BadRequest, Compiled, Decision, ESCALATION_THRESHOLD_DEFAULT,
-    ExternalEvent, GateOutputs, Heard, Interrupt, Kind, PEOPLE, Reply, Request, Resolution, Vote,
+    ExternalEvent, GateOutputs, Heard, Interrupt, Kind, PEOPLE, Reply, Request, Resolution, Vote, as_answer,
     escalation_threshold, is_host_name, says_the_same, with_ignored,
 };
 pub use react::{Obligation, Timer, react};

@@ -100,6 +100,18 @@ pub fn says_the_same(recorded: &Value, again: &Value) -> bool {
     again.iter().all(|(name, value)| is_recorded(name, value) || (name == IGNORED && all_ignored(value)))
 }
 
+/// Returns a recorded approval as an answer that can be given again: without what the host has added.
+pub fn as_answer(recorded: &Value) -> Value {
+    let mut answer = recorded.clone();
+    if let Value::Object(members) = &mut answer {
+        members.retain(|name, _| !["quorum", "actedBy"].contains(&name.as_str()));
+        if let Some(claimed) = members.remove("claimedAt") {
+            members.insert("decidedAt".to_owned(), claimed);
+        }
+    }
+    answer
+}
+
 /// Takes the members out that are not known. What a protocol has recorded as ignored stays ignored.
 fn set_aside(answer: &mut Map<String, Value>, known: impl Fn(&str) -> bool) -> Map<String, Value> {
     let mut ignored = match answer.remove(IGNORED) {

@@ -10,6 +10,7 @@ use holdpoint_core::{
 use serde_json::{Map, Value, json};
 
 mod agents;
+mod answers;
 
 const GOLDEN: &str = include_str!("../golden/events.jsonl");
 
@@ -83,30 +84,8 @@ fn events() -> Vec<Event> {
     events.extend(of_conversations_and_agents());
     events.extend(of_governed_gates());
     events.extend(agents::events());
-    events.extend(of_closed_answers());
+    events.extend(answers::events());
     events
-}
-
-/// Members of answers that decide nothing, and failures with details.
-fn of_closed_answers() -> [Event; 3] {
-    let outputs = object(json!({"action": "accept", "feedback": "fine"}));
-    let silent = RunError::timed_out("approval_rejected", "nobody decided");
-    [
-        Event::NodeCompleted {
-            node: node("a"),
-            outputs,
-            branch: None,
-            unmapped: vec!["feedback".to_owned()],
-        },
-        Event::InterruptResolved {
-            id: InterruptId(1),
-            value: json!({"action": "accept", "quorum": {"required": 2}}),
-            by: "ada".to_owned(),
-            decision: None,
-            vote: Some(json!({"action": "accept", "comment": "fine", "ignored": {"payment": 7}})),
-        },
-        Event::NodeFailed { node: node("a"), error: silent },
-    ]
 }
 
 fn of_approvers() -> [Event; 7] {

@@ -4,8 +4,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use holdpoint_core::{
-    Answer, Child, Command, Event, Interrupt, Kind, NodeId, Principal, Refusal, Run, RunId, Start, decide,
-    digest,
+    Answer, Child, Command, Event, Interrupt, Kind, NodeId, Principal, Refusal, Run, RunId, Start, as_answer,
+    decide, digest,
 };
 use serde_json::Value;
 
@@ -138,7 +138,8 @@ impl Record {
                     asked.insert(*id, (key.clone(), shown));
                 }
                 Event::VoteCast { interrupt: id, value, by, .. }
-                | Event::InterruptResolved { id, value, by, .. } => {
+                | Event::InterruptResolved { id, vote: Some(value), by, .. }
+                | Event::InterruptResolved { id, value, vote: None, by, .. } => {
                     if let Some((key, shown)) = asked.get(id) {
                         let said = Said { value: value.clone(), by: by.clone(), shown: shown.clone() };
                         answers.entry(key.clone()).or_default().push(said);
@@ -185,13 +186,14 @@ impl Said {
     pub(super) fn again(&self, asked: &Interrupt) -> Answer {
         let now = asked.digest.clone().unwrap_or_else(|| digest(&asked.data));
         let meant = self.shown.contains(&now);
-        let acting = Some(&self.value).filter(|_| asked.kind == Kind::Approval);
-        let acting = acting.and_then(|value| value.get("actedBy")).and_then(Value::as_str);
+        let approval = Some(&self.value).filter(|_| asked.kind == Kind::Approval);
+        let acting = approval.and_then(|value| value.get("actedBy")).and_then(Value::as_str);
+        let value = approval.map_or_else(|| self.value.clone(), as_answer);
         let sender = Principal::named(acting.unwrap_or(&self.by));
         Answer {
             acting_as: acting.is_some(),
             digest: if meant { asked.digest.clone() } else { Some(self.shown[0].clone()) },
-            ..Answer::new(self.value.clone(), sender)
+            ..Answer::new(value, sender)
         }
     }
 }
