@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::agui::{Front, resolved};
+use crate::agui::{Front, World, asking, resolved};
 use crate::harness::{Client, Server, line};
 use crate::links::Link;
 use crate::place::{Place, on_both};
@@ -184,6 +184,30 @@ fn an_ag_ui_answer_cannot_change_the_payment(place: &Place) {
         let calls: Vec<Value> = bank.wait_for(number + 1).iter().map(|call| call.json()).collect();
         assert_eq!(calls.last(), Some(&payment()));
     }
+}
+
+#[test]
+fn a_decision_about_a_call_with_unknown_members_is_refused_by_name() {
+    let world = World::new(asking);
+    let client = &world.server.client;
+    let id = world.front().say("u1", "Send it").ids()[0].clone();
+    let path = format!("/v1/runs/{}/decision", id.rsplit_once(':').unwrap().0);
+    let decision = |more: Value| {
+        let mut body = json!({"toolCallId": "c1", "action": "resume"});
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        client.post(&path, &body)
+    };
+    let beside = decision(json!({"payment": 7}));
+    beside.assert_envelope(400, "validation_error");
+    assert!(beside.body["message"].as_str().unwrap().contains("payment"), "{beside:?}");
+    for result in [json!({"to": "eve"}), json!({"arguments": {"to": "ann"}, "to": "eve"})] {
+        let within = decision(json!({"result": result}));
+        within.assert_envelope(400, "validation_error");
+        assert_eq!(within.body["details"]["field"], "result.to");
+    }
+    assert_eq!(world.mails().len(), 0);
+    assert_eq!(decision(json!({"result": {"arguments": {"to": "ann"}}})).status, 202);
+    assert_eq!(world.post_office.wait_for(1)[0].json()["to"], "ann");
 }
 
 fn a_timed_out_gate_is_told_apart_from_a_rejected_one(place: &Place) {

@@ -227,7 +227,7 @@ fn in_form_of(derived: &Event, recorded: &Event) -> Event {
 
 #[cfg(test)]
 mod tests {
-    use holdpoint_core::{InterruptId, Owner, TenantId, Timestamp};
+    use holdpoint_core::{InterruptId, Owner, RunError, TenantId, Timestamp};
     use serde_json::json;
 
     use super::*;
@@ -251,6 +251,27 @@ mod tests {
         let events = vec![Recorded { seq: 0, at: Timestamp(0), event }];
         let source = RunId::parse("source").unwrap();
         Record { source, events, starts: BTreeSet::new(), start: Start::new(owner), seam: None }
+    }
+
+    #[test]
+    fn what_a_node_left_in_an_older_version_is_the_same_without_what_that_did_not_record() {
+        let copy = RunId::parse("copy").unwrap();
+        let node = || NodeId::parse("a").unwrap();
+        let completed = |outputs: Value, unmapped: &[&str]| Event::NodeCompleted {
+            node: node(),
+            outputs: outputs.as_object().cloned().unwrap_or_default(),
+            branch: None,
+            unmapped: unmapped.iter().map(|name| (*name).to_owned()).collect(),
+        };
+        let said = || json!({"action": "accept", "feedback": "fine"});
+        let older = completed(said(), &[]);
+        let newer = completed(said(), &["feedback"]);
+        assert_eq!(record(older.clone()).same(0, &newer, &copy), Some(older.clone()));
+        assert_eq!(record(older).same(0, &completed(json!({}), &[]), &copy), None);
+        let failed = |error: RunError| Event::NodeFailed { node: node(), error };
+        let older = failed(RunError::new("approval_rejected", "late"));
+        let newer = failed(RunError::timed_out("approval_rejected", "late"));
+        assert_eq!(record(older.clone()).same(0, &newer, &copy), Some(older));
     }
 
     #[test]
