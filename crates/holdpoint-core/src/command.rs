@@ -177,6 +177,8 @@ pub struct Completion {
     pub outputs: Map<String, Value>,
     /// Of a node that chooses a way: the `sourceOutput` of the edges to take. Other named ways are not taken.
     pub branch: Option<String>,
+    /// Names of outputs that do not become variables.
+    pub unmapped: Vec<String>,
     pub variables: Vec<(String, Value)>,
     pub channels: Vec<ChannelWrite>,
     pub chunks: Vec<Chunk>,

@@ -37,6 +37,9 @@ pub enum Event {
         /// The way it chose, of a node that chooses one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         branch: Option<String>,
+        /// Names of outputs that do not become variables: an answer gave them, and the definition does not map them.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        unmapped: Vec<String>,
     },
     #[serde(rename = "node.failed")]
     NodeFailed { node: NodeId, error: RunError },
@@ -82,6 +85,9 @@ pub enum Event {
         /// A replay gives the answer of its source again: no grant of this run.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         copied: bool,
+        /// The vote that ended a quorum, where the outcome of all votes differs from it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        vote: Option<Value>,
     },
     /// Nobody answered before the deadline: silence, which is neither a grant nor a person's refusal.
     #[serde(rename = "interrupt.timed_out")]
@@ -358,6 +364,12 @@ pub struct ChildResult {
     pub error: Option<RunError>,
 }
 
+/// What holds, lists and the command line call a run that failed because nobody answered in time.
+pub const TIMED_OUT: &str = "timed_out";
+
+/// The reason of errors that come from deadlines.
+const TIMEOUT: &str = "timeout";
+
 /// Why a node or a run failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunError {
@@ -366,10 +378,22 @@ pub struct RunError {
     /// Trying again may help.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub retryable: bool,
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub details: Map<String, Value>,
 }
 
 impl RunError {
     pub fn new(code: &str, message: impl Into<String>) -> Self {
-        Self { code: code.to_owned(), message: message.into(), retryable: false }
+        Self { code: code.to_owned(), message: message.into(), retryable: false, details: Map::new() }
+    }
+
+    /// A failure because nobody answered before the deadline.
+    pub fn timed_out(code: &str, message: impl Into<String>) -> Self {
+        let details = Map::from_iter([("reason".to_owned(), Value::from(TIMEOUT))]);
+        Self { details, ..Self::new(code, message) }
+    }
+
+    pub fn is_timeout(&self) -> bool {
+        self.details.get("reason").and_then(Value::as_str) == Some(TIMEOUT)
     }
 }

@@ -19,6 +19,7 @@ mod governance;
 mod grant;
 mod kind;
 pub(crate) mod low_confidence;
+mod members;
 mod people;
 mod quorum;
 mod request;
@@ -30,6 +31,7 @@ pub(crate) use governance::is_governed;
 pub use grant::{GrantUse, covered_node};
 pub use kind::Kind;
 pub use low_confidence::{Decision, ESCALATION_THRESHOLD_DEFAULT, escalation_threshold};
+pub use members::{GateOutputs, as_answer, says_the_same, with_ignored};
 pub use people::{PEOPLE, is_host_name};
 pub use quorum::Vote;
 pub use request::{BadRequest, Request};
@@ -177,7 +179,12 @@ impl Resolution {
 #[derive(Debug)]
 pub(crate) enum Judged {
     /// The interrupt is over.
-    Decided { value: Value, by: String },
+    Decided {
+        value: Value,
+        by: String,
+        /// The last vote as it was cast, where the outcome of all votes differs from it.
+        vote: Option<Value>,
+    },
     /// It counts, and others must still speak.
     Voted { value: Value, by: String },
     /// The same voice said the same again.
@@ -206,11 +213,22 @@ impl Interrupt {
         let votes = votes.filter_map(|vote| Some((vote.decision.as_deref()?, &vote.value)));
         let last = match &self.resolution {
             Some(Resolution::Answered { value, decision: Some(decision), .. }) => {
-                Some((decision.as_str(), value))
+                let said = self.votes.last().map_or(value, |vote| &vote.value);
+                Some((decision.as_str(), said))
             }
             Some(Resolution::Answered { .. } | Resolution::TimedOut { .. }) | None => None,
         };
         votes.chain(last)
+    }
+
+    /// The recorded answer as its node sees it: without the members that nothing reads.
+    pub fn answer(&self) -> Option<Value> {
+        let Some(Resolution::Answered { value, .. }) = &self.resolution else { return None };
+        let mut value = value.clone();
+        if let (Kind::Approval | Kind::Clarification, Value::Object(members)) = (self.kind, &mut value) {
+            members.remove(members::IGNORED);
+        }
+        Some(value)
     }
 
     pub fn expires_at(&self) -> Option<Timestamp> {
@@ -300,7 +318,7 @@ impl Interrupt {
             }
         };
         schemas.check_resume_value(&answer.value)?;
-        Ok(Judged::Decided { value, by })
+        Ok(Judged::Decided { value, by, vote: None })
     }
 
     /// That somebody may not decide is part of the story of a governed gate; of other gates it is only an answer.

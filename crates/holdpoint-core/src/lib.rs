@@ -25,12 +25,14 @@ pub mod workflow;
 pub use canonical::{canonical, digest, hex};
 pub use command::{ChannelWrite, Chunk, Command, Completion, Dispatch, Effect, Outcome, Start};
 pub use decide::decide;
-pub use event::{Cap, ChildResult, Drain, Event, Fork, ForkMode, Owner, Parent, Reducer, RunError, Started};
+pub use event::{
+    Cap, ChildResult, Drain, Event, Fork, ForkMode, Owner, Parent, Reducer, RunError, Started, TIMED_OUT,
+};
 pub use ids::{BadId, InterruptId, NodeId, Principal, RunId, RunRef, TenantId, Timestamp, WorkflowId};
 pub use interrupt::{
     AUTH_REQUIRED, Answer, Ask, Assignees, BadRequest, Compiled, Decision, ESCALATION_THRESHOLD_DEFAULT,
-    ExternalEvent, GrantUse, Heard, Interrupt, Kind, PEOPLE, Reply, Request, Resolution, Vote, covered_node,
-    escalation_threshold, is_host_name,
+    ExternalEvent, GateOutputs, GrantUse, Heard, Interrupt, Kind, PEOPLE, Reply, Request, Resolution, Vote,
+    as_answer, covered_node, escalation_threshold, is_host_name, says_the_same, with_ignored,
 };
 pub use react::{Obligation, Timer, react};
 pub use refusal::Refusal;

@@ -119,7 +119,7 @@ impl Run {
                 self.start_node(node, at);
                 self.use_grants(uses, node, None, at);
             }
-            Event::NodeCompleted { node, outputs, branch } => self.complete_node(node, outputs, branch, at),
+            Event::NodeCompleted { node, .. } => self.complete_node(node, event, at),
             Event::NodeFailed { node, error } => self.fail_node(node, error, at),
             Event::NodeSkipped { node, .. } => self.touch(node, |state| state.status = NodeStatus::Skipped),
             Event::NodeSuspended { node, interrupt, all } => {
@@ -129,7 +129,7 @@ impl Run {
             Event::NodeRetried { node, .. } => self.touch(node, NodeState::retry),
             Event::InterruptRequested { .. } => self.ask(event, at),
             Event::InterruptResolved { id, .. } | Event::InterruptTimedOut { id } => {
-                self.close(event, *id, at);
+                self.close(*id, event, at);
             }
             Event::VoteCast { .. }
             | Event::VoteRepeated { .. }
@@ -249,17 +249,13 @@ impl Run {
         }
     }
 
-    fn complete_node(
-        &mut self,
-        node: &NodeId,
-        outputs: &Map<String, Value>,
-        branch: &Option<String>,
-        at: Timestamp,
-    ) {
+    fn complete_node(&mut self, node: &NodeId, event: &Event, at: Timestamp) {
+        let Event::NodeCompleted { outputs, branch, unmapped, .. } = event else { return };
         if !outputs.is_empty()
             && let Value::Object(variables) = Arc::make_mut(&mut self.variables)
         {
-            variables.extend(outputs.clone());
+            let mapped = outputs.iter().filter(|(name, _)| !unmapped.contains(name));
+            variables.extend(mapped.map(|(name, value)| (name.clone(), value.clone())));
         }
         self.touch(node, |state| {
             state.status = NodeStatus::Completed;

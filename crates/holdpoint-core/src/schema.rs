@@ -1,8 +1,10 @@
 //! JSON Schema for answers, options and channels. References to other documents are refused: a schema must say
 //! everything itself.
 
+use std::sync::LazyLock;
+
 use jsonschema::Validator;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::limits;
 use crate::refusal::json_bytes;
@@ -47,6 +49,15 @@ impl Schema {
     }
 }
 
+/// Returns whether a text is an instant as RFC 3339 writes it.
+pub(crate) fn is_instant(text: &str) -> bool {
+    static INSTANT: LazyLock<Option<Validator>> = LazyLock::new(|| {
+        let format = json!({"format": "date-time"});
+        jsonschema::draft202012::options().should_validate_formats(true).build(&format).ok()
+    });
+    INSTANT.as_ref().is_some_and(|validator| validator.is_valid(&Value::String(text.to_owned())))
+}
+
 /// What judges values by a schema, for those who have other uses for it than answers. The error says where and what.
 pub fn checker(
     schema: &Value,
@@ -85,7 +96,6 @@ fn foreign_reference(schema: &Value) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     #[test]
     fn a_value_is_checked_and_the_error_says_where() {

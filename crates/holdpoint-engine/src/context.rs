@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use holdpoint_core::agent::{Act, Agent, ResumePolicy};
 use holdpoint_core::{
-    ChannelWrite, Child, Chunk, Command, Completion, Decision, Dispatch, Outcome, Reducer, limits, workflow,
+    ChannelWrite, Child, Chunk, Command, Completion, Decision, Dispatch, GateOutputs, Outcome, Reducer,
+    limits, workflow,
 };
 use holdpoint_core::{Interrupt, InterruptId, NodeId, Request, Resolution, Run, RunError, RunId, Timestamp};
 use serde_json::{Map, Value};
@@ -55,7 +56,7 @@ impl Stop {
             Self::Failed(error) => Outcome::Failed(error),
             Self::TimedOut => {
                 let message = "nobody answered before the interrupt's deadline";
-                Outcome::Failed(RunError::new("interrupt_timeout", message))
+                Outcome::Failed(RunError::timed_out("interrupt_timeout", message))
             }
             Self::Asked(request) => Outcome::Asked(request),
             Self::Joined(id) => Outcome::Joined(id),
@@ -182,6 +183,12 @@ impl Context {
         self.run.iteration_of(self.position)
     }
 
+    /// Returns the outputs of a gate, and keeps those from the variables that its definition does not map.
+    pub(crate) fn gate_outputs(&mut self, gate: GateOutputs) -> Map<String, Value> {
+        self.left.unmapped = gate.unmapped;
+        gate.outputs
+    }
+
     /// Changes a variable of the run when the node completes.
     pub fn set_variable(&mut self, name: impl Into<String>, value: Value) {
         self.left.variables.push((name.into(), value));
@@ -232,9 +239,9 @@ impl Context {
             return Err(Stop::Asked(Box::new(request)));
         };
         match &asked.resolution {
-            Some(Resolution::Answered { value, .. }) => {
+            Some(Resolution::Answered { .. }) => {
                 approved::check_as_shown(asked)?;
-                Ok(value.clone())
+                Ok(asked.answer().unwrap_or_default())
             }
             Some(Resolution::TimedOut { .. }) => Err(Stop::TimedOut),
             None => Err(Stop::Joined(asked.id)),

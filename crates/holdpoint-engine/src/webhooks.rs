@@ -82,7 +82,8 @@ impl Hooks {
             match known.mode {
                 Mode::Durable => durable = true,
                 Mode::BestEffort if known.state == SubscriptionState::Active && self.has_courier() => {
-                    let notice = Notice { of: change.of.clone(), seq, event: event.name(), at: change.at };
+                    let notice =
+                        Notice { of: change.of.clone(), seq, event: event.public_name(), at: change.at };
                     any |= self.lane(&change.of.tenant, &known.id).push(notice, self.settings.queue_max);
                 }
                 Mode::BestEffort => {}

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::ticket::with_decision;
 use super::{ResumeDecisionAction, ToolCall, ToolCallResume, ToolCallResumeMode};
 use crate::interrupt::{Interrupt, Kind, Resolution};
+use crate::refusal::Refusal;
 
 /// What becomes of a call that somebody has decided about.
 #[derive(Clone, Debug, PartialEq)]
@@ -69,6 +70,19 @@ fn reason(value: &Value, member: &str) -> String {
 }
 
 impl ToolCallResume {
+    /// Rejects a result with members that mean nothing to an approval.
+    pub fn check(&self, asked: &Interrupt) -> Result<(), Refusal> {
+        let result = self.result.as_object().filter(|_| asked.kind == Kind::Approval);
+        let mut names = result.into_iter().flat_map(|members| members.keys());
+        match names.find(|name| !EDITS.contains(&name.as_str())) {
+            Some(name) => {
+                let message = "is unknown; an approval of a call takes arguments or result";
+                Err(Refusal::invalid(format!("result.{name}"), message))
+            }
+            None => Ok(()),
+        }
+    }
+
     /// The answer to the question that the call waits for.
     pub fn answer(&self, asked: &Interrupt) -> Value {
         let resume = self.action == ResumeDecisionAction::Resume;
@@ -99,7 +113,10 @@ impl ToolCallResume {
     }
 }
 
+/// The members of a result that an approval reads.
+const EDITS: [&str; 2] = ["arguments", "result"];
+
 /// Whoever allows a call may change its arguments with it, or say what it returned.
 fn edits(result: &Value) -> bool {
-    result.get("arguments").is_some() || result.get("result").is_some()
+    EDITS.iter().any(|name| result.get(name).is_some())
 }

@@ -246,7 +246,14 @@ pub(super) fn retracted(asked: &Interrupt) -> Event {
         | Kind::ConversationClose
         | Kind::LowConfidence => json!({ "action": "cancel", "reason": SUPERSEDED }),
     };
-    Event::InterruptResolved { id: asked.id, value, by: HOST.to_owned(), decision: None, copied: false }
+    Event::InterruptResolved {
+        id: asked.id,
+        value,
+        by: HOST.to_owned(),
+        decision: None,
+        vote: None,
+        copied: false,
+    }
 }
 
 /// The agent waits for the oldest of its open questions, or else for the oldest of its runs; that it waits for the others as

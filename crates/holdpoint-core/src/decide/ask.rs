@@ -94,6 +94,7 @@ fn follow(id: InterruptId, node: NodeId, request: &Request) -> Vec<Event> {
         value,
         by: HOST.to_owned(),
         decision: None,
+        vote: None,
         copied: false,
     };
     let suspended = Event::NodeSuspended { node: node.clone(), interrupt: id, all: false };

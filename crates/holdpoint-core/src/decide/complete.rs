@@ -40,11 +40,16 @@ fn completed(run: &Run, node: &Node, completion: &Completion) -> Result<Vec<Even
             .map_err(|bad| RunError::new("invalid_decision", bad.to_string()))?;
         events.push(agent_decided(node.id.clone(), decided));
     }
-    if let Some(name) = completion.outputs.keys().find(|name| run.workflow.is_channel(name)) {
-        return Err(taken_by_channel(name));
+    let mapped = completion.outputs.iter().filter(|(name, _)| !completion.unmapped.contains(name));
+    for (name, value) in mapped {
+        check_variable(run, name, value)?;
     }
-    let (outputs, branch) = (completion.outputs.clone(), completion.branch.clone());
-    events.push(Event::NodeCompleted { node: node.id.clone(), outputs, branch });
+    events.push(Event::NodeCompleted {
+        node: node.id.clone(),
+        outputs: completion.outputs.clone(),
+        branch: completion.branch.clone(),
+        unmapped: completion.unmapped.clone(),
+    });
     if node.artifact_type.is_some() {
         let artifact = run.artifact_id(&node.id);
         let version = run.node_state(&node.id).map_or(1, |state| state.visit);
@@ -78,14 +83,7 @@ pub(super) fn variables(
 ) -> Result<Vec<Event>, RunError> {
     let mut events: Vec<Event> = Vec::new();
     for (place, (name, next)) in changes.iter().enumerate() {
-        if run.workflow.is_channel(name) {
-            return Err(taken_by_channel(name));
-        }
-        let declared = run.workflow.variables.iter().find(|variable| variable.name == *name);
-        if let Some(declared) = declared.filter(|known| !next.is_null() && !known.kind.admits(next)) {
-            let message = format!("variable {name:?} must be of type {}", declared.kind.as_str());
-            return Err(RunError::new("invalid_variable", message));
-        }
+        check_variable(run, name, next)?;
         let earlier = changes[..place].iter().rev().find(|(other, _)| other == name).map(|(_, value)| value);
         let previous = earlier.or_else(|| run.variables.get(name)).cloned();
         if previous.as_ref() != Some(next) {
@@ -98,9 +96,18 @@ pub(super) fn variables(
     Ok(events)
 }
 
-/// A value outside of the rules of its channel would stay in it for good.
-fn taken_by_channel(name: &str) -> RunError {
-    RunError::new("invalid_variable", format!("{name:?} is a channel; write to it as to a channel"))
+/// Rejects values of another type than the declared one. A value outside of the rules of its channel would stay in it for good.
+fn check_variable(run: &Run, name: &str, value: &Value) -> Result<(), RunError> {
+    if run.workflow.is_channel(name) {
+        let message = format!("{name:?} is a channel; write to it as to a channel");
+        return Err(RunError::new("invalid_variable", message));
+    }
+    let declared = run.workflow.variables.iter().find(|variable| variable.name == *name);
+    if let Some(declared) = declared.filter(|known| !value.is_null() && !known.kind.admits(value)) {
+        let message = format!("variable {name:?} must be of type {}", declared.kind.as_str());
+        return Err(RunError::new("invalid_variable", message));
+    }
+    Ok(())
 }
 
 fn channel_written(run: &Run, node: &Node, write: &ChannelWrite) -> Result<Event, RunError> {

@@ -8,7 +8,7 @@ use super::finish::room;
 use super::side_questions::raise;
 use crate::event::Event;
 use crate::ids::{InterruptId, NodeId, Principal, Timestamp};
-use crate::interrupt::{Answer, ExternalEvent, Interrupt, Judged, Kind, Who};
+use crate::interrupt::{Answer, ExternalEvent, Interrupt, Judged, Kind, Who, says_the_same};
 use crate::limits;
 use crate::refusal::{Refusal, check_size};
 use crate::run::{End, Run};
@@ -67,15 +67,9 @@ fn resolve_one(run: &Run, id: InterruptId, answer: &Answer, now: Timestamp) -> R
             Ok(vec![Event::VoteRepeated { interrupt: id, action, by, acted_by }])
         }
         Judged::Denied { by, action, reason } => deny(run, interrupt, by, action, reason),
-        Judged::Decided { value, by } => {
-            let resolved = Event::InterruptResolved {
-                id,
-                value,
-                by,
-                decision: answer.decision.clone(),
-                copied: answer.copied,
-            };
-            Ok(decided(run, interrupt, resolved))
+        Judged::Decided { value, by, vote } => {
+            let (decision, copied) = (answer.decision.clone(), answer.copied);
+            Ok(decided(run, interrupt, Event::InterruptResolved { id, value, by, decision, vote, copied }))
         }
     }
 }
@@ -123,7 +117,7 @@ pub(super) fn deliver(
     }
     interrupt.judge(&run.requesters(), &Answer::new(event.resume_value(), by.clone()), now)?;
     let (value, by) = (event.recorded_value(), by.name.clone());
-    let resolved = Event::InterruptResolved { id, value, by, decision: None, copied: false };
+    let resolved = Event::InterruptResolved { id, value, by, decision: None, vote: None, copied: false };
     Ok(decided(run, interrupt, resolved))
 }
 
@@ -141,19 +135,12 @@ fn is_repeated(run: &Run, id: InterruptId, answer: &Answer) -> Result<bool, Refu
     }
 }
 
-/// What was written down says at least what is said again: the host adds who decided, and when.
-fn says_the_same(recorded: &Value, again: &Value) -> bool {
-    match (recorded, again) {
-        (Value::Object(recorded), Value::Object(again)) => {
-            again.iter().all(|(name, value)| recorded.get(name) == Some(value))
-        }
-        (recorded, again) => recorded == again,
-    }
-}
-
 fn decided(run: &Run, interrupt: &Interrupt, resolved: Event) -> Vec<Event> {
     let id = interrupt.id;
-    let value = if let Event::InterruptResolved { value, .. } = &resolved { value } else { &Value::Null };
+    let value = match &resolved {
+        Event::InterruptResolved { value, vote, .. } => vote.as_ref().unwrap_or(value),
+        _ => &Value::Null,
+    };
     let said = said_at_gate(interrupt, value).or_else(|| receipt(interrupt.kind, id));
     let mut events = vec![resolved];
     events.extend(said);

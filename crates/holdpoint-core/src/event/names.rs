@@ -60,6 +60,11 @@ impl Event {
         "run.cancelled",
     ];
 
+    /// The name under which protocols show it: a deadline that passed resolves its interrupt.
+    pub fn public_name(&self) -> &'static str {
+        if matches!(self, Self::InterruptTimedOut { .. }) { "interrupt.resolved" } else { self.name() }
+    }
+
     /// The `type` of its JSON.
     pub fn name(&self) -> &'static str {
         match self {

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::quorum::{Quorum, Vote};
-use super::{Answer, BadRequest, Interrupt, Judged, Who, governance, grant, people, quorum};
+use super::{Answer, BadRequest, Interrupt, Judged, Who, governance, grant, members, people, quorum};
 use crate::ids::Timestamp;
 use crate::limits;
 use crate::refusal::Refusal;
@@ -70,20 +70,17 @@ pub(super) fn judge(
         let question = decided.get("question").and_then(Value::as_str).unwrap_or_default();
         return Ok(Judged::Asked { question: question.to_owned(), who });
     }
-    // Only the host knows these two.
-    for member in ["quorum", "actedBy"] {
-        decided.remove(member);
-    }
+    members::close(&mut decided, interrupt.resume_schema.as_ref());
     decided.insert("decidedBy".to_owned(), json!(decider));
-    decided.entry("decidedAt").or_insert_with(|| json!(now.to_string()));
+    decided.insert("decidedAt".to_owned(), json!(now.to_string()));
     if let Some(acting) = &who.acted_by {
         decided.insert("actedBy".to_owned(), json!(acting));
     }
     count(interrupt, who, &action, decided, answer.copied)
 }
 
-/// Where one approval is enough, the answer is the decision; else it is a vote, and the last one that is needed
-/// is the decision too.
+/// Where one approval is enough, the answer is the decision; else it is a vote. The last one that is needed ends the
+/// interrupt with the outcome of all of them.
 fn count(
     interrupt: &Interrupt,
     who: Who,
@@ -93,7 +90,7 @@ fn count(
 ) -> Result<Judged, Refusal> {
     let quorum = Quorum::of(&interrupt.data);
     if quorum.required == 1 {
-        return Ok(Judged::Decided { value: Value::Object(decided), by: who.by });
+        return Ok(Judged::Decided { value: Value::Object(decided), by: who.by, vote: None });
     }
     let votes: Vec<&Vote> = interrupt.votes.iter().filter(|vote| vote.copied == copied).collect();
     if let Some(earlier) = votes.iter().find(|vote| vote.by == who.by) {
@@ -101,14 +98,14 @@ fn count(
         let action = action.to_owned();
         return if same { Ok(Judged::Repeated { who, action }) } else { Err(Refusal::AlreadyVoted(who.by)) };
     }
-    let (vote, by) = (Value::Object(decided.clone()), who.by);
-    match quorum.outcome(&votes, &vote) {
-        Some(outcome) => {
-            let mut value = decided;
-            value.insert("quorum".to_owned(), outcome);
-            Ok(Judged::Decided { value: Value::Object(value), by })
+    let by = who.by;
+    match quorum.outcome(&votes, &decided) {
+        Some((mut value, count)) => {
+            let vote = (value != decided).then_some(Value::Object(decided));
+            value.insert("quorum".to_owned(), count);
+            Ok(Judged::Decided { value: Value::Object(value), by, vote })
         }
-        None => Ok(Judged::Voted { value: vote, by }),
+        None => Ok(Judged::Voted { value: Value::Object(decided), by }),
     }
 }
 
@@ -146,10 +143,8 @@ fn in_todays_words(given: &Map<String, Value>, offered: &[&str]) -> Result<Map<S
 }
 
 fn check_extras(action: &str, value: &Map<String, Value>) -> Result<(), Refusal> {
-    for member in ["feedback", "decidedAt"] {
-        if value.get(member).is_some_and(|text| !text.is_string()) {
-            return Err(Refusal::invalid(format!("resumeValue.{member}"), "must be a string"));
-        }
+    if value.get("feedback").is_some_and(|text| !text.is_string()) {
+        return Err(Refusal::invalid("resumeValue.feedback", "must be a string"));
     }
     match action {
         "edit-accept" if value.get("editedArtifactData").is_none() => {

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::compiled::Schemas;
-use super::{Answer, BadRequest, people};
+use super::{Answer, BadRequest, members, people};
 use crate::refusal::Refusal;
 use crate::schema::Schema;
 
@@ -60,10 +60,12 @@ pub(super) fn judge(
         let message = format!("{stray:?} was not asked; asked: {}", known.join(", "));
         return Err(Refusal::invalid("resumeValue.answers", message));
     }
-    Ok(match people::speaker(answer, decider) {
-        Some(speaker) => json!({"answers": answers, "actedBy": speaker}),
-        None => json!({"answers": answers}),
-    })
+    let mut recorded = Map::from_iter([("answers".to_owned(), Value::Object(answers))]);
+    if let Some(speaker) = people::speaker(answer, decider) {
+        recorded.insert("actedBy".to_owned(), json!(speaker));
+    }
+    members::record(&mut recorded, members::ignored_by_clarification(&answer.value));
+    Ok(Value::Object(recorded))
 }
 
 fn read_answers(answers: Option<&Value>) -> Result<Map<String, Value>, Refusal> {

@@ -1,6 +1,6 @@
 //! How many must agree, and when enough have spoken.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::BadRequest;
 use crate::ids::Timestamp;
@@ -21,7 +21,7 @@ pub struct Vote {
 
 impl Vote {
     pub fn action(&self) -> &str {
-        action(&self.value)
+        self.value.as_object().map_or("", action)
     }
 
     /// Whether it is one of the approvals that are needed.
@@ -34,8 +34,8 @@ fn grants(action: &str) -> bool {
     ["accept", "override"].contains(&action)
 }
 
-fn action(value: &Value) -> &str {
-    value.get("action").and_then(Value::as_str).unwrap_or_default()
+fn action(vote: &Map<String, Value>) -> &str {
+    vote.get("action").and_then(Value::as_str).unwrap_or_default()
 }
 
 /// What an approval says about how many must agree.
@@ -66,9 +66,16 @@ impl Quorum {
         Self { required, policy, override_decides }
     }
 
-    /// What came of all votes, the last among them; nothing when others must still speak.
-    pub(super) fn outcome(self, before: &[&Vote], last: &Value) -> Option<Value> {
-        let actions = before.iter().map(|vote| vote.action()).chain([action(last)]);
+    /// Returns what all votes came to and their count; nothing when others must still vote. The outcome is the same
+    /// whichever vote is the last, apart from who decided and when.
+    pub(super) fn outcome(
+        self,
+        before: &[&Vote],
+        last: &Map<String, Value>,
+    ) -> Option<(Map<String, Value>, Value)> {
+        let earlier = before.iter().filter_map(|vote| vote.value.as_object());
+        let votes: Vec<&Map<String, Value>> = earlier.chain([last]).collect();
+        let actions = votes.iter().map(|vote| action(vote));
         let (mut approvals, mut rejections) = (0_u64, 0_u64);
         for action in actions {
             if grants(action) {
@@ -82,19 +89,47 @@ impl Quorum {
             Policy::Majority => rejections > self.required / 2,
         };
         let overridden = self.override_decides && action(last) == "override";
-        let shown = |value: &Value| {
-            let named = ["decidedBy", "actedBy", "action", "decidedAt"].into_iter();
-            let members = named.filter_map(|name| Some((name.to_owned(), value.get(name)?.clone())));
-            Value::Object(members.collect())
-        };
-        let votes: Vec<Value> = before.iter().map(|vote| &vote.value).chain([last]).map(shown).collect();
-        (refused || overridden || approvals >= self.required).then(|| {
-            json!({
+        let granted = overridden || approvals >= self.required;
+        (refused || granted).then(|| {
+            let shown = |vote: &&Map<String, Value>| Value::Object(members(vote, &WHO_AND_WHEN));
+            let count = json!({
                 "required": self.required, "policy": self.policy.as_str(), "approvals": approvals,
-                "rejections": rejections, "votes": votes,
-            })
+                "rejections": rejections, "votes": votes.iter().map(shown).collect::<Vec<_>>(),
+            });
+            let preferred = match (refused, overridden) {
+                (true, _) => "reject",
+                (false, true) => "override",
+                (false, false) => "accept",
+            };
+            (decided(&votes, last, preferred), count)
         })
     }
+}
+
+/// What each vote shows to those who only count.
+const WHO_AND_WHEN: [&str; 4] = ["decidedBy", "actedBy", "action", "decidedAt"];
+/// The reasons that a vote may have.
+const REASONS: [&str; 4] = ["feedback", "comment", "reason", "refineFeedback"];
+
+/// The decision of a quorum: the `preferred` action where any vote has it, else the one that all of them have. Reasons stay in
+/// their votes, unless one vote alone has that action.
+fn decided(votes: &[&Map<String, Value>], last: &Map<String, Value>, preferred: &str) -> Map<String, Value> {
+    let preferred = votes.iter().map(|vote| action(vote)).find(|name| *name == preferred);
+    let chosen = preferred.unwrap_or(action(last));
+    let mut outcome = members(last, &WHO_AND_WHEN);
+    outcome.insert("action".to_owned(), json!(chosen));
+    let alike: Vec<_> = votes.iter().filter(|vote| action(vote) == chosen).collect();
+    if let Some(vote) = alike.first() {
+        outcome.extend(members(vote, &["decision"]));
+    }
+    if let ([vote], true) = (alike.as_slice(), chosen != "accept") {
+        outcome.extend(members(vote, &REASONS));
+    }
+    outcome
+}
+
+fn members(vote: &Map<String, Value>, names: &[&str]) -> Map<String, Value> {
+    names.iter().filter_map(|name| Some(((*name).to_owned(), vote.get(*name)?.clone()))).collect()
 }
 
 impl Policy {

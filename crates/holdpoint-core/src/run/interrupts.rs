@@ -81,17 +81,17 @@ impl Run {
         }
     }
 
-    pub(super) fn close(&mut self, event: &Event, id: InterruptId, at: Timestamp) {
+    pub(super) fn close(&mut self, id: InterruptId, event: &Event, at: Timestamp) {
         let resolution = Resolution::of(event, at);
         let taken_over = matches!(event, Event::InterruptResolved { copied: true, .. }) || self.is_copied(at);
         self.touch_interrupt(id, |asked| {
             asked.taken_over = taken_over;
-            if let Resolution::Answered { value, by, at, .. } = &resolution
+            if let Event::InterruptResolved { value, by, vote, .. } = event
                 && asked.kind == Kind::Approval
                 && asked.required_approvals() > 1
             {
-                let (by, value, copied) = (by.clone(), value.clone(), taken_over);
-                asked.votes.push(Vote { by, value, at: *at, decision: None, copied });
+                let value = vote.as_ref().unwrap_or(value).clone();
+                asked.votes.push(Vote { by: by.clone(), value, at, decision: None, copied: taken_over });
             }
             asked.resolution = Some(resolution);
             // Nobody answers it any more.

@@ -9,7 +9,9 @@ pub(super) fn weight(event: &Event) -> usize {
         Event::NodeCompleted { outputs, .. } if !outputs.is_empty() => json_bytes(outputs),
         Event::StepRecorded { result, .. } => json_bytes(result),
         Event::InterruptRequested { data, .. } => json_bytes(data),
-        Event::InterruptResolved { value, .. } => json_bytes(value),
+        Event::InterruptResolved { value, vote, .. } => {
+            json_bytes(value) + vote.as_ref().map_or(0, json_bytes)
+        }
         Event::VoteCast { value, .. } => json_bytes(value),
         // Kept with the interrupt and in a variable.
         Event::AskRaised { question: text, .. } | Event::AskAnswered { answer: text, .. } => 2 * text.len(),

@@ -62,6 +62,7 @@ pub(super) fn events() -> Vec<Event> {
             value: json!({"action": "accept"}),
             by: "ada".to_owned(),
             decision: Some("d1".to_owned()),
+            vote: None,
             copied: false,
         },
         Event::NodeDispatched {

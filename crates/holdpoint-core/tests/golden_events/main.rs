@@ -10,6 +10,7 @@ use holdpoint_core::{
 use serde_json::{Map, Value, json};
 
 mod agents;
+mod answers;
 
 const GOLDEN: &str = include_str!("../golden/events.jsonl");
 
@@ -83,6 +84,7 @@ fn events() -> Vec<Event> {
     events.extend(of_conversations_and_agents());
     events.extend(of_governed_gates());
     events.extend(agents::events());
+    events.extend(answers::events());
     events
 }
 
@@ -173,12 +175,13 @@ fn of_conversations_and_agents() -> [Event; 7] {
 fn of_nodes() -> [Event; 7] {
     let interrupt = InterruptId(1);
     [
-        Event::NodeStarted { node: node("größe 1"), uses: vec![] },
-        Event::NodeCompleted { node: node("a"), outputs: Map::new(), branch: None },
+        Event::NodeStarted { node: node("größe 1"), uses: Vec::new() },
+        Event::NodeCompleted { node: node("a"), outputs: Map::new(), branch: None, unmapped: Vec::new() },
         Event::NodeCompleted {
             node: node("a"),
             outputs: object(json!({"x": [1, -2.5, true, null, "é"]})),
             branch: None,
+            unmapped: Vec::new(),
         },
         Event::NodeFailed { node: node("a"), error: error() },
         Event::NodeSkipped { node: node("a"), reason: "disabled".to_owned() },
@@ -218,6 +221,7 @@ fn of_interrupts() -> Vec<Event> {
             value: json!({"action": "accept"}),
             by: "ada".to_owned(),
             decision: None,
+            vote: None,
             copied: false,
         },
         Event::InterruptResolved {
@@ -225,6 +229,7 @@ fn of_interrupts() -> Vec<Event> {
             value: Value::Null,
             by: "ada".to_owned(),
             decision: None,
+            vote: None,
             copied: false,
         },
         Event::InterruptTimedOut { id },
@@ -347,7 +352,12 @@ fn of_loops_and_caps() -> Vec<Event> {
     let outputs = object(json!({"result": true}));
     let passing = RunError { retryable: true, ..error() };
     vec![
-        Event::NodeCompleted { node: node("a"), outputs, branch: Some("true".to_owned()) },
+        Event::NodeCompleted {
+            node: node("a"),
+            outputs,
+            branch: Some("true".to_owned()),
+            unmapped: Vec::new(),
+        },
         Event::NodeRetried { node: node("a"), attempt: 1, delay_ms: 1000, error: passing },
         Event::LoopTurned { edge: "back".to_owned(), iteration: 1 },
         Event::LoopbackLimit { node: node("a"), iterations: 6, limit: 5 },

@@ -1,6 +1,6 @@
 //! Approvals: which actions count, who may take them, and what is recorded of a decision.
 
-use holdpoint_core::{Principal, Refusal, Status};
+use holdpoint_core::{Answer, Command, InterruptId, Principal, Refusal, Request, Resolution, Status};
 use serde_json::{Value, json};
 
 use crate::story::{DAWN, Story, given};
@@ -122,18 +122,81 @@ fn listed_approvers_decide_by_name_or_by_role_and_nobody_else_does() {
         .refused(Refusal::NotAnApprover("bob".to_owned()));
 }
 
-#[test]
-fn who_says_when_they_decided_is_believed_if_it_is_a_text() {
-    let claimed = json!({"action": "accept", "decidedBy": "ada", "decidedAt": "2020-01-01T00:00:00.000Z"});
-    offering(["accept"]).when(answer(1, claimed.clone())).then([
-        resolved(1, claimed),
-        approval_received(1),
-        resumed("gate", 1),
-    ]);
-    for member in ["decidedAt", "feedback"] {
-        let odd = json!({"action": "accept", member: 5});
-        offering(["accept"]).when(answer(1, odd)).refused_for(&format!("resumeValue.{member}"));
+/// The record of an accepted answer with these members.
+fn record_of(story: Story, mut members: Value) -> Value {
+    if members.get("action").is_none() {
+        members["action"] = json!("accept");
     }
+    let story = story.given([answer(1, members)]);
+    match &story.interrupt_of("gate").expect("asked").resolution {
+        Some(Resolution::Answered { value, .. }) => value.clone(),
+        other => panic!("not answered: {other:?}"),
+    }
+}
+
+#[test]
+fn the_time_of_a_decision_is_the_servers_and_a_claimed_instant_is_kept_beside_it() {
+    for instant in ["2020-01-01T00:00:00.000Z", "1999-12-31T23:59:59+02:00"] {
+        let value = record_of(offering(["accept"]), json!({"decidedAt": instant}));
+        assert_eq!(
+            value,
+            decided(json!({"action": "accept", "claimedAt": instant})),
+            "row 6: a client's time is a claim"
+        );
+    }
+    for odd in [json!("yesterday"), json!("2020-13-01T00:00:00Z"), json!(5), json!(null)] {
+        let value = record_of(offering(["accept"]), json!({"decidedAt": odd}));
+        assert_eq!(value, decided(json!({"action": "accept", "ignored": {"decidedAt": odd}})));
+    }
+    let forged = record_of(offering(["accept"]), json!({"claimedAt": "2020-01-01T00:00:00Z"}));
+    assert_eq!(forged.get("claimedAt"), None);
+}
+
+#[test]
+fn feedback_must_be_a_text() {
+    offering(["accept"])
+        .when(answer(1, json!({"action": "accept", "feedback": 5})))
+        .refused_for("resumeValue.feedback");
+}
+
+// F1.
+#[test]
+fn members_that_an_approval_does_not_know_are_recorded_as_ignored() {
+    let said = json!({
+        "payment": {"amount": 7}, "comment": "fine", "editedArtifactData": 1, "quorum": 2, "ignored": {"before": 3},
+    });
+    let value = record_of(offering(["accept", "edit"]), said);
+    let ignored = json!({"payment": {"amount": 7}, "editedArtifactData": 1, "quorum": 2, "before": 3});
+    assert_eq!(value, decided(json!({"action": "accept", "comment": "fine", "ignored": ignored})));
+    let edited = json!({"action": "edit-accept", "editedArtifactData": 1});
+    assert_eq!(record_of(offering(["edit"]), edited.clone()), decided(edited));
+    let schema = json!({"properties": {"ticket": {"type": "string"}, "quorum": true}, "required": ["desk"]});
+    let asked = Request { resume_schema: Some(schema), ..approval_of(json!({"actions": ["accept"]})) };
+    let story = given([start(), begin("gate"), ask("gate", asked.clone())]);
+    let value = record_of(story, json!({"ticket": "T-1", "desk": 4, "quorum": 9}));
+    let expected = json!({"action": "accept", "ticket": "T-1", "desk": 4, "ignored": {"quorum": 9}});
+    assert_eq!(value, decided(expected));
+    let gate = asked.outputs(&value);
+    let names: Vec<&str> = gate.outputs.keys().map(String::as_str).collect();
+    assert_eq!(names, ["action", "decidedAt", "decidedBy", "desk", "ticket"]);
+    assert_eq!(gate.unmapped, ["desk", "ticket"]);
+    // Recorded by a version that kept everything, and read by this one.
+    let older = asked.outputs(&json!({"action": "accept", "payment": 7}));
+    assert_eq!(older.outputs, object(json!({"action": "accept"})));
+}
+
+#[test]
+fn the_same_answer_under_the_same_name_is_known_again_whatever_was_ignored_of_it() {
+    let named = |value: Value| {
+        let answer = Answer { decision: Some("d1".to_owned()), ..Answer::new(value, ada()) };
+        Command::Resolve { answers: [(InterruptId(1), answer)].into() }
+    };
+    let said = json!({"action": "accept", "payment": 7, "decidedAt": "2020-01-01T00:00:00Z"});
+    let story = offering(["accept"]).given([named(said.clone())]);
+    let story = story.when(named(said)).then([]);
+    story
+        .when(named(json!({"action": "accept", "payment": 8})))
+        .refused(Refusal::DecisionConflict("d1".to_owned()));
 }
 
 #[test]

@@ -21,6 +21,7 @@ fn only_the_chosen_way_and_edges_without_one_are_taken() {
             node: node_id("choice"),
             outputs: Map::new(),
             branch: Some("true".to_owned()),
+            unmapped: Vec::new(),
         }])
         .next_is("begin yes")
         .given([begin("yes"), done("yes")])

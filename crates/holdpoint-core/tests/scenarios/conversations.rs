@@ -37,6 +37,7 @@ fn answered(id: u32) -> Event {
         value: Value::Null,
         by: "system:host".to_owned(),
         decision: None,
+        vote: None,
         copied: false,
     }
 }
@@ -189,6 +190,7 @@ fn a_rehearsed_turn_is_answered_by_the_host_and_nobody_waits() {
                 value: json!("so be it"),
                 by,
                 decision: None,
+                vote: None,
                 copied: false,
             },
             Event::ConversationExchanged { interrupt: InterruptId(2) },

@@ -78,6 +78,7 @@ fn whoever_holds_the_role_grants_and_the_run_goes_on() {
                 value: said("bob", "accept", "granted"),
                 by: "bob".to_owned(),
                 decision: None,
+                vote: None,
                 copied: false,
             },
             granted(),

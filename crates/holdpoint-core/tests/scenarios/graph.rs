@@ -115,6 +115,7 @@ fn a_condition_that_cannot_be_evaluated_fails_the_run() {
                 node: node_id("a"),
                 outputs: object(json!({"amount": "lots"})),
                 branch: None,
+                unmapped: Vec::new(),
             },
             Event::RunFailed { error: RunError::new("condition_failed", why), node: Some(node_id("b")) },
         ]);

@@ -62,6 +62,7 @@ fn votes_are_gathered_and_the_last_one_needed_decides() {
         value: decision,
         by: "eve".to_owned(),
         decision: None,
+        vote: None,
         copied: false,
     };
     let story = story.when(vote("eve", "accept")).then([decided, approval_received(1), resumed("gate", 1)]);
@@ -91,7 +92,7 @@ fn one_refusal_vetoes_and_a_majority_needs_more_than_half_of_those_required() {
     assert_eq!(after(3, "majority", &["reject"]), None);
     assert_eq!(after(3, "majority", &["accept", "reject", "reject"]), ended("reject"));
     assert_eq!(
-        after(3, "majority", &["reject", "refine"]),
+        after(3, "majority", &["refine", "refine"]),
         ended("refine"),
         "a wish for changes is no approval"
     );
@@ -154,16 +155,65 @@ fn one_sender_may_bring_the_votes_of_many_if_the_host_says_so() {
 fn nobody_but_the_host_says_how_a_vote_went() {
     let forged = json!({"action": "accept", "quorum": {"approvals": 9}, "actedBy": "the boss"});
     let told = |name: &str| answer_by(Principal::named(name), 1, forged.clone());
-    let story = gate(2, "single-veto").when(told("bob")).then([cast("bob", "accept")]).given([told("eve")]);
+    let story = gate(2, "single-veto").given([told("bob"), told("eve")]);
     let asked = story.interrupt_of("gate").expect("asked");
-    assert_eq!(asked.votes[1].value["quorum"]["approvals"], 2);
-    assert_eq!(asked.votes[1].value.get("actedBy"), None);
-    let single = given([start(), begin("gate"), ask("gate", approval())]);
-    single.when(answer(1, forged.clone())).then([
-        resolved(1, counted("ada", "accept")),
-        approval_received(1),
-        resumed("gate", 1),
-    ]);
+    for vote in &asked.votes {
+        assert_eq!((vote.value.get("quorum"), vote.value.get("actedBy")), (None, None), "{vote:?}");
+        assert_eq!(vote.value["ignored"], json!({"quorum": {"approvals": 9}, "actedBy": "the boss"}));
+    }
+    assert_eq!(recorded(&story)["quorum"]["approvals"], 2);
+    let single = given([start(), begin("gate"), ask("gate", approval()), answer(1, forged.clone())]);
+    let value = recorded(&single);
+    assert_eq!((value.get("quorum"), value.get("actedBy")), (None, None), "{value}");
+}
+
+fn recorded(story: &Story) -> Value {
+    match &story.interrupt_of("gate").expect("asked").resolution {
+        Some(Resolution::Answered { value, .. }) => value.clone(),
+        other => panic!("not answered: {other:?}"),
+    }
+}
+
+// F1: whoever votes last has no more say than the others.
+#[test]
+fn the_outcome_of_a_quorum_is_the_same_whichever_vote_is_the_last() {
+    let members = |name: &str, action: &str| {
+        let mut value = json!({"action": action, "comment": name, "feedback": name, "payment": name});
+        if action == "refine" {
+            value["refineFeedback"] = json!({"scope": "whole", "text": name});
+        }
+        answer_by(Principal::named(name), 1, value)
+    };
+    let after = |required: u64, policy: &str, votes: &[(&str, &str)]| {
+        let votes: Vec<Command> = votes.iter().map(|(name, action)| members(name, action)).collect();
+        let mut value = object(recorded(&gate(required, policy).given(votes)));
+        for who_and_when in ["decidedBy", "decidedAt", "quorum"] {
+            assert!(value.remove(who_and_when).is_some(), "{who_and_when}");
+        }
+        Value::Object(value)
+    };
+    let (ann, bob) = (("ann", "accept"), ("bob", "accept"));
+    assert_eq!(after(2, "single-veto", &[ann, bob]), json!({"action": "accept"}));
+    assert_eq!(after(2, "single-veto", &[bob, ann]), json!({"action": "accept"}));
+    let (no, later) = (("ann", "reject"), ("bob", "refine"));
+    let rejected = json!({"action": "reject", "comment": "ann", "feedback": "ann"});
+    assert_eq!(after(3, "majority", &[no, later]), rejected);
+    assert_eq!(after(3, "majority", &[later, no]), rejected);
+    let refined = [("ann", "refine"), ("bob", "refine")];
+    assert_eq!(after(3, "majority", &refined), json!({"action": "refine"}));
+    let alone = after(2, "single-veto", &[ann, later]);
+    assert_eq!(alone["refineFeedback"]["text"], "bob", "one refusal is the reason");
+}
+
+#[test]
+fn the_last_vote_is_kept_as_it_was_cast() {
+    let said = json!({"action": "accept", "comment": "fine", "payment": 7});
+    let last = answer_by(Principal::named("eve"), 1, said.clone());
+    let story = gate(2, "single-veto").given([vote("bob", "accept"), last]);
+    let asked = story.interrupt_of("gate").expect("asked");
+    let kept = &asked.votes[1].value;
+    assert_eq!((&kept["comment"], &kept["ignored"]), (&json!("fine"), &json!({"payment": 7})));
+    assert!(asked.votes[1].grants());
 }
 
 #[test]

@@ -40,6 +40,38 @@ fn a_declared_variable_keeps_its_type() {
         .failed_with("invalid_variable", "variable \"amount\" must be of type number");
 }
 
+// F1: the declared type holds for whatever writes the variable.
+#[test]
+fn outputs_keep_the_declared_types_of_variables() {
+    let story = |outputs: Value| {
+        let variables = [json!({"name": "amount", "type": "number", "defaultValue": 5})];
+        on(workflow_with([node("gate")], [], variables)).given([
+            start(),
+            begin("gate"),
+            done_with("gate", outputs),
+        ])
+    };
+    story(json!({"amount": "much"}))
+        .failed_with("invalid_variable", "variable \"amount\" must be of type number");
+    story(json!({"amount": 7, "other": "text"})).variables_are(&json!({"amount": 7, "other": "text"}));
+    story(json!({"amount": null})).variables_are(&json!({"amount": null}));
+}
+
+#[test]
+fn outputs_that_are_not_mapped_stay_with_their_node() {
+    let outputs = object(json!({"action": "accept", "amount": "much"}));
+    let unmapped = vec!["amount".to_owned()];
+    let variables = [json!({"name": "amount", "type": "number", "defaultValue": 5})];
+    let story = on(workflow_with([node("gate")], [], variables)).given([
+        start(),
+        begin("gate"),
+        complete("gate", Completion { outputs: outputs.clone(), unmapped, ..Completion::default() }),
+    ]);
+    let state = story.run().node_state(&node_id("gate")).expect("a node").clone();
+    assert_eq!(*state.outputs, Value::Object(outputs));
+    story.variables_are(&json!({"action": "accept", "amount": 5}));
+}
+
 #[test]
 fn what_a_node_says_comes_in_chunks_and_the_last_is_marked() {
     let chunk = |text: &str| Chunk { text: text.to_owned(), meta: object(json!({"model": "m"})) };
@@ -77,8 +109,12 @@ fn the_outputs_of_a_node_with_an_artifact_type_are_an_artifact() {
         artifact: "run-1:draft".to_owned(),
         version,
     };
-    let drafted =
-        |outputs: Map<String, Value>| Event::NodeCompleted { node: node_id("draft"), outputs, branch: None };
+    let drafted = |outputs: Map<String, Value>| Event::NodeCompleted {
+        node: node_id("draft"),
+        outputs,
+        branch: None,
+        unmapped: Vec::new(),
+    };
     let again = json!({"again": true});
     on(flow)
         .given([start(), begin("start"), done("start"), begin("draft")])

@@ -275,7 +275,7 @@ pub(crate) fn node_started(node: &str) -> Event {
 }
 
 pub(crate) fn completed(node: &str) -> Event {
-    Event::NodeCompleted { node: node_id(node), outputs: Map::new(), branch: None }
+    Event::NodeCompleted { node: node_id(node), outputs: Map::new(), branch: None, unmapped: Vec::new() }
 }
 
 pub(crate) fn failed(node: &str) -> Event {
@@ -324,6 +324,7 @@ pub(crate) fn resolved(id: u32, value: Value) -> Event {
         value,
         by: "ada".to_owned(),
         decision: None,
+        vote: None,
         copied: false,
     }
 }

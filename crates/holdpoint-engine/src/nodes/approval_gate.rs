@@ -10,6 +10,9 @@ use crate::permits::COVERS;
 
 pub(super) struct ApprovalGate;
 
+/// The code of the error of a gate that was not passed, also because nobody decided.
+const REJECTED: &str = "approval_rejected";
+
 /// Config members that are part of what is asked as they are, besides those about people.
 const SHOWN: [&str; 7] =
     ["description", "actions", "requiredApprovals", "rejectionPolicy", "artifactType", "profile", COVERS];
@@ -30,29 +33,26 @@ impl PureNode for ApprovalGate {
 
     fn run(&self, context: &mut Context) -> Result<Outputs, Stop> {
         let request = request(context.node(), &context.artifact_id(), &context.inputs);
-        outcome(context.interrupt(request), "feedback")
+        decide(context, request, "feedback")
     }
 }
 
-/// What a gate makes of what came of its question. `why` is the member in which a rejection has its reason.
-pub(super) fn outcome(answered: Result<Value, Stop>, why: &str) -> Result<Outputs, Stop> {
-    let answer = match answered {
+/// Asks, and makes outputs or a failure of the decision. `why` is the member in which a rejection has its reason.
+pub(super) fn decide(context: &mut Context, request: Request, why: &str) -> Result<Outputs, Stop> {
+    let answer = match context.interrupt(request.clone()) {
         Err(Stop::TimedOut) => {
-            return Err(rejected("nobody decided before the deadline; silence is not an approval"));
+            let message = "nobody decided before the deadline; silence is not an approval";
+            return Err(Stop::Failed(RunError::timed_out(REJECTED, message)));
         }
         other => other?,
     };
     match answer.get("action").and_then(Value::as_str) {
         Some("reject") => {
             let why = answer.get(why).and_then(Value::as_str).unwrap_or("no reason was given");
-            Err(rejected(&format!("the approval was rejected: {why}")))
+            Err(Stop::failed(REJECTED, format!("the approval was rejected: {why}")))
         }
-        _ => Ok(answer.as_object().cloned().unwrap_or_default()),
+        _ => Ok(context.gate_outputs(request.outputs(&answer))),
     }
-}
-
-fn rejected(message: &str) -> Stop {
-    Stop::Failed(RunError::new("approval_rejected", message))
 }
 
 fn request(node: &workflow::Node, artifact_id: &str, inputs: &Map<String, Value>) -> Request {

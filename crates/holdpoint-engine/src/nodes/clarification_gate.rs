@@ -24,8 +24,9 @@ impl PureNode for ClarificationGate {
     }
 
     fn run(&self, context: &mut Context) -> Result<Outputs, Stop> {
-        let answer = context.interrupt(request(context.node()))?;
-        Ok(answer.as_object().cloned().unwrap_or_default())
+        let request = request(context.node());
+        let answer = context.interrupt(request.clone())?;
+        Ok(context.gate_outputs(request.outputs(&answer)))
     }
 }
 

@@ -5,7 +5,7 @@ use holdpoint_core::workflow::{self, Flaw};
 use holdpoint_core::{Kind, Request};
 use serde_json::{Map, Value, json};
 
-use super::approval_gate::outcome;
+use super::approval_gate::decide;
 use super::{Outputs, PureNode, config_count, config_flaw, config_ms, unknown_config};
 use crate::context::{Context, Stop};
 use crate::permits::COVERS;
@@ -43,7 +43,7 @@ impl PureNode for GovernedGate {
 
     fn run(&self, context: &mut Context) -> Result<Outputs, Stop> {
         let request = request(context.node(), &context.artifact_id(), &context.inputs);
-        outcome(context.interrupt(request), "reason")
+        decide(context, request, "reason")
     }
 }
 

@@ -1,6 +1,6 @@
 //! A provider's pause as one of our interrupts, and the answer to that in the provider's words.
 
-use holdpoint_core::{BadRequest, Interrupt, Kind, PEOPLE, Request};
+use holdpoint_core::{BadRequest, Interrupt, Kind, PEOPLE, Request, with_ignored};
 use serde_json::{Map, Value, json};
 
 use super::pause::MULTI;
@@ -138,7 +138,7 @@ pub(crate) fn in_our_words(asked: &Interrupt, value: Value) -> Value {
         return value;
     }
     let reason = value.get("reason").cloned();
-    match (value.get("decision").and_then(Value::as_str), kind == TOOL_APPROVAL) {
+    let answer = match (value.get("decision").and_then(Value::as_str), kind == TOOL_APPROVAL) {
         (Some("approve"), true) | (Some("retry"), false) => json!({ "action": "accept" }),
         (Some("reject"), _) => {
             let mut answer = json!({ "action": "reject" });
@@ -156,6 +156,7 @@ pub(crate) fn in_our_words(asked: &Interrupt, value: Value) -> Value {
             }
             answer
         }
-        _ => value,
-    }
+        _ => return value,
+    };
+    with_ignored(answer, &value, &["decision", "reason", "input"])
 }

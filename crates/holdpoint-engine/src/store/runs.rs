@@ -1,6 +1,6 @@
 //! The `runs` table: one row for each run, the guard of every change and the source of lists.
 
-use holdpoint_core::{End, Run, RunId, RunRef, TenantId, Timestamp, WorkflowId};
+use holdpoint_core::{End, Run, RunError, RunId, RunRef, TenantId, Timestamp, WorkflowId};
 
 use super::{Database, Error, Param, Row, Statement, params, unreadable};
 
@@ -44,7 +44,7 @@ const BEYOND_EVERY_ID: &str = "\u{10FFFF}";
 pub(crate) fn write(of: &RunRef, before: u64, run: &Run) -> Statement {
     let status = run.status().as_str();
     let failure = match &run.end {
-        Some(End::Failed { error, .. }) => Some(error.code.as_str()),
+        Some(End::Failed { error, .. }) => Some(stored_code(error)),
         Some(End::Completed { .. } | End::Cancelled { .. }) | None => None,
     };
     let (sql, values) = if before == 0 {
@@ -61,11 +61,11 @@ pub(crate) fn write(of: &RunRef, before: u64, run: &Run) -> Statement {
             started.and_then(|started| started.scope.as_deref()),
             started.and_then(|started| started.parent.as_ref()).map(|parent| parent.run.as_str())
         ];
-        values.extend(failure.map(Param::from));
+        values.extend(failure.as_deref().map(Param::from));
         (if failure.is_some() { INSERT_FAILED } else { INSERT }, values)
     } else {
         let mut values = params![run.seq, status, run.updated_at];
-        values.extend(failure.map(Param::from));
+        values.extend(failure.as_deref().map(Param::from));
         values.extend(params![of.tenant.as_str(), of.run.as_str(), before]);
         (if failure.is_some() { UPDATE_FAILED } else { UPDATE }, values)
     };
@@ -93,6 +93,15 @@ pub(crate) fn reference(row: &Row) -> Result<RunRef, Error> {
     Ok(RunRef { tenant, run })
 }
 
+/// Stands behind the code of an error that came from a deadline. No code has a line break at its end by itself.
+const OF_TIMEOUT: &str = "\ntimeout";
+
+/// The column `error_code`: the code, and whether it came from a deadline.
+fn stored_code(error: &RunError) -> String {
+    let mark = if error.is_timeout() { OF_TIMEOUT } else { "" };
+    format!("{}{mark}", error.code)
+}
+
 /// What lists show of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunSummary {
@@ -106,6 +115,8 @@ pub struct RunSummary {
     pub parent: Option<RunId>,
     /// Why it has failed.
     pub error_code: Option<String>,
+    /// It has failed because nobody answered before a deadline.
+    pub timed_out: bool,
 }
 
 /// Which runs a list is about. `before` continues after the last run of the previous page.
@@ -153,6 +164,8 @@ pub(crate) async fn page(
 }
 
 fn summary(row: &Row) -> Result<RunSummary, Error> {
+    let stored = row.optional_text(7)?;
+    let code = stored.map(|stored| stored.strip_suffix(OF_TIMEOUT).unwrap_or(stored));
     let run = |text: &str| RunId::parse(text).map_err(|error| unreadable("run", error));
     Ok(RunSummary {
         run: run(row.text(0)?)?,
@@ -162,6 +175,7 @@ fn summary(row: &Row) -> Result<RunSummary, Error> {
         updated_at: Timestamp(row.int(4)?),
         scope: row.optional_text(5)?.map(str::to_owned),
         parent: row.optional_text(6)?.map(run).transpose()?,
-        error_code: row.optional_text(7)?.map(str::to_owned),
+        error_code: code.map(str::to_owned),
+        timed_out: code != stored,
     })
 }

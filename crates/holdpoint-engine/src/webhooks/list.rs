@@ -66,7 +66,7 @@ impl List {
         let tags = change.after.started.as_ref().map(|started| started.tags.as_slice()).unwrap_or_default();
         let known = known.iter().filter(move |known| known.filter.wants_run(tags));
         known.flat_map(move |known| {
-            let wanted = told(change).filter(move |(_, event)| known.filter.wants_event(event.name()));
+            let wanted = told(change).filter(move |(_, event)| wants(known, event));
             wanted.map(move |(seq, event)| (known, seq, event))
         })
     }
@@ -87,6 +87,11 @@ impl List {
     }
 }
 
+/// Whether a subscription is about an event, under the name that the log has for it or the one that subscribers read.
+fn wants(known: &Known, event: &Event) -> bool {
+    known.filter.wants_event(event.name()) || known.filter.wants_event(event.public_name())
+}
+
 /// The events of a change that are news, with their numbers. What a copy repeats of another run is none.
 fn told(change: &Change) -> impl Iterator<Item = (u64, &Event)> {
     let fork = change.after.started.as_ref().and_then(|started| started.fork.as_ref());
@@ -96,7 +101,8 @@ fn told(change: &Change) -> impl Iterator<Item = (u64, &Event)> {
 }
 
 fn of_event(known: &Known, change: &Change, seq: u64, event: &Event) -> Delivery {
-    let new = Delivery::new(&change.of, &known.id, (seq, event.name()), DeliveryKind::Event, change.at);
+    let about = (seq, event.public_name());
+    let new = Delivery::new(&change.of, &known.id, about, DeliveryKind::Event, change.at);
     let state = known.state.begins();
     let ended = state.ended();
     Delivery {

@@ -107,6 +107,7 @@ async fn settle(
         run = engine.run_since(of, run.seq + 1).await?;
     }
     let asked = run.question_about(name, decision).ok_or_else(|| ApiError::not_found("ticket"))?;
+    resume.check(asked)?;
     let mut answer = caller.answer(resume.answer(asked), digest.cloned());
     answer.decision = Some(decision.clone());
     let command = Command::Resolve { answers: [(asked.id, answer)].into() };

@@ -1,6 +1,6 @@
 //! Agents, threads and decisions as the OpenAPI document describes them.
 
-use holdpoint_core::limits;
+use holdpoint_core::{TIMED_OUT, limits};
 use serde_json::{Value, json};
 
 use super::translate::{DECISION_ID_CHARS_MAX, MESSAGE_ID_CHARS_MAX, THREAD_CHARS_MAX};
@@ -205,6 +205,7 @@ fn thread_run(more: &[&str]) -> Value {
             "runId": text, "threadId": text, "agentId": {"type": ["string", "null"]},
             "status": reference("RunStatus"), "createdAt": reference("Instant"),
             "updatedAt": reference("Instant"), "errorCode": text,
+            "outcome": {"type": "string", "const": TIMED_OUT},
         },
     });
     if !more.is_empty() {

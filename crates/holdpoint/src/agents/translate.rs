@@ -3,7 +3,7 @@
 use axum::http::StatusCode;
 use holdpoint_core::agent::{Message, Role, Usage};
 use holdpoint_core::workflow::AGENT_PREFIX;
-use holdpoint_core::{Owner, Refusal, Run, RunId, Start, WorkflowId, hex, limits};
+use holdpoint_core::{Owner, Refusal, Run, RunId, Start, TIMED_OUT, WorkflowId, hex, limits};
 use holdpoint_engine::{Done, Error, RunSummary, Said, Talk};
 use serde_json::{Value, json};
 
@@ -147,6 +147,9 @@ pub(super) fn summary(thread: &str, run: &RunSummary) -> Value {
     });
     if let Some(code) = &run.error_code {
         shown["errorCode"] = json!(code);
+    }
+    if run.timed_out {
+        shown["outcome"] = json!(TIMED_OUT);
     }
     shown
 }

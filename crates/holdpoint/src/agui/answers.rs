@@ -1,7 +1,7 @@
 //! What a front end says to an interrupt, in our words. Pure; whether it counts is judged by the core.
 
 use holdpoint_core::agent::ToolCallResumeMode;
-use holdpoint_core::{Interrupt, Resolution, canonical};
+use holdpoint_core::{Interrupt, Resolution, canonical, says_the_same, with_ignored};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -13,6 +13,11 @@ const CANCELLED: &str = "cancelled in the front end";
 
 /// How names of decisions begin that were made here.
 const HERE: &str = "ag-ui:";
+
+/// The members that each form reads; others are recorded as ignored.
+const PERMISSION: [&str; 3] = ["approved", "editedArgs", "reason"];
+const OUTCOME: [&str; 3] = ["approved", "result", "reason"];
+const APPROVAL: [&str; 4] = ["approved", "editedArtifactData", "feedback", "reason"];
 
 /// What giving up on a question does.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,8 +31,8 @@ pub(super) enum Cancel {
 pub(super) fn answer(asked: &Interrupt, payload: Option<&Value>) -> Result<Value, String> {
     let payload = payload.ok_or_else(|| "a resolved interrupt needs a payload".to_owned())?;
     match Form::of(asked) {
-        Form::Permission { edits } => permission(payload, edits),
-        Form::OutcomeUnknown => outcome(payload),
+        Form::Permission { edits } => Ok(with_ignored(permission(payload, edits)?, payload, &PERMISSION)),
+        Form::OutcomeUnknown => Ok(with_ignored(outcome(payload)?, payload, &OUTCOME)),
         Form::Ticket { mode, .. } => ticket(asked, payload, mode),
         Form::ClientTool => Ok(json!({"action": "resume", "result": payload})),
         Form::Approval { edits, .. } => approval(payload, edits),
@@ -111,12 +116,13 @@ fn approval(payload: &Value, edits: bool) -> Result<Value, String> {
         Value::Bool(approved) => *approved,
         _ => approved(payload)?,
     };
-    match payload.get("editedArtifactData") {
-        _ if !approved => rejected(payload, "feedback"),
-        None => Ok(json!({"action": "accept"})),
-        Some(_) if !edits => Err("editedArtifactData is not offered here".to_owned()),
-        Some(edited) => Ok(json!({"action": "edit-accept", "editedArtifactData": edited})),
-    }
+    let answer = match payload.get("editedArtifactData") {
+        _ if !approved => rejected(payload, "feedback")?,
+        None => json!({"action": "accept"}),
+        Some(_) if !edits => return Err("editedArtifactData is not offered here".to_owned()),
+        Some(edited) => json!({"action": "edit-accept", "editedArtifactData": edited}),
+    };
+    Ok(with_ignored(answer, payload, &APPROVAL))
 }
 
 fn approved(payload: &Value) -> Result<bool, String> {
@@ -155,18 +161,8 @@ pub(super) fn is_said_again(asked: &Interrupt, entry: &ResumeEntry) -> bool {
         }
         ResumeStatus::Resolved => {
             let said = answer(asked, entry.payload.as_ref().map(|given| &given.0));
-            said.is_ok_and(|said| contains(value, &said))
+            said.is_ok_and(|said| says_the_same(value, &said))
         }
-    }
-}
-
-/// The host adds who decided, and when.
-fn contains(recorded: &Value, said: &Value) -> bool {
-    match (recorded, said) {
-        (Value::Object(recorded), Value::Object(said)) => {
-            said.iter().all(|(name, value)| recorded.get(name) == Some(value))
-        }
-        (recorded, said) => recorded == said,
     }
 }
 

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Subcommand};
+use holdpoint_core::TIMED_OUT;
 use serde_json::Value;
 
 use super::asked::answer_words;
@@ -202,8 +203,15 @@ pub(crate) fn standing(output: &Output, run: &Value) -> String {
     match (&run["interrupt"]["nodeId"], &run["error"]) {
         (Value::String(node), _) if run["status"] != "paused" => format!("{status} at {}", clean(node)),
         (_, Value::Null) => status,
-        (_, error) => format!("{status} ({}: {})", cell(&error["code"]), cell(&error["message"])),
+        (_, error) => format!("{status} ({})", failure(error)),
     }
+}
+
+/// The error of a run in one line. A deadline that passed is told apart from a decision.
+fn failure(error: &Value) -> String {
+    let timed_out = error["details"]["reason"] == "timeout";
+    let code = if timed_out { TIMED_OUT.to_owned() } else { cell(&error["code"]) };
+    format!("{code}: {}", cell(&error["message"]))
 }
 
 /// A line for a run that waits for somebody.

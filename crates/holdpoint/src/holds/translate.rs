@@ -1,6 +1,6 @@
 //! Between holds on the wire and what is asked: pure functions.
 
-use holdpoint_core::{Interrupt, Kind, Request, Resolution, Run, Status};
+use holdpoint_core::{Interrupt, Kind, Request, Resolution, Run, Status, TIMED_OUT};
 use holdpoint_engine::Engine;
 use serde_json::{Value, json};
 
@@ -106,7 +106,7 @@ pub(super) fn shown(run: &Run) -> Option<Value> {
 
 fn status(run: &Run, held: &Interrupt) -> &'static str {
     match &held.resolution {
-        Some(Resolution::TimedOut { .. }) => "timed_out",
+        Some(Resolution::TimedOut { .. }) => TIMED_OUT,
         Some(Resolution::Answered { .. }) if held.kind != Kind::Approval => "answered",
         Some(Resolution::Answered { value, .. }) => match value.get("action").and_then(Value::as_str) {
             Some("reject") => "rejected",

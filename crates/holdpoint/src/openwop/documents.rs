@@ -181,7 +181,11 @@ fn of_run<'a>(run: &Run, recorded: &'a Recorded) -> Description<'a> {
 }
 
 fn failure(error: &RunError) -> Value {
-    json!({"code": error.code, "message": error.message, "retryable": error.retryable})
+    let mut shown = json!({"code": error.code, "message": error.message, "retryable": error.retryable});
+    if !error.details.is_empty() {
+        shown["details"] = json!(error.details);
+    }
+    shown
 }
 
 /// How long the execution took that has just ended.

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use holdpoint_core::{Status, WorkflowId};
+use holdpoint_core::{Status, TIMED_OUT, WorkflowId};
 use holdpoint_engine::{Done, Engine, Error, RunFilter, StartOptions};
 use serde_json::{Value, json};
 
@@ -119,6 +119,9 @@ pub(crate) async fn list(
             }
             if let Some(code) = &run.error_code {
                 shown["errorCode"] = json!(code);
+            }
+            if run.timed_out {
+                shown["outcome"] = json!(TIMED_OUT);
             }
             shown
         })

@@ -83,6 +83,8 @@ struct Cause<'a> {
     retryable: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     failed_node_id: Option<&'a NodeId>,
+    #[serde(flatten)]
+    more: &'a Map<String, Value>,
 }
 
 #[derive(Debug, Serialize)]
@@ -225,7 +227,7 @@ impl Serialize for Values<'_> {
 }
 
 fn failure<'a>(error: &'a RunError, node: Option<&'a NodeId>) -> Failure<'a> {
-    let details = Cause { retryable: error.retryable, failed_node_id: node };
+    let details = Cause { retryable: error.retryable, failed_node_id: node, more: &error.details };
     Failure { code: &error.code, message: &error.message, details }
 }
 

@@ -26,6 +26,7 @@ mod arrivals_killed;
 mod bad_input;
 mod canaries;
 mod children;
+mod closed_answers;
 mod collector;
 mod command_line;
 mod command_line_check;

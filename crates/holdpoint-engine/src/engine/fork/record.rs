@@ -4,8 +4,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use holdpoint_core::{
-    Answer, Child, Command, Event, Interrupt, Kind, NodeId, Principal, Refusal, Run, RunId, Start, decide,
-    digest,
+    Answer, Child, Command, Event, Interrupt, Kind, NodeId, Principal, Refusal, Run, RunId, Start, as_answer,
+    decide, digest,
 };
 use serde_json::Value;
 
@@ -113,10 +113,7 @@ impl Record {
             }
             _ => false,
         };
-        // Requests of older versions have no digest; it follows from the data, which is compared.
-        let derived = &with_digest_of(derived, recorded);
-        // The copy cannot use the grants of its source, and older versions did not record their use.
-        let derived = &with_uses_of(derived, recorded);
+        let derived = &in_form_of(derived, recorded);
         if outside || recorded == derived {
             return Some(recorded.clone());
         }
@@ -141,7 +138,8 @@ impl Record {
                     asked.insert(*id, (key.clone(), shown));
                 }
                 Event::VoteCast { interrupt: id, value, by, .. }
-                | Event::InterruptResolved { id, value, by, .. } => {
+                | Event::InterruptResolved { id, vote: Some(value), by, .. }
+                | Event::InterruptResolved { id, value, vote: None, by, .. } => {
                     if let Some((key, shown)) = asked.get(id) {
                         let said = Said { value: value.clone(), by: by.clone(), shown: shown.clone() };
                         answers.entry(key.clone()).or_default().push(said);
@@ -188,14 +186,15 @@ impl Said {
     pub(super) fn again(&self, asked: &Interrupt) -> Answer {
         let now = asked.digest.clone().unwrap_or_else(|| digest(&asked.data));
         let meant = self.shown.contains(&now);
-        let acting = Some(&self.value).filter(|_| asked.kind == Kind::Approval);
-        let acting = acting.and_then(|value| value.get("actedBy")).and_then(Value::as_str);
+        let approval = Some(&self.value).filter(|_| asked.kind == Kind::Approval);
+        let acting = approval.and_then(|value| value.get("actedBy")).and_then(Value::as_str);
+        let value = approval.map_or_else(|| self.value.clone(), as_answer);
         let sender = Principal::named(acting.unwrap_or(&self.by));
         Answer {
             acting_as: acting.is_some(),
             copied: true,
             digest: if meant { asked.digest.clone() } else { Some(self.shown[0].clone()) },
-            ..Answer::new(self.value.clone(), sender)
+            ..Answer::new(value, sender)
         }
     }
 }
@@ -207,28 +206,30 @@ fn sign_again(event: &mut Event) {
     }
 }
 
-fn with_uses_of(derived: &Event, recorded: &Event) -> Event {
+/// Takes over from the record what events of older versions lack and what follows from the rest, which is compared: the
+/// digest of a request, which outputs are variables, the reason of a timeout. A copy cannot use the grants of its source.
+fn in_form_of(derived: &Event, recorded: &Event) -> Event {
     let mut derived = derived.clone();
-    if let (Event::NodeStarted { uses, .. }, Event::NodeStarted { uses: old, .. }) = (&mut derived, recorded)
-    {
-        uses.clone_from(old);
-    }
-    derived
-}
-
-fn with_digest_of(derived: &Event, recorded: &Event) -> Event {
-    let mut derived = derived.clone();
-    if let (Event::InterruptRequested { digest, .. }, Event::InterruptRequested { digest: old, .. }) =
-        (&mut derived, recorded)
-    {
-        digest.clone_from(old);
+    match (&mut derived, recorded) {
+        (Event::InterruptRequested { digest, .. }, Event::InterruptRequested { digest: old, .. }) => {
+            digest.clone_from(old);
+        }
+        (Event::NodeStarted { uses, .. }, Event::NodeStarted { uses: old, .. }) => uses.clone_from(old),
+        (Event::NodeCompleted { unmapped, .. }, Event::NodeCompleted { unmapped: old, .. }) => {
+            unmapped.clone_from(old);
+        }
+        (Event::NodeFailed { error, .. }, Event::NodeFailed { error: old, .. })
+        | (Event::RunFailed { error, .. }, Event::RunFailed { error: old, .. }) => {
+            error.details.clone_from(&old.details);
+        }
+        _ => {}
     }
     derived
 }
 
 #[cfg(test)]
 mod tests {
-    use holdpoint_core::{InterruptId, Owner, TenantId, Timestamp};
+    use holdpoint_core::{InterruptId, Owner, RunError, TenantId, Timestamp};
     use serde_json::json;
 
     use super::*;
@@ -252,6 +253,27 @@ mod tests {
         let events = vec![Recorded { seq: 0, at: Timestamp(0), event }];
         let source = RunId::parse("source").unwrap();
         Record { source, events, starts: BTreeSet::new(), start: Start::new(owner), seam: None }
+    }
+
+    #[test]
+    fn what_a_node_left_in_an_older_version_is_the_same_without_what_that_did_not_record() {
+        let copy = RunId::parse("copy").unwrap();
+        let node = || NodeId::parse("a").unwrap();
+        let completed = |outputs: Value, unmapped: &[&str]| Event::NodeCompleted {
+            node: node(),
+            outputs: outputs.as_object().cloned().unwrap_or_default(),
+            branch: None,
+            unmapped: unmapped.iter().map(|name| (*name).to_owned()).collect(),
+        };
+        let said = || json!({"action": "accept", "feedback": "fine"});
+        let older = completed(said(), &[]);
+        let newer = completed(said(), &["feedback"]);
+        assert_eq!(record(older.clone()).same(0, &newer, &copy), Some(older.clone()));
+        assert_eq!(record(older).same(0, &completed(json!({}), &[]), &copy), None);
+        let failed = |error: RunError| Event::NodeFailed { node: node(), error };
+        let older = failed(RunError::new("approval_rejected", "late"));
+        let newer = failed(RunError::timed_out("approval_rejected", "late"));
+        assert_eq!(record(older.clone()).same(0, &newer, &copy), Some(older));
     }
 
     #[test]

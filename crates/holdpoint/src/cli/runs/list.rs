@@ -79,7 +79,11 @@ fn table(output: &Output, page: &Value) -> String {
     let row = |run: &&Value| {
         let mut row: Vec<String> = ["runId", "workflowId", "status"].map(|name| cell(&run[name])).into();
         row.extend(["createdAt", "updatedAt"].map(|name| age_cell(&run[name])));
-        row.extend(more.iter().map(|name| cell(&run[*name])));
+        let shown = |name: &str| match &run["outcome"] {
+            Value::String(outcome) if name == "errorCode" => cell(&Value::from(outcome.as_str())),
+            _ => cell(&run[name]),
+        };
+        row.extend(more.iter().map(|name| shown(name)));
         row
     };
     let rows: Vec<_> = runs.iter().map(row).collect();
@@ -101,6 +105,9 @@ mod tests {
         assert!(text.contains("PARENT") && !text.contains("SCOPE"), "{text}");
         let failed = json!({"runId": "r", "workflowId": "f", "status": "failed", "errorCode": "boom"});
         assert!(table(&output, &json!({"runs": [failed]})).contains("boom"));
+        let silent = json!({"runId": "r", "workflowId": "f", "status": "failed", "errorCode": "approval_rejected", "outcome": "timed_out"});
+        let text = table(&output, &json!({"runs": [silent]}));
+        assert!(text.contains("timed_out") && !text.contains("approval_rejected"), "{text}");
         assert_eq!(table(&output, &json!({"runs": []})), "no runs");
     }
 }

@@ -47,10 +47,9 @@ fn said(asked: &Interrupt) -> Value {
 
 /// What was said last, and by whom: right after an event, that is what the event tells of.
 fn latest(asked: &Interrupt) -> Option<(&Value, &str)> {
-    match &asked.resolution {
-        Some(Resolution::Answered { value, by, .. }) => Some((value, by)),
-        Some(Resolution::TimedOut { .. }) | None => {
-            asked.votes.last().map(|vote| (&vote.value, vote.by.as_str()))
-        }
+    match (asked.votes.last(), &asked.resolution) {
+        (Some(vote), _) => Some((&vote.value, vote.by.as_str())),
+        (None, Some(Resolution::Answered { value, by, .. })) => Some((value, by)),
+        (None, Some(Resolution::TimedOut { .. }) | None) => None,
     }
 }

@@ -183,7 +183,12 @@ mod tests {
             Event::NodeStarted { node: node.clone(), uses: Vec::new() },
             chunk("Hel", false),
             chunk("lo\n", true),
-            Event::NodeCompleted { node: node.clone(), outputs: Map::new(), branch: None },
+            Event::NodeCompleted {
+                node: node.clone(),
+                outputs: Map::new(),
+                branch: None,
+                unmapped: Vec::new(),
+            },
             Event::RunCompleted,
         ];
         let recorded = |(seq, event)| Recorded { seq, at: Timestamp(1_700_000_000_000 + seq as i64), event };

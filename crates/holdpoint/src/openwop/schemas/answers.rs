@@ -1,5 +1,6 @@
 //! What clients get: runs, events, definitions, what waits.
 
+use holdpoint_core::TIMED_OUT;
 use serde_json::{Value, json};
 
 pub(super) fn all() -> Value {
@@ -49,7 +50,7 @@ fn definitions_and_runs() -> Value {
                 "properties": {
                     "runId": text, "workflowId": text, "status": status,
                     "createdAt": reference("Instant"), "updatedAt": reference("Instant"), "scopeId": text,
-                    "parentRunId": text, "errorCode": text,
+                    "parentRunId": text, "errorCode": text, "outcome": {"type": "string", "const": TIMED_OUT, "description": "Of a run that failed because nobody answered in time."},
                 },
             }}},
         },

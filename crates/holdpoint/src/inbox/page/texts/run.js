@@ -30,6 +30,9 @@ export const run = {
     rejected: "rejected",
     rejectedAt: (node) => `Rejected at ${node}`,
     rejectedSomewhere: "Rejected",
+    timedOut: "timed out",
+    timedOutAt: (node) => `Timed out at ${node}`,
+    timedOutSomewhere: "Timed out",
     by: (name) => `by ${name}`,
     statuses: {
         pending: "not begun",

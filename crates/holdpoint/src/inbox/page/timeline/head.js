@@ -24,7 +24,7 @@ export function head(run, { now, link, names = new Map(), pauses = [] }) {
     return h(
         "header",
         { class: "run-head" },
-        h("p", { class: "pause-kind" }, statusChip(run.status, run.error?.code)),
+        h("p", { class: "pause-kind" }, statusChip(run.status, run.error?.code, isTimedOut(run))),
         h("h1", { dir: "auto" }, runTitle(run, pauses)),
         h(
             "dl",
@@ -43,8 +43,11 @@ export function runTitle({ workflowId }, pauses) {
     return pauses.length > 0 ? texts.holdTitled(headline(pauses[0])) : texts.hold;
 }
 
-/** Of a run that failed because somebody said no, that is what is said. */
-export function statusChip(status, code) {
+/** Of a run that failed because somebody said no, or because nobody answered in time, that is what is said. */
+export function statusChip(status, code, isTimedOut = false) {
+    if (isTimedOut) {
+        return h("span", { class: "chip" }, texts.timedOut);
+    }
     if (isRejected({ status, error: { code } })) {
         return h("span", { class: "chip" }, texts.rejected);
     }
@@ -80,6 +83,11 @@ export function isRejected({ status, error }) {
     return status === "failed" && error?.code === "approval_rejected";
 }
 
+/** A run that ended because nobody answered before a deadline. */
+function isTimedOut({ status, error }) {
+    return status === "failed" && error?.details?.reason === "timeout";
+}
+
 /** The step at which somebody said no to a run, which ended it; undefined where a run ended otherwise. */
 export function rejectedStep(run) {
     return isRejected(run) ? run.error.details?.failedNodeId : undefined;
@@ -90,7 +98,11 @@ function rejection({ error }, { now, names, pauses }) {
     const nodeId = error.details?.failedNodeId;
     const pause = pauses.findLast((one) => one.nodeId === nodeId && one.status !== "open");
     const decision = pause && decisionOf(pause);
-    const step = nodeId ? texts.rejectedAt(nameOf(names.get(nodeId) ?? nodeId)) : texts.rejectedSomewhere;
+    const isLate = error.details?.reason === "timeout";
+    const [at, somewhere] = isLate
+        ? [texts.timedOutAt, texts.timedOutSomewhere]
+        : [texts.rejectedAt, texts.rejectedSomewhere];
+    const step = nodeId ? at(nameOf(names.get(nodeId) ?? nodeId)) : somewhere;
     const why = decision ? (decision.value?.feedback ?? decision.value?.reason) : error.message;
     return h(
         "div",

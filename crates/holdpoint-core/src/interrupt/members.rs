@@ -1,0 +1,194 @@
+//! The members of an answer: which of them an interrupt reads, which are only recorded, and which a gate outputs.
+
+use serde_json::{Map, Value};
+
+use super::{Kind, Request, is_governed};
+use crate::schema::is_instant;
+
+/// Records the members of an answer that nothing reads.
+pub(crate) const IGNORED: &str = "ignored";
+
+/// Members of an answer to an approval, besides `decidedAt` and those that a resume schema names.
+const APPROVAL: [&str; 11] = [
+    "action",
+    "decision",
+    "feedback",
+    "comment",
+    "reason",
+    "refineFeedback",
+    "editedArtifactData",
+    "question",
+    "decidedBy",
+    "voter",
+    "digest",
+];
+
+/// Members of an answer to a clarification.
+const CLARIFICATION: [&str; 4] = ["answers", "decidedBy", "voter", "digest"];
+
+/// Members that only the host writes.
+const HOST: [&str; 5] = ["quorum", "actedBy", "claimedAt", "decidedAt", IGNORED];
+
+/// Members of a recorded approval that are outputs of its gate, besides those that a resume schema names.
+const OUTPUTS: [&str; 13] = [
+    "action",
+    "decision",
+    "feedback",
+    "comment",
+    "reason",
+    "refineFeedback",
+    "editedArtifactData",
+    "decidedBy",
+    "decidedAt",
+    "claimedAt",
+    "actedBy",
+    "voter",
+    "quorum",
+];
+
+/// Moves the members that an answer to an approval may not have to `ignored`. The client's `decidedAt` becomes `claimedAt`
+/// if it is an instant.
+pub(super) fn close(answer: &mut Map<String, Value>, resume_schema: Option<&Value>) {
+    let claimed = answer.remove("decidedAt");
+    let edits = answer.get("action").and_then(Value::as_str) == Some("edit-accept");
+    let known = |name: &str| {
+        !HOST.contains(&name)
+            && (APPROVAL.contains(&name) || names(resume_schema).any(|property| property == name))
+            && (edits || name != "editedArtifactData")
+    };
+    let mut ignored = set_aside(answer, known);
+    match claimed {
+        Some(Value::String(at)) if is_instant(&at) => {
+            answer.insert("claimedAt".to_owned(), Value::String(at));
+        }
+        Some(other) => {
+            ignored.insert("decidedAt".to_owned(), other);
+        }
+        None => {}
+    }
+    record(answer, ignored);
+}
+
+/// Returns the members of an answer to a clarification that it may not have.
+pub(super) fn ignored_by_clarification(answer: &Value) -> Map<String, Value> {
+    let mut members = answer.as_object().cloned().unwrap_or_default();
+    set_aside(&mut members, |name| CLARIFICATION.contains(&name))
+}
+
+/// Records members that a protocol does not read as `ignored` in the answer that it makes of a payload.
+pub fn with_ignored(mut answer: Value, payload: &Value, read: &[&str]) -> Value {
+    let mut members = payload.as_object().cloned().unwrap_or_default();
+    let ignored = set_aside(&mut members, |name| read.contains(&name));
+    if let Value::Object(answer) = &mut answer {
+        record(answer, ignored);
+    }
+    answer
+}
+
+/// Returns whether a recorded answer says what an answer says. The host adds members, and moves others.
+pub fn says_the_same(recorded: &Value, again: &Value) -> bool {
+    let (Value::Object(recorded), Value::Object(again)) = (recorded, again) else { return recorded == again };
+    let ignored = recorded.get(IGNORED);
+    let is_recorded = |name: &str, value: &Value| {
+        let claimed = recorded.get("claimedAt").filter(|_| name == "decidedAt");
+        [recorded.get(name), claimed, ignored.and_then(|members| members.get(name))].contains(&Some(value))
+    };
+    let all_ignored = |value: &Value| {
+        let members = value.as_object().zip(ignored.and_then(Value::as_object));
+        members.is_some_and(|(said, kept)| said.iter().all(|(name, value)| kept.get(name) == Some(value)))
+    };
+    again.iter().all(|(name, value)| is_recorded(name, value) || (name == IGNORED && all_ignored(value)))
+}
+
+/// Returns a recorded approval as an answer that can be given again: without what the host has added.
+pub fn as_answer(recorded: &Value) -> Value {
+    let mut answer = recorded.clone();
+    if let Value::Object(members) = &mut answer {
+        members.retain(|name, _| !["quorum", "actedBy"].contains(&name.as_str()));
+        if let Some(claimed) = members.remove("claimedAt") {
+            members.insert("decidedAt".to_owned(), claimed);
+        }
+    }
+    answer
+}
+
+/// Takes the members out that are not known. What a protocol has recorded as ignored stays ignored.
+fn set_aside(answer: &mut Map<String, Value>, known: impl Fn(&str) -> bool) -> Map<String, Value> {
+    let mut ignored = match answer.remove(IGNORED) {
+        Some(Value::Object(members)) => members,
+        Some(other) => Map::from_iter([(IGNORED.to_owned(), other)]),
+        None => Map::new(),
+    };
+    let unknown: Vec<String> = answer.keys().filter(|name| !known(name)).cloned().collect();
+    for name in unknown {
+        let value = answer.remove(&name).unwrap_or_default();
+        ignored.entry(name).or_insert(value);
+    }
+    ignored
+}
+
+pub(super) fn record(answer: &mut Map<String, Value>, ignored: Map<String, Value>) {
+    if !ignored.is_empty() {
+        answer.insert(IGNORED.to_owned(), Value::Object(ignored));
+    }
+}
+
+/// The members that a resume schema names at its top.
+fn names(schema: Option<&Value>) -> impl Iterator<Item = &str> {
+    let member = move |name: &str| schema.and_then(|schema| schema.get(name));
+    let properties = member("properties").and_then(Value::as_object).into_iter().flat_map(Map::keys);
+    let required = member("required").and_then(Value::as_array).into_iter().flatten();
+    properties.map(String::as_str).chain(required.filter_map(Value::as_str))
+}
+
+/// What a gate outputs.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct GateOutputs {
+    pub outputs: Map<String, Value>,
+    /// The names of those that do not become variables: whether they are there is up to the answer, not to the definition.
+    pub unmapped: Vec<String>,
+}
+
+impl Request {
+    /// Returns what the gate that makes this request outputs for a recorded answer: a closed set of members.
+    pub fn outputs(&self, answer: &Value) -> GateOutputs {
+        let is_output = |name: &str| match self.kind {
+            Kind::Approval => {
+                OUTPUTS.contains(&name)
+                    || (!HOST.contains(&name) && names(self.resume_schema.as_ref()).any(|one| one == name))
+            }
+            Kind::Clarification => ["answers", "actedBy"].contains(&name),
+            Kind::ExternalEvent
+            | Kind::Custom
+            | Kind::ConversationStart
+            | Kind::ConversationExchange
+            | Kind::ConversationClose
+            | Kind::LowConfidence => false,
+        };
+        let members = answer.as_object().into_iter().flatten();
+        let outputs: Map<String, Value> = members
+            .filter(|(name, _)| is_output(name))
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect();
+        let unmapped = outputs.keys().filter(|name| !self.maps(name)).cloned().collect();
+        GateOutputs { outputs, unmapped }
+    }
+
+    /// Whether an output becomes a variable. Which ones do depends on the definition alone.
+    fn maps(&self, output: &str) -> bool {
+        let offers = |action: &str| {
+            let actions = self.data.get("actions").and_then(Value::as_array);
+            actions.into_iter().flatten().any(|offered| offered == action)
+        };
+        if self.kind == Kind::Clarification {
+            return output == "answers";
+        }
+        match output {
+            "action" | "decidedBy" | "decidedAt" | "quorum" => true,
+            "decision" => is_governed(&self.data),
+            "editedArtifactData" => offers("edit") || offers("edit-accept"),
+            "refineFeedback" => offers("refine"),
+            _ => false,
+        }
+    }
+}

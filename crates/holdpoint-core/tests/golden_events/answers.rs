@@ -1,0 +1,29 @@
+//! Golden lines of answers whose members are only recorded, and of failures with details.
+
+use holdpoint_core::{Event, InterruptId, RunError};
+use serde_json::json;
+
+use crate::{node, object};
+
+/// Members of answers that decide nothing, and failures with details.
+pub(crate) fn events() -> [Event; 3] {
+    let outputs = object(json!({"action": "accept", "feedback": "fine"}));
+    let silent = RunError::timed_out("approval_rejected", "nobody decided");
+    [
+        Event::NodeCompleted {
+            node: node("a"),
+            outputs,
+            branch: None,
+            unmapped: vec!["feedback".to_owned()],
+        },
+        Event::InterruptResolved {
+            id: InterruptId(1),
+            value: json!({"action": "accept", "quorum": {"required": 2}}),
+            by: "ada".to_owned(),
+            decision: None,
+            vote: Some(json!({"action": "accept", "comment": "fine", "ignored": {"payment": 7}})),
+            copied: false,
+        },
+        Event::NodeFailed { node: node("a"), error: silent },
+    ]
+}
