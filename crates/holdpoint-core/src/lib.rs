@@ -19,6 +19,7 @@ mod refusal;
 mod run;
 mod schema;
 mod strict;
+mod via;
 pub mod webhook;
 pub mod workflow;
 
@@ -37,4 +38,5 @@ pub use refusal::Refusal;
 pub use run::{Child, Conversation, End, NodeState, NodeStatus, Pause, Run, Status, Verdict, Work};
 pub use schema::checker;
 pub use strict::{StrictValue, parse_strict};
+pub use via::{Via, ViaType};
 pub use workflow::Workflow;

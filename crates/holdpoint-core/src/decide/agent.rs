@@ -245,7 +245,7 @@ pub(super) fn retracted(asked: &Interrupt) -> Event {
         | Kind::ConversationClose
         | Kind::LowConfidence => json!({ "action": "cancel", "reason": SUPERSEDED }),
     };
-    Event::InterruptResolved { id: asked.id, value, by: HOST.to_owned(), decision: None }
+    Event::InterruptResolved { id: asked.id, value, by: HOST.to_owned(), decision: None, via: None }
 }
 
 /// The agent waits for the oldest of its open questions, or else for the oldest of its runs; that it waits for the others as

@@ -89,7 +89,8 @@ fn requested(run: &Run, node: &NodeId, request: &Request) -> Result<Event, RunEr
 
 /// What comes after the request itself.
 fn follow(id: InterruptId, node: NodeId, request: &Request) -> Vec<Event> {
-    let answered = |value: Value| Event::InterruptResolved { id, value, by: HOST.to_owned(), decision: None };
+    let answered =
+        |value: Value| Event::InterruptResolved { id, value, by: HOST.to_owned(), decision: None, via: None };
     let suspended = Event::NodeSuspended { node: node.clone(), interrupt: id, all: false };
     match request.kind {
         // A governed gate is announced by its request alone.

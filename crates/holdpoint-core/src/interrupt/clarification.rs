@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
+use super::BadRequest;
 use super::compiled::Schemas;
-use super::{Answer, BadRequest, people};
 use crate::refusal::Refusal;
 use crate::schema::Schema;
 
@@ -30,18 +30,12 @@ pub(super) fn check_data(data: &Value) -> Result<(), BadRequest> {
                 .map_err(|why| BadRequest::new(&format!("data.questions[{index}].schema"), why))?;
         }
     }
-    people::check_data(data)
+    Ok(())
 }
 
-/// Accepts `{answers: [{id, answer}]}` and `{answers: {id: answer}}`; records the second form, and who spoke for whoever
-/// answers where that was somebody else.
-pub(super) fn judge(
-    data: &Value,
-    answer: &Answer,
-    decider: &str,
-    schemas: &Schemas,
-) -> Result<Value, Refusal> {
-    let answers = read_answers(answer.value.get("answers"))?;
+/// Accepts `{answers: [{id, answer}]}` and `{answers: {id: answer}}`; records the second form.
+pub(super) fn judge(data: &Value, value: &Value, schemas: &Schemas) -> Result<Value, Refusal> {
+    let answers = read_answers(value.get("answers"))?;
     let questions = data.get("questions").and_then(Value::as_array);
     let mut open: Vec<&str> = Vec::new();
     let mut known = Vec::new();
@@ -60,10 +54,7 @@ pub(super) fn judge(
         let message = format!("{stray:?} was not asked; asked: {}", known.join(", "));
         return Err(Refusal::invalid("resumeValue.answers", message));
     }
-    Ok(match people::speaker(answer, decider) {
-        Some(speaker) => json!({"answers": answers, "actedBy": speaker}),
-        None => json!({"answers": answers}),
-    })
+    Ok(json!({"answers": answers}))
 }
 
 fn read_answers(answers: Option<&Value>) -> Result<Map<String, Value>, Refusal> {

@@ -51,6 +51,17 @@ pub(super) fn check_data(data: &Value) -> Result<(), BadRequest> {
     }
 }
 
+/// Rejects rules about people where the host answers by itself: they could not be enforced.
+pub(super) fn check_unnamed(data: &Value) -> Result<(), BadRequest> {
+    match PEOPLE.iter().find(|member| data.get(**member).is_some()) {
+        None => Ok(()),
+        Some(member) => {
+            let message = "cannot be given here: the host answers this interrupt itself";
+            Err(BadRequest::new(&format!("data.{member}"), message))
+        }
+    }
+}
+
 fn check_list(list: Option<&Value>, field: &str) -> Result<(), BadRequest> {
     let Some(list) = list else { return Ok(()) };
     if !is_string_array(list) {
@@ -97,6 +108,15 @@ pub(super) fn decider(answer: &Answer) -> Result<&str, Refusal> {
 pub(super) fn speaker<'a>(answer: &'a Answer, decider: &str) -> Option<&'a str> {
     let sender = Some(answer.by.name.as_str()).filter(|sender| *sender != decider);
     sender.or(answer.vouched_by.as_deref().filter(|maker| *maker != decider))
+}
+
+/// The answer as it is recorded, with the name of the speaker where that is not the decider. Only the host sets that.
+pub(super) fn with_speaker(mut value: Value, answer: &Answer, decider: &str) -> Value {
+    if let Value::Object(members) = &mut value {
+        members.remove("actedBy");
+        members.extend(speaker(answer, decider).map(|name| ("actedBy".to_owned(), Value::from(name))));
+    }
+    value
 }
 
 /// Whether a name is one of the host's own. Nobody gets such a name: what the host did by itself must be told from what

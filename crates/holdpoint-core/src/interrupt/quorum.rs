@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::BadRequest;
 use crate::ids::Timestamp;
 use crate::limits;
+use crate::via::Via;
 
 /// One approver's voice in a gate that needs several.
 #[derive(Clone, Debug, PartialEq)]
@@ -15,6 +16,7 @@ pub struct Vote {
     pub at: Timestamp,
     /// What they call it themselves.
     pub decision: Option<String>,
+    pub via: Option<Via>,
 }
 
 impl Vote {

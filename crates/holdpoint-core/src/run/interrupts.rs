@@ -44,8 +44,9 @@ impl Run {
 
     /// Votes, questions and whoever was turned away: what comes before a decision.
     pub(super) fn hear_approver(&mut self, event: &Event, at: Timestamp) {
-        if let Event::VoteCast { interrupt, value, by, decision } = event {
-            let vote = Vote { by: by.clone(), value: value.clone(), at, decision: decision.clone() };
+        if let Event::VoteCast { interrupt, value, by, decision, via } = event {
+            let (by, value, decision, via) = (by.clone(), value.clone(), decision.clone(), via.clone());
+            let vote = Vote { by, value, at, decision, via };
             self.touch_interrupt(*interrupt, |asked| {
                 asked.votes.push(vote);
                 asked.heard = Some(Heard::Voted);
@@ -57,10 +58,10 @@ impl Run {
             });
         } else if let Event::AuthorizationDecided { interrupt, allowed: false, .. } = event {
             self.touch_interrupt(*interrupt, |asked| asked.denied = asked.denied.saturating_add(1));
-        } else if let Event::AskRaised { interrupt, ask, question, by, acted_by } = event {
+        } else if let Event::AskRaised { interrupt, ask, question, by, acted_by, via } = event {
             let heard = Some(Heard::Asked(*ask));
             let (question, by, acted_by) = (question.clone(), by.clone(), acted_by.clone());
-            let ask = Ask { id: *ask, question, by, acted_by, at, reply: None };
+            let ask = Ask { id: *ask, question, by, acted_by, via: via.clone(), at, reply: None };
             self.touch_interrupt(*interrupt, |asked| {
                 asked.asks.push(ask);
                 asked.heard = heard;
@@ -81,11 +82,12 @@ impl Run {
         let taken_over = self.is_taken_over();
         self.touch_interrupt(id, |asked| {
             asked.taken_over = taken_over;
-            if let Resolution::Answered { value, by, at, .. } = &resolution
+            if let Resolution::Answered { value, by, at, via, .. } = &resolution
                 && asked.kind == Kind::Approval
                 && asked.required_approvals() > 1
             {
-                asked.votes.push(Vote { by: by.clone(), value: value.clone(), at: *at, decision: None });
+                let (by, value, via) = (by.clone(), value.clone(), via.clone());
+                asked.votes.push(Vote { by, value, at: *at, decision: None, via });
             }
             asked.resolution = Some(resolution);
             // Nobody answers it any more.

@@ -57,6 +57,7 @@ pub(super) fn events() -> Vec<Event> {
             value: json!({"action": "accept"}),
             by: "ada".to_owned(),
             decision: Some("d1".to_owned()),
+            via: None,
         },
         Event::NodeDispatched {
             node: node("a"),

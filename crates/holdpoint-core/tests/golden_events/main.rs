@@ -10,6 +10,7 @@ use holdpoint_core::{
 use serde_json::{Map, Value, json};
 
 mod agents;
+mod credentials;
 
 const GOLDEN: &str = include_str!("../golden/events.jsonl");
 
@@ -83,6 +84,7 @@ fn events() -> Vec<Event> {
     events.extend(of_conversations_and_agents());
     events.extend(of_governed_gates());
     events.extend(agents::events());
+    events.extend(credentials::events());
     events
 }
 
@@ -99,15 +101,29 @@ fn of_approvers() -> [Event; 7] {
             timeout_ms: None,
             digest: Some(holdpoint_core::digest(&json!({}))),
         },
-        Event::VoteCast { interrupt, value: json!({"action": "accept"}), by: by(), decision: None },
-        Event::VoteRepeated { interrupt, action: "accept".to_owned(), by: by(), acted_by: None },
-        Event::AskRaised { interrupt, ask: 1, question: "Why?".to_owned(), by: by(), acted_by: None },
+        Event::VoteCast {
+            interrupt,
+            value: json!({"action": "accept"}),
+            by: by(),
+            decision: None,
+            via: None,
+        },
+        Event::VoteRepeated { interrupt, action: "accept".to_owned(), by: by(), acted_by: None, via: None },
+        Event::AskRaised {
+            interrupt,
+            ask: 1,
+            question: "Why?".to_owned(),
+            by: by(),
+            acted_by: None,
+            via: None,
+        },
         Event::AskAnswered { interrupt, ask: 1, answer: "So.".to_owned(), by: by() },
         Event::VoteRepeated {
             interrupt,
             action: "accept".to_owned(),
             by: by(),
             acted_by: Some("bob".to_owned()),
+            via: None,
         },
         Event::AskRaised {
             interrupt,
@@ -115,6 +131,7 @@ fn of_approvers() -> [Event; 7] {
             question: "Why?".to_owned(),
             by: by(),
             acted_by: Some("bob".to_owned()),
+            via: None,
         },
     ]
 }
@@ -123,7 +140,7 @@ fn of_governed_gates() -> [Event; 4] {
     let (interrupt, action) = (InterruptId(1), "approvals:respond".to_owned());
     let (by, reason) = ("ada".to_owned(), "takes a role".to_owned());
     [
-        Event::AuthorizationDecided { interrupt, by, action, allowed: false, reason },
+        Event::AuthorizationDecided { interrupt, by, action, allowed: false, reason, via: None },
         Event::ApprovalGranted { interrupt },
         Event::ApprovalRejected { interrupt },
         Event::ApprovalOverridden { interrupt },
@@ -212,8 +229,9 @@ fn of_interrupts() -> Vec<Event> {
             value: json!({"action": "accept"}),
             by: "ada".to_owned(),
             decision: None,
+            via: None,
         },
-        Event::InterruptResolved { id, value: Value::Null, by: "ada".to_owned(), decision: None },
+        Event::InterruptResolved { id, value: Value::Null, by: "ada".to_owned(), decision: None, via: None },
         Event::InterruptTimedOut { id },
         Event::ApprovalReceived { interrupt: id },
         Event::ClarificationResolved { interrupt: id },

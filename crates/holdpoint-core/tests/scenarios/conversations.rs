@@ -37,6 +37,7 @@ fn answered(id: u32) -> Event {
         value: Value::Null,
         by: "system:host".to_owned(),
         decision: None,
+        via: None,
     }
 }
 
@@ -183,7 +184,13 @@ fn a_rehearsed_turn_is_answered_by_the_host_and_nobody_waits() {
         .then([
             requested(2, "gate", shown),
             suspended("gate", 2),
-            Event::InterruptResolved { id: InterruptId(2), value: json!("so be it"), by, decision: None },
+            Event::InterruptResolved {
+                id: InterruptId(2),
+                value: json!("so be it"),
+                by,
+                decision: None,
+                via: None,
+            },
             Event::ConversationExchanged { interrupt: InterruptId(2) },
             resumed("gate", 2),
         ])

@@ -2,7 +2,7 @@
 
 use holdpoint_core::{
     Answer, Command, Completion, Drain, Event, InterruptId, Kind, NodeId, Outcome, Owner, Principal, Request,
-    RunError, Start, Started, TenantId, Timestamp, Workflow, WorkflowId,
+    RunError, Start, Started, TenantId, Timestamp, Via, Workflow, WorkflowId,
 };
 use serde_json::{Map, Value, json};
 
@@ -186,7 +186,7 @@ pub(crate) fn accept(interrupt: u32) -> Command {
 
 pub(crate) fn accept_at(node: &str) -> Command {
     let answer = Answer::new(json!({"action": "accept"}), ada());
-    Command::ResolveNode { node: node_id(node), answer }
+    Command::ResolveNode { node: node_id(node), interrupt: None, answer }
 }
 
 pub(crate) fn expire(interrupt: u32) -> Command {
@@ -318,7 +318,11 @@ pub(crate) fn approval_received(interrupt: u32) -> Event {
 
 /// Answered by Ada.
 pub(crate) fn resolved(id: u32, value: Value) -> Event {
-    Event::InterruptResolved { id: InterruptId(id), value, by: "ada".to_owned(), decision: None }
+    resolved_via(id, value, None)
+}
+
+pub(crate) fn resolved_via(id: u32, value: Value, via: Option<Via>) -> Event {
+    Event::InterruptResolved { id: InterruptId(id), value, by: "ada".to_owned(), decision: None, via }
 }
 
 pub(crate) fn timed_out(id: u32) -> Event {
