@@ -29,7 +29,7 @@ pub use external_event::ExternalEvent;
 pub(crate) use governance::is_governed;
 pub use kind::Kind;
 pub use low_confidence::{Decision, ESCALATION_THRESHOLD_DEFAULT, escalation_threshold};
-pub use people::{PEOPLE, is_host_name};
+pub use people::{PEOPLE, is_host_name, named_in_definition};
 pub use quorum::Vote;
 pub use request::{BadRequest, Request};
 

@@ -31,7 +31,7 @@ pub use ids::{BadId, InterruptId, NodeId, Principal, RunId, RunRef, TenantId, Ti
 pub use interrupt::{
     AUTH_REQUIRED, Answer, Ask, Assignees, BadRequest, Compiled, Decision, ESCALATION_THRESHOLD_DEFAULT,
     ExternalEvent, Heard, Interrupt, Kind, PEOPLE, Reply, Request, Resolution, Vote, escalation_threshold,
-    is_host_name,
+    is_host_name, named_in_definition,
 };
 pub use react::{Obligation, Timer, react};
 pub use refusal::Refusal;

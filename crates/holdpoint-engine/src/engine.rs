@@ -45,6 +45,7 @@ mod once;
 mod opening;
 mod options;
 mod pending;
+mod people;
 mod reading;
 mod sealing;
 mod secrets;

@@ -199,6 +199,35 @@ pub(super) fn entries(data: &Value) -> Vec<String> {
     entries
 }
 
+/// The places in the config of a node that may name people: gates, `core.interrupt`, agents.
+const NAMED_IN: [&str; 3] = ["", "/data", "/approval"];
+
+/// The people that the nodes of a definition name, by the id of the node.
+pub fn named_in_definition(definition: &Value) -> Vec<(String, String)> {
+    let nodes = definition.get("nodes").and_then(Value::as_array).into_iter().flatten();
+    let of_node = |node: &Value| {
+        let id = node.get("id").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let mut named: Vec<String> = Vec::new();
+        let config = node.get("config").unwrap_or(&Value::Null);
+        for data in NAMED_IN.iter().filter_map(|place| config.pointer(place)) {
+            let new: Vec<_> = entries(data).into_iter().filter(|entry| !named.contains(entry)).collect();
+            named.extend(new);
+        }
+        named.into_iter().map(move |entry| (id.clone(), entry)).collect::<Vec<_>>()
+    };
+    nodes.flat_map(of_node).collect()
+}
+
+impl Principal {
+    /// Whether an entry of a list, as [`Assignees::entries`](super::Assignees::entries) has it, means this principal.
+    pub fn is_meant_by(&self, entry: &str) -> bool {
+        match entry.split_once(':') {
+            Some(("scope", scope)) => self.scopes.iter().any(|held| held == scope),
+            _ => is_meant(self, entry, Prefix::Anything),
+        }
+    }
+}
+
 fn approvers(data: &Value) -> impl Iterator<Item = (&Value, Prefix)> {
     LISTS.iter().filter_map(|(list, plain)| Some((data.get(*list)?, *plain)))
 }

@@ -98,6 +98,9 @@ pub(super) fn shown(run: &Run) -> Option<Value> {
         shown["answeredBy"] = json!(by);
         shown["answeredAt"] = json!(at.to_string());
     }
+    if let Some(via) = held.resolution.as_ref().and_then(Resolution::via) {
+        shown["via"] = json!(via);
+    }
     Some(shown)
 }
 

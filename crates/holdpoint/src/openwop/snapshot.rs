@@ -3,7 +3,7 @@
 
 use holdpoint_core::{
     Child, Drain, End, Fork, ForkMode, Interrupt, NodeId, NodeState, NodeStatus, Owner, Parent, Pause, Run,
-    RunError, RunId, Started, Timestamp, WorkflowId,
+    Refusal, RunError, RunId, Started, Timestamp, WorkflowId,
 };
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
@@ -129,6 +129,9 @@ struct Below<'a> {
 #[serde(rename_all = "camelCase")]
 struct Open<'a> {
     interrupt_id: String,
+    /// All that are open at the node, if there are several: an answer must then name its interrupt.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    open_interrupt_ids: Vec<String>,
     kind: &'static str,
     node_id: &'a NodeId,
     key: &'a str,
@@ -258,6 +261,10 @@ fn below(child: &Child) -> Below<'_> {
 fn open<'a>(run: &Run, interrupt: &'a Interrupt) -> Open<'a> {
     Open {
         interrupt_id: run.interrupt_name(interrupt.id),
+        open_interrupt_ids: match run.addressed_interrupt(&interrupt.node, None) {
+            Err(Refusal::InterruptAmbiguous(names)) => names,
+            Ok(_) | Err(_) => Vec::new(),
+        },
         kind: interrupt.kind.as_str(),
         node_id: &interrupt.node,
         key: &interrupt.key,

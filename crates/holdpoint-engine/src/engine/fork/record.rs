@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use holdpoint_core::{
-    Answer, Child, Command, Event, Interrupt, Kind, NodeId, Principal, Refusal, Run, RunId, Start, decide,
+    Answer, Child, Command, Event, Interrupt, Kind, NodeId, Principal, Refusal, Run, RunId, Start, Via, decide,
     digest,
 };
 use serde_json::Value;
@@ -192,6 +192,7 @@ impl Said {
         Answer {
             acting_as: acting.is_some(),
             digest: if meant { asked.digest.clone() } else { Some(self.shown[0].clone()) },
+            via: Some(Via::replay()),
             ..Answer::new(self.value.clone(), sender)
         }
     }
