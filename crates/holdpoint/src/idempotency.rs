@@ -80,7 +80,8 @@ impl<B: FromBytes + Send, S: Send + Sync> FromRequest<S> for Sent<B> {
 
 fn operation(request: &Request) -> String {
     // The query may name what the request is about.
-    let target = request.uri().path_and_query().map_or_else(|| request.uri().path(), |target| target.as_str());
+    let target =
+        request.uri().path_and_query().map_or_else(|| request.uri().path(), |target| target.as_str());
     format!("{} {}", request.method(), hash(target.as_bytes()))
 }
 

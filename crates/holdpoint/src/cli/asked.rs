@@ -158,7 +158,8 @@ mod tests {
     // Row 1.
     #[test]
     fn the_command_names_the_interrupt_if_several_are_open_at_the_node() {
-        let mut interrupt = json!({"interruptId": "r1:i1", "nodeId": "agent", "kind": "approval", "data": {}});
+        let mut interrupt =
+            json!({"interruptId": "r1:i1", "nodeId": "agent", "kind": "approval", "data": {}});
         let words = |interrupt: &Value| answer_words(&json!({"runId": "r1", "interrupt": interrupt}));
         assert_eq!(words(&interrupt), "answer r1 agent accept");
         interrupt["openInterruptIds"] = json!(["r1:i1", "r1:i2"]);

@@ -40,7 +40,9 @@ pub(super) async fn answer_node(
     let interrupt = body.interrupt_id;
     let command = Command::ResolveNode { node: node.clone(), interrupt: interrupt.clone(), answer };
     let answer = move |done: Done<'_>| match done {
-        Done::Run(run) => Answer::json(StatusCode::OK, &translate::resolved(run, &node, interrupt.as_deref())),
+        Done::Run(run) => {
+            Answer::json(StatusCode::OK, &translate::resolved(run, &node, interrupt.as_deref()))
+        }
         _ => Answer::nothing(),
     };
     let resolve = async |engine: Engine| Ok(Did::Run(engine.execute(&of, &command).await.map_err(refused)?));

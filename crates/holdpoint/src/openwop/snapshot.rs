@@ -2,8 +2,8 @@
 //! ask for most.
 
 use holdpoint_core::{
-    Child, Drain, End, Fork, ForkMode, Interrupt, NodeId, NodeState, NodeStatus, Owner, Parent, Pause, Run,
-    Refusal, RunError, RunId, Started, Timestamp, WorkflowId,
+    Child, Drain, End, Fork, ForkMode, Interrupt, NodeId, NodeState, NodeStatus, Owner, Parent, Pause,
+    Refusal, Run, RunError, RunId, Started, Timestamp, WorkflowId,
 };
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};

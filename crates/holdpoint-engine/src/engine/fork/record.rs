@@ -4,8 +4,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use holdpoint_core::{
-    Answer, Child, Command, Event, Interrupt, Kind, NodeId, Principal, Refusal, Run, RunId, Start, Via, decide,
-    digest,
+    Answer, Child, Command, Event, Interrupt, Kind, NodeId, Principal, Refusal, Run, RunId, Start, Via,
+    decide, digest,
 };
 use serde_json::Value;
 

@@ -29,7 +29,8 @@ pub(super) fn minted() -> Value {
     properties["token"] = json!({
         "type": "string", "description": "Shown once: not when the request is sent again under its Idempotency-Key.",
     });
-    properties["linkId"] = json!({"type": "string", "description": "Names the link in decisions that come over it."});
+    properties["linkId"] =
+        json!({"type": "string", "description": "Names the link in decisions that come over it."});
     properties["url"] = json!({"type": "string", "description": "Where the link leads; shown once, too."});
     let always = ["runId", "nodeId", "interruptId", "intent", "for", "expiresAt", "linkId"];
     json!({"type": "object", "required": always, "properties": properties})
