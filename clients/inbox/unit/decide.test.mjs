@@ -19,7 +19,7 @@ import {
 } from "../../../crates/holdpoint/src/inbox/page/decide/model.js";
 import { feedbackOf, itemsSchema, sectionSchema } from "../../../crates/holdpoint/src/inbox/page/decide/refine.js";
 import { refusal, saidBy } from "../../../crates/holdpoint/src/inbox/page/decide/refusals.js";
-import { decisionWords, keyring, requestFor } from "../../../crates/holdpoint/src/inbox/page/decide/sending.js";
+import { keyring, requestFor } from "../../../crates/holdpoint/src/inbox/page/decide/sending.js";
 import { argumentsSchema } from "../../../crates/holdpoint/src/inbox/page/decide/tool_call.js";
 import { form } from "../../../crates/holdpoint/src/inbox/page/form/schema.js";
 import { h } from "../../../crates/holdpoint/src/inbox/page/dom.js";
@@ -267,20 +267,12 @@ test("the same answer goes under the same key, another one under another", () =>
     assert.equal(keyFor({ a: 2 }), "k2");
 });
 
-test("of several calls at one node all but the oldest are decided by their call", () => {
+// Row 1.
+test("an answer names the interrupt that was shown", () => {
     const value = { action: "reject", feedback: "no" };
-    assert.deepEqual(requestFor(EVERY_KIND.tool, value, { isOldest: true }), {
+    assert.deepEqual(requestFor({ ...EVERY_KIND.tool, interruptId: "r:i2" }, value), {
         path: "/v1/runs/r/interrupts/gate",
-        body: { resumeValue: value, digest: "sha256:x" },
-    });
-    assert.deepEqual(requestFor(EVERY_KIND.tool, value, { isOldest: false }), {
-        path: "/v1/runs/r/decision",
-        body: { toolCallId: "c1", action: "cancel", reason: "no", digest: "sha256:x" },
-    });
-    assert.deepEqual(decisionWords({ action: "accept" }), { action: "resume" });
-    assert.deepEqual(decisionWords({ action: "edit-accept", editedArtifactData: { arguments: {} } }), {
-        action: "resume",
-        result: { arguments: {} },
+        body: { resumeValue: value, digest: "sha256:x", interruptId: "r:i2" },
     });
 });
 

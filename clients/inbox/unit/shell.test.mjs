@@ -59,12 +59,12 @@ test("what changes something shows that this page sends it, and what reads does 
     const { fetch, requests } = answering(200, {});
     const api = createApi({ root: "/hp", fetch });
     await api.get("/v1/session");
-    await api.decide("r/1", "n 1", { action: "accept" }, { digest: "sha256:1", idempotencyKey: "k" });
+    await api.decide("r/1", "n 1", { action: "accept" }, { digest: "sha256:1", interruptId: "r:i2", idempotencyKey: "k" });
     assert.equal(requests[0].headers["x-holdpoint-page"], undefined);
     assert.equal(requests[1].url, "/hp/v1/runs/r%2F1/interrupts/n%201");
     assert.equal(requests[1].headers["x-holdpoint-page"], "1");
     assert.equal(requests[1].headers["idempotency-key"], "k");
-    assert.deepEqual(JSON.parse(requests[1].body), { resumeValue: { action: "accept" }, digest: "sha256:1" });
+    assert.deepEqual(JSON.parse(requests[1].body), { resumeValue: { action: "accept" }, digest: "sha256:1", interruptId: "r:i2" });
 });
 
 test("every decision has a key of its own", async () => {

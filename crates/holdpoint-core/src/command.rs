@@ -44,9 +44,12 @@ pub enum Command {
     Resolve {
         answers: BTreeMap<InterruptId, Answer>,
     },
-    /// An answer to whatever a node asks.
+    /// An answer to the interrupt of a node.
     ResolveNode {
         node: NodeId,
+        /// The name of the interrupt, as [`Run::interrupt_name`](crate::Run::interrupt_name) has it. Required if the
+        /// node has several open interrupts.
+        interrupt: Option<String>,
         answer: Answer,
     },
     /// Something happened outside that an interrupt waits for.

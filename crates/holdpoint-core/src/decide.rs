@@ -33,7 +33,9 @@ pub fn decide(run: &Run, command: &Command, now: Timestamp) -> Result<Vec<Event>
         Command::Say { node, messages } => agent::say(run, node, messages, now),
         Command::Record { node, name, result, took_ms } => finish::record(run, node, name, result, *took_ms),
         Command::Resolve { answers } => resolve::resolve(run, answers, now),
-        Command::ResolveNode { node, answer } => resolve::resolve_node(run, node, answer, now),
+        Command::ResolveNode { node, interrupt, answer } => {
+            resolve::resolve_node(run, node, interrupt.as_deref(), answer, now)
+        }
         Command::Deliver { interrupt, event, by } => resolve::deliver(run, *interrupt, event, by, now),
         Command::AnswerAsk { interrupt, ask, answer, by } => {
             side_questions::answer(run, *interrupt, *ask, answer, by, now)

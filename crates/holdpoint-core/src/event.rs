@@ -10,6 +10,7 @@ use crate::agent::{Behaviour, CallStatus, Message, ToolCallResumeMode, Usage};
 use crate::ids::{InterruptId, NodeId, RunId, Timestamp, WorkflowId};
 use crate::interrupt::Kind;
 use crate::run::Status;
+use crate::via::Via;
 
 mod names;
 mod sources;
@@ -88,6 +89,9 @@ pub enum Event {
         /// The vote that ended a quorum, where the outcome of all votes differs from it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         vote: Option<Value>,
+        /// The credential of the answer. Answers of the host and of older versions have none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        via: Option<Via>,
     },
     /// Nobody answered before the deadline: silence, which is neither a grant nor a person's refusal.
     #[serde(rename = "interrupt.timed_out")]
@@ -108,6 +112,8 @@ pub enum Event {
         /// A replay gives the vote of its source again.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         copied: bool,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        via: Option<Via>,
     },
     /// Somebody voted again and said the same: it does not count, but it happened.
     #[serde(rename = "holdpoint.vote.repeated")]
@@ -118,6 +124,8 @@ pub enum Event {
         /// Who spoke for them, if they did not themselves.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         acted_by: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        via: Option<Via>,
     },
     /// An approver wants to know something before deciding.
     #[serde(rename = "holdpoint.ask.raised")]
@@ -128,12 +136,22 @@ pub enum Event {
         by: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         acted_by: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        via: Option<Via>,
     },
     #[serde(rename = "holdpoint.ask.answered")]
     AskAnswered { interrupt: InterruptId, ask: u32, answer: String, by: String },
     /// A governed gate turned somebody away, or let somebody in.
     #[serde(rename = "authorization.decided")]
-    AuthorizationDecided { interrupt: InterruptId, by: String, action: String, allowed: bool, reason: String },
+    AuthorizationDecided {
+        interrupt: InterruptId,
+        by: String,
+        action: String,
+        allowed: bool,
+        reason: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        via: Option<Via>,
+    },
     /// What somebody says at a governed gate. Who, and why, is in the vote or the resolution right before it.
     #[serde(rename = "approval.granted")]
     ApprovalGranted { interrupt: InterruptId },

@@ -7,6 +7,7 @@ use crate::event::Event;
 use crate::ids::{InterruptId, NodeId, Principal, Timestamp};
 use crate::limits;
 use crate::refusal::{Refusal, check_size};
+use crate::via::Via;
 
 mod approval;
 mod assignees;
@@ -32,7 +33,7 @@ pub use grant::{GrantUse, covered_node};
 pub use kind::Kind;
 pub use low_confidence::{Decision, ESCALATION_THRESHOLD_DEFAULT, escalation_threshold};
 pub use members::{GateOutputs, as_answer, says_the_same, with_ignored};
-pub use people::{PEOPLE, is_host_name};
+pub use people::{PEOPLE, is_host_name, named_in_definition};
 pub use quorum::Vote;
 pub use request::{BadRequest, Request};
 
@@ -59,6 +60,8 @@ pub struct Answer {
     pub decision: Option<String>,
     /// A replay gives the answer of its source again. It counts with other copied answers only.
     pub copied: bool,
+    /// The credential that it was sent with.
+    pub via: Option<Via>,
 }
 
 impl Answer {
@@ -74,6 +77,7 @@ impl Answer {
             digest: None,
             decision: None,
             copied: false,
+            via: None,
         }
     }
 
@@ -139,6 +143,7 @@ pub struct Ask {
     pub by: String,
     /// Who asked in that name, where it was somebody else.
     pub acted_by: Option<String>,
+    pub via: Option<Via>,
     pub at: Timestamp,
     pub reply: Option<Reply>,
 }
@@ -159,6 +164,7 @@ pub enum Resolution {
         at: Timestamp,
         /// What whoever decided calls the decision.
         decision: Option<String>,
+        via: Option<Via>,
     },
     TimedOut {
         at: Timestamp,
@@ -168,10 +174,20 @@ pub enum Resolution {
 impl Resolution {
     /// What an event says that ends an interrupt: an answer, or else that nobody answered.
     pub(crate) fn of(event: &Event, at: Timestamp) -> Self {
-        let Event::InterruptResolved { value, by, decision, .. } = event else {
+        let Event::InterruptResolved { value, by, decision, via, .. } = event else {
             return Self::TimedOut { at };
         };
-        Self::Answered { value: value.clone(), by: by.clone(), at, decision: decision.clone() }
+        let (value, by, decision, via) = (value.clone(), by.clone(), decision.clone(), via.clone());
+        Self::Answered { value, by, at, decision, via }
+    }
+
+    /// The credential that ended the interrupt. Answers that older versions recorded have none.
+    pub fn via(&self) -> Option<Via> {
+        match self {
+            Self::Answered { via: Some(via), .. } => Some(via.clone()),
+            Self::Answered { by, via: None, .. } => people::is_host_name(by).then(Via::host),
+            Self::TimedOut { .. } => Some(Via::timeout()),
+        }
     }
 }
 
@@ -307,7 +323,7 @@ impl Interrupt {
                 }
                 return Ok(judged);
             }
-            Kind::Clarification => clarification::judge(&self.data, answer, decider, schemas)?,
+            Kind::Clarification => clarification::judge(&self.data, &answer.value, schemas)?,
             Kind::ExternalEvent => external_event::judge(&self.data, &answer.value)?,
             Kind::ConversationExchange => {
                 schemas.check_outcome(&answer.value)?;
@@ -318,6 +334,7 @@ impl Interrupt {
             }
         };
         schemas.check_resume_value(&answer.value)?;
+        let value = if self.heeds_people() { people::with_speaker(value, answer, decider) } else { value };
         Ok(Judged::Decided { value, by, vote: None })
     }
 

@@ -19,6 +19,7 @@ mod refusal;
 mod run;
 mod schema;
 mod strict;
+mod via;
 pub mod webhook;
 pub mod workflow;
 
@@ -32,7 +33,8 @@ pub use ids::{BadId, InterruptId, NodeId, Principal, RunId, RunRef, TenantId, Ti
 pub use interrupt::{
     AUTH_REQUIRED, Answer, Ask, Assignees, BadRequest, Compiled, Decision, ESCALATION_THRESHOLD_DEFAULT,
     ExternalEvent, GateOutputs, GrantUse, Heard, Interrupt, Kind, PEOPLE, Reply, Request, Resolution, Vote,
-    as_answer, covered_node, escalation_threshold, is_host_name, says_the_same, with_ignored,
+    as_answer, covered_node, escalation_threshold, is_host_name, named_in_definition, says_the_same,
+    with_ignored,
 };
 pub use react::{Obligation, Timer, react};
 pub use refusal::Refusal;
@@ -42,4 +44,5 @@ pub use run::{
 };
 pub use schema::checker;
 pub use strict::{StrictValue, parse_strict};
+pub use via::{Via, ViaType};
 pub use workflow::Workflow;

@@ -18,6 +18,8 @@ pub enum Refusal {
     TooLarge { what: &'static str, bytes: usize, max: usize },
     #[error("there is no such interrupt")]
     InterruptNotFound,
+    #[error("interruptId: the node has several open interrupts; name one of {}", .0.join(", "))]
+    InterruptAmbiguous(Vec<String>),
     #[error("the interrupt was already resolved")]
     AlreadyResolved,
     #[error("the interrupt's deadline has passed")]
@@ -88,6 +90,7 @@ impl Refusal {
             Self::InvalidRequest { .. } => "validation_error",
             Self::TooLarge { .. } => "payload_too_large",
             Self::InterruptNotFound => "interrupt_not_found",
+            Self::InterruptAmbiguous(_) => "interrupt_ambiguous",
             Self::AlreadyResolved | Self::Expired => "interrupt_already_resolved",
             Self::InterruptCancelled => "interrupt_cancelled",
             Self::InterruptGone => "interrupt_gone",

@@ -46,6 +46,7 @@ mod once;
 mod opening;
 mod options;
 mod pending;
+mod people;
 mod reading;
 mod sealing;
 mod secrets;

@@ -12,7 +12,7 @@ use std::time::Instant;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{StatusCode, header};
-use holdpoint_core::{Answer, Principal, RunId, RunRef, TenantId, Timestamp};
+use holdpoint_core::{Answer, Principal, RunId, RunRef, TenantId, Timestamp, Via};
 use holdpoint_engine::ApiKey;
 use serde_json::{Value, json};
 
@@ -80,9 +80,9 @@ impl Access {
     }
 }
 
-/// An authenticated caller.
+/// An authenticated caller: the key, and the id of the session if the request came with one instead.
 #[derive(Clone, Debug)]
-pub(crate) struct Caller(pub Arc<ApiKey>);
+pub(crate) struct Caller(pub Arc<ApiKey>, pub Option<String>);
 
 impl Caller {
     pub(crate) fn tenant(&self) -> &TenantId {
@@ -95,14 +95,22 @@ impl Caller {
     }
 
     pub(crate) fn principal(&self) -> Principal {
-        let ApiKey { principal, roles, groups, scopes, .. } = self.0.as_ref().clone();
-        Principal { name: principal, roles, groups, scopes }
+        self.0.holder()
+    }
+
+    /// The credential of the request, by an id that may be shown.
+    pub(crate) fn via(&self) -> Via {
+        match &self.1 {
+            Some(session) => Via::session(session.as_str()),
+            None => Via::key(self.0.key_id.as_str()),
+        }
     }
 
     /// What this caller says to an interrupt, whatever protocol it came by: with everything that the core needs to
     /// judge who speaks, and for whom. `digest` is that of what the caller was shown, if it says so.
     pub(crate) fn answer(&self, value: Value, digest: Option<String>) -> Answer {
-        Answer { acting_as: self.may(ACT_AS), digest, ..Answer::new(value, self.principal()) }
+        let (acting_as, via) = (self.may(ACT_AS), Some(self.via()));
+        Answer { acting_as, digest, via, ..Answer::new(value, self.principal()) }
     }
 
     pub(crate) fn may(&self, scope: &str) -> bool {
@@ -137,26 +145,26 @@ impl Caller {
 
     /// By the key that is sent, or by the session of a browser.
     async fn authenticate(parts: &Parts, app: &App) -> Result<Self, ApiError> {
-        let key = match (parts.headers.get(header::AUTHORIZATION), sessions::cookie(&parts.headers)) {
+        let caller = match (parts.headers.get(header::AUTHORIZATION), sessions::cookie(&parts.headers)) {
             (Some(header), _) => {
                 let text = header.to_str().ok().and_then(|text| text.split_once(' '));
                 let Some((_, key)) = text.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")) else {
                     return Err(unauthenticated("the Authorization header must read: Bearer <key>"));
                 };
-                Self::holding(app, key).await?.0
+                Self::holding(app, key).await?
             }
             (None, Some(token)) => {
-                let key = Self::signed_in(app, token).await?.key;
+                let signed_in = Self::signed_in(app, token).await?;
                 sessions::check_page(&parts.method, &parts.headers, app.links.public_url())?;
-                key
+                Self(signed_in.key, Some(signed_in.session.session_id.clone()))
             }
             (None, None) => return Err(unauthenticated("send an API key: Authorization: Bearer <key>")),
         };
         // Before the scopes are looked at: guessing what a key may do is calling, too.
         if let Some(limit) = &app.rate_limit {
-            limit.take(&key.key_id, Instant::now())?;
+            limit.take(&caller.0.key_id, Instant::now())?;
         }
-        Ok(Self(key))
+        Ok(caller)
     }
 
     /// Whoever holds this key, if it is one that is still good.
@@ -164,7 +172,7 @@ impl Caller {
         let found = app.keys.find(&app.engine, key.trim()).await?;
         let key = found.ok_or_else(|| unauthenticated("this API key is not known here"))?;
         check_good(&key, app.engine.now())?;
-        Ok(Self(key))
+        Ok(Self(key, None))
     }
 
     /// Whoever has signed in with this token, if the session and its key are still good.

@@ -134,6 +134,7 @@ impl From<Refusal> for ApiError {
             Refusal::InterruptCancelled | Refusal::CorrelationMismatch(_) => StatusCode::UNPROCESSABLE_ENTITY,
             Refusal::AlreadyStarted
             | Refusal::RunFinished(_)
+            | Refusal::InterruptAmbiguous(_)
             | Refusal::AlreadyResolved
             | Refusal::Expired
             | Refusal::AlreadyVoted(_)
@@ -152,6 +153,7 @@ impl From<Refusal> for ApiError {
         let error = Self::new(status, refusal.code(), refusal.to_string());
         match refusal {
             Refusal::InvalidRequest { field, message } => Self::invalid(&field, without_value(&message)),
+            Refusal::InterruptAmbiguous(names) => error.with(json!({"interruptIds": names})),
             Refusal::TooLarge { max, .. } => error.with(json!({"maxBytes": max})),
             Refusal::RunFinished(status) | Refusal::WrongState(status) => {
                 error.with(json!({"runStatus": status.as_str()}))

@@ -79,7 +79,10 @@ impl<B: FromBytes + Send, S: Send + Sync> FromRequest<S> for Sent<B> {
 }
 
 fn operation(request: &Request) -> String {
-    format!("{} {}", request.method(), hash(request.uri().path().as_bytes()))
+    // The query may name what the request is about.
+    let target =
+        request.uri().path_and_query().map_or_else(|| request.uri().path(), |target| target.as_str());
+    format!("{} {}", request.method(), hash(target.as_bytes()))
 }
 
 fn key_of(headers: &HeaderMap) -> Result<Option<String>, ApiError> {

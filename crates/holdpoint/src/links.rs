@@ -58,6 +58,8 @@ pub(crate) struct Links {
 
 /// A new link. The token stands in its URL, too; both are shown once.
 pub(crate) struct Minted {
+    /// As [`Link::id`].
+    pub id: String,
     pub token: String,
     pub url: String,
     pub claims: Claims,
@@ -113,7 +115,7 @@ impl Links {
         };
         let token = token::mint(&secret, &claims).ok_or_else(too_long)?;
         let url = format!("{}/v1/interrupts/{token}", self.settings.public_url);
-        Ok(Minted { token, url, claims })
+        Ok(Minted { id: token::id(&token), token, url, claims })
     }
 }
 

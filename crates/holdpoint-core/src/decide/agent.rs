@@ -253,6 +253,7 @@ pub(super) fn retracted(asked: &Interrupt) -> Event {
         decision: None,
         vote: None,
         copied: false,
+        via: None,
     }
 }
 

@@ -96,6 +96,7 @@ fn follow(id: InterruptId, node: NodeId, request: &Request) -> Vec<Event> {
         decision: None,
         vote: None,
         copied: false,
+        via: None,
     };
     let suspended = Event::NodeSuspended { node: node.clone(), interrupt: id, all: false };
     match request.kind {

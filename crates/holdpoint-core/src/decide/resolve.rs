@@ -12,6 +12,7 @@ use crate::interrupt::{Answer, ExternalEvent, Interrupt, Judged, Kind, Who, says
 use crate::limits;
 use crate::refusal::{Refusal, check_size};
 use crate::run::{End, Run};
+use crate::via::Via;
 
 pub(super) fn resolve(
     run: &Run,
@@ -42,11 +43,11 @@ pub(super) fn resolve(
 pub(super) fn resolve_node(
     run: &Run,
     node: &NodeId,
+    named: Option<&str>,
     answer: &Answer,
     now: Timestamp,
 ) -> Result<Vec<Event>, Refusal> {
-    let interrupt = run.interrupt_of_node(node).ok_or(Refusal::InterruptNotFound)?;
-    resolve_one(run, interrupt.id, answer, now)
+    resolve_one(run, run.addressed_interrupt(node, named)?.id, answer, now)
 }
 
 fn resolve_one(run: &Run, id: InterruptId, answer: &Answer, now: Timestamp) -> Result<Vec<Event>, Refusal> {
@@ -54,39 +55,41 @@ fn resolve_one(run: &Run, id: InterruptId, answer: &Answer, now: Timestamp) -> R
         return Ok(Vec::new());
     }
     let interrupt = open_interrupt(run, id, now)?;
+    let via = answer.via.clone();
     match interrupt.judge(&run.requesters(), answer, now)? {
-        Judged::Asked { question, who } => Ok(vec![raise(run, interrupt, question, who)?]),
+        Judged::Asked { question, who } => Ok(vec![raise(run, interrupt, question, who, via)?]),
         Judged::Voted { value, by } => {
             check_size("the vote", &value, room(run))?;
             let said = said_at_gate(interrupt, &value);
             let decision = answer.decision.clone();
-            let cast = Event::VoteCast { interrupt: id, value, by, decision, copied: answer.copied };
+            let cast = Event::VoteCast { interrupt: id, value, by, decision, copied: answer.copied, via };
             Ok(std::iter::once(cast).chain(said).collect())
         }
         Judged::Repeated { who: Who { by, acted_by }, action } => {
-            Ok(vec![Event::VoteRepeated { interrupt: id, action, by, acted_by }])
+            Ok(vec![Event::VoteRepeated { interrupt: id, action, by, acted_by, via }])
         }
-        Judged::Denied { by, action, reason } => deny(run, interrupt, by, action, reason),
+        Judged::Denied { by, action, reason } => {
+            check_denial(run, interrupt, &by, &reason)?;
+            let action = action.to_owned();
+            Ok(vec![Event::AuthorizationDecided { interrupt: id, by, action, allowed: false, reason, via }])
+        }
         Judged::Decided { value, by, vote } => {
             let (decision, copied) = (answer.decision.clone(), answer.copied);
-            Ok(decided(run, interrupt, Event::InterruptResolved { id, value, by, decision, vote, copied }))
+            Ok(decided(
+                run,
+                interrupt,
+                Event::InterruptResolved { id, value, by, decision, vote, copied, via },
+            ))
         }
     }
 }
 
-/// Whom a governed gate turns away is written down, up to a number: knocking must not fill the log.
-fn deny(
-    run: &Run,
-    asked: &Interrupt,
-    by: String,
-    action: &str,
-    reason: String,
-) -> Result<Vec<Event>, Refusal> {
+/// Limits how many denials of a governed gate are recorded, so that repeated attempts do not fill the log.
+fn check_denial(run: &Run, asked: &Interrupt, by: &str, reason: &str) -> Result<(), Refusal> {
     if asked.denied >= limits::DENIALS_MAX || by.len() + reason.len() > room(run) {
-        return Err(Refusal::NotAuthorized(reason));
+        return Err(Refusal::NotAuthorized(reason.to_owned()));
     }
-    let (interrupt, action) = (asked.id, action.to_owned());
-    Ok(vec![Event::AuthorizationDecided { interrupt, by, action, allowed: false, reason }])
+    Ok(())
 }
 
 /// A governed gate tells of every word that counts, in its own vocabulary.
@@ -109,15 +112,15 @@ pub(super) fn deliver(
 ) -> Result<Vec<Event>, Refusal> {
     let interrupt = open_interrupt(run, id, now)?;
     interrupt.check_awaits(event)?;
-    // Who may send events need not be somebody who may answer.
-    if interrupt.needs_key() {
+    // A sender of events need not be a person who may answer.
+    if interrupt.needs_key() || interrupt.heeds_people() {
         return Err(Refusal::NotAuthorized(
             "this interrupt takes answers of those who may answer it; an event is not enough".to_owned(),
         ));
     }
     interrupt.judge(&run.requesters(), &Answer::new(event.resume_value(), by.clone()), now)?;
-    let (value, by) = (event.recorded_value(), by.name.clone());
-    let resolved = Event::InterruptResolved { id, value, by, decision: None, vote: None, copied: false };
+    let (value, by, via) = (event.recorded_value(), by.name.clone(), Some(Via::event()));
+    let resolved = Event::InterruptResolved { id, value, by, decision: None, vote: None, copied: false, via };
     Ok(decided(run, interrupt, resolved))
 }
 

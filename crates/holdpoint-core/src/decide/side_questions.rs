@@ -8,15 +8,22 @@ use crate::interrupt::{Interrupt, Who};
 use crate::limits;
 use crate::refusal::{Refusal, check_size};
 use crate::run::Run;
+use crate::via::Via;
 
-pub(super) fn raise(run: &Run, asked: &Interrupt, question: String, who: Who) -> Result<Event, Refusal> {
+pub(super) fn raise(
+    run: &Run,
+    asked: &Interrupt,
+    question: String,
+    who: Who,
+    via: Option<Via>,
+) -> Result<Event, Refusal> {
     if asked.asks.len() >= limits::ASKS_MAX {
         return Err(Refusal::TooManyAsks(limits::ASKS_MAX));
     }
     check_size("the question", &question, room(run))?;
     let ask = u32::try_from(asked.asks.len() + 1).unwrap_or(u32::MAX);
     let Who { by, acted_by } = who;
-    Ok(Event::AskRaised { interrupt: asked.id, ask, question, by, acted_by })
+    Ok(Event::AskRaised { interrupt: asked.id, ask, question, by, acted_by, via })
 }
 
 pub(super) fn answer(

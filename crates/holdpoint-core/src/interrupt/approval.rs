@@ -19,7 +19,6 @@ pub(super) fn check_data(data: &Value) -> Result<(), BadRequest> {
     }
     check_actions(data.get("actions"))?;
     quorum::check_data(data)?;
-    people::check_data(data)?;
     grant::check_data(data)?;
     governance::check_data(data)
 }

@@ -32,20 +32,11 @@ impl Assignees {
 }
 
 impl Interrupt {
-    /// Whether it matters who answers: to approvals, to what a tool wants to know, which is asked of whom its agent names, and
-    /// to questions that name people.
-    pub(super) fn heeds_people(&self) -> bool {
-        match self.kind {
-            Kind::Approval => true,
-            Kind::Clarification if people::names_anybody(&self.data) => true,
-            Kind::Clarification
-            | Kind::ExternalEvent
-            | Kind::Custom
-            | Kind::ConversationStart
-            | Kind::ConversationExchange
-            | Kind::ConversationClose
-            | Kind::LowConfidence => self.data.get("toolCall").is_some(),
-        }
+    /// Whether it matters who answers: always for approvals and calls of tools, and for every kind that names people.
+    pub(crate) fn heeds_people(&self) -> bool {
+        self.kind == Kind::Approval
+            || self.data.get("toolCall").is_some()
+            || people::names_anybody(&self.data)
     }
 
     /// Whom it is for; the run is the wish of `requesters`.

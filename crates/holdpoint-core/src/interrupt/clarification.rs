@@ -1,9 +1,10 @@
 //! Clarifications: questions with ids, and answers that must cover every one of them.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
+use super::BadRequest;
 use super::compiled::Schemas;
-use super::{Answer, BadRequest, members, people};
+use super::members;
 use crate::refusal::Refusal;
 use crate::schema::Schema;
 
@@ -30,18 +31,12 @@ pub(super) fn check_data(data: &Value) -> Result<(), BadRequest> {
                 .map_err(|why| BadRequest::new(&format!("data.questions[{index}].schema"), why))?;
         }
     }
-    people::check_data(data)
+    Ok(())
 }
 
-/// Accepts `{answers: [{id, answer}]}` and `{answers: {id: answer}}`; records the second form, and who spoke for whoever
-/// answers where that was somebody else.
-pub(super) fn judge(
-    data: &Value,
-    answer: &Answer,
-    decider: &str,
-    schemas: &Schemas,
-) -> Result<Value, Refusal> {
-    let answers = read_answers(answer.value.get("answers"))?;
+/// Accepts `{answers: [{id, answer}]}` and `{answers: {id: answer}}`; records the second form.
+pub(super) fn judge(data: &Value, value: &Value, schemas: &Schemas) -> Result<Value, Refusal> {
+    let answers = read_answers(value.get("answers"))?;
     let questions = data.get("questions").and_then(Value::as_array);
     let mut open: Vec<&str> = Vec::new();
     let mut known = Vec::new();
@@ -61,10 +56,7 @@ pub(super) fn judge(
         return Err(Refusal::invalid("resumeValue.answers", message));
     }
     let mut recorded = Map::from_iter([("answers".to_owned(), Value::Object(answers))]);
-    if let Some(speaker) = people::speaker(answer, decider) {
-        recorded.insert("actedBy".to_owned(), json!(speaker));
-    }
-    members::record(&mut recorded, members::ignored_by_clarification(&answer.value));
+    members::record(&mut recorded, members::ignored_by_clarification(value));
     Ok(Value::Object(recorded))
 }
 

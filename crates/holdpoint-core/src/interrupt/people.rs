@@ -51,6 +51,17 @@ pub(super) fn check_data(data: &Value) -> Result<(), BadRequest> {
     }
 }
 
+/// Rejects rules about people where the host answers by itself: they could not be enforced.
+pub(super) fn check_unnamed(data: &Value) -> Result<(), BadRequest> {
+    match PEOPLE.iter().find(|member| data.get(**member).is_some()) {
+        None => Ok(()),
+        Some(member) => {
+            let message = "cannot be given here: the host answers this interrupt itself";
+            Err(BadRequest::new(&format!("data.{member}"), message))
+        }
+    }
+}
+
 fn check_list(list: Option<&Value>, field: &str) -> Result<(), BadRequest> {
     let Some(list) = list else { return Ok(()) };
     if !is_string_array(list) {
@@ -97,6 +108,15 @@ pub(super) fn decider(answer: &Answer) -> Result<&str, Refusal> {
 pub(super) fn speaker<'a>(answer: &'a Answer, decider: &str) -> Option<&'a str> {
     let sender = Some(answer.by.name.as_str()).filter(|sender| *sender != decider);
     sender.or(answer.vouched_by.as_deref().filter(|maker| *maker != decider))
+}
+
+/// The answer as it is recorded, with the name of the speaker where that is not the decider. Only the host sets that.
+pub(super) fn with_speaker(mut value: Value, answer: &Answer, decider: &str) -> Value {
+    if let Value::Object(members) = &mut value {
+        members.remove("actedBy");
+        members.extend(speaker(answer, decider).map(|name| ("actedBy".to_owned(), Value::from(name))));
+    }
+    value
 }
 
 /// Whether a name is one of the host's own. Nobody gets such a name: what the host did by itself must be told from what
@@ -177,6 +197,35 @@ pub(super) fn entries(data: &Value) -> Vec<String> {
         }
     }
     entries
+}
+
+/// The places in the config of a node that may name people: gates, `core.interrupt`, agents.
+const NAMED_IN: [&str; 3] = ["", "/data", "/approval"];
+
+/// The people that the nodes of a definition name, by the id of the node.
+pub fn named_in_definition(definition: &Value) -> Vec<(String, String)> {
+    let nodes = definition.get("nodes").and_then(Value::as_array).into_iter().flatten();
+    let of_node = |node: &Value| {
+        let id = node.get("id").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let mut named: Vec<String> = Vec::new();
+        let config = node.get("config").unwrap_or(&Value::Null);
+        for data in NAMED_IN.iter().filter_map(|place| config.pointer(place)) {
+            let new: Vec<_> = entries(data).into_iter().filter(|entry| !named.contains(entry)).collect();
+            named.extend(new);
+        }
+        named.into_iter().map(move |entry| (id.clone(), entry)).collect::<Vec<_>>()
+    };
+    nodes.flat_map(of_node).collect()
+}
+
+impl Principal {
+    /// Whether an entry of a list, as [`Assignees::entries`](super::Assignees::entries) has it, means this principal.
+    pub fn is_meant_by(&self, entry: &str) -> bool {
+        match entry.split_once(':') {
+            Some(("scope", scope)) => self.scopes.iter().any(|held| held == scope),
+            _ => is_meant(self, entry, Prefix::Anything),
+        }
+    }
 }
 
 fn approvers(data: &Value) -> impl Iterator<Item = (&Value, Prefix)> {

@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 use super::BadRequest;
 use crate::ids::Timestamp;
 use crate::limits;
+use crate::via::Via;
 
 /// One approver's voice in a gate that needs several.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,6 +18,7 @@ pub struct Vote {
     pub decision: Option<String>,
     /// It was cast in the run that this one was copied from: it is shown and does not count.
     pub copied: bool,
+    pub via: Option<Via>,
 }
 
 impl Vote {

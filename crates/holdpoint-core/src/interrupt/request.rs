@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{Kind, approval, clarification, conversation, external_event, low_confidence};
+use super::{Kind, approval, clarification, conversation, external_event, low_confidence, people};
 use crate::limits;
 use crate::refusal::check_size;
 use crate::schema::Schema;
@@ -98,6 +98,10 @@ impl Request {
             Kind::ConversationStart | Kind::ConversationClose => conversation::check_data(&self.data),
             Kind::ConversationExchange => conversation::check_exchange(&self.data),
             Kind::LowConfidence => low_confidence::check_data(&self.data),
+        }?;
+        match self.kind.returns_at_once() || self.rehearsed.is_some() {
+            true => people::check_unnamed(&self.data),
+            false => people::check_data(&self.data),
         }
     }
 }

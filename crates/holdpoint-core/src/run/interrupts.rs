@@ -47,9 +47,10 @@ impl Run {
 
     /// Votes, questions and whoever was turned away: what comes before a decision.
     pub(super) fn hear_approver(&mut self, event: &Event, at: Timestamp) {
-        if let Event::VoteCast { interrupt, value, by, decision, copied } = event {
+        if let Event::VoteCast { interrupt, value, by, decision, copied, via } = event {
             let copied = *copied || self.is_copied(at);
-            let vote = Vote { by: by.clone(), value: value.clone(), at, decision: decision.clone(), copied };
+            let (by, value, decision, via) = (by.clone(), value.clone(), decision.clone(), via.clone());
+            let vote = Vote { by, value, at, decision, copied, via };
             self.touch_interrupt(*interrupt, |asked| {
                 asked.votes.push(vote);
                 asked.heard = Some(Heard::Voted);
@@ -61,10 +62,10 @@ impl Run {
             });
         } else if let Event::AuthorizationDecided { interrupt, allowed: false, .. } = event {
             self.touch_interrupt(*interrupt, |asked| asked.denied = asked.denied.saturating_add(1));
-        } else if let Event::AskRaised { interrupt, ask, question, by, acted_by } = event {
+        } else if let Event::AskRaised { interrupt, ask, question, by, acted_by, via } = event {
             let heard = Some(Heard::Asked(*ask));
             let (question, by, acted_by) = (question.clone(), by.clone(), acted_by.clone());
-            let ask = Ask { id: *ask, question, by, acted_by, at, reply: None };
+            let ask = Ask { id: *ask, question, by, acted_by, via: via.clone(), at, reply: None };
             self.touch_interrupt(*interrupt, |asked| {
                 asked.asks.push(ask);
                 asked.heard = heard;
@@ -86,12 +87,12 @@ impl Run {
         let taken_over = matches!(event, Event::InterruptResolved { copied: true, .. }) || self.is_copied(at);
         self.touch_interrupt(id, |asked| {
             asked.taken_over = taken_over;
-            if let Event::InterruptResolved { value, by, vote, .. } = event
+            if let Event::InterruptResolved { value, by, vote, via, .. } = event
                 && asked.kind == Kind::Approval
                 && asked.required_approvals() > 1
             {
-                let value = vote.as_ref().unwrap_or(value).clone();
-                asked.votes.push(Vote { by: by.clone(), value, at, decision: None, copied: taken_over });
+                let (by, value, via) = (by.clone(), vote.as_ref().unwrap_or(value).clone(), via.clone());
+                asked.votes.push(Vote { by, value, at, decision: None, copied: taken_over, via });
             }
             asked.resolution = Some(resolution);
             // Nobody answers it any more.

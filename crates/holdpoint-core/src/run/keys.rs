@@ -3,6 +3,7 @@
 use super::Run;
 use crate::event::{ForkMode, Started};
 use crate::ids::{InterruptId, NodeId, RunId};
+use crate::interrupt::Interrupt;
 use crate::limits::INTERRUPT_KEY_CHARS_MAX;
 
 impl Run {
@@ -22,6 +23,14 @@ impl Run {
     /// What an interrupt is called outside of its run.
     pub fn interrupt_name(&self, id: InterruptId) -> String {
         format!("{}:{id}", self.told_as())
+    }
+
+    /// The interrupt of that name. A replay also takes the name that starts with its own id, as lists have it.
+    pub fn interrupt_named(&self, name: &str) -> Option<&Interrupt> {
+        let (run, id) = name.rsplit_once(':')?;
+        let is_own = [self.told_as(), &self.id].iter().any(|known| known.as_str() == run);
+        let mut interrupts = self.interrupts.iter().map(AsRef::as_ref);
+        interrupts.find(|one| is_own && one.id.to_string() == id)
     }
 
     /// A replay names things as the run does that it tells again, so that both tell the same.

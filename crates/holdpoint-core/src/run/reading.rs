@@ -9,6 +9,7 @@ use crate::event::Owner;
 use crate::ids::{InterruptId, NodeId, RunId, Timestamp};
 use crate::interrupt::{Interrupt, Kind};
 use crate::limits::NODE_EXECUTIONS_MAX;
+use crate::refusal::Refusal;
 use crate::workflow::{NoInput, Node, Turn, next_turn, readable_variables, resolve_inputs};
 
 impl Run {
@@ -81,8 +82,16 @@ impl Run {
 
     /// The interrupt a caller means who names a node: the open one, else the last one it asked.
     pub fn interrupt_of_node(&self, node: &NodeId) -> Option<&Interrupt> {
-        let waiting = self.node_state(node).and_then(|state| match state.status {
-            NodeStatus::Waiting(id) => self.interrupt(id),
+        let waiting = self.awaited_by(node).and_then(|id| self.interrupt(id));
+        waiting.or_else(|| {
+            self.interrupts.iter().rev().map(Arc::as_ref).find(|interrupt| interrupt.node == *node)
+        })
+    }
+
+    /// The interrupt that a node waits for, which another node may have asked under the same key.
+    fn awaited_by(&self, node: &NodeId) -> Option<InterruptId> {
+        match self.node_state(node)?.status {
+            NodeStatus::Waiting(id) => Some(id),
             NodeStatus::Pending
             | NodeStatus::Running
             | NodeStatus::Sleeping(_)
@@ -90,10 +99,29 @@ impl Run {
             | NodeStatus::Completed
             | NodeStatus::Failed
             | NodeStatus::Skipped => None,
-        });
-        waiting.or_else(|| {
-            self.interrupts.iter().rev().map(Arc::as_ref).find(|interrupt| interrupt.node == *node)
-        })
+        }
+    }
+
+    /// The interrupt that an answer to a node is for: the named one, else the only one that is open, else the last one.
+    /// An answer without a name is refused if several are open: it could reach another one than its sender was shown.
+    pub fn addressed_interrupt(&self, node: &NodeId, named: Option<&str>) -> Result<&Interrupt, Refusal> {
+        let joined = self.awaited_by(node);
+        let is_of_node = |one: &Interrupt| one.node == *node || Some(one.id) == joined;
+        if let Some(name) = named {
+            return self
+                .interrupt_named(name)
+                .filter(|one| is_of_node(one))
+                .ok_or(Refusal::InterruptNotFound);
+        }
+        let open = self.open_interrupts().filter(|one| is_of_node(one) && !self.finished());
+        match open.collect::<Vec<_>>().as_slice() {
+            [] => self.interrupt_of_node(node).ok_or(Refusal::InterruptNotFound),
+            [only] => Ok(only),
+            several => {
+                let names = several.iter().map(|one| self.interrupt_name(one.id));
+                Err(Refusal::InterruptAmbiguous(names.collect()))
+            }
+        }
     }
 
     /// The last of a node's interrupts that was closed.

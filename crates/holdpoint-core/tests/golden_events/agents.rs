@@ -62,9 +62,7 @@ pub(super) fn events() -> Vec<Event> {
             value: json!({"action": "accept"}),
             by: "ada".to_owned(),
             decision: Some("d1".to_owned()),
-            vote: None,
-            copied: false,
-        },
+            via: None, copied: false, vote: None },
         Event::NodeDispatched {
             node: node("a"),
             child: run("r1.1"),

@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 
 mod agents;
 mod answers;
+mod credentials;
 
 const GOLDEN: &str = include_str!("../golden/events.jsonl");
 
@@ -85,6 +86,7 @@ fn events() -> Vec<Event> {
     events.extend(of_governed_gates());
     events.extend(agents::events());
     events.extend(answers::events());
+    events.extend(credentials::events());
     events
 }
 
@@ -106,16 +108,23 @@ fn of_approvers() -> [Event; 7] {
             value: json!({"action": "accept"}),
             by: by(),
             decision: None,
-            copied: false,
+            via: None, copied: false },
+        Event::VoteRepeated { interrupt, action: "accept".to_owned(), by: by(), acted_by: None, via: None },
+        Event::AskRaised {
+            interrupt,
+            ask: 1,
+            question: "Why?".to_owned(),
+            by: by(),
+            acted_by: None,
+            via: None,
         },
-        Event::VoteRepeated { interrupt, action: "accept".to_owned(), by: by(), acted_by: None },
-        Event::AskRaised { interrupt, ask: 1, question: "Why?".to_owned(), by: by(), acted_by: None },
         Event::AskAnswered { interrupt, ask: 1, answer: "So.".to_owned(), by: by() },
         Event::VoteRepeated {
             interrupt,
             action: "accept".to_owned(),
             by: by(),
             acted_by: Some("bob".to_owned()),
+            via: None,
         },
         Event::AskRaised {
             interrupt,
@@ -123,6 +132,7 @@ fn of_approvers() -> [Event; 7] {
             question: "Why?".to_owned(),
             by: by(),
             acted_by: Some("bob".to_owned()),
+            via: None,
         },
     ]
 }
@@ -131,7 +141,7 @@ fn of_governed_gates() -> [Event; 4] {
     let (interrupt, action) = (InterruptId(1), "approvals:respond".to_owned());
     let (by, reason) = ("ada".to_owned(), "takes a role".to_owned());
     [
-        Event::AuthorizationDecided { interrupt, by, action, allowed: false, reason },
+        Event::AuthorizationDecided { interrupt, by, action, allowed: false, reason, via: None },
         Event::ApprovalGranted { interrupt },
         Event::ApprovalRejected { interrupt },
         Event::ApprovalOverridden { interrupt },
@@ -221,17 +231,8 @@ fn of_interrupts() -> Vec<Event> {
             value: json!({"action": "accept"}),
             by: "ada".to_owned(),
             decision: None,
-            vote: None,
-            copied: false,
-        },
-        Event::InterruptResolved {
-            id,
-            value: Value::Null,
-            by: "ada".to_owned(),
-            decision: None,
-            vote: None,
-            copied: false,
-        },
+            via: None, copied: false, vote: None },
+        Event::InterruptResolved { id, value: Value::Null, by: "ada".to_owned(), decision: None, via: None, copied: false, vote: None },
         Event::InterruptTimedOut { id },
         Event::ApprovalReceived { interrupt: id },
         Event::ClarificationResolved { interrupt: id },

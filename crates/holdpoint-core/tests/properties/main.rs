@@ -110,7 +110,7 @@ proptest! {
     /// A number that changed its last digit in the log would make a replayed run another run.
     #[test]
     fn every_number_survives_the_log(number in finite()) {
-        let event = Event::InterruptResolved { id: InterruptId(1), value: json!(number), by: "ada".to_owned(), decision: None, vote: None, copied: false };
+        let event = Event::InterruptResolved { id: InterruptId(1), value: json!(number), by: "ada".to_owned(), decision: None, via: None, copied: false, vote: None };
         let text = serde_json::to_string(&event).expect("an event is JSON");
         assert_eq!(serde_json::from_str::<Event>(&text).expect("an event"), event);
     }

@@ -84,7 +84,7 @@ pub(crate) fn at_work() -> Story {
 }
 
 /// Two calls wait for somebody, as interrupts 1 and 2.
-fn two_wait(policy: ResumePolicy) -> Story {
+pub(crate) fn two_wait(policy: ResumePolicy) -> Story {
     let story = at_work().when(act([reply(1, &[("c1", Behaviour::Ask), ("c2", Behaviour::Ask)])])).accepted();
     let asks = act([suspend(&story, "c1"), suspend(&story, "c2")]);
     story.when(asks).accepted().when(wait(policy)).accepted()

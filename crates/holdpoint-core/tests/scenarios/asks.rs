@@ -31,6 +31,7 @@ fn raised(ask: u32, question: &str) -> Event {
         question: question.to_owned(),
         by: "ada".to_owned(),
         acted_by: None,
+        via: None,
     }
 }
 

@@ -1,7 +1,7 @@
 //! Events from outside that are brought to what waits for them: which one is the right one, and what is recorded.
 
 use holdpoint_core::{
-    AUTH_REQUIRED, Answer, Command, ExternalEvent, InterruptId, Kind, Refusal, Request, Status,
+    AUTH_REQUIRED, Answer, Command, ExternalEvent, InterruptId, Kind, Refusal, Request, Status, Via,
 };
 use serde_json::{Value, json};
 
@@ -35,7 +35,10 @@ fn an_event_is_recorded_with_its_payload_and_its_id() {
     waiting_for(&json!({"order": 7}))
         .when(deliver(event(json!({"order": 7}), json!({"amount": 3}))))
         // A closed schema knows nothing of the id.
-        .then([resolved(1, json!({"eventPayload": {"amount": 3}, "eventId": "e1"})), resumed("gate", 1)])
+        .then([
+            resolved_via(1, json!({"eventPayload": {"amount": 3}, "eventId": "e1"}), Some(Via::event())),
+            resumed("gate", 1),
+        ])
         .status_is(Status::Running);
 }
 

@@ -44,7 +44,7 @@ fn said(name: &str, action: &str, decision: &str) -> Value {
 fn denied(by: &str, action: &str, why: &str) -> Event {
     let (interrupt, reason) = (InterruptId(1), format!("{by} may not decide here, which takes the {why}"));
     let (by, action) = (by.to_owned(), action.to_owned());
-    Event::AuthorizationDecided { interrupt, by, action, allowed: false, reason }
+    Event::AuthorizationDecided { interrupt, by, action, allowed: false, reason, via: None }
 }
 
 fn granted() -> Event {
@@ -78,9 +78,7 @@ fn whoever_holds_the_role_grants_and_the_run_goes_on() {
                 value: said("bob", "accept", "granted"),
                 by: "bob".to_owned(),
                 decision: None,
-                vote: None,
-                copied: false,
-            },
+                via: None, copied: false, vote: None },
             granted(),
             resumed("gate", 1),
         ])
@@ -179,14 +177,14 @@ fn each_grant_counts_once_and_the_last_one_needed_decides() {
         value: said("bob", "accept", "granted"),
         by: "bob".to_owned(),
         decision: None,
-        copied: false,
-    };
+        via: None, copied: false };
     let story = quorum(2, false).when(releaser("bob", "granted")).then([cast, granted()]);
     let again = Event::VoteRepeated {
         interrupt: InterruptId(1),
         action: "accept".to_owned(),
         by: "bob".to_owned(),
         acted_by: None,
+        via: None,
     };
     let story = story
         .when(releaser("bob", "granted"))

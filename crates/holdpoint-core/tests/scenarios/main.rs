@@ -1,5 +1,6 @@
 //! The rules of a run, told as stories: given what happened, when a command comes, then events or a refusal.
 
+mod addressing;
 mod agent_runs;
 mod agents;
 mod answers;
@@ -22,6 +23,7 @@ mod loops;
 mod nodes;
 mod pauses;
 mod people;
+mod people_of_kinds;
 mod pieces;
 mod quorums;
 mod requests;

@@ -160,10 +160,21 @@ fn who_spoke_is_written_down_beside_in_whose_name_also_where_nothing_is_decided(
     let told = |action: &str| tell(acting(for_carol(action)));
     let (by, acted_by) = (|| "carol".to_owned(), || Some("bob".to_owned()));
     let interrupt = InterruptId(1);
-    let asked =
-        Event::AskRaised { interrupt, ask: 1, question: "Why?".to_owned(), by: by(), acted_by: acted_by() };
-    let again =
-        Event::VoteRepeated { interrupt, action: "accept".to_owned(), by: by(), acted_by: acted_by() };
+    let asked = Event::AskRaised {
+        interrupt,
+        ask: 1,
+        question: "Why?".to_owned(),
+        by: by(),
+        acted_by: acted_by(),
+        via: None,
+    };
+    let again = Event::VoteRepeated {
+        interrupt,
+        action: "accept".to_owned(),
+        by: by(),
+        acted_by: acted_by(),
+        via: None,
+    };
     let story = gate(json!({"requiredApprovals": 2})).when(told("ask")).then([asked]);
     let heard = |story: &Story| story.interrupt_of("gate").and_then(|asked| asked.heard);
     assert_eq!(heard(&story), Some(Heard::Asked(1)));
@@ -341,7 +352,12 @@ fn an_answer_to_something_else_than_was_shown_does_not_count() {
 fn other_kinds_know_their_sender_and_nobody_else() {
     let value = json!({"decidedBy": "carol"});
     let story = given([start(), begin("gate"), ask("gate", custom())]).when(tell(acting(value.clone())));
-    let answered =
-        holdpoint_core::Resolution::Answered { value, by: "bob".to_owned(), at: DAWN, decision: None };
+    let answered = holdpoint_core::Resolution::Answered {
+        value,
+        by: "bob".to_owned(),
+        at: DAWN,
+        decision: None,
+        via: None,
+    };
     assert_eq!(story.interrupt_of("gate").expect("asked").resolution, Some(answered));
 }

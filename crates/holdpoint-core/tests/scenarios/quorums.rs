@@ -33,8 +33,7 @@ fn cast(name: &str, action: &str) -> Event {
         value: counted(name, action),
         by: name.to_owned(),
         decision: None,
-        copied: false,
-    }
+        via: None, copied: false }
 }
 
 /// The action by which the gate ended, if it has ended.
@@ -62,9 +61,7 @@ fn votes_are_gathered_and_the_last_one_needed_decides() {
         value: decision,
         by: "eve".to_owned(),
         decision: None,
-        vote: None,
-        copied: false,
-    };
+        via: None, copied: false, vote: None };
     let story = story.when(vote("eve", "accept")).then([decided, approval_received(1), resumed("gate", 1)]);
     assert_eq!(story.interrupt_of("gate").map(|asked| asked.votes.len()), Some(2));
     story.when(vote("carol", "accept")).refused(Refusal::AlreadyResolved);
@@ -109,6 +106,7 @@ fn a_voice_counts_once_and_saying_it_again_is_written_down() {
         action: "accept".to_owned(),
         by: "bob".to_owned(),
         acted_by: None,
+        via: None,
     };
     let story = gate(2, "single-veto")
         .given([vote("bob", "accept")])

@@ -2,7 +2,7 @@
 
 use holdpoint_core::{
     Answer, Command, Completion, Drain, Effect, Event, InterruptId, Kind, NodeId, Outcome, Owner, Principal,
-    Request, RunError, Start, Started, TenantId, Timestamp, Workflow, WorkflowId,
+    Request, RunError, Start, Started, TenantId, Timestamp, Via, Workflow, WorkflowId,
 };
 use serde_json::{Map, Value, json};
 
@@ -186,7 +186,7 @@ pub(crate) fn accept(interrupt: u32) -> Command {
 
 pub(crate) fn accept_at(node: &str) -> Command {
     let answer = Answer::new(json!({"action": "accept"}), ada());
-    Command::ResolveNode { node: node_id(node), answer }
+    Command::ResolveNode { node: node_id(node), interrupt: None, answer }
 }
 
 pub(crate) fn expire(interrupt: u32) -> Command {
@@ -319,14 +319,11 @@ pub(crate) fn approval_received(interrupt: u32) -> Event {
 
 /// Answered by Ada.
 pub(crate) fn resolved(id: u32, value: Value) -> Event {
-    Event::InterruptResolved {
-        id: InterruptId(id),
-        value,
-        by: "ada".to_owned(),
-        decision: None,
-        vote: None,
-        copied: false,
-    }
+    resolved_via(id, value, None)
+}
+
+pub(crate) fn resolved_via(id: u32, value: Value, via: Option<Via>) -> Event {
+    Event::InterruptResolved { id: InterruptId(id), value, by: "ada".to_owned(), decision: None, via, copied: false, vote: None }
 }
 
 pub(crate) fn timed_out(id: u32) -> Event {

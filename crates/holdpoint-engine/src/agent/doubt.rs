@@ -1,11 +1,15 @@
 //! How sure a model is of its reply, and whether somebody has to ratify it first.
 
 use holdpoint_core::agent::{Act, Reply};
-use holdpoint_core::{Decision, Kind, escalation_threshold};
+use holdpoint_core::{Decision, Kind, PEOPLE, escalation_threshold};
+use serde_json::Value;
 
 use super::setup::Setup;
 use crate::approved::check_as_shown;
 use crate::context::{Context, Stop};
+
+/// The member that requires a key of whoever answers.
+const PROFILE: &str = "profile";
 
 /// What the reply decides, of a model that says how sure it is.
 pub(super) fn decided(
@@ -21,6 +25,12 @@ pub(super) fn decided(
     let threshold = threshold.unwrap_or_else(|| escalation_threshold(context.configurable()));
     let question = decision.escalation_below(threshold).map(|mut request| {
         request.key = Some(key(context, &reply.message.id));
+        // The people who decide about the agent's calls ratify its decisions, too.
+        if let Value::Object(data) = &mut request.data {
+            let named = setup.definition.asking.people.iter();
+            let named = named.filter(|(name, _)| *name == PROFILE || PEOPLE.contains(&name.as_str()));
+            data.extend(named.map(|(name, value)| (name.clone(), value.clone())));
+        }
         Box::new(request)
     });
     Some(Act::Decide { decision, question })

@@ -70,8 +70,8 @@ pub enum GraphError {
     AsksOther,
     #[error("this resumeId was used with another resumeValue; a new answer needs a new resumeId")]
     OtherValue,
-    #[error("several questions are open: resumeValue must be an object with some of the keys {0}")]
-    Several(String),
+    #[error("several questions are open: resumeValue must be an object with some of the keys {}", keys.join(", "))]
+    Several { keys: Vec<String>, interrupts: Vec<String> },
     #[error(transparent)]
     Engine(#[from] Error),
 }

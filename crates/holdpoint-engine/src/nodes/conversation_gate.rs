@@ -1,7 +1,7 @@
 //! `core.conversationGate`: opens a conversation, asks a few times, and closes it.
 
 use holdpoint_core::workflow::{self, Flaw};
-use holdpoint_core::{Kind, Request};
+use holdpoint_core::{Kind, PEOPLE, Request};
 use serde_json::{Map, Value, json};
 
 use super::{Outputs, PureNode, config_flaw, config_ms, config_text, unknown_config};
@@ -18,7 +18,7 @@ const TURNS_MAX: u64 = 100;
 
 impl PureNode for ConversationGate {
     fn check(&self, node: &workflow::Node) -> Vec<Flaw> {
-        let mut flaws = unknown_config(node, &KNOWN);
+        let mut flaws = unknown_config(node, &[&KNOWN[..], &PEOPLE[..]].concat());
         flaws.extend(config_ms(node, "timeoutMs").err());
         flaws.extend(["title", "prompt"].iter().filter_map(|field| config_text(node, field).err()));
         if node.config.get("lifecycle").is_some_and(|lifecycle| lifecycle != LIFECYCLE) {
@@ -69,9 +69,8 @@ fn turn(node: &workflow::Node, name: &str) -> Request {
     let mut data = Map::new();
     data.insert("conversationId".to_owned(), json!(name));
     data.insert("prompt".to_owned(), node.config.get("prompt").cloned().unwrap_or(json!(node.name)));
-    if let Some(schema) = node.config.get("outcomeSchema") {
-        data.insert("outcomeSchema".to_owned(), schema.clone());
-    }
+    let members = ["outcomeSchema"].into_iter().chain(PEOPLE);
+    data.extend(members.filter_map(|name| Some((name.to_owned(), node.config.get(name)?.clone()))));
     let mut request = Request::new(Kind::ConversationExchange, Value::Object(data));
     request.timeout_ms = node.config.get("timeoutMs").and_then(Value::as_u64);
     if node.config.get("mockAutoResume") == Some(&Value::Bool(true)) {

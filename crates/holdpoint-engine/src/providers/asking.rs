@@ -29,6 +29,11 @@ pub(crate) fn request(
         let told = json!({ "code": trouble.code, "message": trouble.message, "retryable": true });
         shown.insert("trouble".to_owned(), told);
     }
+    let put = |shown: &mut Map<String, Value>, members: &[&str]| {
+        let given = members.iter().filter_map(|name| Some(((*name).to_owned(), config.get(*name)?.clone())));
+        shown.extend(given);
+    };
+    put(&mut shown, &PEOPLE);
     let mut request = if is_about_a_call(&kind) {
         let tool = data.get("tool").and_then(Value::as_str).unwrap_or("a tool");
         let (title, actions) = match kind == TOOL_APPROVAL {
@@ -41,11 +46,7 @@ pub(crate) fn request(
         shown.insert("artifactId".to_owned(), json!(artifact));
         shown.insert("artifactType".to_owned(), json!("tool.call"));
         shown.insert("actions".to_owned(), actions);
-        let people = PEOPLE
-            .into_iter()
-            .chain([QUORUM])
-            .filter_map(|member| Some((member.to_owned(), config.get(member)?.clone())));
-        shown.extend(people);
+        put(&mut shown, &[QUORUM]);
         shown.insert("artifactData".to_owned(), data);
         Request::new(Kind::Approval, Value::Object(shown))
     } else {

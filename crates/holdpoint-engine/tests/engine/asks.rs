@@ -69,7 +69,7 @@ async fn ask(house: &House, of: &RunRef, question: &str) {
 
 async fn tell(house: &House, of: &RunRef, value: serde_json::Value) -> Result<(), Error> {
     let answer = Answer::new(value, Principal::named("ann"));
-    let command = Command::ResolveNode { node: NodeId::parse("gate").unwrap(), answer };
+    let command = Command::ResolveNode { node: NodeId::parse("gate").unwrap(), interrupt: None, answer };
     house.engine.execute(of, &command).await.map(|_| ())
 }
 

@@ -22,7 +22,7 @@ on_both! {
 
 async fn tell(house: &House, of: &RunRef, by: &str, value: Value) -> Result<&'static str, Error> {
     let answer = Answer::new(value, Principal::named(by));
-    let command = Command::ResolveNode { node: NodeId::parse("gate").unwrap(), answer };
+    let command = Command::ResolveNode { node: NodeId::parse("gate").unwrap(), interrupt: None, answer };
     Ok(house.engine.execute(of, &command).await?.status().as_str())
 }
 

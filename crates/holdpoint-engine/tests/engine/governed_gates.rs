@@ -28,7 +28,11 @@ fn holder(name: &str, role: &str) -> Principal {
 }
 
 fn says(by: Principal, value: Value) -> Command {
-    Command::ResolveNode { node: NodeId::parse("gate").unwrap(), answer: Answer::new(value, by) }
+    Command::ResolveNode {
+        node: NodeId::parse("gate").unwrap(),
+        interrupt: None,
+        answer: Answer::new(value, by),
+    }
 }
 
 fn grants(name: &str, role: &str) -> Command {

@@ -45,7 +45,7 @@ async fn begin(house: &House, workflow: &str, tags: &[&str], owner: &str) -> Run
 async fn say(house: &House, of: &RunRef, by: &str, value: Value) {
     let node = NodeId::parse("gate").unwrap();
     let answer = Answer::new(value, Principal::named(by));
-    house.engine.execute(of, &Command::ResolveNode { node, answer }).await.unwrap();
+    house.engine.execute(of, &Command::ResolveNode { node, interrupt: None, answer }).await.unwrap();
 }
 
 async fn rows(house: &House, filter: &PendingFilter) -> Vec<Pending> {

@@ -77,7 +77,7 @@ async fn votes_questions_and_conversations_are_replayed(house: House) {
     let tell = async |by: &str, node: &str, value: Value| {
         house.clock.advance(5);
         let answer = Answer::new(value, Principal::named(by));
-        let command = Command::ResolveNode { node: NodeId::parse(node).unwrap(), answer };
+        let command = Command::ResolveNode { node: NodeId::parse(node).unwrap(), interrupt: None, answer };
         house.engine.execute(&of, &command).await.unwrap();
     };
     tell("ann", "gate", json!({"action": "ask", "question": "Why?"})).await;

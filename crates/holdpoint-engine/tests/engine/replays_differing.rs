@@ -79,7 +79,7 @@ async fn who_spoke_for_whom_is_the_same_after_a_difference(place: Place) {
     let of = asked(&house).await;
     let value = json!({"action": "accept", "decidedBy": "ann"});
     let answer = Answer { acting_as: true, ..Answer::new(value, Principal::named("clerk")) };
-    let command = Command::ResolveNode { node: NodeId::parse("plain").unwrap(), answer };
+    let command = Command::ResolveNode { node: NodeId::parse("plain").unwrap(), interrupt: None, answer };
     house.engine.execute(&of, &command).await.unwrap();
     let copy = fork(&house, &of, ForkMode::Replay, 0).await;
     let log = house.log(&copy).await;

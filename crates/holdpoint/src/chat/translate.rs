@@ -181,7 +181,7 @@ pub(super) fn refused(error: GraphError) -> ApiError {
         GraphError::Ended => "graph_ended",
         GraphError::OtherValue => "resume_id_conflict",
         GraphError::AsksOther => "interrupt_changed",
-        GraphError::Several(_) => return ApiError::invalid("resumeValue", error),
+        GraphError::Several { .. } => "interrupt_ambiguous",
         GraphError::Engine(_) | _ => "internal_error",
     };
     let status = match &error {
@@ -192,6 +192,9 @@ pub(super) fn refused(error: GraphError) -> ApiError {
     match error {
         GraphError::Engine(error) => error.into(),
         GraphError::InFlight => told.retry_after_s(1),
+        GraphError::Several { keys, interrupts } => {
+            told.with(json!({"keys": keys, "interruptIds": interrupts}))
+        }
         _ => told,
     }
 }

@@ -28,7 +28,8 @@ Examples:
   holdpoint answer RUN gate ask --question 'what changed since Monday?'
   holdpoint answer RUN questions --set colour=blue --set size=42
   holdpoint answer RUN wait --value '{\"paid\": true}'
-  holdpoint answer RUN wait --value @payment.json";
+  holdpoint answer RUN wait --value @payment.json
+  holdpoint answer RUN agent accept --interrupt RUN:i2    # one of several calls of an agent";
 
 #[derive(Debug, Args)]
 #[group(skip)]
@@ -58,19 +59,26 @@ pub(crate) struct Answer {
     /// The whole resume value as JSON: the text itself, @file, or - for standard input
     #[arg(long, value_name = "JSON|@FILE|-")]
     value: Option<String>,
+    /// The interrupt that is answered. Required if the node has several open interrupts
+    #[arg(long, value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
+    interrupt: Option<String>,
 }
 
 pub(crate) fn run(client: &Client, output: &Output, answer: Answer) -> Result<(), Failure> {
     let (run, node) = (answer.run.clone(), answer.node.clone());
-    let action = answer.action.clone();
+    let (action, interrupt) = (answer.action.clone(), answer.interrupt.clone());
     let asks = action.as_deref() == Some("ask");
     let mut value = resume_value(answer)?;
     let run = client.run_id(&run)?;
     if let Some(action) = action {
-        value["action"] = json!(meant(client, &run, &node, action)?);
+        value["action"] = json!(meant(client, &run, (&node, interrupt.as_deref()), action)?);
     }
     let path = format!("{}/interrupts/{}", runs::path(&run), encode(&node));
-    let reply = client.post(&path, &json!({"resumeValue": value}))?;
+    let mut body = json!({"resumeValue": value});
+    if let Some(interrupt) = interrupt {
+        body["interruptId"] = json!(interrupt);
+    }
+    let reply = client.post(&path, &body)?;
     // Scripts get the server's word on the answer and nothing that depends on timing.
     let now = if output.json { None } else { runs::settled(client, &run) };
     output.show(&reply, |_| {
@@ -90,7 +98,12 @@ pub(crate) fn run(client: &Client, output: &Output, answer: Answer) -> Result<()
 
 /// A word is an answer to an approval only: to other kinds it would be a value that nobody meant. And who
 /// says that they approve, accept.
-fn meant(client: &Client, run: &str, node: &str, action: String) -> Result<String, Failure> {
+fn meant(
+    client: &Client,
+    run: &str,
+    (node, named): (&str, Option<&str>),
+    action: String,
+) -> Result<String, Failure> {
     let snapshot = match client.get(&runs::path(run)) {
         Ok(reply) => reply.value,
         // A key that may answer and not read leaves the judgement to the server.
@@ -98,8 +111,9 @@ fn meant(client: &Client, run: &str, node: &str, action: String) -> Result<Strin
         Err(failure) => return Err(failure),
     };
     let interrupt = &snapshot["interrupt"];
+    let is_meant = named.is_none_or(|named| interrupt["interruptId"].as_str() == Some(named));
     let kind = match interrupt["kind"].as_str() {
-        Some(kind) if interrupt["nodeId"].as_str() == Some(node) => kind,
+        Some(kind) if is_meant && interrupt["nodeId"].as_str() == Some(node) => kind,
         // It may be one of several that wait at once.
         _ => return Ok(action),
     };

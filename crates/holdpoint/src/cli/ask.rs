@@ -67,6 +67,7 @@ pub(crate) fn run(connection: &Connection, question: Question) -> ExitCode {
         let (client, output) = (Client::new(Settings::find(connection)?), Output::of(connection));
         let detach = question.detach;
         let made = make(&client, &request(question)?)?;
+        super::workflows::warn(&made.value);
         let id = made.value["holdId"].as_str().unwrap_or_default().to_owned();
         if detach {
             output.show(&made, |_| id.clone());

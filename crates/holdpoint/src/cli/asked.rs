@@ -104,7 +104,9 @@ pub(crate) fn answer_words(run: &Value) -> String {
         _ => "--value JSON".to_string(),
     };
     let (run, node) = (quoted(&cell(&run["runId"])), quoted(&cell(&interrupt["nodeId"])));
-    format!("answer {run} {node} {answer}")
+    let several = interrupt["openInterruptIds"].is_array();
+    let named = several.then(|| format!(" --interrupt {}", quoted(&cell(&interrupt["interruptId"]))));
+    format!("answer {run} {node} {answer}{}", named.unwrap_or_default())
 }
 
 fn action_words(offered: &[String]) -> String {
@@ -151,6 +153,17 @@ mod tests {
             text.ends_with("\nanswer with: holdpoint answer r1 gate edit-accept --edited JSON"),
             "{text}"
         );
+    }
+
+    // Row 1.
+    #[test]
+    fn the_command_names_the_interrupt_if_several_are_open_at_the_node() {
+        let mut interrupt =
+            json!({"interruptId": "r1:i1", "nodeId": "agent", "kind": "approval", "data": {}});
+        let words = |interrupt: &Value| answer_words(&json!({"runId": "r1", "interrupt": interrupt}));
+        assert_eq!(words(&interrupt), "answer r1 agent accept");
+        interrupt["openInterruptIds"] = json!(["r1:i1", "r1:i2"]);
+        assert_eq!(words(&interrupt), "answer r1 agent accept --interrupt r1:i1");
     }
 
     #[test]

@@ -37,16 +37,19 @@ pub(crate) enum Action {
         /// What to say
         #[arg(value_name = "TEXT", value_parser = NonEmptyStringValueParser::new())]
         text: String,
+        /// The interrupt that the question belongs to. Required if the node has several open interrupts
+        #[arg(long, value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
+        interrupt: Option<String>,
     },
 }
 
 pub(crate) fn run(client: &Client, output: &Output, action: Action) -> Result<(), Failure> {
     match action {
         Action::List { run } => list(client, output, &client.run_id(&run)?),
-        Action::Answer { run, node, ask, text } => {
+        Action::Answer { run, node, ask, text, interrupt } => {
             let run = client.run_id(&run)?;
             let path = format!("{}/interrupts/{}/asks/{ask}", runs::path(&run), encode(&node));
-            let reply = client.post(&path, &json!({"answer": text}))?;
+            let reply = client.post(&path, &json!({"answer": text, "interruptId": interrupt}))?;
             output.show(&reply, |_| {
                 format!("answered question {ask} at {} of run {}", clean(&node), clean(&run))
             });

@@ -218,6 +218,11 @@ fn advice(status: u16, code: &str, path: &str, details: &Value) -> Option<String
             ));
         }
         (_, "interrupt_not_found") => "`holdpoint pending` shows which runs wait, and at which node",
+        (_, "interrupt_ambiguous") => {
+            return Some(format!(
+                "name one with --interrupt; `holdpoint runs interrupts {run}` shows what each of them asks"
+            ));
+        }
         (_, "interrupt_already_resolved") => {
             return Some(format!(
                 "it was answered before, or its time is over; `holdpoint runs watch {run}` shows which"

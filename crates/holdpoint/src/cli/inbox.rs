@@ -119,7 +119,7 @@ impl<L: Iterator<Item = String>> Desk<'_, L> {
             Wish::Skip => Ok(true),
             Wish::Quit => Ok(false),
             Wish::Answer(value) => {
-                let mut body = json!({"resumeValue": value});
+                let mut body = json!({"resumeValue": value, "interruptId": asked["interruptId"]});
                 if asked["digest"].is_string() {
                     body["digest"] = asked["digest"].clone();
                 }

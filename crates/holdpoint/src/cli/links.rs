@@ -42,6 +42,9 @@ pub(crate) struct Mint {
     /// [default: 30m]
     #[arg(long, value_name = "30m", value_parser = values::seconds)]
     expires: Option<u64>,
+    /// The interrupt that the link is for. Required if the node has several open interrupts
+    #[arg(long, value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
+    interrupt: Option<String>,
 }
 
 pub(crate) fn run(client: &Client, output: &Output, action: Action) -> Result<(), Failure> {
@@ -63,6 +66,7 @@ fn request(mint: Mint) -> Value {
     put("intent", mint.inspect.then(|| json!("inspect")));
     put("for", mint.sub.map(Value::String));
     put("expiresInSeconds", mint.expires.map(|seconds| json!(seconds)));
+    put("interruptId", mint.interrupt.map(Value::String));
     Value::Object(body)
 }
 
@@ -86,6 +90,7 @@ mod tests {
         assert_eq!(read(&[]), Some(json!({})));
         let full = json!({"intent": "inspect", "for": "bob", "expiresInSeconds": 7200});
         assert_eq!(read(&["--inspect", "--for", "bob", "--expires", "2h"]), Some(full));
+        assert_eq!(read(&["--interrupt", "r:i2"]), Some(json!({"interruptId": "r:i2"})));
         assert_eq!(read(&["--expires", "soon"]), None);
     }
 }

@@ -121,6 +121,13 @@ fn table(output: &Output, page: &Value) -> String {
     let found: Vec<&Value> = page["interrupts"].as_array().into_iter().flatten().collect();
     let mut heads = vec!["RUN", "NODE", "KIND", "WORKFLOW", "AGE", "EXPIRES"];
     let mut more: Vec<fn(&Value) -> String> = Vec::new();
+    // Where a node has several, a run and a node do not say which is meant.
+    let place = |one: &Value| (one["runId"].clone(), one["nodeId"].clone());
+    let is_repeated = |one: &&Value| found.iter().filter(|other| place(other) == place(one)).count() > 1;
+    if found.iter().any(is_repeated) {
+        heads.push("INTERRUPT");
+        more.push(|one| cell(&one["interruptId"]));
+    }
     if found.iter().any(|one| one["assignees"].as_array().is_some_and(|listed| !listed.is_empty())) {
         heads.push("FOR");
         more.push(|one| shorten(&list(&one["assignees"]), 40));
@@ -218,5 +225,15 @@ mod tests {
         });
         let text = table(&output, &json!({"interrupts": [plain, full]}));
         assert!(text.contains("ann, role:x") && text.contains("1 of 3, 1 against"), "{text}");
+    }
+
+    // Row 1.
+    #[test]
+    fn interrupts_are_named_if_a_node_has_several() {
+        let row = |node: &str, id: &str| json!({"runId": "r", "nodeId": node, "interruptId": id, "kind": "approval"});
+        let table = |rows: Value| table(&Output::new(true), &json!({"interrupts": rows}));
+        assert!(!table(json!([row("a", "r:i1"), row("b", "r:i2")])).contains("r:i1"));
+        let text = table(json!([row("a", "r:i1"), row("a", "r:i2")]));
+        assert!(text.contains("r:i1") && text.contains("r:i2"), "{text}");
     }
 }

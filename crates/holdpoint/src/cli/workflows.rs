@@ -87,8 +87,16 @@ fn put(client: &Client, output: &Output, files: &[String]) -> Result<(), Failure
                 cell(&now["revision"])
             )
         });
+        warn(&reply.value);
     }
     Ok(())
+}
+
+/// Prints what the server warns of, beside the output that scripts read.
+pub(crate) fn warn(reply: &Value) {
+    for warning in reply["warnings"].as_array().into_iter().flatten() {
+        eprintln!("warning: {}", cell(warning));
+    }
 }
 
 /// What is registered before we begin. Empty when this key may not look: it may register all the same.

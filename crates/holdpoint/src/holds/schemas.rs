@@ -52,7 +52,9 @@ pub(crate) fn all() -> Value {
                 "createdAt": instant, "expiresAt": instant, "answeredAt": instant,
                 "answer": {"description": "The choice, or what fits the schema; of a yes or no all that was said: action, feedback, decidedBy, decidedAt."},
                 "answeredBy": text,
+                "via": {"$ref": "#/components/schemas/Via"},
                 "runUrl": text,
+                "warnings": {"type": "array", "items": text, "description": "Of a new hold: approvers that no key of this tenant has."},
             },
         },
     })

@@ -101,6 +101,9 @@ pub(super) fn shown(run: &Run) -> Option<Value> {
             shown["grantId"] = json!(run.grant_id(held.id));
         }
     }
+    if let Some(via) = held.resolution.as_ref().and_then(Resolution::via) {
+        shown["via"] = json!(via);
+    }
     Some(shown)
 }
 

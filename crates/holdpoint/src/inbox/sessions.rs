@@ -81,7 +81,7 @@ pub(crate) async fn create(
 }
 
 async fn with_key(app: &App, key: &str) -> Result<(String, SignedIn), ApiError> {
-    let Caller(key) = Caller::holding(app, key).await?;
+    let Caller(key, _) = Caller::holding(app, key).await?;
     let (token, hash, id) = fresh_token("ses_")?;
     let session = app.engine.add_session(&key, &id, &hash).await?;
     Ok((token, SignedIn { session: session.into(), key }))

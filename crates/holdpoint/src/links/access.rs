@@ -21,6 +21,8 @@ use crate::error::ApiError;
 /// A link, and the interrupt it is for.
 #[derive(Debug)]
 pub(crate) struct Link {
+    /// Names the link where the token itself must not be shown.
+    pub id: String,
     pub claims: Claims,
     pub run: Arc<Run>,
     pub interrupt: InterruptId,
@@ -64,9 +66,8 @@ impl Link {
             Err(Error::NotFound(_)) => return Err(Refusal::InterruptNotFound.into()),
             other => other?,
         };
-        let named = run.interrupts.iter().find(|one| run.interrupt_name(one.id) == claims.interrupt);
-        let interrupt = named.ok_or(Refusal::InterruptNotFound)?.id;
-        Ok(Self { claims, run, interrupt })
+        let interrupt = run.interrupt_named(&claims.interrupt).ok_or(Refusal::InterruptNotFound)?.id;
+        Ok(Self { id: token::id(text), claims, run, interrupt })
     }
 
     /// What the link is for comes first: one for looking answers nothing, whatever the gate wants.

@@ -8,11 +8,13 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{Hmac, KeyInit, Mac};
 use holdpoint_core::{NodeId, RunId, RunRef, TenantId, Timestamp};
 use serde::{Deserialize, Serialize};
-use sha2::Sha256;
+use sha2::{Digest, Sha256};
 
 const VERSION: u8 = 1;
 /// Longer texts are not looked at. What is minted keeps to it.
 pub(crate) const CHARS_MAX: usize = 8192;
+/// Hex digits of a digest in the id of a token.
+const ID_DIGITS: usize = 16;
 /// Signs nothing. What no secret of ours can have signed is held against it, so that it costs the same.
 const DECOY: [u8; Secret::BYTES] = [0; Secret::BYTES];
 
@@ -129,6 +131,12 @@ pub(crate) fn verify(text: &str, ring: &[Secret]) -> Option<Claims> {
         (Some(read), Some(_)) if genuine => Some(read.claims),
         _ => None,
     }
+}
+
+/// The id of a token: the beginning of its digest, which opens nothing.
+pub(crate) fn id(text: &str) -> String {
+    let digest = holdpoint_core::hex(&Sha256::digest(text.as_bytes()));
+    format!("lnk_{}", &digest[..ID_DIGITS])
 }
 
 struct Read {

@@ -104,7 +104,7 @@ impl House {
 fn caller(tenant: &TenantId, engine: &Engine) -> Caller {
     let mut key = stored_key("secret", tenant.clone(), engine.now()).unwrap();
     key.scopes.clear();
-    Caller(Arc::new(key))
+    Caller(Arc::new(key), None)
 }
 
 /// A request without a key.

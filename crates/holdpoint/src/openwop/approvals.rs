@@ -9,7 +9,7 @@ use holdpoint_engine::Error;
 use super::{interrupts, wire};
 use crate::app::App;
 use crate::auth::CanAnswer;
-use crate::body::{Body, InPath};
+use crate::body::{Body, InPath, Params};
 use crate::error::ApiError;
 use crate::idempotency::{Answer, Sent};
 
@@ -17,8 +17,10 @@ pub(crate) async fn resolve(
     State(app): State<App>,
     CanAnswer(caller): CanAnswer,
     InPath((run, node)): InPath<(String, String)>,
-    Sent(sending, Body(wire::Unwrapped(body))): Sent<Body<wire::Unwrapped>>,
+    Params(addressed): Params<wire::Addressed>,
+    Sent(sending, Body(wire::Unwrapped(mut body))): Sent<Body<wire::Unwrapped>>,
 ) -> Result<Answer, ApiError> {
+    body.interrupt_id = addressed.or(body.interrupt_id)?;
     interrupts::answer_node(&app, caller, (&run, &node), (sending, body), in_older_words).await
 }
 

@@ -8,7 +8,7 @@ use holdpoint_engine::{Done, Engine, Error};
 use super::{translate, wire};
 use crate::app::App;
 use crate::auth::{Caller, CanAnswer};
-use crate::body::{Body, InPath};
+use crate::body::{Body, InPath, Params};
 use crate::error::ApiError;
 use crate::idempotency::{Answer, Did, Sending, Sent};
 
@@ -16,8 +16,10 @@ pub(crate) async fn resolve(
     State(app): State<App>,
     CanAnswer(caller): CanAnswer,
     InPath((run, node)): InPath<(String, String)>,
-    Sent(sending, Body(body)): Sent<Body<wire::Resolve>>,
+    Params(addressed): Params<wire::Addressed>,
+    Sent(sending, Body(mut body)): Sent<Body<wire::Resolve>>,
 ) -> Result<Answer, ApiError> {
+    body.interrupt_id = addressed.or(body.interrupt_id)?;
     answer_node(&app, caller, (&run, &node), (sending, body), ApiError::from).await
 }
 
@@ -35,9 +37,12 @@ pub(super) async fn answer_node(
     if let Some(name) = answer.names_another().filter(|_| answer.acting_as) {
         answer.known = app.engine.has_principal(caller.tenant(), name).await?;
     }
-    let command = Command::ResolveNode { node: node.clone(), answer };
+    let interrupt = body.interrupt_id;
+    let command = Command::ResolveNode { node: node.clone(), interrupt: interrupt.clone(), answer };
     let answer = move |done: Done<'_>| match done {
-        Done::Run(run) => Answer::json(StatusCode::OK, &translate::resolved(run, &node)),
+        Done::Run(run) => {
+            Answer::json(StatusCode::OK, &translate::resolved(run, &node, interrupt.as_deref()))
+        }
         _ => Answer::nothing(),
     };
     let resolve = async |engine: Engine| Ok(Did::Run(engine.execute(&of, &command).await.map_err(refused)?));

@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use holdpoint_core::{
-    Answer as Reply, Command, Interrupt, NodeId, Principal, Refusal, Run, RunRef, TenantId,
+    Answer as Reply, Command, Interrupt, NodeId, Principal, Refusal, Run, RunRef, TenantId, Via,
 };
 use holdpoint_engine::{Done, Engine, Error};
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::{asks, translate, wire};
 use crate::app::App;
 use crate::auth::{Caller, CanAnswer};
-use crate::body::{Body, InPath, OptionalBody, check_principal};
+use crate::body::{Body, InPath, OptionalBody, Params, check_principal};
 use crate::error::ApiError;
 use crate::idempotency::{Answer, Did, Sender, Sent};
 use crate::links::{CanInspect, CanResolve, Claims, Intent, Link, Minted, Wanted, no_longer};
@@ -24,9 +24,11 @@ pub(crate) async fn mint(
     State(app): State<App>,
     CanAnswer(caller): CanAnswer,
     InPath((run, node)): InPath<(String, String)>,
-    Sent(sending, OptionalBody(body)): Sent<OptionalBody<wire::MintToken>>,
+    Params(addressed): Params<wire::Addressed>,
+    Sent(sending, OptionalBody(mut body)): Sent<OptionalBody<wire::MintToken>>,
 ) -> Result<Answer, ApiError> {
     let of = caller.run(&run)?;
+    let named = addressed.or(body.interrupt_id.take())?;
     let node = NodeId::parse(&node).map_err(|_| Refusal::InterruptNotFound)?;
     let wanted = wanted(&caller, body, app.links.life_ms_max())?;
     // A receipt holds everything but the link itself, which is shown once and kept nowhere.
@@ -35,7 +37,7 @@ pub(crate) async fn mint(
     let answer = move |_: Done<'_>| Answer::json(StatusCode::CREATED, told.get().unwrap_or(&Value::Null));
     let mint = async |engine: Engine| {
         let run = engine.run(&of).await?;
-        let asked = run.interrupt_of_node(&node).ok_or(Refusal::InterruptNotFound)?;
+        let asked = run.addressed_interrupt(&node, named.as_deref())?;
         let asked = run.answerable(asked.id, engine.now())?;
         if wanted.intent == Intent::Resolve && asked.needs_key() {
             return Err(forbidden(
@@ -46,7 +48,7 @@ pub(crate) async fn mint(
             return Err(Refusal::UnknownName(wanted.sub).into());
         }
         let minted = app.links.mint(&app.engine, (&of, &run), asked, wanted).await?;
-        let shown = kept.get_or_init(|| shown_claims(&minted.claims));
+        let shown = kept.get_or_init(|| with_link_id(shown_claims(&minted.claims), &minted.id));
         made = Some((shown.clone(), minted));
         Ok(Did::Run(run))
     };
@@ -94,6 +96,12 @@ fn shown_claims(claims: &Claims) -> Value {
         "intent": claims.intent.as_str(), "for": claims.sub, "expiresAt": claims.expires_at.to_string(),
         "interruptId": claims.interrupt, "runId": claims.of.run, "nodeId": claims.node,
     })
+}
+
+/// The id under which decisions name the link.
+fn with_link_id(mut claims: Value, id: &str) -> Value {
+    claims["linkId"] = json!(id);
+    claims
 }
 
 /// The link that the snapshot of a waiting run shows to those who may answer it: in their own name, for a while.
@@ -160,7 +168,10 @@ pub(crate) async fn resolve(
     CanResolve(link): CanResolve,
     Sent(sending, Body(body)): Sent<Body<wire::Resolve>>,
 ) -> Result<Answer, ApiError> {
-    let Link { claims, interrupt, run } = link;
+    let Link { id, claims, interrupt, run } = link;
+    if body.interrupt_id.is_some_and(|named| named != claims.interrupt) {
+        return Err(Refusal::InterruptNotFound.into());
+    }
     let known = match run.interrupt(interrupt) {
         Some(asked) => is_known(&app, &claims.of.tenant, asked, &claims.sub).await?,
         None => false,
@@ -171,6 +182,7 @@ pub(crate) async fn resolve(
         by_link: true,
         vouched_by: Some(claims.by.clone()),
         digest: body.digest,
+        via: Some(Via::link(id)),
         ..Reply::new(body.resume_value.0, Principal::named(claims.sub.as_str()))
     };
     // By its own id: at a later visit of the node something else is asked.

@@ -178,20 +178,25 @@ fn answering() -> Vec<Route> {
             .answers(200, Json("InterruptHistory")),
         Route::get("/v1/runs/{runId}/interrupts/{nodeId}/asks", "listAsks", asks::list)
             .says("What approvers wanted to know beside the decision")
-            .answers(200, Json("Asks")),
+            .takes(&["interruptId"])
+            .answers(200, Json("Asks"))
+            .fails(&[409]),
         Route::post("/v1/runs/{runId}/interrupts/{nodeId}/asks/{askId}", "answerAsk", asks::answer)
             .says("Answer what an approver wants to know; the first answer counts, and decides nothing")
+            .takes(&["interruptId"])
             .body("AnswerAsk")
             .answers(200, Json("AskAnswered"))
             .fails(&[409, 410, 422]),
         Route::post("/v1/runs/{runId}/interrupts/{nodeId}", "resolveInterrupt", interrupts::resolve)
             .says("Answer what a node asks; the first answer counts")
+            .takes(&["interruptId"])
             .body("ResolveInterrupt")
             .answers(200, Json("InterruptResolved"))
             .fails(&[410, 422]),
         Route::post("/v1/runs/{runId}/approvals/{nodeId}", "resolveApproval", approvals::resolve)
             .says("Answer what a node asks, as older clients do; use resolveInterrupt")
             .deprecated()
+            .takes(&["interruptId"])
             .body("ResolveApproval")
             .answers(200, Json("InterruptResolved"))
             .fails(&[410, 422]),
@@ -209,6 +214,7 @@ fn by_link() -> Vec<Route> {
     vec![
         Route::post("/v1/runs/{runId}/interrupts/{nodeId}/tokens", "mintToken", links::mint)
             .says("Make a link with which what a node asks can be seen, and answered without a key")
+            .takes(&["interruptId"])
             .optional_body("MintToken")
             .answers(201, Json("TokenMinted"))
             .fails(&[409, 410, 422])

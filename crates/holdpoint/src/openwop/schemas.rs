@@ -96,7 +96,10 @@ pub(crate) fn all() -> Value {
             json!({
                 "type": "object",
                 "required": ["answer"],
-                "properties": {"answer": {"type": "string", "minLength": 1, "maxLength": limits::ASK_CHARS_MAX}},
+                "properties": {
+                    "answer": {"type": "string", "minLength": 1, "maxLength": limits::ASK_CHARS_MAX},
+                    "interruptId": interrupt_id(),
+                },
             }),
         ),
         ("MintToken", links::wanted()),
@@ -118,7 +121,7 @@ fn resolve_interrupt() -> Value {
         "required": ["resumeValue"],
         "properties": {
             "resumeValue": {"description": "What the node asked for; depends on its kind."},
-            "digest": digest(),
+            "digest": digest(), "interruptId": interrupt_id(),
         },
     })
 }
@@ -127,7 +130,15 @@ fn resolve_approval() -> Value {
     json!({
         "type": "object",
         "description": "The resume value itself: an action, or a decision of older clients.",
-        "properties": {"digest": digest()},
+        "properties": {"digest": digest(), "interruptId": interrupt_id()},
+    })
+}
+
+fn interrupt_id() -> Value {
+    json!({
+        "type": ["string", "null"],
+        "description": "The interrupt that is meant. Required if the node has several open interrupts, else the answer \
+            is refused with interrupt_ambiguous.",
     })
 }
 

@@ -2,8 +2,8 @@
 //! ask for most.
 
 use holdpoint_core::{
-    Child, Drain, End, Fork, ForkMode, Interrupt, NodeId, NodeState, NodeStatus, Owner, Parent, Pause, Run,
-    RunError, RunId, Started, Timestamp, WorkflowId,
+    Child, Drain, End, Fork, ForkMode, Interrupt, NodeId, NodeState, NodeStatus, Owner, Parent, Pause,
+    Refusal, Run, RunError, RunId, Started, Timestamp, WorkflowId,
 };
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
@@ -131,6 +131,9 @@ struct Below<'a> {
 #[serde(rename_all = "camelCase")]
 struct Open<'a> {
     interrupt_id: String,
+    /// All that are open at the node, if there are several: an answer must then name its interrupt.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    open_interrupt_ids: Vec<String>,
     kind: &'static str,
     node_id: &'a NodeId,
     key: &'a str,
@@ -260,6 +263,10 @@ fn below(child: &Child) -> Below<'_> {
 fn open<'a>(run: &Run, interrupt: &'a Interrupt) -> Open<'a> {
     Open {
         interrupt_id: run.interrupt_name(interrupt.id),
+        open_interrupt_ids: match run.addressed_interrupt(&interrupt.node, None) {
+            Err(Refusal::InterruptAmbiguous(names)) => names,
+            Ok(_) | Err(_) => Vec::new(),
+        },
         kind: interrupt.kind.as_str(),
         node_id: &interrupt.node,
         key: &interrupt.key,

@@ -45,7 +45,10 @@ pub(crate) fn refused_url(field: &str, refused: &Refused) -> ApiError {
 }
 
 /// What came of an answer to a node, told from the fold right after it.
-pub(crate) fn resolved(run: &Run, node: &NodeId) -> Value {
+pub(crate) fn resolved(run: &Run, node: &NodeId, interrupt: Option<&str>) -> Value {
+    if let Some(name) = interrupt {
+        return came_of(run, node, run.interrupt_named(name));
+    }
     // One that was asked only now, because a decision led back to its node, has heard nothing yet.
     let undecided = run.interrupt_of_node(node).filter(|asked| asked.is_open() && asked.heard.is_some());
     // A node that waited with others for their question has none of its own.
@@ -90,6 +93,9 @@ pub(crate) fn votes(asked: &Interrupt) -> Value {
         }
         if let Some(acting) = vote.value.get("actedBy") {
             shown["actedBy"] = acting.clone();
+        }
+        if let Some(via) = &vote.via {
+            shown["via"] = json!(via);
         }
         shown
     };

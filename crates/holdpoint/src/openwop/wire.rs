@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::body::{Object, or_default};
+use crate::error::ApiError;
 use crate::instants::iso;
 use crate::links::Intent;
 
@@ -72,6 +73,27 @@ pub(crate) struct Resolve {
     pub resume_value: StrictValue,
     /// Of what the caller was shown.
     pub digest: Option<String>,
+    /// The interrupt that the caller was shown.
+    pub interrupt_id: Option<String>,
+}
+
+/// The interrupt that a request with a node in its path is about.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Addressed {
+    pub interrupt_id: Option<String>,
+}
+
+impl Addressed {
+    /// The interrupt id of the query or of the body; both may be given if they are the same.
+    pub(crate) fn or(self, body: Option<String>) -> Result<Option<String>, ApiError> {
+        match (self.interrupt_id, body) {
+            (Some(query), Some(body)) if query != body => {
+                Err(ApiError::invalid("interruptId", "must be the same in the query and in the body"))
+            }
+            (query, body) => Ok(query.or(body)),
+        }
+    }
 }
 
 /// The same without a wrapping: the answer is the body, and what else could be said stands among its members.
@@ -84,12 +106,14 @@ impl TryFrom<StrictValue> for Unwrapped {
 
     fn try_from(StrictValue(mut value): StrictValue) -> Result<Self, Self::Error> {
         let members = value.as_object_mut().ok_or("must be an object with an action")?;
-        let digest = match members.remove("digest") {
-            None | Some(Value::Null) => None,
-            Some(Value::String(digest)) => Some(digest),
-            Some(_) => return Err("digest must be a string"),
+        let mut take = |member: &str, wrong| match members.remove(member) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text)),
+            Some(_) => Err(wrong),
         };
-        Ok(Self(Resolve { resume_value: StrictValue(value), digest }))
+        let digest = take("digest", "digest must be a string")?;
+        let interrupt_id = take("interruptId", "interruptId must be a string")?;
+        Ok(Self(Resolve { resume_value: StrictValue(value), digest, interrupt_id }))
     }
 }
 
@@ -100,11 +124,16 @@ pub(crate) struct MintToken {
     pub expires_in_seconds: Option<u64>,
     #[serde(rename = "for")]
     pub sub: Option<String>,
+    /// Required if the node has several open interrupts.
+    pub interrupt_id: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub(crate) struct AnswerAsk {
     pub answer: String,
+    /// Required if the node has several open interrupts.
+    pub interrupt_id: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]

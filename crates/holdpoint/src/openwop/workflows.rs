@@ -28,17 +28,21 @@ pub(crate) async fn put(
     }
     reserved::check_workflow("id", &id)?;
     let tenant = caller.tenant().clone();
+    let warnings = app.engine.warn_of_people(&tenant, &definition).await?;
     let register = async |engine: Engine| {
         let (workflow, stored) = engine.register(&tenant, definition).await?;
         Ok(Did::Workflow(workflow, stored))
     };
-    sending.carry_out(&app, &caller, registered, register).await
+    sending.carry_out(&app, &caller, move |done| registered(done, &warnings), register).await
 }
 
-fn registered(done: Done<'_>) -> Answer {
+fn registered(done: Done<'_>, warnings: &[String]) -> Answer {
     let Done::Workflow { workflow, stored } = done else { return Answer::nothing() };
     let status = if stored && workflow.revision == 1 { StatusCode::CREATED } else { StatusCode::OK };
-    let shown = json!({"id": workflow.id, "version": workflow.version, "revision": workflow.revision});
+    let mut shown = json!({"id": workflow.id, "version": workflow.version, "revision": workflow.revision});
+    if !warnings.is_empty() {
+        shown["warnings"] = json!(warnings);
+    }
     Answer::json(status, &shown)
 }
 

@@ -8,6 +8,7 @@
 mod certificates;
 
 mod access;
+mod addressing;
 mod agents;
 mod agents_documented;
 mod agents_killed;
@@ -65,10 +66,12 @@ mod once_at_once;
 mod once_killed;
 mod openapi;
 mod options;
+mod origin;
 mod pending;
 mod pending_asks;
 mod pending_streamed;
 mod people;
+mod people_of_kinds;
 mod place;
 mod providers;
 mod races;

@@ -4,8 +4,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use holdpoint_core::{
-    Answer, Child, Command, Event, Interrupt, Kind, NodeId, Principal, Refusal, Run, RunId, Start, as_answer,
-    decide, digest,
+    Answer, Child, Command, Event, Interrupt, Kind, NodeId, Principal, Refusal, Run, RunId, Start, Via,
+    as_answer, decide, digest,
 };
 use serde_json::Value;
 
@@ -194,6 +194,7 @@ impl Said {
             acting_as: acting.is_some(),
             copied: true,
             digest: if meant { asked.digest.clone() } else { Some(self.shown[0].clone()) },
+            via: Some(Via::replay()),
             ..Answer::new(value, sender)
         }
     }

@@ -128,7 +128,10 @@ fn answers(run: &Run, name: &Name, given: &Answer) -> Result<Answers, GraphError
         return Ok([answer(only, &key(only), given.value.clone())].into());
     }
     let keys: Vec<String> = open.iter().map(|asked| key(asked)).collect();
-    let several = || GraphError::Several(keys.join(", "));
+    let several = || {
+        let interrupts = open.iter().map(|asked| run.interrupt_name(asked.id)).collect();
+        GraphError::Several { keys: keys.clone(), interrupts }
+    };
     let Value::Object(members) = &given.value else { return Err(several()) };
     let known = members.keys().all(|member| keys.contains(member));
     if members.is_empty() || !known {

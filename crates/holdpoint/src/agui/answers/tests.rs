@@ -140,7 +140,7 @@ fn what_was_said_here_is_repeated_in_the_same_words_and_what_was_said_elsewhere_
     let refused = entry("resolved", json!({"approved": false}));
     let answered = |decision: Option<String>| {
         let (value, at) = (json!({"action": "reject", "decidedBy": "ann"}), holdpoint_core::Timestamp(0));
-        let resolution = Some(Resolution::Answered { value, by: "ann".to_owned(), at, decision });
+        let resolution = Some(Resolution::Answered { value, by: "ann".to_owned(), at, decision, via: None });
         let mut asked = interrupt(&run, 1).clone();
         asked.resolution = resolution;
         asked

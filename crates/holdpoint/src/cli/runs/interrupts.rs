@@ -9,7 +9,19 @@ pub(super) fn run(client: &Client, output: &Output, run: &str) -> Result<(), Fai
     let reply = client.list(&format!("{}/interrupts?", path(run)), "interrupts", u32::MAX)?;
     output.show(&reply, |page| {
         let rows: Vec<_> = page["interrupts"].as_array().into_iter().flatten().map(row).collect();
-        let heads = ["NODE", "KIND", "STATUS", "ASKED", "VOTES", "ASKS", "DECISION", "BY", "TITLE"];
+        let heads = [
+            "INTERRUPT",
+            "NODE",
+            "KIND",
+            "STATUS",
+            "ASKED",
+            "VOTES",
+            "ASKS",
+            "DECISION",
+            "BY",
+            "VIA",
+            "TITLE",
+        ];
         output.table(&heads, &rows, "the run has asked nothing")
     });
     Ok(())
@@ -23,10 +35,17 @@ fn row(interrupt: &Value) -> Vec<String> {
     let decision = &interrupt["decision"];
     let decided = ["decision", "action"].map(|name| &decision[name]).into_iter().find(|said| !said.is_null());
     let or_dash = |said: Option<&Value>| said.filter(|said| !said.is_null()).map_or("-".to_string(), cell);
-    let mut row: Vec<String> = ["nodeId", "kind", "status"].map(|name| cell(&interrupt[name])).into();
+    let mut row: Vec<String> =
+        ["interruptId", "nodeId", "kind", "status"].map(|name| cell(&interrupt[name])).into();
     row.extend([age_cell(&interrupt["requestedAt"]), count("votes"), count("asks")]);
-    row.extend([or_dash(decided), or_dash(Some(&decision["by"])), shorten(&cell(&interrupt["title"]), 80)]);
+    row.extend([or_dash(decided), or_dash(Some(&decision["by"])), via(&decision["via"])]);
+    row.push(shorten(&cell(&interrupt["title"]), 80));
     row
+}
+
+/// The credential of a decision.
+fn via(via: &Value) -> String {
+    if via.is_null() { "-".to_string() } else { format!("{} {}", cell(&via["type"]), cell(&via["id"])) }
 }
 
 #[cfg(test)]
@@ -37,10 +56,12 @@ mod tests {
     #[test]
     fn a_row_tells_what_came_of_a_question() {
         let open = json!({"nodeId": "gate", "kind": "approval", "status": "open", "votes": [{}], "asks": []});
-        assert_eq!(row(&open)[4..8], ["1", "-", "-", "-"]);
-        let decision = json!({"value": {}, "by": "ann", "action": "edit-accept", "decision": "granted"});
+        assert_eq!(row(&open)[5..10], ["1", "-", "-", "-", "-"]);
+        let via = json!({"type": "key", "id": "key_1"});
+        let decision =
+            json!({"value": {}, "by": "ann", "action": "edit-accept", "decision": "granted", "via": via});
         let granted =
             json!({"nodeId": "gate", "kind": "approval", "status": "answered", "decision": decision});
-        assert_eq!(row(&granted)[6..8], ["granted", "ann"]);
+        assert_eq!(row(&granted)[7..10], ["granted", "ann", "key key_1"]);
     }
 }

@@ -59,8 +59,8 @@ export function createApi({ root, fetch, isSignedOut = () => {}, now = Date.now 
         put: (path, body, options) => call("PUT", path, { ...options, body }),
         remove: (path, options) => call("DELETE", path, options),
         /** Answers a pause. Whoever sends the same again after a lost connection gives the same `idempotencyKey`. */
-        decide: (runId, nodeId, resumeValue, { digest, idempotencyKey = freshKey(), signal } = {}) =>
-            call("POST", pausePath(runId, nodeId), { body: digest ? { resumeValue, digest } : { resumeValue }, idempotencyKey, signal }),
+        decide: (runId, nodeId, resumeValue, { digest, interruptId, idempotencyKey = freshKey(), signal } = {}) =>
+            call("POST", pausePath(runId, nodeId), { body: { resumeValue, digest, interruptId }, idempotencyKey, signal }),
         address: (path, query) => address(root, path, query),
         /** The server's time, as far as it is known: deadlines are the server's. */
         now: () => now() + offset_ms,

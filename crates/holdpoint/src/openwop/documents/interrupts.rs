@@ -5,6 +5,7 @@ use holdpoint_engine::Recorded;
 use serde_json::{Value, json};
 
 use super::Description;
+use super::voices::put_via;
 
 pub(super) fn describe<'a>(run: &'a Run, recorded: &'a Recorded) -> Description<'a> {
     match &recorded.event {
@@ -139,6 +140,7 @@ fn resolved(run: &Run, interrupt: &Interrupt) -> Value {
         "runId": run.id, "nodeId": interrupt.node, "interruptId": run.interrupt_name(interrupt.id),
         "kind": interrupt.kind.as_str(),
     });
+    put_via(&mut payload, interrupt.resolution.as_ref().and_then(Resolution::via).as_ref());
     match &interrupt.resolution {
         Some(Resolution::Answered { value, by, at, .. }) => {
             payload["resumeValue"] = value.clone();
@@ -192,7 +194,7 @@ pub(crate) fn decision(run: &Run, interrupt: &Interrupt) -> Option<Value> {
     interrupt.resolution.as_ref()?;
     let told = resolved(run, interrupt);
     let mut shown = json!({"value": told["resumeValue"], "by": told["resolvedBy"], "at": told["resolvedAt"]});
-    for member in ["action", "decision", "reason"] {
+    for member in ["action", "decision", "reason", "via"] {
         if let Some(value) = told.get(member) {
             shown[member] = value.clone();
         }

@@ -1,7 +1,7 @@
 //! Documents of what is said around questions: votes, questions of approvers, turns of conversations, decisions of
 //! agents.
 
-use holdpoint_core::{Event, InterruptId, NodeId, Run};
+use holdpoint_core::{Event, InterruptId, NodeId, Run, Via};
 use holdpoint_engine::Recorded;
 use serde_json::{Value, json};
 
@@ -9,27 +9,30 @@ use super::Description;
 
 pub(super) fn describe<'a>(run: &'a Run, recorded: &'a Recorded) -> Description<'a> {
     match &recorded.event {
-        Event::VoteCast { interrupt, value, by, .. } => {
+        Event::VoteCast { interrupt, value, by, via, .. } => {
             let mut payload = of_interrupt(run, *interrupt);
             payload["action"] = json!(value.get("action"));
             payload["decidedBy"] = json!(by);
             payload["decidedAt"] = json!(value.get("decidedAt"));
             acted(&mut payload, value.get("actedBy").and_then(Value::as_str));
+            put_via(&mut payload, via.as_ref());
             ("holdpoint.vote.cast", node_of(run, *interrupt), payload)
         }
-        Event::VoteRepeated { interrupt, action, by, acted_by } => {
+        Event::VoteRepeated { interrupt, action, by, acted_by, via } => {
             let mut payload = of_interrupt(run, *interrupt);
             payload["action"] = json!(action);
             payload["decidedBy"] = json!(by);
             acted(&mut payload, acted_by.as_deref());
+            put_via(&mut payload, via.as_ref());
             ("holdpoint.vote.repeated", node_of(run, *interrupt), payload)
         }
-        Event::AskRaised { interrupt, ask, question, by, acted_by } => {
+        Event::AskRaised { interrupt, ask, question, by, acted_by, via } => {
             let mut payload = of_interrupt(run, *interrupt);
             payload["askId"] = json!(ask);
             payload["question"] = json!(question);
             payload["askedBy"] = json!(by);
             acted(&mut payload, acted_by.as_deref());
+            put_via(&mut payload, via.as_ref());
             ("holdpoint.ask.raised", node_of(run, *interrupt), payload)
         }
         Event::AskAnswered { interrupt, ask, answer, by } => {
@@ -40,7 +43,8 @@ pub(super) fn describe<'a>(run: &'a Run, recorded: &'a Recorded) -> Description<
             ("holdpoint.ask.answered", node_of(run, *interrupt), payload)
         }
         Event::AgentDecided { node, agent, decision, confidence, flaw, message } => {
-            let mut payload = json!({"nodeId": node, "agentId": agent, "decision": decision});
+            let mut payload =
+                json!({"nodeId": node, "agentId": agent, "decision": decision, "via": Via::agent()});
             if let Some(confidence) = confidence {
                 payload["confidence"] = json!(confidence);
             }
@@ -53,6 +57,13 @@ pub(super) fn describe<'a>(run: &'a Run, recorded: &'a Recorded) -> Description<
             ("agent.decided", Some(node), payload)
         }
         _ => of_conversation(run, recorded),
+    }
+}
+
+/// Says which credential a decision came with. Decisions of older versions do not know.
+pub(super) fn put_via(payload: &mut Value, via: Option<&Via>) {
+    if let Some(via) = via {
+        payload["via"] = json!(via);
     }
 }
 

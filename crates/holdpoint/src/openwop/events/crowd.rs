@@ -75,7 +75,7 @@ impl House {
         let by = Principal::named("ann");
         let answer = Answer::new(json!({"action": "accept"}), by);
         let node = NodeId::parse(&format!("gate{at}")).unwrap();
-        self.engine.execute(&self.of, &Command::ResolveNode { node, answer }).await.unwrap();
+        self.engine.execute(&self.of, &Command::ResolveNode { node, interrupt: None, answer }).await.unwrap();
     }
 }
 

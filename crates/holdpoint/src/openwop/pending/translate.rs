@@ -69,13 +69,15 @@ fn mark(order: PendingOrder) -> &'static str {
 }
 
 pub(super) fn row(row: &Pending, now: Timestamp) -> Value {
-    let url = format!("/v1/runs/{}", row.run);
+    let (url, interrupt) = (format!("/v1/runs/{}", row.run), format!("{}:{}", row.run, row.id));
+    let resolve =
+        format!("{url}/interrupts/{}?interruptId={}", encode(row.node.as_str()), encode(&interrupt));
     let mut shown = json!({
-        "runId": row.run, "nodeId": row.node, "interruptId": format!("{}:{}", row.run, row.id),
+        "runId": row.run, "nodeId": row.node, "interruptId": interrupt,
         "kind": row.kind, "key": row.key, "workflowId": row.workflow, "title": row.title,
         "requestedAt": row.requested_at.to_string(), "ageMs": now.0 - row.requested_at.0,
         "assignees": row.assignees.entries(), "openAsks": row.open_asks, "statusUrl": url,
-        "links": {"run": url, "resolve": format!("{url}/interrupts/{}", encode(row.node.as_str()))},
+        "links": {"run": url, "resolve": resolve},
     });
     if let Some(excerpt) = &row.excerpt {
         shown["excerpt"] = json!(excerpt);

@@ -34,7 +34,10 @@ fn definitions_and_runs() -> Value {
         "WorkflowRegistered": {
             "type": "object",
             "required": ["id", "version", "revision"],
-            "properties": {"id": text, "version": text, "revision": {"type": "integer", "minimum": 1}},
+            "properties": {
+                "id": text, "version": text, "revision": {"type": "integer", "minimum": 1},
+                "warnings": {"type": "array", "items": text, "description": "Names that no key of this tenant has."},
+            },
         },
         "RunCreated": {
             "type": "object",
@@ -175,6 +178,7 @@ fn log() -> Value {
         },
         "EventReceived": event_received(),
         "InterruptResolved": interrupt_resolved(),
+        "Via": via(),
     })
 }
 
@@ -198,7 +202,24 @@ pub(super) fn vote() -> Value {
     json!({
         "type": "object",
         "required": ["decidedBy", "action", "at"],
-        "properties": {"decidedBy": text, "actedBy": text, "action": text, "at": reference("Instant")},
+        "properties": {
+            "decidedBy": text, "actedBy": text, "action": text, "at": reference("Instant"), "via": reference("Via"),
+        },
+    })
+}
+
+/// The credential of a decision.
+pub(super) fn via() -> Value {
+    json!({
+        "type": "object",
+        "required": ["type", "id"],
+        "properties": {
+            "type": {"type": "string", "enum": ["key", "session", "link", "system"]},
+            "id": {
+                "type": "string",
+                "description": "The id of the key, the session or the link. Of system: timeout, host, event or replay.",
+            },
+        },
     })
 }
 
@@ -291,6 +312,10 @@ fn interrupt() -> Value {
         "required": ["interruptId", "kind", "nodeId", "key", "data", "requestedAt"],
         "properties": {
             "interruptId": text, "kind": text, "nodeId": text, "key": text, "data": {},
+            "openInterruptIds": {
+                "type": "array", "items": text,
+                "description": "All that are open at this node, if there are several.",
+            },
             "requestedAt": reference("Instant"), "timeoutMs": {"type": "integer", "minimum": 0},
             "expiresAt": reference("Instant"), "resumeSchema": {"type": ["object", "boolean"]},
             "interruptToken": {

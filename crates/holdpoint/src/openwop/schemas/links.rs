@@ -19,6 +19,7 @@ pub(super) fn wanted() -> Value {
                 "type": ["string", "null"], "pattern": r"^[^\s,\u0000-\u001f\u007f-\u009f]{1,128}$",
                 "description": "In whose name the link answers. Another name than one's own needs approvals:act-as.",
             },
+            "interruptId": super::interrupt_id(),
         },
     })
 }
@@ -28,8 +29,10 @@ pub(super) fn minted() -> Value {
     properties["token"] = json!({
         "type": "string", "description": "Shown once: not when the request is sent again under its Idempotency-Key.",
     });
+    properties["linkId"] =
+        json!({"type": "string", "description": "Names the link in decisions that come over it."});
     properties["url"] = json!({"type": "string", "description": "Where the link leads; shown once, too."});
-    let always = ["runId", "nodeId", "interruptId", "intent", "for", "expiresAt"];
+    let always = ["runId", "nodeId", "interruptId", "intent", "for", "expiresAt", "linkId"];
     json!({"type": "object", "required": always, "properties": properties})
 }
 

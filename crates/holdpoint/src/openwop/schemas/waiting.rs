@@ -32,7 +32,7 @@ fn streamed_counts() -> Value {
     })
 }
 
-pub(super) fn parameters() -> [(&'static str, Value); 7] {
+pub(super) fn parameters() -> [(&'static str, Value); 8] {
     [
         (
             "seconds",
@@ -48,6 +48,15 @@ pub(super) fn parameters() -> [(&'static str, Value); 7] {
                 "name": "kind", "in": "query", "description": "Only these kinds, with commas between.",
                 "style": "form", "explode": false,
                 "schema": {"type": "array", "minItems": 1, "items": {"type": "string", "enum": Kind::ALL.map(Kind::as_str)}},
+            }),
+        ),
+        (
+            "interruptId",
+            json!({
+                "name": "interruptId", "in": "query",
+                "description": "The interrupt that is meant. Required here or in the body if the node has several open \
+                    interrupts.",
+                "schema": {"type": "string"},
             }),
         ),
         (
@@ -147,6 +156,7 @@ fn history() -> Value {
         "required": ["value", "by", "at"],
         "properties": {
             "value": {}, "by": text, "at": reference("Instant"), "action": text, "decision": text, "reason": text,
+            "via": reference("Via"),
         },
     });
     let entry = json!({
@@ -179,6 +189,7 @@ fn ask() -> Value {
         "properties": {
             "askId": {"type": "integer", "minimum": 1}, "question": text, "askedBy": text,
             "askedAt": reference("Instant"), "answer": text, "answeredBy": text, "answeredAt": reference("Instant"),
+            "via": reference("Via"),
         },
     })
 }

@@ -10,6 +10,7 @@ import { decisionOf, headline, ofTable } from "./model.js";
 
 const SHOWN = 20;
 const WORDS_SHOWN = 400;
+const ID_SHOWN = 80;
 
 /** Those before `pause`, the newest first. */
 export function history(pauses, pause, { now, link }) {
@@ -50,6 +51,12 @@ function entry(pause, now, link) {
     );
 }
 
+/** With which credential a decision came, where the server says so. */
+function viaText(via) {
+    const kind = ofTable(texts.vias, via?.type);
+    return kind ? ` · ${kind} ${shortText(String(via.id ?? ""), ID_SHOWN)}` : null;
+}
+
 /** Who decided what and when; or that nobody did. */
 export function outcomeLine(pause, now) {
     const decision = decisionOf(pause);
@@ -62,7 +69,7 @@ export function outcomeLine(pause, now) {
     if (!decision) {
         return h("p", { class: "turn-by" }, ofTable(texts.states, pause.status) ?? "");
     }
-    const line = h("p", { class: "turn-by" }, `${decision.by}: ${actionText(decision.action)}, `, time(decision.at, now));
+    const line = h("p", { class: "turn-by" }, `${decision.by}: ${actionText(decision.action)}, `, time(decision.at, now), viaText(decision.via));
     const words = decision.value?.feedback ?? decision.value?.refineFeedback?.text;
     return typeof words === "string" && words !== ""
         ? h("div", {}, line, h("p", { class: "turn-words" }, "“", shortText(words, WORDS_SHOWN), "”"))

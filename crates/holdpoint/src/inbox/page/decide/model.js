@@ -154,6 +154,7 @@ export function decisionOf(pause) {
         at: decision.at,
         value: decision.value,
         actedBy: value.actedBy,
+        via: decision.via,
     };
 }
 

@@ -1,5 +1,6 @@
 //! Questions beside a decision, their answers, and a form for whoever knows one.
 
+import { pausePath } from "../api.js";
 import { h } from "../dom.js";
 import { form } from "../form/schema.js";
 import { artifact } from "../show/artifact.js";
@@ -61,9 +62,9 @@ export function answerPanel(pause, ask, { api, keyFor, redraw, done }) {
         fields,
         prefix: "answer",
         submit: texts.sendAnswer,
-        build: (answer) => ({ answer }),
+        build: (answer) => ({ answer, interruptId: pause.interruptId }),
     };
-    const path = `/v1/runs/${encodeURIComponent(pause.runId)}/interrupts/${encodeURIComponent(pause.nodeId)}/asks/${encodeURIComponent(ask.askId)}`;
+    const path = `${pausePath(pause.runId, pause.nodeId)}/asks/${encodeURIComponent(ask.askId)}`;
     const send = (body) => api.post(path, body, { idempotencyKey: keyFor({ path, body }) });
     return panel({ ways: [way], id, redraw, send, sent: done, over: done });
 }

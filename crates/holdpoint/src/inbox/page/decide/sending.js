@@ -1,5 +1,7 @@
 //! Sends an answer so that it counts once, however often it is sent.
 
+import { pausePath } from "../api.js";
+
 /** One name for one answer: the same body again goes under the same key, another one under another. */
 export function keyring(random = randomName) {
     const keys = new Map();
@@ -18,31 +20,13 @@ function randomName() {
     return `page-${Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("")}`;
 }
 
-/** The address and the body for an answer. Of several questions at one node the path means the oldest, so that the others go by call. */
-export function requestFor(pause, value, { isOldest }) {
-    const run = `/v1/runs/${encodeURIComponent(pause.runId)}`;
-    const call = pause.data.toolCall?.id;
-    if (isOldest || typeof call !== "string") {
-        return { path: `${run}/interrupts/${encodeURIComponent(pause.nodeId)}`, body: withDigest(value, pause) };
-    }
-    return { path: `${run}/decision`, body: { toolCallId: call, ...decisionWords(value), ...digestOf(pause) } };
+/** The address and the body for an answer. The body names the interrupt that was shown: a node may have several. */
+export function requestFor(pause, value) {
+    const { runId, nodeId, interruptId } = pause;
+    return { path: pausePath(runId, nodeId), body: { ...withDigest(value, pause), interruptId } };
 }
 
 export function withDigest(value, pause) {
-    return { resumeValue: value, ...digestOf(pause) };
-}
-
-function digestOf({ digest }) {
-    return typeof digest === "string" ? { digest } : {};
-}
-
-/** An answer to a call in the words of `POST …/decision`; those of a question of a tool are already so. */
-export function decisionWords(value) {
-    if (value.action === "resume" || value.action === "cancel") {
-        return value;
-    }
-    if (value.action === "reject") {
-        return value.feedback ? { action: "cancel", reason: value.feedback } : { action: "cancel" };
-    }
-    return value.action === "edit-accept" ? { action: "resume", result: value.editedArtifactData } : { action: "resume" };
+    const { digest } = pause;
+    return typeof digest === "string" ? { resumeValue: value, digest } : { resumeValue: value };
 }

@@ -58,8 +58,7 @@ function isUnsure(data) {
 /** @param {import("./model.js").Pause} pause */
 export function toolWays(pause, tools) {
     const unsure = isUnsure(pause.data);
-    const ways = approvalWays(pause, tools).filter(({ id }) => tools.isOldest !== false || id !== "ask");
-    return ways.map((way) => {
+    return approvalWays(pause, tools).map((way) => {
         if (way.id === "accept") {
             return { ...way, label: unsure ? texts.callAgain : texts.allow };
         }

@@ -14,7 +14,7 @@ import { excerpt } from "./rows.js";
 export function askAndDecide({ items, action, api, texts, shell, dialog, announce, done }) {
     const bulk = createBulk({
         items, action, freshKey, changed: () => shown.redraw(),
-        decide: (item, value, idempotencyKey) => api.decide(item.runId, item.nodeId, value, { digest: item.digest, idempotencyKey }),
+        decide: (item, value, idempotencyKey) => api.decide(item.runId, item.nodeId, value, { digest: item.digest, interruptId: item.interruptId, idempotencyKey }),
         lookUp: (item) => becameOf(api, item),
     });
     const state = { phase: "asking", feedback: "" };

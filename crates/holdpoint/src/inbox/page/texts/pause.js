@@ -168,6 +168,7 @@ export const pause = {
     history: "What this run asked before",
     noHistory: "This is the first question of the run.",
     nobody: "Nobody decided in time.",
+    vias: { key: "key", session: "session", link: "link", system: "system" },
     whatWasSaid: "What was said",
     actions: {
         accept: "accepted",
@@ -238,6 +239,7 @@ export const pause = {
     toList: "Back to the inbox",
 
     refusals: {
+        interrupt_ambiguous: "Several interrupts are open here, and the answer did not say which one it is for. Please look again.",
         interrupt_already_resolved:
             "Somebody was faster: this has been decided meanwhile. Your answer was not taken, and nothing is lost.",
         already_voted: "You have voted already, and a vote that was counted does not change.",

@@ -86,7 +86,7 @@ async function load(view) {
 function prepare(view) {
     const { pause, link, context } = view;
     const { redraw } = context;
-    const tools = { id: "link", redraw, change: afterChange(redraw), isOldest: true };
+    const tools = { id: "link", redraw, change: afterChange(redraw) };
     view.kind = kindFor(pause);
     view.content = view.kind.content({ pauses: [], now: context.now() });
     const ways = link.intent === "inspect" ? [] : view.kind.ways(tools);

@@ -114,15 +114,12 @@ function prepare(view, before) {
     const { pause, pauses, context } = view;
     const kind = kindFor(pause);
     const earlier = versionBefore(pauses, pause);
-    const isOldest = !pauses.some(
-        (other) => other.status === "open" && other.nodeId === pause.nodeId && pauses.indexOf(other) < pauses.indexOf(pause),
-    );
     const redraw = context.redraw;
-    const tools = { id: `p-${pause.interruptId}`, redraw, change: afterChange(redraw), isOldest };
+    const tools = { id: `p-${pause.interruptId}`, redraw, change: afterChange(redraw) };
     view.kind = kind;
     view.standing = standingOf(view);
     view.content = kind.content({ before: earlier, pauses, now: context.now() });
-    view.panel = pause.status === "open" ? decisionPanel(view, kind, waysFor(view, kind.ways(tools)), isOldest) : null;
+    view.panel = pause.status === "open" ? decisionPanel(view, kind, waysFor(view, kind.ways(tools))) : null;
     view.compared = undefined;
     const isOver = before?.interruptId === pause.interruptId && before.status === "open" && pause.status !== "open";
     if (isOver && !view.done && !view.isOwn) {
@@ -140,13 +137,13 @@ function waysFor(view, ways) {
     return mayDecide ? ways : view.standing === "noScope" ? [] : ways.filter(({ id }) => id === "ask");
 }
 
-function decisionPanel(view, kind, ways, isOldest) {
+function decisionPanel(view, kind, ways) {
     if (ways.length === 0) {
         return null;
     }
     const { api, redraw, announce } = view.context;
     const send = (value) => {
-        const { path, body } = requestFor(view.pause, value, { isOldest });
+        const { path, body } = requestFor(view.pause, value);
         return api.post(path, body, { idempotencyKey: view.keyFor({ path, body }) });
     };
     return panel({

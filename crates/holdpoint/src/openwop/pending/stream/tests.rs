@@ -34,7 +34,7 @@ async fn house() -> House {
     let key = stored_key("secret", tenant.clone(), engine.now()).unwrap();
     let (stop, stopping) = watch::channel(false);
     let app = Arc::new(Shared::new(engine, stopping));
-    House { app, caller: Caller(Arc::new(key)), tenant, _stop: stop, _folder: folder }
+    House { app, caller: Caller(Arc::new(key), None), tenant, _stop: stop, _folder: folder }
 }
 
 impl House {

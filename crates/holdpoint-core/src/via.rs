@@ -1,0 +1,66 @@
+//! The credential with which a decision was sent. Holds an id that may be shown, never the credential itself.
+
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Via {
+    #[serde(rename = "type")]
+    pub kind: ViaType,
+    pub id: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ViaType {
+    /// An API key.
+    Key,
+    /// The session of a browser.
+    Session,
+    /// A signed link.
+    Link,
+    /// No credential: the host decided by itself, and the id says why.
+    System,
+}
+
+impl Via {
+    pub fn key(id: impl Into<String>) -> Self {
+        Self { kind: ViaType::Key, id: id.into() }
+    }
+
+    pub fn session(id: impl Into<String>) -> Self {
+        Self { kind: ViaType::Session, id: id.into() }
+    }
+
+    pub fn link(id: impl Into<String>) -> Self {
+        Self { kind: ViaType::Link, id: id.into() }
+    }
+
+    pub fn system(id: impl Into<String>) -> Self {
+        Self { kind: ViaType::System, id: id.into() }
+    }
+
+    /// The interrupt's deadline passed.
+    pub fn timeout() -> Self {
+        Self::system("timeout")
+    }
+
+    /// A node or a rule answered what needs no person.
+    pub fn host() -> Self {
+        Self::system("host")
+    }
+
+    /// An agent decided by itself.
+    pub fn agent() -> Self {
+        Self::system("agent")
+    }
+
+    /// The server matched an event from outside with the interrupt.
+    pub fn event() -> Self {
+        Self::system("event")
+    }
+
+    /// A copy of a run repeats an answer from the record of its source.
+    pub fn replay() -> Self {
+        Self::system("replay")
+    }
+}

@@ -1,0 +1,129 @@
+//! Which interrupt an answer to a node reaches, and with which credential it came.
+
+use holdpoint_core::agent::ResumePolicy;
+use holdpoint_core::{Answer, Command, Event, InterruptId, Refusal, Resolution, Via};
+use serde_json::{Value, json};
+
+use crate::agents::{AGENT, two_wait};
+use crate::story::{Story, given, on};
+use crate::words::*;
+
+fn accept_named(node: &str, interrupt: &str) -> Command {
+    let answer = Answer::new(json!({"action": "accept"}), ada());
+    Command::ResolveNode { node: node_id(node), interrupt: Some(interrupt.to_owned()), answer }
+}
+
+fn open(story: &Story) -> Vec<u32> {
+    story.run().open_interrupts().map(|asked| asked.id.0).collect()
+}
+
+// Row 1.
+#[test]
+fn an_answer_to_a_node_with_several_open_interrupts_must_name_one() {
+    for policy in [ResumePolicy::AsDecided, ResumePolicy::WaitAll] {
+        let both = vec!["run-1:i1".to_owned(), "run-1:i2".to_owned()];
+        let story = two_wait(policy).when(accept_at(AGENT)).refused(Refusal::InterruptAmbiguous(both));
+        assert_eq!(open(&story), [1, 2]);
+        let story = story.when(accept_named(AGENT, "run-1:i2")).accepted();
+        assert_eq!(open(&story), [1], "the named one, and not the oldest");
+    }
+}
+
+#[test]
+fn an_answer_without_a_name_reaches_the_only_open_interrupt_whichever_was_asked_last() {
+    // The agent goes on with the second answer, and the first interrupt is still open.
+    let story = two_wait(ResumePolicy::AsDecided).when(accept_named(AGENT, "run-1:i2")).accepted();
+    let story = story.next_is("enter agent").when(accept_at(AGENT)).accepted();
+    assert_eq!(open(&story), [] as [u32; 0]);
+}
+
+#[test]
+fn a_name_must_be_that_of_an_interrupt_of_the_node() {
+    let wrong = ["run-1:i3", "run-1:i01", "run-1:1", "run-2:i1", "i1", "run-1:", ""];
+    for name in wrong {
+        two_wait(ResumePolicy::AsDecided).when(accept_named(AGENT, name)).refused(Refusal::InterruptNotFound);
+    }
+    let story = on(left_and_right())
+        .given([start(), begin("left"), ask("left", approval())])
+        .given([begin("right"), ask("right", with_key("other", approval()))]);
+    let story = story.when(accept_named("left", "run-1:i2")).refused(Refusal::InterruptNotFound);
+    assert_eq!(open(&story.when(accept_named("right", "run-1:i2")).accepted()), [1]);
+}
+
+#[test]
+fn a_node_that_waits_for_the_interrupt_of_another_node_can_be_answered_by_its_name() {
+    let story = on(left_and_right()).given([
+        start(),
+        begin("left"),
+        ask("left", approval()),
+        begin("right"),
+        join("right", 1),
+    ]);
+    story.when(accept_named("right", "run-1:i1")).accepted();
+}
+
+#[test]
+fn a_finished_run_says_that_it_is_finished_and_not_that_the_answer_is_ambiguous() {
+    two_wait(ResumePolicy::AsDecided)
+        .given([cancel()])
+        .when(accept_at(AGENT))
+        .refused(Refusal::InterruptCancelled);
+}
+
+fn sent(value: Value, via: &Via) -> Command {
+    let answer = Answer { via: Some(via.clone()), ..Answer::new(value, ada()) };
+    Command::Resolve { answers: [(InterruptId(1), answer)].into() }
+}
+
+fn vias(story: &Story) -> Vec<Option<Via>> {
+    let asked = story.run().interrupt(InterruptId(1)).expect("asked");
+    let votes = asked.votes.iter().map(|vote| vote.via.clone());
+    votes.chain(asked.asks.iter().map(|ask| ask.via.clone())).collect()
+}
+
+// F7.
+#[test]
+fn a_decision_records_the_credential_that_it_came_with() {
+    for via in [Via::key("key_1"), Via::session("ses_1"), Via::link("lnk_1")] {
+        let story = given([start(), begin("gate"), ask("gate", approval())]);
+        let story = story.when(sent(json!({"action": "accept"}), &via)).accepted();
+        let asked = story.interrupt_of("gate").expect("asked");
+        assert_eq!(asked.resolution.as_ref().and_then(Resolution::via), Some(via));
+    }
+}
+
+#[test]
+fn votes_and_side_questions_record_their_credentials() {
+    let data = json!({"actions": ["accept", "ask"], "requiredApprovals": 2});
+    let (key, link) = (Via::key("key_1"), Via::link("lnk_1"));
+    let wonder = json!({"action": "ask", "question": "Why?"});
+    let story = given([start(), begin("gate"), ask("gate", approval_of(data))])
+        .when(sent(json!({"action": "accept"}), &key))
+        .accepted()
+        .when(sent(wonder, &link))
+        .accepted();
+    assert_eq!(vias(&story), [Some(key.clone()), Some(link.clone())]);
+    let repeated = Event::VoteRepeated {
+        interrupt: InterruptId(1),
+        action: "accept".to_owned(),
+        by: "ada".to_owned(),
+        acted_by: None,
+        via: Some(link.clone()),
+    };
+    story.when(sent(json!({"action": "accept"}), &link)).then([repeated]);
+}
+
+#[test]
+fn what_the_host_decides_itself_is_of_the_system() {
+    let silent = given([start(), begin("gate"), ask("gate", timed_approval())]).later(1000);
+    let silent = silent.when(expire(1)).accepted();
+    let via = |story: &Story| story.interrupt_of("gate").and_then(|asked| asked.resolution.as_ref()?.via());
+    assert_eq!(via(&silent), Some(Via::system("timeout")));
+    let opened = request(holdpoint_core::Kind::ConversationStart, json!({"conversationId": "chat"}));
+    let opened = given([start(), begin("gate"), ask("gate", opened)]);
+    assert_eq!(via(&opened), Some(Via::system("host")));
+}
+
+fn timed_approval() -> holdpoint_core::Request {
+    holdpoint_core::Request { timeout_ms: Some(1000), ..approval() }
+}
