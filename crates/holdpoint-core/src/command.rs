@@ -117,6 +117,12 @@ pub struct Start {
     pub fork: Option<Fork>,
     /// As [`Started::forked_by`](crate::Started::forked_by).
     pub forked_by: Vec<String>,
+    /// As [`Started::requested_by`](crate::Started::requested_by).
+    pub requested_by: Vec<String>,
+    /// As [`Started::credentials`](crate::Started::credentials).
+    pub credentials: Vec<String>,
+    /// As [`Started::callback_secret`](crate::Started::callback_secret).
+    pub callback_secret: Option<String>,
 }
 
 impl Start {
@@ -136,6 +142,9 @@ impl Start {
             parent: None,
             fork: None,
             forked_by: Vec::new(),
+            requested_by: Vec::new(),
+            credentials: Vec::new(),
+            callback_secret: None,
         }
     }
 }

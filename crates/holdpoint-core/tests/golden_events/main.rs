@@ -237,6 +237,9 @@ fn bare_start() -> Started {
         parent: None,
         fork: None,
         forked_by: Vec::new(),
+        requested_by: Vec::new(),
+        credentials: Vec::new(),
+        callback_secret: None,
     }
 }
 
@@ -276,6 +279,12 @@ fn of_starts_and_ends() -> Vec<Event> {
         Event::RunStarted(Box::new(forked(ForkMode::Branch))),
         Event::RunStarted(Box::new(Started { fork: Some(of_branch), ..bare_start() })),
         Event::RunStarted(Box::new(Started { forked_by: by(&["bob", "ann"]), ..forked(ForkMode::Branch) })),
+        Event::RunStarted(Box::new(Started {
+            requested_by: by(&["bob"]),
+            credentials: by(&["key_1", "key_2"]),
+            callback_secret: Some("sealed".to_owned()),
+            ..bare_start()
+        })),
         paused(Drain::DrainCurrentNode, None),
         paused(Drain::Immediate, Some("a look first")),
         Event::RunResumed { by: "ada".to_owned() },

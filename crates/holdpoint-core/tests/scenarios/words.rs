@@ -266,6 +266,9 @@ pub(crate) fn started_with(inputs: Value) -> Event {
         parent: None,
         fork: None,
         forked_by: Vec::new(),
+        requested_by: Vec::new(),
+        credentials: Vec::new(),
+        callback_secret: None,
     }))
 }
 

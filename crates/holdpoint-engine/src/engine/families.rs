@@ -189,6 +189,8 @@ impl Engine {
                 depth: started.parent.as_ref().map_or(0, |above| above.depth) + 1,
             }),
             forked_by: started.forked_by.clone(),
+            requested_by: parent.inherited_requesters(),
+            credentials: started.credentials.clone(),
             ..Start::new(started.owner.clone())
         };
         let mut draft = Draft::new(Arc::new(Run::unborn(child.clone(), workflow)), now);

@@ -79,7 +79,7 @@ pub(crate) async fn told(house: &House, to_the_end: bool) -> RunRef {
 }
 
 pub(crate) async fn fork(house: &House, of: &RunRef, mode: ForkMode, from_seq: u64) -> RunRef {
-    let request = ForkRequest { by: "forker".to_owned(), mode, from_seq, overlay: Overlay::default() };
+    let request = ForkRequest { by: "forker".to_owned(), credential: None, mode, from_seq, overlay: Overlay::default() };
     let run = house.engine.fork(of, request).await.unwrap();
     RunRef { tenant: tenant(), run: run.id.clone() }
 }
@@ -288,6 +288,7 @@ async fn a_branch_may_begin_with_other_options(house: House) {
     for from_seq in [0, 2] {
         let request = ForkRequest {
             by: "forker".to_owned(),
+            credential: None,
             mode: ForkMode::Branch,
             from_seq,
             overlay: overlay.clone(),
@@ -308,7 +309,7 @@ async fn a_fork_that_makes_no_sense_is_refused(house: House) {
     house.register(gated("flow")).await;
     let of = house.start("flow").await;
     let events = house.run(&of).await.seq;
-    let request = |mode, from_seq, overlay| ForkRequest { by: "forker".to_owned(), mode, from_seq, overlay };
+    let request = |mode, from_seq, overlay| ForkRequest { by: "forker".to_owned(), credential: None, mode, from_seq, overlay };
     let beyond = house.engine.fork(&of, request(ForkMode::Branch, events + 1, Overlay::default())).await;
     assert!(matches!(beyond, Err(Error::BeyondLog { events: found }) if found == events));
     let overlay = Overlay { tags: Some(Vec::new()), ..Overlay::default() };

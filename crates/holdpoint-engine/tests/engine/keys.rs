@@ -15,6 +15,7 @@ on_both! {
 fn key(name: &str, tenant: &TenantId, test: bool) -> ApiKey {
     ApiKey {
         key_id: format!("key_{name}"),
+        lineage: format!("key_{name}"),
         key_hash: format!("hash of {name}"),
         tenant: tenant.clone(),
         principal: name.to_owned(),

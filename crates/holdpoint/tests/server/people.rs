@@ -6,14 +6,7 @@ use std::net::TcpListener;
 use holdpoint_core::digest;
 use serde_json::{Value, json};
 
-use crate::harness::{Answer, Client, Server, accept, gated, line};
-
-/// A key with these members, as a client.
-fn key(maker: &Client, body: &Value) -> Client {
-    let made = maker.post("/v1/keys", body);
-    assert_eq!(made.status, 201, "{made:?}");
-    maker.with_key(made.body["key"].as_str())
-}
+use crate::harness::{Answer, Client, Server, accept, gated, keyed as key, line};
 
 /// A server with a workflow whose gate has these members beside the usual ones.
 fn server(gate: Value) -> Server {

@@ -330,6 +330,7 @@ async fn a_branch_has_runs_of_its_own_for_calls_under_way(office: Office) {
     for from_seq in [seq, dispatched.unwrap() as u64 + 1, dispatched.unwrap() as u64] {
         let request = ForkRequest {
             by: "tester".to_owned(),
+            credential: None,
             mode: ForkMode::Branch,
             from_seq,
             overlay: Overlay::default(),
