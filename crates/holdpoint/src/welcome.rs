@@ -171,7 +171,10 @@ pub(crate) fn greet(config: &Config, address: SocketAddr, prepared: &Prepared) {
     if let Some(key) = &prepared.shown_key {
         lines.push(format!("  API key      {key}"));
         let file = config.data.join(CLIENT_FILE);
-        lines.push(format!("               of the principal {FIRST_PRINCIPAL}; shown once, also in {}", file.display()));
+        lines.push(format!(
+            "               of the principal {FIRST_PRINCIPAL}; shown once, also in {}",
+            file.display()
+        ));
     }
     if prepared.key_is_elsewhere {
         lines.push(
@@ -184,7 +187,9 @@ pub(crate) fn greet(config: &Config, address: SocketAddr, prepared: &Prepared) {
     match &prepared.sign_in {
         Some(link) => {
             lines.push(format!("  inbox        {link}"));
-            lines.push(format!("               signs in once, within half an hour, as the principal {OWNER_PRINCIPAL}"));
+            lines.push(format!(
+                "               signs in once, within half an hour, as the principal {OWNER_PRINCIPAL}"
+            ));
         }
         None => lines.push(format!("  inbox        {}/inbox", config.links.at(address).public_url)),
     }
@@ -266,7 +271,11 @@ mod tests {
             tokio::join!(prepare(&engine, &tenant, &a, address), prepare(&engine, &tenant, &b, address));
         let shown: Vec<String> =
             [one.unwrap(), other.unwrap()].into_iter().filter_map(|node| node.shown_key).collect();
-        assert_eq!((shown.len(), engine.key_count().await.unwrap()), (1, 2), "one for the terminal, one for the page");
+        assert_eq!(
+            (shown.len(), engine.key_count().await.unwrap()),
+            (1, 2),
+            "one for the terminal, one for the page"
+        );
         let left: Vec<String> = [&a, &b].iter().filter_map(|node| read_client_file(&node.data)).collect();
         assert_eq!(left, shown, "no file keeps a key that nobody knows");
         assert!(!store_first_key(&engine, &tenant, "another").await.unwrap());

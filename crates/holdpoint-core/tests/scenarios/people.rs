@@ -288,7 +288,11 @@ fn a_requester_that_a_run_inherits_does_not_approve_where_the_gate_says_so() {
     separated().when(accept_by(bob())).refused(Refusal::OwnRequest("bob".to_owned()));
     separated().when(accept_by(Principal::named("carol"))).accepted();
     assert_eq!(separated().run().requesters(), ["ada", "bob"]);
-    assert_eq!(separated().run().inherited_requesters(), ["bob"], "a child of the child inherits them as well");
+    assert_eq!(
+        separated().run().inherited_requesters(),
+        ["bob"],
+        "a child of the child inherits them as well"
+    );
     child(json!({})).when(accept_by(bob())).accepted();
 }
 

@@ -18,7 +18,9 @@ pub(crate) fn all() -> Vec<Route> {
             .says("Revoke a key at once and for good")
             .answers(204, Nothing),
         Route::post("/v1/keys/{keyId}:rotate", "rotateKey", keys::rotate)
-            .says("Make the successor of a key, with its rights and its lineage; the key ends after an overlap")
+            .says(
+                "Make the successor of a key, with its rights and its lineage; the key ends after an overlap",
+            )
             .optional_body("RotateKey")
             .answers(201, Json("KeyCreated"))
             .fails(&[409]),

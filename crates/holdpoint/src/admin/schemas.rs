@@ -45,7 +45,8 @@ pub(crate) fn all() -> Value {
         wanted[member]["type"] = json!(["array", "null"]);
     }
     wanted["addScopes"]["description"] = json!("Added to the default scopes. Not together with scopes.");
-    let always = ["keyId", "lineage", "tenant", "principal", "roles", "groups", "scopes", "test", "createdAt"];
+    let always =
+        ["keyId", "lineage", "tenant", "principal", "roles", "groups", "scopes", "test", "createdAt"];
     json!({
         "CreateKey": {"type": "object", "properties": wanted, "additionalProperties": false},
         "RotateKey": {

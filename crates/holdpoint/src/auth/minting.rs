@@ -39,7 +39,11 @@ pub(crate) fn stored_key(secret: &str, tenant: TenantId, now: Timestamp) -> Resu
 }
 
 /// The scopes, if they are known and the caller holds them: a caller hands out only what it has.
-pub(crate) fn check_scopes(caller: &Caller, field: &str, wanted: Vec<String>) -> Result<Vec<String>, ApiError> {
+pub(crate) fn check_scopes(
+    caller: &Caller,
+    field: &str,
+    wanted: Vec<String>,
+) -> Result<Vec<String>, ApiError> {
     for scope in &wanted {
         if !SCOPES.contains(&scope.as_str()) {
             let message = format!("names something that is not a scope; known: {}", SCOPES.join(", "));

@@ -206,7 +206,9 @@ fn how_to_answer(client: &Client, output: &Output, hold: &Value) -> String {
         let here = output.command("inbox");
         format!("any principal may answer it, you included: in the browser at {page}, or here with `{here}`")
     };
-    format!("asked as {id}{expires}\n{who}; `{show}` shows it\nwaiting; Ctrl-C ends the waiting, not the question")
+    format!(
+        "asked as {id}{expires}\n{who}; `{show}` shows it\nwaiting; Ctrl-C ends the waiting, not the question"
+    )
 }
 
 #[cfg(test)]

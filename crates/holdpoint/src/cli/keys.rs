@@ -137,7 +137,8 @@ fn created(output: &Output, key: &Value) -> String {
     let mut parts = vec![output.facts(&facts), in_words(&held)];
     if !held.contains(&"approvals:respond") {
         parts.push(
-            "It may not answer interrupts. For a key that may, add --add-scopes approvals:respond.".to_owned(),
+            "It may not answer interrupts. For a key that may, add --add-scopes approvals:respond."
+                .to_owned(),
         );
     }
     parts.push("Keep the key now: the server stores only its hash and cannot show it again.".to_owned());
@@ -163,7 +164,11 @@ const WORDS: [(&str, &str); 12] = [
 fn in_words(held: &[&str]) -> String {
     let said = WORDS.iter().filter(|(scope, _)| held.contains(scope)).map(|(_, words)| format!("  {words}"));
     let lines: Vec<String> = said.collect();
-    if lines.is_empty() { "This key may do nothing.".to_owned() } else { format!("This key may:\n{}", lines.join("\n")) }
+    if lines.is_empty() {
+        "This key may do nothing.".to_owned()
+    } else {
+        format!("This key may:\n{}", lines.join("\n"))
+    }
 }
 
 fn status(key: &Value, now: &Timestamp) -> &'static str {

@@ -15,7 +15,9 @@ use serde_json::{Value, json};
 
 use crate::app::App;
 use crate::auth::sessions::{check_origin, cookie, fresh_token, set_cookie, token_hash};
-use crate::auth::{Caller, CanManageKeys, CanSignIn, Permission, RateLimit, SignedIn, check_scopes, too_many};
+use crate::auth::{
+    Caller, CanManageKeys, CanSignIn, Permission, RateLimit, SignedIn, check_scopes, too_many,
+};
 use crate::body::{Body, InPath, NoBody, OptionalBody};
 use crate::error::ApiError;
 use crate::idempotency::Sent;

@@ -60,7 +60,8 @@ impl Link {
         if claims.expires_at <= app.engine.now() {
             return Err(expired());
         }
-        if !claims.keys.is_empty() && right_of(&app.engine, &claims.of.tenant, &claims.keys).await?.is_none() {
+        if !claims.keys.is_empty() && right_of(&app.engine, &claims.of.tenant, &claims.keys).await?.is_none()
+        {
             return Err(revoked());
         }
         let run = match app.engine.run(&claims.of).await {
@@ -146,7 +147,8 @@ fn expired() -> ApiError {
 }
 
 fn revoked() -> ApiError {
-    let message = "this link has ended: the key that it was made with was revoked or has expired; ask for a new link";
+    let message =
+        "this link has ended: the key that it was made with was revoked or has expired; ask for a new link";
     ApiError::new(StatusCode::GONE, "link_revoked", message).with(json!({"state": "revoked"}))
 }
 

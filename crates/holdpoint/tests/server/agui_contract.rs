@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use crate::agui::{Front, World, approved, asking, cancelled, declare, mailer, resolved};
+use crate::harness::keyed;
 
 #[test]
 fn a_resume_that_does_not_cover_everything_consumes_nothing() {

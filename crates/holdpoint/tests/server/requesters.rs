@@ -248,7 +248,10 @@ fn who_asks_does_not_answer_its_own_hold() {
         let refused = asker.answer(&id, "hold", &answer);
         refused.assert_envelope(403, "forbidden");
         let message = refused.body["message"].as_str().unwrap();
-        assert!(message.contains("another principal") && message.contains("requesterMayNotApprove"), "{message}");
+        assert!(
+            message.contains("another principal") && message.contains("requesterMayNotApprove"),
+            "{message}"
+        );
         let link = Link::mint(&asker, &id, "hold", &json!({}));
         assert_eq!(link.answer(&answer).status, 403);
         assert_eq!(other.answer(&id, "hold", &answer).status, 200);
@@ -269,7 +272,7 @@ fn a_hold_takes_several_approvals_and_a_profile() {
     let made = admin.post("/v1/holds", &json!({"title": "Deploy?", "requiredApprovals": 2}));
     assert_eq!((made.status, &made.body["requiredApprovals"]), (201, &json!(2)), "{made:?}");
     let id = made.body["holdId"].as_str().unwrap();
-    assert_eq!(ann.answer(id, "hold", &accept()).body["outcome"], "pending");
+    assert_eq!(ann.answer(id, "hold", &accept()).body["outcome"], "voted");
     assert_eq!(admin.get(&format!("/v1/holds/{id}")).body["status"], "waiting");
     assert_eq!(bob.answer(id, "hold", &accept()).status, 200);
     assert_eq!(admin.get(&format!("/v1/holds/{id}")).body["status"], "approved");

@@ -29,10 +29,12 @@ fn signed(secret: &Secret, payload: &[u8]) -> String {
 #[test]
 fn what_was_minted_is_read_as_it_was_meant() {
     let ring = [secret("old", 1), secret("new", 2)];
-    let odd =
-        Claims {
-            sub: "zoë\"\\\u{7}😀".to_owned(), keys: vec!["key_1".to_owned()], intent: Intent::Inspect, ..claims("täglich", "a/b c:d")
-        };
+    let odd = Claims {
+        sub: "zoë\"\\\u{7}😀".to_owned(),
+        keys: vec!["key_1".to_owned()],
+        intent: Intent::Inspect,
+        ..claims("täglich", "a/b c:d")
+    };
     for claims in [claims("default", "gate"), odd] {
         for secret in &ring {
             let token = mint(secret, &claims).unwrap();
