@@ -49,18 +49,7 @@ pub(crate) fn all() -> Value {
         ["keyId", "lineage", "tenant", "principal", "roles", "groups", "scopes", "test", "createdAt"];
     json!({
         "CreateKey": {"type": "object", "properties": wanted, "additionalProperties": false},
-        "RotateKey": {
-            "type": "object",
-            "properties": {
-                "overlapSeconds": {
-                    "type": ["integer", "null"], "minimum": 0, "maximum": OVERLAP_SECONDS_MAX, "default": OVERLAP_SECONDS_DEFAULT,
-                    "description": "How long the old key stays valid.",
-                },
-                "expiresAt": {"type": ["string", "null"], "format": "date-time"},
-                "expiresInSeconds": {"type": ["integer", "null"], "minimum": 1, "maximum": LIFE_SECONDS_MAX},
-            },
-            "additionalProperties": false,
-        },
+        "RotateKey": rotate_key(),
         "Key": {"type": "object", "required": always, "properties": key},
         "KeyCreated": {"type": "object", "required": always, "properties": created},
         "Keys": {
@@ -85,10 +74,29 @@ pub(crate) fn all() -> Value {
             "required": ["secrets"],
             "properties": {"secrets": {"type": "array", "items": {"$ref": "#/components/schemas/Secret"}}},
         },
-        "Health": {
-            "type": "object",
-            "required": ["status"],
-            "properties": {"status": {"type": "string", "enum": ["ok", "ready"]}},
+        "Health": health(),
+    })
+}
+
+fn rotate_key() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "overlapSeconds": {
+                "type": ["integer", "null"], "minimum": 0, "maximum": OVERLAP_SECONDS_MAX, "default": OVERLAP_SECONDS_DEFAULT,
+                "description": "How long the old key stays valid.",
+            },
+            "expiresAt": {"type": ["string", "null"], "format": "date-time"},
+            "expiresInSeconds": {"type": ["integer", "null"], "minimum": 1, "maximum": LIFE_SECONDS_MAX},
         },
+        "additionalProperties": false,
+    })
+}
+
+fn health() -> Value {
+    json!({
+        "type": "object",
+        "required": ["status"],
+        "properties": {"status": {"type": "string", "enum": ["ok", "ready"]}},
     })
 }

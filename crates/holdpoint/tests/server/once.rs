@@ -47,7 +47,6 @@ fn example(operation: &Operation, client: &Client) -> Example {
         // An activation without effects has ended when anybody can see it. That it has is final, and kept.
         "cancelDispatch" | "requeueDispatch" => (json!({}), json!({"more": 1}), 409),
         "createKey" => (json!({"scopes": ["runs:read"]}), json!({"scopes": []}), 201),
-        "revokeKey" => (Value::Null, Value::Null, 204),
         "mintToken" => (json!({"intent": "inspect"}), json!({}), 201),
         "resolveByToken" => {
             (json!({"resumeValue": {"action": "accept"}}), json!({"resumeValue": {"action": "reject"}}), 200)
@@ -57,7 +56,7 @@ fn example(operation: &Operation, client: &Client) -> Example {
                 |path: &str| json!({"url": format!("https://8.8.8.8/{path}"), "events": ["cap.breached"]});
             (hook("a"), hook("b"), 201)
         }
-        "deleteWebhook" => (Value::Null, Value::Null, 204),
+        "deleteWebhook" | "revokeKey" => (Value::Null, Value::Null, 204),
         "pauseWebhook" => (json!({}), json!({"more": 1}), 200),
         "resumeWebhook" => {
             client.send("POST", &format!("/v1/webhooks/{webhook}:pause"), None);
