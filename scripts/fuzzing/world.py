@@ -54,7 +54,7 @@ def main(folder, seconds):
     # Questions beside a decision, some of them for every second of fuzzing.
     doubted = [run for run in runs if settled(run) == "waiting-approval" and "waits" in nodes_of(run)][::3]
     asks = [[run, "waits", ask(run)] for run in doubted]
-    (own,) = [key["keyId"] for key in call("GET", "/v1/keys")["keys"]]
+    (own,) = [key["keyId"] for key in call("GET", "/v1/keys")["keys"] if key["principal"] == "bootstrap"]
     left_alone = {run for _, run in looks}
     waiting = [one for one in call("GET", "/v1/interrupts?limit=200")["interrupts"] if one["runId"] not in left_alone]
     links = [
@@ -261,6 +261,7 @@ KEPT = {
     "decideInThread": lambda: kept(ALLOW, threadId=talking()["threadId"]),
     "cancelThread": lambda: kept({}, threadId=talking()["threadId"]),
     "revokeKey": lambda: kept(keyId=call("POST", "/v1/keys", {"principal": "for-a-while"})["keyId"]),
+    "rotateKey": lambda: kept({}, keyId=call("POST", "/v1/keys", {"principal": "for-a-while"})["keyId"]),
 }
 EVER = {"from": "2020-01-01T00:00:00Z", "to": "2120-01-01T00:00:00Z"}
 OF_HOOKS = {

@@ -61,7 +61,7 @@ onEach("untrusted texts", (server) => {
             await server.asks(questions("evil-questions", [{ id: "q", question: some }])),
             await server.asks(interrupt("evil-event", { kind: "external-event", data: { eventType: some, correlation: { [some]: some } } })),
         ];
-        await server.does("POST", "/v1/holds", { title: some, description: evil.join("\n\n"), tags: ["<img-src=x>"], data: { [some]: evil } });
+        await server.hold({ title: some, description: evil.join("\n\n"), tags: ["<img-src=x>"], data: { [some]: evil } });
         for (const pause of pauses) {
             await boss.moves(pause.path);
             await boss.page.locator(".decide").waitFor();

@@ -138,7 +138,7 @@ onEach("with the keyboard alone", (server) => {
 
     story("pages are turned, and while the next one is loading its number does not stand with the items of this one", async (arrives) => {
         const amount = 60;
-        await Promise.all(Array.from({ length: amount }, (_, index) => server.does("POST", "/v1/holds", { title: `Sheet ${index}`, tags: ["sheets"] })));
+        await Promise.all(Array.from({ length: amount }, (_, index) => server.hold({ title: `Sheet ${index}`, tags: ["sheets"] })));
         const ann = await arrives(server);
         const { keyboard } = ann.page;
         const pager = ann.page.getByRole("navigation", { name: "Pages" });

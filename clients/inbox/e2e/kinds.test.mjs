@@ -80,7 +80,7 @@ onEach("other kinds", (server) => {
     });
 
     story("a hold of a program is decided, and the program hears of it", async (arrives) => {
-        const { holdId } = await server.does("POST", "/v1/holds", { title: "Deploy version 2?", description: "Nothing else is **known**." });
+        const { holdId } = await server.hold({ title: "Deploy version 2?", description: "Nothing else is **known**." });
         const waiting = server.does("GET", `/v1/holds/${holdId}?wait=20`);
         const ann = await arrives(server);
         await ann.go("/inbox");
@@ -95,7 +95,7 @@ onEach("other kinds", (server) => {
         await ann.moves(`/inbox/runs/${holdId}`);
         await ann.page.getByRole("heading", { name: "Question: Deploy version 2?" }).waitFor();
         assert.doesNotMatch(await ann.page.locator("body").innerText(), /holdpoint-hold/);
-        const bare = await server.does("POST", "/v1/holds", { title: "And version 3?" });
+        const bare = await server.hold({ title: "And version 3?" });
         await ann.moves((await server.opened(bare.holdId)).path);
         await ann.button("Accept").waitFor();
         assert.equal(await ann.page.getByText("Nothing is attached").count(), 0, "there is no description to speak of");

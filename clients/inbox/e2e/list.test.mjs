@@ -166,7 +166,7 @@ onEach("the list", (server) => {
 
     story("however much waits, the page holds no more than a page of it", async (arrives) => {
         const amount = 130;
-        await Promise.all(Array.from({ length: amount }, (_, index) => server.does("POST", "/v1/holds", { title: `Hold ${index}`, tags: ["many"] })));
+        await Promise.all(Array.from({ length: amount }, (_, index) => server.hold({ title: `Hold ${index}`, tags: ["many"] })));
         const ann = await arrives(server);
         await ann.go("/inbox?whose=all&tag=many");
         const seen = new Set();

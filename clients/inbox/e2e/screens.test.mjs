@@ -35,7 +35,7 @@ async function fill(server) {
         talk: await server.asks(talk("support")),
         again: await server.asks(refined("summary")),
     };
-    await server.does("POST", "/v1/holds", { title: "Deploy version 2 to production?", tags: ["production"] });
+    await server.hold({ title: "Deploy version 2 to production?", tags: ["production"] });
     await server.answer(pauses.again, { action: "refine", refineFeedback: { scope: "whole", text: "Say it better." } });
     await server.opened(pauses.again.runId);
     return pauses;

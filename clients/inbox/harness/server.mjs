@@ -127,9 +127,16 @@ class Server {
         return until(`the run becomes ${status}`, async () => (await this.does("GET", `/v1/runs/${encodeURIComponent(runId)}`)).status === status);
     }
 
-    /** A key of somebody; `more` are their roles, groups and scopes. */
+    /** A key of this principal that may answer; `more` are its roles and groups, or all of its scopes. */
     async person(principal, more = {}) {
-        return (await this.does("POST", "/v1/keys", { principal, ...more })).key;
+        const scopes = more.scopes ? {} : { addScopes: ["approvals:respond"] };
+        return (await this.does("POST", "/v1/keys", { principal, ...scopes, ...more })).key;
+    }
+
+    /** Makes a hold as a program does: with a key of its own, so that the principal that is signed in may answer. */
+    async hold(body) {
+        this.program ??= this.person("program");
+        return this.does("POST", "/v1/holds", body, await this.program);
     }
 }
 

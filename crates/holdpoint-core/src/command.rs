@@ -131,6 +131,12 @@ pub struct Start {
     pub forked_by: Vec<String>,
     /// As [`Started::grants`](crate::Started::grants).
     pub grants: Vec<String>,
+    /// As [`Started::requested_by`](crate::Started::requested_by).
+    pub requested_by: Vec<String>,
+    /// As [`Started::credentials`](crate::Started::credentials).
+    pub credentials: Vec<String>,
+    /// As [`Started::callback_secret`](crate::Started::callback_secret).
+    pub callback_secret: Option<String>,
 }
 
 impl Start {
@@ -151,6 +157,9 @@ impl Start {
             fork: None,
             forked_by: Vec::new(),
             grants: Vec::new(),
+            requested_by: Vec::new(),
+            credentials: Vec::new(),
+            callback_secret: None,
         }
     }
 }

@@ -34,7 +34,10 @@ pub enum Refusal {
     NotAnApprover(String),
     #[error("{0}")]
     NotAuthorized(String),
-    #[error("{0} started or forked this run, and whoever asks may not grant")]
+    #[error(
+        "{0} requested this and may not answer it: another principal must answer, unless the hold or gate is made \
+         with requesterMayNotApprove: false"
+    )]
     OwnRequest(String),
     #[error("this caller may not answer in the name of {0}")]
     MayNotActFor(String),

@@ -12,12 +12,12 @@ use std::time::Instant;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{StatusCode, header};
-use holdpoint_core::{Answer, Principal, RunId, RunRef, TenantId, Timestamp, Via};
+use holdpoint_core::{Answer, Owner, Principal, RunId, RunRef, Start, TenantId, Timestamp, Via};
 use holdpoint_engine::ApiKey;
 use serde_json::{Value, json};
 
 pub(crate) use key_ring::KeyRing;
-pub(crate) use minting::{TEST_KEY_PREFIX, fresh_secret, stored_key};
+pub(crate) use minting::{TEST_KEY_PREFIX, check_scopes, fresh_secret, stored_key};
 pub(crate) use rate::{RateLimit, too_many};
 pub(crate) use sessions::{SessionRing, SignedIn};
 
@@ -41,19 +41,21 @@ pub(crate) const SCOPES: [&str; 12] = [
     "tenants:manage",
 ];
 
-/// What a key may do when nobody says otherwise: everything but handing out keys and speaking for others.
-pub(crate) const SCOPES_DEFAULT: [&str; 9] = [
+/// The scopes of a new key whose maker names none: everything but answering, acting for others and managing keys. A key
+/// that both requests and answers would approve its own requests.
+pub(crate) const SCOPES_DEFAULT: [&str; 8] = [
     "manifest:read",
     "manifest:write",
     "runs:create",
     "runs:read",
     "runs:cancel",
     "artifacts:read",
-    "approvals:respond",
     "events:send",
     "webhooks:manage",
 ];
 
+/// The scope that answers need.
+pub(crate) const RESPOND: &str = "approvals:respond";
 /// The scope of those who may answer in the names of others.
 const ACT_AS: &str = "approvals:act-as";
 
@@ -104,6 +106,15 @@ impl Caller {
             Some(session) => Via::session(session.as_str()),
             None => Via::key(self.0.key_id.as_str()),
         }
+    }
+
+    pub(crate) fn owner(&self) -> Owner {
+        Owner { tenant: self.0.tenant.clone(), principal: self.0.principal.clone() }
+    }
+
+    /// The start of a run that this caller owns and whose links need the rights of its key.
+    pub(crate) fn start(&self) -> Start {
+        Start { credentials: vec![self.0.lineage.clone()], ..Start::new(self.owner()) }
     }
 
     /// What this caller says to an interrupt, whatever protocol it came by: with everything that the core needs to

@@ -9,9 +9,10 @@ mod token;
 use std::net::SocketAddr;
 
 use axum::http::StatusCode;
-use holdpoint_core::{Interrupt, Run, RunRef, Timestamp};
+use holdpoint_core::{Interrupt, Run, RunRef, TenantId, Timestamp};
 use holdpoint_engine::Engine;
 
+use crate::auth::RESPOND;
 use crate::error::ApiError;
 use limit::Limit;
 use ring::Ring;
@@ -73,6 +74,8 @@ pub(crate) struct Wanted {
     pub sub: String,
     /// Who makes it.
     pub by: String,
+    /// The lineages of the keys that it is made with. It ends with each of them.
+    pub keys: Vec<String>,
 }
 
 impl Wanted {
@@ -112,11 +115,33 @@ impl Links {
             intent: wanted.intent,
             sub: wanted.sub,
             by: wanted.by,
+            keys: wanted.keys,
         };
         let token = token::mint(&secret, &claims).ok_or_else(too_long)?;
         let url = format!("{}/v1/interrupts/{token}", self.settings.public_url);
         Ok(Minted { id: token::id(&token), token, url, claims })
     }
+}
+
+/// What links that are bound to these key lineages may do now: no more than each of the keys. None where a lineage has no
+/// active key. Without any lineage the keys are unknown, and links are for looking only.
+pub(crate) async fn right_of(
+    engine: &Engine,
+    tenant: &TenantId,
+    lineages: &[String],
+) -> Result<Option<Intent>, ApiError> {
+    let mut right = if lineages.is_empty() { Intent::Inspect } else { Intent::Resolve };
+    for lineage in lineages {
+        let mut keys = engine.lineage(tenant, lineage).await?;
+        keys.retain(|key| key.is_active(engine.now()));
+        if keys.is_empty() {
+            return Ok(None);
+        }
+        if !keys.iter().any(|key| key.scopes.iter().any(|scope| scope == RESPOND)) {
+            right = Intent::Inspect;
+        }
+    }
+    Ok(Some(right))
 }
 
 fn expiry(now: Timestamp, life_ms: u64, deadline: Option<Timestamp>) -> Timestamp {

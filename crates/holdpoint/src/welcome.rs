@@ -1,4 +1,4 @@
-//! The first start: a tenant, a key, a sample workflow, and three lines that show what Holdpoint does.
+//! The first start: a tenant, keys of two principals, a sample workflow, and three lines that show what Holdpoint does.
 
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -7,7 +7,7 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 use holdpoint_core::TenantId;
-use holdpoint_engine::Engine;
+use holdpoint_engine::{ApiKey, Engine};
 use serde_json::{Value, json};
 
 use crate::auth::{TEST_KEY_PREFIX, fresh_secret, stored_key};
@@ -17,8 +17,13 @@ use crate::inbox::sessions::make_link;
 /// What the command line reads: address and key.
 const CLIENT_FILE: &str = "client.json";
 
-/// The id of the key that a first start makes, whichever node is first.
+/// The id of the key that a first start makes for the command line, whichever node is first.
 const FIRST_KEY: &str = "key_first";
+/// The principal of that key. Another one signs in to the page, so that holds that a terminal makes are answered there.
+const FIRST_PRINCIPAL: &str = "cli";
+/// The id of the key that the sign-in link of a first start stands for. Its secret is not kept.
+const OWNER_KEY: &str = "key_owner";
+const OWNER_PRINCIPAL: &str = "owner";
 
 const SAMPLE: &str = include_str!("welcome/sample-approval.json");
 
@@ -31,8 +36,10 @@ pub(crate) struct Prepared {
     key_is_elsewhere: bool,
     /// Whether the command line finds a key in the data folder.
     key_is_left: bool,
-    /// Where somebody signs in once as whoever has the first key; only when it was made now.
+    /// Signs in once as the owner; only when the first key was made now.
     sign_in: Option<String>,
+    /// Whether there is a key of the owner, for further links.
+    has_owner: bool,
 }
 
 /// Makes the store usable and leaves in the data folder what the command line needs.
@@ -64,39 +71,62 @@ pub(crate) async fn prepare(
         let mut stored = stored_key(secret, tenant.clone(), engine.now()).map_err(broken)?;
         stored.principal = "bootstrap".to_owned();
         // Stored before, by an earlier start or by another node, is as good.
-        let kept = !engine.add_key(&stored).await?;
+        let added = if first {
+            engine.add_first_keys(&stored, &owner_key(engine, tenant, stored.test)?).await?
+        } else {
+            engine.add_key(&stored).await?
+        };
+        let kept = !added;
         if kept && engine.tenant_is_test(tenant).await? == Some(!stored.test) {
             bail!(
                 "--bootstrap-key: a key that begins with {TEST_KEY_PREFIX} is a test key, and a database with live \
                  keys takes none, nor the other way round; use another database"
             );
         }
-        made = (first && !kept).then_some(stored.key_id);
+        made = (first && !kept).then_some(OWNER_KEY);
     } else if let Some(secret) = &shown_key {
         if !store_first_key(engine, tenant, secret).await? {
             leave_client_file(&config.data, address, None)?;
             let (shown_key, sign_in) = (None, None);
-            return Ok(Prepared { shown_key, key_is_elsewhere: true, key_is_left: false, sign_in });
+            let (key_is_elsewhere, key_is_left, has_owner) = (true, false, true);
+            return Ok(Prepared { shown_key, key_is_elsewhere, key_is_left, sign_in, has_owner });
         }
-        made = Some(FIRST_KEY.to_owned());
+        made = Some(OWNER_KEY);
     }
     let sign_in = match made {
         Some(key_id) => {
             let public_url = config.links.at(address).public_url;
-            Some(make_link(engine, &public_url, &key_id).await.map_err(broken)?.0)
+            Some(make_link(engine, &public_url, key_id).await.map_err(broken)?.0)
         }
         None => None,
     };
-    Ok(Prepared { shown_key, key_is_elsewhere: false, key_is_left: key.is_some(), sign_in })
+    let owner = engine.key(tenant, OWNER_KEY).await?;
+    let has_owner = owner.is_some_and(|owner| owner.is_active(engine.now()));
+    Ok(Prepared { shown_key, key_is_elsewhere: false, key_is_left: key.is_some(), sign_in, has_owner })
+}
+
+/// A key that only links sign in with.
+fn owner_key(engine: &Engine, tenant: &TenantId, test: bool) -> anyhow::Result<ApiKey> {
+    let secret = fresh_secret(test).map_err(broken)?;
+    first_key(engine, tenant, &secret, (OWNER_KEY, OWNER_PRINCIPAL))
+}
+
+/// A key of a first start, with an id that every node would give it.
+fn first_key(
+    engine: &Engine,
+    tenant: &TenantId,
+    secret: &str,
+    (id, principal): (&str, &str),
+) -> anyhow::Result<ApiKey> {
+    let fresh = stored_key(secret, tenant.clone(), engine.now()).map_err(broken)?;
+    Ok(ApiKey { key_id: id.to_owned(), lineage: id.to_owned(), principal: principal.to_owned(), ..fresh })
 }
 
 /// Nodes that start together on an empty database all come here with keys of their own. They store them under one id,
 /// so that the primary key lets one through. False for the others.
 async fn store_first_key(engine: &Engine, tenant: &TenantId, secret: &str) -> anyhow::Result<bool> {
-    let mut stored = stored_key(secret, tenant.clone(), engine.now()).map_err(broken)?;
-    stored.key_id = FIRST_KEY.to_owned();
-    stored.principal = "admin".to_owned();
-    Ok(engine.add_key(&stored).await?)
+    let first = first_key(engine, tenant, secret, (FIRST_KEY, FIRST_PRINCIPAL))?;
+    Ok(engine.add_first_keys(&first, &owner_key(engine, tenant, first.test)?).await?)
 }
 
 fn broken(error: crate::error::ApiError) -> anyhow::Error {
@@ -140,7 +170,11 @@ pub(crate) fn greet(config: &Config, address: SocketAddr, prepared: &Prepared) {
     lines.push(format!("  database     {}", config::shown(&config.location)));
     if let Some(key) = &prepared.shown_key {
         lines.push(format!("  API key      {key}"));
-        lines.push(format!("               shown once; also in {}", config.data.join(CLIENT_FILE).display()));
+        let file = config.data.join(CLIENT_FILE);
+        lines.push(format!(
+            "               of the principal {FIRST_PRINCIPAL}; shown once, also in {}",
+            file.display()
+        ));
     }
     if prepared.key_is_elsewhere {
         lines.push(
@@ -153,7 +187,9 @@ pub(crate) fn greet(config: &Config, address: SocketAddr, prepared: &Prepared) {
     match &prepared.sign_in {
         Some(link) => {
             lines.push(format!("  inbox        {link}"));
-            lines.push("               signs in once, within half an hour".to_owned());
+            lines.push(format!(
+                "               signs in once, within half an hour, as the principal {OWNER_PRINCIPAL}"
+            ));
         }
         None => lines.push(format!("  inbox        {}/inbox", config.links.at(address).public_url)),
     }
@@ -175,7 +211,8 @@ fn what_next(config: &Config, prepared: &Prepared) -> Vec<String> {
     let key = "  export HOLDPOINT_KEY=…   # a key of this server, such as the bootstrap key".to_owned();
     let key = (!prepared.key_is_left).then_some(key);
     if prepared.sign_in.is_none() {
-        let sign_in = format!("  {program} inbox --link{data}   # prints a link that signs in, once");
+        let owner = if prepared.has_owner { format!(" --as {OWNER_KEY}") } else { String::new() };
+        let sign_in = format!("  {program} inbox --link{owner}{data}   # prints a link that signs in, once");
         return ["".to_owned(), "To sign in, in another terminal:".to_owned()]
             .into_iter()
             .chain(key)
@@ -234,7 +271,11 @@ mod tests {
             tokio::join!(prepare(&engine, &tenant, &a, address), prepare(&engine, &tenant, &b, address));
         let shown: Vec<String> =
             [one.unwrap(), other.unwrap()].into_iter().filter_map(|node| node.shown_key).collect();
-        assert_eq!((shown.len(), engine.key_count().await.unwrap()), (1, 1));
+        assert_eq!(
+            (shown.len(), engine.key_count().await.unwrap()),
+            (1, 2),
+            "one for the terminal, one for the page"
+        );
         let left: Vec<String> = [&a, &b].iter().filter_map(|node| read_client_file(&node.data)).collect();
         assert_eq!(left, shown, "no file keeps a key that nobody knows");
         assert!(!store_first_key(&engine, &tenant, "another").await.unwrap());

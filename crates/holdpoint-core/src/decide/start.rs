@@ -37,6 +37,9 @@ pub(super) fn start(run: &Run, start: &Start, now: Timestamp) -> Result<Vec<Even
         fork: start.fork.clone(),
         forked_by: start.forked_by.clone(),
         grants: start.grants.clone(),
+        requested_by: start.requested_by.clone(),
+        credentials: start.credentials.clone(),
+        callback_secret: start.callback_secret.clone(),
     }));
     let mut events = vec![started];
     if let Some((node, messages)) = start.messages.as_deref() {

@@ -40,6 +40,17 @@ pub struct Started {
     /// The ids of the grants behind which a parent run started this one. A copy keeps them and cannot use them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub grants: Vec<String>,
+    /// Requesters that a child run inherits from its parent, besides owner and forkers: the principals that had spoken
+    /// to an agent above it when it was started.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub requested_by: Vec<String>,
+    /// Lineages of the keys that started and forked this run or its parent. Links that the host mints for the run need
+    /// the rights of all of them. Empty where a key is unknown: in runs of earlier versions and in copies of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub credentials: Vec<String>,
+    /// The secret that callbacks are signed with, sealed by the host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub callback_secret: Option<String>,
 }
 
 /// The run and the node that started this run.

@@ -181,19 +181,29 @@ impl Run {
         self.started.as_ref().map(|started| &started.owner)
     }
 
-    /// Whose wish the run is: whoever started it, and whoever forked it, or one that it comes from; and whoever told an
-    /// agent in it what to do.
+    /// The principals that requested the run: its owner, its forkers, those that spoke to an agent in it, and those that
+    /// it inherits from its parent.
     pub fn requesters(&self) -> Vec<&str> {
         let Some(started) = &self.started else { return Vec::new() };
         let agents = self.nodes.iter().filter_map(|node| node.agent.as_deref());
         let told = agents.flat_map(|agent| &agent.messages).filter_map(|message| message.by.as_ref());
         let mut all: Vec<&str> = Vec::new();
-        for name in std::iter::once(&started.owner.principal).chain(&started.forked_by).chain(told) {
+        let given = std::iter::once(&started.owner.principal).chain(&started.forked_by);
+        for name in given.chain(&started.requested_by).chain(told) {
             if !all.contains(&name.as_str()) {
                 all.push(name);
             }
         }
         all
+    }
+
+    /// What a child run inherits as [`Started::requested_by`](crate::Started::requested_by): the requesters that are
+    /// neither its owner nor its forkers, which it has by themselves.
+    pub fn inherited_requesters(&self) -> Vec<String> {
+        let Some(started) = &self.started else { return Vec::new() };
+        let by_itself =
+            |name: &&str| *name == started.owner.principal || started.forked_by.iter().any(|by| by == name);
+        self.requesters().into_iter().filter(|name| !by_itself(name)).map(str::to_owned).collect()
     }
 
     pub fn node_state(&self, node: &NodeId) -> Option<&NodeState> {

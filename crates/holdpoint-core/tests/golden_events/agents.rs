@@ -62,7 +62,10 @@ pub(super) fn events() -> Vec<Event> {
             value: json!({"action": "accept"}),
             by: "ada".to_owned(),
             decision: Some("d1".to_owned()),
-            via: None, copied: false, vote: None },
+            via: None,
+            copied: false,
+            vote: None,
+        },
         Event::NodeDispatched {
             node: node("a"),
             child: run("r1.1"),

@@ -22,7 +22,9 @@ pub(crate) fn events() -> [Event; 3] {
             by: "ada".to_owned(),
             decision: None,
             vote: Some(json!({"action": "accept", "comment": "fine", "ignored": {"payment": 7}})),
-            copied: false, via: None },
+            copied: false,
+            via: None,
+        },
         Event::NodeFailed { node: node("a"), error: silent },
     ]
 }

@@ -108,7 +108,9 @@ fn of_approvers() -> [Event; 7] {
             value: json!({"action": "accept"}),
             by: by(),
             decision: None,
-            via: None, copied: false },
+            via: None,
+            copied: false,
+        },
         Event::VoteRepeated { interrupt, action: "accept".to_owned(), by: by(), acted_by: None, via: None },
         Event::AskRaised {
             interrupt,
@@ -231,8 +233,19 @@ fn of_interrupts() -> Vec<Event> {
             value: json!({"action": "accept"}),
             by: "ada".to_owned(),
             decision: None,
-            via: None, copied: false, vote: None },
-        Event::InterruptResolved { id, value: Value::Null, by: "ada".to_owned(), decision: None, via: None, copied: false, vote: None },
+            via: None,
+            copied: false,
+            vote: None,
+        },
+        Event::InterruptResolved {
+            id,
+            value: Value::Null,
+            by: "ada".to_owned(),
+            decision: None,
+            via: None,
+            copied: false,
+            vote: None,
+        },
         Event::InterruptTimedOut { id },
         Event::ApprovalReceived { interrupt: id },
         Event::ClarificationResolved { interrupt: id },
@@ -257,6 +270,9 @@ fn bare_start() -> Started {
         fork: None,
         forked_by: Vec::new(),
         grants: Vec::new(),
+        requested_by: Vec::new(),
+        credentials: Vec::new(),
+        callback_secret: None,
     }
 }
 
@@ -303,6 +319,12 @@ fn of_starts_and_ends() -> Vec<Event> {
         Event::RunStarted(Box::new(forked(ForkMode::Branch))),
         Event::RunStarted(Box::new(Started { fork: Some(of_branch), ..bare_start() })),
         Event::RunStarted(Box::new(Started { forked_by: by(&["bob", "ann"]), ..forked(ForkMode::Branch) })),
+        Event::RunStarted(Box::new(Started {
+            requested_by: by(&["bob"]),
+            credentials: by(&["key_1", "key_2"]),
+            callback_secret: Some("sealed".to_owned()),
+            ..bare_start()
+        })),
         paused(Drain::DrainCurrentNode, None),
         paused(Drain::Immediate, Some("a look first")),
         Event::RunResumed { by: "ada".to_owned() },

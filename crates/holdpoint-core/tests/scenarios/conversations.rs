@@ -37,7 +37,10 @@ fn answered(id: u32) -> Event {
         value: Value::Null,
         by: "system:host".to_owned(),
         decision: None,
-        via: None, copied: false, vote: None }
+        via: None,
+        copied: false,
+        vote: None,
+    }
 }
 
 #[test]
@@ -188,7 +191,10 @@ fn a_rehearsed_turn_is_answered_by_the_host_and_nobody_waits() {
                 value: json!("so be it"),
                 by,
                 decision: None,
-                via: None, copied: false, vote: None },
+                via: None,
+                copied: false,
+                vote: None,
+            },
             Event::ConversationExchanged { interrupt: InterruptId(2) },
             resumed("gate", 2),
         ])

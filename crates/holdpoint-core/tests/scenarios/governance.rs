@@ -78,7 +78,10 @@ fn whoever_holds_the_role_grants_and_the_run_goes_on() {
                 value: said("bob", "accept", "granted"),
                 by: "bob".to_owned(),
                 decision: None,
-                via: None, copied: false, vote: None },
+                via: None,
+                copied: false,
+                vote: None,
+            },
             granted(),
             resumed("gate", 1),
         ])
@@ -177,7 +180,9 @@ fn each_grant_counts_once_and_the_last_one_needed_decides() {
         value: said("bob", "accept", "granted"),
         by: "bob".to_owned(),
         decision: None,
-        via: None, copied: false };
+        via: None,
+        copied: false,
+    };
     let story = quorum(2, false).when(releaser("bob", "granted")).then([cast, granted()]);
     let again = Event::VoteRepeated {
         interrupt: InterruptId(1),

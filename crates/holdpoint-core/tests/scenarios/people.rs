@@ -282,6 +282,31 @@ fn whoever_forked_the_run_does_not_grant_it_either_where_the_gate_says_so() {
     forked(json!({})).when(accept_by(bob())).accepted();
 }
 
+// F10
+#[test]
+fn a_requester_that_a_run_inherits_does_not_approve_where_the_gate_says_so() {
+    let child = |members: Value| {
+        let Command::Start(begun) = start() else { panic!("a start") };
+        let requested_by = vec!["bob".to_owned()];
+        let members = with(members, "actions", json!(["accept"]));
+        given([
+            Command::Start(Start { requested_by, ..begun }),
+            begin("gate"),
+            ask("gate", approval_of(members)),
+        ])
+    };
+    let separated = || child(json!({"requesterMayNotApprove": true}));
+    separated().when(accept_by(bob())).refused(Refusal::OwnRequest("bob".to_owned()));
+    separated().when(accept_by(Principal::named("carol"))).accepted();
+    assert_eq!(separated().run().requesters(), ["ada", "bob"]);
+    assert_eq!(
+        separated().run().inherited_requesters(),
+        ["bob"],
+        "a child of the child inherits them as well"
+    );
+    child(json!({})).when(accept_by(bob())).accepted();
+}
+
 /// An answer over a link that says who speaks, and that somebody else may have made.
 fn by_link(by: Principal, maker: &str) -> Command {
     let vouched_by = Some(maker.to_owned());

@@ -33,7 +33,9 @@ fn cast(name: &str, action: &str) -> Event {
         value: counted(name, action),
         by: name.to_owned(),
         decision: None,
-        via: None, copied: false }
+        via: None,
+        copied: false,
+    }
 }
 
 /// The action by which the gate ended, if it has ended.
@@ -61,7 +63,10 @@ fn votes_are_gathered_and_the_last_one_needed_decides() {
         value: decision,
         by: "eve".to_owned(),
         decision: None,
-        via: None, copied: false, vote: None };
+        via: None,
+        copied: false,
+        vote: None,
+    };
     let story = story.when(vote("eve", "accept")).then([decided, approval_received(1), resumed("gate", 1)]);
     assert_eq!(story.interrupt_of("gate").map(|asked| asked.votes.len()), Some(2));
     story.when(vote("carol", "accept")).refused(Refusal::AlreadyResolved);

@@ -267,6 +267,9 @@ pub(crate) fn started_with(inputs: Value) -> Event {
         fork: None,
         forked_by: Vec::new(),
         grants: Vec::new(),
+        requested_by: Vec::new(),
+        credentials: Vec::new(),
+        callback_secret: None,
     }))
 }
 
@@ -323,7 +326,15 @@ pub(crate) fn resolved(id: u32, value: Value) -> Event {
 }
 
 pub(crate) fn resolved_via(id: u32, value: Value, via: Option<Via>) -> Event {
-    Event::InterruptResolved { id: InterruptId(id), value, by: "ada".to_owned(), decision: None, via, copied: false, vote: None }
+    Event::InterruptResolved {
+        id: InterruptId(id),
+        value,
+        by: "ada".to_owned(),
+        decision: None,
+        via,
+        copied: false,
+        vote: None,
+    }
 }
 
 pub(crate) fn timed_out(id: u32) -> Event {

@@ -190,6 +190,8 @@ impl Engine {
             }),
             forked_by: started.forked_by.clone(),
             grants: parent.grants_for_child(&known.node, known.call.as_deref()),
+            requested_by: parent.inherited_requesters(),
+            credentials: started.credentials.clone(),
             ..Start::new(started.owner.clone())
         };
         let mut draft = Draft::new(Arc::new(Run::unborn(child.clone(), workflow)), now);

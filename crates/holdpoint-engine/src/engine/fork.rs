@@ -28,6 +28,8 @@ use replay::{Ended, Replay};
 pub struct ForkRequest {
     /// Who makes the copy: it is their wish as well as that of whoever started the source.
     pub by: String,
+    /// The lineage of the key with which the copy is made; none outside of the server.
+    pub credential: Option<String>,
     pub mode: ForkMode,
     /// Events before this number are copied.
     pub from_seq: u64,
@@ -165,12 +167,22 @@ fn start_of_copy(
         // A copy is no run of the thread that its source stands in: it would be open there beside another.
         scope: started.scope.clone().filter(|_| started.thread.is_none()),
         callback_url: started.callback_url.clone(),
+        callback_secret: started.callback_secret.clone(),
+        requested_by: started.requested_by.clone(),
+        credentials: credentials_of_copy(started, request),
         trace: started.trace.clone(),
         fork: Some(fork),
         forked_by,
         grants: started.grants.clone(),
         ..Start::new(started.owner.clone())
     }
+}
+
+/// A copy has the rights of its source and of its forker together: where one of them is unknown, none.
+fn credentials_of_copy(started: &Started, request: &ForkRequest) -> Vec<String> {
+    let (Some(own), false) = (&request.credential, started.credentials.is_empty()) else { return Vec::new() };
+    let earlier = started.credentials.iter().filter(|lineage| *lineage != own);
+    earlier.chain([own]).cloned().collect()
 }
 
 fn happen(draft: &mut Draft, event: Event) {

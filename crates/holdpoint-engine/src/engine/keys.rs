@@ -1,6 +1,6 @@
 //! Tenants and their keys.
 
-use holdpoint_core::TenantId;
+use holdpoint_core::{TenantId, Timestamp};
 
 use super::{Done, Engine};
 use crate::committer::{Reply, Work};
@@ -16,6 +16,24 @@ impl Engine {
         Ok(matches!(self.submit(Work::Plain(rows), Done::KeyAdded(key)).await?, Reply::Touched(1)))
     }
 
+    /// Stores the first key of a tenant together with that of its owner. True when the first key was stored.
+    pub async fn add_first_keys(&self, key: &ApiKey, owner: &ApiKey) -> Result<bool, Error> {
+        let tenant = keys::insert_tenant(&key.tenant, key.created_at);
+        let rows = vec![tenant, keys::decide_kind(key), keys::insert(owner), keys::insert(key)];
+        Ok(matches!(self.submit(Work::Plain(rows), Done::KeyAdded(key)).await?, Reply::Touched(1)))
+    }
+
+    /// Stores the successor of a key, which ends at `ends_at` or earlier. False when the key has ended before.
+    pub async fn rotate_key(
+        &self,
+        successor: &ApiKey,
+        predecessor: &str,
+        ends_at: Timestamp,
+    ) -> Result<bool, Error> {
+        let rows = keys::insert_successor(successor, predecessor, ends_at).into();
+        Ok(matches!(self.submit(Work::Plain(rows), Done::KeyAdded(successor)).await?, Reply::Touched(1)))
+    }
+
     pub async fn tenant_exists(&self, tenant: &TenantId) -> Result<bool, Error> {
         Ok(keys::tenant_exists(&self.0.db, tenant).await?)
     }
@@ -27,6 +45,15 @@ impl Engine {
 
     pub async fn key_by_hash(&self, hash: &str) -> Result<Option<ApiKey>, Error> {
         Ok(keys::by_hash(&self.0.db, hash).await?)
+    }
+
+    pub async fn key(&self, tenant: &TenantId, key_id: &str) -> Result<Option<ApiKey>, Error> {
+        Ok(keys::by_id(&self.0.db, tenant, key_id).await?)
+    }
+
+    /// All keys of a lineage, also those that have ended.
+    pub async fn lineage(&self, tenant: &TenantId, lineage: &str) -> Result<Vec<ApiKey>, Error> {
+        Ok(keys::of_lineage(&self.0.db, tenant, lineage).await?)
     }
 
     pub async fn keys(&self, tenant: &TenantId, limit: u64) -> Result<Vec<ApiKey>, Error> {

@@ -46,6 +46,9 @@ impl From<BadPolicy> for Error {
     }
 }
 
+/// What the secrets of callbacks are bound to: copies of a run share that of their source.
+const CALLBACK_PLACE: &str = "callback";
+
 impl Engine {
     /// Registers a subscription. The secret comes back this once and is kept sealed. A URL that must not be called is
     /// refused with [`Error::Target`]; a name that has no address at the moment may get one.
@@ -258,6 +261,19 @@ impl Engine {
 
     pub(crate) async fn find_webhook(&self, tenant: &TenantId, id: &str) -> Result<Option<Webhook>, Error> {
         Ok(webhooks::find(self.db(), tenant, id).await?)
+    }
+
+    /// Seals the secret that the callbacks of a run are signed with: the given one, or a new one. Returns the sealed text
+    /// for [`Start::callback_secret`](holdpoint_core::Start::callback_secret), and the secret.
+    pub fn seal_callback_secret(&self, given: Option<String>) -> Result<(String, String), Error> {
+        let secret = given.or_else(fresh_secret).ok_or_else(|| failed("there is no randomness"))?;
+        let sealed = self.seal()?.seal(CALLBACK_PLACE, secret.as_bytes()).map_err(failed)?;
+        Ok((sealed, secret))
+    }
+
+    pub(crate) fn callback_secret(&self, sealed: &str) -> Result<String, Error> {
+        let secret = self.seal()?.open(CALLBACK_PLACE, sealed).map_err(failed)?;
+        String::from_utf8(secret).map_err(failed)
     }
 
     pub(crate) fn webhook_secret(&self, hook: &Webhook) -> Result<String, Error> {

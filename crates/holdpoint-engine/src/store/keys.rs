@@ -2,22 +2,39 @@
 
 use holdpoint_core::{TenantId, Timestamp};
 
-use super::{Database, Error, Row, Statement, params, unreadable};
+use super::{Database, Error, Param, Row, Statement, params, unreadable};
 
 const INSERT_TENANT: &str =
     "INSERT INTO tenants (tenant_id, created_ms) VALUES ($1, $2) ON CONFLICT DO NOTHING";
 const TENANT: &str = "SELECT tenant_id FROM tenants WHERE tenant_id = $1";
 const DECIDE: &str = "UPDATE tenants SET test = $1 WHERE tenant_id = $2 AND test IS NULL";
 const INSERT: &str = "INSERT INTO keys (key_id, key_hash, tenant_id, principal, roles, scopes, created_ms,
-        expires_ms, group_names, test)
-    SELECT $1, $2, tenant_id, $3, $4, $5, $6, $7, $8, test FROM tenants WHERE tenant_id = $9 AND test = $10
+        expires_ms, group_names, lineage, test)
+    SELECT $1, $2, tenant_id, $3, $4, $5, $6, $7, $8, $9, test FROM tenants WHERE tenant_id = $10 AND test = $11
     ON CONFLICT DO NOTHING";
+/// A successor is stored only while its predecessor is active.
+const INSERT_SUCCESSOR: &str = "INSERT INTO keys (key_id, key_hash, tenant_id, principal, roles, scopes,
+        created_ms, expires_ms, group_names, lineage, test)
+    SELECT $1, $2, tenant_id, $3, $4, $5, $6, $7, $8, $9, test FROM keys WHERE tenant_id = $10 AND key_id = $11
+        AND revoked_ms IS NULL AND (expires_ms IS NULL OR expires_ms > $12)
+    ON CONFLICT DO NOTHING";
+/// Ends the predecessor of a stored successor, no later than it would end anyway.
+const END_PREDECESSOR: &str = "UPDATE keys
+    SET expires_ms = CASE WHEN expires_ms < $1 THEN expires_ms ELSE $1 END
+    WHERE tenant_id = $2 AND key_id = $3 AND EXISTS (SELECT 1 FROM keys made WHERE made.key_id = $4)";
 const KIND: &str = "SELECT test FROM tenants WHERE tenant_id = $1 AND test IS NOT NULL";
 const BY_HASH: &str = "SELECT key_id, key_hash, tenant_id, principal, roles, scopes, created_ms, revoked_ms,
-    expires_ms, test, group_names FROM keys WHERE key_hash = $1";
+    expires_ms, test, group_names, COALESCE(lineage, key_id) FROM keys WHERE key_hash = $1";
 const OF_TENANT: &str =
     "SELECT key_id, key_hash, tenant_id, principal, roles, scopes, created_ms, revoked_ms,
-    expires_ms, test, group_names FROM keys WHERE tenant_id = $1 ORDER BY created_ms, key_id LIMIT $2";
+    expires_ms, test, group_names, COALESCE(lineage, key_id) FROM keys WHERE tenant_id = $1
+    ORDER BY created_ms, key_id LIMIT $2";
+const OF_LINEAGE: &str =
+    "SELECT key_id, key_hash, tenant_id, principal, roles, scopes, created_ms, revoked_ms,
+    expires_ms, test, group_names, COALESCE(lineage, key_id) FROM keys
+    WHERE tenant_id = $1 AND (lineage = $2 OR key_id = $2)";
+const BY_ID: &str = "SELECT key_id, key_hash, tenant_id, principal, roles, scopes, created_ms, revoked_ms,
+    expires_ms, test, group_names, COALESCE(lineage, key_id) FROM keys WHERE tenant_id = $1 AND key_id = $2";
 const REVOKE: &str =
     "UPDATE keys SET revoked_ms = COALESCE(revoked_ms, $1) WHERE tenant_id = $2 AND key_id = $3";
 const OF_PRINCIPAL: &str =
@@ -31,6 +48,8 @@ pub struct ApiKey {
     /// SHA-256 of the key, in hexadecimal.
     pub key_hash: String,
     pub tenant: TenantId,
+    /// The id of the first of the keys that were made from each other by rotation.
+    pub lineage: String,
     pub principal: String,
     pub roles: Vec<String>,
     /// Which groups the principal belongs to.
@@ -44,6 +63,13 @@ pub struct ApiKey {
     pub test: bool,
 }
 
+impl ApiKey {
+    /// False once it is revoked or expired.
+    pub fn is_active(&self, now: Timestamp) -> bool {
+        self.revoked_at.is_none() && self.expires_at.is_none_or(|at| at > now)
+    }
+}
+
 pub(crate) fn insert_tenant(tenant: &TenantId, now: Timestamp) -> Statement {
     Statement::new(INSERT_TENANT, params![tenant.as_str(), now])
 }
@@ -55,7 +81,21 @@ pub(crate) fn decide_kind(key: &ApiKey) -> Statement {
 
 /// A key whose hash is already stored stays as it is; one of the other kind than its tenant is not stored.
 pub(crate) fn insert(key: &ApiKey) -> Statement {
-    let values = params![
+    let mut values = own_values(key);
+    values.extend(params![key.tenant.as_str(), i64::from(key.test)]);
+    Statement::new(INSERT, values)
+}
+
+/// Stores the successor of a key and lets the key end. The last statement tells whether both happened.
+pub(crate) fn insert_successor(key: &ApiKey, predecessor: &str, ends_at: Timestamp) -> [Statement; 2] {
+    let mut values = own_values(key);
+    values.extend(params![key.tenant.as_str(), predecessor, key.created_at]);
+    let end = params![ends_at, key.tenant.as_str(), predecessor, key.key_id.as_str()];
+    [Statement::new(INSERT_SUCCESSOR, values), Statement::new(END_PREDECESSOR, end)]
+}
+
+fn own_values(key: &ApiKey) -> Vec<Param> {
+    params![
         key.key_id.as_str(),
         key.key_hash.as_str(),
         key.principal.as_str(),
@@ -64,10 +104,8 @@ pub(crate) fn insert(key: &ApiKey) -> Statement {
         key.created_at,
         key.expires_at.map(|at| at.0),
         key.groups.join(" "),
-        key.tenant.as_str(),
-        i64::from(key.test)
-    ];
-    Statement::new(INSERT, values)
+        key.lineage.as_str()
+    ]
 }
 
 pub(crate) fn revoke(tenant: &TenantId, key_id: &str, now: Timestamp) -> Statement {
@@ -90,6 +128,19 @@ pub(crate) async fn by_hash(db: &Database, hash: &str) -> Result<Option<ApiKey>,
 
 pub(crate) async fn of_tenant(db: &Database, tenant: &TenantId, limit: u64) -> Result<Vec<ApiKey>, Error> {
     db.query(OF_TENANT, params![tenant.as_str(), limit]).await?.iter().map(read).collect()
+}
+
+/// All keys of a lineage, also those that have ended.
+pub(crate) async fn of_lineage(
+    db: &Database,
+    tenant: &TenantId,
+    lineage: &str,
+) -> Result<Vec<ApiKey>, Error> {
+    db.query(OF_LINEAGE, params![tenant.as_str(), lineage]).await?.iter().map(read).collect()
+}
+
+pub(crate) async fn by_id(db: &Database, tenant: &TenantId, key_id: &str) -> Result<Option<ApiKey>, Error> {
+    db.query_one(BY_ID, params![tenant.as_str(), key_id]).await?.as_ref().map(read).transpose()
 }
 
 /// Whether the tenant has a key of that name that was not revoked.
@@ -118,5 +169,6 @@ pub(super) fn read(row: &Row) -> Result<ApiKey, Error> {
         expires_at: row.optional_int(8)?.map(Timestamp),
         test: row.int(9)? == 1,
         groups: words(row.text(10)?),
+        lineage: row.text(11)?.to_owned(),
     })
 }

@@ -19,7 +19,8 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0013_handles.sql"),
     include_str!("migrations/0014_sessions.sql"),
     include_str!("migrations/0015_lists.sql"),
-    include_str!("migrations/0016_grants.sql"),
+    include_str!("migrations/0016_lineages.sql"),
+    include_str!("migrations/0017_grants.sql"),
 ];
 
 pub(super) const CREATE_VERSIONS: &str =

@@ -12,7 +12,7 @@ const INSERT: &str =
 /// What a key is comes first, as `keys` reads it.
 const BY_HASH: &str =
     "SELECT k.key_id, k.key_hash, k.tenant_id, k.principal, k.roles, k.scopes, k.created_ms, k.revoked_ms,
-    k.expires_ms, k.test, k.group_names, s.session_id, s.created_ms, s.used_ms, s.expires_ms, s.revoked_ms
+    k.expires_ms, k.test, k.group_names, COALESCE(k.lineage, k.key_id), s.session_id, s.created_ms, s.used_ms, s.expires_ms, s.revoked_ms
     FROM sessions s JOIN keys k ON k.key_id = s.key_id WHERE s.token_hash = $1";
 const OF_KEY: &str =
     "SELECT session_id, created_ms, used_ms, expires_ms, revoked_ms, key_id, tenant_id FROM sessions
@@ -99,13 +99,13 @@ pub(crate) async fn by_hash(db: &Database, hash: &str) -> Result<Option<(Session
     let Some(row) = db.query_one(BY_HASH, params![hash]).await? else { return Ok(None) };
     let key = keys::read(&row)?;
     let session = Session {
-        session_id: row.text(11)?.to_owned(),
+        session_id: row.text(12)?.to_owned(),
         key_id: key.key_id.clone(),
         tenant: key.tenant.clone(),
-        created_at: Timestamp(row.int(12)?),
-        used_at: Timestamp(row.int(13)?),
-        expires_at: Timestamp(row.int(14)?),
-        revoked_at: row.optional_int(15)?.map(Timestamp),
+        created_at: Timestamp(row.int(13)?),
+        used_at: Timestamp(row.int(14)?),
+        expires_at: Timestamp(row.int(15)?),
+        revoked_at: row.optional_int(16)?.map(Timestamp),
     };
     Ok(Some((session, key)))
 }

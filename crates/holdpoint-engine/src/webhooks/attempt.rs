@@ -32,9 +32,15 @@ pub(super) struct Carrier {
 /// Where a delivery goes, and what it is signed with.
 struct Target {
     url: String,
-    /// The id of the subscription and its secret; a callback has neither.
-    signed: Option<(String, String)>,
+    /// None for callbacks of runs that earlier versions started.
+    signed: Option<Signer>,
     retry: RetryPolicy,
+}
+
+/// The secret of a subscription, with its id, or that of a run's callbacks.
+struct Signer {
+    webhook: Option<String>,
+    secret: String,
 }
 
 struct Sent {
@@ -108,9 +114,11 @@ impl Carrier {
         let of = &delivery.of;
         if delivery.kind == DeliveryKind::Callback {
             let run = self.engine.run(of).await?;
-            let url = run.started.as_ref().and_then(|started| started.callback_url.clone());
-            let target = |url| Target { url, signed: None, retry: RetryPolicy::default() };
-            return Ok(url.map_or(Errand::Drop, |url| Errand::Go(target(url))));
+            let Some(started) = &run.started else { return Ok(Errand::Drop) };
+            let Some(url) = started.callback_url.clone() else { return Ok(Errand::Drop) };
+            let secret = started.callback_secret.as_deref().map(|sealed| self.engine.callback_secret(sealed));
+            let signed = secret.transpose()?.map(|secret| Signer { webhook: None, secret });
+            return Ok(Errand::Go(Target { url, signed, retry: RetryPolicy::default() }));
         }
         let Some(hook) = self.engine.find_webhook(&of.tenant, &delivery.webhook).await? else {
             return Ok(Errand::Drop);
@@ -129,7 +137,8 @@ impl Carrier {
             // Somebody replays what was tried once; that is tried once more.
             Mode::BestEffort => RetryPolicy { max_attempts: 1, ..hook.retry.clone() },
         };
-        Ok(Target { url: hook.url.clone(), signed: Some((hook.id.clone(), secret)), retry })
+        let signed = Some(Signer { webhook: Some(hook.id.clone()), secret });
+        Ok(Target { url: hook.url.clone(), signed, retry })
     }
 
     /// A delivery is a dead letter; too many of them are the end of a subscription.
@@ -289,10 +298,10 @@ fn headers(
     durable: bool,
 ) -> Vec<(String, String)> {
     let mut ours = vec![("Event-Type", rendered.event_type.clone())];
-    if let Some((webhook, secret)) = &target.signed {
+    if let Some(Signer { webhook, secret }) = &target.signed {
         let seconds = at.0.div_euclid(1000);
+        ours.extend(webhook.clone().map(|id| ("Webhook-Id", id)));
         ours.extend([
-            ("Webhook-Id", webhook.clone()),
             ("Timestamp", seconds.to_string()),
             ("Signature", sign(secret, seconds, &rendered.body)),
             ("Signature-Algorithm", "v1".to_owned()),

@@ -132,6 +132,7 @@ impl Side {
             Step::AddKey { tenant, number, words } => {
                 let key = ApiKey {
                     key_id: format!("key {number}"),
+                    lineage: format!("key {number}"),
                     key_hash: format!("hash {}", number / 2),
                     tenant: name(*tenant),
                     principal: words.clone(),

@@ -233,6 +233,7 @@ async fn a_branch_waits_for_itself(house: House) {
     house.drain().await;
     let branch = || ForkRequest {
         by: "forker".to_owned(),
+        credential: None,
         mode: ForkMode::Branch,
         from_seq: seq,
         overlay: Overlay::default(),

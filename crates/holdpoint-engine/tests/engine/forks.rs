@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use holdpoint_engine::core::{Event, ForkMode, NodeId, Refusal, RunRef};
+use holdpoint_engine::core::{Event, ForkMode, NodeId, Refusal, RunRef, Start, WorkflowId};
 use holdpoint_engine::{Context, Error, ForkRequest, Options, Outputs, Overlay, PureNode, Stop};
 use serde_json::{Map, Value, json};
 
@@ -21,6 +21,7 @@ on_both! {
     a_copy_waits_for_a_child_of_its_own,
     a_branch_may_begin_with_other_options,
     a_fork_that_makes_no_sense_is_refused,
+    a_copy_has_the_credentials_of_its_source_and_of_its_forker_or_none,
 }
 
 /// A loop, a nap and a purchase; beside them a question, and a run of its own.
@@ -79,7 +80,13 @@ pub(crate) async fn told(house: &House, to_the_end: bool) -> RunRef {
 }
 
 pub(crate) async fn fork(house: &House, of: &RunRef, mode: ForkMode, from_seq: u64) -> RunRef {
-    let request = ForkRequest { by: "forker".to_owned(), mode, from_seq, overlay: Overlay::default() };
+    let request = ForkRequest {
+        by: "forker".to_owned(),
+        credential: None,
+        mode,
+        from_seq,
+        overlay: Overlay::default(),
+    };
     let run = house.engine.fork(of, request).await.unwrap();
     RunRef { tenant: tenant(), run: run.id.clone() }
 }
@@ -288,6 +295,7 @@ async fn a_branch_may_begin_with_other_options(house: House) {
     for from_seq in [0, 2] {
         let request = ForkRequest {
             by: "forker".to_owned(),
+            credential: None,
             mode: ForkMode::Branch,
             from_seq,
             overlay: overlay.clone(),
@@ -308,7 +316,13 @@ async fn a_fork_that_makes_no_sense_is_refused(house: House) {
     house.register(gated("flow")).await;
     let of = house.start("flow").await;
     let events = house.run(&of).await.seq;
-    let request = |mode, from_seq, overlay| ForkRequest { by: "forker".to_owned(), mode, from_seq, overlay };
+    let request = |mode, from_seq, overlay| ForkRequest {
+        by: "forker".to_owned(),
+        credential: None,
+        mode,
+        from_seq,
+        overlay,
+    };
     let beyond = house.engine.fork(&of, request(ForkMode::Branch, events + 1, Overlay::default())).await;
     assert!(matches!(beyond, Err(Error::BeyondLog { events: found }) if found == events));
     let overlay = Overlay { tags: Some(Vec::new()), ..Overlay::default() };
@@ -317,4 +331,29 @@ async fn a_fork_that_makes_no_sense_is_refused(house: House) {
     let nobody = RunRef { tenant: tenant(), run: crate::house::run_id("nobody") };
     let missing = house.engine.fork(&nobody, request(ForkMode::Replay, 0, Overlay::default())).await;
     assert!(matches!(missing, Err(Error::NotFound("run"))));
+}
+
+// F3
+async fn a_copy_has_the_credentials_of_its_source_and_of_its_forker_or_none(house: House) {
+    house.register(gated("flow")).await;
+    let names = |list: &[&str]| list.iter().map(ToString::to_string).collect::<Vec<String>>();
+    for (source, forker, expected) in [
+        (&["key_a"][..], Some("key_b"), &["key_a", "key_b"][..]),
+        (&["key_a"], Some("key_a"), &["key_a"]),
+        (&["key_a"], None, &[]),
+        (&[], Some("key_b"), &[]),
+    ] {
+        let begun = Start { credentials: names(source), ..crate::house::start(json!({})) };
+        let run = house.engine.start(&WorkflowId::parse("flow").unwrap(), begun).await.unwrap();
+        let of = RunRef { tenant: tenant(), run: run.id.clone() };
+        let request = ForkRequest {
+            by: "forker".to_owned(),
+            credential: forker.map(str::to_owned),
+            mode: ForkMode::Branch,
+            from_seq: 0,
+            overlay: Overlay::default(),
+        };
+        let copy = house.engine.fork(&of, request).await.unwrap();
+        assert_eq!(copy.started.as_ref().unwrap().credentials, names(expected), "{source:?} {forker:?}");
+    }
 }

@@ -218,6 +218,7 @@ async fn a_governed_gate_is_replayed(house: House) {
     for from_seq in 0..=length {
         let request = ForkRequest {
             by: "forker".to_owned(),
+            credential: None,
             mode: ForkMode::Replay,
             from_seq,
             overlay: Overlay::default(),
@@ -230,6 +231,7 @@ async fn a_governed_gate_is_replayed(house: House) {
     let resolved = house.log(&of).await.iter().position(|line| line.contains("interrupt.resolved")).unwrap();
     let request = ForkRequest {
         by: "forker".to_owned(),
+        credential: None,
         mode: ForkMode::Branch,
         from_seq: resolved as u64,
         overlay: Overlay::default(),

@@ -10,11 +10,14 @@ on_both! {
     a_key_is_kept_with_its_end_and_its_kind,
     the_first_key_decides_what_a_tenant_is_for,
     of_first_keys_of_both_kinds_one_is_stored,
+    a_successor_shares_the_lineage_of_its_key_and_the_key_ends,
+    a_key_that_has_ended_gets_no_successor,
 }
 
 fn key(name: &str, tenant: &TenantId, test: bool) -> ApiKey {
     ApiKey {
         key_id: format!("key_{name}"),
+        lineage: format!("key_{name}"),
         key_hash: format!("hash of {name}"),
         tenant: tenant.clone(),
         principal: name.to_owned(),
@@ -39,7 +42,46 @@ async fn a_key_is_kept_with_its_end_and_its_kind(house: House) {
         assert_eq!(house.engine.key_by_hash(&key.key_hash).await.unwrap().as_ref(), Some(key));
     }
     assert_eq!(house.engine.keys(&tenant(), 10).await.unwrap(), [endless, ending]);
+    // Keys of earlier versions have no lineage but their own.
+    house.place.execute("UPDATE keys SET lineage = NULL").await.unwrap();
+    assert_eq!(house.engine.lineage(&lab, "key_c").await.unwrap(), [test.clone()]);
     assert_eq!(house.engine.keys(&lab, 10).await.unwrap(), [test]);
+}
+
+// F3
+async fn a_successor_shares_the_lineage_of_its_key_and_the_key_ends(house: House) {
+    let engine = &house.engine;
+    let (old, end) = (key("a", &tenant(), false), Timestamp(NOON + 60_000));
+    assert!(engine.add_key(&old).await.unwrap());
+    let successor = ApiKey { lineage: old.lineage.clone(), ..key("b", &tenant(), false) };
+    assert!(engine.rotate_key(&successor, &old.key_id, end).await.unwrap());
+    let ending = ApiKey { expires_at: Some(end), ..old.clone() };
+    let lineage = engine.lineage(&tenant(), &old.lineage).await.unwrap();
+    assert_eq!(lineage.len(), 2, "{lineage:?}");
+    assert!(lineage.contains(&ending) && lineage.contains(&successor));
+    assert!(ending.is_active(Timestamp(NOON)) && !ending.is_active(end));
+    // It ends no later than it would have ended anyway.
+    let third = ApiKey { lineage: old.lineage.clone(), ..key("c", &tenant(), false) };
+    assert!(engine.rotate_key(&third, &old.key_id, end.plus_ms(1)).await.unwrap());
+    assert_eq!(engine.key(&tenant(), &old.key_id).await.unwrap(), Some(ending));
+    let elsewhere = TenantId::parse("elsewhere").unwrap();
+    assert_eq!(engine.lineage(&elsewhere, &old.lineage).await.unwrap(), []);
+    assert_eq!(engine.key(&elsewhere, &old.key_id).await.unwrap(), None);
+}
+
+async fn a_key_that_has_ended_gets_no_successor(house: House) {
+    let engine = &house.engine;
+    let expired = ApiKey { expires_at: Some(Timestamp(NOON)), ..key("a", &tenant(), false) };
+    let revoked = key("b", &tenant(), false);
+    for old in [&expired, &revoked] {
+        assert!(engine.add_key(old).await.unwrap());
+    }
+    assert!(engine.revoke_key(&tenant(), &revoked.key_id).await.unwrap());
+    for (old, name) in [(&expired, "c"), (&revoked, "d")] {
+        let successor = ApiKey { lineage: old.lineage.clone(), ..key(name, &tenant(), false) };
+        assert!(!engine.rotate_key(&successor, &old.key_id, Timestamp(NOON + 1)).await.unwrap());
+        assert_eq!(engine.lineage(&tenant(), &old.lineage).await.unwrap().len(), 1);
+    }
 }
 
 async fn the_first_key_decides_what_a_tenant_is_for(house: House) {

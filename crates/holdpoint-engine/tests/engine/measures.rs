@@ -130,7 +130,13 @@ async fn a_question_ends_with_its_answer_its_deadline_or_its_run(house: House) {
 }
 
 async fn fork(house: &House, of: &RunRef, mode: ForkMode, from_seq: u64) -> RunRef {
-    let request = ForkRequest { by: "forker".to_owned(), mode, from_seq, overlay: Overlay::default() };
+    let request = ForkRequest {
+        by: "forker".to_owned(),
+        credential: None,
+        mode,
+        from_seq,
+        overlay: Overlay::default(),
+    };
     let run = house.engine.fork(of, request).await.unwrap();
     RunRef { tenant: tenant(), run: run.id.clone() }
 }

@@ -194,6 +194,7 @@ async fn a_fork_leaves_a_receipt_too(house: House) {
     let of = house.start("flow").await;
     let request = ForkRequest {
         by: "forker".to_owned(),
+        credential: None,
         mode: ForkMode::Replay,
         from_seq: 0,
         overlay: Overlay::default(),

@@ -35,7 +35,13 @@ async fn list(house: &House, of: &RunRef, source: &RunRef) -> Vec<(i64, String)>
 }
 
 fn replay(from_seq: u64) -> ForkRequest {
-    ForkRequest { by: "forker".to_owned(), mode: ForkMode::Replay, from_seq, overlay: Overlay::default() }
+    ForkRequest {
+        by: "forker".to_owned(),
+        credential: None,
+        mode: ForkMode::Replay,
+        from_seq,
+        overlay: Overlay::default(),
+    }
 }
 
 /// Every replay of an ended run is that run again.

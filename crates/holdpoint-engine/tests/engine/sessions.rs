@@ -19,6 +19,7 @@ const HOUR: i64 = 3_600_000;
 async fn key(house: &House, name: &str) -> ApiKey {
     let key = ApiKey {
         key_id: format!("key_{name}"),
+        lineage: format!("key_{name}"),
         key_hash: format!("hash of {name}"),
         tenant: tenant(),
         principal: name.to_owned(),

@@ -129,7 +129,13 @@ async fn each_round_needs_a_grant_of_its_own(place: Place) {
 }
 
 async fn fork(house: &House, of: &RunRef, mode: ForkMode, from_seq: u64) -> RunRef {
-    let request = ForkRequest { by: "forker".to_owned(), mode, from_seq, overlay: Overlay::default() };
+    let request = ForkRequest {
+        by: "forker".to_owned(),
+        credential: None,
+        mode,
+        from_seq,
+        overlay: Overlay::default(),
+    };
     let run = house.engine.fork(of, request).await.unwrap();
     RunRef { tenant: tenant(), run: run.id.clone() }
 }

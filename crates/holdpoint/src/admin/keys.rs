@@ -9,8 +9,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::app::App;
-use crate::auth::{Caller, CanManageKeys, SCOPES, SCOPES_DEFAULT, fresh_secret, stored_key};
-use crate::body::{Body, InPath, NoBody, check_principal, check_word};
+use crate::auth::{Caller, CanManageKeys, SCOPES_DEFAULT, check_scopes, fresh_secret, stored_key};
+use crate::body::{Body, InPath, NoBody, OptionalBody, check_principal, check_word};
 use crate::error::ApiError;
 use crate::idempotency::{Answer, Did, Sent};
 
@@ -20,6 +20,9 @@ const LIST_MAX: u64 = 10_000;
 const WORDS_MAX: usize = 64;
 /// A hundred years. Who wants more wants no end.
 pub(super) const LIFE_SECONDS_MAX: u64 = 100 * 365 * 24 * 3600;
+/// How long a key stays valid beside its successor.
+pub(super) const OVERLAP_SECONDS_DEFAULT: u64 = 24 * 3600;
+pub(super) const OVERLAP_SECONDS_MAX: u64 = 30 * 24 * 3600;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -29,6 +32,7 @@ pub(crate) struct CreateKey {
     roles: Option<Vec<String>>,
     groups: Option<Vec<String>>,
     scopes: Option<Vec<String>>,
+    add_scopes: Option<Vec<String>>,
     expires_at: Option<String>,
     expires_in_seconds: Option<u64>,
     test: Option<bool>,
@@ -49,20 +53,24 @@ pub(crate) async fn create(
         made = Some((key.clone(), secret));
         Ok(Did::KeyAdded(Box::new(key)))
     };
-    let mut answer = sending.carry_out(&app, &caller, added, add).await?;
+    Ok(with_secret(sending.carry_out(&app, &caller, added, add).await?, made))
+}
+
+/// Shows the secret of a key that was made by this very request.
+fn with_secret(mut answer: Answer, made: Option<(ApiKey, String)>) -> Answer {
     if let (Some((key, secret)), false) = (made, answer.replayed) {
         let mut shown = show(&key);
         shown["key"] = json!(secret);
         answer.body = shown.to_string();
     }
-    Ok(answer)
+    answer
 }
 
 /// A key as it was asked for, if the caller may, and its secret.
 fn drafted(caller: &Caller, body: CreateKey, now: Timestamp) -> Result<(ApiKey, String), ApiError> {
     let test = allowed_kind(caller, body.test)?;
     let tenant = allowed_tenant(caller, body.tenant.as_deref())?;
-    let scopes = allowed_scopes(caller, body.scopes)?;
+    let scopes = allowed_scopes(caller, body.scopes, body.add_scopes)?;
     let expires_at = expiry(body.expires_at.as_deref(), body.expires_in_seconds, now)?;
     let expires_at = allowed_expiry(caller, expires_at)?;
     // Not measured by what the caller is: who manages the keys of a tenant says who its people are.
@@ -92,6 +100,64 @@ async fn not_stored(app: &App, key: &ApiKey) -> Result<ApiError, ApiError> {
         _ => return Ok(ApiError::internal("the id of a new key was taken")),
     };
     Ok(ApiError::new(StatusCode::CONFLICT, "key_kind_mismatch", message))
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct RotateKey {
+    overlap_seconds: Option<u64>,
+    expires_at: Option<String>,
+    expires_in_seconds: Option<u64>,
+}
+
+/// Makes the successor of a key: the same principal, roles, groups, scopes and lineage. The key ends after the overlap.
+pub(crate) async fn rotate(
+    State(app): State<App>,
+    CanManageKeys(caller): CanManageKeys,
+    InPath(key_id): InPath<String>,
+    Sent(sending, OptionalBody(body)): Sent<OptionalBody<RotateKey>>,
+) -> Result<Answer, ApiError> {
+    let overlap = body.overlap_seconds.unwrap_or(OVERLAP_SECONDS_DEFAULT);
+    if overlap > OVERLAP_SECONDS_MAX {
+        return Err(ApiError::invalid("overlapSeconds", format!("must be 0 to {OVERLAP_SECONDS_MAX}")));
+    }
+    let mut made = None;
+    let rotate = async |engine: Engine| {
+        let found = engine.key(caller.tenant(), &key_id).await?;
+        let old = found.ok_or_else(|| ApiError::not_found("key"))?;
+        let (key, secret) = succeeding(&caller, &old, &body, engine.now())?;
+        if !engine.rotate_key(&key, &old.key_id, engine.now().plus_ms(overlap * 1000)).await? {
+            let message = "this key was revoked or has expired; create a new key instead";
+            return Err(ApiError::new(StatusCode::CONFLICT, "key_ended", message));
+        }
+        made = Some((key.clone(), secret));
+        Ok(Did::KeyAdded(Box::new(key)))
+    };
+    let answer = sending.carry_out(&app, &caller, added, rotate).await;
+    // The end of the old key is in the store; a copy in memory has the old one.
+    app.keys.clear();
+    app.sessions.clear();
+    Ok(with_secret(answer?, made))
+}
+
+/// A caller that could rotate a key with more scopes than its own would get those scopes.
+fn succeeding(
+    caller: &Caller,
+    old: &ApiKey,
+    body: &RotateKey,
+    now: Timestamp,
+) -> Result<(ApiKey, String), ApiError> {
+    let scopes = allowed_scopes(caller, Some(old.scopes.clone()), None)?;
+    let asked = expiry(body.expires_at.as_deref(), body.expires_in_seconds, now)?;
+    // A key that ends gets a successor that lives as long, and no longer than the caller's key.
+    let lived = |end: Timestamp| now.plus_ms(u64::try_from(end.0 - old.created_at.0).unwrap_or_default());
+    let usual = || Some(old.expires_at.map(lived)?.min(caller.0.expires_at.unwrap_or(Timestamp(i64::MAX))));
+    let expires_at = allowed_expiry(caller, asked.or_else(usual))?;
+    let secret = fresh_secret(old.test)?;
+    let fresh = stored_key(&secret, old.tenant.clone(), now)?;
+    let (principal, lineage) = (old.principal.clone(), old.lineage.clone());
+    let (roles, groups) = (old.roles.clone(), old.groups.clone());
+    Ok((ApiKey { principal, lineage, roles, groups, scopes, expires_at, ..fresh }, secret))
 }
 
 pub(crate) async fn list(
@@ -182,23 +248,21 @@ fn allowed_tenant(caller: &Caller, wanted: Option<&str>) -> Result<TenantId, Api
     Err(ApiError::new(StatusCode::FORBIDDEN, "forbidden", message).with(details))
 }
 
-fn allowed_scopes(caller: &Caller, wanted: Option<Vec<String>>) -> Result<Vec<String>, ApiError> {
-    let Some(wanted) = wanted else {
-        let held = SCOPES_DEFAULT.iter().filter(|scope| caller.may(scope));
-        return Ok(held.map(ToString::to_string).collect());
+/// The scopes that are named, or the default ones and those to add.
+fn allowed_scopes(
+    caller: &Caller,
+    wanted: Option<Vec<String>>,
+    added: Option<Vec<String>>,
+) -> Result<Vec<String>, ApiError> {
+    let added = match (wanted, added) {
+        (Some(_), Some(_)) => return Err(ApiError::invalid("addScopes", "give this or scopes, not both")),
+        (Some(wanted), None) => return check_scopes(caller, "scopes", wanted),
+        (None, added) => check_scopes(caller, "addScopes", added.unwrap_or_default())?,
     };
-    for scope in &wanted {
-        if !SCOPES.contains(&scope.as_str()) {
-            let message = format!("names something that is not a scope; known: {}", SCOPES.join(", "));
-            return Err(ApiError::invalid("scopes", message));
-        }
-        if !caller.may(scope) {
-            let message = format!("you cannot hand out {scope}, which your own key lacks");
-            let details = json!({"scopeRequired": scope});
-            return Err(ApiError::new(StatusCode::FORBIDDEN, "forbidden", message).with(details));
-        }
-    }
-    Ok(wanted)
+    let held = SCOPES_DEFAULT.iter().filter(|scope| caller.may(scope)).map(ToString::to_string);
+    let mut scopes: Vec<String> = held.collect();
+    scopes.extend(added.into_iter().filter(|scope| !SCOPES_DEFAULT.contains(&scope.as_str())));
+    Ok(scopes)
 }
 
 fn words(field: &str, given: Option<Vec<String>>) -> Result<Vec<String>, ApiError> {
@@ -212,7 +276,7 @@ fn words(field: &str, given: Option<Vec<String>>) -> Result<Vec<String>, ApiErro
 
 fn show(key: &ApiKey) -> Value {
     let mut shown = json!({
-        "keyId": key.key_id, "tenant": key.tenant, "principal": key.principal, "roles": key.roles,
+        "keyId": key.key_id, "lineage": key.lineage, "tenant": key.tenant, "principal": key.principal, "roles": key.roles,
         "groups": key.groups, "scopes": key.scopes, "createdAt": key.created_at.to_string(),
         "test": key.test,
     });

@@ -17,6 +17,13 @@ pub(crate) fn all() -> Vec<Route> {
         Route::delete("/v1/keys/{keyId}", "revokeKey", keys::revoke)
             .says("Revoke a key at once and for good")
             .answers(204, Nothing),
+        Route::post("/v1/keys/{keyId}:rotate", "rotateKey", keys::rotate)
+            .says(
+                "Make the successor of a key, with its rights and its lineage; the key ends after an overlap",
+            )
+            .optional_body("RotateKey")
+            .answers(201, Json("KeyCreated"))
+            .fails(&[409]),
         Route::get("/v1/secrets", "listSecrets", secrets::list)
             .says("What links are signed with: names and times, never the secrets")
             .answers(200, Json("Secrets")),

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::keys::LIFE_SECONDS_MAX;
+use super::keys::{LIFE_SECONDS_MAX, OVERLAP_SECONDS_DEFAULT, OVERLAP_SECONDS_MAX};
 use crate::auth::SCOPES;
 
 /// A word as keys are made of: tenant, principal, role, group.
@@ -15,6 +15,10 @@ pub(crate) fn all() -> Value {
     let scopes = json!({"type": "array", "items": {"type": "string", "enum": SCOPES}});
     let key = json!({
         "keyId": {"type": "string"},
+        "lineage": {
+            "type": "string",
+            "description": "The id of the first of the keys that were made from each other by rotation. Links end with the last active key of their lineage.",
+        },
         "tenant": {"type": "string"},
         "principal": {"type": "string", "description": "Who acts with the key."},
         "roles": strings,
@@ -32,14 +36,20 @@ pub(crate) fn all() -> Value {
         "tenant": word, "principal": word,
         "roles": words, "groups": words,
         "scopes": scopes,
+        "addScopes": scopes,
         "expiresAt": {"type": ["string", "null"], "format": "date-time"},
         "expiresInSeconds": {"type": ["integer", "null"], "minimum": 1, "maximum": LIFE_SECONDS_MAX},
         "test": {"type": ["boolean", "null"]},
     });
-    wanted["scopes"]["type"] = json!(["array", "null"]);
-    let always = ["keyId", "tenant", "principal", "roles", "groups", "scopes", "test", "createdAt"];
+    for member in ["scopes", "addScopes"] {
+        wanted[member]["type"] = json!(["array", "null"]);
+    }
+    wanted["addScopes"]["description"] = json!("Added to the default scopes. Not together with scopes.");
+    let always =
+        ["keyId", "lineage", "tenant", "principal", "roles", "groups", "scopes", "test", "createdAt"];
     json!({
         "CreateKey": {"type": "object", "properties": wanted, "additionalProperties": false},
+        "RotateKey": rotate_key(),
         "Key": {"type": "object", "required": always, "properties": key},
         "KeyCreated": {"type": "object", "required": always, "properties": created},
         "Keys": {
@@ -64,10 +74,29 @@ pub(crate) fn all() -> Value {
             "required": ["secrets"],
             "properties": {"secrets": {"type": "array", "items": {"$ref": "#/components/schemas/Secret"}}},
         },
-        "Health": {
-            "type": "object",
-            "required": ["status"],
-            "properties": {"status": {"type": "string", "enum": ["ok", "ready"]}},
+        "Health": health(),
+    })
+}
+
+fn rotate_key() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "overlapSeconds": {
+                "type": ["integer", "null"], "minimum": 0, "maximum": OVERLAP_SECONDS_MAX, "default": OVERLAP_SECONDS_DEFAULT,
+                "description": "How long the old key stays valid.",
+            },
+            "expiresAt": {"type": ["string", "null"], "format": "date-time"},
+            "expiresInSeconds": {"type": ["integer", "null"], "minimum": 1, "maximum": LIFE_SECONDS_MAX},
         },
+        "additionalProperties": false,
+    })
+}
+
+fn health() -> Value {
+    json!({
+        "type": "object",
+        "required": ["status"],
+        "properties": {"status": {"type": "string", "enum": ["ok", "ready"]}},
     })
 }

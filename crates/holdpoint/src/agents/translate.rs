@@ -3,7 +3,7 @@
 use axum::http::StatusCode;
 use holdpoint_core::agent::{Message, Role, Usage};
 use holdpoint_core::workflow::AGENT_PREFIX;
-use holdpoint_core::{Owner, Refusal, Run, RunId, Start, TIMED_OUT, WorkflowId, hex, limits};
+use holdpoint_core::{Refusal, Run, RunId, Start, TIMED_OUT, WorkflowId, hex, limits};
 use holdpoint_engine::{Done, Error, RunSummary, Said, Talk};
 use serde_json::{Value, json};
 
@@ -48,9 +48,8 @@ pub(super) fn talk(
     messages: Vec<Message>,
     (tags, metadata): (Vec<String>, Object),
 ) -> Talk {
-    let owner = Owner { tenant: caller.tenant().clone(), principal: caller.principal().name };
-    let start = Start { tags, metadata: metadata.0, ..Start::new(owner.clone()) };
-    Talk { agent, thread, messages, owner, start: Some(Box::new(start)) }
+    let start = Start { tags, metadata: metadata.0, ..caller.start() };
+    Talk { agent, thread, messages, owner: caller.owner(), start: Some(Box::new(start)) }
 }
 
 /// What a request says: a text, or messages with more about each.

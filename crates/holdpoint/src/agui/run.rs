@@ -7,7 +7,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::Response;
 use holdpoint_core::agent::Message;
-use holdpoint_core::{Answer, Command, Owner, Refusal, Run, RunId, RunRef, Start, hex};
+use holdpoint_core::{Answer, Command, Refusal, Run, RunId, RunRef, hex};
 use holdpoint_engine::{Engine, Error, Once, Talk};
 use serde_json::json;
 use sha2::{Digest, Sha256};
@@ -276,10 +276,10 @@ impl Asked<'_> {
         new: Vec<Message>,
     ) -> Result<Option<Segment>, ApiError> {
         let engine = &self.app.engine;
-        let owner = Owner { tenant: self.caller.tenant().clone(), principal: self.caller.principal().name };
+        let owner = self.caller.owner();
         let state = state::initial(previous, self.input.state.as_ref().map(|given| &given.0));
         let thread = self.input.thread_id.clone();
-        let mut start = Start::new(owner.clone());
+        let mut start = self.caller.start();
         let begun = match self.target {
             Target::Agent { id, .. } => {
                 start.inputs = state;

@@ -1,10 +1,12 @@
 //! Making keys. A key is random text that only its holder has; everybody else has its hash.
 
+use axum::http::StatusCode;
 use holdpoint_core::{TenantId, Timestamp, hex};
 use holdpoint_engine::ApiKey;
+use serde_json::json;
 use sha2::{Digest, Sha256};
 
-use super::SCOPES;
+use super::{Caller, SCOPES};
 use crate::error::ApiError;
 
 /// How keys for trying things out begin, so that people and programs can tell them from live ones.
@@ -22,6 +24,7 @@ pub(crate) fn stored_key(secret: &str, tenant: TenantId, now: Timestamp) -> Resu
     let key_id = format!("key_{}", random_hex(8)?);
     Ok(ApiKey {
         principal: key_id.clone(),
+        lineage: key_id.clone(),
         key_id,
         key_hash: hash(secret),
         tenant,
@@ -33,6 +36,26 @@ pub(crate) fn stored_key(secret: &str, tenant: TenantId, now: Timestamp) -> Resu
         expires_at: None,
         test: secret.starts_with(TEST_KEY_PREFIX),
     })
+}
+
+/// The scopes, if they are known and the caller holds them: a caller hands out only what it has.
+pub(crate) fn check_scopes(
+    caller: &Caller,
+    field: &str,
+    wanted: Vec<String>,
+) -> Result<Vec<String>, ApiError> {
+    for scope in &wanted {
+        if !SCOPES.contains(&scope.as_str()) {
+            let message = format!("names something that is not a scope; known: {}", SCOPES.join(", "));
+            return Err(ApiError::invalid(field, message));
+        }
+        if !caller.may(scope) {
+            let message = format!("you cannot hand out {scope}, which your own key lacks");
+            let details = json!({"scopeRequired": scope});
+            return Err(ApiError::new(StatusCode::FORBIDDEN, "forbidden", message).with(details));
+        }
+    }
+    Ok(wanted)
 }
 
 /// What is stored of a key.

@@ -20,6 +20,8 @@ Examples:
   holdpoint ask 'Which region?' --choices eu,us --approvers ann --timeout 10m
   holdpoint ask 'How many?' --schema count.json --show @report.json
   holdpoint ask 'Publish?' --approvers ann,role:editor --description 'The changelog is below.'
+  holdpoint ask 'Pay 900?' --approvals 2
+  holdpoint ask 'Sure?' --allow-self
   id=$(holdpoint ask 'Deploy v2?' --detach); holdpoint wait $id
 
 Standard output has the answer as JSON: what was chosen or filled in; of a yes or no all that was
@@ -51,6 +53,15 @@ pub(crate) struct Question {
     /// Who may answer: names, role:x, group:y, separated by commas
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     approvers: Vec<String>,
+    /// How many principals must approve; not with --choices or --schema
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    approvals: Option<u64>,
+    /// openwop-interrupt-auth-required: answers take a key, links are not enough
+    #[arg(long, value_name = "PROFILE")]
+    profile: Option<String>,
+    /// Let the principal that asks answer as well; the hold, its page and its record show it
+    #[arg(long)]
+    allow_self: bool,
     /// How long to wait for an answer: a number and s, m, h, d or w. Without it, for ever
     #[arg(long, value_name = "10m", value_parser = values::seconds)]
     timeout: Option<u64>,
@@ -101,6 +112,9 @@ fn request(question: Question) -> Result<Value, Failure> {
     put("description", question.description.map(Value::from));
     put("choices", (!question.choices.is_empty()).then(|| json!(question.choices)));
     put("approvers", (!question.approvers.is_empty()).then(|| json!(question.approvers)));
+    put("requiredApprovals", question.approvals.map(Value::from));
+    put("profile", question.profile.map(Value::from));
+    put("requesterMayNotApprove", question.allow_self.then_some(Value::Bool(false)));
     put("timeoutMs", question.timeout.map(|seconds| json!(seconds.saturating_mul(1000))));
     let schema = question.schema.map(|file| values::json("--schema", &format!("@{file}"))).transpose()?;
     put("schema", schema);
@@ -186,10 +200,15 @@ fn how_to_answer(client: &Client, output: &Output, hold: &Value) -> String {
         at => format!(", until {}", cell(at)),
     };
     let show = output.command(&format!("runs show {}", quoted(&id)));
+    let page = format!("{}/inbox", client.server());
+    let who = if hold["requesterMayNotApprove"] == true {
+        format!("another principal must answer it, for example in the browser at {page}")
+    } else {
+        let here = output.command("inbox");
+        format!("any principal may answer it, you included: in the browser at {page}, or here with `{here}`")
+    };
     format!(
-        "asked as {id}{expires}\nanswer it in the browser at {}/inbox, or here with `{}`; `{show}` shows it\nwaiting; Ctrl-C ends the waiting, not the question",
-        client.server(),
-        output.command("inbox"),
+        "asked as {id}{expires}\n{who}; `{show}` shows it\nwaiting; Ctrl-C ends the waiting, not the question"
     )
 }
 
@@ -227,6 +246,10 @@ mod tests {
         });
         assert_eq!(body(&full).unwrap(), expected);
         assert_eq!(body(&["Go?", "--choices", "a,b"]).unwrap()["choices"], json!(["a", "b"]));
+        let guarded = ["Go?", "--approvals", "2", "--profile", "p", "--allow-self"];
+        let expected =
+            json!({"title": "Go?", "requiredApprovals": 2, "profile": "p", "requesterMayNotApprove": false});
+        assert_eq!(body(&guarded).unwrap(), expected);
         let for_ann = body(&["Go?", "--choices", "a,b", "--approvers", "ann"]).unwrap();
         assert_eq!(for_ann, json!({"title": "Go?", "choices": ["a", "b"], "approvers": ["ann"]}));
         for wrong in [

@@ -45,7 +45,17 @@ fn shown_with(data: &Value) -> Facts {
         ("description", lines(&data["description"])),
         ("artifact", pretty(&data["artifactData"])),
         ("approvers", cell(&data["approversList"])),
+        ("requester", requester(&data["requesterMayNotApprove"])),
     ]
+}
+
+/// Whether the requester may decide, where the interrupt says so.
+fn requester(may_not: &Value) -> String {
+    match may_not.as_bool() {
+        Some(true) => "may not decide".to_owned(),
+        Some(false) => "may decide as well".to_owned(),
+        None => String::new(),
+    }
 }
 
 fn questions(data: &Value) -> Facts {

@@ -16,6 +16,7 @@ Examples:
   holdpoint inbox                 # choose, look, decide
   holdpoint inbox | cat           # without a terminal: the list alone
   holdpoint inbox --link          # a link that signs in to the page, once, within half an hour
+  holdpoint inbox --link --as key_owner   # the same for another key of the tenant
 
 Answers: a accept, r reject, f refine, e edit and accept, k ask first, s skip, q quit; only those
 that are offered. To other questions the answer itself is typed: JSON if it reads as JSON, else text.";
@@ -29,6 +30,9 @@ pub(crate) struct Inbox {
     /// Print a link that signs in to the inbox page as you, once
     #[arg(long, conflicts_with = "interactive")]
     link: bool,
+    /// With --link: sign in with another key, named by its id; takes a key that may manage keys
+    #[arg(long = "as", value_name = "KEYID", requires = "link")]
+    as_key: Option<String>,
     /// Ask and read answers even where there is no terminal
     #[arg(long)]
     interactive: bool,
@@ -48,7 +52,8 @@ enum Wish {
 
 pub(crate) fn run(client: &Client, output: &Output, wanted: &Inbox) -> Result<(), Failure> {
     if wanted.link {
-        let reply = client.post("/v1/session:link", &json!({}))?;
+        let body = wanted.as_key.as_ref().map_or_else(|| json!({}), |key| json!({"keyId": key}));
+        let reply = client.post("/v1/session:link", &body)?;
         output.show(&reply, |made| cell(&made["url"]));
         return Ok(());
     }

@@ -11,10 +11,11 @@ use super::values;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  holdpoint keys create --principal alice --roles approver
+  holdpoint keys create --principal alice --roles approver --add-scopes approvals:respond
   holdpoint keys create --principal ci --scopes runs:create,runs:read --expires-in 30d
   holdpoint keys create --tenant acme --json
   holdpoint keys list
+  holdpoint keys rotate KEYID --overlap 1d
   holdpoint keys revoke KEYID";
 
 #[derive(Debug, Subcommand)]
@@ -23,6 +24,8 @@ pub(crate) enum Action {
     Create(Create),
     /// List the keys, without their secrets
     List,
+    /// Make the successor of a key, with the same rights and links, and let the key end
+    Rotate(Rotate),
     /// Revoke a key at once and for good
     Revoke {
         /// As `keys list` shows it; not the key itself
@@ -46,17 +49,33 @@ pub(crate) struct Create {
     #[arg(long = "group", value_name = "G", value_delimiter = ',')]
     groups: Vec<String>,
     /// What the key may do, separated by commas: manifest:read, manifest:write, runs:create, runs:read,
-    /// runs:cancel, artifacts:read, approvals:respond, events:send, webhooks:manage, approvals:act-as, keys:manage,
+    /// runs:cancel, artifacts:read, events:send, webhooks:manage, approvals:respond, approvals:act-as, keys:manage,
     /// tenants:manage.
-    /// Without it, all but the last three
+    /// Without it, all but the last four
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     scopes: Vec<String>,
+    /// Scopes besides those that a key has without --scopes, such as approvals:respond
+    #[arg(long, value_name = "A,B", value_delimiter = ',', conflicts_with = "scopes")]
+    add_scopes: Vec<String>,
     /// How long the key is good for: a number and s, m, h, d or w. Without it, until it is revoked
     #[arg(long, value_name = "30d", value_parser = values::seconds)]
     expires_in: Option<u64>,
     /// A key for trying things out, in a tenant that has nothing else
     #[arg(long)]
     test: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Rotate {
+    /// As `keys list` shows it; not the key itself
+    #[arg(value_name = "KEYID")]
+    key_id: String,
+    /// How long the old key stays valid: a number and s, m, h, d or w. Without it, a day
+    #[arg(long, value_name = "1d", value_parser = values::seconds)]
+    overlap: Option<u64>,
+    /// How long the new key is good for. Without it, as long as the old one was
+    #[arg(long, value_name = "30d", value_parser = values::seconds)]
+    expires_in: Option<u64>,
 }
 
 pub(crate) fn run(client: &Client, output: &Output, action: Action) -> Result<(), Failure> {
@@ -69,15 +88,26 @@ pub(crate) fn run(client: &Client, output: &Output, action: Action) -> Result<()
             let reply = client.get("/v1/keys")?;
             output.show(&reply, |page| list(output, page));
         }
-        Action::Revoke { key_id } if key_id.starts_with("hp_") => {
-            // The key itself is not repeated: what is on a screen is soon in a log.
-            return Err(Failure::usage("this is a key; what is wanted is its id, which begins with key_")
-                .hint("`holdpoint keys list` shows the ids"));
+        Action::Rotate(wanted) => {
+            check_id(&wanted.key_id)?;
+            let body = json!({"overlapSeconds": wanted.overlap, "expiresInSeconds": wanted.expires_in});
+            let reply = client.post(&format!("/v1/keys/{}:rotate", encode(&wanted.key_id)), &body)?;
+            output.show(&reply, |key| created(output, key));
         }
         Action::Revoke { key_id } => {
+            check_id(&key_id)?;
             let reply = client.delete(&format!("/v1/keys/{}", encode(&key_id)))?;
             output.show(&reply, |_| format!("revoked {key_id}"));
         }
+    }
+    Ok(())
+}
+
+fn check_id(key_id: &str) -> Result<(), Failure> {
+    if key_id.starts_with("hp_") {
+        // The key itself is not repeated: what is on a screen is soon in a log.
+        return Err(Failure::usage("this is a key; what is wanted is its id, which begins with key_")
+            .hint("`holdpoint keys list` shows the ids"));
     }
     Ok(())
 }
@@ -93,19 +123,52 @@ fn request(wanted: Create) -> Value {
     put("roles", (!wanted.roles.is_empty()).then(|| json!(wanted.roles)));
     put("groups", (!wanted.groups.is_empty()).then(|| json!(wanted.groups)));
     put("scopes", (!wanted.scopes.is_empty()).then(|| json!(wanted.scopes)));
+    put("addScopes", (!wanted.add_scopes.is_empty()).then(|| json!(wanted.add_scopes)));
     put("expiresInSeconds", wanted.expires_in.map(|seconds| json!(seconds)));
     put("test", wanted.test.then_some(Value::Bool(true)));
     Value::Object(body)
 }
 
 fn created(output: &Output, key: &Value) -> String {
-    let names = ["key", "keyId", "tenant", "principal", "roles", "groups", "scopes", "expiresAt"];
+    let names = ["key", "keyId", "lineage", "tenant", "principal", "roles", "groups", "scopes", "expiresAt"];
     let there = names.into_iter().filter(|name| !key[*name].is_null());
     let facts: Vec<_> = there.map(|name| (name, cell(&key[name]))).collect();
-    format!(
-        "{}\n\nKeep the key now: the server stores only its hash and cannot show it again.",
-        output.facts(&facts)
-    )
+    let held: Vec<&str> = key["scopes"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let mut parts = vec![output.facts(&facts), in_words(&held)];
+    if !held.contains(&"approvals:respond") {
+        parts.push(
+            "It may not answer interrupts. For a key that may, add --add-scopes approvals:respond."
+                .to_owned(),
+        );
+    }
+    parts.push("Keep the key now: the server stores only its hash and cannot show it again.".to_owned());
+    parts.join("\n\n")
+}
+
+/// What each scope allows, for sentences that begin with "This key may".
+const WORDS: [(&str, &str); 12] = [
+    ("manifest:read", "read workflows and agents"),
+    ("manifest:write", "register workflows and agents"),
+    ("runs:create", "start and fork runs and make holds"),
+    ("runs:read", "read runs, their events and what waits"),
+    ("runs:cancel", "cancel, pause and resume runs"),
+    ("artifacts:read", "read artifacts"),
+    ("approvals:respond", "answer interrupts and make links that answer"),
+    ("approvals:act-as", "answer in the names of others"),
+    ("events:send", "send events to waiting runs"),
+    ("webhooks:manage", "manage webhooks"),
+    ("keys:manage", "create, rotate and revoke keys"),
+    ("tenants:manage", "create keys of other tenants"),
+];
+
+fn in_words(held: &[&str]) -> String {
+    let said = WORDS.iter().filter(|(scope, _)| held.contains(scope)).map(|(_, words)| format!("  {words}"));
+    let lines: Vec<String> = said.collect();
+    if lines.is_empty() {
+        "This key may do nothing.".to_owned()
+    } else {
+        format!("This key may:\n{}", lines.join("\n"))
+    }
 }
 
 fn status(key: &Value, now: &Timestamp) -> &'static str {
@@ -148,14 +211,27 @@ mod tests {
             roles: vec!["r".into()],
             groups: vec!["g".into()],
             scopes: vec!["s".into()],
+            add_scopes: vec!["a".into()],
             expires_in: Some(60),
             test: true,
         };
         let body = json!({
-            "tenant": "t", "principal": "p", "roles": ["r"], "groups": ["g"], "scopes": ["s"],
+            "tenant": "t", "principal": "p", "roles": ["r"], "groups": ["g"], "scopes": ["s"], "addScopes": ["a"],
             "expiresInSeconds": 60, "test": true,
         });
         assert_eq!(request(full), body);
+    }
+
+    #[test]
+    fn a_new_key_is_shown_with_what_it_may_do() {
+        let key = |scopes: Value| created(&Output::new(true), &json!({"key": "hp_1", "scopes": scopes}));
+        let starter = key(json!(["runs:create"]));
+        assert!(starter.contains("This key may:\n  start and fork runs"), "{starter}");
+        assert!(starter.contains("--add-scopes approvals:respond"), "{starter}");
+        let approver = key(json!(["approvals:respond"]));
+        assert!(approver.contains("answer interrupts") && !approver.contains("may not answer"), "{approver}");
+        let said: Vec<&str> = WORDS.iter().map(|(scope, _)| *scope).collect();
+        assert_eq!(said, crate::auth::SCOPES);
     }
 
     #[test]

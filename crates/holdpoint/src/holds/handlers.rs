@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use holdpoint_core::{Owner, Run, RunRef, Start};
+use holdpoint_core::{Run, RunRef, Start};
 use holdpoint_engine::{Done, Engine};
 use serde_json::Value;
 use tokio::time::Instant;
@@ -27,8 +27,7 @@ pub(crate) async fn create(
     Sent(sending, Body(body)): Sent<Body<CreateHold>>,
 ) -> Result<Answer, ApiError> {
     let request = asked(&body)?;
-    let owner = Owner { tenant: caller.tenant().clone(), principal: caller.principal().name };
-    let start = Start { tags: body.tags.unwrap_or_default(), ..Start::new(owner) };
+    let start = Start { tags: body.tags.unwrap_or_default(), ..caller.start() };
     app.engine.prepare_holds(caller.tenant()).await?;
     let named = body.approvers.unwrap_or_default();
     let unknown = app.engine.unknown_people(caller.tenant(), &named).await?;

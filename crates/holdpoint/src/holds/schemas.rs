@@ -1,5 +1,6 @@
 //! Holds as the OpenAPI document describes them.
 
+use holdpoint_core::{AUTH_REQUIRED, limits};
 use serde_json::{Value, json};
 
 use super::handlers::WAIT_SECONDS_MAX;
@@ -37,6 +38,18 @@ pub(crate) fn all() -> Value {
                     "type": ["array", "null"], "items": {"type": "string", "pattern": r"\S"}, "minItems": 1, "maxItems": 100,
                     "description": "Who may answer: names, role:x, group:y. Anybody who may answer, without it.",
                 },
+                "requesterMayNotApprove": {
+                    "type": ["boolean", "null"], "default": true,
+                    "description": "Whether another principal than the one that makes the hold must answer it.",
+                },
+                "requiredApprovals": {
+                    "type": ["integer", "null"], "minimum": 1, "maximum": limits::REQUIRED_APPROVALS_MAX, "default": 1,
+                    "description": "How many principals must approve. More than 1 only without choices and schema.",
+                },
+                "profile": {
+                    "type": ["string", "null"], "enum": [AUTH_REQUIRED, null],
+                    "description": "An answer then takes a key; a link is not enough.",
+                },
                 "timeoutMs": {"type": ["integer", "null"], "minimum": 0},
                 "tags": names(100),
             },
@@ -44,7 +57,7 @@ pub(crate) fn all() -> Value {
         },
         "Hold": {
             "type": "object",
-            "required": ["holdId", "title", "status", "createdAt", "runUrl"],
+            "required": ["holdId", "title", "status", "createdAt", "runUrl", "requesterMayNotApprove"],
             "properties": {
                 "holdId": {"type": "string", "description": "Also the id of a run."},
                 "title": text,
@@ -52,7 +65,11 @@ pub(crate) fn all() -> Value {
                 "createdAt": instant, "expiresAt": instant, "answeredAt": instant,
                 "answer": {"description": "The choice, or what fits the schema; of a yes or no all that was said: action, feedback, decidedBy, decidedAt."},
                 "answeredBy": text,
+                "grantId": {"type": "string", "description": "The grant of an approval: see GET /v1/grants/{grantId}."},
                 "via": {"$ref": "#/components/schemas/Via"},
+                "requesterMayNotApprove": {"type": "boolean"},
+                "requiredApprovals": {"type": "integer", "minimum": 1},
+                "profile": text,
                 "runUrl": text,
                 "warnings": {"type": "array", "items": text, "description": "Of a new hold: approvers that no key of this tenant has."},
             },

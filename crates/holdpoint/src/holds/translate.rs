@@ -1,6 +1,6 @@
 //! Between holds on the wire and what is asked: pure functions.
 
-use holdpoint_core::{Interrupt, Kind, Request, Resolution, Run, Status, TIMED_OUT};
+use holdpoint_core::{AUTH_REQUIRED, Interrupt, Kind, Request, Resolution, Run, Status, TIMED_OUT, limits};
 use holdpoint_engine::Engine;
 use serde_json::{Value, json};
 
@@ -39,6 +39,17 @@ pub(super) fn asked(body: &CreateHold) -> Result<Request, ApiError> {
         }
         asked.data["approversList"] = json!(approvers);
     }
+    asked.data["requesterMayNotApprove"] = json!(body.requester_may_not_approve.unwrap_or(true));
+    if let Some(required) = body.required_approvals {
+        check_required(required, asked.kind)?;
+        asked.data["requiredApprovals"] = json!(required);
+    }
+    if let Some(profile) = &body.profile {
+        if profile != AUTH_REQUIRED {
+            return Err(ApiError::invalid("profile", format!("must be {AUTH_REQUIRED}")));
+        }
+        asked.data["profile"] = json!(profile);
+    }
     if let Some(description) = &body.description {
         asked.data["description"] = json!(description);
     }
@@ -49,6 +60,18 @@ pub(super) fn asked(body: &CreateHold) -> Result<Request, ApiError> {
     }
     asked.timeout_ms = body.timeout_ms;
     Ok(asked)
+}
+
+fn check_required(required: u64, kind: Kind) -> Result<(), ApiError> {
+    let max = limits::REQUIRED_APPROVALS_MAX;
+    if !(1..=max).contains(&required) {
+        return Err(ApiError::invalid("requiredApprovals", format!("must be 1 to {max}")));
+    }
+    if required > 1 && kind != Kind::Approval {
+        let message = "is for approvals; a hold with choices or a schema takes one answer";
+        return Err(ApiError::invalid("requiredApprovals", message));
+    }
+    Ok(())
 }
 
 fn of_choices(choices: &[String]) -> Result<Value, ApiError> {
@@ -89,7 +112,13 @@ pub(super) fn shown(run: &Run) -> Option<Value> {
     let mut shown = json!({
         "holdId": run.id, "title": held.title(), "status": status(run, held),
         "createdAt": held.requested_at.to_string(), "runUrl": format!("/v1/runs/{}", run.id),
+        "requesterMayNotApprove": held.data.get("requesterMayNotApprove") == Some(&Value::Bool(true)),
     });
+    for member in ["requiredApprovals", "profile"] {
+        if let Some(value) = held.data.get(member) {
+            shown[member] = value.clone();
+        }
+    }
     if let Some(at) = held.expires_at() {
         shown["expiresAt"] = json!(at.to_string());
     }

@@ -16,6 +16,12 @@ pub(crate) struct CreateHold {
     /// Shown with the question.
     pub data: Option<StrictValue>,
     pub approvers: Option<Vec<String>>,
+    /// True unless the caller says otherwise.
+    pub requester_may_not_approve: Option<bool>,
+    /// How many principals must approve; for a hold without choices and schema.
+    pub required_approvals: Option<u64>,
+    /// `openwop-interrupt-auth-required`: an answer takes a key.
+    pub profile: Option<String>,
     pub timeout_ms: Option<u64>,
     pub tags: Option<Vec<String>>,
 }

@@ -23,7 +23,8 @@ pub(crate) fn all() -> Vec<Route> {
             .answers(204, Nothing)
             .not_kept(),
         Route::post("/v1/session:link", "createSessionLink", sessions::link)
-            .says("Make a link that signs in as the caller, once, within half an hour")
+            .says("Make a link that signs in once, within half an hour: as the caller, or with another key of the tenant")
+            .optional_body("WantedSessionLink")
             .answers(201, Json("SessionLink"))
             .not_kept()
             .private(),

@@ -28,6 +28,14 @@ pub(crate) fn all() -> Value {
                 "expiresAt": {"type": "string", "format": "date-time", "description": "Moves on while the session is used."},
             },
         },
+        "WantedSessionLink": {
+            "type": "object",
+            "properties": {"keyId": {
+                "type": ["string", "null"],
+                "description": "Another key of the tenant. Takes the scope keys:manage and all scopes of that key.",
+            }},
+            "additionalProperties": false,
+        },
         "SessionLink": {
             "type": "object",
             "required": ["url", "expiresAt"],

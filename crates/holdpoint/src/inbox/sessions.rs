@@ -15,8 +15,10 @@ use serde_json::{Value, json};
 
 use crate::app::App;
 use crate::auth::sessions::{check_origin, cookie, fresh_token, set_cookie, token_hash};
-use crate::auth::{Caller, CanSignIn, RateLimit, SignedIn, too_many};
-use crate::body::{Body, InPath, NoBody};
+use crate::auth::{
+    Caller, CanManageKeys, CanSignIn, Permission, RateLimit, SignedIn, check_scopes, too_many,
+};
+use crate::body::{Body, InPath, NoBody, OptionalBody};
 use crate::error::ApiError;
 use crate::idempotency::Sent;
 use crate::links::{Peer, whose};
@@ -175,13 +177,29 @@ async fn revoked(app: &App, caller: Caller, session_id: String) -> Result<bool, 
     Ok(revoking.await.map_err(ApiError::internal)??)
 }
 
-/// A link that signs in as the caller, once.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct WantedLink {
+    key_id: Option<String>,
+}
+
+/// A link that signs in once: as the caller, or with another key that the caller could have made.
 pub(crate) async fn link(
     State(app): State<App>,
     CanSignIn(caller): CanSignIn,
-    Sent(_, NoBody): Sent<NoBody>,
+    Sent(_, OptionalBody(body)): Sent<OptionalBody<WantedLink>>,
 ) -> Result<Response, ApiError> {
-    let (url, expires_at) = make_link(&app.engine, app.links.public_url(), &caller.0.key_id).await?;
+    let key_id = match body.key_id.filter(|id| *id != caller.0.key_id) {
+        None => caller.0.key_id.clone(),
+        Some(other) => {
+            let caller = caller.require(CanManageKeys::ACCESS)?;
+            let found = app.engine.key(caller.tenant(), &other).await?;
+            let key = found.ok_or_else(|| ApiError::not_found("key"))?;
+            check_scopes(&caller, "keyId", key.scopes)?;
+            key.key_id
+        }
+    };
+    let (url, expires_at) = make_link(&app.engine, app.links.public_url(), &key_id).await?;
     let shown = json!({"url": url, "expiresAt": expires_at.to_string()});
     Ok((StatusCode::CREATED, Json(shown)).into_response())
 }

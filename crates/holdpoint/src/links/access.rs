@@ -14,7 +14,7 @@ use holdpoint_engine::Error;
 use serde_json::{Value, json};
 
 use super::token::{self, Claims, Intent};
-use super::{Links, Peer};
+use super::{Links, Peer, right_of};
 use crate::app::App;
 use crate::error::ApiError;
 
@@ -61,6 +61,10 @@ impl Link {
         let claims = app.links.read(app, text, from).await?;
         if claims.expires_at <= app.engine.now() {
             return Err(expired());
+        }
+        if !claims.keys.is_empty() && right_of(&app.engine, &claims.of.tenant, &claims.keys).await?.is_none()
+        {
+            return Err(revoked());
         }
         let run = match app.engine.run(&claims.of).await {
             Err(Error::NotFound(_)) => return Err(Refusal::InterruptNotFound.into()),
@@ -141,6 +145,12 @@ fn closed(interrupt: &Interrupt) -> Value {
 fn expired() -> ApiError {
     ApiError::new(StatusCode::GONE, "interrupt_expired", "this link has expired, or what it was for has")
         .with(json!({"state": "expired"}))
+}
+
+fn revoked() -> ApiError {
+    let message =
+        "this link has ended: the key that it was made with was revoked or has expired; ask for a new link";
+    ApiError::new(StatusCode::GONE, "link_revoked", message).with(json!({"state": "revoked"}))
 }
 
 /// What is left of a body ends the connection, and a client that is not told would send its next request into it.

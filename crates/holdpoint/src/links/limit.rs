@@ -78,6 +78,7 @@ mod tests {
             intent: Intent::Resolve,
             by: "maker".to_owned(),
             sub: sub.to_owned(),
+            keys: Vec::new(),
         }
     }
 

@@ -51,6 +51,8 @@ pub(crate) struct Claims {
     pub sub: String,
     /// Who made it.
     pub by: String,
+    /// The lineages of the keys that it was made with. Empty in links of earlier versions.
+    pub keys: Vec<String>,
 }
 
 /// A secret and the name by which tokens refer to it.
@@ -80,6 +82,8 @@ struct Payload {
     intent: Intent,
     sub: String,
     by: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    keys: Vec<String>,
 }
 
 impl Secret {
@@ -165,6 +169,7 @@ fn read(text: &str) -> Option<Read> {
         intent: said.intent,
         sub: said.sub,
         by: said.by,
+        keys: said.keys,
     };
     let ours = said.v == VERSION && bytes_of(&said.kid, &claims) == payload;
     ours.then_some(Read { kid: said.kid, claims, payload, signature })
@@ -182,6 +187,7 @@ fn bytes_of(kid: &str, claims: &Claims) -> Vec<u8> {
         intent: claims.intent,
         sub: claims.sub.clone(),
         by: claims.by.clone(),
+        keys: claims.keys.clone(),
     };
     serde_json::to_vec(&payload).expect("texts and numbers can always be written as JSON")
 }

@@ -9,7 +9,7 @@ use serde_json::json;
 use super::start_headers::check_configurable;
 use super::wire;
 use crate::app::App;
-use crate::auth::CanForkRuns;
+use crate::auth::{Caller, CanForkRuns};
 use crate::body::{Body, InPath};
 use crate::error::ApiError;
 use crate::idempotency::{Answer, Did, Sent};
@@ -22,12 +22,12 @@ pub(crate) async fn fork(
 ) -> Result<Answer, ApiError> {
     let of = caller.run(&run)?;
     check_configurable(&caller, &body.run_options_overlay.configurable.0)?;
-    let request = request(caller.principal().name, body)?;
+    let request = request(&caller, body)?;
     let fork = async |engine: Engine| Ok(Did::Run(engine.fork(&of, request).await?));
     sending.carry_out(&app, &caller, forked, fork).await
 }
 
-fn request(by: String, body: wire::Fork) -> Result<ForkRequest, ApiError> {
+fn request(caller: &Caller, body: wire::Fork) -> Result<ForkRequest, ApiError> {
     let from_seq = match (body.from_seq, body.mode) {
         (Some(from), _) => {
             u64::try_from(from).map_err(|_| ApiError::invalid("fromSeq", "must be 0 or more"))?
@@ -41,7 +41,8 @@ fn request(by: String, body: wire::Fork) -> Result<ForkRequest, ApiError> {
         tags: overlay.tags,
         metadata: overlay.metadata.map(|metadata| metadata.0),
     };
-    Ok(ForkRequest { by, mode: body.mode, from_seq, overlay })
+    let (by, credential) = (caller.0.principal.clone(), Some(caller.0.lineage.clone()));
+    Ok(ForkRequest { by, credential, mode: body.mode, from_seq, overlay })
 }
 
 fn forked(done: Done<'_>) -> Answer {

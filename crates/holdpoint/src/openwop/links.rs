@@ -84,7 +84,8 @@ fn wanted(caller: &Caller, body: wire::MintToken, life_ms_max: u64) -> Result<Wa
         }
     };
     let sub = body.sub.unwrap_or_else(|| own.clone());
-    Ok(Wanted { intent: body.intent.unwrap_or_default(), life_ms, sub, by: own })
+    let (intent, keys) = (body.intent.unwrap_or_default(), vec![caller.0.lineage.clone()]);
+    Ok(Wanted { intent, life_ms, sub, by: own, keys })
 }
 
 fn forbidden(message: &str) -> ApiError {
@@ -118,7 +119,8 @@ pub(super) async fn offered(
     }
     let life_ms = Wanted::LIFE_MS_DEFAULT.min(app.links.life_ms_max());
     let own = caller.principal().name;
-    let wanted = Wanted { intent: Intent::Resolve, life_ms, sub: own.clone(), by: own };
+    let keys = vec![caller.0.lineage.clone()];
+    let wanted = Wanted { intent: Intent::Resolve, life_ms, sub: own.clone(), by: own, keys };
     match app.links.mint(&app.engine, (of, run), asked, wanted).await {
         // Ids that do not fit into a URL are no reason to show nothing at all.
         Err(error) if error.status() == StatusCode::UNPROCESSABLE_ENTITY => Ok(None),

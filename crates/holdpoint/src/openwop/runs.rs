@@ -18,6 +18,9 @@ use crate::error::ApiError;
 use crate::idempotency::{Answer, Did, Sent};
 use crate::instants::instant;
 
+/// Characters of a secret that a caller chooses for its callbacks.
+pub(super) const CALLBACK_SECRET_CHARS: std::ops::RangeInclusive<usize> = 16..=256;
+
 pub(crate) async fn create(
     State(app): State<App>,
     CanCreateRuns(caller): CanCreateRuns,
@@ -37,14 +40,43 @@ pub(crate) async fn create(
         let refused = |refused| translate::refused_url("callbackUrl", &refused);
         app.outgoing.check_url(url).map_err(refused)?;
     }
+    let given = checked_secret(body.callback_url.is_some(), body.callback_secret.clone())?;
     let mut start = translate::start(&caller, body)?;
     start.trace = options.trace;
+    let mut made_secret = None;
+    if start.callback_url.is_some() {
+        let (is_given, (sealed, secret)) = (given.is_some(), app.engine.seal_callback_secret(given)?);
+        start.callback_secret = Some(sealed);
+        made_secret = (!is_given).then_some(secret);
+    }
     let how = StartOptions { exclusive, ..StartOptions::default() };
     let begin = async |engine: Engine| match engine.start_with(&workflow, start, how).await {
         Err(Error::NotFound(_)) => Err(unknown()),
         other => Ok(Did::Run(other?)),
     };
-    sending.carry_out(&app, &caller, created, begin).await
+    let mut answer = sending.carry_out(&app, &caller, created, begin).await?;
+    // Shown once: it is in no receipt.
+    if let (Some(secret), false) = (made_secret, answer.replayed)
+        && let Ok(mut shown) = serde_json::from_str::<Value>(&answer.body)
+        && shown.get("runId").is_some()
+    {
+        shown["callbackSecret"] = json!(secret);
+        answer.body = shown.to_string();
+    }
+    Ok(answer)
+}
+
+/// The secret that a caller chooses for its callbacks.
+fn checked_secret(calls_back: bool, given: Option<String>) -> Result<Option<String>, ApiError> {
+    let Some(secret) = given else { return Ok(None) };
+    if !calls_back {
+        return Err(ApiError::invalid("callbackSecret", "requires callbackUrl"));
+    }
+    if !CALLBACK_SECRET_CHARS.contains(&secret.chars().count()) {
+        let (least, most) = (CALLBACK_SECRET_CHARS.start(), CALLBACK_SECRET_CHARS.end());
+        return Err(ApiError::invalid("callbackSecret", format!("must be {least} to {most} characters")));
+    }
+    Ok(Some(secret))
 }
 
 fn created(done: Done<'_>) -> Answer {

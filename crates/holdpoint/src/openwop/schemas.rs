@@ -8,6 +8,7 @@ mod waiting;
 use holdpoint_core::{Status, limits};
 use serde_json::{Value, json};
 
+use super::runs::CALLBACK_SECRET_CHARS;
 use super::webhooks;
 
 pub(crate) fn parameters() -> Value {
@@ -165,6 +166,11 @@ fn create_run() -> Value {
             "scopeId": {"type": ["string", "null"], "minLength": 1, "maxLength": 256},
             "callbackUrl": {
                 "type": ["string", "null"], "format": "uri", "pattern": "^[Hh][Tt][Tt][Pp][Ss]://",
+            },
+            "callbackSecret": {
+                "type": ["string", "null"],
+                "minLength": CALLBACK_SECRET_CHARS.start(), "maxLength": CALLBACK_SECRET_CHARS.end(),
+                "description": "What callbacks are signed with, as webhooks are. Requires callbackUrl; without it, one is made and returned.",
             },
         },
         "examples": [{"workflowId": "sample-approval", "inputs": {"title": "Hello"}}],

@@ -42,6 +42,8 @@ pub(crate) struct Snapshot<'a> {
     fork: Option<Forked<'a>>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     forked_by: &'a [String],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    requested_by: &'a [String],
     #[serde(skip_serializing_if = "Vec::is_empty")]
     child_runs: Vec<Below<'a>>,
     #[serde(serialize_with = "node_states")]
@@ -191,6 +193,7 @@ impl<'a> Snapshot<'a> {
             parent: run.started.as_deref().and_then(|started| started.parent.as_ref()).map(above),
             fork: run.started.as_deref().and_then(|started| started.fork.as_ref()).map(forked),
             forked_by: run.started.as_deref().map(|started| &started.forked_by[..]).unwrap_or_default(),
+            requested_by: run.started.as_deref().map(|started| &started.requested_by[..]).unwrap_or_default(),
             child_runs: run.children.iter().map(|child| below(child)).collect(),
             node_states: run,
             channels: Some(run.channel_states())

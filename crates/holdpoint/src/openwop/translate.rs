@@ -1,7 +1,7 @@
 //! Between the protocol and the core: pure functions, no decisions.
 
 use axum::http::StatusCode;
-use holdpoint_core::{Heard, Interrupt, NodeId, Owner, Run, Start, Vote};
+use holdpoint_core::{Heard, Interrupt, NodeId, Run, Start, Vote};
 use holdpoint_engine::outgoing::Refused;
 use serde_json::{Value, json};
 
@@ -16,7 +16,6 @@ pub(crate) fn start(caller: &Caller, body: wire::CreateRun) -> Result<Start, Api
         return Err(ApiError::new(StatusCode::FORBIDDEN, "forbidden", message));
     }
     reserved::check_scope("scopeId", body.scope_id.as_deref())?;
-    let owner = Owner { tenant: caller.tenant().clone(), principal: caller.principal().name };
     Ok(Start {
         inputs: body.inputs.0,
         configurable: body.configurable.0,
@@ -24,7 +23,7 @@ pub(crate) fn start(caller: &Caller, body: wire::CreateRun) -> Result<Start, Api
         metadata: body.metadata.0,
         scope: body.scope_id,
         callback_url: body.callback_url,
-        ..Start::new(owner)
+        ..caller.start()
     })
 }
 

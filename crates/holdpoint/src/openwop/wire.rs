@@ -24,6 +24,8 @@ pub(crate) struct CreateRun {
     pub metadata: Object,
     pub scope_id: Option<String>,
     pub callback_url: Option<String>,
+    /// What callbacks are signed with; one is made where it is left out.
+    pub callback_secret: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -87,7 +87,7 @@ fn whatever_is_killed_frozen_or_restarted_nothing_is_lost_doubled_or_stuck() {
 fn fleet(nodes: &[Node]) -> Fleet {
     let client = nodes[0].client();
     assert_eq!(client.put("/v1/workflows/paying", &paying()).status, 201);
-    let second = client.post("/v1/keys", &json!({"principal": "second"}));
+    let second = client.post("/v1/keys", &json!({"principal": "second", "addScopes": ["approvals:respond"]}));
     assert_eq!(second.status, 201, "{second:?}");
     let key = second.body["key"].as_str().unwrap().to_owned();
     let urls = nodes.iter().map(|node| node.url.clone()).collect();

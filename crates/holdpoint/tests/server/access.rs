@@ -1,15 +1,8 @@
 //! Keys, scopes and tenants.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::harness::{Client, Server, accept, gated};
-
-/// A key made by `maker`, as a client.
-fn key(maker: &Client, body: &Value) -> Client {
-    let made = maker.post("/v1/keys", body);
-    assert_eq!(made.status, 201, "{made:?}");
-    maker.with_key(made.body["key"].as_str())
-}
+use crate::harness::{Server, accept, gated, keyed as key};
 
 #[test]
 fn one_tenant_never_sees_another() {

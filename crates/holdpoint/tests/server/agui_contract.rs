@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use crate::agui::{Front, World, approved, asking, cancelled, declare, mailer, resolved};
+use crate::harness::keyed;
 
 #[test]
 fn a_resume_that_does_not_cover_everything_consumes_nothing() {
@@ -144,8 +145,8 @@ fn who_may_not_decide_is_told_so_and_the_question_stays() {
     let front = world.front();
     let id = front.say("u1", "Write to Bob").ids()[0].clone();
     front.resume(json!([approved(&id)])).assert_refused("FORBIDDEN");
-    let key = world.server.client.post("/v1/keys", &json!({"principal": "carol"})).body;
-    let carol = Front::new(&world.server.client.with_key(key["key"].as_str()), "mailer", "t1");
+    let carol = keyed(&world.server.client, &json!({"principal": "carol"}));
+    let carol = Front::new(&carol, "mailer", "t1");
     carol.resume(json!([approved(&id)])).assert_success();
     assert_eq!(world.mails().len(), 1);
 }

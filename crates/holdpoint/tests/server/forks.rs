@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{Answer, Client, Server, accept, gated, line};
+use crate::harness::{Answer, Client, Server, accept, gated, keyed, line};
 
 fn server() -> Server {
     let server = Server::start();
@@ -86,9 +86,7 @@ fn a_branch_goes_its_own_way() {
 }
 
 fn person(maker: &Client, name: &str) -> Client {
-    let made = maker.post("/v1/keys", &json!({"principal": name}));
-    assert_eq!(made.status, 201, "{made:?}");
-    maker.with_key(made.body["key"].as_str())
+    keyed(maker, &json!({"principal": name}))
 }
 
 #[test]

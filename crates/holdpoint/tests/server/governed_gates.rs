@@ -4,15 +4,9 @@ use std::sync::Barrier;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Answer, Client, Server, line};
+use crate::harness::{Answer, Client, Server, keyed as key, line, made_key};
 
 const TYPE: &str = "core.openwop.governance.approvalGate";
-
-fn key(maker: &Client, body: &Value) -> Client {
-    let made = maker.post("/v1/keys", body);
-    assert_eq!(made.status, 201, "{made:?}");
-    maker.with_key(made.body["key"].as_str())
-}
 
 fn holder(maker: &Client, name: &str, role: &str) -> Client {
     key(maker, &json!({"principal": name, "roles": [role]}))
@@ -196,8 +190,8 @@ fn of_sixteen_at_once_three_are_counted_and_one_decides() {
 #[test]
 fn the_command_line_answers_a_governed_gate_in_its_usual_words() {
     let server = Server::start();
-    let made = server.client.post("/v1/keys", &json!({"principal": "ann", "roles": ["release", "owner"]}));
-    let key = made.body["key"].as_str().unwrap();
+    let made = made_key(&server.client, &json!({"principal": "ann", "roles": ["release", "owner"]}));
+    let key = made["key"].as_str().unwrap();
     let config = json!({"requiredRole": "release", "override": {"requiredRole": "owner"}});
     for (action, status, told) in [
         ("accept", "completed", "approval.granted"),

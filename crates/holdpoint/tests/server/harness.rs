@@ -336,6 +336,22 @@ impl Client {
     }
 }
 
+/// A new key of these members, with its secret. It may answer, unless the members name its scopes.
+pub(crate) fn made_key(maker: &Client, members: &Value) -> Value {
+    let mut members = members.clone();
+    if members["scopes"].is_null() {
+        members["addScopes"] = json!(["approvals:respond"]);
+    }
+    let made = maker.post("/v1/keys", &members);
+    assert_eq!(made.status, 201, "{made:?}");
+    made.body
+}
+
+/// A client with such a key.
+pub(crate) fn keyed(maker: &Client, members: &Value) -> Client {
+    maker.with_key(made_key(maker, members)["key"].as_str())
+}
+
 /// One step, a gate, one step.
 pub(crate) fn gated(id: &str) -> Value {
     let node = |id: &str, type_id: &str, config: Value| json!({"id": id, "typeId": type_id, "name": id, "position": {"x": 0, "y": 0}, "config": config, "inputs": {}});

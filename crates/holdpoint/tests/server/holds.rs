@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{Client, Server, accept, gated};
+use crate::harness::{Client, Server, accept, gated, keyed};
 use crate::place::{Place, on_both};
 
 on_both! {
@@ -24,6 +24,7 @@ fn shown(client: &Client, id: &str) -> Value {
 fn a_hold_is_answered_like_everything_else(place: &Place) {
     let server = place.start(&[]);
     let client = &server.client;
+    let ann = keyed(client, &json!({"principal": "ann"}));
     let id = hold(
         client,
         &json!({"title": "Deploy v2?", "description": "Now.", "data": "# Changes", "tags": ["ops"]}),
@@ -36,7 +37,7 @@ fn a_hold_is_answered_like_everything_else(place: &Place) {
         (&data["artifactData"], &data["artifactType"]),
         (&json!("# Changes"), &json!("text/markdown"))
     );
-    let link = client.send("POST", &format!("/v1/runs/{id}/interrupts/hold/tokens"), None).body;
+    let link = ann.send("POST", &format!("/v1/runs/{id}/interrupts/hold/tokens"), None).body;
     let path = format!("/v1/interrupts/{}", link["token"].as_str().unwrap());
     let visitor = client.with_key(None);
     let seen = visitor.get(&path).body;
@@ -57,20 +58,21 @@ fn a_hold_is_answered_like_everything_else(place: &Place) {
 fn what_becomes_of_a_hold_is_its_status(place: &Place) {
     let server = place.start(&[]);
     let client = &server.client;
+    let ann = keyed(client, &json!({"principal": "ann"}));
     let choice = hold(client, &json!({"title": "Where?", "choices": ["eu", "us"]}));
-    let wrong = client.answer(&choice, "hold", &json!({"answers": {"answer": "mars"}}));
+    let wrong = ann.answer(&choice, "hold", &json!({"answers": {"answer": "mars"}}));
     assert_eq!(wrong.status, 400, "{wrong:?}");
-    assert_eq!(client.answer(&choice, "hold", &json!({"answers": {"answer": "us"}})).status, 200);
+    assert_eq!(ann.answer(&choice, "hold", &json!({"answers": {"answer": "us"}})).status, 200);
     let chosen = shown(client, &choice);
     assert_eq!((&chosen["status"], &chosen["answer"]), (&json!("answered"), &json!("us")));
     let schema =
         json!({"type": "object", "required": ["count"], "properties": {"count": {"type": "integer"}}});
     let form = hold(client, &json!({"title": "How many?", "schema": schema}));
-    assert_eq!(client.answer(&form, "hold", &json!({"answers": {"answer": {"count": "x"}}})).status, 400);
-    assert_eq!(client.answer(&form, "hold", &json!({"answers": {"answer": {"count": 3}}})).status, 200);
+    assert_eq!(ann.answer(&form, "hold", &json!({"answers": {"answer": {"count": "x"}}})).status, 400);
+    assert_eq!(ann.answer(&form, "hold", &json!({"answers": {"answer": {"count": 3}}})).status, 200);
     assert_eq!(shown(client, &form)["answer"], json!({"count": 3}));
     let no = hold(client, &json!({"title": "Really?"}));
-    client.answer(&no, "hold", &json!({"action": "reject", "feedback": "not today"}));
+    ann.answer(&no, "hold", &json!({"action": "reject", "feedback": "not today"}));
     let rejected = shown(client, &no);
     assert_eq!(
         (&rejected["status"], &rejected["answer"]["feedback"]),
@@ -90,11 +92,12 @@ fn what_becomes_of_a_hold_is_its_status(place: &Place) {
 fn whoever_waits_for_a_hold_hears_of_its_end_at_once(place: &Place) {
     let server = place.start(&[]);
     let client = &server.client;
+    let ann = keyed(client, &json!({"principal": "ann"}));
     let id = hold(client, &json!({"title": "Go on?"}));
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| client.get(&format!("/v1/holds/{id}?wait=60")).body);
         assert_eq!(client.get(&format!("/v1/holds/{id}?wait=1")).body["status"], "waiting");
-        assert_eq!(client.answer(&id, "hold", &accept()).status, 200);
+        assert_eq!(ann.answer(&id, "hold", &accept()).status, 200);
         assert_eq!(waiting.join().unwrap()["status"], "approved");
     });
 }
@@ -103,10 +106,7 @@ fn whoever_waits_for_a_hold_hears_of_its_end_at_once(place: &Place) {
 fn only_those_who_are_named_may_answer() {
     let server = Server::start();
     let client = &server.client;
-    let of = |name: &str| {
-        let made = client.post("/v1/keys", &json!({"principal": name})).body;
-        client.with_key(made["key"].as_str())
-    };
+    let of = |name: &str| keyed(client, &json!({"principal": name}));
     let id = hold(client, &json!({"title": "Pay?", "approvers": ["ann"]}));
     assert_eq!(of("bob").answer(&id, "hold", &accept()).status, 403);
     assert_eq!(of("ann").answer(&id, "hold", &accept()).status, 200);
@@ -134,6 +134,7 @@ fn only_those_who_are_named_may_answer() {
         assert_eq!(shown(client, &id)["answeredBy"], "ann");
         assert!(!lists("ann"));
         // Who speaks in their name is written down.
+        body["requesterMayNotApprove"] = json!(false);
         let id = hold(client, &body);
         let made = json!({"for": "ann"});
         let link = client.post(&format!("/v1/runs/{id}/interrupts/hold/tokens"), &made).body;

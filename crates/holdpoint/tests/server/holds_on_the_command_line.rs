@@ -5,7 +5,7 @@ use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::harness::{Client, KEY, PROGRAM, Server, accept, clean};
+use crate::harness::{Client, KEY, PROGRAM, Server, accept, clean, keyed};
 
 /// A script as somebody would write it: with the program in the path of the shell as `holdpoint`.
 fn script(server: &str, text: &str) -> Child {
@@ -35,23 +35,24 @@ fn waiting(client: &Client) -> String {
 fn every_answer_is_an_exit_code_and_stands_on_standard_output() {
     let server = Server::start();
     let client = &server.client;
+    let ann = keyed(client, &json!({"principal": "ann"}));
     let asked = |words: &str, answer: &dyn Fn(&str)| {
         let child = script(&server.url, &format!("holdpoint ask {words}"));
         answer(&waiting(client));
         ended(child)
     };
     let (code, out, told) = asked("'Deploy v2?'", &|id| {
-        client.answer(id, "hold", &accept());
+        ann.answer(id, "hold", &accept());
     });
     let said: Value = serde_json::from_str(&out).unwrap();
     assert_eq!((code, &said["action"]), (Some(0), &json!("accept")), "{told}");
     assert!(told.contains(&format!("{}/inbox", server.url)), "{told}");
     let (code, out, _) = asked("'Deploy v2?'", &|id| {
-        client.answer(id, "hold", &json!({"action": "reject", "feedback": "no"}));
+        ann.answer(id, "hold", &json!({"action": "reject", "feedback": "no"}));
     });
     assert_eq!((code, out.contains("\"feedback\":\"no\"")), (Some(1), true), "{out}");
     let (code, out, _) = asked("'Where?' --choices eu,us", &|id| {
-        client.answer(id, "hold", &json!({"answers": {"answer": "eu"}}));
+        ann.answer(id, "hold", &json!({"answers": {"answer": "eu"}}));
     });
     assert_eq!((code, out.as_str()), (Some(0), "\"eu\"\n"));
     let (code, out, _) = ended(script(&server.url, "holdpoint ask 'Quick?' --timeout 1s"));
@@ -78,6 +79,7 @@ fn every_answer_is_an_exit_code_and_stands_on_standard_output() {
 #[test]
 fn a_script_that_asks_goes_on_when_its_server_was_killed_and_came_back() {
     let mut server = Server::start();
+    let ann = keyed(&server.client, &json!({"principal": "ann"}));
     // A script has one address for its server, whoever answers there.
     let port = server.url.rsplit(':').next().unwrap().to_owned();
     let schema = server.data().join("count.json");
@@ -97,14 +99,14 @@ fn a_script_that_asks_goes_on_when_its_server_was_killed_and_came_back() {
     assert!(line.contains("waiting for it to come back"), "{line}");
     let listen = format!("127.0.0.1:{port}");
     let mut server = Server::restarted_at(server, &listen);
-    assert_eq!(server.client.answer(&first, "hold", &json!({"answers": {"answer": 3}})).status, 200);
+    assert_eq!(ann.answer(&first, "hold", &json!({"answers": {"answer": 3}})).status, 200);
     let rest: Vec<String> = told.by_ref().take(3).map(Result::unwrap).collect();
     assert!(rest[0].starts_with("asked as "), "it is said once that the server is away: {rest:?}");
     let second = waiting(&server.client);
     server.kill();
     assert!(told.next().unwrap().unwrap().contains("waiting for it to come back"));
     let server = Server::restarted_at(server, &listen);
-    server.client.answer(&second, "hold", &json!({"action": "reject"}));
+    ann.answer(&second, "hold", &json!({"action": "reject"}));
     let (code, out, _) = ended(child);
     assert_eq!(code, Some(0));
     assert!(out.starts_with("deploying 3\n") && out.ends_with("no: 1\n"), "{out}");
@@ -116,7 +118,8 @@ fn a_script_that_asks_goes_on_when_its_server_was_killed_and_came_back() {
 fn people_decide_what_waits_for_them_with_plain_lines() {
     let server = Server::start();
     let client = &server.client;
-    let hold = |body: Value| crate::holds::hold(client, &body);
+    let ann = keyed(client, &json!({"principal": "ann"}));
+    let hold = |body: Value| crate::holds::hold(&ann, &body);
     let (yes, no) = (hold(json!({"title": "First?"})), hold(json!({"title": "Second?"})));
     let choice = hold(json!({"title": "Where?", "choices": ["eu", "us"]}));
     let listed = ended(script(&server.url, "holdpoint inbox </dev/null | cat"));

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{Answer, Client, Server, accept, gated, line};
+use crate::harness::{Answer, Client, Server, accept, gated, keyed, line};
 
 /// One gate with this config, and something after it.
 fn flow(config: &Value) -> Value {
@@ -20,8 +20,7 @@ fn server(flow: &Value) -> Server {
 }
 
 fn person(admin: &Client, name: &str) -> Client {
-    let made = admin.post("/v1/keys", &json!({"principal": name}));
-    admin.with_key(made.body["key"].as_str())
+    keyed(admin, &json!({"principal": name}))
 }
 
 fn action(name: &str) -> Value {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Client, KEY, Server, accept};
+use crate::harness::{Client, KEY, Server, accept, made_key};
 use crate::place::{Place, on_both};
 use crate::races::{assert_ended, count, server};
 use crate::races_of_votes::two_of_three;
@@ -19,8 +19,7 @@ const RUNS: usize = 12;
 fn a_vote_that_was_acknowledged_counts_after_kill_9_and_counts_once(place: &Place) {
     let mut server = server(place, &two_of_three());
     let keys = ["ann", "bob"].map(|name| {
-        let made = server.client.post("/v1/keys", &json!({"principal": name}));
-        made.body["key"].as_str().unwrap().to_owned()
+        made_key(&server.client, &json!({"principal": name}))["key"].as_str().unwrap().to_owned()
     });
     let (mut kept, mut doubtful) = (0, 0);
     for kill in 0..KILLS {

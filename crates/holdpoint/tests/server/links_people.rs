@@ -2,14 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{Client, Server, accept, gated};
+use crate::harness::{Client, Server, accept, gated, keyed as key};
 use crate::links::{Link, mint};
-
-fn key(maker: &Client, body: &Value) -> Client {
-    let made = maker.post("/v1/keys", body);
-    assert_eq!(made.status, 201, "{made:?}");
-    maker.with_key(made.body["key"].as_str())
-}
 
 fn start(client: &Client, config: &Value) -> String {
     let mut flow = gated("gated");

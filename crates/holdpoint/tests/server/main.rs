@@ -79,6 +79,7 @@ mod races_of_votes;
 mod races_with_silence;
 mod reading;
 mod receiver;
+mod requesters;
 mod routes;
 mod sessions;
 mod start;

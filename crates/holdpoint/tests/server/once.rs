@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use ureq::http::Response;
 
 use crate::contract::{Contract, Operation};
-use crate::harness::{Client, Server, gated};
+use crate::harness::{Client, Server, gated, keyed};
 
 /// A request that changes something, and one under the same key that asks for something else.
 struct Example {
@@ -47,7 +47,6 @@ fn example(operation: &Operation, client: &Client) -> Example {
         // An activation without effects has ended when anybody can see it. That it has is final, and kept.
         "cancelDispatch" | "requeueDispatch" => (json!({}), json!({"more": 1}), 409),
         "createKey" => (json!({"scopes": ["runs:read"]}), json!({"scopes": []}), 201),
-        "revokeKey" => (Value::Null, Value::Null, 204),
         "mintToken" => (json!({"intent": "inspect"}), json!({}), 201),
         "resolveByToken" => {
             (json!({"resumeValue": {"action": "accept"}}), json!({"resumeValue": {"action": "reject"}}), 200)
@@ -57,7 +56,7 @@ fn example(operation: &Operation, client: &Client) -> Example {
                 |path: &str| json!({"url": format!("https://8.8.8.8/{path}"), "events": ["cap.breached"]});
             (hook("a"), hook("b"), 201)
         }
-        "deleteWebhook" => (Value::Null, Value::Null, 204),
+        "deleteWebhook" | "revokeKey" => (Value::Null, Value::Null, 204),
         "pauseWebhook" => (json!({}), json!({"more": 1}), 200),
         "resumeWebhook" => {
             client.send("POST", &format!("/v1/webhooks/{webhook}:pause"), None);
@@ -68,6 +67,7 @@ fn example(operation: &Operation, client: &Client) -> Example {
             let window = |to: &str| json!({"from": "2020-01-01T00:00:00Z", "to": to});
             (window("2020-01-02T00:00:00Z"), window("2020-01-03T00:00:00Z"), 202)
         }
+        "rotateKey" => (json!({"overlapSeconds": 60}), json!({"overlapSeconds": 90}), 201),
         "rotateSecrets" => (json!({}), json!({"revokeOld": true}), 200),
         id => of_holds_and_agents(id, client, &run),
     };
@@ -225,7 +225,7 @@ fn assert_same(operation: &Operation, first: &Response<String>, again: &Response
     assert!(is_replay(again), "{}", operation.id);
     assert_eq!(again.headers().get("content-type"), first.headers().get("content-type"), "{}", operation.id);
     let once: &[&str] = match operation.id.as_str() {
-        "createKey" => &["key"],
+        "createKey" | "rotateKey" => &["key"],
         "createWebhook" => &["secret"],
         "mintToken" => &["token", "url"],
         _ => return assert_eq!(again.body(), first.body(), "{}", operation.id),
@@ -331,10 +331,7 @@ fn what_one_principal_was_told_under_a_key_is_not_the_answer_to_another() {
     voting["nodes"][1]["config"]["requiredApprovals"] = json!(3);
     client.put("/v1/workflows/voting", &voting);
     let run = client.start_run("voting");
-    let of = |name: &str| {
-        let made = client.post("/v1/keys", &json!({"principal": name})).body;
-        client.with_key(made["key"].as_str())
-    };
+    let of = |name: &str| keyed(client, &json!({"principal": name}));
     let path = format!("/v1/runs/{run}/interrupts/gate");
     let body = json!({"resumeValue": {"action": "accept"}});
     let vote = |client: &Client| send(client, "POST", &path, Some(&body), "vote");

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{Client, Server, accept, line};
+use crate::harness::{Client, Server, accept, keyed, line};
 
 fn gate(client: &Client, id: &str, config: Value) {
     let put = client.put(&format!("/v1/workflows/{id}"), &line(id, &[("gate", "core.approvalGate", config)]));
@@ -11,8 +11,7 @@ fn gate(client: &Client, id: &str, config: Value) {
 
 /// A key of somebody with roles, and the client that uses it.
 fn somebody(admin: &Client, name: &str, roles: &[&str]) -> Client {
-    let made = admin.post("/v1/keys", &json!({"principal": name, "roles": roles}));
-    admin.with_key(made.body["key"].as_str())
+    keyed(admin, &json!({"principal": name, "roles": roles}))
 }
 
 fn workflows(client: &Client, query: &str) -> Vec<String> {

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, channel};
 
 use serde_json::{Value, json};
 
-use crate::harness::{Client, Server, accept, line};
+use crate::harness::{Client, Server, accept, keyed, line};
 
 /// A run at a gate whose approvers may ask.
 fn asking(client: &Client) -> String {
@@ -58,10 +58,7 @@ fn a_question_is_answered_neither_by_its_asker_nor_by_strangers() {
     let config = json!({"actions": ["accept", "ask"], "approversList": ["ann", "bob"]});
     client.put("/v1/workflows/listed", &line("listed", &[("gate", "core.approvalGate", config)]));
     let run = client.start_run("listed");
-    let key = |name: &str| {
-        let made = client.post("/v1/keys", &json!({"principal": name}));
-        client.with_key(made.body["key"].as_str())
-    };
+    let key = |name: &str| keyed(client, &json!({"principal": name}));
     let (ann, bob, eve) = (key("ann"), key("bob"), key("eve"));
     for question in ["Why?", "How?"] {
         ask(&ann, &run, question);

@@ -6,14 +6,7 @@ use std::net::TcpListener;
 use holdpoint_core::digest;
 use serde_json::{Value, json};
 
-use crate::harness::{Answer, Client, Server, accept, gated, line};
-
-/// A key with these members, as a client.
-fn key(maker: &Client, body: &Value) -> Client {
-    let made = maker.post("/v1/keys", body);
-    assert_eq!(made.status, 201, "{made:?}");
-    maker.with_key(made.body["key"].as_str())
-}
+use crate::harness::{Answer, Client, Server, accept, gated, keyed as key, line, made_key};
 
 /// A server with a workflow whose gate has these members beside the usual ones.
 fn server(gate: Value) -> Server {
@@ -41,9 +34,9 @@ fn old_path(client: &Client, run: &str, body: &Value) -> Answer {
 fn a_gate_can_be_for_a_group_and_keys_say_who_belongs_to_it() {
     let server = server(json!({"approversList": ["group:board"]}));
     let admin = &server.client;
-    let made = admin.post("/v1/keys", &json!({"principal": "ann", "groups": ["board", "staff"]}));
-    assert_eq!(made.body["groups"], json!(["board", "staff"]), "{made:?}");
-    let ann = admin.with_key(made.body["key"].as_str());
+    let made = made_key(admin, &json!({"principal": "ann", "groups": ["board", "staff"]}));
+    assert_eq!(made["groups"], json!(["board", "staff"]), "{made}");
+    let ann = admin.with_key(made["key"].as_str());
     let listed = admin.get("/v1/keys").body;
     let listed = listed["keys"].as_array().unwrap().iter().find(|key| key["principal"] == "ann").unwrap();
     assert_eq!(listed["groups"], json!(["board", "staff"]));
@@ -71,6 +64,8 @@ fn the_command_line_makes_keys_with_groups() {
         "staff",
         "--group",
         "board",
+        "--add-scopes",
+        "approvals:respond",
         "--json",
     ]);
     assert!(made.status.success(), "{made:?}");

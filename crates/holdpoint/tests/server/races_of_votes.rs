@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{Answer, Client, accept, gated};
+use crate::harness::{Answer, Client, accept, gated, made_key};
 use crate::links_at_once::at_once;
 use crate::place::{Place, on_both};
 use crate::races::{ROUNDS, assert_ended, count, server};
@@ -25,9 +25,7 @@ pub(crate) fn two_of_three() -> Value {
 
 /// A key of their own, and a connection.
 pub(crate) fn person(admin: &Client, url: &str, name: &str) -> Client {
-    let made = admin.post("/v1/keys", &json!({"principal": name}));
-    assert_eq!(made.status, 201, "{made:?}");
-    Client::new(url, made.body["key"].as_str())
+    Client::new(url, made_key(admin, &json!({"principal": name}))["key"].as_str())
 }
 
 fn outcomes(answers: &[Answer]) -> Vec<&str> {

@@ -35,7 +35,7 @@ impl Things {
         admin.answer(&waiting, "gate", &json!({"action": "ask", "question": "Why?"}));
         let queue = admin.get(&format!("/v1/threads/{waiting}/dispatches")).body;
         let dispatch = queue["dispatches"][0]["dispatchId"].as_str().unwrap().to_owned();
-        let key = admin.post("/v1/keys", &json!({})).body["keyId"].as_str().unwrap().to_owned();
+        let key = admin.post("/v1/keys", &json!({"scopes": []})).body["keyId"].as_str().unwrap().to_owned();
         let minted = admin.send("POST", &format!("/v1/runs/{waiting}/interrupts/gate/tokens"), None);
         let token = minted.body["token"].as_str().unwrap().to_owned();
         let session = admin.post("/v1/session", &json!({"key": KEY})).body;
@@ -209,6 +209,7 @@ fn rows() -> Vec<Row> {
         Row { body: Some(json!({"scopes": []})), ..row("createKey", "keys:manage", 201, 201) },
         row("listKeys", "keys:manage", 200, 200),
         row("revokeKey", "keys:manage", 204, 404),
+        row("rotateKey", "keys:manage", 201, 404),
         // All tenants share them, so that only administrators may.
         row("listSecrets", "tenants:manage", 200, 403),
         row("rotateSecrets", "tenants:manage", 200, 403),

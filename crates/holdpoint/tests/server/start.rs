@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 use serde_json::{Value, json};
 
 use crate::harness::{Client, KEY, PROGRAM, Server, accept, clean, gated};
+use crate::sessions::Browser;
 
 /// Runs a command line as somebody would who copies it into a shell.
 fn shell(line: &str, folder: &std::path::Path) -> String {
@@ -50,9 +51,19 @@ fn the_lines_printed_at_the_first_start_work_when_copied() {
     let link = inbox(&said);
     let (page, token) = link.split_once("#once=").expect("the first start has a link that signs in");
     let url = page.strip_suffix("/inbox").unwrap();
-    let once = json!({"once": token}).to_string();
-    let signed_in = Client::new(url, None).send("POST", "/v1/session", Some(once.as_bytes()));
-    assert_eq!((signed_in.status, &signed_in.body["principal"]), (201, &json!("admin")));
+    let once = json!({"once": token});
+    let owner = Browser::sign_in(&Client::new(url, None), &once).unwrap();
+    assert_eq!(owner.session["principal"], "owner");
+    // The quick start: asked in the terminal, answered in the browser (F11).
+    let hold = shell(&format!("{PROGRAM} ask 'Deploy?' --detach"), folder.path());
+    let hold = hold.trim();
+    let cli = Client::new(url, Some(&key));
+    cli.answer(hold, "hold", &accept()).assert_envelope(403, "forbidden");
+    let path = format!("/v1/runs/{hold}/interrupts/hold");
+    let accepted = json!({"resumeValue": accept()});
+    let (status, shown) = owner.send("POST", &path, Some(&accepted), &[("x-holdpoint-page", "1")]);
+    assert_eq!(status, 200, "{shown}");
+    assert!(shell(&format!("{PROGRAM} wait {hold}"), folder.path()).contains("\"owner\""));
     let copied: Vec<&String> = said.iter().filter(|line| line.starts_with("  /")).collect();
     assert_eq!(copied.len(), 3, "{said:?}");
     shell(copied[0], folder.path());

@@ -1,4 +1,4 @@
-//! `callbackUrl`: who starts a run is told when it asks something, with a link that answers.
+//! `callbackUrl`: the address of a run is told when the run asks something, with a link that answers if its key may.
 
 use serde_json::json;
 
@@ -24,7 +24,8 @@ fn the_address_of_a_run_is_sent_a_link_that_answers_without_a_key(place: &Place)
     let told = receiver.wait_for(1).remove(0);
     assert_eq!((told.path.as_str(), told.header("content-type")), ("/asked?t=1", "application/json"));
     assert_eq!(told.event_type(), "interrupt.requested");
-    assert!(!told.headers.contains_key("x-openwop-signature"), "there is no secret that both sides know");
+    assert!(told.is_signed_with(made.body["callbackSecret"].as_str().unwrap()));
+    assert!(!told.headers.contains_key("x-openwop-webhook-id"), "it belongs to no webhook");
     assert!(told.header("x-openwop-delivery-id").starts_with("dl_"));
     assert_eq!(told.header("x-openwop-dedup-key").len(), 64);
     let body = told.json();

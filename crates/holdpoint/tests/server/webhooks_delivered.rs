@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Client, accept, gated};
+use crate::harness::{Client, accept, gated, keyed};
 use crate::place::{Place, on_both};
 use crate::receiver::{Delivered, Hook, Receiver, Reply, server_at};
 
@@ -82,8 +82,7 @@ fn a_delivery_is_the_event_as_the_log_shows_it_signed_under_both_names(place: &P
 fn filters_by_tags_and_tenant_hold_however_broad_the_rest_is(place: &Place) {
     let server = server_at(place, &[]);
     let client = &server.client;
-    let key = client.post("/v1/keys", &json!({"tenant": "elsewhere"})).body;
-    let elsewhere = &client.with_key(key["key"].as_str());
+    let elsewhere = &keyed(client, &json!({"tenant": "elsewhere"}));
     let receiver = Receiver::start();
     let all = Hook::add(client, &receiver.url, json!({}));
     let tagged = Hook::add(client, &receiver.url, json!({"tags": ["production", "eu"]}));

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::dice::Dice;
-use crate::harness::{Client, KEY, accept, gated};
+use crate::harness::{Client, KEY, accept, gated, made_key};
 use crate::kills::all_runs;
 use crate::place::{Place, on_both};
 use crate::receiver::{Delivered, Hook, Receiver, Reply, server_at};
@@ -33,7 +33,7 @@ fn every_event_is_delivered_or_a_dead_letter_whatever_is_killed(place: &Place) {
     let mut dice = Dice::new(seed);
     let (ours, theirs) = (Receiver::deciding(moody(seed)), Receiver::deciding(moody(!seed)));
     let mut server = server_at(place, &LEASE);
-    let key = server.client.post("/v1/keys", &json!({"tenant": "elsewhere"})).body;
+    let key = made_key(&server.client, &json!({"tenant": "elsewhere"}));
     let key = key["key"].as_str().unwrap().to_owned();
     let hook = subscribed(&server.client, &ours.url);
     let their_hook = subscribed(&server.client.with_key(Some(&key)), &theirs.url);

@@ -167,7 +167,7 @@ async fn runs_that_were_asked_about_are_replayed(office: Office) {
         let (made, expected) = (office.calls().len(), log(&office, &of).await);
         for from_seq in 0..=office.house.run(&of).await.seq {
             let (by, mode, overlay) = ("forker".to_owned(), ForkMode::Replay, Overlay::default());
-            let request = ForkRequest { by, mode, from_seq, overlay };
+            let request = ForkRequest { by, credential: None, mode, from_seq, overlay };
             let copy = office.house.engine.fork(&of, request).await.unwrap();
             assert!(copy.finished() && !copy.diverged, "from {from_seq}");
             let copy = RunRef { tenant: tenant(), run: copy.id.clone() };

@@ -89,6 +89,7 @@ async fn a_copy_is_no_run_of_the_thread_of_its_source(office: Office) {
     let source = office.told(Some("t"), "one").await;
     let request = ForkRequest {
         by: "ann".to_owned(),
+        credential: None,
         mode: ForkMode::Branch,
         from_seq: office.house.engine.length(&source).await.unwrap(),
         overlay: Overlay::default(),

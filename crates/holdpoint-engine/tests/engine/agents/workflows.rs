@@ -20,6 +20,7 @@ on_both! {
     a_workflow_that_is_cancelled_is_told_to_the_agent,
     a_cancelled_agent_takes_its_workflows_along,
     talking_on_cancels_the_workflow_and_goes_on_in_the_same_run,
+    a_workflow_inherits_the_principals_that_spoke_to_its_agent,
     a_thread_that_is_interrupted_leaves_an_agent_that_waits_for_its_workflow,
     a_workflow_that_rules_ask_about_starts_with_the_arguments_that_were_approved,
     arguments_are_held_against_the_inputs_that_the_workflow_declares,
@@ -215,6 +216,25 @@ async fn talking_on_cancels_the_workflow_and_goes_on_in_the_same_run(office: Off
     assert_eq!(office.house.drain().await, 0);
 }
 
+// F10
+async fn a_workflow_inherits_the_principals_that_spoke_to_its_agent(office: Office) {
+    office.house.register(refund("refund", true)).await;
+    let again = json!({ "calls": [call("c2", "refund", json!({ "amount": 900 }))] });
+    let steps =
+        json!([{ "calls": [call("c1", "refund", json!({ "amount": 5 }))] }, again, { "text": "Done." }]);
+    let of = office.told_refund(clerk(&steps, &["refund"])).await;
+    let thread = office.house.run(&of).await.thread().to_owned();
+    let mut said = talk(Some(&thread), "900 to bob");
+    said.messages[0].by = Some("bob".to_owned());
+    office.house.engine.input(said, InputMode::Queue).await.unwrap();
+    office.house.drain().await;
+    let (first, second) =
+        (office.house.run(&child_of(&of, 1)).await, office.house.run(&child_of(&of, 2)).await);
+    assert!(!first.requesters().contains(&"bob"), "what is said later changes nothing");
+    assert!(second.requesters().contains(&"bob"));
+    assert_eq!(second.started.as_ref().unwrap().requested_by, ["bob"]);
+}
+
 async fn a_thread_that_is_interrupted_leaves_an_agent_that_waits_for_its_workflow(office: Office) {
     office.house.register(refund("refund", true)).await;
     let of = office.told_refund(clerk(&refunds(json!({ "amount": 5 })), &["refund"])).await;
@@ -330,6 +350,7 @@ async fn a_branch_has_runs_of_its_own_for_calls_under_way(office: Office) {
     for from_seq in [seq, dispatched.unwrap() as u64 + 1, dispatched.unwrap() as u64] {
         let request = ForkRequest {
             by: "tester".to_owned(),
+            credential: None,
             mode: ForkMode::Branch,
             from_seq,
             overlay: Overlay::default(),

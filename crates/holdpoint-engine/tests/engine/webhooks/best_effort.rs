@@ -129,8 +129,13 @@ async fn a_copy_that_repeats_tells_nobody_and_a_branch_tells_what_is_new(mut pos
     let events = ["run.started", "run.completed", "interrupt.requested"];
     post.hook(&peer, &events, |_| ()).await;
     post.hook(&peer, &events, super::durably).await;
-    let fork =
-        |mode, from_seq| ForkRequest { by: "forker".to_owned(), mode, from_seq, overlay: Overlay::default() };
+    let fork = |mode, from_seq| ForkRequest {
+        by: "forker".to_owned(),
+        credential: None,
+        mode,
+        from_seq,
+        overlay: Overlay::default(),
+    };
     post.house.engine.fork(&of, fork(ForkMode::Replay, 0)).await.unwrap();
     assert_eq!(post.deliver().await, 0);
     let asked = post.house.run(&of).await.seq;

@@ -16,6 +16,7 @@ pub(super) fn claims(tenant: &str, node: &str) -> Claims {
         intent: Intent::Resolve,
         sub: "alice".to_owned(),
         by: "desk".to_owned(),
+        keys: Vec::new(),
     }
 }
 
@@ -28,10 +29,12 @@ fn signed(secret: &Secret, payload: &[u8]) -> String {
 #[test]
 fn what_was_minted_is_read_as_it_was_meant() {
     let ring = [secret("old", 1), secret("new", 2)];
-    let odd =
-        Claims {
-            sub: "zoë\"\\\u{7}😀".to_owned(), intent: Intent::Inspect, ..claims("täglich", "a/b c:d")
-        };
+    let odd = Claims {
+        sub: "zoë\"\\\u{7}😀".to_owned(),
+        keys: vec!["key_1".to_owned()],
+        intent: Intent::Inspect,
+        ..claims("täglich", "a/b c:d")
+    };
     for claims in [claims("default", "gate"), odd] {
         for secret in &ring {
             let token = mint(secret, &claims).unwrap();
@@ -140,6 +143,7 @@ fn a_signature_is_of_one_payload_only() {
         Claims { intent: Intent::Inspect, ..base.clone() },
         Claims { sub: "bob".to_owned(), ..base.clone() },
         Claims { by: "bob".to_owned(), ..base.clone() },
+        Claims { keys: vec!["key_1".to_owned()], ..base.clone() },
         Claims { interrupt: base.interrupt.replace(":i1", ":i2"), ..base.clone() },
         Claims { expires_at: Timestamp(base.expires_at.0 + 1), ..base.clone() },
     ];

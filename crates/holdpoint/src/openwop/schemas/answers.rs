@@ -42,7 +42,13 @@ fn definitions_and_runs() -> Value {
         "RunCreated": {
             "type": "object",
             "required": ["runId", "status", "eventsUrl", "statusUrl"],
-            "properties": {"runId": text, "status": status, "eventsUrl": text, "statusUrl": text},
+            "properties": {
+                "runId": text, "status": status, "eventsUrl": text, "statusUrl": text,
+                "callbackSecret": {
+                    "type": "string",
+                    "description": "What the callbacks of the run are signed with, where the request has a callbackUrl and no secret of its own. Shown once: not when the request is sent again under its Idempotency-Key.",
+                },
+            },
         },
         "Runs": {
             "type": "object",
@@ -277,6 +283,10 @@ fn snapshot() -> Value {
             "sourceRunId": text, "fromSeq": {"type": "integer", "minimum": 0},
             "forkMode": {"type": "string", "enum": ["replay", "branch"]},
             "forkedBy": {"type": "array", "items": text},
+            "requestedBy": {
+                "type": "array", "items": text,
+                "description": "Requesters that a child run inherits besides owner and forkers: those that had spoken to an agent above it.",
+            },
             "eventLogSchemaVersion": {"type": "integer", "minimum": 0},
         },
     })

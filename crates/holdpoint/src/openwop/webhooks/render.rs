@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::app::{App, Shared};
 use crate::error::ApiError;
-use crate::links::{Intent, Wanted};
+use crate::links::{Intent, Wanted, right_of};
 
 /// What a callback is called; events have names of their own.
 const CALLBACK: &str = "interrupt.requested";
@@ -47,26 +47,32 @@ impl Shared {
         Ok(Some(Rendered { event_type: kind.to_owned(), body }))
     }
 
-    /// Nothing once the question has been answered or is out of date.
+    /// None once the interrupt was answered or has expired. The body has a link as far as the keys that started and
+    /// forked the run may answer now, and none where one of them has ended.
     async fn callback(&self, of: &RunRef, seq: u64) -> Result<Option<Rendered>, ApiError> {
         let Some(id) = asked_at(self, of, seq).await? else { return Ok(None) };
         let run: Arc<Run> = self.engine.run(of).await?;
         let Ok(asked) = run.answerable(id, self.engine.now()) else { return Ok(None) };
         let Some(started) = &run.started else { return Ok(None) };
-        // In the name of whoever started the run: it was they who named the address.
-        let sub = started.owner.principal.clone();
-        let intent = if asked.needs_key() { Intent::Inspect } else { Intent::Resolve };
-        let wanted = Wanted { intent, life_ms: self.links.life_ms_max(), by: sub.clone(), sub };
-        let minted = match self.links.mint(&self.engine, (of, &run), asked, wanted).await {
-            // Ids that do not fit into a URL; whoever waits finds the question in the pending view.
-            Err(error) if error.status() == StatusCode::UNPROCESSABLE_ENTITY => return Ok(None),
-            other => other?,
-        };
-        let body = json!({
+        let mut body = json!({
             "runId": of.run, "nodeId": asked.node, "interruptId": run.interrupt_name(asked.id),
-            "kind": asked.kind.as_str(), "intent": intent.as_str(), "callbackUrl": minted.url,
-            "interruptToken": minted.token, "expiresAt": minted.claims.expires_at.to_string(),
+            "kind": asked.kind.as_str(),
         });
+        if let Some(right) = right_of(&self.engine, &of.tenant, &started.credentials).await? {
+            let intent = if asked.needs_key() { Intent::Inspect } else { right };
+            // In the name of the owner of the run, who named the address.
+            let (sub, keys) = (started.owner.principal.clone(), started.credentials.clone());
+            let wanted = Wanted { intent, life_ms: self.links.life_ms_max(), by: sub.clone(), sub, keys };
+            let minted = match self.links.mint(&self.engine, (of, &run), asked, wanted).await {
+                // Ids that do not fit into a URL; the interrupt is in the pending view.
+                Err(error) if error.status() == StatusCode::UNPROCESSABLE_ENTITY => return Ok(None),
+                other => other?,
+            };
+            body["intent"] = json!(intent.as_str());
+            body["callbackUrl"] = json!(minted.url);
+            body["interruptToken"] = json!(minted.token);
+            body["expiresAt"] = json!(minted.claims.expires_at.to_string());
+        }
         Ok(Some(Rendered { event_type: CALLBACK.to_owned(), body: body.to_string().into_bytes() }))
     }
 }

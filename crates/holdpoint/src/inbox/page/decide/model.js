@@ -125,8 +125,9 @@ export function standing(pause, session, run) {
         return "noScope";
     }
     const me = session?.principal;
-    const wishers = [run?.owner?.principal, ...(Array.isArray(run?.forkedBy) ? run.forkedBy : [])];
-    if (me && pause.data.requesterMayNotApprove === true && wishers.includes(me)) {
+    const list = (names) => (Array.isArray(names) ? names : []);
+    const requesters = [run?.owner?.principal, ...list(run?.forkedBy), ...list(run?.requestedBy)];
+    if (me && pause.data.requesterMayNotApprove === true && requesters.includes(me)) {
         return "requester";
     }
     if (me && pause.votes.some((vote) => vote.decidedBy === me)) {

@@ -63,6 +63,9 @@ function rules(data, isSeveral) {
     if (data.requesterMayNotApprove === true) {
         found.push(texts.requesterMayNot);
     }
+    if (data.requesterMayNotApprove === false) {
+        found.push(texts.requesterMay);
+    }
     if (data.profile === "openwop-interrupt-auth-required") {
         found.push(texts.keyOnly);
     }
