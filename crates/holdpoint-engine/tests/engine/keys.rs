@@ -12,6 +12,7 @@ on_both! {
     of_first_keys_of_both_kinds_one_is_stored,
     a_successor_shares_the_lineage_of_its_key_and_the_key_ends,
     a_key_that_has_ended_gets_no_successor,
+    people_that_no_valid_key_has_are_unknown,
 }
 
 fn key(name: &str, tenant: &TenantId, test: bool) -> ApiKey {
@@ -105,4 +106,18 @@ async fn of_first_keys_of_both_kinds_one_is_stored(house: House) {
         let stored = house.engine.keys(&tenant, 10).await.unwrap();
         assert_eq!(stored.iter().map(|key| Some(key.test)).collect::<Vec<_>>(), [kind]);
     }
+}
+
+async fn people_that_no_valid_key_has_are_unknown(house: House) {
+    let expired = ApiKey { expires_at: Some(Timestamp(NOON - 1)), ..key("old", &tenant(), false) };
+    for key in [key("ann", &tenant(), false), key("gone", &tenant(), false), expired] {
+        assert!(house.engine.add_key(&key).await.unwrap());
+    }
+    assert!(house.engine.revoke_key(&tenant(), "key_gone").await.unwrap());
+    let known = ["ann", "approver", "board", "role:approver", "group:auditors", "scope:runs:read"];
+    let unknown = ["gone", "old", "zoe", "role:ann", "group:approver", "scope:runs:cancel"];
+    let entries: Vec<String> = known.iter().chain(&unknown).map(ToString::to_string).collect();
+    assert_eq!(house.engine.unknown_people(&tenant(), &entries).await.unwrap(), unknown);
+    let other = TenantId::parse("other").unwrap();
+    assert_eq!(house.engine.unknown_people(&other, &entries).await.unwrap(), entries);
 }
