@@ -1,5 +1,6 @@
 //! The rules of a run, told as stories: given what happened, when a command comes, then events or a refusal.
 
+mod agent_rules;
 mod agent_runs;
 mod agents;
 mod answers;
