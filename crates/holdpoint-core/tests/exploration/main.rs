@@ -9,6 +9,9 @@ use holdpoint_core::{Event, Refusal, Resolution, Run, Status, Timer};
 
 use crate::world::{DAWN, DEADLINE_MS, GATE, Gate, Move, World};
 
+mod crashes;
+mod family;
+mod grants;
 mod world;
 
 const DEPTH: usize = 6;

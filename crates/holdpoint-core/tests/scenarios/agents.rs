@@ -15,7 +15,7 @@ use crate::words::{
 
 pub(crate) const AGENT: &str = "agent";
 
-fn user(id: &str) -> Message {
+pub(crate) fn user(id: &str) -> Message {
     Message::new(id, Role::User, "please")
 }
 
@@ -53,7 +53,7 @@ pub(crate) fn suspend(story: &Story, id: &str) -> Act {
     Act::Suspend { call: id.to_owned(), ticket: Box::new(ticket) }
 }
 
-fn begin_call(id: &str) -> Act {
+pub(crate) fn begin_call(id: &str) -> Act {
     Act::Begin { call: id.to_owned(), arguments: None }
 }
 
@@ -69,7 +69,7 @@ pub(crate) fn agent(story: &Story) -> &Agent {
     story.run().node_state(&node_id(AGENT)).and_then(|state| state.agent.as_deref()).expect("an agent")
 }
 
-fn call<'a>(story: &'a Story, id: &str) -> &'a ToolCall {
+pub(crate) fn call<'a>(story: &'a Story, id: &str) -> &'a ToolCall {
     agent(story).call(id).expect("a call")
 }
 
@@ -257,7 +257,7 @@ fn silence_cancels_a_call_and_is_not_told_as_a_refusal() {
 }
 
 /// A tool asks for something itself, with an answer that must be a whole number.
-fn tool_waits(mode: ToolCallResumeMode) -> Story {
+pub(crate) fn tool_waits(mode: ToolCallResumeMode) -> Story {
     let story = at_work().when(act([reply(1, &[("c1", Behaviour::Allow)]), begin_call("c1")])).accepted();
     let suspension = Suspension {
         id: "s1".into(),

@@ -1,6 +1,7 @@
 //! The rules of a run, told as stories: given what happened, when a command comes, then events or a refusal.
 
 mod addressing;
+mod agent_rules;
 mod agent_runs;
 mod agents;
 mod answers;
@@ -17,6 +18,9 @@ mod deliveries;
 mod doubts;
 mod endings;
 mod governance;
+mod grant_calls;
+mod grant_copies;
+mod grants;
 mod graph;
 mod interrupts;
 mod loops;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use holdpoint_core::workflow::NoInput;
 use holdpoint_core::{
-    Command, End, Event, Interrupt, NodeId, NodeStatus, Obligation, Refusal, Run, RunId, Status, Timestamp,
-    Work, Workflow, decide, react,
+    Command, End, Event, Fork, ForkMode, Interrupt, NodeId, NodeStatus, Obligation, Refusal, Run, RunId,
+    Status, Timestamp, Work, Workflow, decide, react,
 };
 use serde_json::{Map, Value};
 
@@ -16,6 +16,8 @@ pub(crate) const DAWN: Timestamp = Timestamp(1_700_000_000_000);
 
 pub(crate) struct Story {
     run: Run,
+    /// Every event of the run with its instant.
+    log: Vec<(Timestamp, Event)>,
     now: Timestamp,
     decided: Result<Vec<Event>, Refusal>,
     obligations: Vec<Obligation>,
@@ -37,7 +39,7 @@ pub(crate) fn given<T: Into<Past>>(past: impl IntoIterator<Item = T>) -> Story {
 pub(crate) fn on(workflow: Workflow) -> Story {
     let id = RunId::parse("run-1").expect("a run id");
     let run = Run::unborn(id, Arc::new(workflow));
-    Story { run, now: DAWN, decided: Ok(Vec::new()), obligations: Vec::new() }
+    Story { run, log: Vec::new(), now: DAWN, decided: Ok(Vec::new()), obligations: Vec::new() }
 }
 
 impl Story {
@@ -46,7 +48,7 @@ impl Story {
         for step in past {
             match step.into() {
                 Past::Command(command) => self = self.when(*command).accepted(),
-                Past::Event(event) => self.run.apply(&event, self.now),
+                Past::Event(event) => self.apply(event),
             }
         }
         self
@@ -61,11 +63,58 @@ impl Story {
     pub(crate) fn when(mut self, command: Command) -> Self {
         self.decided = decide(&self.run, &command, self.now);
         self.obligations = Vec::new();
-        for event in self.decided.iter().flatten() {
-            self.obligations.extend(react(&self.run, event, self.now));
-            self.run.apply(event, self.now);
+        for event in self.decided.clone().into_iter().flatten() {
+            self.obligations.extend(react(&self.run, &event, self.now));
+            self.apply(event);
         }
         self
+    }
+
+    fn apply(&mut self, event: Event) {
+        self.run.apply(&event, self.now);
+        self.log.push((self.now, event));
+    }
+
+    /// The story of a branch, made now: the events before `from_seq` are copied.
+    #[track_caller]
+    pub(crate) fn branched(&self, from_seq: usize) -> Self {
+        let copied = &self.log[..from_seq];
+        self.copied(copied, Fork { from_seq: from_seq as u64, ..self.fork(ForkMode::Branch) })
+    }
+
+    /// The story of a replay, made now, that came to the same as the run.
+    pub(crate) fn replayed(&self) -> Self {
+        let fork = self.fork(ForkMode::Replay);
+        self.copied(&self.log, Fork { copied: Some(self.log.len() as u64), ..fork })
+    }
+
+    pub(crate) fn fork(&self, mode: ForkMode) -> Fork {
+        Fork {
+            source: self.run.id.clone(),
+            origin: RunId::parse("run-1").expect("a run id"),
+            from_seq: 0,
+            mode,
+            at: Some(self.now),
+            artifacts: None,
+            copied: None,
+        }
+    }
+
+    /// The story of a copy of the run with these events of its log.
+    pub(crate) fn copied(&self, events: &[(Timestamp, Event)], fork: Fork) -> Self {
+        let id = RunId::parse(&format!("{}-copy", self.run.id)).expect("a run id");
+        let run = Run::unborn(id, self.run.workflow.clone());
+        let mut log = events.to_vec();
+        if let Some((_, Event::RunStarted(started))) = log.first_mut() {
+            started.fork = Some(fork);
+        }
+        let mut copy = Self { run, log, now: self.now, decided: Ok(Vec::new()), obligations: Vec::new() };
+        copy.log.iter().for_each(|(at, event)| copy.run.apply(event, *at));
+        copy
+    }
+
+    pub(crate) fn log(&self) -> &[(Timestamp, Event)] {
+        &self.log
     }
 
     #[track_caller]

@@ -1,0 +1,59 @@
+//! A crash at any event between a decision and its effects: the run goes on, and the uses are the same at the end.
+
+use std::sync::Arc;
+
+use holdpoint_core::{Event, GrantUse};
+
+use crate::family::{Member, Move, Shape};
+
+/// Gates of a run with a loop go on asking; this many are answered.
+const GATES: usize = 2;
+
+/// The approvers accept and the worker works until there is nothing left to do. Returns the run, and how long its log was
+/// after each command: the events of a command are one commit.
+fn finished(mut member: Member) -> (Member, Vec<usize>) {
+    let mut commits = vec![member.log.len()];
+    loop {
+        let steps = [Move::Work, Move::Vote("ann", "accept"), Move::Vote("bob", "accept")];
+        let open = member.run.open_interrupts().next().is_some();
+        if open && member.run.interrupts.len() > GATES {
+            return (member, commits);
+        }
+        let went_on = |step: &Move| member.make(*step).ok().filter(|next| next.seen() != member.seen());
+        let Some(next) = steps.iter().find_map(went_on) else { return (member, commits) };
+        member = next;
+        commits.push(member.log.len());
+    }
+}
+
+/// The uses of every grant, without their instants.
+fn uses(member: &Member) -> Vec<Vec<(String, u32)>> {
+    let shown = |one: &GrantUse| (one.node.to_string(), one.visit);
+    member.run.interrupts.iter().map(|asked| asked.uses.iter().map(shown).collect()).collect()
+}
+
+/// The same log as an older version wrote it, which did not name the grants.
+fn without_uses(mut member: Member) -> Member {
+    for event in &mut member.log {
+        if let Event::NodeStarted { uses, .. } = Arc::make_mut(event) {
+            uses.clear();
+        }
+    }
+    member
+}
+
+#[test]
+fn a_crash_between_decision_and_effect_changes_no_use() {
+    for (shape, gates) in [(Shape::Chain, 1), (Shape::Beside, 1), (Shape::Loop, 2)] {
+        let (whole, commits) = finished(Member::new(shape));
+        let both = |visit| ["pay", "mail"].map(|node| (node.to_owned(), visit)).to_vec();
+        let expected: Vec<_> = (1..=gates).map(both).collect();
+        assert_eq!(uses(&whole)[..expected.len()], expected, "{shape:?}");
+        for commit in commits {
+            let (after, _) = finished(whole.crashed_at(commit));
+            assert_eq!(uses(&after), uses(&whole), "{shape:?} after event {commit}");
+            let (older, _) = finished(without_uses(whole.clone()).crashed_at(commit));
+            assert_eq!(uses(&older), uses(&whole), "{shape:?} of an older version after event {commit}");
+        }
+    }
+}

@@ -1,0 +1,302 @@
+//! A run with a gate that takes two votes and two effects behind it, copies of that run, and every move that can be
+//! made with each of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use holdpoint_core::{
+    Answer, Command, Drain, Effect, Event, Fork, ForkMode, InterruptId, Kind, NodeId, NodeStatus, Outcome,
+    Owner, Principal, Refusal, Request, Resolution, Run, RunError, RunId, Start, TenantId, Work, Workflow,
+    decide,
+};
+use serde_json::{Value, json};
+
+use crate::world::DAWN;
+
+pub(crate) const EFFECTS: [&str; 2] = ["pay", "mail"];
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Shape {
+    /// The gate, one effect, the other effect.
+    Chain,
+    /// The gate, then both effects beside each other.
+    Beside,
+    /// The gate, one effect, the other effect, and back to the gate.
+    Loop,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Move {
+    Vote(&'static str, &'static str),
+    /// A replay that differs from its source gives a recorded vote again.
+    VoteAgain(&'static str),
+    /// The worker does the next thing for the run.
+    Work,
+    Pause,
+    Resume,
+    Cancel,
+    /// A principal makes a branch from the events before this position.
+    Branch(&'static str, usize),
+    Replay,
+    /// A replay that differs from its source at this position.
+    Differ(usize),
+}
+
+/// Olga starts every run; Ann and Bob are the approvers.
+pub(crate) const MOVES: [Move; 10] = [
+    Move::Vote("ann", "accept"),
+    Move::Vote("bob", "accept"),
+    Move::Vote("bob", "reject"),
+    Move::Vote("olga", "accept"),
+    Move::VoteAgain("ann"),
+    Move::VoteAgain("bob"),
+    Move::Work,
+    Move::Pause,
+    Move::Resume,
+    Move::Cancel,
+];
+
+/// An effect that happened: the node, its visit and the grants that it had.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Performed {
+    pub node: String,
+    pub visit: u32,
+    pub grants: Vec<InterruptId>,
+}
+
+/// One run of the family.
+#[derive(Clone)]
+pub(crate) struct Member {
+    pub run: Run,
+    pub log: Vec<Arc<Event>>,
+    /// How many events of the log happened in another run.
+    pub copied: usize,
+    pub performed: Vec<Performed>,
+}
+
+fn run_id(text: &str) -> RunId {
+    RunId::parse(text).expect("a run id")
+}
+
+impl Shape {
+    fn workflow(self) -> Workflow {
+        let node =
+            |id: &str| json!({"id": id, "typeId": "core.noop", "name": id, "config": {}, "inputs": {}});
+        let edge = |source: &str, target: &str| json!({"id": format!("{source}-{target}"), "sourceNodeId": source, "targetNodeId": target});
+        let edges = match self {
+            Self::Chain => vec![edge("gate", "pay"), edge("pay", "mail")],
+            Self::Beside => vec![edge("gate", "pay"), edge("gate", "mail")],
+            Self::Loop => {
+                vec![edge("first", "gate"), edge("gate", "pay"), edge("pay", "mail"), edge("mail", "gate")]
+            }
+        };
+        let mut nodes: Vec<Value> = ["gate", "pay", "mail"].map(node).into();
+        if let Self::Loop = self {
+            nodes.insert(0, node("first"));
+        }
+        let definition = json!({
+            "id": "flow", "name": "Flow", "version": "1", "triggers": [], "metadata": {}, "settings": {},
+            "nodes": nodes, "edges": edges, "variables": [],
+        });
+        Workflow::parse(&definition, 1).expect("a sound definition")
+    }
+}
+
+impl Member {
+    /// A run that waits at its gate.
+    pub(crate) fn new(shape: Shape) -> Self {
+        let run = Run::unborn(run_id("r"), Arc::new(shape.workflow()));
+        let mut first = Self { run, log: Vec::new(), copied: 0, performed: Vec::new() };
+        let tenant = TenantId::parse("t").expect("a tenant id");
+        let start = Start::new(Owner { tenant, principal: "olga".to_owned() });
+        first.tell(&Command::Start(start)).expect("a run");
+        while first.run.open_interrupts().next().is_none() {
+            first.work().expect("the gate is reached");
+        }
+        first
+    }
+
+    /// Returns the run after the move, or the copy that the move makes.
+    pub(crate) fn make(&self, step: Move) -> Result<Self, Refusal> {
+        let mut next = match step {
+            Move::Branch(name, position) => return Ok(self.branch(name, position)),
+            Move::Replay => return Ok(self.replay(self.log.len())),
+            Move::Differ(position) => return Ok(self.differ(position)),
+            _ => self.clone(),
+        };
+        let by = |name: &str| Principal::named(name);
+        match step {
+            Move::Vote(name, action) => next.vote(name, action, false)?,
+            Move::VoteAgain(_) if !self.run.diverged => return Err(Refusal::InterruptNotFound),
+            Move::VoteAgain(name) => next.vote(name, "accept", true)?,
+            Move::Work => next.work()?,
+            Move::Pause => {
+                let drain = Drain::DrainCurrentNode;
+                next.tell(&Command::Pause { reason: None, drain, by: by("olga") })?;
+            }
+            Move::Resume => next.tell(&Command::Resume { by: by("olga") })?,
+            Move::Cancel => next.tell(&Command::Cancel { reason: None, by: by("olga") })?,
+            Move::Branch(..) | Move::Replay | Move::Differ(_) => unreachable!("made above"),
+        }
+        Ok(next)
+    }
+
+    /// How many copies lie between this run and the first one.
+    pub(crate) fn generation(&self) -> usize {
+        self.run.id.as_str().len() - 1
+    }
+
+    fn tell(&mut self, command: &Command) -> Result<(), Refusal> {
+        for event in decide(&self.run, command, DAWN)? {
+            self.happen(event);
+        }
+        Ok(())
+    }
+
+    fn happen(&mut self, event: Event) {
+        self.run.apply(&event, DAWN);
+        self.log.push(Arc::new(event));
+    }
+
+    fn vote(&mut self, name: &str, action: &str, copied: bool) -> Result<(), Refusal> {
+        let asked = self.run.interrupts.last().map_or(InterruptId(1), |asked| asked.id);
+        let answer = Answer { copied, ..Answer::new(json!({"action": action}), Principal::named(name)) };
+        self.tell(&Command::Resolve { answers: BTreeMap::from([(asked, answer)]) })
+    }
+
+    /// What a worker does next: it begins a node, enters the gate, performs an effect, records it, or ends the node.
+    pub(crate) fn work(&mut self) -> Result<(), Refusal> {
+        let Some(work) = self.run.next_work() else { return Err(Refusal::NodeNotRunning) };
+        let node = self.run.workflow.nodes[work.position()].id.clone();
+        let effect = if EFFECTS.contains(&node.as_str()) { Effect::Outside } else { Effect::None };
+        match (work, effect) {
+            (Work::Begin(_), _) => self.tell(&Command::Begin { node, effect }),
+            (Work::Enter(_), Effect::Outside) => self.enter_effect(node),
+            (Work::Enter(_), Effect::None) => {
+                let outcome = self.enter(&node);
+                self.tell(&Command::Finish { node, outcome })
+            }
+        }
+    }
+
+    fn enter(&self, node: &NodeId) -> Outcome {
+        let done = Outcome::Completed(Box::default());
+        if node.as_str() == "first" {
+            return done;
+        }
+        let visit = self.run.node_state(node).expect("a node of the workflow").visit;
+        let key = format!("k{visit}");
+        let asked = self.run.interrupt_by_key(&key);
+        match asked.map(|asked| (asked.id, &asked.resolution)) {
+            None => {
+                let data = json!({
+                    "artifactId": "a", "artifactType": "t", "title": "?", "actions": ["accept", "reject"],
+                    "requiredApprovals": 2, "rejectionPolicy": "single-veto", "requesterMayNotApprove": true,
+                });
+                Outcome::Asked(Box::new(Request { key: Some(key), ..Request::new(Kind::Approval, data) }))
+            }
+            Some((id, None)) => Outcome::Joined(id),
+            Some((_, Some(Resolution::Answered { value, .. }))) if value["action"] == "accept" => done,
+            Some(_) => Outcome::Failed(RunError::new("approval_rejected", "no")),
+        }
+    }
+
+    /// Performs the effect, records it when it was performed, and ends the node when it was recorded.
+    fn enter_effect(&mut self, node: NodeId) -> Result<(), Refusal> {
+        let grants = match self.run.usable_grants(&node) {
+            Ok(grants) => grants,
+            Err(grant) => {
+                return self.tell(&Command::Finish { node, outcome: Outcome::Failed(grant.error()) });
+            }
+        };
+        let state = self.run.node_state(&node).expect("a node of the workflow");
+        if state.steps.contains_key("sent") {
+            return self.tell(&Command::Finish { node, outcome: Outcome::Completed(Box::default()) });
+        }
+        let performed = Performed { node: node.to_string(), visit: state.visit, grants };
+        if self.performed.contains(&performed) {
+            let (name, result) = ("sent".to_owned(), json!(1));
+            return self.tell(&Command::Record { node, name, result, took_ms: None });
+        }
+        self.performed.push(performed);
+        Ok(())
+    }
+
+    fn copy(&self, position: usize, fork: Fork, by: &str) -> Self {
+        let mut log = self.log[..position].to_vec();
+        let Event::RunStarted(started) = log[0].as_ref() else { panic!("a log begins with the start") };
+        let mut started = started.clone();
+        started.fork = Some(fork);
+        started.forked_by.retain(|earlier| earlier != by);
+        started.forked_by.push(by.to_owned());
+        log[0] = Arc::new(Event::RunStarted(started));
+        let run = folded(run_id(&format!("{}c", self.run.id)), &self.run, &log);
+        Self { run, log, copied: position, performed: Vec::new() }
+    }
+
+    fn fork(&self, mode: ForkMode) -> Fork {
+        let source = self.run.id.clone();
+        let copied = (mode == ForkMode::Replay).then_some(self.log.len() as u64);
+        Fork { origin: run_id("r"), source, from_seq: 0, mode, at: Some(DAWN), artifacts: None, copied }
+    }
+
+    fn branch(&self, by: &str, position: usize) -> Self {
+        let fork = Fork { from_seq: position as u64, ..self.fork(ForkMode::Branch) };
+        let mut copy = self.copy(position, fork, by);
+        copy.settle();
+        copy
+    }
+
+    fn replay(&self, position: usize) -> Self {
+        self.copy(position, self.fork(ForkMode::Replay), "olga")
+    }
+
+    fn differ(&self, position: usize) -> Self {
+        let mut copy = self.replay(position);
+        let (source, at_sequence) = (self.run.id.clone(), position as u64);
+        let (expected, found) = ("a".to_owned(), "b".to_owned());
+        copy.happen(Event::ReplayDiverged { source, at_sequence, expected, found });
+        copy.settle();
+        copy
+    }
+
+    /// A log may be cut between an answer and what it does to the node that waits for it.
+    fn settle(&mut self) {
+        for position in 0..self.run.nodes.len() {
+            if let NodeStatus::Waiting(interrupt) = self.run.nodes[position].status
+                && self.run.interrupt(interrupt).is_some_and(|asked| !asked.is_open())
+            {
+                let node = self.run.workflow.nodes[position].id.clone();
+                self.happen(Event::NodeResumed { node, interrupt });
+            }
+        }
+    }
+
+    /// The same run after a crash that has lost everything after these events.
+    pub(crate) fn crashed_at(&self, commit: usize) -> Self {
+        let log = self.log[..commit].to_vec();
+        let run = folded(self.run.id.clone(), &self.run, &log);
+        Self { run, log, copied: self.copied, performed: Vec::new() }
+    }
+
+    /// Everything that a later move could see.
+    pub(crate) fn seen(&self) -> String {
+        let run = &self.run;
+        let asked = run.interrupts.iter().map(|asked| {
+            let votes: Vec<_> =
+                asked.votes.iter().map(|vote| (&vote.by, vote.action(), vote.copied)).collect();
+            (votes, asked.repeated > 0, asked.is_open(), asked.taken_over, asked.uses.len())
+        });
+        let asked: Vec<_> = asked.collect();
+        let nodes = run.nodes.iter().map(|node| (node.status.as_str(), node.visit, node.steps.len()));
+        let nodes: Vec<_> = nodes.collect();
+        let requesters: BTreeSet<&str> = run.requesters().into_iter().collect();
+        let copy = (requesters, run.started.as_ref().map(|started| started.fork.is_some()), run.diverged);
+        format!("{:?}", (copy, asked, nodes, run.status(), run.paused.is_some(), &self.performed))
+    }
+}
+
+/// The fold of this log, of a run with the same workflow.
+pub(crate) fn folded(id: RunId, like: &Run, log: &[Arc<Event>]) -> Run {
+    Run::replay(id, like.workflow.clone(), log.iter().map(|event| (DAWN, event.as_ref())))
+}

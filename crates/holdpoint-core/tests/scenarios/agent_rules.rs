@@ -1,0 +1,273 @@
+//! What agents may do to their run: the limits of a reply, names of calls, ends, questions, variables and messages.
+
+use holdpoint_core::agent::{Act, Behaviour, CallFlaw, CallStatus, Reply, ResumePolicy, Ticket};
+use holdpoint_core::{
+    Answer, Command, Event, InterruptId, Kind, Outcome, Principal, Refusal, Request, Start, Status, limits,
+};
+use serde_json::{Value, json};
+
+use crate::agents::{
+    AGENT, act, agent, at_work, begin_call, call, reply, returned, say, status, suspend, user, wait,
+};
+use crate::story::{Story, on};
+use crate::words::*;
+
+const AS_DECIDED: ResumePolicy = ResumePolicy::AsDecided;
+
+fn names(count: usize) -> Vec<String> {
+    (0..count).map(|n| format!("c{n}")).collect()
+}
+
+/// A reply that wants calls with these names.
+fn wanting(seen: usize, names: &[String]) -> Act {
+    let calls: Vec<_> = names.iter().map(|name| (name.as_str(), Behaviour::Allow)).collect();
+    reply(seen, &calls)
+}
+
+fn one_call() -> Story {
+    at_work().given([act([reply(1, &[("c1", Behaviour::Allow)])])])
+}
+
+#[test]
+fn a_reply_wants_as_many_calls_as_are_allowed_and_no_more() {
+    at_work().when(act([wanting(1, &names(limits::CALLS_PER_REPLY_MAX))])).accepted();
+    let many = names(limits::CALLS_PER_REPLY_MAX + 1);
+    at_work().when(act([wanting(1, &many)])).refused_for("reply");
+    let many = names(limits::CALLS_PER_REPLY_MAX + 2);
+    at_work().when(act([wanting(1, &many)])).refused_for("reply");
+}
+
+#[test]
+fn a_reply_says_of_each_call_what_the_rules_say() {
+    let Act::Reply(whole) = reply(1, &[("c1", Behaviour::Ask)]) else { panic!("a reply") };
+    let silent = Reply { gates: Vec::new(), ..*whole.clone() };
+    at_work().when(act([Act::Reply(Box::new(silent))])).refused_for("reply");
+    let gates = vec![whole.gates[0].clone(), whole.gates[0].clone()];
+    at_work().when(act([Act::Reply(Box::new(Reply { gates, ..*whole }))])).refused_for("reply");
+}
+
+#[test]
+fn a_call_has_a_name_that_no_other_call_of_the_agent_has() {
+    at_work().when(act([reply(1, &[("", Behaviour::Allow)])])).refused_for("reply.calls");
+    let ended = one_call().given([act([begin_call("c1"), returned("c1")])]);
+    ended.when(act([reply(3, &[("c1", Behaviour::Allow)])])).refused_for("reply.calls");
+    let ended = one_call().given([act([begin_call("c1"), returned("c1")])]);
+    ended.when(act([reply(3, &[("c2", Behaviour::Allow)])])).accepted();
+}
+
+#[test]
+fn a_call_returns_with_an_end() {
+    let back = |status| act([Act::Return { call: "c1".to_owned(), status, content: json!("x") }]);
+    for status in [CallStatus::New, CallStatus::Running] {
+        let begun = one_call().given([act([begin_call("c1")])]);
+        let refused = begun.when(back(status));
+        let from = CallStatus::Running;
+        match status {
+            CallStatus::Running => refused.refused_for("status"),
+            to => refused.refused(Refusal::BadCall(CallFlaw::Illegal { call: "c1".to_owned(), from, to })),
+        };
+    }
+    for ended in [CallStatus::Succeeded, CallStatus::Failed, CallStatus::Cancelled] {
+        let story = one_call().given([act([begin_call("c1")])]).when(back(ended)).accepted();
+        assert_eq!(status(&story, "c1"), ended);
+    }
+}
+
+#[test]
+fn an_agent_ends_when_its_calls_have_ended_and_nothing_is_unheard() {
+    one_call().when(done(AGENT)).refused(Refusal::NodeNotRunning);
+    let begun = one_call().given([act([begin_call("c1")])]);
+    begun.when(done(AGENT)).refused(Refusal::NodeNotRunning);
+    // The result of the call is yet to be shown to the model.
+    let ended = one_call().given([act([begin_call("c1"), returned("c1")])]);
+    let ended = ended.when(done(AGENT)).refused(Refusal::NodeNotRunning);
+    ended.given([act([reply(3, &[])])]).when(done(AGENT)).accepted().status_is(Status::Completed);
+    // A node that never asked a model owes no reply.
+    at_work().when(done(AGENT)).accepted().status_is(Status::Completed);
+}
+
+#[test]
+fn agents_set_variables_and_add_to_them() {
+    let changed = |name: &str, previous: Option<Value>, next: Value| Event::VariableChanged {
+        node: node_id(AGENT),
+        name: name.to_owned(),
+        previous,
+        next,
+    };
+    let set = |value: Value| Act::Set { name: "n".to_owned(), value };
+    let add = |value: i64| Act::Add { name: "n".to_owned(), value };
+    at_work()
+        .when(act([set(json!(2)), add(3), add(-1)]))
+        .then([
+            changed("n", None, json!(2)),
+            changed("n", Some(json!(2)), json!(5)),
+            changed("n", Some(json!(5)), json!(4)),
+        ])
+        .variables_are(&json!({"n": 4}))
+        .when(act([set(json!(4))]))
+        .then([])
+        .when(act([set(json!("x")), add(7)]))
+        .accepted()
+        .variables_are(&json!({"n": 7}));
+}
+
+#[test]
+fn a_declared_variable_keeps_its_type_whatever_an_agent_sets() {
+    let declared = json!({"name": "n", "type": "number"});
+    let flow = workflow_with([node(AGENT)], [], [declared]);
+    let story = on(flow).given([start(), begin(AGENT)]);
+    story.when(act([Act::Set { name: "n".to_owned(), value: json!("x") }])).refused_for("variables.n");
+}
+
+#[test]
+fn an_agent_hears_a_number_of_messages_and_no_more() {
+    let told = |count: usize| (0..count).map(|n| user(&format!("m{n}"))).collect::<Vec<_>>();
+    let say = |count: usize| Command::Say { node: node_id(AGENT), messages: told(count) };
+    // One message was said at the start.
+    at_work().when(say(limits::MESSAGES_MAX - 1)).accepted();
+    at_work().when(say(limits::MESSAGES_MAX)).refused_for("messages");
+    at_work().when(say(limits::MESSAGES_MAX + 1)).refused_for("messages");
+    let twice = at_work().given([say(1)]);
+    twice.when(say(limits::MESSAGES_MAX - 2)).accepted();
+    let twice = at_work().given([say(1)]);
+    twice.when(say(limits::MESSAGES_MAX - 1)).refused_for("messages");
+    at_work().when(Command::Say { node: node_id(AGENT), messages: Vec::new() }).refused_for("messages");
+}
+
+#[test]
+fn only_nodes_of_the_workflow_hear_something() {
+    let messages = Some(Box::new((node_id("nobody"), vec![user("u1")])));
+    let start = Command::Start(Start { messages, ..start_of(json!({})) });
+    on(workflow([node(AGENT)], [])).when(start).refused_for("node");
+    at_work().when(Command::Say { node: node_id("nobody"), messages: vec![user("u2")] }).refused_for("node");
+}
+
+#[test]
+fn nothing_is_said_to_a_node_that_has_ended_while_its_run_goes_on() {
+    let messages = Some(Box::new((node_id(AGENT), vec![user("u1")])));
+    let start = Command::Start(Start { messages, ..start_of(json!({})) });
+    let story = on(workflow([node(AGENT), node("after")], [edge(AGENT, "after")]));
+    let story = story.given([start, begin(AGENT), act([reply(1, &[])]), done(AGENT)]);
+    story.when(say("u2")).refused(Refusal::NodeNotRunning);
+}
+
+/// A ticket that asks this about the first call.
+fn asks(story: &Story, kind: Kind, data: Value) -> Act {
+    let Act::Suspend { call, ticket } = suspend(story, "c1") else { panic!("a suspension") };
+    let mut whole = ticket.request.data.clone();
+    for (name, value) in object(data) {
+        whole[name] = value;
+    }
+    let request = Request { key: ticket.request.key.clone(), ..Request::new(kind, whole) };
+    Act::Suspend { call, ticket: Box::new(Ticket { request, mode: ticket.mode }) }
+}
+
+fn events_of(kind: Kind, data: Value) -> Vec<String> {
+    let story = at_work().given([act([reply(1, &[("c1", Behaviour::Ask)])])]);
+    let known = story.log().len();
+    let asked = asks(&story, kind, data);
+    let story = story.when(act([asked])).accepted();
+    assert_eq!(call(&story, "c1").waiting.expect("it waits").interrupt, InterruptId(1));
+    story.log()[known..].iter().map(|(_, event)| event.name().to_owned()).collect()
+}
+
+#[test]
+fn a_question_about_a_call_is_announced_as_its_kind_is() {
+    let (asked, waits) = ("interrupt.requested", "holdpoint.tool.suspended");
+    assert_eq!(events_of(Kind::Approval, json!({})), [asked, "approval.requested", waits]);
+    let governed = json!({"gateId": "g", "requiredRole": "release", "actions": ["accept", "reject"]});
+    assert_eq!(events_of(Kind::Approval, governed), [asked, waits]);
+    let question = json!({"questions": [{"id": "q", "question": "How many?"}]});
+    assert_eq!(events_of(Kind::Clarification, question), [asked, "clarification.requested", waits]);
+    assert_eq!(events_of(Kind::Custom, json!({"customKind": "pick"})), [asked, waits]);
+}
+
+#[test]
+fn a_question_about_a_call_has_a_key_of_its_own_and_is_sound() {
+    let story = at_work().given([act([reply(1, &[("c1", Behaviour::Ask), ("c2", Behaviour::Ask)])])]);
+    let first = asks(&story, Kind::Approval, json!({}));
+    let Act::Suspend { ticket, .. } = &first else { panic!("a suspension") };
+    let second = Act::Suspend { call: "c2".to_owned(), ticket: ticket.clone() };
+    story.when(act([first, second])).refused_for("key");
+    let story = at_work().given([act([reply(1, &[("c1", Behaviour::Ask)])])]);
+    let unsound = asks(&story, Kind::Approval, json!({"actions": []}));
+    let story = story.when(act([unsound])).refused_for("invalid_interrupt");
+    assert_eq!(status(&story, "c1"), CallStatus::New);
+}
+
+#[test]
+fn going_on_talking_leaves_calls_alone_that_were_decided() {
+    let story = at_work().given([act([reply(1, &[("c1", Behaviour::Ask), ("c2", Behaviour::Ask)])])]);
+    let both = act([suspend(&story, "c1"), suspend(&story, "c2")]);
+    let story = story.given([both, wait(AS_DECIDED), accept(1)]).when(say("u2")).accepted();
+    assert_eq!((status(&story, "c1"), status(&story, "c2")), (CallStatus::Resuming, CallStatus::Cancelled));
+    let taken_back = story.run().interrupt(InterruptId(2)).expect("asked");
+    let Some(holdpoint_core::Resolution::Answered { value, by, .. }) = &taken_back.resolution else {
+        panic!("open")
+    };
+    assert_eq!((by.as_str(), &value["action"]), ("system:host", &json!("reject")));
+    assert!(!taken_back.is_granted());
+}
+
+#[test]
+fn an_agent_waits_for_the_oldest_of_its_questions() {
+    let story = at_work().given([act([reply(1, &[("c1", Behaviour::Ask), ("c2", Behaviour::Ask)])])]);
+    let both = act([suspend(&story, "c2"), suspend(&story, "c1")]);
+    for (policy, all) in [(AS_DECIDED, false), (ResumePolicy::WaitAll, true)] {
+        let story = at_work()
+            .given([act([reply(1, &[("c1", Behaviour::Ask), ("c2", Behaviour::Ask)])]), both.clone()]);
+        let waits = Event::NodeSuspended { node: node_id(AGENT), interrupt: InterruptId(1), all };
+        story.when(wait(policy)).then([waits]);
+    }
+    // Without a question and a run there is nothing to wait for.
+    one_call().when(wait(AS_DECIDED)).refused(Refusal::NodeNotRunning);
+    on(workflow([node(AGENT)], []))
+        .given([start(), begin(AGENT)])
+        .when(wait(AS_DECIDED))
+        .refused(Refusal::NodeNotRunning);
+    assert_eq!(agent(&one_call()).suspended().count(), 0);
+}
+
+#[test]
+fn an_agent_that_waits_for_all_does_not_stop_for_one_that_was_decided() {
+    let story = at_work().given([act([reply(1, &[("c1", Behaviour::Ask), ("c2", Behaviour::Ask)])])]);
+    let both = act([suspend(&story, "c1"), suspend(&story, "c2")]);
+    let story = story.given([both, accept(1)]);
+    let story = story.when(wait(ResumePolicy::WaitAll)).accepted().next_is("nothing");
+    let story = story.given([answer_by(Principal::named("eve"), 2, json!({"action": "accept"}))]);
+    story.next_is("enter agent").when(wait(ResumePolicy::WaitAll)).refused(Refusal::NodeNotRunning);
+}
+
+#[test]
+fn kinds_that_return_at_once_have_no_deadline() {
+    let timed = |kind, data| Request { timeout_ms: Some(1000), ..request(kind, data) };
+    let opened = timed(Kind::ConversationStart, json!({"conversationId": "c"}));
+    let story = given_asked(opened);
+    assert_eq!(story.run().interrupt(InterruptId(1)).map(|asked| asked.timeout_ms), Some(None));
+    let story = given_asked(Request { timeout_ms: Some(1000), ..approval() });
+    assert_eq!(story.run().interrupt(InterruptId(1)).map(|asked| asked.timeout_ms), Some(Some(1000)));
+}
+
+fn given_asked(request: Request) -> Story {
+    on(gate_then_after()).given([start(), begin("gate"), ask("gate", request)])
+}
+
+#[test]
+fn an_answer_with_a_name_is_looked_for_in_all_questions() {
+    let named = |interrupt: u32| {
+        let value = json!({"action": "accept"});
+        let answer = Answer { decision: Some("d".to_owned()), ..Answer::new(value, ada()) };
+        Command::Resolve { answers: [(InterruptId(interrupt), answer)].into() }
+    };
+    let story = at_work().given([act([reply(1, &[("c1", Behaviour::Ask), ("c2", Behaviour::Ask)])])]);
+    let both = act([suspend(&story, "c1"), suspend(&story, "c2")]);
+    let story = story.given([both]).given([named(2)]).when(named(2)).then([]);
+    story.when(named(1)).refused(Refusal::DecisionConflict("d".to_owned()));
+}
+
+#[test]
+fn an_outcome_of_a_node_that_does_not_run_is_refused() {
+    let suspended = finish("after", Outcome::Suspended { policy: AS_DECIDED });
+    given_asked(approval()).when(suspended).refused(Refusal::NodeNotRunning);
+    given_asked(approval()).when(act([begin_call("c1")])).refused(Refusal::NodeNotRunning);
+}

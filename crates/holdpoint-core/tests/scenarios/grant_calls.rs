@@ -1,0 +1,185 @@
+//! Grants of tool calls: each call uses the decision about itself and those of the gates before its agent.
+
+use holdpoint_core::agent::{Act, Behaviour, CallStatus, Message, ResumePolicy, Role, ToolCallResumeMode};
+use holdpoint_core::{
+    Answer, Command, Event, InterruptId, NotTransferable, Refusal, RunId, Start, WorkflowId,
+};
+use serde_json::{Value, json};
+
+use crate::agents::{AGENT, act, at_work, begin_call, reply, returned, status, suspend, tool_waits, wait};
+use crate::grants::{asked, begin_effect, begun, full_approval, uses_of};
+use crate::story::{Story, on};
+use crate::words::*;
+
+const AS_DECIDED: ResumePolicy = ResumePolicy::AsDecided;
+
+fn tool_begun(call: &str, uses: &[u32]) -> Event {
+    let uses = uses.iter().copied().map(InterruptId).collect();
+    Event::ToolBegun { node: node_id(AGENT), call: call.to_owned(), arguments: None, uses }
+}
+
+fn of_call(call: &str) -> (String, u32, Option<String>) {
+    (AGENT.to_owned(), 1, Some(call.to_owned()))
+}
+
+fn usable(story: &Story, call: &str) -> Result<Vec<InterruptId>, NotTransferable> {
+    story.run().usable_grants_of_call(&node_id(AGENT), call)
+}
+
+fn elsewhere(gate: &str) -> NotTransferable {
+    NotTransferable { gate: format!("gate {gate}"), source_run: RunId::parse("run-1").expect("a run id") }
+}
+
+/// An agent whose calls wait for somebody, as interrupts from this number on.
+fn asks_about(story: Story, calls: &[&str]) -> Story {
+    let wanted: Vec<_> = calls.iter().map(|call| (*call, Behaviour::Ask)).collect();
+    let mut story = story.when(act([reply(1, &wanted)])).accepted();
+    for call in calls {
+        let asks = act([suspend(&story, call)]);
+        story = story.when(asks).accepted();
+    }
+    story.when(wait(AS_DECIDED)).accepted()
+}
+
+/// An agent behind a gate that was accepted, as interrupt 1.
+fn behind_a_gate() -> Story {
+    let message = Message::new("u1", Role::User, "please");
+    let messages = Some(Box::new((node_id(AGENT), vec![message])));
+    on(workflow([node("gate"), node(AGENT)], [edge("gate", AGENT)])).given([
+        Command::Start(Start { messages, ..start_of(json!({})) }),
+        begin("gate"),
+        ask("gate", full_approval()),
+        accept(1),
+        done("gate"),
+        begin_effect(AGENT),
+    ])
+}
+
+#[test]
+fn an_allowed_call_uses_the_decision_about_itself() {
+    let story = asks_about(at_work(), &["c1", "c2"]).given([accept(1), accept(2)]);
+    assert!(!asked(&story, 1).is_gate(), "a decision about a call stands before that call only");
+    assert_eq!(story.run().usable_grants(&node_id(AGENT)), Ok(Vec::new()));
+    let story = story.when(act([begin_call("c2")])).then([tool_begun("c2", &[2])]);
+    assert_eq!((uses_of(&story, 1), uses_of(&story, 2)), (Vec::new(), vec![of_call("c2")]));
+    let story = story.when(act([begin_call("c1")])).then([tool_begun("c1", &[1])]);
+    assert_eq!(uses_of(&story, 1), [of_call("c1")]);
+}
+
+#[test]
+fn an_edited_call_is_granted_and_a_rejected_one_is_not() {
+    let after = |value: Value| asks_about(at_work(), &["c1"]).given([answer(1, value)]);
+    let edited = json!({"name": "send", "arguments": {"to": "bob"}});
+    let story = after(json!({"action": "edit-accept", "editedArtifactData": edited}));
+    assert_eq!(usable(&story, "c1"), Ok(vec![InterruptId(1)]));
+    let story = after(json!({"action": "reject"}));
+    assert_eq!(
+        (usable(&story, "c1"), story.run().grant_of_call(&node_id(AGENT), "c1")),
+        (Ok(Vec::new()), None)
+    );
+}
+
+#[test]
+fn a_call_that_is_begun_again_is_one_use() {
+    let story = asks_about(at_work(), &["c1"]).given([accept(1), act([begin_call("c1")])]);
+    let story = story.later(5).given([act([begin_call("c1")]), act([returned("c1")])]);
+    assert_eq!(uses_of(&story, 1), [of_call("c1")]);
+}
+
+#[test]
+fn each_call_behind_a_gate_is_a_use_of_its_grant() {
+    let story = asks_about(behind_a_gate(), &["c1", "c2"]).given([accept(2), accept(3)]);
+    let story = story.when(act([begin_call("c1"), begin_call("c2")]));
+    let story = story.then([tool_begun("c1", &[1, 2]), tool_begun("c2", &[1, 3])]);
+    let of_agent = (AGENT.to_owned(), 1, None);
+    assert_eq!(uses_of(&story, 1), [of_agent, of_call("c1"), of_call("c2")]);
+    assert_eq!((uses_of(&story, 2), uses_of(&story, 3)), (vec![of_call("c1")], vec![of_call("c2")]));
+}
+
+#[test]
+fn a_call_that_nobody_is_asked_about_uses_the_grants_of_the_gates_only() {
+    let story = behind_a_gate().given([act([reply(1, &[("c1", Behaviour::Allow)])])]);
+    story.when(act([begin_call("c1")])).then([tool_begun("c1", &[1])]);
+    let story = at_work().given([act([reply(1, &[("c1", Behaviour::Allow)])])]);
+    let story = story.when(act([begin_call("c1")])).then([tool_begun("c1", &[])]);
+    assert_eq!(usable(&story, "unknown"), Ok(Vec::new()));
+}
+
+#[test]
+fn what_a_tool_asked_for_first_grants_the_call() {
+    let story = tool_waits(ToolCallResumeMode::ReplayToolCall);
+    assert!(!asked(&story, 1).is_gate() && !asked(&story, 1).is_granted());
+    let bob = || holdpoint_core::Principal { name: "bob".into(), ..ada() };
+    let resumed = story.when(answer_by(bob(), 1, json!({"action": "resume", "result": 3}))).accepted();
+    assert_eq!(usable(&resumed, "c1"), Ok(vec![InterruptId(1)]));
+    let story = tool_waits(ToolCallResumeMode::ReplayToolCall);
+    let cancelled = story.when(answer_by(bob(), 1, json!({"action": "cancel"}))).accepted();
+    assert_eq!(usable(&cancelled, "c1"), Ok(Vec::new()));
+}
+
+#[test]
+fn a_copy_cannot_begin_a_call_that_was_allowed_in_its_source() {
+    let source = asks_about(at_work(), &["c1"]).given([accept(1)]);
+    for copy in [source.branched(source.log().len()), source.replayed()] {
+        assert_eq!(usable(&copy, "c1"), Err(elsewhere(AGENT)));
+        assert_eq!(copy.run().grants_for_child(&node_id(AGENT), Some("c1")), Vec::<String>::new());
+        let refusal = Refusal::GrantNotTransferable(elsewhere(AGENT));
+        let copy = copy.when(act([begin_call("c1")])).refused(refusal.clone());
+        let start = Act::Start { call: "c1".to_owned(), workflow: refund(), arguments: None };
+        let copy = copy.when(act([start])).refused(refusal);
+        assert_eq!((status(&copy, "c1"), uses_of(&copy, 1)), (CallStatus::Resuming, Vec::new()));
+    }
+    let begun = source.given([act([begin_call("c1")])]);
+    let copy = begun.branched(begun.log().len());
+    copy.when(act([begin_call("c1")])).refused(Refusal::GrantNotTransferable(elsewhere(AGENT)));
+}
+
+#[test]
+fn a_copy_that_asks_about_the_call_again_can_begin_it() {
+    let source = asks_about(at_work(), &["c1"]).given([accept(1)]);
+    let copy = source.branched(source.log().len());
+    let ticket = {
+        let Act::Suspend { call, mut ticket } = suspend(&copy, "c1") else { panic!("a suspension") };
+        ticket.request.key = Some("again".to_owned());
+        Act::Suspend { call, ticket }
+    };
+    let copy = copy.given([act([ticket]), wait(AS_DECIDED), accept(2)]);
+    assert_eq!(usable(&copy, "c1"), Ok(vec![InterruptId(2)]));
+    let copy = copy.when(act([begin_call("c1")])).then([tool_begun("c1", &[2])]);
+    assert_eq!((uses_of(&copy, 1), uses_of(&copy, 2)), (Vec::new(), vec![of_call("c1")]));
+}
+
+#[test]
+fn a_call_that_a_copy_asked_about_is_still_behind_the_copied_gate() {
+    let source = asks_about(behind_a_gate(), &["c1"]);
+    let copy = source.branched(source.log().len()).given([accept(2)]);
+    assert!(!asked(&copy, 2).taken_over);
+    assert_eq!(usable(&copy, "c1"), Err(elsewhere("gate")));
+    copy.when(act([begin_call("c1")])).refused(Refusal::GrantNotTransferable(elsewhere("gate")));
+}
+
+fn refund() -> WorkflowId {
+    WorkflowId::parse("refund").expect("a workflow id")
+}
+
+#[test]
+fn a_run_that_carries_out_a_call_carries_its_grants() {
+    let story = asks_about(behind_a_gate(), &["c1"]).given([accept(2)]);
+    let start = Act::Start { call: "c1".to_owned(), workflow: refund(), arguments: None };
+    let story = story.when(act([start])).accepted();
+    assert_eq!(story.run().grants_for_child(&node_id(AGENT), Some("c1")), ["run-1:i1", "run-1:i2"]);
+    assert_eq!(story.run().grants_for_child(&node_id(AGENT), None), ["run-1:i1"]);
+    assert_eq!(uses_of(&story, 2), [of_call("c1")]);
+}
+
+#[test]
+fn a_decision_about_a_call_is_known_by_its_name_in_the_run_that_received_it() {
+    let named = |value: Value| {
+        let answer = Answer { decision: Some("d1".to_owned()), ..Answer::new(value, ada()) };
+        Command::Resolve { answers: [(InterruptId(1), answer)].into() }
+    };
+    let story = asks_about(at_work(), &["c1"]).given([named(json!({"action": "accept"}))]);
+    let story = story.when(named(json!({"action": "accept"}))).then([]);
+    assert_eq!(uses_of(&story, 1), []);
+    assert_eq!(begun(AGENT, &[]), node_started(AGENT));
+}
