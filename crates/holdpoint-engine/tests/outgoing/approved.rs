@@ -156,8 +156,8 @@ async fn a_branch_behind_the_gate_needs_a_grant_of_its_own(place: Place) {
     let branch = fork(&house, &of, ForkMode::Branch, granted).await;
     house.drain().await;
     let failed = failure(&house, &branch).await;
-    assert_eq!(failed.code, "approval_mismatch");
-    assert!(failed.message.contains("before this branch was made"), "{}", failed.message);
+    assert_eq!(failed.code, "grant_not_transferable");
+    assert!(failed.message.contains("branch before the gate"), "{}", failed.message);
     // Nor does a branch of a branch that was asked anew bring the grant along.
     let asked = granted - 1;
     let anew = fork(&house, &of, ForkMode::Branch, asked).await;
@@ -166,7 +166,7 @@ async fn a_branch_behind_the_gate_needs_a_grant_of_its_own(place: Place) {
     let granted = behind(&house, &anew, "interrupt.resolved").await;
     let again = fork(&house, &anew, ForkMode::Branch, granted).await;
     house.drain().await;
-    assert_eq!(failure(&house, &again).await.code, "approval_mismatch");
+    assert_eq!(failure(&house, &again).await.code, "grant_not_transferable");
     // The one that was asked anew has a grant of its own, though no time has passed since it was made.
     assert_eq!((house.status(&anew).await, peer.heard().len()), ("completed", 2));
 }

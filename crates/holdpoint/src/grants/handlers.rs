@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use holdpoint_core::{GrantUse, Interrupt, InterruptId, Resolution, RunRef, WorkflowId};
-use holdpoint_engine::{GrantRecord, Permit};
+use holdpoint_engine::GrantRecord;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -56,22 +56,12 @@ pub(crate) async fn of_workflow(
     let gates = workflow.nodes.iter().map(|node| (node, app.engine.permits(&workflow, &node.id)));
     let gates = gates.filter(|(_, permits)| !permits.is_empty());
     let gates: Vec<Value> =
-        gates.map(|(gate, permits)| json!({"nodeId": gate.id, "permits": permitted(&permits)})).collect();
+        gates.map(|(gate, permits)| json!({"nodeId": gate.id, "permits": super::shown(&permits)})).collect();
     let notes = app.engine.grant_notes(&workflow).into_iter();
     let notes: Vec<Value> = notes.map(|note| json!({"nodeId": note.node, "message": note.message})).collect();
     Ok(Json(
         json!({"workflowId": workflow.id, "revision": workflow.revision, "gates": gates, "notes": notes}),
     ))
-}
-
-pub(crate) fn permitted(permits: &[Permit]) -> Vec<Value> {
-    let shown = |permit: &Permit| {
-        json!({
-            "nodeId": permit.node, "typeId": permit.type_id, "payload": permit.payload.as_str(),
-            "repeat": permit.repeat,
-        })
-    };
-    permits.iter().map(shown).collect()
 }
 
 /// A grant id is the id of a run and the number of its interrupt: `<run>:i1`.

@@ -3,6 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use holdpoint_core::{Interrupt, Resolution, Run};
+use holdpoint_engine::Engine;
 use serde_json::{Value, json};
 
 use super::{asks, documents, translate};
@@ -10,6 +11,7 @@ use crate::app::App;
 use crate::auth::CanSeePending;
 use crate::body::{InPath, Page, Params};
 use crate::error::ApiError;
+use crate::grants;
 
 pub(crate) async fn list(
     State(app): State<App>,
@@ -22,7 +24,7 @@ pub(crate) async fn list(
     let behind = run.interrupts.iter().filter(|interrupt| interrupt.id.0 > after);
     let mut found: Vec<&Interrupt> = behind.map(AsRef::as_ref).take(rows(&page)?).collect();
     let more = page.cut(&mut found)?;
-    let shown: Vec<Value> = found.iter().map(|interrupt| entry(&run, interrupt)).collect();
+    let shown: Vec<Value> = found.iter().map(|interrupt| entry(&app.engine, &run, interrupt)).collect();
     let mut shown = json!({"runId": run.id, "interrupts": shown});
     if let (true, Some(last)) = (more, found.last()) {
         shown["nextCursor"] = json!(last.id.0.to_string());
@@ -39,7 +41,7 @@ fn parse_cursor(text: &str) -> Result<u32, ApiError> {
     text.parse().map_err(|_| ApiError::invalid("cursor", "is not one that this server handed out"))
 }
 
-fn entry(run: &Run, interrupt: &Interrupt) -> Value {
+fn entry(engine: &Engine, run: &Run, interrupt: &Interrupt) -> Value {
     let questions: Vec<Value> = interrupt.asks.iter().map(asks::shown).collect();
     let mut shown = json!({
         "interruptId": run.interrupt_name(interrupt.id), "nodeId": interrupt.node, "kind": interrupt.kind.as_str(),
@@ -57,6 +59,8 @@ fn entry(run: &Run, interrupt: &Interrupt) -> Value {
         ("expiresAt", interrupt.expires_at().map(|at| json!(at.to_string()))),
         ("resumeSchema", interrupt.resume_schema.clone()),
         ("decision", documents::decision(run, interrupt)),
+        ("permits", grants::permits(engine, run, interrupt)),
+        ("grantId", interrupt.is_granted().then(|| json!(run.grant_id(interrupt.id)))),
     ] {
         if let Some(value) = value {
             shown[member] = value;

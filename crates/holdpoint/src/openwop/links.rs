@@ -17,6 +17,7 @@ use crate::app::App;
 use crate::auth::{Caller, CanAnswer};
 use crate::body::{Body, InPath, OptionalBody, Params, check_principal};
 use crate::error::ApiError;
+use crate::grants;
 use crate::idempotency::{Answer, Did, Sender, Sent};
 use crate::links::{CanInspect, CanResolve, Claims, Intent, Link, Minted, Wanted, no_longer};
 
@@ -136,10 +137,11 @@ pub(crate) async fn inspect(
     let asked = link.run.interrupt(link.interrupt);
     let open = link.run.answerable(link.interrupt, app.engine.now());
     let open = open.map_err(|refusal| no_longer(refusal, asked))?;
-    Ok(Json(shown(&link, open)).into_response())
+    let permits = grants::permits(&app.engine, &link.run, open);
+    Ok(Json(shown(&link, open, permits)).into_response())
 }
 
-fn shown(link: &Link, asked: &Interrupt) -> Value {
+fn shown(link: &Link, asked: &Interrupt, permits: Option<Value>) -> Value {
     let mut shown = shown_claims(&link.claims);
     let mut put = |name: &str, value: Option<Value>| {
         if let Some(value) = value {
@@ -161,6 +163,7 @@ fn shown(link: &Link, asked: &Interrupt) -> Value {
     let several = asked.required_approvals() > 1;
     put("requiredApprovals", several.then(|| json!(asked.required_approvals())));
     put("votes", several.then(|| translate::votes(asked)));
+    put("permits", permits);
     put("asks", (!asked.asks.is_empty()).then(|| asked.asks.iter().map(asks::shown).collect()));
     shown
 }

@@ -128,7 +128,7 @@ async fn a_branch_behind_the_review_publishes_nothing(place: Place) {
     let Some(End::Failed { error, .. }) = house.run(&branch).await.end.clone() else {
         panic!("the branch has not failed")
     };
-    assert_eq!(error.code, "approval_mismatch");
+    assert_eq!(error.code, "grant_not_transferable");
     assert_eq!(peer.heard().len(), 1);
 }
 

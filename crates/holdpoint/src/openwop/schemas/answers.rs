@@ -199,6 +199,7 @@ fn interrupt_resolved() -> Value {
             "outcome": {"type": "string", "enum": ["resolved", "voted", "repeated", "asked"]},
             "askId": number, "requiredApprovals": number,
             "votes": {"type": "array", "items": vote()},
+            "grantId": {"type": "string", "description": "The grant that the decision gave."},
         },
     })
 }
@@ -210,6 +211,7 @@ pub(super) fn vote() -> Value {
         "required": ["decidedBy", "action", "at"],
         "properties": {
             "decidedBy": text, "actedBy": text, "action": text, "at": reference("Instant"), "via": reference("Via"),
+            "copied": {"type": "boolean", "description": "Cast in the run that this one was copied from: it does not count."},
         },
     })
 }

@@ -69,6 +69,7 @@ pub(super) fn linked() -> Value {
         ("requiredApprovals", json!({"type": "integer", "minimum": 2})),
         ("votes", list.clone()),
         ("asks", list),
+        ("permits", json!({"$ref": "#/components/schemas/Permits"})),
     ] {
         properties[name] = schema;
     }

@@ -35,7 +35,25 @@ export function people(pause, { standing, now, me }) {
         rules(data, isSeveral).map((rule) => h("p", { class: "rule" }, rule)),
         standing === "unnamed" ? h("p", { class: "rule" }, texts.maybeYou) : null,
         isSeveral || pause.votes.length > 0 ? votes(pause, requiredApprovals, now) : null,
+        permits(pause),
     );
+}
+
+/** The effects that a decision permits, and whether what was shown fixes what they send. */
+function permits({ permits: permitted }) {
+    if (!Array.isArray(permitted) || permitted.length === 0) {
+        return null;
+    }
+    return [
+        h("h3", {}, texts.permits),
+        h(
+            "ul",
+            { class: "permits" },
+            permitted.map(({ nodeId, typeId, payload, repeat }) =>
+                h("li", {}, h("strong", {}, nameOf(nodeId)), ` (${nameOf(typeId)}): ${payload}`, repeat ? texts.permitsRepeat : ""),
+            ),
+        ),
+    ];
 }
 
 export function assigneeText(assignee, me) {
@@ -76,8 +94,8 @@ function rules(data, isSeveral) {
 }
 
 function votes(pause, required, now) {
-    const agree = pause.votes.filter(({ action }) =>
-        ["accept", "granted", "override", "overridden", "edit-accept"].includes(action),
+    const agree = pause.votes.filter(
+        ({ action, copied }) => !copied && ["accept", "granted", "override", "overridden", "edit-accept"].includes(action),
     ).length;
     return [
         h("h3", {}, texts.votes),
@@ -97,9 +115,10 @@ function votes(pause, required, now) {
     ];
 }
 
-function voteItem({ decidedBy, action, at, actedBy }, now) {
+function voteItem({ decidedBy, action, at, actedBy, copied }, now) {
     const through = actedBy ? ` ${texts.inName(nameOf(actedBy))}` : "";
-    return h("li", {}, h("strong", {}, nameOf(decidedBy)), `${through}: ${actionText(action)}, `, time(at, now));
+    const note = copied ? ` ${texts.copiedVote}` : "";
+    return h("li", {}, h("strong", {}, nameOf(decidedBy)), `${through}: ${actionText(action)}, `, time(at, now), note);
 }
 
 export function actionText(action) {

@@ -137,6 +137,9 @@ export const pause = {
     decision: "What it wants to do",
 
     people: "Who decides",
+    permits: "What an approval permits",
+    permitsRepeat: ", in every round of its loop",
+    copiedVote: "(in the run that this one was copied from; does not count)",
     anybody: "Anybody who may answer in this tenant.",
     oneOf: "One of:",
     severalOf: (amount) => `${number.format(amount)} of these must agree:`,
