@@ -181,6 +181,12 @@ impl Resolution {
         Self::Answered { value, by, at, decision, via }
     }
 
+    pub fn at(&self) -> Timestamp {
+        match self {
+            Self::Answered { at, .. } | Self::TimedOut { at } => *at,
+        }
+    }
+
     /// The credential that ended the interrupt. Answers that older versions recorded have none.
     pub fn via(&self) -> Option<Via> {
         match self {

@@ -124,10 +124,11 @@ impl Run {
         }
     }
 
-    /// The last of a node's interrupts that was closed.
+    /// The interrupt of a node that was closed last.
     pub fn closed_interrupt_of_node(&self, node: &NodeId) -> Option<&Interrupt> {
-        let closed = self.interrupts.iter().rev().map(Arc::as_ref).filter(|interrupt| !interrupt.is_open());
-        closed.into_iter().find(|interrupt| interrupt.node == *node)
+        let of_node = self.interrupts.iter().map(Arc::as_ref).filter(|interrupt| interrupt.node == *node);
+        let closed = of_node.filter_map(|one| Some((one.resolution.as_ref()?.at(), one)));
+        closed.max_by_key(|(at, _)| *at).map(|(_, closed)| closed)
     }
 
     /// How many executions of nodes may begin.

@@ -51,9 +51,9 @@ fn a_person_who_is_not_listed_answers_no_kind_by_any_path() {
         let run = admin.start_run(&id);
         eve.answer(&run, "ask", &value).assert_envelope(403, "forbidden");
         Link::mint(&eve, &run, "ask", &json!({})).answer(&value).assert_envelope(403, "forbidden");
-        let told = Front::new(admin, &id, "t1").say("u1", "Go");
+        let told = Front::new(admin, &id, &id).say("u1", "Go");
         let asked = told.ids()[0].clone();
-        let front = Front::new(&eve, &id, "t1");
+        let front = Front::new(&eve, &id, &id);
         front.resume(json!([resolved(&asked, payload.clone())])).assert_refused("FORBIDDEN");
         let start = json!({"graph": format!("native:{id}"), "stateKey": id});
         assert_eq!(admin.post("/api/v1/ai/chat", &start).status, 200, "{kind}");
@@ -66,7 +66,7 @@ fn a_person_who_is_not_listed_answers_no_kind_by_any_path() {
         assert!(listed.as_array().unwrap().iter().all(|row| row["assignees"] == json!(["bob"])), "{listed}");
         assert_eq!(bob.answer(&run, "ask", &value).status, 200, "{kind}");
         assert_eq!(bob.post("/api/v1/ai/chat", &resume).status, 200, "{kind}");
-        let answered = Front::new(&bob, &id, "t1").resume(json!([resolved(&asked, payload)]));
+        let answered = Front::new(&bob, &id, &id).resume(json!([resolved(&asked, payload)]));
         answered.assert_success();
     }
 }
