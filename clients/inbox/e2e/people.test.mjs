@@ -60,11 +60,11 @@ onEach("who decides", (server) => {
         }
     });
 
-    story("whoever started a run is told that its gate wants somebody else", async (arrives) => {
+    story("a requester is told that another person must decide", async (arrives) => {
         const pause = await server.asks(gate("requested", { requesterMayNotApprove: true, actions: ["accept", "reject", "ask"] }));
         const ann = await arrives(server);
         await ann.go(pause.path);
-        await ann.sees("You started this run, and this gate wants somebody else to decide.");
+        await ann.sees("You requested this, and another person must decide.");
         assert.deepEqual(await ways(ann).allInnerTexts(), ["Ask a question"]);
         await ann.page.keyboard.press("a");
         assert.equal((await server.decision(pause)).status, "open");

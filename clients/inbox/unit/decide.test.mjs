@@ -237,9 +237,10 @@ test("the version before is that of the same artifact", () => {
     assert.equal(versionBefore(list, list[0]), undefined);
 });
 
-test("whoever started a run is told when somebody else must decide", () => {
+test("a requester is told when another person must decide", () => {
     const pause = asked("approval", { requesterMayNotApprove: true });
-    const run = { owner: { principal: "ann" }, forkedBy: ["bob"] };
+    const run = { owner: { principal: "ann" }, forkedBy: ["bob"], requestedBy: ["dora"] };
+    assert.equal(standing(pause, { principal: "dora" }, run), "requester");
     assert.equal(standing(pause, { principal: "ann" }, run), "requester");
     assert.equal(standing(pause, { principal: "bob" }, run), "requester");
     assert.equal(standing(pause, { principal: "cy" }, run), "may");
