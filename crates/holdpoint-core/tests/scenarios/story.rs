@@ -5,7 +5,7 @@ use std::sync::Arc;
 use holdpoint_core::workflow::NoInput;
 use holdpoint_core::{
     Command, End, Event, Fork, ForkMode, Interrupt, NodeId, NodeStatus, Obligation, Refusal, Run, RunId,
-    Status, Timestamp, Work, Workflow, decide, react,
+    Status, Timestamp, Work, Workflow, decide, limits, react,
 };
 use serde_json::{Map, Value};
 
@@ -111,6 +111,12 @@ impl Story {
         let mut copy = Self { run, log, now: self.now, decided: Ok(Vec::new()), obligations: Vec::new() };
         copy.log.iter().for_each(|(at, event)| copy.run.apply(event, *at));
         copy
+    }
+
+    /// Nodes and answers may put this many more bytes into the run. Filling it with events would take seconds.
+    pub(crate) fn with_room(mut self, bytes: usize) -> Self {
+        self.run.bytes = limits::RUN_BYTES_MAX - bytes;
+        self
     }
 
     pub(crate) fn log(&self) -> &[(Timestamp, Event)] {

@@ -1,0 +1,268 @@
+//! The boundaries of rules: what is just accepted and what is just refused.
+
+use holdpoint_core::agent::{Act, Message, Piece, Role};
+use holdpoint_core::{
+    Answer, Chunk, Command, Completion, Event, InterruptId, Kind, Principal, Refusal, Request, Start, digest,
+    limits,
+};
+use serde_json::{Map, Value, json};
+
+use crate::story::{Story, given, on};
+use crate::words::*;
+
+fn asked(request: Request) -> Story {
+    given([start(), begin("gate"), ask("gate", request)])
+}
+
+fn governed() -> Story {
+    asked(approval_of(json!({
+        "gateId": "g", "requiredRole": "release", "actions": ["accept", "reject"],
+        "override": {"requiredRole": "owner", "audited": true},
+    })))
+}
+
+fn names_of_last(story: &Story, events: usize) -> Vec<String> {
+    let log = story.log();
+    log[log.len() - events..].iter().map(|(_, event)| event.name().to_owned()).collect()
+}
+
+#[test]
+fn a_denial_is_recorded_as_long_as_the_run_has_room_for_it() {
+    let mallory = || answer_by(Principal::named("mallory"), 1, json!({"decision": "granted"}));
+    let story = governed().when(mallory()).accepted();
+    let Some((_, Event::AuthorizationDecided { by, reason, .. })) = story.log().last() else {
+        panic!("not recorded")
+    };
+    let needed = by.len() + reason.len();
+    governed().with_room(needed).when(mallory()).accepted();
+    governed().with_room(needed - 1).when(mallory()).refused(Refusal::NotAuthorized(reason.clone()));
+    governed().with_room(0).when(mallory()).refused(Refusal::NotAuthorized(reason.clone()));
+}
+
+#[test]
+fn a_governed_gate_tells_each_decision_in_its_own_words() {
+    let holder = |role: &str| Principal { roles: vec![role.to_owned()], ..Principal::named("bob") };
+    for (role, decision, event) in [
+        ("release", "granted", "approval.granted"),
+        ("release", "rejected", "approval.rejected"),
+        ("owner", "overridden", "approval.overridden"),
+    ] {
+        let value = json!({"decision": decision, "reason": "so"});
+        let story = governed().when(answer_by(holder(role), 1, value)).accepted();
+        assert_eq!(names_of_last(&story, 3), ["interrupt.resolved", event, "node.resumed"]);
+    }
+}
+
+#[test]
+fn a_named_decision_that_is_no_object_is_the_same_when_it_is_equal() {
+    let named = |value: Value| {
+        let answer = Answer { decision: Some("d".to_owned()), ..Answer::new(value, ada()) };
+        Command::Resolve { answers: [(InterruptId(1), answer)].into() }
+    };
+    let story = asked(custom()).given([named(json!("blue"))]);
+    let story = story.when(named(json!("blue"))).then([]);
+    let story = story.when(named(json!("red"))).refused(Refusal::DecisionConflict("d".to_owned()));
+    story.when(named(json!({}))).refused(Refusal::DecisionConflict("d".to_owned()));
+}
+
+#[test]
+fn edits_are_offered_where_one_approval_is_enough() {
+    let gate =
+        |required: u64| approval_of(json!({"actions": ["accept", "edit"], "requiredApprovals": required}));
+    asked(gate(1)).when(accept(1)).accepted();
+    asked(gate(2)).failed_with("invalid_interrupt", "data.actions[1]");
+}
+
+#[test]
+fn tags_of_a_refinement_are_strings() {
+    let refined = |tags: Value| {
+        let feedback = json!({"scope": "whole", "tags": tags});
+        asked(approval_of(json!({"actions": ["refine"]})))
+            .when(answer(1, json!({"action": "refine", "refineFeedback": feedback})))
+    };
+    refined(json!(["tone", "length"])).accepted();
+    refined(json!(["tone", 1])).refused_for("resumeValue.refineFeedback.tags");
+    refined(json!("tone")).refused_for("resumeValue.refineFeedback.tags");
+}
+
+#[test]
+fn a_clarification_that_names_nobody_is_answered_in_the_senders_name() {
+    let questions = json!([{"id": "q", "question": "How many?"}]);
+    let value = json!({"answers": {"q": "3"}, "voter": "eve"});
+    asked(request(Kind::Clarification, json!({"questions": questions})))
+        .when(answer(1, value.clone()))
+        .accepted();
+    let listed = json!({"questions": questions, "approversList": ["ada", "eve"]});
+    asked(request(Kind::Clarification, listed))
+        .when(answer(1, value))
+        .refused(Refusal::MayNotActFor("eve".to_owned()));
+}
+
+#[test]
+fn a_plain_entry_of_a_list_may_be_a_name_or_a_role() {
+    let listed = json!({"actions": ["accept"], "approversList": ["ada", "role:boss"]});
+    let lists = |story: &Story, name: &str| story.interrupt_of("gate").expect("asked").lists_plainly(name);
+    let story = asked(approval_of(listed));
+    assert_eq!(
+        ["ada", "bob", "boss", "role:boss"].map(|name| lists(&story, name)),
+        [true, false, false, false]
+    );
+    // Lists mean nothing where everybody may answer.
+    let story = asked(request(Kind::Custom, json!({"customKind": "x", "approversList": ["ada"]})));
+    assert!(!lists(&story, "ada"));
+}
+
+#[test]
+fn an_answer_names_another_principal_than_its_sender_or_none() {
+    let named = |value: Value| Answer::new(value, ada()).names_another().map(str::to_owned);
+    assert_eq!(named(json!({"action": "accept"})), None);
+    assert_eq!(named(json!({"voter": "ada", "decidedBy": "ada"})), None);
+    assert_eq!(named(json!({"voter": "eve"})), Some("eve".to_owned()));
+    assert_eq!(named(json!({"voter": "ada", "decidedBy": "bob"})), Some("bob".to_owned()));
+}
+
+#[test]
+fn stored_data_is_compared_with_what_was_shown() {
+    let shown = |digest: Option<String>| {
+        let Event::InterruptRequested { id, node, kind, key, data, .. } = requested(1, "gate", approval())
+        else {
+            panic!("a request")
+        };
+        let stored = Event::InterruptRequested {
+            id,
+            node,
+            kind,
+            key,
+            data,
+            resume_schema: None,
+            timeout_ms: None,
+            digest,
+        };
+        given([started(), node_started("gate"), stored]).interrupt_of("gate").expect("asked").is_as_shown()
+    };
+    assert!(shown(Some(digest(&approval().data))));
+    assert!(!shown(Some(digest(&json!({})))));
+    assert!(shown(None), "requests of older versions cannot tell");
+}
+
+fn leaving(completion: Completion, room: usize) -> Story {
+    given([start(), begin("gate")]).with_room(room).when(complete("gate", completion)).accepted()
+}
+
+#[test]
+fn what_a_node_leaves_may_fill_the_room_and_not_more() {
+    let text = "x".repeat(40);
+    let variables = || Completion { variables: vec![("v".to_owned(), json!(text))], ..Completion::default() };
+    leaving(variables(), text.len() + 2).next_is("begin after");
+    leaving(variables(), text.len() + 1).failed_with("output_too_large", "");
+    let chunk = || Chunk { text: text.clone(), meta: Map::new() };
+    let chunks = || Completion { chunks: vec![chunk()], ..Completion::default() };
+    leaving(chunks(), text.len() + 2).next_is("begin after");
+    leaving(chunks(), text.len() + 1).failed_with("output_too_large", "");
+}
+
+#[test]
+fn a_declared_variable_may_become_null() {
+    let declared = json!({"name": "n", "type": "number"});
+    let story =
+        on(workflow_with([node("gate")], [], [declared])).given([start_with(json!({"n": 1})), begin("gate")]);
+    let variables = vec![("n".to_owned(), Value::Null)];
+    story.when(complete("gate", Completion { variables, ..Completion::default() })).accepted();
+}
+
+#[test]
+fn a_conversation_is_closed_while_another_waits() {
+    let at = |key: &str, kind: Kind, data: Value| with_key(key, request(kind, data));
+    let named = |name: &str| json!({"conversationId": name, "prompt": "And?"});
+    let story = on(left_and_right()).given([
+        start(),
+        begin("left"),
+        ask("left", at("a", Kind::ConversationStart, json!({"conversationId": "a"}))),
+        ask("left", at("b", Kind::ConversationStart, json!({"conversationId": "b"}))),
+        ask("left", at("turn", Kind::ConversationExchange, named("b"))),
+        begin("right"),
+    ]);
+    let close =
+        |name: &str| ask("right", at("close", Kind::ConversationClose, json!({"conversationId": name})));
+    let story = story.when(close("a")).accepted();
+    assert_eq!(story.run().conversation(Some("a")).map(|known| known.closed_by.is_some()), Some(true));
+    story
+        .when(ask("right", at("close2", Kind::ConversationClose, json!({"conversationId": "b"}))))
+        .accepted()
+        .failed_with("invalid_interrupt", "data.conversationId: a turn of the conversation still waits");
+}
+
+fn speaking() -> Story {
+    let messages = Some(Box::new((node_id("gate"), vec![Message::new("u1", Role::User, "please")])));
+    on(gate_then_after()).given([Command::Start(Start { messages, ..start_of(json!({})) }), begin("gate")])
+}
+
+fn piece(index: u32, text: &str, last: bool) -> Piece {
+    let end = last.then(Map::new);
+    Piece { message: "m".to_owned(), attempt: 1, index, text: text.to_owned(), end }
+}
+
+fn told(story: Story, piece: Piece) -> Option<(String, bool)> {
+    let known = story.log().len();
+    let act = Command::Act { node: node_id("gate"), acts: vec![Act::Tell(Box::new(piece))] };
+    let story = story.when(act).accepted();
+    let Some((_, Event::MessageChunk { chunk, meta, .. })) = story.log().get(known) else { return None };
+    Some((chunk.clone(), meta.contains_key("incomplete")))
+}
+
+#[test]
+fn a_piece_is_told_as_long_as_the_reply_has_its_room() {
+    let text = "x".repeat(40);
+    let meta = serde_json::to_string(&piece(0, &text, false).meta()).expect("JSON").len();
+    let needed = 2 * limits::STEP_RESULT_BYTES_MAX + text.len() + meta;
+    let at = |room: usize, last: bool| told(speaking().with_room(room), piece(0, &text, last));
+    assert_eq!(at(needed, false), Some((text.clone(), false)));
+    assert_eq!(at(needed - 1, false), None);
+    // The last piece says that some is missing.
+    assert_eq!(at(needed - 1, true), Some((String::new(), true)));
+    assert_eq!(at(needed + 100, true), Some((text.clone(), false)));
+    // A piece that is too large is not told, whatever the room.
+    let most = "x".repeat(limits::STEP_RESULT_BYTES_MAX);
+    assert_eq!(told(speaking(), piece(0, &most, false)), Some((most.clone(), false)));
+    assert_eq!(told(speaking(), piece(0, &format!("{most}x"), false)), None);
+}
+
+#[test]
+fn a_piece_after_a_gap_is_told_as_incomplete() {
+    assert_eq!(told(speaking(), piece(1, "b", false)), Some(("b".to_owned(), true)));
+    let first = Command::Act { node: node_id("gate"), acts: vec![Act::Tell(Box::new(piece(0, "a", false)))] };
+    assert_eq!(told(speaking().given([first]), piece(1, "b", false)), Some(("b".to_owned(), false)));
+}
+
+#[test]
+fn a_thread_has_a_name_of_a_few_characters() {
+    let start =
+        |thread: &str| Command::Start(Start { thread: Some(thread.to_owned()), ..start_of(json!({})) });
+    let long = "ü".repeat(limits::THREAD_CHARS_MAX);
+    for thread in ["t", long.as_str()] {
+        on(gate_then_after()).when(start(thread)).accepted();
+    }
+    for thread in ["", "  ", &format!("{long}x"), &format!("{long}xx")] {
+        on(gate_then_after()).when(start(thread)).refused_for("threadId");
+    }
+}
+
+#[test]
+fn the_answer_to_a_side_question_may_be_as_long_as_a_question() {
+    let story = asked(approval_of(json!({"actions": ["accept", "ask"]})));
+    let long = "ü".repeat(limits::ASK_CHARS_MAX);
+    let story = story.when(answer(1, json!({"action": "ask", "question": long}))).accepted();
+    let (interrupt, by) = (InterruptId(1), Principal::named("bob"));
+    story.when(Command::AnswerAsk { interrupt, ask: 1, answer: long, by }).accepted();
+}
+
+#[test]
+fn lists_show_whom_a_governed_gate_requires_and_no_requirement_of_other_kinds() {
+    let shown = |story: &Story| story.interrupt_of("gate").expect("asked").assignees(&["ada"]).entries();
+    assert_eq!(shown(&governed()), ["role:release", "role:owner"]);
+    let question = json!([{"id": "q", "question": "How many?"}]);
+    let data = json!({"questions": question, "approversList": ["bob"], "requiredRole": "release"});
+    assert_eq!(shown(&asked(request(Kind::Clarification, data))), ["bob"]);
+    let open = json!({"questions": question, "requiredRole": "release"});
+    assert_eq!(shown(&asked(request(Kind::Clarification, open))), Vec::<String>::new());
+}
