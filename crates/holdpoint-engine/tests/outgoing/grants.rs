@@ -1,7 +1,6 @@
 //! One approval permits each effect behind it once, and only in the run that received it.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::Ordering;
 
 use holdpoint_engine::core::{
     Answer, Command, Drain, ForkMode, InterruptId, Principal, Run, RunRef, WorkflowId,
@@ -26,11 +25,9 @@ on_both! {
     child_runs_carry_the_grant_and_their_copies_cannot_use_it,
     children_behind_a_grant_are_not_restarted_in_a_copy,
     a_loop_that_repeats_an_effect_without_its_gate_is_rejected,
-    a_crash_between_decision_and_effect_leaves_one_use_and_one_key,
-    a_grant_is_consumed_once,
 }
 
-fn edge(from: &str, to: &str) -> Value {
+pub(crate) fn edge(from: &str, to: &str) -> Value {
     json!({"id": format!("{from}-{to}"), "sourceNodeId": from, "targetNodeId": to})
 }
 
@@ -38,19 +35,19 @@ fn variable(name: &str) -> Value {
     json!({"type": "variable", "variableName": name})
 }
 
-fn gate(config: Value) -> Value {
+pub(crate) fn gate(config: Value) -> Value {
     let mut gate = node("gate", "core.approvalGate", config);
     gate["inputs"] = json!({"artifact": variable("sum")});
     gate
 }
 
-fn pay(id: &str, peer: &Peer) -> Value {
+pub(crate) fn pay(id: &str, peer: &Peer) -> Value {
     let mut pay = node(id, "core.http", json!({"method": "POST", "url": peer.url("/")}));
     pay["inputs"] = json!({"body": variable("sum")});
     pay
 }
 
-async fn peer() -> Peer {
+pub(crate) async fn peer() -> Peer {
     Peer::saying([Reply::json(200, "{}")]).await
 }
 
@@ -79,7 +76,7 @@ async fn vote(house: &House, of: &RunRef, name: &str) -> Result<(), Error> {
     house.engine.execute(of, &command).await.map(|_| ())
 }
 
-fn uses(run: &Run) -> Vec<(String, u32)> {
+pub(crate) fn uses(run: &Run) -> Vec<(String, u32)> {
     let uses = run.interrupts.iter().flat_map(|asked| &asked.uses);
     uses.map(|used| (used.node.to_string(), used.visit)).collect()
 }
@@ -340,77 +337,4 @@ async fn a_loop_that_repeats_an_effect_without_its_gate_is_rejected(place: Place
         };
         assert!(flaws.iter().any(|flaw| flaw.message.contains(message)), "{message}: {flaws:?}");
     }
-}
-
-/// Everything in it may already have happened.
-async fn tell(engine: &Engine, definition: Value) -> Result<(), Error> {
-    engine.register(&tenant(), definition).await?;
-    let of = RunRef { tenant: tenant(), run: run_id("the-run") };
-    let workflow = WorkflowId::parse("pay").unwrap();
-    match engine.start_as(&of.run, &workflow, start(json!({"sum": 1}))).await {
-        Ok(_) | Err(Error::Refused(_)) => {}
-        Err(error) => return Err(error),
-    }
-    let answers = BTreeMap::from([(InterruptId(1), Answer::new(accept(), alice()))]);
-    match engine.execute(&of, &Command::Resolve { answers }).await {
-        Ok(_) | Err(Error::Refused(_)) => {}
-        Err(error) => return Err(error),
-    }
-    engine.worker().drain().await.map(|_| ())
-}
-
-async fn a_crash_between_decision_and_effect_leaves_one_use_and_one_key(place: Place) {
-    let mut stops = vec![None];
-    while let Some(stop) = stops.pop() {
-        let peer = peer().await;
-        let definition = graph("pay", &[gate(json!({})), pay("pay", &peer)], &[edge("gate", "pay")]);
-        let crashing = |options: Options| match stop {
-            Some(stop) => open(options).fault(stop),
-            None => open(options),
-        };
-        let house = House::with(place.another().await, crashing).await;
-        let crashed = tell(&house.engine, definition.clone()).await.is_err();
-        assert_eq!(crashed, stop.is_some(), "{stop:?} was reached");
-        if stop.is_none() {
-            let commits = house.engine.counters().commits.load(Ordering::SeqCst);
-            assert!(commits >= 5, "{commits} commits");
-            stops.extend((1..=commits).flat_map(|n| [Some(Fault::StopBefore(n)), Some(Fault::StopAfter(n))]));
-        }
-        let house = house.reopen(open).await;
-        tell(&house.engine, definition).await.unwrap();
-        let of = RunRef { tenant: tenant(), run: run_id("the-run") };
-        assert_eq!(house.status(&of).await, "completed", "{stop:?}");
-        assert_eq!(uses(&*house.run(&of).await), [("pay".to_owned(), 1)], "{stop:?}");
-        let mut keys = peer.header("idempotency-key");
-        keys.dedup();
-        assert_eq!(keys.len(), 1, "{stop:?}: {keys:?}");
-    }
-}
-
-async fn a_grant_is_consumed_once(place: Place) {
-    let house = House::with(place, open).await;
-    house.register(graph("ask", &[gate(json!({}))], &[])).await;
-    let of = house.start_with("ask", json!({"sum": 1})).await;
-    let consume = |key: &str, digest: String| {
-        let (engine, of, key) = (house.engine.clone(), of.clone(), key.to_owned());
-        async move { engine.consume_grant(&of, InterruptId(1), &digest, ("bot", key)).await }
-    };
-    let code = |result: Result<_, Error>| match result {
-        Err(Error::Refused(refusal)) => refusal.code().to_owned(),
-        Err(Error::NotFound(what)) => what.to_owned(),
-        Err(error) => panic!("{error}"),
-        Ok(_) => "ok".to_owned(),
-    };
-    let digest = holdpoint_engine::core::digest(&json!(1));
-    assert_eq!(code(consume("k", digest.clone()).await), "grant", "nothing was granted yet");
-    house.answer(&of, "gate", accept()).await.unwrap();
-    assert_eq!(code(consume("k", holdpoint_engine::core::digest(&json!(2))).await), "payload_mismatch");
-    let many =
-        futures_util::future::join_all((0..16).map(|n| consume(&format!("k{n}"), digest.clone()))).await;
-    let told: Vec<String> = many.into_iter().map(code).collect();
-    assert_eq!(told.iter().filter(|code| *code == "ok").count(), 1, "{told:?}");
-    assert_eq!(told.iter().filter(|code| *code == "grant_used").count(), 15, "{told:?}");
-    let winner = told.iter().position(|code| code == "ok").unwrap();
-    assert_eq!(code(consume(&format!("k{winner}"), digest.clone()).await), "ok", "the same key again");
-    assert!(house.engine.grant(&of, InterruptId(1)).await.unwrap().consumed.is_some());
 }

@@ -42,7 +42,7 @@ pub(crate) fn settle(clients: &[Client]) -> Result<usize, String> {
         for (run, status) in &open {
             if status == "waiting-approval" {
                 left_over.insert(run.clone());
-                let answer = json!({"action": "accept", "mark": LEFT_OVER});
+                let answer = json!({"action": "accept", "comment": LEFT_OVER});
                 clients[left_over.len() % clients.len()].answer(run, GATE, &answer);
             }
         }
@@ -186,7 +186,7 @@ impl OneRun<'_> {
         let given = self.known.map_or(&[][..], |known| &known.answers);
         for one in given.iter().filter(|one| one.outcome == Outcome::Acknowledged) {
             let is_it = recorded.is_some_and(|payload| {
-                payload["resumeValue"]["mark"] == one.mark.as_str()
+                payload["resumeValue"]["comment"] == one.mark.as_str()
                     && payload["resolvedBy"] == one.by.as_str()
             });
             if !is_it {
@@ -199,7 +199,7 @@ impl OneRun<'_> {
             }
             return;
         };
-        let mark = &recorded["resumeValue"]["mark"];
+        let mark = &recorded["resumeValue"]["comment"];
         if *mark != LEFT_OVER && !given.iter().any(|one| *mark == one.mark.as_str()) {
             wrong.push("nobody gave the answer that is recorded".to_owned());
         }

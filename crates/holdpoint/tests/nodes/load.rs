@@ -142,7 +142,7 @@ impl<'a> Caller<'a> {
     fn answer(&mut self, run: &str, over: &AtomicBool) {
         let (by, mark) =
             (self.fleet.callers[self.who].0.clone(), format!("{}-{:x}", self.who, self.dice.below(u64::MAX)));
-        let body = json!({"resumeValue": {"action": "accept", "mark": mark}});
+        let body = json!({"resumeValue": {"action": "accept", "comment": mark}});
         let path = format!("/v1/runs/{run}/interrupts/{GATE}");
         let mut outcome = Outcome::Unknown;
         while outcome == Outcome::Unknown && !over.load(Ordering::SeqCst) {

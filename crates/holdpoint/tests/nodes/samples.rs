@@ -50,7 +50,7 @@ impl Sample {
             event("run.started", "", json!({})),
             done("before"),
             event("interrupt.requested", GATE, json!({})),
-            event("interrupt.resolved", GATE, json!({"resumeValue": {"mark": "m"}, "resolvedBy": "ada"})),
+            event("interrupt.resolved", GATE, json!({"resumeValue": {"comment": "m"}, "resolvedBy": "ada"})),
             done(GATE),
             event("holdpoint.step.recorded", "pay", json!({})),
             event("node.completed", "pay", json!({"outputs": {"nonce": "n"}})),

@@ -1,0 +1,92 @@
+//! How runs start and end.
+
+use super::*;
+
+pub(super) fn bare_start() -> Started {
+    Started {
+        workflow: WorkflowId::parse("pay").expect("a workflow id"),
+        revision: 1,
+        owner: Owner { tenant: TenantId::parse("acme").expect("a tenant id"), principal: "ada".to_owned() },
+        inputs: Map::new(),
+        configurable: Map::new(),
+        tags: Vec::new(),
+        metadata: Map::new(),
+        thread: None,
+        scope: None,
+        callback_url: None,
+        trace: None,
+        parent: None,
+        fork: None,
+        forked_by: Vec::new(),
+        grants: Vec::new(),
+        requested_by: Vec::new(),
+        credentials: Vec::new(),
+        callback_secret: None,
+    }
+}
+
+fn full_start() -> Started {
+    Started {
+        revision: 2,
+        inputs: object(json!({"amount": 250})),
+        configurable: object(json!({"model": "small"})),
+        tags: vec!["urgent".to_owned()],
+        metadata: object(json!({"ticket": 7})),
+        ..bare_start()
+    }
+}
+
+pub(super) fn of_starts_and_ends() -> Vec<Event> {
+    let fork = |mode| Fork {
+        source: run("r2"),
+        origin: run("r1"),
+        from_seq: 7,
+        mode,
+        at: None,
+        artifacts: None,
+        copied: None,
+    };
+    let forked = |mode| Started { fork: Some(fork(mode)), ..bare_start() };
+    let at = Some(Timestamp(1_800_000_000_000));
+    let by = |names: &[&str]| names.iter().map(ToString::to_string).collect();
+    let of_branch = Fork { at, artifacts: Some(run("r2")), ..fork(ForkMode::Replay) };
+    let child = Started {
+        scope: Some("order-7".to_owned()),
+        callback_url: Some("https://example.org/done".to_owned()),
+        trace: Some("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".to_owned()),
+        parent: Some(Parent { run: run("r0"), workflow: flow(), node: node("a"), depth: 1 }),
+        ..bare_start()
+    };
+    let paused = |drain, reason: Option<&str>| Event::RunPaused {
+        reason: reason.map(str::to_owned),
+        drain,
+        by: "ada".to_owned(),
+    };
+    vec![
+        Event::RunStarted(Box::new(child)),
+        Event::RunStarted(Box::new(forked(ForkMode::Replay))),
+        Event::RunStarted(Box::new(forked(ForkMode::Branch))),
+        Event::RunStarted(Box::new(Started { fork: Some(of_branch), ..bare_start() })),
+        Event::RunStarted(Box::new(Started { forked_by: by(&["bob", "ann"]), ..forked(ForkMode::Branch) })),
+        Event::RunStarted(Box::new(Started {
+            requested_by: by(&["bob"]),
+            credentials: by(&["key_1", "key_2"]),
+            callback_secret: Some("sealed".to_owned()),
+            ..bare_start()
+        })),
+        paused(Drain::DrainCurrentNode, None),
+        paused(Drain::Immediate, Some("a look first")),
+        Event::RunResumed { by: "ada".to_owned() },
+        Event::RunCancelled {
+            reason: Some("parent-cancelled".to_owned()),
+            by: "system:parent".to_owned(),
+            parent: Some(run("r0")),
+        },
+        Event::ReplayDiverged {
+            source: run("r1"),
+            at_sequence: 4,
+            expected: "node.completed".to_owned(),
+            found: "node.failed".to_owned(),
+        },
+    ]
+}
