@@ -61,6 +61,9 @@ async fn carry_out(
     sending: Sending,
     (body, headers): (wire::Decide, &HeaderMap),
 ) -> Result<Answer, ApiError> {
+    if let Some(name) = body.unknown.keys().next() {
+        return Err(ApiError::invalid(name, "is not a member of a decision"));
+    }
     let name = match (body.tool_call_id, body.ticket_id) {
         (Some(name), None) | (None, Some(name)) => name,
         (Some(_), Some(_)) => return Err(ApiError::invalid("ticketId", "cannot stand beside toolCallId")),

@@ -1,9 +1,12 @@
 //! The shapes of threads, messages and decisions. Members that nobody knows are refused: a misspelt one would silently
 //! be a default.
 
+use std::collections::BTreeMap;
+
 use holdpoint_core::agent::{Message, ResumeDecisionAction, ToolCallResumeMode};
 use holdpoint_core::{StrictValue, Timestamp};
 use holdpoint_engine::InputMode;
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
@@ -96,7 +99,7 @@ impl From<Mode> for InputMode {
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub(crate) struct Decide {
     #[serde(default, deserialize_with = "not_null")]
     pub tool_call_id: Option<String>,
@@ -109,6 +112,9 @@ pub(crate) struct Decide {
     pub decision_id: Option<String>,
     /// Of what was shown to whoever decides.
     pub digest: Option<String>,
+    /// Members that a decision does not have: they are refused by name.
+    #[serde(flatten)]
+    pub unknown: BTreeMap<String, IgnoredAny>,
 }
 
 #[derive(Debug, Default, Deserialize)]
