@@ -266,3 +266,19 @@ fn lists_show_whom_a_governed_gate_requires_and_no_requirement_of_other_kinds() 
     let open = json!({"questions": question, "requiredRole": "release"});
     assert_eq!(shown(&asked(request(Kind::Clarification, open))), Vec::<String>::new());
 }
+
+#[test]
+fn conversations_and_turns_have_their_limits() {
+    let begun = || given([start(), begin("gate")]);
+    let open = |id: &str| ask("gate", request(Kind::ConversationStart, json!({"conversationId": id})));
+    let long = "ü".repeat(limits::CONVERSATION_ID_CHARS_MAX);
+    begun().given([open(&long)]).next_is("enter gate");
+    begun().given([open(&format!("{long}x"))]).failed_with("invalid_interrupt", "data.conversationId");
+    let turn = |index: u64| {
+        let data = json!({"conversationId": "c", "prompt": "And?", "turnIndex": index});
+        begun().given([open("c"), ask("gate", with_key("turn", request(Kind::ConversationExchange, data)))])
+    };
+    turn(limits::TURNS_MAX).next_is("nothing");
+    turn(limits::TURNS_MAX + 1).failed_with("invalid_interrupt", "data.turnIndex");
+    turn(limits::TURNS_MAX + 2).failed_with("invalid_interrupt", "data.turnIndex");
+}
