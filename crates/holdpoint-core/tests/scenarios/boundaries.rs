@@ -2,8 +2,8 @@
 
 use holdpoint_core::agent::{Act, Message, Piece, Role};
 use holdpoint_core::{
-    Answer, Chunk, Command, Completion, Event, InterruptId, Kind, Principal, Refusal, Request, Start, digest,
-    limits,
+    Answer, Chunk, Command, Completion, Event, InterruptId, Kind, Principal, Refusal, Request, Resolution,
+    Start, Status, digest, limits,
 };
 use serde_json::{Map, Value, json};
 
@@ -162,12 +162,19 @@ fn what_a_node_leaves_may_fill_the_room_and_not_more() {
 }
 
 #[test]
-fn a_declared_variable_may_become_null() {
+fn a_declared_variable_may_become_another_value_of_its_type_or_null() {
     let declared = json!({"name": "n", "type": "number"});
-    let story =
-        on(workflow_with([node("gate")], [], [declared])).given([start_with(json!({"n": 1})), begin("gate")]);
-    let variables = vec![("n".to_owned(), Value::Null)];
-    story.when(complete("gate", Completion { variables, ..Completion::default() })).accepted();
+    for (value, status) in
+        [(json!(2), Status::Completed), (json!(null), Status::Completed), (json!("x"), Status::Failed)]
+    {
+        let flow = workflow_with([node("gate")], [], [declared.clone()]);
+        let variables = vec![("n".to_owned(), value)];
+        on(flow)
+            .given([start_with(json!({"n": 1})), begin("gate")])
+            .when(complete("gate", Completion { variables, ..Completion::default() }))
+            .accepted()
+            .status_is(status);
+    }
 }
 
 #[test]
@@ -265,4 +272,89 @@ fn lists_show_whom_a_governed_gate_requires_and_no_requirement_of_other_kinds() 
     assert_eq!(shown(&asked(request(Kind::Clarification, data))), ["bob"]);
     let open = json!({"questions": question, "requiredRole": "release"});
     assert_eq!(shown(&asked(request(Kind::Clarification, open))), Vec::<String>::new());
+}
+
+#[test]
+fn conversations_and_turns_have_their_limits() {
+    let begun = || given([start(), begin("gate")]);
+    let open = |id: &str| ask("gate", request(Kind::ConversationStart, json!({"conversationId": id})));
+    let long = "ü".repeat(limits::CONVERSATION_ID_CHARS_MAX);
+    begun().given([open(&long)]).next_is("enter gate");
+    begun().given([open(&format!("{long}x"))]).failed_with("invalid_interrupt", "data.conversationId");
+    let turn = |index: u64| {
+        let data = json!({"conversationId": "c", "prompt": "And?", "turnIndex": index});
+        begun().given([open("c"), ask("gate", with_key("turn", request(Kind::ConversationExchange, data)))])
+    };
+    turn(limits::TURNS_MAX).status_is(Status::WaitingApproval);
+    turn(limits::TURNS_MAX + 1).failed_with("invalid_interrupt", "data.turnIndex");
+    turn(limits::TURNS_MAX + 2).failed_with("invalid_interrupt", "data.turnIndex");
+}
+
+#[test]
+fn a_governed_gate_records_its_decision_whatever_word_it_came_with() {
+    let holder =
+        Principal { roles: ["release", "owner"].map(str::to_owned).into(), ..Principal::named("bob") };
+    for (action, decision) in [("accept", "granted"), ("reject", "rejected"), ("override", "overridden")] {
+        let value = json!({"action": action, "reason": "so"});
+        let story = governed().when(answer_by(holder.clone(), 1, value)).accepted();
+        let Some(Resolution::Answered { value, .. }) = &story.interrupt_of("gate").expect("asked").resolution
+        else {
+            panic!("open")
+        };
+        assert_eq!((&value["action"], &value["decision"]), (&json!(action), &json!(decision)));
+    }
+}
+
+#[test]
+fn a_stored_governed_gate_that_requires_nothing_admits_nobody() {
+    let data = json!({
+        "artifactId": "a", "artifactType": "t", "title": "?", "actions": ["accept"], "gateId": "g",
+    });
+    let stored = requested(1, "gate", request(Kind::Approval, data));
+    let story = given([started(), node_started("gate"), stored, suspended("gate", 1)]);
+    let story = story.when(answer(1, json!({"decision": "granted"}))).accepted();
+    assert!(story.interrupt_of("gate").expect("asked").is_open());
+    assert_eq!(names_of_last(&story, 1), ["authorization.decided"]);
+}
+
+#[test]
+fn a_side_question_of_a_governed_gate_is_answered_by_those_who_may_decide() {
+    let gate = json!({
+        "gateId": "g", "requiredRole": "release", "actions": ["accept", "ask"],
+    });
+    let holder = |name: &str| Principal { roles: vec!["release".to_owned()], ..Principal::named(name) };
+    let question = answer_by(holder("bob"), 1, json!({"action": "ask", "question": "Why?"}));
+    let story = asked(approval_of(gate)).when(question).accepted();
+    let reply = |by: Principal| Command::AnswerAsk {
+        interrupt: InterruptId(1),
+        ask: 1,
+        answer: "So.".to_owned(),
+        by,
+    };
+    let story =
+        story.when(reply(Principal::named("mallory"))).refused(Refusal::MayNotReply("mallory".to_owned()));
+    story.when(reply(holder("eve"))).accepted();
+}
+
+#[test]
+fn keys_and_custom_kinds_have_at_least_one_character_and_keys_not_too_many() {
+    let long = "ü".repeat(limits::INTERRUPT_KEY_CHARS_MAX);
+    asked(with_key(&long, approval())).status_is(Status::WaitingApproval);
+    for key in ["", &format!("{long}x")] {
+        asked(with_key(key, approval())).failed_with("invalid_interrupt", "key");
+    }
+    for kind in [json!(""), json!(7), json!(null)] {
+        asked(request(Kind::Custom, json!({"customKind": kind})))
+            .failed_with("invalid_interrupt", "data.customKind");
+    }
+    asked(request(Kind::Custom, json!({"customKind": "c"}))).status_is(Status::WaitingInput);
+}
+
+#[test]
+fn three_kinds_are_parts_of_a_conversation() {
+    let parts = Kind::ALL.into_iter().filter(|kind| kind.is_of_conversation()).map(Kind::as_str);
+    assert_eq!(
+        parts.collect::<Vec<_>>(),
+        ["conversation.start", "conversation.exchange", "conversation.close"]
+    );
 }

@@ -18,6 +18,7 @@ mod conversations;
 mod deliveries;
 mod doubts;
 mod endings;
+mod event_topics;
 mod governance;
 mod grant_calls;
 mod grant_copies;
