@@ -115,10 +115,7 @@ impl Run {
         self.bytes += weight::weight(event);
         match event {
             Event::RunStarted(started) => self.start(started, at),
-            Event::NodeStarted { node, uses } => {
-                self.start_node(node, at);
-                self.use_grants(uses, node, None, at);
-            }
+            Event::NodeStarted { node, .. } => self.start_node(node, at),
             Event::NodeCompleted { node, .. } => self.complete_node(node, event, at),
             Event::NodeFailed { node, error } => self.fail_node(node, error, at),
             Event::NodeSkipped { node, .. } => self.touch(node, |state| state.status = NodeStatus::Skipped),
@@ -142,25 +139,17 @@ impl Run {
             Event::ConversationClosed { interrupt } => self.close_conversation(*interrupt),
             Event::StepRecorded { node, name, result, .. } => {
                 self.touch(node, |state| state.record(name, result));
-                self.use_grants_of_effect(node, at);
             }
             Event::MessageAdded { .. }
             | Event::ModelReplied { .. }
             | Event::ToolCalled { .. }
             | Event::ToolSuspended { .. }
+            | Event::ToolBegun { .. }
             | Event::ToolReturned { .. } => self.hear_agent(event),
-            Event::ToolBegun { node, call, uses, .. } => {
-                self.hear_agent(event);
-                self.use_grants(uses, node, Some(call), at);
-            }
             Event::MessageChunk { node, last, meta, .. } => self.hear_piece(node, *last, meta),
             Event::SleepStarted { node, until } => self.touch(node, |state| state.sleep(*until)),
             Event::SleepEnded { node } => self.touch(node, |state| state.wake(at)),
-            Event::NodeDispatched { node, .. } => {
-                self.adopt(event);
-                self.use_grants_of_effect(node, at);
-            }
-            Event::NodeAwaiting { .. } => self.adopt(event),
+            Event::NodeDispatched { .. } | Event::NodeAwaiting { .. } => self.adopt(event),
             Event::ChildChanged { child, status } => self.hear_of(child, *status, None),
             Event::ChildEnded { child, status, result } => self.hear_of(child, *status, Some(result)),
             Event::VariableChanged { name, next, .. } => self.set_variable(name, next),
@@ -173,12 +162,7 @@ impl Run {
             Event::RunCompleted | Event::RunFailed { .. } | Event::RunCancelled { .. } => {
                 self.finish(event, at);
             }
-            Event::ReplayDiverged { source, .. } => {
-                if self.is_fork_of(source) {
-                    self.diverged = true;
-                    self.copied.end_at(self.seq);
-                }
-            }
+            Event::ReplayDiverged { source, .. } => self.diverge(source),
             // These repeat, for readers of older vocabularies, what the interrupt's own events said; or they only
             // tell readers something.
             Event::AgentDecided { .. }
@@ -194,6 +178,7 @@ impl Run {
             | Event::ClarificationRequested { .. }
             | Event::ClarificationResolved { .. } => {}
         }
+        self.record_uses(event, at);
     }
 
     fn finish(&mut self, event: &Event, at: Timestamp) {

@@ -172,8 +172,8 @@ impl IntoResponse for Answer {
 
 impl Sending {
     /// Returns the hash of the caller's key; None if the request was sent without one.
-    pub(crate) fn key_of(self, caller: &Caller) -> Option<String> {
-        self.0.map(|key| key.of(caller.sender()).key_hash)
+    pub(crate) fn key_of(&self, caller: &Caller) -> Option<String> {
+        self.0.clone().map(|key| key.of(caller.sender()).key_hash)
     }
 
     /// Carries out `work` once. It gets the engine to do it with; `answer` makes the answer from what was done, for the

@@ -3,7 +3,7 @@
 //! A grant belongs to the run that received the decision. A copy of the run shows it and cannot use it.
 
 use super::Run;
-use crate::event::{ForkMode, RunError, Started};
+use crate::event::{Event, ForkMode, RunError, Started};
 use crate::ids::{InterruptId, NodeId, RunId, Timestamp};
 use crate::interrupt::{GrantUse, Interrupt};
 
@@ -127,14 +127,33 @@ impl Run {
         }
     }
 
+    /// Records the uses of grants that an event tells of. Older versions did not name them: there, the first step, child
+    /// or call shows the use.
+    pub(super) fn record_uses(&mut self, event: &Event, at: Timestamp) {
+        if self.interrupts.is_empty() {
+            return;
+        }
+        if let Event::NodeStarted { node, uses } = event {
+            self.use_grants(uses, node, None, at);
+        } else if let Event::ToolBegun { node, call, uses, .. } = event {
+            self.use_grants(uses, node, Some(call), at);
+        } else if let Event::StepRecorded { node, .. } | Event::NodeDispatched { node, .. } = event {
+            let grants: Vec<InterruptId> =
+                self.grants_before(node).into_iter().map(|asked| asked.id).collect();
+            self.use_grants(&grants, node, None, at);
+        }
+    }
+
+    /// A replay that differs from its source copies nothing from there on.
+    pub(super) fn diverge(&mut self, source: &RunId) {
+        if self.is_fork_of(source) {
+            self.diverged = true;
+            self.copied.end_at(self.seq);
+        }
+    }
+
     /// Marks grants as used by an effect. A use that is already known is not added again.
-    pub(super) fn use_grants(
-        &mut self,
-        grants: &[InterruptId],
-        node: &NodeId,
-        call: Option<&str>,
-        at: Timestamp,
-    ) {
+    fn use_grants(&mut self, grants: &[InterruptId], node: &NodeId, call: Option<&str>, at: Timestamp) {
         let Some(visit) = self.node_state(node).map(|state| state.visit) else { return };
         for id in grants {
             let used = GrantUse { node: node.clone(), visit, call: call.map(str::to_owned), at };
@@ -146,15 +165,6 @@ impl Run {
                 }
             });
         }
-    }
-
-    /// Marks the use of an effect that an older version began: its `node.started` does not name the grants.
-    pub(super) fn use_grants_of_effect(&mut self, node: &NodeId, at: Timestamp) {
-        if self.interrupts.is_empty() {
-            return;
-        }
-        let grants: Vec<InterruptId> = self.grants_before(node).into_iter().map(|asked| asked.id).collect();
-        self.use_grants(&grants, node, None, at);
     }
 
     fn copied_from(&self) -> Option<&RunId> {

@@ -4,7 +4,8 @@ use holdpoint_core::agent::{Behaviour, CallRequest, CallStatus, Message, Role, T
 use holdpoint_core::{Event, InterruptId, Started};
 use serde_json::json;
 
-use super::{bare_start, flow, node, object, run};
+use super::starts::bare_start;
+use super::{flow, node, object, run};
 
 pub(super) fn events() -> Vec<Event> {
     let (interrupt, call) = (InterruptId(1), || "c1".to_owned());
@@ -29,7 +30,7 @@ pub(super) fn events() -> Vec<Event> {
     };
     let mut heard = Message::new("m1", Role::User, "Please.");
     heard.by = Some("ada".to_owned());
-    vec![
+    let mut events = vec![
         Event::RunStarted(Box::new(Started { thread: Some("t1".to_owned()), ..bare_start() })),
         Event::MessageAdded { node: node("a"), message: Box::new(heard) },
         replied(&reply, Some(7)),
@@ -56,6 +57,14 @@ pub(super) fn events() -> Vec<Event> {
             status: CallStatus::Succeeded,
             content: json!("sent"),
         },
+    ];
+    events.extend(of_waiting(interrupt));
+    events
+}
+
+/// An agent that waits for an answer, or for a run that carries out a call.
+fn of_waiting(interrupt: InterruptId) -> [Event; 4] {
+    [
         Event::NodeSuspended { node: node("a"), interrupt, all: true },
         Event::InterruptResolved {
             id: interrupt,
@@ -73,7 +82,7 @@ pub(super) fn events() -> Vec<Event> {
             inputs: object(json!({"to": "bob"})),
             wait: true,
             cascade: true,
-            call: Some(call()),
+            call: Some("c1".to_owned()),
         },
         Event::NodeAwaiting { node: node("a"), child: run("r1.1") },
     ]

@@ -15,6 +15,8 @@ mod credentials;
 mod grants;
 mod starts;
 
+use starts::{bare_start, full_start};
+
 const GOLDEN: &str = include_str!("../golden/events.jsonl");
 
 #[test]

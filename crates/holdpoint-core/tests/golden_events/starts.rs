@@ -25,7 +25,7 @@ pub(super) fn bare_start() -> Started {
     }
 }
 
-fn full_start() -> Started {
+pub(super) fn full_start() -> Started {
     Started {
         revision: 2,
         inputs: object(json!({"amount": 250})),

@@ -2,13 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use holdpoint_engine::core::{
-    Answer, Command, Drain, ForkMode, InterruptId, Principal, Run, RunRef, WorkflowId,
-};
-use holdpoint_engine::{Engine, Error, Fault, ForkRequest, Options, Overlay};
+use holdpoint_engine::core::{Answer, Command, Drain, ForkMode, InterruptId, Principal, Run, RunRef};
+use holdpoint_engine::{Error, ForkRequest, Overlay};
 use serde_json::{Value, json};
 
-use crate::house::{House, accept, alice, graph, node, run_id, start, tenant};
+use crate::house::{House, accept, alice, graph, node, tenant};
 use crate::node::{failure, open};
 use crate::peer::{Peer, Reply};
 use crate::place::{Place, on_both};

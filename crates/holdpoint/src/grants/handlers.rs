@@ -2,6 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
+use axum::http::StatusCode;
 use holdpoint_core::{GrantUse, Interrupt, InterruptId, Resolution, RunRef, WorkflowId};
 use holdpoint_engine::GrantRecord;
 use serde::Deserialize;
@@ -11,7 +12,7 @@ use crate::app::App;
 use crate::auth::{Caller, CanCreateRuns, CanReadRuns, CanReadWorkflows};
 use crate::body::{Body, InPath};
 use crate::error::ApiError;
-use crate::idempotency::Sent;
+use crate::idempotency::{Answer, Sent};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -29,20 +30,27 @@ pub(crate) async fn show(
     Ok(Json(shown(&found(app.engine.grant(&of, interrupt).await)?)))
 }
 
-/// The use is stored for good, so no receipt is kept beside it.
+/// The use is stored for good. A receipt beside it answers the same request again; a refusal is not kept, because the
+/// decision may still come.
 pub(crate) async fn consume(
     State(app): State<App>,
     CanCreateRuns(caller): CanCreateRuns,
     InPath(id): InPath<String>,
     Sent(sending, Body(body)): Sent<Body<ConsumeGrant>>,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Answer, ApiError> {
     let key = sending.key_of(&caller).ok_or_else(|| {
         ApiError::invalid("Idempotency-Key", "is required: the same key again finds its own use of the grant")
     })?;
     let (of, interrupt) = parse(&caller, &id)?;
     let by = caller.principal().name;
-    let used = app.engine.consume_grant(&of, interrupt, &body.digest, (&by, key)).await;
-    Ok(Json(shown(&found(used)?)))
+    let consume = async {
+        let used = app.engine.consume_grant(&of, interrupt, &body.digest, (&by, key)).await;
+        match found(used) {
+            Ok(used) => (Answer::json(StatusCode::OK, &shown(&used)), true),
+            Err(error) => (Answer::json(error.status(), &error.body()), false),
+        }
+    };
+    sending.carry_out_in_parts(&app, &caller, consume).await
 }
 
 pub(crate) async fn of_workflow(

@@ -3,6 +3,14 @@
 use serde_json::{Value, json};
 
 pub(crate) fn all() -> Value {
+    let mut all = of_grants();
+    if let (Value::Object(all), Value::Object(permits)) = (&mut all, of_permits()) {
+        all.extend(permits);
+    }
+    all
+}
+
+fn of_grants() -> Value {
     let (text, instant) = (json!({"type": "string"}), json!({"$ref": "#/components/schemas/Instant"}));
     let count = json!({"type": "integer", "minimum": 1});
     json!({
@@ -50,6 +58,13 @@ pub(crate) fn all() -> Value {
                 },
             },
         },
+    })
+}
+
+/// What the gates of a definition permit.
+fn of_permits() -> Value {
+    let (text, count) = (json!({"type": "string"}), json!({"type": "integer", "minimum": 1}));
+    json!({
         "Permits": {
             "type": "array",
             "items": {

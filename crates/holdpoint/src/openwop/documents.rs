@@ -1,6 +1,6 @@
 //! Recorded events as the protocol's documents.
 
-use holdpoint_core::{Event, NodeId, Run, RunError};
+use holdpoint_core::{Event, InterruptId, NodeId, Run, RunError};
 use holdpoint_engine::Recorded;
 use serde_json::{Map, Value, json};
 
@@ -80,15 +80,7 @@ fn describe<'a>(run: &'a Run, recorded: &'a Recorded) -> Description<'a> {
         | Event::ToolSuspended { .. }
         | Event::ToolBegun { .. }
         | Event::ToolReturned { .. } => agents::describe(run, recorded),
-        Event::NodeStarted { node, uses } => {
-            let type_id = run.workflow.node(node).map_or("", |node| node.type_id.as_str());
-            // A node that is tried again goes on in the same start.
-            let mut payload = json!({"nodeId": node, "typeId": type_id, "attempt": 0});
-            if !uses.is_empty() {
-                payload["grantIds"] = uses.iter().map(|id| run.grant_id(*id)).collect();
-            }
-            ("node.started", Some(node), payload)
-        }
+        Event::NodeStarted { node, uses } => ("node.started", Some(node), started(run, node, uses)),
         Event::NodeCompleted { node, outputs, .. } => {
             ("node.completed", Some(node), completed(run, node, outputs))
         }
@@ -103,6 +95,16 @@ fn describe<'a>(run: &'a Run, recorded: &'a Recorded) -> Description<'a> {
         }
         Event::SleepEnded { node } => ("holdpoint.sleep.ended", Some(node), json!({"nodeId": node})),
     }
+}
+
+fn started(run: &Run, node: &NodeId, uses: &[InterruptId]) -> Value {
+    let type_id = run.workflow.node(node).map_or("", |node| node.type_id.as_str());
+    // A node that is tried again goes on in the same start.
+    let mut payload = json!({"nodeId": node, "typeId": type_id, "attempt": 0});
+    if !uses.is_empty() {
+        payload["grantIds"] = uses.iter().map(|id| run.grant_id(*id)).collect();
+    }
+    payload
 }
 
 fn completed(run: &Run, node: &NodeId, outputs: &Map<String, Value>) -> Value {

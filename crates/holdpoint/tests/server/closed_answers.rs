@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::agui::{Front, World, asking, resolved};
-use crate::harness::{Client, Server, line};
+use crate::harness::{Client, Server, keyed, line};
 use crate::links::Link;
 use crate::place::{Place, on_both};
 use crate::receiver::{Hook, Receiver, server_at};
@@ -57,12 +57,6 @@ fn start(client: &Client, inputs: Value) -> String {
     made.body["runId"].as_str().unwrap().to_owned()
 }
 
-fn key(maker: &Client, body: &Value) -> Client {
-    let made = maker.post("/v1/keys", body);
-    assert_eq!(made.status, 201, "{made:?}");
-    maker.with_key(made.body["key"].as_str())
-}
-
 #[track_caller]
 fn assert_paid(client: &Client, run: &str, bank: &Receiver, body: &Value) {
     let log = client.ended(run);
@@ -83,7 +77,8 @@ fn the_last_of_two_approvers_cannot_change_the_payment(place: &Place) {
     let client = &server.client;
     put(client, &paying(&bank, json!({"requiredApprovals": 2})));
     let run = start(client, json!({"payment": payment()}));
-    let (ann, bob) = (key(client, &json!({"principal": "ann"})), key(client, &json!({"principal": "bob"})));
+    let (ann, bob) =
+        (keyed(client, &json!({"principal": "ann"})), keyed(client, &json!({"principal": "bob"})));
     assert_eq!(ann.answer(&run, "gate", &json!({"action": "accept"})).status, 200);
     let stolen = json!({"to": "bob", "amount": 1_000_000});
     let answer = json!({"action": "accept", "comment": "fine", "payment": stolen});
@@ -131,7 +126,7 @@ fn an_answer_cannot_skip_the_next_gate(place: &Place) {
     let above = json!({"type": "expression", "expression": "variables.amount > 500"});
     flow["edges"][0]["condition"] = above;
     put(client, &flow);
-    let clerk = key(client, &json!({"principal": "ann", "roles": ["clerk"]}));
+    let clerk = keyed(client, &json!({"principal": "ann", "roles": ["clerk"]}));
     for forged in [json!(1), json!("a text")] {
         let run = start(client, json!({"amount": 900_000, "reason": "the invoice of May"}));
         let answer = json!({"decision": "granted", "amount": forged, "reason": "so"});

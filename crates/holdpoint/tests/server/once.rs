@@ -22,6 +22,9 @@ fn example(operation: &Operation, client: &Client) -> Example {
     client.answer(&run, "gate", &json!({"action": "ask", "question": "Why?"}));
     let queue = client.get(&format!("/v1/threads/{run}/dispatches")).body;
     let dispatch = queue["dispatches"][0]["dispatchId"].as_str().unwrap().to_owned();
+    let granted = client.start_run("gated");
+    let accepted = client.answer(&granted, "gate", &json!({"action": "accept"})).body;
+    let grant = accepted["grantId"].as_str().unwrap().to_owned();
     let mut renamed = gated("fresh");
     renamed["name"] = json!("another");
     let (body, other, status) = match operation.id.as_str() {
@@ -68,6 +71,10 @@ fn example(operation: &Operation, client: &Client) -> Example {
             (window("2020-01-02T00:00:00Z"), window("2020-01-03T00:00:00Z"), 202)
         }
         "rotateKey" => (json!({"overlapSeconds": 60}), json!({"overlapSeconds": 90}), 201),
+        "consumeGrant" => {
+            let grant = client.get(&format!("/v1/grants/{grant}")).body;
+            (json!({"digest": grant["digest"]}), json!({"digest": "another"}), 200)
+        }
         "rotateSecrets" => (json!({}), json!({"revokeOld": true}), 200),
         id => of_holds_and_agents(id, client, &run),
     };
@@ -80,7 +87,7 @@ fn example(operation: &Operation, client: &Client) -> Example {
     let minted = client.send("POST", &format!("/v1/runs/{run}/interrupts/gate/tokens"), None).body;
     let path = path.replace("{token}", minted["token"].as_str().unwrap_or("cancelled"));
     let hold = client.post("/v1/holds", &json!({"title": "Go on?"})).body["holdId"].clone();
-    let path = path.replace("{holdId}", hold.as_str().unwrap());
+    let path = path.replace("{holdId}", hold.as_str().unwrap()).replace("{grantId}", &grant);
     let path =
         path.replace("{askId}", "1").replace("{webhookId}", &webhook).replace("{deliveryId}", &delivery);
     let given = |body: Value| Some(body).filter(|body| !body.is_null());

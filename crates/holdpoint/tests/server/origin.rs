@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{Client, KEY, Server, accept, gated, line};
+use crate::harness::{Client, KEY, Server, accept, gated, line, made_key};
 use crate::links::Link;
 use crate::sessions::Browser;
 
@@ -25,7 +25,7 @@ fn started(server: &Server) -> String {
 #[test]
 fn a_decision_with_a_key_names_the_key() {
     let server = Server::start();
-    let made = server.client.post("/v1/keys", &json!({"principal": "ann"})).body;
+    let made = made_key(&server.client, &json!({"principal": "ann"}));
     let ann = server.client.with_key(made["key"].as_str());
     let run = started(&server);
     assert_eq!(ann.answer(&run, "gate", &accept()).status, 200);
@@ -90,7 +90,7 @@ fn an_event_is_of_the_system() {
 #[test]
 fn votes_side_questions_and_holds_say_it_too() {
     let server = Server::start();
-    let made = server.client.post("/v1/keys", &json!({"principal": "ann"})).body;
+    let made = made_key(&server.client, &json!({"principal": "ann"}));
     let ann = server.client.with_key(made["key"].as_str());
     let key = json!({"type": "key", "id": made["keyId"]});
     let mut flow = gated("voted");

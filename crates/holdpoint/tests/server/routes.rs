@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use crate::contract::{Contract, Operation};
-use crate::harness::{Client, KEY, Server, gated};
+use crate::harness::{Client, KEY, Server, accept, gated};
 use crate::once::subscribed;
 
 mod rows;
@@ -24,6 +24,7 @@ struct Things {
     active: String,
     session: String,
     hold: String,
+    grant: String,
 }
 
 impl Things {
@@ -42,7 +43,9 @@ impl Things {
         let session = session["sessionId"].as_str().unwrap().to_owned();
         let hold = admin.post("/v1/holds", &json!({"title": "Go on?"})).body;
         let hold = hold["holdId"].as_str().unwrap().to_owned();
-        Self { waiting, ended, dispatch, key, token, webhook, delivery, active, session, hold }
+        let granted = admin.start_run("gated");
+        let grant = admin.answer(&granted, "gate", &accept()).body["grantId"].as_str().unwrap().to_owned();
+        Self { waiting, ended, dispatch, key, token, webhook, delivery, active, session, hold, grant }
     }
 
     /// Puts names into a path of the document.
@@ -64,6 +67,7 @@ impl Things {
             .replace("{stateKey}", "talked-about")
             .replace("{sessionId}", &self.session)
             .replace("{holdId}", &self.hold)
+            .replace("{grantId}", &self.grant)
             .replace("{token}", &self.token);
         assert!(!path.contains('{'), "{template} names something that this test does not have");
         path + row.query
@@ -158,6 +162,10 @@ fn rows() -> Vec<Row> {
         public("metrics"),
         row("listWorkflows", "manifest:read", 200, 200),
         row("getWorkflow", "manifest:read", 200, 404),
+        row("getWorkflowGrants", "manifest:read", 200, 404),
+        row("getGrant", "runs:read", 200, 404),
+        // Without an Idempotency-Key.
+        Row { body: Some(json!({"digest": "sha256:0"})), ..row("consumeGrant", "runs:create", 400, 400) },
         Row { body: Some(flow()), ..row("putWorkflow", "manifest:write", 200, 201) },
         // A workflow of another tenant is as good as none.
         Row { body: Some(json!({"workflowId": "only-ours"})), ..row("createRun", "runs:create", 201, 400) },

@@ -47,6 +47,7 @@ fn a_snapshot_tells_where_the_run_is_and_what_it_waits_for() {
         answered,
         json!({
             "runId": run, "nodeId": "gate", "interruptId": interrupt, "status": "completed", "outcome": "resolved",
+            "grantId": format!("{run}:i1"),
         })
     );
     let done = server.client.get(&format!("/v1/runs/{run}")).body;
