@@ -12,7 +12,7 @@ use crate::run::Status;
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
-    Start(Start),
+    Start(Box<Start>),
     /// A worker begins a node whose turn has come.
     Begin {
         node: NodeId,

@@ -5,7 +5,8 @@
 use super::Run;
 use crate::event::{Event, ForkMode, RunError, Started};
 use crate::ids::{InterruptId, NodeId, RunId, Timestamp};
-use crate::interrupt::{GrantUse, Interrupt};
+use crate::interrupt::{GrantUse, Interrupt, Kind};
+use crate::workflow::Node;
 
 /// The error code of an effect that depends on a grant of another run.
 pub const GRANT_NOT_TRANSFERABLE: &str = "grant_not_transferable";
@@ -46,16 +47,25 @@ impl Run {
                 continue;
             }
             gates.push(&asked.node);
-            let leads = |gate| gate == target || self.workflow.reaches(gate, target);
-            if asked.is_granted()
-                && asked.covers(node)
-                && self.workflow.position(&asked.node).is_some_and(leads)
-            {
+            if asked.is_granted() && asked.covers(node) && self.leads_from(asked, target) {
                 grants.push(asked.as_ref());
             }
         }
         grants.reverse();
         grants
+    }
+
+    /// Whether a gate leads to a node, or is that node. Every node that asks under the same key is that gate.
+    fn leads_from(&self, asked: &Interrupt, target: usize) -> bool {
+        let names_key = |node: &Node| {
+            ["key", "resumeKey"]
+                .iter()
+                .any(|name| node.config.get(*name).is_some_and(|key| *key == asked.key.as_str()))
+        };
+        let gates = self.workflow.nodes.iter().enumerate();
+        gates
+            .filter(|(_, node)| node.id == asked.node || names_key(node))
+            .any(|(gate, _)| gate == target || self.workflow.reaches(gate, target))
     }
 
     /// Returns the grants that an effect at this node uses, or the first one that belongs to another run.
@@ -82,13 +92,23 @@ impl Run {
         call: &str,
     ) -> Result<Vec<InterruptId>, NotTransferable> {
         let mut grants = self.usable_grants(node)?;
-        if let Some(asked) = self.grant_of_call(node, call) {
+        for asked in self.permission_of_call(node, call).into_iter().chain(self.grant_of_call(node, call)) {
             if let Some(source) = self.copied_from().filter(|_| asked.taken_over) {
                 return Err(self.not_transferable(asked, source));
             }
-            grants.push(asked.id);
+            if !grants.contains(&asked.id) {
+                grants.push(asked.id);
+            }
         }
         Ok(grants)
+    }
+
+    /// Returns the latest approval of the call. A tool may have asked something of its own since.
+    fn permission_of_call(&self, node: &NodeId, call: &str) -> Option<&Interrupt> {
+        let about = |asked: &&Interrupt| {
+            asked.kind == Kind::Approval && asked.node == *node && asked.call_id() == Some(call)
+        };
+        self.interrupts.iter().rev().map(AsRef::as_ref).find(about).filter(|asked| asked.is_granted())
     }
 
     /// Returns the decision that allowed the call, if it was asked about.

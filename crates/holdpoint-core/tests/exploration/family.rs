@@ -109,7 +109,7 @@ impl Member {
         let mut first = Self { run, log: Vec::new(), copied: 0, performed: Vec::new() };
         let tenant = TenantId::parse("t").expect("a tenant id");
         let start = Start::new(Owner { tenant, principal: "olga".to_owned() });
-        first.tell(&Command::Start(start)).expect("a run");
+        first.tell(&Command::Start(Box::new(start))).expect("a run");
         while first.run.open_interrupts().next().is_none() {
             first.work().expect("the gate is reached");
         }

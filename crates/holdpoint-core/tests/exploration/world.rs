@@ -172,7 +172,7 @@ impl World {
         };
         let asked = Outcome::Asked(Box::new(request));
         for command in [
-            Command::Start(start),
+            Command::Start(Box::new(start)),
             Command::Begin { node: gate(), effect: Effect::None },
             Command::Finish { node: gate(), outcome: asked },
         ] {

@@ -143,7 +143,7 @@ fn started() -> Run {
     let mut run = Run::unborn(RunId::parse("r1").expect("a run id"), Arc::new(workflow));
     let owner = Owner { tenant: TenantId::parse("acme").expect("a tenant id"), principal: "olga".to_owned() };
     let inputs = NAMES.iter().map(|name| ((*name).to_owned(), json!({"before": name}))).collect();
-    assert!(apply(&mut run, &Command::Start(Start { inputs, ..Start::new(owner) }), Timestamp(0)));
+    assert!(apply(&mut run, &Command::Start(Box::new(Start { inputs, ..Start::new(owner) })), Timestamp(0)));
     run
 }
 

@@ -21,7 +21,7 @@ pub(crate) fn start() -> Command {
     let options = json!({"recursionLimit": EXECUTIONS_MAX, "runTimeoutMs": 600});
     let options = options.as_object().cloned().unwrap_or_default();
     let owner = Owner { tenant: TenantId::parse("acme").expect("a tenant id"), principal: "ada".to_owned() };
-    Command::Start(Start { configurable: options, ..Start::new(owner) })
+    Command::Start(Box::new(Start { configurable: options, ..Start::new(owner) }))
 }
 
 pub(crate) fn answer(choice: usize) -> Answer {

@@ -137,7 +137,7 @@ fn an_agent_hears_a_number_of_messages_and_no_more() {
 #[test]
 fn only_nodes_of_the_workflow_hear_something() {
     let messages = Some(Box::new((node_id("nobody"), vec![user("u1")])));
-    let start = Command::Start(Start { messages, ..start_of(json!({})) });
+    let start = Command::Start(Box::new(Start { messages, ..start_of(json!({})) }));
     on(workflow([node(AGENT)], [])).when(start).refused_for("node");
     at_work().when(Command::Say { node: node_id("nobody"), messages: vec![user("u2")] }).refused_for("node");
 }
@@ -145,7 +145,7 @@ fn only_nodes_of_the_workflow_hear_something() {
 #[test]
 fn nothing_is_said_to_a_node_that_has_ended_while_its_run_goes_on() {
     let messages = Some(Box::new((node_id(AGENT), vec![user("u1")])));
-    let start = Command::Start(Start { messages, ..start_of(json!({})) });
+    let start = Command::Start(Box::new(Start { messages, ..start_of(json!({})) }));
     let story = on(workflow([node(AGENT), node("after")], [edge(AGENT, "after")]));
     let story = story.given([start, begin(AGENT), act([reply(1, &[])]), done(AGENT)]);
     story.when(say("u2")).refused(Refusal::NodeNotRunning);

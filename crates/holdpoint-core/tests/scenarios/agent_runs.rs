@@ -177,7 +177,7 @@ fn a_run_that_would_be_too_deep_fails_its_call_and_not_the_agent() {
         depth: limits::CHILD_DEPTH_MAX,
     };
     let start = Start { parent: Some(parent), ..start_of(json!({})) };
-    let story = on(workflow([node(AGENT)], [])).given([Command::Start(start), begin(AGENT)]);
+    let story = on(workflow([node(AGENT)], [])).given([Command::Start(Box::new(start)), begin(AGENT)]);
     let story = story.when(act([reply(0, &[("c1", Behaviour::Allow)]), begin_run("c1")])).accepted();
     assert_eq!(status(&story, "c1"), CallStatus::Failed);
     let told = agent(&story).messages.last().expect("a result").content.to_string();

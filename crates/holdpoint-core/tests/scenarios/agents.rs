@@ -80,7 +80,7 @@ pub(crate) fn status(story: &Story, id: &str) -> CallStatus {
 /// An agent that was told something and has begun.
 pub(crate) fn at_work() -> Story {
     let start = Start { messages: Some(Box::new((node_id(AGENT), vec![user("u1")]))), ..start_of(json!({})) };
-    on(workflow([node(AGENT)], [])).given([Command::Start(start), begin(AGENT)])
+    on(workflow([node(AGENT)], [])).given([Command::Start(Box::new(start)), begin(AGENT)])
 }
 
 /// Two calls wait for somebody, as interrupts 1 and 2.

@@ -107,9 +107,9 @@ fn a_plain_entry_of_a_list_may_be_a_name_or_a_role() {
         ["ada", "bob", "boss", "role:boss"].map(|name| lists(&story, name)),
         [true, false, false, false]
     );
-    // Lists mean nothing where everybody may answer.
+    // Every kind that waits for a person heeds its lists.
     let story = asked(request(Kind::Custom, json!({"customKind": "x", "approversList": ["ada"]})));
-    assert!(!lists(&story, "ada"));
+    assert!(lists(&story, "ada"));
 }
 
 #[test]
@@ -201,7 +201,8 @@ fn a_conversation_is_closed_while_another_waits() {
 
 fn speaking() -> Story {
     let messages = Some(Box::new((node_id("gate"), vec![Message::new("u1", Role::User, "please")])));
-    on(gate_then_after()).given([Command::Start(Start { messages, ..start_of(json!({})) }), begin("gate")])
+    on(gate_then_after())
+        .given([Command::Start(Box::new(Start { messages, ..start_of(json!({})) })), begin("gate")])
 }
 
 fn piece(index: u32, text: &str, last: bool) -> Piece {
@@ -243,8 +244,9 @@ fn a_piece_after_a_gap_is_told_as_incomplete() {
 
 #[test]
 fn a_thread_has_a_name_of_a_few_characters() {
-    let start =
-        |thread: &str| Command::Start(Start { thread: Some(thread.to_owned()), ..start_of(json!({})) });
+    let start = |thread: &str| {
+        Command::Start(Box::new(Start { thread: Some(thread.to_owned()), ..start_of(json!({})) }))
+    };
     let long = "ü".repeat(limits::THREAD_CHARS_MAX);
     for thread in ["t", long.as_str()] {
         on(gate_then_after()).when(start(thread)).accepted();

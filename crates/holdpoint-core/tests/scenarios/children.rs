@@ -136,7 +136,7 @@ fn a_completed_parent_leaves_its_children_alone() {
 #[test]
 fn a_child_is_cancelled_with_its_parent_and_says_so() {
     let parent = Parent { run: child_id("run-0"), workflow: flow(), node: node_id("a"), depth: 1 };
-    given([Command::Start(Start { parent: Some(parent), ..start_of(json!({})) })])
+    given([Command::Start(Box::new(Start { parent: Some(parent), ..start_of(json!({})) }))])
         .when(Command::CancelWithParent)
         .then([Event::RunCancelled {
             reason: Some("parent-cancelled".to_owned()),
@@ -149,7 +149,7 @@ fn a_child_is_cancelled_with_its_parent_and_says_so() {
 fn what_a_child_asked_is_gone_once_it_was_cancelled_with_its_parent() {
     let parent = Parent { run: child_id("run-0"), workflow: flow(), node: node_id("a"), depth: 1 };
     given([
-        Command::Start(Start { parent: Some(parent), ..start_of(json!({})) }),
+        Command::Start(Box::new(Start { parent: Some(parent), ..start_of(json!({})) })),
         begin("gate"),
         ask("gate", approval()),
     ])
@@ -162,8 +162,12 @@ fn what_a_child_asked_is_gone_once_it_was_cancelled_with_its_parent() {
 fn runs_are_not_started_below_one_another_without_end() {
     let at = |depth| {
         let parent = Parent { run: child_id("run-0"), workflow: flow(), node: node_id("a"), depth };
-        given([Command::Start(Start { parent: Some(parent), inputs: Map::new(), ..start_of(json!({})) })])
-            .given([begin("gate"), dispatch("gate", true)])
+        given([Command::Start(Box::new(Start {
+            parent: Some(parent),
+            inputs: Map::new(),
+            ..start_of(json!({}))
+        }))])
+        .given([begin("gate"), dispatch("gate", true)])
     };
     at(limits::CHILD_DEPTH_MAX - 1).status_is(Status::Running);
     at(limits::CHILD_DEPTH_MAX).failed_with("too_deep", "16 runs are above this one");

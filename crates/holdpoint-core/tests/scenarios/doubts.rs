@@ -40,7 +40,7 @@ fn shown() -> Value {
 fn at_work() -> Story {
     let message = Message::new("u1", Role::User, "please");
     let start = Start { messages: Some(Box::new((node_id(AGENT), vec![message]))), ..start_of(json!({})) };
-    on(workflow([node(AGENT)], [])).given([Command::Start(start), begin(AGENT)])
+    on(workflow([node(AGENT)], [])).given([Command::Start(Box::new(start)), begin(AGENT)])
 }
 
 fn waits() -> Command {

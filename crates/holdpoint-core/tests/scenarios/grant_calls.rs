@@ -46,7 +46,7 @@ fn behind_a_gate() -> Story {
     let message = Message::new("u1", Role::User, "please");
     let messages = Some(Box::new((node_id(AGENT), vec![message])));
     on(workflow([node("gate"), node(AGENT)], [edge("gate", AGENT)])).given([
-        Command::Start(Start { messages, ..start_of(json!({})) }),
+        Command::Start(Box::new(Start { messages, ..start_of(json!({})) })),
         begin("gate"),
         ask("gate", full_approval()),
         accept(1),

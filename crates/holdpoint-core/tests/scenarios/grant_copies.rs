@@ -316,7 +316,7 @@ fn a_replay_of_an_older_version_has_copied_what_is_older_than_itself() {
 fn child() -> Story {
     let start = Start { grants: vec!["run-0:i3".to_owned()], ..start_of(json!({})) };
     let pay = with(node("out"), "grant", json!("none"));
-    on(workflow([node("pay"), pay], [edge("pay", "out")])).given([Command::Start(start)])
+    on(workflow([node("pay"), pay], [edge("pay", "out")])).given([Command::Start(Box::new(start))])
 }
 
 #[test]

@@ -358,7 +358,7 @@ fn a_child_run_carries_the_grants_behind_which_it_was_started() {
         depth: 1,
     };
     let grants = vec!["run-0:i3".to_owned()];
-    let start = Command::Start(Start { parent: Some(parent), grants, ..start_of(json!({})) });
+    let start = Command::Start(Box::new(Start { parent: Some(parent), grants, ..start_of(json!({})) }));
     let child = on(gate_pay_mail()).given([start, begin("gate"), ask("gate", full_approval())]);
     assert_eq!(child.run().grants_for_child(&node_id("pay"), None), ["run-0:i3"]);
     let child = child.given([accept(1), done("gate")]);

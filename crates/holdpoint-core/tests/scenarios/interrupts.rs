@@ -239,7 +239,7 @@ fn names_in_a_fork_carry_that_of_the_first_run_of_its_line() {
         let fork =
             holdpoint_core::Fork { source, origin, from_seq: 0, mode, at: None, artifacts, copied: None };
         let start = holdpoint_core::Start { fork: Some(fork), ..start_of(json!({})) };
-        given([holdpoint_core::Command::Start(start)])
+        given([holdpoint_core::Command::Start(Box::new(start))])
     };
     let forked = |mode| forked_from(mode, None);
     for mode in [Replay, Branch] {

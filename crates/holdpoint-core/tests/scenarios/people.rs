@@ -262,7 +262,7 @@ fn whoever_forked_the_run_does_not_grant_it_either_where_the_gate_says_so() {
         let forked_by = vec!["carol".to_owned(), "bob".to_owned()];
         let members = with(members, "actions", json!(["accept"]));
         given([
-            Command::Start(Start { forked_by, ..begun }),
+            Command::Start(Box::new(Start { forked_by, ..*begun })),
             begin("gate"),
             ask("gate", approval_of(members)),
         ])
@@ -290,7 +290,7 @@ fn a_requester_that_a_run_inherits_does_not_approve_where_the_gate_says_so() {
         let requested_by = vec!["bob".to_owned()];
         let members = with(members, "actions", json!(["accept"]));
         given([
-            Command::Start(Start { requested_by, ..begun }),
+            Command::Start(Box::new(Start { requested_by, ..*begun })),
             begin("gate"),
             ask("gate", approval_of(members)),
         ])

@@ -214,7 +214,7 @@ fn a_run_of_somebody_else_may_be_answered_by_its_forker_no_more_than_by_its_owne
     for (kind, data, value) in kinds().into_iter().filter(|(kind, ..)| *kind != Kind::ConversationExchange) {
         let forked = Start { forked_by: vec!["eve".to_owned()], ..start_of(json!({})) };
         let asked = request(kind, with(data, "requesterMayNotApprove", json!(true)));
-        let story = given([Command::Start(forked), begin("gate"), ask("gate", asked)]);
+        let story = given([Command::Start(Box::new(forked)), begin("gate"), ask("gate", asked)]);
         tell(story, Answer::new(value, eve())).refused(Refusal::OwnRequest("eve".to_owned()));
     }
 }

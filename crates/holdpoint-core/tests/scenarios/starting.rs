@@ -107,13 +107,14 @@ fn a_run_remembers_everything_it_was_started_with() {
         started.tags = given.tags.clone();
         started.metadata = given.metadata.clone();
     }
-    on(wants([])).when(Command::Start(given)).then([expected]);
+    on(wants([])).when(Command::Start(Box::new(given))).then([expected]);
 }
 
 #[test]
 fn tags_are_limited_in_number_and_length() {
-    let tagged =
-        |tags: Vec<String>| on(wants([])).when(Command::Start(Start { tags, ..start_of(json!({})) }));
+    let tagged = |tags: Vec<String>| {
+        on(wants([])).when(Command::Start(Box::new(Start { tags, ..start_of(json!({})) })))
+    };
     // Characters count, not bytes.
     tagged(vec!["ü".repeat(limits::TAG_CHARS_MAX); limits::TAGS_MAX]).accepted();
     tagged(vec![String::new(); limits::TAGS_MAX + 1]).refused_for("tags");
@@ -124,7 +125,7 @@ fn tags_are_limited_in_number_and_length() {
 fn metadata_is_limited_in_depth_and_size() {
     let described = |metadata: Value| {
         let metadata = object(metadata);
-        on(wants([])).when(Command::Start(Start { metadata, ..start_of(json!({})) }))
+        on(wants([])).when(Command::Start(Box::new(Start { metadata, ..start_of(json!({})) })))
     };
     // The object itself is the first of the four levels; arrays count like objects.
     described(json!({"a": {"b": [{"c": 1}]}})).accepted();

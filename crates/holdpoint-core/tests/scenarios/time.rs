@@ -180,7 +180,7 @@ fn copied(mode: ForkMode, from_seq: u64) -> Story {
     let fork = Fork { origin: source.clone(), source, from_seq, mode, at, artifacts: None, copied: None };
     let configurable = Map::from_iter([("runTimeoutMs".to_owned(), json!(5000))]);
     let start = Start { fork: Some(fork), configurable, ..start_of(json!({})) };
-    given([holdpoint_core::Command::Start(start)]).given([begin("gate"), ask("gate", pressing())])
+    given([holdpoint_core::Command::Start(Box::new(start))]).given([begin("gate"), ask("gate", pressing())])
 }
 
 #[test]

@@ -124,7 +124,7 @@ pub(crate) fn start() -> Command {
 }
 
 pub(crate) fn start_with(inputs: Value) -> Command {
-    Command::Start(start_of(inputs))
+    Command::Start(Box::new(start_of(inputs)))
 }
 
 pub(crate) fn start_of(inputs: Value) -> Start {
@@ -211,7 +211,7 @@ pub(crate) fn boom() -> RunError {
 
 /// With these options.
 pub(crate) fn start_configured(options: Value) -> Command {
-    Command::Start(Start { configurable: object(options), ..Start::new(owner()) })
+    Command::Start(Box::new(Start { configurable: object(options), ..Start::new(owner()) }))
 }
 
 pub(crate) fn complete(node: &str, completion: Completion) -> Command {

@@ -138,7 +138,7 @@ fn resume(
         return Err(Stop::Broken(format!("nobody has decided about call {}", call.id)));
     };
     check_as_shown(asked)?;
-    if asked.taken_over {
+    if asked.taken_over || is_granted_elsewhere(context, call) {
         return ask_again(context, setup, call).map(|()| None);
     }
     match resumption {
@@ -173,8 +173,7 @@ fn ask_again(context: &mut EffectContext, setup: &Setup, call: &Arc<ToolCall>) -
 
 /// Whether the decision that allowed the call belongs to another run.
 fn is_granted_elsewhere(context: &EffectContext, call: &ToolCall) -> bool {
-    let granted = context.run().grant_of_call(&context.node().id, &call.id);
-    granted.is_some_and(|asked| asked.taken_over)
+    context.run().usable_grants_of_call(&context.node().id, &call.id).is_err()
 }
 
 /// An approval is good for the call that was shown, and for no other.

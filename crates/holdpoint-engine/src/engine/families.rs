@@ -195,7 +195,7 @@ impl Engine {
             ..Start::new(started.owner.clone())
         };
         let mut draft = Draft::new(Arc::new(Run::unborn(child.clone(), workflow)), now);
-        match draft.decide(&Command::Start(start)) {
+        match draft.decide(&Command::Start(Box::new(start))) {
             Ok(()) => Ok(Birth::Born(Box::new(draft))),
             Err(refusal) => refused(refusal.code(), refusal.to_string()),
         }

@@ -122,7 +122,7 @@ impl Engine {
     async fn go_live(&self, draft: &mut Draft, record: &Record, ended: Ended) -> Result<(), Error> {
         let Ended { diverged, rest } = ended;
         if draft.run.started.is_none() {
-            draft.decide(&Command::Start(record.start.clone()))?;
+            draft.decide(&Command::Start(Box::new(record.start.clone())))?;
         }
         let differs = diverged.is_some();
         diverged.into_iter().chain(rest).for_each(|event| happen(draft, event));

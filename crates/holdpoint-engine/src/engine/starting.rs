@@ -44,7 +44,7 @@ impl Engine {
         check_scope(start.scope.as_deref())?;
         let tenant = start.owner.tenant.clone();
         let thread = start.thread.clone().filter(|_| options.exclusive);
-        let command = Command::Start(start);
+        let command = Command::Start(Box::new(start));
         for _ in 0..ATTEMPTS_MAX {
             let id = match (&options.id, &thread) {
                 (Some(id), _) => id.clone(),

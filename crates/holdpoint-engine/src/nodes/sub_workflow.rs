@@ -145,7 +145,7 @@ mod tests {
         let owner =
             Owner { tenant: TenantId::parse("acme").expect("a tenant id"), principal: "ada".to_owned() };
         let inputs = Map::from_iter([("amount".to_owned(), json!(250))]);
-        draft.decide(&Command::Start(Start { inputs, ..Start::new(owner) })).expect("started");
+        draft.decide(&Command::Start(Box::new(Start { inputs, ..Start::new(owner) }))).expect("started");
         draft.advance(&types).expect("carried on");
         draft
     }

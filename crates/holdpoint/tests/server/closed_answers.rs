@@ -7,7 +7,7 @@ use crate::agui::{Front, World, asking, resolved};
 use crate::harness::{Client, Server, keyed, line};
 use crate::links::Link;
 use crate::place::{Place, on_both};
-use crate::receiver::{Hook, Receiver, server_at};
+use crate::receiver::{Delivered, Hook, Receiver, server_at};
 
 const GOVERNED: &str = "core.openwop.governance.approvalGate";
 
@@ -61,8 +61,8 @@ fn start(client: &Client, inputs: Value) -> String {
 fn assert_paid(client: &Client, run: &str, bank: &Receiver, body: &Value) {
     let log = client.ended(run);
     assert_eq!(log.last().unwrap()["type"], "run.completed", "{log:?}");
-    let calls: Vec<Value> = bank.wait_for(1).iter().map(|call| call.json()).collect();
-    assert_eq!(calls, [body.clone()]);
+    let calls: Vec<Value> = bank.wait_for(1).iter().map(Delivered::json).collect();
+    assert_eq!(calls, std::slice::from_ref(body));
 }
 
 /// The recorded answer, as readers of the log see it.
@@ -154,7 +154,7 @@ fn a_chat_answer_cannot_change_the_payment(place: &Place) {
     assert_eq!(ended.body["outcome"], "completed", "{ended:?}");
     // The same resume again is the same answer.
     assert_eq!(client.post("/api/v1/ai/chat", &body).status, 200);
-    let calls: Vec<Value> = bank.wait_for(1).iter().map(|call| call.json()).collect();
+    let calls: Vec<Value> = bank.wait_for(1).iter().map(Delivered::json).collect();
     assert_eq!(calls, [payment()]);
 }
 
@@ -176,7 +176,7 @@ fn an_ag_ui_answer_cannot_change_the_payment(place: &Place) {
         front.resume(json!([resolved(&id, answer)])).assert_success();
         let run = id.rsplit_once(':').unwrap().0;
         assert_eq!(recorded(client, run)["ignored"], json!({"payment": forged}));
-        let calls: Vec<Value> = bank.wait_for(number + 1).iter().map(|call| call.json()).collect();
+        let calls: Vec<Value> = bank.wait_for(number + 1).iter().map(Delivered::json).collect();
         assert_eq!(calls.last(), Some(&payment()));
     }
 }

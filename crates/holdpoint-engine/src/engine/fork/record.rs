@@ -36,7 +36,7 @@ impl Record {
             if let Event::RunStarted(started) = &first.event {
                 seam = started.fork.as_ref().map(|fork| fork.from_seq);
             }
-            let begun = decide(unborn, &Command::Start(start.clone()), first.at)?;
+            let begun = decide(unborn, &Command::Start(Box::new(start.clone())), first.at)?;
             first.event = begun.into_iter().next().ok_or(Refusal::AlreadyStarted)?;
         }
         Ok(Self { source, events, starts, seam, start })

@@ -109,7 +109,7 @@ impl<'e> Replay<'e> {
     async fn derive(&self, recorded: &Event, at: Timestamp) -> Result<Derived, Error> {
         let mut draft = Draft::new(self.run.clone(), at);
         if self.run.started.is_none() {
-            draft.decide(&Command::Start(self.record.start.clone()))?;
+            draft.decide(&Command::Start(Box::new(self.record.start.clone())))?;
             return Ok(Derived::Events(draft.events));
         }
         // Whoever finishes a node does not ask whose turn it is.
