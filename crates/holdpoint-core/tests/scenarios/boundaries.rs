@@ -358,3 +358,14 @@ fn three_kinds_are_parts_of_a_conversation() {
         ["conversation.start", "conversation.exchange", "conversation.close"]
     );
 }
+
+#[test]
+fn an_excerpt_shows_the_artifact_and_of_a_call_its_arguments() {
+    let excerpt = |data: Value| asked(approval_of(data)).interrupt_of("gate").expect("asked").excerpt();
+    let shown = json!({"arguments": {"to": "bob"}, "name": "send"});
+    let artifact = excerpt(json!({"actions": ["accept"], "artifactData": shown}));
+    assert_eq!(artifact.as_deref(), Some(r#"arguments: {to: "bob"}, name: "send""#));
+    let call = excerpt(json!({"actions": ["accept"], "artifactType": "tool.call", "artifactData": shown}));
+    assert_eq!(call.as_deref(), Some(r#"to: "bob""#));
+    assert_eq!(excerpt(json!({"actions": ["accept"]})), None);
+}
