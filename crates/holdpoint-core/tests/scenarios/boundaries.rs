@@ -333,7 +333,9 @@ fn a_side_question_of_a_governed_gate_is_answered_by_those_who_may_decide() {
     };
     let story =
         story.when(reply(Principal::named("mallory"))).refused(Refusal::MayNotReply("mallory".to_owned()));
-    story.when(reply(holder("eve"))).accepted();
+    let open = |story: &Story| story.interrupt_of("gate").expect("asked").open_asks().count();
+    assert_eq!(open(&story), 1);
+    assert_eq!(open(&story.when(reply(holder("eve"))).accepted()), 0);
 }
 
 #[test]
