@@ -335,7 +335,9 @@ fn a_side_question_of_a_governed_gate_is_answered_by_those_who_may_decide() {
     };
     let story =
         story.when(reply(Principal::named("mallory"))).refused(Refusal::MayNotReply("mallory".to_owned()));
-    story.when(reply(holder("eve"))).accepted();
+    let open = |story: &Story| story.interrupt_of("gate").expect("asked").open_asks().count();
+    assert_eq!(open(&story), 1);
+    assert_eq!(open(&story.when(reply(holder("eve"))).accepted()), 0);
 }
 
 #[test]
@@ -359,4 +361,15 @@ fn three_kinds_are_parts_of_a_conversation() {
         parts.collect::<Vec<_>>(),
         ["conversation.start", "conversation.exchange", "conversation.close"]
     );
+}
+
+#[test]
+fn an_excerpt_shows_the_artifact_and_of_a_call_its_arguments() {
+    let excerpt = |data: Value| asked(approval_of(data)).interrupt_of("gate").expect("asked").excerpt();
+    let shown = json!({"arguments": {"to": "bob"}, "name": "send"});
+    let artifact = excerpt(json!({"actions": ["accept"], "artifactData": shown}));
+    assert_eq!(artifact.as_deref(), Some(r#"arguments: {to: "bob"}, name: "send""#));
+    let call = excerpt(json!({"actions": ["accept"], "artifactType": "tool.call", "artifactData": shown}));
+    assert_eq!(call.as_deref(), Some(r#"to: "bob""#));
+    assert_eq!(excerpt(json!({"actions": ["accept"]})), None);
 }

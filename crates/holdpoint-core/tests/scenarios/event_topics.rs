@@ -57,6 +57,9 @@ fn an_interrupt_awaits_events_with_members_that_it_has() {
         assert!(!awaits(differs.clone()), "{differs}");
     }
     assert!(!interrupt(&story).awaits(&event("sent", json!({"order": 7}), json!({}))));
+    let rated = waiting_for(json!({"rate": 0.5}));
+    let at_rate = |rate: f64| interrupt(&rated).awaits(&event("paid", json!({"rate": rate}), json!({})));
+    assert_eq!([0.5, 0.0, 0.25].map(at_rate), [true, false, false]);
 }
 
 #[test]
