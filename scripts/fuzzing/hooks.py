@@ -34,6 +34,8 @@ def spend(case):
     case.path_parameters.update(one["path"])
     if one["body"] is not None:
         case.body = copy.deepcopy(one["body"])
+    if name_of(case) == "consumeGrant":
+        case.headers = {**(case.headers or {}), "Idempotency-Key": one["path"]["grantId"]}
     return True
 
 

@@ -214,6 +214,16 @@ def workflow(name, *nodes, **more):
     }
 
 
+def granted():
+    """The grant of a run that was just approved."""
+    return call("POST", f"/v1/runs/{waiting()}/interrupts/waits", {"resumeValue": ACCEPT})["grantId"]
+
+
+def consumable():
+    grant = granted()
+    return kept({"digest": call("GET", f"/v1/grants/{grant}")["digest"]}, grantId=grant)
+
+
 def node(name, kind, extra=None, **config):
     return (name, kind, config, extra or {})
 
@@ -261,6 +271,9 @@ KEPT = {
     "decideInThread": lambda: kept(ALLOW, threadId=talking()["threadId"]),
     "cancelThread": lambda: kept({}, threadId=talking()["threadId"]),
     "revokeKey": lambda: kept(keyId=call("POST", "/v1/keys", {"principal": "for-a-while"})["keyId"]),
+    "getGrant": lambda: kept(grantId=granted()),
+    "consumeGrant": consumable,
+    "getWorkflowGrants": lambda: kept(workflowId="fuzz-waits"),
     "rotateKey": lambda: kept({}, keyId=call("POST", "/v1/keys", {"principal": "for-a-while"})["keyId"]),
 }
 EVER = {"from": "2020-01-01T00:00:00Z", "to": "2120-01-01T00:00:00Z"}
