@@ -95,6 +95,9 @@ fn normal(run: &str, text: &str) -> String {
         if let Some((found, name)) = known.iter().find(|(found, _)| rest.starts_with(found)) {
             normal.push_str(name);
             rest = &rest[found.len()..];
+        } else if let Some(after) = rest.strip_prefix("key_") {
+            normal.push_str("KEY");
+            rest = after.trim_start_matches(|c: char| c.is_ascii_hexdigit());
         } else if let Some(after) = rest.strip_prefix("\"durationMs\":") {
             normal.push_str("\"durationMs\":MS");
             rest = after.trim_start_matches(|c: char| c.is_ascii_digit());
