@@ -110,8 +110,7 @@ impl Run {
     }
 
     pub fn apply(&mut self, event: &Event, at: Timestamp) {
-        self.seq += 1;
-        self.updated_at = at;
+        (self.seq, self.updated_at) = (self.seq + 1, at);
         self.bytes += weight::weight(event);
         match event {
             Event::RunStarted(started) => self.start(started, at),

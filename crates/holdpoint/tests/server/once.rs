@@ -22,9 +22,7 @@ fn example(operation: &Operation, client: &Client) -> Example {
     client.answer(&run, "gate", &json!({"action": "ask", "question": "Why?"}));
     let queue = client.get(&format!("/v1/threads/{run}/dispatches")).body;
     let dispatch = queue["dispatches"][0]["dispatchId"].as_str().unwrap().to_owned();
-    let granted = client.start_run("gated");
-    let accepted = client.answer(&granted, "gate", &json!({"action": "accept"})).body;
-    let grant = accepted["grantId"].as_str().unwrap().to_owned();
+    let grant = granted(client);
     let mut renamed = gated("fresh");
     renamed["name"] = json!("another");
     let (body, other, status) = match operation.id.as_str() {
@@ -71,10 +69,7 @@ fn example(operation: &Operation, client: &Client) -> Example {
             (window("2020-01-02T00:00:00Z"), window("2020-01-03T00:00:00Z"), 202)
         }
         "rotateKey" => (json!({"overlapSeconds": 60}), json!({"overlapSeconds": 90}), 201),
-        "consumeGrant" => {
-            let grant = client.get(&format!("/v1/grants/{grant}")).body;
-            (json!({"digest": grant["digest"]}), json!({"digest": "another"}), 200)
-        }
+        "consumeGrant" => (json!({"digest": digest(client, &grant)}), json!({"digest": "another"}), 200),
         "rotateSecrets" => (json!({}), json!({"revokeOld": true}), 200),
         id => of_holds_and_agents(id, client, &run),
     };
@@ -92,6 +87,17 @@ fn example(operation: &Operation, client: &Client) -> Example {
         path.replace("{askId}", "1").replace("{webhookId}", &webhook).replace("{deliveryId}", &delivery);
     let given = |body: Value| Some(body).filter(|body| !body.is_null());
     Example { path, body: given(body), other: given(other), status }
+}
+
+/// Returns the grant of a run that was just approved.
+fn granted(client: &Client) -> String {
+    let run = client.start_run("gated");
+    let accepted = client.answer(&run, "gate", &json!({"action": "accept"})).body;
+    accepted["grantId"].as_str().unwrap().to_owned()
+}
+
+fn digest(client: &Client, grant: &str) -> Value {
+    client.get(&format!("/v1/grants/{grant}")).body["digest"].clone()
 }
 
 /// Holds, and agents. The run has no agent and its thread no run of one: that there is nobody to tell is final, and kept.

@@ -151,6 +151,16 @@ fn of_chat() -> Vec<Row> {
     ]
 }
 
+fn of_grants() -> Vec<Row> {
+    vec![
+        // Elsewhere it was registered by the row of putWorkflow.
+        row("getWorkflowGrants", "manifest:read", 200, 200),
+        row("getGrant", "runs:read", 200, 404),
+        // Without an Idempotency-Key.
+        Row { body: Some(json!({"digest": "sha256:0"})), ..row("consumeGrant", "runs:create", 400, 400) },
+    ]
+}
+
 fn rows() -> Vec<Row> {
     let public = |id| row(id, "", 200, 200);
     vec![
@@ -162,11 +172,6 @@ fn rows() -> Vec<Row> {
         public("metrics"),
         row("listWorkflows", "manifest:read", 200, 200),
         row("getWorkflow", "manifest:read", 200, 404),
-        // Elsewhere it was registered by the row of putWorkflow.
-        row("getWorkflowGrants", "manifest:read", 200, 200),
-        row("getGrant", "runs:read", 200, 404),
-        // Without an Idempotency-Key.
-        Row { body: Some(json!({"digest": "sha256:0"})), ..row("consumeGrant", "runs:create", 400, 400) },
         Row { body: Some(flow()), ..row("putWorkflow", "manifest:write", 200, 201) },
         // A workflow of another tenant is as good as none.
         Row { body: Some(json!({"workflowId": "only-ours"})), ..row("createRun", "runs:create", 201, 400) },
@@ -284,6 +289,7 @@ fn every_route_is_open_to_those_it_is_for_and_to_nobody_else() {
         .chain(of_agents())
         .chain(of_ag_ui())
         .chain(of_chat())
+        .chain(of_grants())
         .collect();
     let (known, there): (BTreeSet<&str>, BTreeSet<&str>) =
         (rows.iter().map(|row| row.id).collect(), operations.iter().map(|one| one.id.as_str()).collect());
