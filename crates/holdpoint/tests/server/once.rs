@@ -58,7 +58,6 @@ fn example(operation: &Operation, client: &Client) -> Example {
             (hook("a"), hook("b"), 201)
         }
         "deleteWebhook" | "revokeKey" => (Value::Null, Value::Null, 204),
-        "pauseWebhook" => (json!({}), json!({"more": 1}), 200),
         "resumeWebhook" => {
             client.send("POST", &format!("/v1/webhooks/{webhook}:pause"), None);
             (json!({}), json!({"more": 1}), 200)
@@ -68,9 +67,7 @@ fn example(operation: &Operation, client: &Client) -> Example {
             let window = |to: &str| json!({"from": "2020-01-01T00:00:00Z", "to": to});
             (window("2020-01-02T00:00:00Z"), window("2020-01-03T00:00:00Z"), 202)
         }
-        "rotateKey" => (json!({"overlapSeconds": 60}), json!({"overlapSeconds": 90}), 201),
         "consumeGrant" => (json!({"digest": digest(client, &grant)}), json!({"digest": "another"}), 200),
-        "rotateSecrets" => (json!({}), json!({"revokeOld": true}), 200),
         id => of_holds_and_agents(id, client, &run),
     };
     let key = client.post("/v1/keys", &json!({"scopes": []})).body["keyId"].as_str().unwrap().to_owned();
@@ -100,12 +97,15 @@ fn digest(client: &Client, grant: &str) -> Value {
     client.get(&format!("/v1/grants/{grant}")).body["digest"].clone()
 }
 
-/// Holds, and agents. The run has no agent and its thread no run of one: that there is nobody to tell is final, and kept.
+/// Holds, agents, and what has one line only. The run has no agent and its thread no run of one: that there is nobody to tell is final, and kept.
 fn of_holds_and_agents(id: &str, client: &Client, run: &str) -> (Value, Value, u16) {
     let agent = |name: &str| json!({"name": name, "model": {"use": "main"}});
     let said = |text: &str| json!({"message": text});
     let decision = |action: &str| json!({"toolCallId": "c1", "action": action});
     match id {
+        "rotateKey" => (json!({"overlapSeconds": 60}), json!({"overlapSeconds": 90}), 201),
+        "rotateSecrets" => (json!({}), json!({"revokeOld": true}), 200),
+        "pauseWebhook" => (json!({}), json!({"more": 1}), 200),
         "createHold" => (json!({"title": "a"}), json!({"title": "b"}), 201),
         "cancelHold" => (Value::Null, Value::Null, 200),
         "putAgent" => (agent("a"), agent("b"), 201),
