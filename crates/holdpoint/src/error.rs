@@ -35,7 +35,8 @@ impl ApiError {
     pub(crate) fn is_final(&self) -> bool {
         let lasting =
             [StatusCode::NOT_FOUND, StatusCode::CONFLICT, StatusCode::GONE, StatusCode::UNPROCESSABLE_ENTITY];
-        lasting.contains(&self.status) && self.retry_after_s.is_none()
+        let changes = self.retry_after_s.is_some() || self.code == "interrupt_ambiguous";
+        lasting.contains(&self.status) && !changes
     }
 
     pub(crate) fn take_receipt(&mut self) -> Option<Receipt> {

@@ -25,6 +25,12 @@ pub struct NotTransferable {
 }
 
 impl NotTransferable {
+    /// The grants behind which the source of a copy was started belong to its parent run.
+    pub fn of_parent(source: &RunId) -> Self {
+        let gate = "the gates before the node that started the copied run".to_owned();
+        Self { gate, source_run: source.clone() }
+    }
+
     pub fn error(&self) -> RunError {
         RunError::new(GRANT_NOT_TRANSFERABLE, self.to_string())
     }
@@ -75,8 +81,7 @@ impl Run {
             && !opted_out
         {
             if self.started.as_ref().is_some_and(|started| !started.grants.is_empty()) {
-                let gate = "the gates before the node that started the copied run".to_owned();
-                return Err(NotTransferable { gate, source_run: source.clone() });
+                return Err(NotTransferable::of_parent(source));
             }
             if let Some(asked) = self.grants_before(node).into_iter().find(|asked| asked.taken_over) {
                 return Err(self.not_transferable(asked, source));
@@ -101,6 +106,16 @@ impl Run {
             }
         }
         Ok(grants)
+    }
+
+    /// Returns the granted decisions that a tool call depends on.
+    fn grants_before_call(&self, node: &NodeId, call: &str) -> Vec<InterruptId> {
+        let gates = self.grants_before(node).into_iter();
+        let of_call = self.permission_of_call(node, call).into_iter().chain(self.grant_of_call(node, call));
+        let mut grants: Vec<InterruptId> = gates.chain(of_call).map(|asked| asked.id).collect();
+        grants.sort_unstable();
+        grants.dedup();
+        grants
     }
 
     /// Returns the latest approval of the call. A tool may have asked something of its own since.
@@ -130,6 +145,15 @@ impl Run {
         inherited.chain(own).collect()
     }
 
+    /// Returns the ids of the grants that this run used to start a child run.
+    pub fn grants_used_for_child(&self, child: &RunId) -> Vec<String> {
+        let Some(child) = self.children.iter().find(|known| known.run == *child) else { return Vec::new() };
+        let is_start =
+            |used: &GrantUse| used.node == child.node && used.visit == child.visit && used.call == child.call;
+        let used = self.interrupts.iter().filter(|asked| asked.uses.iter().any(is_start));
+        used.map(|asked| self.grant_id(asked.id)).collect()
+    }
+
     /// Returns the public id of the grant that an interrupt of this run gives. A replay tells the ids of its source.
     pub fn grant_id(&self, interrupt: InterruptId) -> String {
         match self.interrupt(interrupt) {
@@ -156,7 +180,8 @@ impl Run {
         if let Event::NodeStarted { node, uses } = event {
             self.use_grants(uses, node, None, at);
         } else if let Event::ToolBegun { node, call, uses, .. } = event {
-            self.use_grants(uses, node, Some(call), at);
+            let uses = if uses.is_empty() { self.grants_before_call(node, call) } else { uses.clone() };
+            self.use_grants(&uses, node, Some(call), at);
         } else if let Event::StepRecorded { node, .. } | Event::NodeDispatched { node, .. } = event {
             let grants: Vec<InterruptId> =
                 self.grants_before(node).into_iter().map(|asked| asked.id).collect();
@@ -209,10 +234,11 @@ pub(super) enum Copied {
 
 impl Copied {
     pub(super) fn of(started: &Started) -> Self {
-        match &started.fork {
-            None => Self::Nothing,
-            Some(fork) if fork.mode == ForkMode::Branch => Self::Events(fork.from_seq),
-            Some(fork) => fork.copied.map_or(Self::Until(fork.at), Self::Events),
+        let Some(fork) = &started.fork else { return Self::Nothing };
+        match (fork.copied, fork.mode) {
+            (Some(count), _) => Self::Events(count),
+            (None, ForkMode::Branch) => Self::Events(fork.from_seq),
+            (None, ForkMode::Replay) => Self::Until(fork.at),
         }
     }
 

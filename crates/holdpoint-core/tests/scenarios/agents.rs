@@ -259,6 +259,13 @@ fn silence_cancels_a_call_and_is_not_told_as_a_refusal() {
 /// A tool asks for something itself, with an answer that must be a whole number.
 pub(crate) fn tool_waits(mode: ToolCallResumeMode) -> Story {
     let story = at_work().when(act([reply(1, &[("c1", Behaviour::Allow)]), begin_call("c1")])).accepted();
+    let ticket = ticket_of_tool(&story, mode);
+    let story = story.when(act([Act::Suspend { call: "c1".into(), ticket }])).accepted();
+    story.when(wait(ResumePolicy::AsDecided)).accepted().status_is(Status::WaitingInput)
+}
+
+/// A ticket with which the tool of the call `c1` asks bob for a number.
+pub(crate) fn ticket_of_tool(story: &Story, mode: ToolCallResumeMode) -> Box<Ticket> {
     let suspension = Suspension {
         id: "s1".into(),
         action: "pick".into(),
@@ -274,9 +281,7 @@ pub(crate) fn tool_waits(mode: ToolCallResumeMode) -> Story {
     let wanted = SuspendTicket { suspension, pending, resume_mode: mode };
     let asking =
         Asking { people: crate::words::object(json!({ "approversList": ["bob"] })), ..Asking::default() };
-    let ticket = Box::new(Ticket::of_tool("k".into(), call(&story, "c1"), &asking, &wanted));
-    let story = story.when(act([Act::Suspend { call: "c1".into(), ticket }])).accepted();
-    story.when(wait(ResumePolicy::AsDecided)).accepted().status_is(Status::WaitingInput)
+    Box::new(Ticket::of_tool("k".into(), call(story, "c1"), &asking, &wanted))
 }
 
 #[test]

@@ -6,7 +6,9 @@ use holdpoint_core::{
 };
 use serde_json::{Value, json};
 
-use crate::agents::{AGENT, act, at_work, begin_call, reply, returned, status, suspend, tool_waits, wait};
+use crate::agents::{
+    AGENT, act, at_work, begin_call, reply, returned, status, suspend, ticket_of_tool, tool_waits, wait,
+};
 use crate::grants::{asked, begin_effect, begun, full_approval, uses_of};
 use crate::story::{Story, on};
 use crate::words::*;
@@ -147,6 +149,18 @@ fn a_copy_that_asks_about_the_call_again_can_begin_it() {
     assert_eq!(usable(&copy, "c1"), Ok(vec![InterruptId(2)]));
     let copy = copy.when(act([begin_call("c1")])).then([tool_begun("c1", &[2])]);
     assert_eq!((uses_of(&copy, 1), uses_of(&copy, 2)), (Vec::new(), vec![of_call("c1")]));
+}
+
+#[test]
+fn an_answer_to_the_tool_in_a_copy_does_not_replace_the_approval_of_the_call() {
+    let source = asks_about(at_work(), &["c1"]).given([accept(1), act([begin_call("c1")])]);
+    let ticket = ticket_of_tool(&source, ToolCallResumeMode::ReplayToolCall);
+    let source = source.given([act([Act::Suspend { call: "c1".into(), ticket }]), wait(AS_DECIDED)]);
+    let copy = source.branched(source.log().len());
+    let bob = holdpoint_core::Principal::named("bob");
+    let copy = copy.given([answer_by(bob, 2, json!({"action": "resume", "result": 3}))]);
+    assert!(asked(&copy, 2).is_granted() && !asked(&copy, 2).taken_over);
+    assert_eq!(usable(&copy, "c1"), Err(elsewhere(AGENT)));
 }
 
 #[test]

@@ -365,3 +365,20 @@ fn a_child_run_carries_the_grants_behind_which_it_was_started() {
     assert_eq!(child.run().grants_for_child(&node_id("pay"), None), ["run-0:i3", "run-1:i1"]);
     child.when(begin_effect("pay")).then([begun("pay", &[1])]);
 }
+
+#[test]
+fn a_node_that_shares_the_interrupt_of_a_gate_is_that_gate() {
+    let keyed = |id: &str| with(node(id), "config", json!({"key": "k"}));
+    let flow = workflow([keyed("gate"), keyed("twin"), node("pay")], [edge("twin", "pay")]);
+    let story = on(flow).given([
+        start(),
+        begin("gate"),
+        ask("gate", full_approval()),
+        begin("twin"),
+        join("twin", 1),
+        accept(1),
+        done("gate"),
+        done("twin"),
+    ]);
+    story.when(begin_effect("pay")).then([begun("pay", &[1])]);
+}

@@ -74,7 +74,8 @@ impl Engine {
         let workflow = self.workflow_revision(&source.tenant, &started.workflow, started.revision).await?;
         let of = RunRef { tenant: source.tenant.clone(), run: fresh_id()? };
         let at = self.now();
-        let start = start_of_copy(source, started, request, (at, log.len() as u64));
+        let mut start = start_of_copy(source, started, request, (at, log.len() as u64));
+        start.grants = self.carried_grants(source, started).await?;
         let theirs = started.artifact_owner(&source.run).clone();
         let unborn = Run::unborn(of.run.clone(), workflow);
         let mut record = Record::new(source.run.clone(), log, starts, start, &unborn)?;
@@ -157,7 +158,7 @@ fn start_of_copy(
         mode: request.mode,
         at: Some(at),
         artifacts,
-        copied: (request.mode == ForkMode::Replay).then_some(events),
+        copied: Some(if request.mode == ForkMode::Replay { events } else { request.from_seq }),
     };
     Start {
         inputs: started.inputs.clone(),
@@ -173,7 +174,6 @@ fn start_of_copy(
         trace: started.trace.clone(),
         fork: Some(fork),
         forked_by,
-        grants: started.grants.clone(),
         ..Start::new(started.owner.clone())
     }
 }

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use holdpoint_core::{
-    Interrupt, InterruptId, NodeId, NotTransferable, Refusal, Run, RunRef, Status, Workflow,
+    Interrupt, InterruptId, NodeId, NotTransferable, Refusal, Run, RunRef, Started, Status, Workflow,
+    workflow,
 };
 
 use super::Engine;
@@ -50,6 +51,51 @@ impl Engine {
             }
             Some(used) => Err(Refusal::GrantUsed { by: used.by, at: used.at }.into()),
             None => Err(Error::Busy),
+        }
+    }
+
+    /// Returns the grants behind which a run was started. Versions before grants did not store them with a child run or
+    /// its copies: there, the uses that the parent run shows name them.
+    pub(crate) async fn carried_grants(&self, of: &RunRef, started: &Started) -> Result<Vec<String>, Error> {
+        let (mut child, mut started) = (of.run.clone(), Arc::new(started.clone()));
+        while started.grants.is_empty() {
+            let older_copy = started.fork.as_ref().filter(|fork| fork.copied.is_none());
+            let (above, is_parent) = match (&started.parent, older_copy) {
+                (Some(parent), _) => (parent.run.clone(), true),
+                (None, Some(fork)) => (fork.source.clone(), false),
+                (None, None) => break,
+            };
+            let run = match self.run(&RunRef { tenant: of.tenant.clone(), run: above.clone() }).await {
+                Ok(run) => run,
+                Err(Error::NotFound(_)) => break,
+                Err(error) => return Err(error),
+            };
+            let used = run.grants_used_for_child(&child);
+            if is_parent && !used.is_empty() {
+                return Ok(used);
+            }
+            let Some(next) = run.started.clone() else { break };
+            (child, started) = (above, next);
+        }
+        Ok(started.grants.clone())
+    }
+
+    /// Checks that an effect at a node of a run can use the grants that it depends on.
+    pub(crate) async fn check_grants(
+        &self,
+        of: &RunRef,
+        run: &Run,
+        node: &workflow::Node,
+    ) -> Result<Result<(), NotTransferable>, Error> {
+        if let Err(grant) = run.usable_grants(&node.id) {
+            return Ok(Err(grant));
+        }
+        let Some(started) = run.started.as_ref().filter(|_| node.needs_grant) else { return Ok(Ok(())) };
+        match &started.fork {
+            Some(fork) if fork.copied.is_none() && !self.carried_grants(of, started).await?.is_empty() => {
+                Ok(Err(NotTransferable::of_parent(&fork.source)))
+            }
+            Some(_) | None => Ok(Ok(())),
         }
     }
 

@@ -183,7 +183,7 @@ impl Holder {
         };
         // Also for a node whose start was copied from another run.
         if !self.replays()
-            && let Err(grant) = run.usable_grants(&node.id)
+            && let Err(grant) = self.engine.check_grants(&self.claim.run, &run, node).await?
         {
             return Ok(Outcome::Failed(grant.error()).into());
         }

@@ -29,7 +29,7 @@ mod threads;
 mod workflows;
 
 /// What was called, with which arguments, in that order; shared by all engines of a test.
-type Calls = Arc<Mutex<Vec<(String, Value)>>>;
+pub(crate) type Calls = Arc<Mutex<Vec<(String, Value)>>>;
 
 /// A tool that does what a test wants and remembers that it did.
 struct Counting {
@@ -81,16 +81,7 @@ impl Subject for Office {
 }
 
 fn furnished(calls: &Calls) -> impl FnOnce(Options) -> Options + use<> {
-    let tool = |name: &str, idempotent: bool, wants| -> (String, Arc<dyn Toolbox>) {
-        let spec = ToolSpec {
-            name: name.to_owned(),
-            description: format!("does {name}"),
-            parameters: json!({ "type": "object" }),
-            idempotent,
-            primary: Some("to".to_owned()),
-        };
-        (name.to_owned(), Arc::new(Counting { spec: Arc::new(spec), calls: calls.clone(), wants }))
-    };
+    let tool = |name, idempotent, wants| counting_tool(name, calls, idempotent, wants);
     let rust: BTreeMap<_, _> = [
         tool("send", false, None),
         tool("look", true, None),
@@ -100,6 +91,22 @@ fn furnished(calls: &Calls) -> impl FnOnce(Options) -> Options + use<> {
     ]
     .into();
     move |options| options.agents(AgentSettings { rust, ..AgentSettings::default() })
+}
+
+pub(crate) fn counting_tool(
+    name: &str,
+    calls: &Calls,
+    idempotent: bool,
+    wants: Option<ToolCallResumeMode>,
+) -> (String, Arc<dyn Toolbox>) {
+    let spec = ToolSpec {
+        name: name.to_owned(),
+        description: format!("does {name}"),
+        parameters: json!({ "type": "object" }),
+        idempotent,
+        primary: Some("to".to_owned()),
+    };
+    (name.to_owned(), Arc::new(Counting { spec: Arc::new(spec), calls: calls.clone(), wants }))
 }
 
 /// An agent whose model takes these steps; rules let `look` pass and ask about `send`.
@@ -208,6 +215,6 @@ async fn decide(engine: &Engine, of: &RunRef, ticket: &str, how: &ToolCallResume
     engine.decide_call(of, ticket, how, alice()).await
 }
 
-fn agent_of(run: &Run) -> Arc<Agent> {
+pub(crate) fn agent_of(run: &Run) -> Arc<Agent> {
     run.node_state(&NodeId::parse("agent").unwrap()).unwrap().agent.clone().unwrap()
 }

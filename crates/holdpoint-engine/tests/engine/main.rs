@@ -46,6 +46,7 @@ mod scopes;
 mod seals;
 mod secrets;
 mod sessions;
+mod stored_before_grants;
 mod time;
 mod webhooks;
 mod workers;
