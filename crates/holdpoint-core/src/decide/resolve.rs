@@ -8,7 +8,7 @@ use super::finish::room;
 use super::side_questions::raise;
 use crate::event::Event;
 use crate::ids::{InterruptId, NodeId, Principal, Timestamp};
-use crate::interrupt::{Answer, ExternalEvent, Interrupt, Judged, Kind, Who, says_the_same};
+use crate::interrupt::{Answer, ExternalEvent, Interrupt, Judged, Kind, Who, repeats_answer};
 use crate::limits;
 use crate::refusal::{Refusal, check_size};
 use crate::run::{End, Run};
@@ -84,7 +84,7 @@ fn resolve_one(run: &Run, id: InterruptId, answer: &Answer, now: Timestamp) -> R
     }
 }
 
-/// Limits how many denials of a governed gate are recorded, so that repeated attempts do not fill the log.
+/// Limits the number of recorded denials of a governed gate, so that repeated attempts do not fill the log.
 fn check_denial(run: &Run, asked: &Interrupt, by: &str, reason: &str) -> Result<(), Refusal> {
     if asked.denied >= limits::DENIALS_MAX || by.len() + reason.len() > room(run) {
         return Err(Refusal::NotAuthorized(reason.to_owned()));
@@ -112,7 +112,7 @@ pub(super) fn deliver(
 ) -> Result<Vec<Event>, Refusal> {
     let interrupt = open_interrupt(run, id, now)?;
     interrupt.check_awaits(event)?;
-    // A sender of events need not be a person who may answer.
+    // The permission to send events does not include the permission to answer.
     if interrupt.needs_key() || interrupt.heeds_people() {
         return Err(Refusal::NotAuthorized(
             "this interrupt takes answers of those who may answer it; an event is not enough".to_owned(),
@@ -133,7 +133,7 @@ fn is_repeated(run: &Run, id: InterruptId, answer: &Answer) -> Result<bool, Refu
     });
     match made {
         None => Ok(false),
-        Some((asked, value)) if asked == id && says_the_same(value, &answer.value) => Ok(true),
+        Some((asked, value)) if asked == id && repeats_answer(value, &answer.value) => Ok(true),
         Some(_) => Err(Refusal::DecisionConflict(name.clone())),
     }
 }

@@ -28,7 +28,7 @@ use replay::{Ended, Replay};
 pub struct ForkRequest {
     /// Who makes the copy: it is their wish as well as that of whoever started the source.
     pub by: String,
-    /// The lineage of the key with which the copy is made; none outside of the server.
+    /// The lineage of the key with which the copy is made; None if the caller has no key, as outside of the server.
     pub credential: Option<String>,
     pub mode: ForkMode,
     /// Events before this number are copied.
@@ -178,7 +178,7 @@ fn start_of_copy(
     }
 }
 
-/// A copy has the rights of its source and of its forker together: where one of them is unknown, none.
+/// Returns the lineages that a copy depends on: those of its source and that of its forker. Empty if one is unknown.
 fn credentials_of_copy(started: &Started, request: &ForkRequest) -> Vec<String> {
     let (Some(own), false) = (&request.credential, started.credentials.is_empty()) else { return Vec::new() };
     let earlier = started.credentials.iter().filter(|lineage| *lineage != own);
@@ -216,8 +216,8 @@ fn settle_cut(draft: &mut Draft) {
     }
 }
 
-/// Runs that the copy still waits for are started anew, for the copy. Those behind a grant of the source are not: they
-/// have failed.
+/// Starts the child runs that the copy still waits for again, for the copy. Child runs that depend on a grant of the
+/// source fail instead.
 fn redispatch(draft: &mut Draft) -> Result<(), Refusal> {
     let run = draft.run.clone();
     let own = |child: &RunId| child.as_str().starts_with(&format!("{}.", run.id));

@@ -117,7 +117,7 @@ async fn people_that_no_valid_key_has_are_unknown(house: House) {
     let known = ["ann", "approver", "board", "role:approver", "group:auditors", "scope:runs:read"];
     let unknown = ["gone", "old", "zoe", "role:ann", "group:approver", "scope:runs:cancel"];
     let entries: Vec<String> = known.iter().chain(&unknown).map(ToString::to_string).collect();
-    assert_eq!(house.engine.unknown_people(&tenant(), &entries).await.unwrap(), unknown);
+    assert_eq!(house.engine.find_unknown_people(&tenant(), &entries).await.unwrap(), unknown);
     let other = TenantId::parse("other").unwrap();
-    assert_eq!(house.engine.unknown_people(&other, &entries).await.unwrap(), entries);
+    assert_eq!(house.engine.find_unknown_people(&other, &entries).await.unwrap(), entries);
 }
