@@ -82,7 +82,8 @@ impl NodeTypes {
         opted_out.chain(repeated).collect()
     }
 
-    /// Checks the `covers` of gates, and rejects loops that repeat an effect with one grant unless the gate has `repeat`.
+    /// Checks the `covers` of gates, and rejects loops that repeat an effect with one grant unless the gate has
+    /// `repeat`.
     pub(crate) fn grant_flaws(&self, workflow: &Workflow) -> Vec<Flaw> {
         let mut flaws = self.repeat_flaws(workflow);
         for gate in workflow.nodes.iter().filter(|node| is_gate(node)) {

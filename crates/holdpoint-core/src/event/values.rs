@@ -43,7 +43,8 @@ pub struct ChildResult {
     pub error: Option<RunError>,
 }
 
-/// The status that holds, lists and the command line show for a run that failed because a deadline passed without an answer.
+/// The status that holds, lists and the command line show for a run that failed because a deadline passed without an
+/// answer.
 pub const TIMED_OUT: &str = "timed_out";
 
 /// The `reason` in the details of an error that was caused by a deadline.

@@ -78,8 +78,8 @@ pub(super) fn judge(
     count(interrupt, who, &action, decided, answer.copied)
 }
 
-/// Counts an answer. If one approval is enough, the answer is the decision; otherwise it is a vote, and the last vote that
-/// is needed ends the interrupt with the outcome of all votes.
+/// Counts an answer. If one approval is enough, the answer is the decision; otherwise it is a vote, and the last vote
+/// that is needed ends the interrupt with the outcome of all votes.
 fn count(
     interrupt: &Interrupt,
     who: Who,

@@ -43,13 +43,15 @@ impl Interrupt {
         }
     }
 
-    /// Returns whether the gate covers an effect at this node. A gate without `covers` covers every node that it leads to.
+    /// Returns whether the gate covers an effect at this node. A gate without `covers` covers every node that it leads
+    /// to.
     pub fn covers(&self, node: &NodeId) -> bool {
         let Some(covers) = self.data.get("covers").and_then(Value::as_array) else { return true };
         covers.iter().filter_map(covered_node).any(|covered| covered == node.as_str())
     }
 
-    /// Returns the payload that the decision permits: the artifact that was shown, or the artifact as the approver edited it.
+    /// Returns the payload that the decision permits: the artifact that was shown, or the artifact as the approver
+    /// edited it.
     pub fn granted_payload(&self) -> Option<&Value> {
         let Some(Resolution::Answered { value, .. }) = &self.resolution else { return None };
         match value.get("action").and_then(Value::as_str) {
@@ -63,8 +65,8 @@ impl Interrupt {
         digest(self.granted_payload().unwrap_or(&self.data))
     }
 
-    /// Returns whether a digest that a client presents matches the grant. The digest of all data of the interrupt matches
-    /// too, unless the approver edited the artifact.
+    /// Returns whether a digest that a client presents matches the grant. The digest of all data of the interrupt
+    /// matches too, unless the approver edited the artifact.
     pub fn grants_digest(&self, presented: &str) -> bool {
         let edited = self.granted_payload() != self.data.get("artifactData");
         presented == self.granted_digest() || (!edited && self.digest.as_deref() == Some(presented))

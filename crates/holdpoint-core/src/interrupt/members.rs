@@ -1,4 +1,5 @@
-//! The members of an answer: those that an interrupt reads, those that are only recorded, and those that a gate outputs.
+//! The members of an answer: those that an interrupt reads, those that are only recorded, and those that a gate
+//! outputs.
 
 use serde_json::{Map, Value};
 
@@ -75,7 +76,8 @@ pub(super) fn ignored_by_clarification(answer: &Value) -> Map<String, Value> {
     set_aside(&mut members, |name| CLARIFICATION.contains(&name))
 }
 
-/// Returns the answer that a protocol derived from a payload, with the members that the protocol does not read as `ignored`.
+/// Returns the answer that a protocol derived from a payload, with the members that the protocol does not read as
+/// `ignored`.
 pub fn with_ignored(mut answer: Value, payload: &Value, read: &[&str]) -> Value {
     let mut members = payload.as_object().cloned().unwrap_or_default();
     let ignored = set_aside(&mut members, |name| read.contains(&name));
@@ -85,8 +87,8 @@ pub fn with_ignored(mut answer: Value, payload: &Value, read: &[&str]) -> Value 
     answer
 }
 
-/// Returns whether an answer repeats a recorded one. The host adds members to the record and moves others, so the record
-/// must contain each member of the answer, and may contain more.
+/// Returns whether an answer repeats a recorded one. The host adds members to the record and moves others, so the
+/// record must contain each member of the answer, and may contain more.
 pub fn repeats_answer(recorded: &Value, again: &Value) -> bool {
     let (Value::Object(recorded), Value::Object(again)) = (recorded, again) else { return recorded == again };
     let ignored = recorded.get(IGNORED);
@@ -146,7 +148,8 @@ fn names(schema: Option<&Value>) -> impl Iterator<Item = &str> {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GateOutputs {
     pub outputs: Map<String, Value>,
-    /// Names of outputs that do not become variables, because the answer decides whether they exist, not the definition.
+    /// Names of outputs that do not become variables, because the answer decides whether they exist, not the
+    /// definition.
     pub unmapped: Vec<String>,
 }
 

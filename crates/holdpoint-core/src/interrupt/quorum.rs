@@ -113,8 +113,8 @@ const WHO_AND_WHEN: [&str; 4] = ["decidedBy", "actedBy", "action", "decidedAt"];
 /// The members in which a vote may give its reason.
 const REASONS: [&str; 4] = ["feedback", "comment", "reason", "refineFeedback"];
 
-/// Returns the decision of a quorum: the `preferred` action if a vote has it, otherwise the action of the last vote. Reasons
-/// stay in their votes, unless exactly one vote has that action and it is not `accept`.
+/// Returns the decision of a quorum: the `preferred` action if a vote has it, otherwise the action of the last vote.
+/// Reasons stay in their votes, unless exactly one vote has that action and it is not `accept`.
 fn decided(votes: &[&Map<String, Value>], last: &Map<String, Value>, preferred: &str) -> Map<String, Value> {
     let preferred = votes.iter().map(|vote| action(vote)).find(|name| *name == preferred);
     let chosen = preferred.unwrap_or(action(last));

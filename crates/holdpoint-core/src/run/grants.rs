@@ -130,7 +130,8 @@ impl Run {
         inherited.chain(own).collect()
     }
 
-    /// Returns the public id of the grant of an interrupt. A grant that a replay copied has the id that it has in the source.
+    /// Returns the public id of the grant of an interrupt. A grant that a replay copied has the id that it has in the
+    /// source.
     pub fn grant_id(&self, interrupt: InterruptId) -> String {
         match self.interrupt(interrupt) {
             Some(asked) if asked.taken_over => self.interrupt_name(interrupt),
@@ -147,8 +148,8 @@ impl Run {
         }
     }
 
-    /// Records the uses of grants by an event. Events of older versions do not name the grants: there, a recorded step or
-    /// a started child run is a use.
+    /// Records the uses of grants by an event. Events of older versions do not name the grants: there, a recorded step
+    /// or a started child run is a use.
     pub(super) fn record_uses(&mut self, event: &Event, at: Timestamp) {
         if self.interrupts.is_empty() {
             return;

@@ -103,8 +103,8 @@ impl Run {
     }
 
     /// Returns the interrupt that an answer to a node is for: the named one, otherwise the only open one, otherwise the
-    /// latest one. An answer without a name is refused if several are open, because it could reach an interrupt that its
-    /// sender was not shown.
+    /// latest one. An answer without a name is refused if several are open, because it could reach an interrupt that
+    /// its sender was not shown.
     pub fn addressed_interrupt(&self, node: &NodeId, named: Option<&str>) -> Result<&Interrupt, Refusal> {
         let joined = self.awaited_by(node);
         let is_of_node = |one: &Interrupt| one.node == *node || Some(one.id) == joined;
@@ -183,8 +183,8 @@ impl Run {
         self.started.as_ref().map(|started| &started.owner)
     }
 
-    /// Returns the principals that requested the run: its owner, its forkers, the principals that sent messages to an agent
-    /// in it, and those that it inherits from its parent.
+    /// Returns the principals that requested the run: its owner, its forkers, the principals that sent messages to an
+    /// agent in it, and those that it inherits from its parent.
     pub fn requesters(&self) -> Vec<&str> {
         let Some(started) = &self.started else { return Vec::new() };
         let agents = self.nodes.iter().filter_map(|node| node.agent.as_deref());
@@ -199,8 +199,8 @@ impl Run {
         all
     }
 
-    /// Returns the requesters that a child run inherits as [`Started::requested_by`](crate::Started::requested_by): all but
-    /// the owner and the forkers, which the child run records separately.
+    /// Returns the requesters that a child run inherits as [`Started::requested_by`](crate::Started::requested_by): all
+    /// but the owner and the forkers, which the child run records separately.
     pub fn inherited_requesters(&self) -> Vec<String> {
         let Some(started) = &self.started else { return Vec::new() };
         let by_itself =

@@ -23,8 +23,8 @@ impl Engine {
         Ok(matches!(self.submit(Work::Plain(rows), Done::KeyAdded(key)).await?, Reply::Touched(1)))
     }
 
-    /// Stores the successor of a key and ends the key at `ends_at`, or earlier if it expires before. Returns false if the key
-    /// has already ended.
+    /// Stores the successor of a key and ends the key at `ends_at`, or earlier if it expires before. Returns false if
+    /// the key has already ended.
     pub async fn rotate_key(
         &self,
         successor: &ApiKey,

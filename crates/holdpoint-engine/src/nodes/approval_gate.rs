@@ -37,8 +37,8 @@ impl PureNode for ApprovalGate {
     }
 }
 
-/// Requests a decision and returns the outputs of the gate, or its failure. `why` is the member that has the reason of a
-/// rejection.
+/// Requests a decision and returns the outputs of the gate, or its failure. `why` is the member that has the reason of
+/// a rejection.
 pub(super) fn decide(context: &mut Context, request: Request, why: &str) -> Result<Outputs, Stop> {
     let answer = match context.interrupt(request.clone()) {
         Err(Stop::TimedOut) => {

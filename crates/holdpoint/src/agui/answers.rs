@@ -14,7 +14,7 @@ const CANCELLED: &str = "cancelled in the front end";
 /// How names of decisions begin that were made here.
 const HERE: &str = "ag-ui:";
 
-/// The members that each form reads; others are recorded as ignored.
+/// The members of a payload that each form reads. Other members are recorded as ignored.
 const PERMISSION: [&str; 3] = ["approved", "editedArgs", "reason"];
 const OUTCOME: [&str; 3] = ["approved", "result", "reason"];
 const APPROVAL: [&str; 4] = ["approved", "editedArtifactData", "feedback", "reason"];

@@ -35,7 +35,7 @@ pub(crate) async fn create(
     sending.carry_out(&app, &caller, move |done| created(done, &unknown), begin).await
 }
 
-/// A new hold, with a warning for each approver that no key of the tenant has.
+/// Answers with a new hold, with a warning for each approver that no key of the tenant matches.
 fn created(done: Done<'_>, unknown: &[String]) -> Answer {
     let Done::Run(run) = done else { return Answer::nothing() };
     let mut hold = shown(run).unwrap_or_default();

@@ -208,8 +208,8 @@ fn sign_again(event: &mut Event) {
 }
 
 /// Takes over from the record the members that events of older versions lack and that follow from the members which are
-/// compared: the digest of a request, the unmapped outputs, the details of an error. The recorded uses of grants are taken
-/// over too, because a copy cannot use the grants of its source.
+/// compared: the digest of a request, the unmapped outputs, the details of an error. The recorded uses of grants are
+/// taken over too, because a copy cannot use the grants of its source.
 fn adopt_recorded_members(derived: &Event, recorded: &Event) -> Event {
     let mut derived = derived.clone();
     match (&mut derived, recorded) {
