@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn interrupts_are_named_if_a_node_has_several() {
+    fn the_pending_table_shows_interrupt_ids_if_a_node_has_several() {
         let row = |node: &str, id: &str| json!({"runId": "r", "nodeId": node, "interruptId": id, "kind": "approval"});
         let table = |rows: Value| table(&Output::new(true), &json!({"interrupts": rows}));
         assert!(!table(json!([row("a", "r:i1"), row("b", "r:i2")])).contains("r:i1"));
