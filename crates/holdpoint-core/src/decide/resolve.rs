@@ -14,6 +14,9 @@ use crate::refusal::{Refusal, check_size};
 use crate::run::{End, Run};
 use crate::via::Via;
 
+/// The name in which the host answers interrupts itself.
+pub(super) const HOST: &str = "system:host";
+
 pub(super) fn resolve(
     run: &Run,
     answers: &BTreeMap<InterruptId, Answer>,
@@ -149,6 +152,12 @@ fn decided(run: &Run, interrupt: &Interrupt, resolved: Event) -> Vec<Event> {
     events.extend(said);
     events.extend(resumed(run, id));
     events
+}
+
+/// Returns the event of an answer that the host gives itself.
+pub(super) fn resolve_by_host(id: InterruptId, value: Value) -> Event {
+    let by = HOST.to_owned();
+    Event::InterruptResolved { id, value, by, decision: None, vote: None, copied: false, via: None }
 }
 
 pub(super) fn open_interrupt(run: &Run, id: InterruptId, now: Timestamp) -> Result<&Interrupt, Refusal> {

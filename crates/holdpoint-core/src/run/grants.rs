@@ -118,13 +118,22 @@ impl Run {
         self.interrupt(waiting.interrupt).filter(|asked| asked.is_granted())
     }
 
+    /// Returns the grants that the start of a child run uses: those of the call that starts it, or of the node.
+    pub fn usable_grants_for_child(
+        &self,
+        node: &NodeId,
+        call: Option<&str>,
+    ) -> Result<Vec<InterruptId>, NotTransferable> {
+        match call {
+            Some(call) => self.usable_grants_of_call(node, call),
+            None => self.usable_grants(node),
+        }
+    }
+
     /// Returns the ids of the grants that a run started by this node carries: those of the node or the call, and those
     /// that this run itself was started with.
     pub fn grants_for_child(&self, node: &NodeId, call: Option<&str>) -> Vec<String> {
-        let usable = match call {
-            Some(call) => self.usable_grants_of_call(node, call),
-            None => self.usable_grants(node),
-        };
+        let usable = self.usable_grants_for_child(node, call);
         let inherited = self.started.iter().flat_map(|started| started.grants.iter().cloned());
         let own = usable.unwrap_or_default().into_iter().map(|id| self.grant_id(id));
         inherited.chain(own).collect()

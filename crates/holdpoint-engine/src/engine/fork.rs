@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use holdpoint_core::{
-    Child, ChildResult, Command, Event, Fork, ForkMode, InterruptId, NodeStatus, NotTransferable, Obligation,
-    Refusal, Run, RunId, RunRef, Start, Started, Status, Timer, Timestamp, react,
+    ChildResult, Command, Event, Fork, ForkMode, NodeStatus, Obligation, Refusal, Run, RunId, RunRef, Start,
+    Started, Status, Timer, Timestamp, react,
 };
 use serde_json::{Map, Value};
 use uuid::Uuid;
@@ -222,7 +222,7 @@ fn redispatch(draft: &mut Draft) -> Result<(), Refusal> {
     let run = draft.run.clone();
     let own = |child: &RunId| child.as_str().starts_with(&format!("{}.", run.id));
     for child in run.children.iter().filter(|child| child.result.is_none() && own(&child.run)) {
-        if let Err(grant) = usable_grants(&run, child) {
+        if let Err(grant) = run.usable_grants_for_child(&child.node, child.call.as_deref()) {
             let result = Some(ChildResult { error: Some(grant.error()), ..ChildResult::default() });
             draft.decide(&Command::Child { child: child.run.clone(), status: Status::Failed, result })?;
             continue;
@@ -235,11 +235,4 @@ fn redispatch(draft: &mut Draft) -> Result<(), Refusal> {
         }
     }
     Ok(())
-}
-
-fn usable_grants(run: &Run, child: &Child) -> Result<Vec<InterruptId>, NotTransferable> {
-    match &child.call {
-        Some(call) => run.usable_grants_of_call(&child.node, call),
-        None => run.usable_grants(&child.node),
-    }
 }

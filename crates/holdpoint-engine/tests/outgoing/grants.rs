@@ -55,7 +55,7 @@ fn delayed(peer: &Peer, config: Value) -> Value {
     graph("pay", &[gate(config), delay, pay("pay", peer)], &[edge("gate", "delay"), edge("delay", "pay")])
 }
 
-async fn fork(house: &House, of: &RunRef, mode: ForkMode, from_seq: u64) -> RunRef {
+pub(crate) async fn fork(house: &House, of: &RunRef, mode: ForkMode, from_seq: u64) -> RunRef {
     let request =
         ForkRequest { by: "bot".to_owned(), credential: None, mode, from_seq, overlay: Overlay::default() };
     let run = house.engine.fork(of, request).await.unwrap();
