@@ -83,7 +83,7 @@ export function isRejected({ status, error }) {
     return status === "failed" && error?.code === "approval_rejected";
 }
 
-/** Whether the run failed because a deadline passed without an answer. */
+/** Returns whether the run failed because a deadline passed without an answer. */
 function isTimedOut({ status, error }) {
     return status === "failed" && error?.details?.reason === "timeout";
 }
