@@ -18,7 +18,7 @@ WORLD = json.loads((FOLDER / "world.json").read_text())
 
 @schemathesis.hook
 def before_call(ctx, case, kwargs):
-    # A made-up interrupt id is never found: most requests leave it out.
+    # Most requests leave out the interrupt id, because no interrupt has a generated id.
     dice = dice_of(case, "interrupt")
     if case.query and "interruptId" in case.query and (dice is None or dice.random() < 0.9):
         del case.query["interruptId"]

@@ -215,7 +215,7 @@ def workflow(name, *nodes, **more):
 
 
 def granted():
-    """The grant of a run that was just approved."""
+    """Returns the grant of a run that was just approved."""
     return call("POST", f"/v1/runs/{waiting()}/interrupts/waits", {"resumeValue": ACCEPT})["grantId"]
 
 

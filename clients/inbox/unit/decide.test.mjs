@@ -268,7 +268,6 @@ test("the same answer goes under the same key, another one under another", () =>
     assert.equal(keyFor({ a: 2 }), "k2");
 });
 
-// Row 1.
 test("an answer names the interrupt that was shown", () => {
     const value = { action: "reject", feedback: "no" };
     assert.deepEqual(requestFor({ ...EVERY_KIND.tool, interruptId: "r:i2" }, value), {

@@ -102,11 +102,12 @@ pub enum Command {
     },
 }
 
-/// Whether a node reaches anything outside of its run.
+/// The reach of a node: its own run, or systems and runs outside of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
+    /// The node changes only its own run.
     None,
-    /// It does, or it starts other runs: it uses the grants of the gates before it.
+    /// The node acts outside of its run or starts other runs: it uses the grants of the gates before it.
     Outside,
 }
 

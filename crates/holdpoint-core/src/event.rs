@@ -28,7 +28,7 @@ pub enum Event {
     #[serde(rename = "node.started")]
     NodeStarted {
         node: NodeId,
-        /// The grants that an effect uses: interrupts of this run whose decisions permit it.
+        /// The grants that the effect of the node uses: interrupts of this run whose decisions permit it.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         uses: Vec<InterruptId>,
     },
@@ -40,7 +40,7 @@ pub enum Event {
         /// The way it chose, of a node that chooses one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         branch: Option<String>,
-        /// Names of outputs that do not become variables: an answer gave them, and the definition does not map them.
+        /// Names of outputs that do not become variables: members of an answer that the definition does not map.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         unmapped: Vec<String>,
     },
@@ -85,10 +85,10 @@ pub enum Event {
         /// What whoever decided calls the decision.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         decision: Option<String>,
-        /// A replay gives the answer of its source again: no grant of this run.
+        /// The answer is repeated by a replay from the record of its source. It gives this run no grant.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         copied: bool,
-        /// The vote that ended a quorum, where the outcome of all votes differs from it.
+        /// The vote that ended a quorum, if the outcome of all votes differs from it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         vote: Option<Value>,
         /// The credential of the answer. Answers of the host and of older versions have none.
@@ -111,7 +111,7 @@ pub enum Event {
         /// What whoever voted calls it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         decision: Option<String>,
-        /// A replay gives the vote of its source again.
+        /// The vote is repeated by a replay from the record of its source.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         copied: bool,
         #[serde(default, skip_serializing_if = "Option::is_none")]

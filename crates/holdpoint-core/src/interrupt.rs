@@ -32,8 +32,8 @@ pub(crate) use governance::is_governed;
 pub use grant::{GrantUse, covered_node};
 pub use kind::Kind;
 pub use low_confidence::{Decision, ESCALATION_THRESHOLD_DEFAULT, escalation_threshold};
-pub use members::{GateOutputs, as_answer, says_the_same, with_ignored};
-pub use people::{PEOPLE, is_host_name, named_in_definition};
+pub use members::{GateOutputs, as_answer, repeats_answer, with_ignored};
+pub use people::{PEOPLE, find_named_people, is_host_name};
 pub use quorum::Vote;
 pub use request::{BadRequest, Request};
 
@@ -58,9 +58,9 @@ pub struct Answer {
     pub digest: Option<String>,
     /// What `by` calls the decision: told again under the same name, it is the same one.
     pub decision: Option<String>,
-    /// A replay gives the answer of its source again. It counts with other copied answers only.
+    /// The answer is repeated by a replay from the record of its source. It counts with other copied answers only.
     pub copied: bool,
-    /// The credential that it was sent with.
+    /// The credential that the answer was sent with.
     pub via: Option<Via>,
 }
 
@@ -94,7 +94,7 @@ impl Answer {
 pub struct Interrupt {
     pub id: InterruptId,
     pub node: NodeId,
-    /// Which visit of the node asked, from 1.
+    /// The visit of the node that made the request, from 1.
     pub visit: u32,
     pub kind: Kind,
     pub key: String,
@@ -117,7 +117,7 @@ pub struct Interrupt {
     /// What the last answer came to, if it decided nothing.
     pub heard: Option<Heard>,
     pub resolution: Option<Resolution>,
-    /// Of a copy: it was decided in the run that the copy comes from, so its grant belongs to that run.
+    /// In a copy: the interrupt was decided in the source run, so its grant belongs to that run.
     pub taken_over: bool,
     /// The effects that its grant was used for, in the order in which they began.
     pub uses: Vec<GrantUse>,
@@ -204,7 +204,7 @@ pub(crate) enum Judged {
     Decided {
         value: Value,
         by: String,
-        /// The last vote as it was cast, where the outcome of all votes differs from it.
+        /// The last vote as it was cast, if the outcome of all votes differs from it.
         vote: Option<Value>,
     },
     /// It counts, and others must still speak.
@@ -243,7 +243,7 @@ impl Interrupt {
         votes.chain(last)
     }
 
-    /// The recorded answer as its node sees it: without the members that nothing reads.
+    /// Returns the recorded answer as its node reads it: without the members that were recorded as ignored.
     pub fn answer(&self) -> Option<Value> {
         let Some(Resolution::Answered { value, .. }) = &self.resolution else { return None };
         let mut value = value.clone();

@@ -33,7 +33,7 @@ pub use ids::{BadId, InterruptId, NodeId, Principal, RunId, RunRef, TenantId, Ti
 pub use interrupt::{
     AUTH_REQUIRED, Answer, Ask, Assignees, BadRequest, Compiled, Decision, ESCALATION_THRESHOLD_DEFAULT,
     ExternalEvent, GateOutputs, GrantUse, Heard, Interrupt, Kind, PEOPLE, Reply, Request, Resolution, Vote,
-    as_answer, covered_node, escalation_threshold, is_host_name, named_in_definition, says_the_same,
+    as_answer, covered_node, escalation_threshold, find_named_people, is_host_name, repeats_answer,
     with_ignored,
 };
 pub use react::{Obligation, Timer, react};

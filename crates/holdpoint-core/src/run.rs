@@ -26,7 +26,7 @@ mod weight;
 
 pub(crate) use clock::deadline;
 pub use conversations::Conversation;
-use grants::Copied;
+use grants::CopiedPart;
 pub use grants::{GRANT_NOT_TRANSFERABLE, NotTransferable};
 pub use state::{Child, End, NodeState, NodeStatus, Pause, Status, Verdict, Work};
 
@@ -63,7 +63,7 @@ pub struct Run {
     pub paused: Option<Pause>,
     /// Of a replay: it came to something else than its source.
     pub diverged: bool,
-    copied: Copied,
+    copied: CopiedPart,
     pub end: Option<End>,
 }
 
@@ -92,7 +92,7 @@ impl Run {
             conversations: Vec::new(),
             paused: None,
             diverged: false,
-            copied: Copied::Nothing,
+            copied: CopiedPart::Nothing,
             end: None,
         }
     }
@@ -206,7 +206,7 @@ impl Run {
         }
         variables.extend(started.inputs.clone());
         self.variables = Arc::new(Value::Object(variables));
-        self.copied = Copied::of(started);
+        self.copied = CopiedPart::of(started);
         self.started = Some(Arc::new(started.clone()));
         self.started_at = at;
     }

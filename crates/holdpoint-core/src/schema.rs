@@ -49,7 +49,7 @@ impl Schema {
     }
 }
 
-/// Returns whether a text is an instant as RFC 3339 writes it.
+/// Returns whether a text is an instant of RFC 3339.
 pub(crate) fn is_instant(text: &str) -> bool {
     static INSTANT: LazyLock<Option<Validator>> = LazyLock::new(|| {
         let format = json!({"format": "date-time"});

@@ -1,4 +1,4 @@
-//! The credential with which a decision was sent. Holds an id that may be shown, never the credential itself.
+//! The credential with which a decision was sent. `Via` has an id that may be shown, never the credential itself.
 
 use serde::{Deserialize, Serialize};
 
@@ -44,7 +44,7 @@ impl Via {
         Self::system("timeout")
     }
 
-    /// A node or a rule answered what needs no person.
+    /// A node or a rule of the host gave the answer.
     pub fn host() -> Self {
         Self::system("host")
     }

@@ -94,7 +94,7 @@ pub struct Node {
     pub artifact_type: Option<String>,
     /// How often it is tried again, where it says so itself.
     pub max_retries: Option<u32>,
-    /// False with `grant: "none"`: its effects need no grant of the gates before it.
+    /// False for `grant: "none"`: the effects of the node need no grant of the gates before it.
     pub needs_grant: bool,
 }
 

@@ -60,7 +60,7 @@ impl Draft {
         Ok(())
     }
 
-    /// Begins the node with effects that comes next, and returns it.
+    /// Begins the next node, which has effects, and returns it.
     pub(crate) fn begin_next(&mut self) -> Result<Option<Work>, Refusal> {
         match self.run.next_work() {
             Some(work) => Ok(self.begin(work, Effect::Outside)?.then_some(work)),

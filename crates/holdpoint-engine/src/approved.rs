@@ -24,20 +24,20 @@ pub(crate) fn check_as_shown(asked: &Interrupt) -> Result<(), Stop> {
     Err(Stop::failed("payload_mismatch", message))
 }
 
-/// Checks that this very payload was granted at the gate, in the visit that led here.
+/// Checks that the gate granted this payload, in the visit that led to this node.
 pub(crate) fn check(run: &Run, gate: &NodeId, payload: Option<&Value>) -> Result<(), Stop> {
     let approved = granted(run, gate)?;
     compare(gate, Some(approved), payload)
 }
 
-/// Checks the body of an effect against every granted gate that has shown the value it is read from.
+/// Compares the body of an effect with what was approved at each granted gate that showed the same value.
 pub(crate) fn check_shown(run: &Run, effect: &NodeId, body: Option<&Value>) -> Result<(), Stop> {
     let Some(node) = run.workflow.node(effect) else { return Ok(()) };
     for asked in run.grants_before(effect) {
         let gate = run.workflow.node(&asked.node);
-        let Some(port) = gate.and_then(|gate| permits::shown_port(gate, node)) else { continue };
+        let Some(port) = gate.and_then(|gate| permits::find_shown_port(gate, node)) else { continue };
         check_as_shown(asked)?;
-        let shown = asked.granted_payload().and_then(|granted| permits::shown_at(granted, port));
+        let shown = asked.granted_payload().and_then(|granted| permits::read_port(granted, port));
         compare(&asked.node, shown, body)?;
     }
     Ok(())
@@ -48,7 +48,7 @@ fn compare(gate: &NodeId, approved: Option<&Value>, payload: Option<&Value>) -> 
     if same { Ok(()) } else { Err(mismatch(gate, "the payload differs from the one that was approved")) }
 }
 
-/// Returns what people agreed to at a gate: what they were shown, or what they made of it.
+/// Returns the payload that a gate granted: the artifact that was shown, or the artifact as the approver edited it.
 fn granted<'a>(run: &'a Run, gate: &NodeId) -> Result<&'a Value, Stop> {
     let completed = run.node_state(gate).is_some_and(|state| state.status == NodeStatus::Completed);
     let asked = run.interrupt_of_node(gate).filter(|asked| completed && asked.kind == Kind::Approval);
@@ -57,7 +57,7 @@ fn granted<'a>(run: &'a Run, gate: &NodeId) -> Result<&'a Value, Stop> {
     if !asked.is_granted() {
         return Err(mismatch(gate, "it was not granted"));
     }
-    asked.granted_payload().ok_or_else(|| mismatch(gate, "it showed nothing that could be compared"))
+    asked.granted_payload().ok_or_else(|| mismatch(gate, "it showed no artifact to compare with"))
 }
 
 fn mismatch(gate: &NodeId, why: &str) -> Stop {

@@ -183,7 +183,7 @@ impl Context {
         self.run.iteration_of(self.position)
     }
 
-    /// Returns the outputs of a gate, and keeps those from the variables that its definition does not map.
+    /// Returns the outputs of a gate. Outputs that the definition does not map do not become variables.
     pub(crate) fn gate_outputs(&mut self, gate: GateOutputs) -> Map<String, Value> {
         self.left.unmapped = gate.unmapped;
         gate.outputs

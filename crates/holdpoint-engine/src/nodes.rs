@@ -56,7 +56,8 @@ pub trait PureNode: Send + Sync {
         &[]
     }
 
-    /// Whether the node starts other runs. It then uses the grants of the gates before it, as nodes with effects do.
+    /// Returns whether the node starts other runs. Such a node uses the grants of the gates before it, like a node with
+    /// effects.
     #[doc(hidden)]
     fn starts_runs(&self) -> bool {
         false
@@ -221,7 +222,7 @@ impl NodeTypes {
         self.by_id.get(type_id)
     }
 
-    /// Whether a node reaches anything outside of its run.
+    /// Returns whether a node acts outside of its run.
     pub(crate) fn effect_of(&self, node: &workflow::Node) -> Effect {
         match self.get(&node.type_id) {
             Some(NodeType::Effect(_)) => Effect::Outside,

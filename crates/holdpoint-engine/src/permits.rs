@@ -1,5 +1,5 @@
-//! Which effects a gate permits, read from the definition: for the check at registration, for the approver, and for
-//! effects whose body the gate has shown.
+//! The effects that a gate permits, read from the definition: for the check at registration, for approvers and
+//! operators, and for the comparison of a body with what the gate showed.
 
 use holdpoint_core::workflow::{Flaw, Node, PortValue, Workflow};
 use holdpoint_core::{Effect, NodeId, covered_node};
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::nodes::{NodeTypes, config_flaw};
 
-/// The types of nodes whose approvals are known before they are asked.
+/// The node types that are approval gates.
 const GATES: [&str; 2] = ["core.approvalGate", "core.openwop.governance.approvalGate"];
 
 /// The config member of a gate that names the effects it permits.
@@ -19,15 +19,16 @@ pub struct Permit {
     pub node: NodeId,
     pub type_id: String,
     pub payload: Payload,
-    /// Each round of a loop may use the grant.
+    /// Every round of a loop may use the grant.
     pub repeat: bool,
 }
 
-/// Whether the approval fixes what an effect sends.
+/// The relation between an approval and the payload of an effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Payload {
-    /// The body is compared with what was shown.
+    /// The body is compared with the payload that was approved.
     Fixed,
+    /// The workflow decides what the effect sends.
     NotFixed,
 }
 
@@ -68,7 +69,7 @@ impl NodeTypes {
             .collect()
     }
 
-    /// Returns what an operator should know about the grants of a definition.
+    /// Returns the notes for operators about the grants of a definition.
     pub(crate) fn grant_notes(&self, workflow: &Workflow) -> Vec<GrantNote> {
         let opted_out = workflow.nodes.iter().filter(|node| !node.needs_grant);
         let opted_out = opted_out.map(|node| GrantNote {
@@ -81,13 +82,14 @@ impl NodeTypes {
         opted_out.chain(repeated).collect()
     }
 
-    /// Checks the `covers` of gates, and that no loop repeats an effect with one grant unless the gate says so.
+    /// Checks the `covers` of gates, and rejects loops that repeat an effect with one grant unless the gate has
+    /// `repeat`.
     pub(crate) fn grant_flaws(&self, workflow: &Workflow) -> Vec<Flaw> {
         let mut flaws = self.repeat_flaws(workflow);
         for gate in workflow.nodes.iter().filter(|node| is_gate(node)) {
             let listed = gate.config.get(COVERS).and_then(Value::as_array).into_iter().flatten();
             for (at, name) in listed.enumerate().filter_map(|(at, entry)| Some((at, covered_node(entry)?))) {
-                if let Some(why) = self.uncoverable(workflow, gate, name) {
+                if let Some(why) = self.find_cover_flaw(workflow, gate, name) {
                     flaws.push(config_flaw(gate, &format!("{COVERS}[{at}]"), why));
                 }
             }
@@ -95,7 +97,7 @@ impl NodeTypes {
         flaws
     }
 
-    fn uncoverable(&self, workflow: &Workflow, gate: &Node, name: &str) -> Option<String> {
+    fn find_cover_flaw(&self, workflow: &Workflow, gate: &Node, name: &str) -> Option<String> {
         let to = NodeId::parse(name).ok().and_then(|id| workflow.position(&id));
         let (Some(from), Some(to)) = (workflow.position(&gate.id), to) else {
             return Some(format!("there is no node {name:?}"));
@@ -130,16 +132,16 @@ impl NodeTypes {
     }
 }
 
-/// Returns where the body of an effect was shown at a gate: the port of the gate that reads the same value.
-pub(crate) fn shown_port<'a>(gate: &'a Node, effect: &Node) -> Option<&'a str> {
+/// Returns the port of a gate that reads the same value as the body of an effect.
+pub(crate) fn find_shown_port<'a>(gate: &'a Node, effect: &Node) -> Option<&'a str> {
     let body = effect.inputs.get("body").filter(|_| effect.type_id == "core.http" && is_gate(gate))?;
     let artifact = gate.inputs.get("artifact");
     let ports = gate.inputs.iter().filter(|(port, _)| artifact.is_none() || *port == "artifact");
     ports.into_iter().find(|(_, port)| read_the_same(port, body)).map(|(port, _)| port.as_str())
 }
 
-/// Returns the value that a gate showed at a port, out of what it showed or what the approver made of it.
-pub(crate) fn shown_at<'a>(granted: &'a Value, port: &str) -> Option<&'a Value> {
+/// Returns the value of a port of a gate from its granted payload.
+pub(crate) fn read_port<'a>(granted: &'a Value, port: &str) -> Option<&'a Value> {
     if port == "artifact" { Some(granted) } else { granted.get(port) }
 }
 
@@ -158,14 +160,14 @@ fn read_the_same(one: &PortValue, other: &PortValue) -> bool {
 fn payload(gate: &Node, effect: &Node) -> Payload {
     let named =
         effect.config.get(crate::approved::APPROVED_BY).and_then(Value::as_str) == Some(gate.id.as_str());
-    if named || shown_port(gate, effect).is_some() { Payload::Fixed } else { Payload::NotFixed }
+    if named || find_shown_port(gate, effect).is_some() { Payload::Fixed } else { Payload::NotFixed }
 }
 
 pub(crate) fn is_gate(node: &Node) -> bool {
     GATES.contains(&node.type_id.as_str())
 }
 
-/// Returns whether every round of a loop may use the grant; None if the gate does not cover the node.
+/// Returns whether every round of a loop may use the grant, or None if the gate does not cover the node.
 fn covers(gate: &Node, node: &NodeId) -> Option<bool> {
     let Some(listed) = gate.config.get(COVERS).and_then(Value::as_array) else { return Some(false) };
     let entry = listed.iter().find(|entry| covered_node(entry) == Some(node.as_str()))?;

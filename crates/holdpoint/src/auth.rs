@@ -41,8 +41,8 @@ pub(crate) const SCOPES: [&str; 12] = [
     "tenants:manage",
 ];
 
-/// The scopes of a new key whose maker names none: everything but answering, acting for others and managing keys. A key
-/// that both requests and answers would approve its own requests.
+/// The scopes of a new key if the request names none: all but answering, acting for others and managing keys.
+/// Requesters do not get the scope to answer by default.
 pub(crate) const SCOPES_DEFAULT: [&str; 8] = [
     "manifest:read",
     "manifest:write",
@@ -54,7 +54,7 @@ pub(crate) const SCOPES_DEFAULT: [&str; 8] = [
     "webhooks:manage",
 ];
 
-/// The scope that answers need.
+/// The scope for answering interrupts.
 pub(crate) const RESPOND: &str = "approvals:respond";
 /// The scope of those who may answer in the names of others.
 const ACT_AS: &str = "approvals:act-as";
@@ -100,7 +100,7 @@ impl Caller {
         self.0.holder()
     }
 
-    /// The credential of the request, by an id that may be shown.
+    /// Returns the credential of the request: the id of the session or of the key.
     pub(crate) fn via(&self) -> Via {
         match &self.1 {
             Some(session) => Via::session(session.as_str()),
@@ -112,7 +112,8 @@ impl Caller {
         Owner { tenant: self.0.tenant.clone(), principal: self.0.principal.clone() }
     }
 
-    /// The start of a run that this caller owns and whose links need the rights of its key.
+    /// Returns the start of a run that this caller owns. Links that the host mints for the run need the rights of its
+    /// key.
     pub(crate) fn start(&self) -> Start {
         Start { credentials: vec![self.0.lineage.clone()], ..Start::new(self.owner()) }
     }

@@ -1,4 +1,4 @@
-//! Grants over HTTP: what a decision permits, and its use for effects outside of Holdpoint.
+//! Grants over HTTP: the effects that a decision permits, and its use for effects outside of Holdpoint.
 
 use holdpoint_core::{Interrupt, Run};
 use holdpoint_engine::{Engine, Permit};
@@ -8,7 +8,7 @@ mod handlers;
 pub(crate) mod routes;
 pub(crate) mod schemas;
 
-/// Returns the effects that the decision of an interrupt permits; None if it stands before none.
+/// Returns the effects that the decision of an interrupt permits, or None if it permits none.
 pub(crate) fn permits(engine: &Engine, run: &Run, asked: &Interrupt) -> Option<Value> {
     let permits = if asked.is_gate() { engine.permits(&run.workflow, &asked.node) } else { Vec::new() };
     (!permits.is_empty()).then(|| shown(&permits))

@@ -79,7 +79,7 @@ impl<B: FromBytes + Send, S: Send + Sync> FromRequest<S> for Sent<B> {
 }
 
 fn operation(request: &Request) -> String {
-    // The query may name what the request is about.
+    // The query may name the interrupt that the request is about.
     let target =
         request.uri().path_and_query().map_or_else(|| request.uri().path(), |target| target.as_str());
     format!("{} {}", request.method(), hash(target.as_bytes()))
@@ -171,7 +171,7 @@ impl IntoResponse for Answer {
 }
 
 impl Sending {
-    /// Returns the hash of the caller's key; None if the request was sent without one.
+    /// Returns the hash of the idempotency key of this caller, or None if the request has none.
     pub(crate) fn key_of(&self, caller: &Caller) -> Option<String> {
         self.0.clone().map(|key| key.of(caller.sender()).key_hash)
     }

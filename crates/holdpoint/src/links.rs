@@ -74,7 +74,7 @@ pub(crate) struct Wanted {
     pub sub: String,
     /// Who makes it.
     pub by: String,
-    /// The lineages of the keys that it is made with. It ends with each of them.
+    /// The lineages of the keys that the link is made with. It ends when one of them has no active key.
     pub keys: Vec<String>,
 }
 
@@ -123,9 +123,10 @@ impl Links {
     }
 }
 
-/// What links that are bound to these key lineages may do now: no more than each of the keys. None where a lineage has no
-/// active key. Without any lineage the keys are unknown, and links are for looking only.
-pub(crate) async fn right_of(
+/// Returns the intent that links of these key lineages may have now: `Resolve` if each lineage has an active key that
+/// may answer, and None if a lineage has no active key. Without lineages the keys are unknown, and links may only
+/// inspect.
+pub(crate) async fn find_allowed_intent(
     engine: &Engine,
     tenant: &TenantId,
     lineages: &[String],

@@ -19,9 +19,9 @@ const CLIENT_FILE: &str = "client.json";
 
 /// The id of the key that a first start makes for the command line, whichever node is first.
 const FIRST_KEY: &str = "key_first";
-/// The principal of that key. Another one signs in to the page, so that holds that a terminal makes are answered there.
+/// The principal of that key. The page has another principal, so that it can answer holds that were made in a terminal.
 const FIRST_PRINCIPAL: &str = "cli";
-/// The id of the key that the sign-in link of a first start stands for. Its secret is not kept.
+/// The id of the key that the sign-in link of a first start signs in with. Its secret is not kept.
 const OWNER_KEY: &str = "key_owner";
 const OWNER_PRINCIPAL: &str = "owner";
 
@@ -36,9 +36,9 @@ pub(crate) struct Prepared {
     key_is_elsewhere: bool,
     /// Whether the command line finds a key in the data folder.
     key_is_left: bool,
-    /// Signs in once as the owner; only when the first key was made now.
+    /// A link that signs in once as the owner; only if this start created the first key.
     sign_in: Option<String>,
-    /// Whether there is a key of the owner, for further links.
+    /// The owner has an active key, for which further links can be made.
     has_owner: bool,
 }
 
@@ -105,13 +105,13 @@ pub(crate) async fn prepare(
     Ok(Prepared { shown_key, key_is_elsewhere: false, key_is_left: key.is_some(), sign_in, has_owner })
 }
 
-/// A key that only links sign in with.
+/// Returns the key of the owner. Its secret is discarded: only sign-in links use it.
 fn owner_key(engine: &Engine, tenant: &TenantId, test: bool) -> anyhow::Result<ApiKey> {
     let secret = fresh_secret(test).map_err(broken)?;
     first_key(engine, tenant, &secret, (OWNER_KEY, OWNER_PRINCIPAL))
 }
 
-/// A key of a first start, with an id that every node would give it.
+/// Returns a key of a first start. Every node gives it the same id.
 fn first_key(
     engine: &Engine,
     tenant: &TenantId,

@@ -70,7 +70,7 @@ fn reason(value: &Value, member: &str) -> String {
 }
 
 impl ToolCallResume {
-    /// Rejects a result with members that mean nothing to an approval.
+    /// Rejects a result with members that an approval does not read.
     pub fn check(&self, asked: &Interrupt) -> Result<(), Refusal> {
         let result = self.result.as_object().filter(|_| asked.kind == Kind::Approval);
         let mut names = result.into_iter().flat_map(|members| members.keys());

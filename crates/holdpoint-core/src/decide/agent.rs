@@ -7,7 +7,7 @@ use super::children::carry_out;
 use super::complete::variables;
 use super::finish::{check_running, room};
 use super::piece::told;
-use super::resolve::resumed;
+use super::resolve::{HOST, resolve_by_host, resumed};
 use super::{check_unfinished, doubt};
 use crate::agent::{Act, Agent, CallFlaw, CallStatus, Message, Reply, ResumePolicy, Ticket};
 use crate::event::Event;
@@ -17,9 +17,7 @@ use crate::limits;
 use crate::refusal::{Refusal, check_size};
 use crate::run::Run;
 
-/// Who takes back what nobody needs to decide any more.
-const HOST: &str = "system:host";
-/// Why, as agents and readers are told.
+/// The reason of a retraction, as agents and readers are told.
 pub(crate) const SUPERSEDED: &str = "superseded by input";
 
 pub(super) fn act(run: &Run, node: &NodeId, acts: &[Act], now: Timestamp) -> Result<Vec<Event>, Refusal> {
@@ -246,15 +244,7 @@ pub(super) fn retracted(asked: &Interrupt) -> Event {
         | Kind::ConversationClose
         | Kind::LowConfidence => json!({ "action": "cancel", "reason": SUPERSEDED }),
     };
-    Event::InterruptResolved {
-        id: asked.id,
-        value,
-        by: HOST.to_owned(),
-        decision: None,
-        vote: None,
-        copied: false,
-        via: None,
-    }
+    resolve_by_host(asked.id, value)
 }
 
 /// The agent waits for the oldest of its open questions, or else for the oldest of its runs; that it waits for the others as

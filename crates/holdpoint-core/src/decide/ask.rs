@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::conversation::placed;
 use super::failure::fail;
 use super::finish::{join, room};
-use super::resolve::receipt;
+use super::resolve::{receipt, resolve_by_host};
 use crate::canonical::digest;
 use crate::event::{Event, RunError};
 use crate::ids::{InterruptId, NodeId};
@@ -13,9 +13,6 @@ use crate::interrupt::{Decision, Kind, Request, is_governed};
 use crate::limits;
 use crate::refusal::{Refusal, check_size};
 use crate::run::Run;
-
-/// Who answers what nobody needs to be asked.
-const HOST: &str = "system:host";
 
 pub(super) fn ask(run: &Run, node: NodeId, request: &Request) -> Result<Vec<Event>, Refusal> {
     // The key rule, enforced where events are made: a key that was asked is never asked again.
@@ -89,15 +86,7 @@ fn requested(run: &Run, node: &NodeId, request: &Request) -> Result<Event, RunEr
 
 /// What comes after the request itself.
 fn follow(id: InterruptId, node: NodeId, request: &Request) -> Vec<Event> {
-    let answered = |value: Value| Event::InterruptResolved {
-        id,
-        value,
-        by: HOST.to_owned(),
-        decision: None,
-        vote: None,
-        copied: false,
-        via: None,
-    };
+    let answered = |value: Value| resolve_by_host(id, value);
     let suspended = Event::NodeSuspended { node: node.clone(), interrupt: id, all: false };
     match request.kind {
         // A governed gate is announced by its request alone.

@@ -96,7 +96,8 @@ pub(super) fn variables(
     Ok(events)
 }
 
-/// Rejects values of another type than the declared one. A value outside of the rules of its channel would stay in it for good.
+/// Rejects a value whose type differs from the declared one, and any value under the name of a channel: it would bypass
+/// the rules of the channel.
 fn check_variable(run: &Run, name: &str, value: &Value) -> Result<(), RunError> {
     if run.workflow.is_channel(name) {
         let message = format!("{name:?} is a channel; write to it as to a channel");

@@ -25,7 +25,7 @@ pub(super) fn begin(run: &Run, node: &NodeId, effect: Effect) -> Result<Vec<Even
     }
     let (limit, observed) = (run.executions_max(), run.starts + 1);
     if observed <= limit {
-        // A node that cannot use a grant is refused where it is entered, also if its start was copied.
+        // A node that cannot use a grant starts without uses and fails when it is entered.
         let uses = match effect {
             Effect::Outside => run.usable_grants(node).unwrap_or_default(),
             Effect::None => Vec::new(),

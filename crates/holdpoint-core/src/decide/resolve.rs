@@ -8,11 +8,14 @@ use super::finish::room;
 use super::side_questions::raise;
 use crate::event::Event;
 use crate::ids::{InterruptId, NodeId, Principal, Timestamp};
-use crate::interrupt::{Answer, ExternalEvent, Interrupt, Judged, Kind, Who, says_the_same};
+use crate::interrupt::{Answer, ExternalEvent, Interrupt, Judged, Kind, Who, repeats_answer};
 use crate::limits;
 use crate::refusal::{Refusal, check_size};
 use crate::run::{End, Run};
 use crate::via::Via;
+
+/// The name in which the host answers interrupts itself.
+pub(super) const HOST: &str = "system:host";
 
 pub(super) fn resolve(
     run: &Run,
@@ -84,7 +87,7 @@ fn resolve_one(run: &Run, id: InterruptId, answer: &Answer, now: Timestamp) -> R
     }
 }
 
-/// Limits how many denials of a governed gate are recorded, so that repeated attempts do not fill the log.
+/// Limits the number of recorded denials of a governed gate, so that repeated attempts do not fill the log.
 fn check_denial(run: &Run, asked: &Interrupt, by: &str, reason: &str) -> Result<(), Refusal> {
     if asked.denied >= limits::DENIALS_MAX || by.len() + reason.len() > room(run) {
         return Err(Refusal::NotAuthorized(reason.to_owned()));
@@ -112,7 +115,7 @@ pub(super) fn deliver(
 ) -> Result<Vec<Event>, Refusal> {
     let interrupt = open_interrupt(run, id, now)?;
     interrupt.check_awaits(event)?;
-    // A sender of events need not be a person who may answer.
+    // The permission to send events does not include the permission to answer.
     if interrupt.needs_key() || interrupt.heeds_people() {
         return Err(Refusal::NotAuthorized(
             "this interrupt takes answers of those who may answer it; an event is not enough".to_owned(),
@@ -133,7 +136,7 @@ fn is_repeated(run: &Run, id: InterruptId, answer: &Answer) -> Result<bool, Refu
     });
     match made {
         None => Ok(false),
-        Some((asked, value)) if asked == id && says_the_same(value, &answer.value) => Ok(true),
+        Some((asked, value)) if asked == id && repeats_answer(value, &answer.value) => Ok(true),
         Some(_) => Err(Refusal::DecisionConflict(name.clone())),
     }
 }
@@ -149,6 +152,12 @@ fn decided(run: &Run, interrupt: &Interrupt, resolved: Event) -> Vec<Event> {
     events.extend(said);
     events.extend(resumed(run, id));
     events
+}
+
+/// Returns the event of an answer that the host gives itself.
+pub(super) fn resolve_by_host(id: InterruptId, value: Value) -> Event {
+    let by = HOST.to_owned();
+    Event::InterruptResolved { id, value, by, decision: None, vote: None, copied: false, via: None }
 }
 
 pub(super) fn open_interrupt(run: &Run, id: InterruptId, now: Timestamp) -> Result<&Interrupt, Refusal> {

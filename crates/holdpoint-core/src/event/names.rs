@@ -60,7 +60,7 @@ impl Event {
         "run.cancelled",
     ];
 
-    /// The name under which protocols show it: a deadline that passed resolves its interrupt.
+    /// Returns the name under which protocols show the event. They show a timeout as a resolved interrupt.
     pub fn public_name(&self) -> &'static str {
         if matches!(self, Self::InterruptTimedOut { .. }) { "interrupt.resolved" } else { self.name() }
     }

@@ -37,11 +37,11 @@ pub struct Started {
     /// Who has made this run by a fork, or one that it comes from or was started by; the last of them at the end.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub forked_by: Vec<String>,
-    /// The ids of the grants behind which a parent run started this one. A copy keeps them and cannot use them.
+    /// The ids of the grants that permitted the parent run to start this one. A copy keeps them and cannot use them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub grants: Vec<String>,
-    /// Requesters that a child run inherits from its parent, besides owner and forkers: the principals that had spoken
-    /// to an agent above it when it was started.
+    /// Requesters that a child run inherits from its parent, besides owner and forkers: the principals that had sent
+    /// messages to an agent above it when it was started.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub requested_by: Vec<String>,
     /// Lineages of the keys that started and forked this run or its parent. Links that the host mints for the run need

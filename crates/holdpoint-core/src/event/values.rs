@@ -1,9 +1,9 @@
-//! Values that several events carry: how a run pauses, which limit it met, why it failed.
+//! Values of several events: pause modes, limits, channel reducers, results of child runs, errors.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// What becomes of a node that is at work when its run is paused.
+/// The treatment of a running node when its run is paused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Drain {
@@ -20,7 +20,7 @@ pub enum Cap {
     LoopIterations,
 }
 
-/// How writes to a channel come together.
+/// The rule that combines the writes to a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Reducer {
@@ -33,30 +33,32 @@ pub enum Reducer {
     Message,
 }
 
-/// What a run leaves to the one that started it.
+/// The result that a child run passes to its parent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ChildResult {
-    /// Those of its variables that the parent asked for.
+    /// The variables of the child run that the parent asked for.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub outputs: Map<String, Value>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<RunError>,
 }
 
-/// What holds, lists and the command line call a run that failed because nobody answered in time.
+/// The status that holds, lists and the command line show for a run that failed because a deadline passed without an
+/// answer.
 pub const TIMED_OUT: &str = "timed_out";
 
-/// The reason of errors that come from deadlines.
+/// The `reason` in the details of an error that was caused by a deadline.
 const TIMEOUT: &str = "timeout";
 
-/// Why a node or a run failed.
+/// The error of a node or a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunError {
     pub code: String,
     pub message: String,
-    /// Trying again may help.
+    /// A retry may succeed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub retryable: bool,
+    /// Further members, such as the `reason` of a timeout.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub details: Map<String, Value>,
 }
@@ -66,7 +68,7 @@ impl RunError {
         Self { code: code.to_owned(), message: message.into(), retryable: false, details: Map::new() }
     }
 
-    /// A failure because nobody answered before the deadline.
+    /// Creates the error of a deadline that passed without an answer.
     pub fn timed_out(code: &str, message: impl Into<String>) -> Self {
         let details = Map::from_iter([("reason".to_owned(), Value::from(TIMEOUT))]);
         Self { details, ..Self::new(code, message) }

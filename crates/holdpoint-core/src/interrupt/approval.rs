@@ -69,7 +69,7 @@ pub(super) fn judge(
         let question = decided.get("question").and_then(Value::as_str).unwrap_or_default();
         return Ok(Judged::Asked { question: question.to_owned(), who });
     }
-    members::close(&mut decided, interrupt.resume_schema.as_ref());
+    members::set_aside_unknown(&mut decided, interrupt.resume_schema.as_ref());
     decided.insert("decidedBy".to_owned(), json!(decider));
     decided.insert("decidedAt".to_owned(), json!(now.to_string()));
     if let Some(acting) = &who.acted_by {
@@ -78,8 +78,8 @@ pub(super) fn judge(
     count(interrupt, who, &action, decided, answer.copied)
 }
 
-/// Where one approval is enough, the answer is the decision; else it is a vote. The last one that is needed ends the
-/// interrupt with the outcome of all of them.
+/// Counts an answer. If one approval is enough, the answer is the decision; otherwise it is a vote, and the last vote
+/// that is needed ends the interrupt with the outcome of all votes.
 fn count(
     interrupt: &Interrupt,
     who: Who,

@@ -32,7 +32,8 @@ impl Assignees {
 }
 
 impl Interrupt {
-    /// Whether it matters who answers: always for approvals and calls of tools, and for every kind that names people.
+    /// Returns whether the rules about people apply: to approvals, to questions about tool calls, and to every
+    /// interrupt that names people.
     pub(crate) fn heeds_people(&self) -> bool {
         self.kind == Kind::Approval
             || self.data.get("toolCall").is_some()

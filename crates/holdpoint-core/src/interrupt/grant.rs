@@ -1,4 +1,4 @@
-//! Decisions that permit effects.
+//! Grants: decisions of interrupts that permit effects.
 
 use serde_json::Value;
 
@@ -20,19 +20,19 @@ pub struct GrantUse {
 }
 
 impl Interrupt {
-    /// Whether it stands before other nodes. A question about a tool call stands before that call only.
+    /// Returns whether the interrupt guards the nodes behind it. An interrupt of a tool call guards that call only.
     pub fn is_gate(&self) -> bool {
         self.call_id().is_none() && (self.kind == Kind::Approval || self.is_content_review())
     }
 
-    /// Whether its decision permits effects. Refinements, rejections and timeouts do not.
+    /// Returns whether the decision permits effects. Refinements, rejections and timeouts do not.
     pub fn is_granted(&self) -> bool {
         let Some(Resolution::Answered { value, .. }) = &self.resolution else { return false };
         let action = value.get("action").and_then(Value::as_str).unwrap_or_default();
         match self.kind {
             Kind::Approval => ["accept", "edit-accept", "override"].contains(&action),
             Kind::Custom if self.is_content_review() => action == "approve",
-            // A tool asked for something first, and may go on.
+            // An interrupt that a tool raised about its own call, and that lets the call continue.
             Kind::Custom => self.call_id().is_some() && action == "resume",
             Kind::Clarification
             | Kind::ExternalEvent
@@ -43,13 +43,15 @@ impl Interrupt {
         }
     }
 
-    /// Whether the gate covers an effect at this node. A gate without `covers` covers every node that it leads to.
+    /// Returns whether the gate covers an effect at this node. A gate without `covers` covers every node that it leads
+    /// to.
     pub fn covers(&self, node: &NodeId) -> bool {
         let Some(covers) = self.data.get("covers").and_then(Value::as_array) else { return true };
         covers.iter().filter_map(covered_node).any(|covered| covered == node.as_str())
     }
 
-    /// Returns what the decision was about: the artifact that was shown, or what the approver made of it.
+    /// Returns the payload that the decision permits: the artifact that was shown, or the artifact as the approver
+    /// edited it.
     pub fn granted_payload(&self) -> Option<&Value> {
         let Some(Resolution::Answered { value, .. }) = &self.resolution else { return None };
         match value.get("action").and_then(Value::as_str) {
@@ -58,13 +60,13 @@ impl Interrupt {
         }
     }
 
-    /// Returns the digest of the payload that was granted; of everything that was shown if there is no artifact.
+    /// Returns the digest of the granted payload, or of all data of the interrupt if there is no artifact.
     pub fn granted_digest(&self) -> String {
         digest(self.granted_payload().unwrap_or(&self.data))
     }
 
-    /// Whether a client that presents this digest acts on what was granted. The digest of everything that was shown
-    /// counts too, unless the approver edited it.
+    /// Returns whether a digest that a client presents matches the grant. The digest of all data of the interrupt
+    /// matches too, unless the approver edited the artifact.
     pub fn grants_digest(&self, presented: &str) -> bool {
         let edited = self.granted_payload() != self.data.get("artifactData");
         presented == self.granted_digest() || (!edited && self.digest.as_deref() == Some(presented))
@@ -91,7 +93,7 @@ impl Interrupt {
     }
 }
 
-/// Checks the `covers` of a gate. That its nodes exist is checked when the workflow is registered.
+/// Checks the form of `covers`. The registration of the workflow checks that its nodes exist.
 pub(super) fn check_data(data: &Value) -> Result<(), BadRequest> {
     let Some(covers) = data.get("covers") else { return Ok(()) };
     let sound = |entry: &Value| match entry {

@@ -1,11 +1,12 @@
-//! The members of an answer: which of them an interrupt reads, which are only recorded, and which a gate outputs.
+//! The members of an answer: those that an interrupt reads, those that are only recorded, and those that a gate
+//! outputs.
 
 use serde_json::{Map, Value};
 
 use super::{Kind, Request, is_governed};
 use crate::schema::is_instant;
 
-/// Records the members of an answer that nothing reads.
+/// The member of a recorded answer that holds the members which its kind does not read.
 pub(crate) const IGNORED: &str = "ignored";
 
 /// Members of an answer to an approval, besides `decidedAt` and those that a resume schema names.
@@ -46,9 +47,9 @@ const OUTPUTS: [&str; 13] = [
     "quorum",
 ];
 
-/// Moves the members that an answer to an approval may not have to `ignored`. The client's `decidedAt` becomes `claimedAt`
-/// if it is an instant.
-pub(super) fn close(answer: &mut Map<String, Value>, resume_schema: Option<&Value>) {
+/// Moves members that an approval does not read to `ignored`. The client's `decidedAt` becomes `claimedAt` if it is an
+/// instant.
+pub(super) fn set_aside_unknown(answer: &mut Map<String, Value>, resume_schema: Option<&Value>) {
     let claimed = answer.remove("decidedAt");
     let edits = answer.get("action").and_then(Value::as_str) == Some("edit-accept");
     let known = |name: &str| {
@@ -69,13 +70,14 @@ pub(super) fn close(answer: &mut Map<String, Value>, resume_schema: Option<&Valu
     record(answer, ignored);
 }
 
-/// Returns the members of an answer to a clarification that it may not have.
+/// Returns the members of an answer that a clarification does not read.
 pub(super) fn ignored_by_clarification(answer: &Value) -> Map<String, Value> {
     let mut members = answer.as_object().cloned().unwrap_or_default();
     set_aside(&mut members, |name| CLARIFICATION.contains(&name))
 }
 
-/// Records members that a protocol does not read as `ignored` in the answer that it makes of a payload.
+/// Returns the answer that a protocol derived from a payload, with the members that the protocol does not read as
+/// `ignored`.
 pub fn with_ignored(mut answer: Value, payload: &Value, read: &[&str]) -> Value {
     let mut members = payload.as_object().cloned().unwrap_or_default();
     let ignored = set_aside(&mut members, |name| read.contains(&name));
@@ -85,8 +87,9 @@ pub fn with_ignored(mut answer: Value, payload: &Value, read: &[&str]) -> Value 
     answer
 }
 
-/// Returns whether a recorded answer says what an answer says. The host adds members, and moves others.
-pub fn says_the_same(recorded: &Value, again: &Value) -> bool {
+/// Returns whether an answer repeats a recorded one. The host adds members to the record and moves others, so the
+/// record must contain each member of the answer, and may contain more.
+pub fn repeats_answer(recorded: &Value, again: &Value) -> bool {
     let (Value::Object(recorded), Value::Object(again)) = (recorded, again) else { return recorded == again };
     let ignored = recorded.get(IGNORED);
     let is_recorded = |name: &str, value: &Value| {
@@ -100,7 +103,7 @@ pub fn says_the_same(recorded: &Value, again: &Value) -> bool {
     again.iter().all(|(name, value)| is_recorded(name, value) || (name == IGNORED && all_ignored(value)))
 }
 
-/// Returns a recorded approval as an answer that can be given again: without what the host has added.
+/// Returns a recorded approval as an answer that can be sent again: without the members that the host added.
 pub fn as_answer(recorded: &Value) -> Value {
     let mut answer = recorded.clone();
     if let Value::Object(members) = &mut answer {
@@ -112,7 +115,7 @@ pub fn as_answer(recorded: &Value) -> Value {
     answer
 }
 
-/// Takes the members out that are not known. What a protocol has recorded as ignored stays ignored.
+/// Removes unknown members from the answer and returns them, with those that a protocol already recorded as ignored.
 fn set_aside(answer: &mut Map<String, Value>, known: impl Fn(&str) -> bool) -> Map<String, Value> {
     let mut ignored = match answer.remove(IGNORED) {
         Some(Value::Object(members)) => members,
@@ -133,7 +136,7 @@ pub(super) fn record(answer: &mut Map<String, Value>, ignored: Map<String, Value
     }
 }
 
-/// The members that a resume schema names at its top.
+/// Returns the members that `properties` or `required` of a resume schema name.
 fn names(schema: Option<&Value>) -> impl Iterator<Item = &str> {
     let member = move |name: &str| schema.and_then(|schema| schema.get(name));
     let properties = member("properties").and_then(Value::as_object).into_iter().flat_map(Map::keys);
@@ -141,16 +144,17 @@ fn names(schema: Option<&Value>) -> impl Iterator<Item = &str> {
     properties.map(String::as_str).chain(required.filter_map(Value::as_str))
 }
 
-/// What a gate outputs.
+/// The outputs of a gate.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GateOutputs {
     pub outputs: Map<String, Value>,
-    /// The names of those that do not become variables: whether they are there is up to the answer, not to the definition.
+    /// Names of outputs that do not become variables, because the answer decides whether they exist, not the
+    /// definition.
     pub unmapped: Vec<String>,
 }
 
 impl Request {
-    /// Returns what the gate that makes this request outputs for a recorded answer: a closed set of members.
+    /// Returns the outputs of the gate that makes this request for a recorded answer: a closed set of members.
     pub fn outputs(&self, answer: &Value) -> GateOutputs {
         let is_output = |name: &str| match self.kind {
             Kind::Approval => {
@@ -174,7 +178,7 @@ impl Request {
         GateOutputs { outputs, unmapped }
     }
 
-    /// Whether an output becomes a variable. Which ones do depends on the definition alone.
+    /// Returns whether an output becomes a variable. That depends on the definition alone.
     fn maps(&self, output: &str) -> bool {
         let offers = |action: &str| {
             let actions = self.data.get("actions").and_then(Value::as_array);

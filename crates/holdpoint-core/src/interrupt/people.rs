@@ -51,7 +51,7 @@ pub(super) fn check_data(data: &Value) -> Result<(), BadRequest> {
     }
 }
 
-/// Rejects rules about people where the host answers by itself: they could not be enforced.
+/// Rejects rules about people in an interrupt that the host answers by itself: they could not be enforced.
 pub(super) fn check_unnamed(data: &Value) -> Result<(), BadRequest> {
     match PEOPLE.iter().find(|member| data.get(**member).is_some()) {
         None => Ok(()),
@@ -110,7 +110,7 @@ pub(super) fn speaker<'a>(answer: &'a Answer, decider: &str) -> Option<&'a str> 
     sender.or(answer.vouched_by.as_deref().filter(|maker| *maker != decider))
 }
 
-/// The answer as it is recorded, with the name of the speaker where that is not the decider. Only the host sets that.
+/// Returns the answer for the record, with `actedBy` if the speaker is not the decider. Only the host sets `actedBy`.
 pub(super) fn with_speaker(mut value: Value, answer: &Answer, decider: &str) -> Value {
     if let Value::Object(members) = &mut value {
         members.remove("actedBy");
@@ -199,11 +199,11 @@ pub(super) fn entries(data: &Value) -> Vec<String> {
     entries
 }
 
-/// The places in the config of a node that may name people: gates, `core.interrupt`, agents.
+/// JSON pointers into the config of a node that may name people: for gates, `core.interrupt` and agents.
 const NAMED_IN: [&str; 3] = ["", "/data", "/approval"];
 
-/// The people that the nodes of a definition name, by the id of the node.
-pub fn named_in_definition(definition: &Value) -> Vec<(String, String)> {
+/// Returns the people that the nodes of a definition name, each with the id of its node.
+pub fn find_named_people(definition: &Value) -> Vec<(String, String)> {
     let nodes = definition.get("nodes").and_then(Value::as_array).into_iter().flatten();
     let of_node = |node: &Value| {
         let id = node.get("id").and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -219,7 +219,8 @@ pub fn named_in_definition(definition: &Value) -> Vec<(String, String)> {
 }
 
 impl Principal {
-    /// Whether an entry of a list, as [`Assignees::entries`](super::Assignees::entries) has it, means this principal.
+    /// Returns whether an entry of a list means this principal. Entries have the form of
+    /// [`Assignees::entries`](super::Assignees::entries).
     pub fn is_meant_by(&self, entry: &str) -> bool {
         match entry.split_once(':') {
             Some(("scope", scope)) => self.scopes.iter().any(|held| held == scope),

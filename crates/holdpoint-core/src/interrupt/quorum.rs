@@ -16,7 +16,7 @@ pub struct Vote {
     pub at: Timestamp,
     /// What they call it themselves.
     pub decision: Option<String>,
-    /// It was cast in the run that this one was copied from: it is shown and does not count.
+    /// The vote was cast in the run that this one was copied from: it is shown and does not count.
     pub copied: bool,
     pub via: Option<Via>,
 }
@@ -68,8 +68,8 @@ impl Quorum {
         Self { required, policy, override_decides }
     }
 
-    /// Returns what all votes came to and their count; nothing when others must still vote. The outcome is the same
-    /// whichever vote is the last, apart from who decided and when.
+    /// Returns the outcome of all votes and their count, or None if more votes are needed. Apart from `decidedBy` and
+    /// `decidedAt`, the outcome does not depend on the order of the votes.
     pub(super) fn outcome(
         self,
         before: &[&Vote],
@@ -108,13 +108,13 @@ impl Quorum {
     }
 }
 
-/// What each vote shows to those who only count.
+/// The members of each vote in the `votes` of a quorum.
 const WHO_AND_WHEN: [&str; 4] = ["decidedBy", "actedBy", "action", "decidedAt"];
-/// The reasons that a vote may have.
+/// The members in which a vote may give its reason.
 const REASONS: [&str; 4] = ["feedback", "comment", "reason", "refineFeedback"];
 
-/// The decision of a quorum: the `preferred` action where any vote has it, else the one that all of them have. Reasons stay in
-/// their votes, unless one vote alone has that action.
+/// Returns the decision of a quorum: the `preferred` action if a vote has it, otherwise the action of the last vote.
+/// Reasons stay in their votes, unless exactly one vote has that action and it is not `accept`.
 fn decided(votes: &[&Map<String, Value>], last: &Map<String, Value>, preferred: &str) -> Map<String, Value> {
     let preferred = votes.iter().map(|vote| action(vote)).find(|name| *name == preferred);
     let chosen = preferred.unwrap_or(action(last));

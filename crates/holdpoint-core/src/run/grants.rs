@@ -1,4 +1,4 @@
-//! Grants: which decisions permit effects, which effects depend on them, and which effects have used them.
+//! Grants of a run: the decisions that permit effects, the effects that depend on them, and their uses.
 //!
 //! A grant belongs to the run that received the decision. A copy of the run shows it and cannot use it.
 
@@ -18,7 +18,7 @@ pub const GRANT_NOT_TRANSFERABLE: &str = "grant_not_transferable";
      so that the copy asks again"
 )]
 pub struct NotTransferable {
-    /// Names the gate, or the parent run's gates for a copy of a child run.
+    /// The gate, or in a copy of a child run a text that stands for the gates of its parent.
     pub gate: String,
     /// The run that this one was copied from.
     pub source_run: RunId,
@@ -61,7 +61,7 @@ impl Run {
         grants
     }
 
-    /// Whether a gate leads to a node, or is that node. Every node that asks under the same key is that gate.
+    /// Returns whether a gate leads to a node or is that node. Nodes that use the same interrupt key are one gate.
     fn leads_from(&self, asked: &Interrupt, target: usize) -> bool {
         let names_key = |node: &Node| {
             ["key", "resumeKey"]
@@ -118,7 +118,7 @@ impl Run {
         grants
     }
 
-    /// Returns the latest approval of the call. A tool may have asked something of its own since.
+    /// Returns the latest approval of the call, if it was granted. The tool may have raised other interrupts after it.
     fn permission_of_call(&self, node: &NodeId, call: &str) -> Option<&Interrupt> {
         let about = |asked: &&Interrupt| {
             asked.kind == Kind::Approval && asked.node == *node && asked.call_id() == Some(call)
@@ -126,20 +126,29 @@ impl Run {
         self.interrupts.iter().rev().map(AsRef::as_ref).find(about).filter(|asked| asked.is_granted())
     }
 
-    /// Returns the decision that allowed the call, if it was asked about.
+    /// Returns the interrupt that the call waited for last, if its decision allowed the call.
     pub fn grant_of_call(&self, node: &NodeId, call: &str) -> Option<&Interrupt> {
         let agent = self.node_state(node)?.agent.as_deref()?;
         let waiting = agent.call(call)?.waiting?;
         self.interrupt(waiting.interrupt).filter(|asked| asked.is_granted())
     }
 
+    /// Returns the grants that the start of a child run uses: those of the call that starts it, or of the node.
+    pub fn usable_grants_for_child(
+        &self,
+        node: &NodeId,
+        call: Option<&str>,
+    ) -> Result<Vec<InterruptId>, NotTransferable> {
+        match call {
+            Some(call) => self.usable_grants_of_call(node, call),
+            None => self.usable_grants(node),
+        }
+    }
+
     /// Returns the ids of the grants that a run started by this node carries: those of the node or the call, and those
     /// that this run itself was started with.
     pub fn grants_for_child(&self, node: &NodeId, call: Option<&str>) -> Vec<String> {
-        let usable = match call {
-            Some(call) => self.usable_grants_of_call(node, call),
-            None => self.usable_grants(node),
-        };
+        let usable = self.usable_grants_for_child(node, call);
         let inherited = self.started.iter().flat_map(|started| started.grants.iter().cloned());
         let own = usable.unwrap_or_default().into_iter().map(|id| self.grant_id(id));
         inherited.chain(own).collect()
@@ -154,7 +163,8 @@ impl Run {
         used.map(|asked| self.grant_id(asked.id)).collect()
     }
 
-    /// Returns the public id of the grant that an interrupt of this run gives. A replay tells the ids of its source.
+    /// Returns the public id of the grant of an interrupt. A grant that a replay copied has the id that it has in the
+    /// source.
     pub fn grant_id(&self, interrupt: InterruptId) -> String {
         match self.interrupt(interrupt) {
             Some(asked) if asked.taken_over => self.interrupt_name(interrupt),
@@ -162,17 +172,17 @@ impl Run {
         }
     }
 
-    /// Whether the event that is folded now happened in the run that this one was copied from.
+    /// Returns whether the event that is being folded was copied from another run.
     pub(super) fn is_copied(&self, at: Timestamp) -> bool {
         match self.copied {
-            Copied::Nothing => false,
-            Copied::Events(count) => self.seq <= count,
-            Copied::Until(forked) => forked.is_none_or(|forked| at <= forked),
+            CopiedPart::Nothing => false,
+            CopiedPart::Events(count) => self.seq <= count,
+            CopiedPart::Until(forked) => forked.is_none_or(|forked| at <= forked),
         }
     }
 
-    /// Records the uses of grants that an event tells of. Older versions did not name them: there, the first step, child
-    /// or call shows the use.
+    /// Records the uses of grants by an event. Events of older versions do not name the grants: there, a recorded step
+    /// or a started child run is a use.
     pub(super) fn record_uses(&mut self, event: &Event, at: Timestamp) {
         if self.interrupts.is_empty() {
             return;
@@ -189,7 +199,7 @@ impl Run {
         }
     }
 
-    /// A replay that differs from its source copies nothing from there on.
+    /// Marks a replay as different from its source. Events after that are its own.
     pub(super) fn diverge(&mut self, source: &RunId) {
         if self.is_fork_of(source) {
             self.diverged = true;
@@ -221,18 +231,18 @@ impl Run {
     }
 }
 
-/// Which events of a run happened in the run that it was copied from.
+/// The part of a run that was copied from another run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Copied {
+pub(super) enum CopiedPart {
     Nothing,
-    /// The first events, by number.
+    /// This many events at the beginning.
     Events(u64),
-    /// Events until the copy was made. Used for replays by versions that did not store how many events they copied;
-    /// without an instant, all events.
+    /// Events until the instant of the copy, or all events if it is unknown. Used for replays of versions that did not
+    /// record the number of copied events.
     Until(Option<Timestamp>),
 }
 
-impl Copied {
+impl CopiedPart {
     pub(super) fn of(started: &Started) -> Self {
         let Some(fork) = &started.fork else { return Self::Nothing };
         match (fork.copied, fork.mode) {
@@ -242,7 +252,7 @@ impl Copied {
         }
     }
 
-    /// A replay that differs from its source stops copying there.
+    /// Limits the copied part to the events up to this number.
     pub(super) fn end_at(&mut self, seq: u64) {
         if let Self::Events(count) = self {
             *count = (*count).min(seq);

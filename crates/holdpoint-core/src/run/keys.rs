@@ -25,7 +25,8 @@ impl Run {
         format!("{}:{id}", self.told_as())
     }
 
-    /// The interrupt of that name. A replay also takes the name that starts with its own id, as lists have it.
+    /// Returns the interrupt with this name. A replay also accepts the name that begins with its own id, as lists show
+    /// it.
     pub fn interrupt_named(&self, name: &str) -> Option<&Interrupt> {
         let (run, id) = name.rsplit_once(':')?;
         let is_own = [self.told_as(), &self.id].iter().any(|known| known.as_str() == run);

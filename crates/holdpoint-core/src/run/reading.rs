@@ -88,7 +88,7 @@ impl Run {
         })
     }
 
-    /// The interrupt that a node waits for, which another node may have asked under the same key.
+    /// Returns the interrupt that a node waits for. Another node with the same key may have requested it.
     fn awaited_by(&self, node: &NodeId) -> Option<InterruptId> {
         match self.node_state(node)?.status {
             NodeStatus::Waiting(id) => Some(id),
@@ -102,8 +102,9 @@ impl Run {
         }
     }
 
-    /// The interrupt that an answer to a node is for: the named one, else the only one that is open, else the last one.
-    /// An answer without a name is refused if several are open: it could reach another one than its sender was shown.
+    /// Returns the interrupt that an answer to a node is for: the named one, otherwise the only open one, otherwise the
+    /// latest one. An answer without a name is refused if several are open, because it could reach an interrupt that
+    /// its sender was not shown.
     pub fn addressed_interrupt(&self, node: &NodeId, named: Option<&str>) -> Result<&Interrupt, Refusal> {
         let joined = self.awaited_by(node);
         let is_of_node = |one: &Interrupt| one.node == *node || Some(one.id) == joined;
@@ -124,7 +125,7 @@ impl Run {
         }
     }
 
-    /// The interrupt of a node that was closed last.
+    /// Returns the interrupt of a node that was closed last.
     pub fn closed_interrupt_of_node(&self, node: &NodeId) -> Option<&Interrupt> {
         let of_node = self.interrupts.iter().map(Arc::as_ref).filter(|interrupt| interrupt.node == *node);
         let closed = of_node.filter_map(|one| Some((one.resolution.as_ref()?.at(), one)));
@@ -182,8 +183,8 @@ impl Run {
         self.started.as_ref().map(|started| &started.owner)
     }
 
-    /// The principals that requested the run: its owner, its forkers, those that spoke to an agent in it, and those that
-    /// it inherits from its parent.
+    /// Returns the principals that requested the run: its owner, its forkers, the principals that sent messages to an
+    /// agent in it, and those that it inherits from its parent.
     pub fn requesters(&self) -> Vec<&str> {
         let Some(started) = &self.started else { return Vec::new() };
         let agents = self.nodes.iter().filter_map(|node| node.agent.as_deref());
@@ -198,8 +199,8 @@ impl Run {
         all
     }
 
-    /// What a child run inherits as [`Started::requested_by`](crate::Started::requested_by): the requesters that are
-    /// neither its owner nor its forkers, which it has by themselves.
+    /// Returns the requesters that a child run inherits as [`Started::requested_by`](crate::Started::requested_by): all
+    /// but the owner and the forkers, which the child run records separately.
     pub fn inherited_requesters(&self) -> Vec<String> {
         let Some(started) = &self.started else { return Vec::new() };
         let by_itself =

@@ -51,7 +51,7 @@ impl Workflow {
         comes_before(self, source, target, Ways::Forward)
     }
 
-    /// Whether a path of edges leads from one node to another, ways back included. Nodes by position.
+    /// Returns whether a path of edges leads from one node to another, edges back included. Nodes by position.
     pub fn reaches(&self, source: usize, target: usize) -> bool {
         comes_before(self, source, target, Ways::All)
     }

@@ -6,11 +6,11 @@ use holdpoint_core::{Event, GrantUse};
 
 use crate::family::{Member, Move, Shape};
 
-/// Gates of a run with a loop go on asking; this many are answered.
+/// The number of gates that are answered. A run with a loop would ask for ever.
 const GATES: usize = 2;
 
-/// The approvers accept and the worker works until there is nothing left to do. Returns the run, and how long its log was
-/// after each command: the events of a command are one commit.
+/// Lets the approvers accept and the worker work until the run ends. Returns the run, and the length of its log after
+/// each command: the events of a command are one commit.
 fn finished(mut member: Member) -> (Member, Vec<usize>) {
     let mut commits = vec![member.log.len()];
     loop {
@@ -32,7 +32,7 @@ fn uses(member: &Member) -> Vec<Vec<(String, u32)>> {
     member.run.interrupts.iter().map(|asked| asked.uses.iter().map(shown).collect()).collect()
 }
 
-/// The same log as an older version wrote it, which did not name the grants.
+/// Returns the run with the log of an older version, which did not record the uses of grants.
 fn without_uses(mut member: Member) -> Member {
     for event in &mut member.log {
         if let Event::NodeStarted { uses, .. } = Arc::make_mut(event) {

@@ -1,5 +1,5 @@
-//! A run with a gate that takes two votes and two effects behind it, copies of that run, and every move that can be
-//! made with each of them.
+//! A run with a gate that requires two votes and has two effects behind it, the copies of that run, and every move that
+//! they allow.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub(crate) const EFFECTS: [&str; 2] = ["pay", "mail"];
 pub(crate) enum Shape {
     /// The gate, one effect, the other effect.
     Chain,
-    /// The gate, then both effects beside each other.
+    /// The gate, then both effects on parallel branches.
     Beside,
     /// The gate, one effect, the other effect, and back to the gate.
     Loop,
@@ -28,9 +28,9 @@ pub(crate) enum Shape {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Move {
     Vote(&'static str, &'static str),
-    /// A replay that differs from its source gives a recorded vote again.
+    /// A replay that differs from its source repeats a recorded vote.
     VoteAgain(&'static str),
-    /// The worker does the next thing for the run.
+    /// The worker carries out the next step of the run.
     Work,
     Pause,
     Resume,
@@ -69,7 +69,7 @@ pub(crate) struct Performed {
 pub(crate) struct Member {
     pub run: Run,
     pub log: Vec<Arc<Event>>,
-    /// How many events of the log happened in another run.
+    /// The number of events in the log that happened in another run.
     pub copied: usize,
     pub performed: Vec<Performed>,
 }
@@ -141,7 +141,7 @@ impl Member {
         Ok(next)
     }
 
-    /// How many copies lie between this run and the first one.
+    /// The number of copies between this run and the first one.
     pub(crate) fn generation(&self) -> usize {
         self.run.id.as_str().len() - 1
     }
@@ -164,7 +164,8 @@ impl Member {
         self.tell(&Command::Resolve { answers: BTreeMap::from([(asked, answer)]) })
     }
 
-    /// What a worker does next: it begins a node, enters the gate, performs an effect, records it, or ends the node.
+    /// Carries out the next step of a worker: begins a node, enters the gate, performs an effect, records it, or ends
+    /// the node.
     pub(crate) fn work(&mut self) -> Result<(), Refusal> {
         let Some(work) = self.run.next_work() else { return Err(Refusal::NodeNotRunning) };
         let node = self.run.workflow.nodes[work.position()].id.clone();
@@ -260,7 +261,7 @@ impl Member {
         copy
     }
 
-    /// A log may be cut between an answer and what it does to the node that waits for it.
+    /// A log may be cut between an answer and the resumption of the node that waits for it.
     fn settle(&mut self) {
         for position in 0..self.run.nodes.len() {
             if let NodeStatus::Waiting(interrupt) = self.run.nodes[position].status
@@ -272,14 +273,14 @@ impl Member {
         }
     }
 
-    /// The same run after a crash that has lost everything after these events.
+    /// Returns the run after a crash that lost all later events.
     pub(crate) fn crashed_at(&self, commit: usize) -> Self {
         let log = self.log[..commit].to_vec();
         let run = folded(self.run.id.clone(), &self.run, &log);
         Self { run, log, copied: self.copied, performed: Vec::new() }
     }
 
-    /// Everything that a later move could see.
+    /// The state that later moves depend on.
     pub(crate) fn seen(&self) -> String {
         let run = &self.run;
         let asked = run.interrupts.iter().map(|asked| {

@@ -1,5 +1,5 @@
-//! Every order of a few moves around a gate with two votes and two effects behind it, copies of the run included.
-//! Whatever the order, each grant permits each effect once, in the run that received the decision.
+//! Explores every order of a few moves around a gate with two votes and two effects behind it, including copies of the
+//! run. In every order each grant permits each effect once, in the run that received the decision.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -7,13 +7,13 @@ use holdpoint_core::{Event, InterruptId, NodeId};
 
 use crate::family::{EFFECTS, MOVES, Member, Move, Performed, Shape, folded};
 
-/// What the explored orders came to.
+/// The counts of an exploration.
 #[derive(Default)]
 struct Reached {
     states: HashSet<String>,
     ends: BTreeSet<String>,
     most_effects: usize,
-    /// States that more moves could go on from.
+    /// States from which further moves are possible.
     left: usize,
 }
 
@@ -50,7 +50,7 @@ fn explore(shape: Shape, depth: usize, generations: usize) -> Reached {
     reached
 }
 
-/// The copies that can be made of a log, but for those of its known part.
+/// Returns the copies that can be made of a log, except those of its known part.
 fn copies(known: usize, length: usize) -> Vec<Move> {
     let positions = known + 1..=length;
     let mut copies = vec![Move::Replay, Move::Branch("ann", length)];
@@ -73,7 +73,7 @@ fn check(member: &Member, reached: &mut Reached) {
     reached.ends.extend(errors.map(|error| error.code.clone()));
 }
 
-/// The gates that were granted in this very run.
+/// Returns the gates that were granted in this run.
 fn decisions(member: &Member) -> Vec<InterruptId> {
     let own = member.log[member.copied..].iter().filter_map(|event| match event.as_ref() {
         Event::InterruptResolved { id, value, copied: false, .. } if value["action"] == "accept" => Some(*id),
@@ -82,7 +82,7 @@ fn decisions(member: &Member) -> Vec<InterruptId> {
     own.collect()
 }
 
-/// An effect has one grant, which this run received from two approvers who did not ask for it, and one use of it.
+/// Checks that an effect has one grant with one use, and that two approvers who are not requesters gave it to this run.
 fn check_effect(member: &Member, performed: &Performed) {
     let [grant] = performed.grants.as_slice() else { panic!("not one grant: {performed:?}") };
     assert!(decisions(member).contains(grant), "a grant of another run: {performed:?}");
@@ -110,7 +110,7 @@ fn check_effect(member: &Member, performed: &Performed) {
     assert_eq!(asked.deciders().into_iter().collect::<BTreeSet<_>>(), voters);
 }
 
-/// What happened in another run is shown as copied.
+/// Checks that decisions and votes of another run are marked as copied.
 fn check_copied_part(member: &Member) {
     for asked in &member.run.interrupts {
         let of_this = |event: &Event| match event {

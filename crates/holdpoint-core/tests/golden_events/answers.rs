@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::{node, object};
 
-/// Members of answers that decide nothing, and failures with details.
+/// Events with ignored members of answers, and failures with details.
 pub(crate) fn events() -> [Event; 3] {
     let outputs = object(json!({"action": "accept", "feedback": "fine"}));
     let silent = RunError::timed_out("approval_rejected", "nobody decided");

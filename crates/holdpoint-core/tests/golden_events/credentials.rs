@@ -1,4 +1,4 @@
-//! Decisions with the credential that they came with.
+//! Golden lines of decisions with their credentials.
 
 use holdpoint_core::{Event, InterruptId, Via};
 use serde_json::json;

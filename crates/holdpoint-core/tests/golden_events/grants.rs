@@ -1,4 +1,4 @@
-//! Uses of grants, and what a copy takes over from its source.
+//! Golden lines of uses of grants, and of copied decisions.
 
 use holdpoint_core::{Event, Fork, ForkMode, InterruptId, Started, Timestamp};
 use serde_json::json;

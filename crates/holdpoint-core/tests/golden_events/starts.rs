@@ -1,4 +1,4 @@
-//! How runs start and end.
+//! Golden lines of the starts and ends of runs.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Answers of every kind against the variables of a run: which variables an answer sets depends on the definition alone.
+//! The variables that an answer sets depend on the definition alone, for answers of every kind.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -107,7 +107,7 @@ fn members() -> impl Strategy<Value = Map<String, Value>> {
         .prop_map(|members| members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
 }
 
-/// An answer that counts, as far as what it must say goes; everything else in it is arbitrary.
+/// Returns an answer with the members that it must have to count, and arbitrary other members.
 fn counting(gate: &Gate, mut members: Map<String, Value>, choice: usize) -> Value {
     let offered = gate.request.data["actions"].as_array().cloned().unwrap_or_default();
     if let Some(action) = offered.get(choice % offered.len().max(1)) {
@@ -150,7 +150,6 @@ fn started() -> Run {
 proptest! {
     #![proptest_config(crate::config())]
 
-    /// F1.
     #[test]
     fn no_answer_changes_a_variable_that_the_definition_does_not_map(
         gate in gates(),

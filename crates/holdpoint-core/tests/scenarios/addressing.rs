@@ -1,4 +1,4 @@
-//! Which interrupt an answer to a node reaches, and with which credential it came.
+//! The interrupt that an answer to a node reaches, and the credential that it records.
 
 use holdpoint_core::agent::ResumePolicy;
 use holdpoint_core::{Answer, Command, Event, InterruptId, Refusal, Resolution, Via};
@@ -17,7 +17,6 @@ fn open(story: &Story) -> Vec<u32> {
     story.run().open_interrupts().map(|asked| asked.id.0).collect()
 }
 
-// Row 1.
 #[test]
 fn an_answer_to_a_node_with_several_open_interrupts_must_name_one() {
     for policy in [ResumePolicy::AsDecided, ResumePolicy::WaitAll] {
@@ -30,7 +29,7 @@ fn an_answer_to_a_node_with_several_open_interrupts_must_name_one() {
 }
 
 #[test]
-fn an_answer_without_a_name_reaches_the_only_open_interrupt_whichever_was_asked_last() {
+fn an_answer_without_an_interrupt_id_reaches_the_only_open_interrupt() {
     // The agent goes on with the second answer, and the first interrupt is still open.
     let story = two_wait(ResumePolicy::AsDecided).when(accept_named(AGENT, "run-1:i2")).accepted();
     let story = story.next_is("enter agent").when(accept_at(AGENT)).accepted();
@@ -38,7 +37,7 @@ fn an_answer_without_a_name_reaches_the_only_open_interrupt_whichever_was_asked_
 }
 
 #[test]
-fn a_name_must_be_that_of_an_interrupt_of_the_node() {
+fn an_answer_that_names_an_interrupt_of_another_node_is_refused() {
     let wrong = ["run-1:i3", "run-1:i01", "run-1:1", "run-2:i1", "i1", "run-1:", ""];
     for name in wrong {
         two_wait(ResumePolicy::AsDecided).when(accept_named(AGENT, name)).refused(Refusal::InterruptNotFound);
@@ -63,7 +62,7 @@ fn a_node_that_waits_for_the_interrupt_of_another_node_can_be_answered_by_its_na
 }
 
 #[test]
-fn a_finished_run_says_that_it_is_finished_and_not_that_the_answer_is_ambiguous() {
+fn an_answer_to_a_finished_run_is_refused_as_finished_not_as_ambiguous() {
     two_wait(ResumePolicy::AsDecided)
         .given([cancel()])
         .when(accept_at(AGENT))
@@ -81,9 +80,8 @@ fn vias(story: &Story) -> Vec<Option<Via>> {
     votes.chain(asked.asks.iter().map(|ask| ask.via.clone())).collect()
 }
 
-// F7.
 #[test]
-fn a_decision_records_the_credential_that_it_came_with() {
+fn a_decision_records_its_credential() {
     for via in [Via::key("key_1"), Via::session("ses_1"), Via::link("lnk_1")] {
         let story = given([start(), begin("gate"), ask("gate", approval())]);
         let story = story.when(sent(json!({"action": "accept"}), &via)).accepted();
@@ -114,7 +112,7 @@ fn votes_and_side_questions_record_their_credentials() {
 }
 
 #[test]
-fn what_the_host_decides_itself_is_of_the_system() {
+fn decisions_of_the_host_have_the_credential_system() {
     let silent = given([start(), begin("gate"), ask("gate", timed_approval())]).later(1000);
     let silent = silent.when(expire(1)).accepted();
     let via = |story: &Story| story.interrupt_of("gate").and_then(|asked| asked.resolution.as_ref()?.via());

@@ -1,4 +1,4 @@
-//! What agents may do to their run: the limits of a reply, names of calls, ends, questions, variables and messages.
+//! Rules for agents: limits of a reply, ids of calls, ends, requests, variables and messages.
 
 use holdpoint_core::agent::{Act, Behaviour, CallFlaw, CallStatus, Reply, ResumePolicy, Ticket};
 use holdpoint_core::{
@@ -18,7 +18,7 @@ fn names(count: usize) -> Vec<String> {
     (0..count).map(|n| format!("c{n}")).collect()
 }
 
-/// A reply that wants calls with these names.
+/// A reply with calls of these ids.
 fn wanting(seen: usize, names: &[String]) -> Act {
     let calls: Vec<_> = names.iter().map(|name| (name.as_str(), Behaviour::Allow)).collect();
     reply(seen, &calls)
@@ -29,7 +29,7 @@ fn one_call() -> Story {
 }
 
 #[test]
-fn a_reply_wants_as_many_calls_as_are_allowed_and_no_more() {
+fn a_reply_with_too_many_calls_is_refused() {
     at_work().when(act([wanting(1, &names(limits::CALLS_PER_REPLY_MAX))])).accepted();
     let many = names(limits::CALLS_PER_REPLY_MAX + 1);
     at_work().when(act([wanting(1, &many)])).refused_for("reply");
@@ -38,7 +38,7 @@ fn a_reply_wants_as_many_calls_as_are_allowed_and_no_more() {
 }
 
 #[test]
-fn a_reply_says_of_each_call_what_the_rules_say() {
+fn a_reply_must_have_one_rule_for_each_call() {
     let Act::Reply(whole) = reply(1, &[("c1", Behaviour::Ask)]) else { panic!("a reply") };
     let silent = Reply { gates: Vec::new(), ..*whole.clone() };
     at_work().when(act([Act::Reply(Box::new(silent))])).refused_for("reply");
@@ -47,7 +47,7 @@ fn a_reply_says_of_each_call_what_the_rules_say() {
 }
 
 #[test]
-fn a_call_has_a_name_that_no_other_call_of_the_agent_has() {
+fn call_ids_are_non_empty_and_unique_in_an_agent() {
     at_work().when(act([reply(1, &[("", Behaviour::Allow)])])).refused_for("reply.calls");
     let ended = one_call().given([act([begin_call("c1"), returned("c1")])]);
     ended.when(act([reply(3, &[("c1", Behaviour::Allow)])])).refused_for("reply.calls");
@@ -56,7 +56,7 @@ fn a_call_has_a_name_that_no_other_call_of_the_agent_has() {
 }
 
 #[test]
-fn a_call_returns_with_an_end() {
+fn a_call_returns_with_a_final_status() {
     let back = |status| act([Act::Return { call: "c1".to_owned(), status, content: json!("x") }]);
     for status in [CallStatus::New, CallStatus::Running] {
         let begun = one_call().given([act([begin_call("c1")])]);
@@ -74,7 +74,7 @@ fn a_call_returns_with_an_end() {
 }
 
 #[test]
-fn an_agent_ends_when_its_calls_have_ended_and_nothing_is_unheard() {
+fn an_agent_ends_only_without_open_calls_and_unread_messages() {
     one_call().when(done(AGENT)).refused(Refusal::NodeNotRunning);
     let begun = one_call().given([act([begin_call("c1")])]);
     begun.when(done(AGENT)).refused(Refusal::NodeNotRunning);
@@ -82,7 +82,7 @@ fn an_agent_ends_when_its_calls_have_ended_and_nothing_is_unheard() {
     let ended = one_call().given([act([begin_call("c1"), returned("c1")])]);
     let ended = ended.when(done(AGENT)).refused(Refusal::NodeNotRunning);
     ended.given([act([reply(3, &[])])]).when(done(AGENT)).accepted().status_is(Status::Completed);
-    // A node that never asked a model owes no reply.
+    // A node that never called a model needs no reply to end.
     at_work().when(done(AGENT)).accepted().status_is(Status::Completed);
 }
 
@@ -112,7 +112,7 @@ fn agents_set_variables_and_add_to_them() {
 }
 
 #[test]
-fn a_declared_variable_keeps_its_type_whatever_an_agent_sets() {
+fn an_agent_cannot_set_a_variable_to_another_type_than_declared() {
     let declared = json!({"name": "n", "type": "number"});
     let flow = workflow_with([node(AGENT)], [], [declared]);
     let story = on(flow).given([start(), begin(AGENT)]);
@@ -120,7 +120,7 @@ fn a_declared_variable_keeps_its_type_whatever_an_agent_sets() {
 }
 
 #[test]
-fn an_agent_hears_a_number_of_messages_and_no_more() {
+fn messages_beyond_the_limit_of_an_agent_are_refused() {
     let told = |count: usize| (0..count).map(|n| user(&format!("m{n}"))).collect::<Vec<_>>();
     let say = |count: usize| Command::Say { node: node_id(AGENT), messages: told(count) };
     // One message was said at the start.
@@ -135,7 +135,7 @@ fn an_agent_hears_a_number_of_messages_and_no_more() {
 }
 
 #[test]
-fn only_nodes_of_the_workflow_hear_something() {
+fn messages_to_an_unknown_node_are_refused() {
     let messages = Some(Box::new((node_id("nobody"), vec![user("u1")])));
     let start = Command::Start(Box::new(Start { messages, ..start_of(json!({})) }));
     on(workflow([node(AGENT)], [])).when(start).refused_for("node");
@@ -143,7 +143,7 @@ fn only_nodes_of_the_workflow_hear_something() {
 }
 
 #[test]
-fn nothing_is_said_to_a_node_that_has_ended_while_its_run_goes_on() {
+fn messages_to_an_ended_node_of_a_running_run_are_refused() {
     let messages = Some(Box::new((node_id(AGENT), vec![user("u1")])));
     let start = Command::Start(Box::new(Start { messages, ..start_of(json!({})) }));
     let story = on(workflow([node(AGENT), node("after")], [edge(AGENT, "after")]));
@@ -151,7 +151,7 @@ fn nothing_is_said_to_a_node_that_has_ended_while_its_run_goes_on() {
     story.when(say("u2")).refused(Refusal::NodeNotRunning);
 }
 
-/// A ticket that asks this about the first call.
+/// Returns the suspension of the first call with this request.
 fn asks(story: &Story, kind: Kind, data: Value) -> Act {
     let Act::Suspend { call, ticket } = suspend(story, "c1") else { panic!("a suspension") };
     let mut whole = ticket.request.data.clone();
@@ -172,7 +172,7 @@ fn events_of(kind: Kind, data: Value) -> Vec<String> {
 }
 
 #[test]
-fn a_question_about_a_call_is_announced_as_its_kind_is() {
+fn a_request_about_a_call_has_the_events_of_its_kind() {
     let (asked, waits) = ("interrupt.requested", "holdpoint.tool.suspended");
     assert_eq!(events_of(Kind::Approval, json!({})), [asked, "approval.requested", waits]);
     let governed = json!({"gateId": "g", "requiredRole": "release", "actions": ["accept", "reject"]});
@@ -183,7 +183,7 @@ fn a_question_about_a_call_is_announced_as_its_kind_is() {
 }
 
 #[test]
-fn a_question_about_a_call_has_a_key_of_its_own_and_is_sound() {
+fn a_request_about_a_call_must_be_valid_and_have_a_new_key() {
     let story = at_work().given([act([reply(1, &[("c1", Behaviour::Ask), ("c2", Behaviour::Ask)])])]);
     let first = asks(&story, Kind::Approval, json!({}));
     let Act::Suspend { ticket, .. } = &first else { panic!("a suspension") };
@@ -196,7 +196,7 @@ fn a_question_about_a_call_has_a_key_of_its_own_and_is_sound() {
 }
 
 #[test]
-fn going_on_talking_leaves_calls_alone_that_were_decided() {
+fn a_new_message_retracts_undecided_calls_and_keeps_decided_ones() {
     let story = at_work().given([act([reply(1, &[("c1", Behaviour::Ask), ("c2", Behaviour::Ask)])])]);
     let both = act([suspend(&story, "c1"), suspend(&story, "c2")]);
     let story = story.given([both, wait(AS_DECIDED), accept(1)]).when(say("u2")).accepted();
@@ -210,7 +210,7 @@ fn going_on_talking_leaves_calls_alone_that_were_decided() {
 }
 
 #[test]
-fn an_agent_waits_for_the_oldest_of_its_questions() {
+fn an_agent_waits_for_its_oldest_open_interrupt() {
     let story = at_work().given([act([reply(1, &[("c1", Behaviour::Ask), ("c2", Behaviour::Ask)])])]);
     let both = act([suspend(&story, "c2"), suspend(&story, "c1")]);
     for (policy, all) in [(AS_DECIDED, false), (ResumePolicy::WaitAll, true)] {
@@ -219,7 +219,7 @@ fn an_agent_waits_for_the_oldest_of_its_questions() {
         let waits = Event::NodeSuspended { node: node_id(AGENT), interrupt: InterruptId(1), all };
         story.when(wait(policy)).then([waits]);
     }
-    // Without a question and a run there is nothing to wait for.
+    // An agent without an open interrupt or child run cannot wait.
     one_call().when(wait(AS_DECIDED)).refused(Refusal::NodeNotRunning);
     on(workflow([node(AGENT)], []))
         .given([start(), begin(AGENT)])
@@ -229,7 +229,7 @@ fn an_agent_waits_for_the_oldest_of_its_questions() {
 }
 
 #[test]
-fn an_agent_that_waits_for_all_does_not_stop_for_one_that_was_decided() {
+fn an_agent_that_waits_for_all_calls_goes_on_when_all_are_decided() {
     let story = at_work().given([act([reply(1, &[("c1", Behaviour::Ask), ("c2", Behaviour::Ask)])])]);
     let both = act([suspend(&story, "c1"), suspend(&story, "c2")]);
     let story = story.given([both, accept(1)]);
@@ -253,7 +253,7 @@ fn given_asked(request: Request) -> Story {
 }
 
 #[test]
-fn an_answer_with_a_name_is_looked_for_in_all_questions() {
+fn a_decision_id_is_unique_over_all_interrupts_of_a_run() {
     let named = |interrupt: u32| {
         let value = json!({"action": "accept"});
         let answer = Answer { decision: Some("d".to_owned()), ..Answer::new(value, ada()) };

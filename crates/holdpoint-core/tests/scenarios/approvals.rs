@@ -122,7 +122,7 @@ fn listed_approvers_decide_by_name_or_by_role_and_nobody_else_does() {
         .refused(Refusal::NotAnApprover("bob".to_owned()));
 }
 
-/// The record of an accepted answer with these members.
+/// Returns the recorded answer to an approval that was sent with these members.
 fn record_of(story: Story, mut members: Value) -> Value {
     if members.get("action").is_none() {
         members["action"] = json!("accept");
@@ -135,7 +135,7 @@ fn record_of(story: Story, mut members: Value) -> Value {
 }
 
 #[test]
-fn the_time_of_a_decision_is_the_servers_and_a_claimed_instant_is_kept_beside_it() {
+fn a_decision_has_the_time_of_the_server_and_the_claimed_time_of_the_client() {
     for instant in ["2020-01-01T00:00:00.000Z", "1999-12-31T23:59:59+02:00"] {
         let value = record_of(offering(["accept"]), json!({"decidedAt": instant}));
         assert_eq!(
@@ -159,7 +159,6 @@ fn feedback_must_be_a_text() {
         .refused_for("resumeValue.feedback");
 }
 
-// F1.
 #[test]
 fn members_that_an_approval_does_not_know_are_recorded_as_ignored() {
     let said = json!({
@@ -186,7 +185,7 @@ fn members_that_an_approval_does_not_know_are_recorded_as_ignored() {
 }
 
 #[test]
-fn the_same_answer_under_the_same_name_is_known_again_whatever_was_ignored_of_it() {
+fn a_repeated_decision_is_recognized_although_members_of_it_were_ignored() {
     let named = |value: Value| {
         let answer = Answer { decision: Some("d1".to_owned()), ..Answer::new(value, ada()) };
         Command::Resolve { answers: [(InterruptId(1), answer)].into() }

@@ -1,4 +1,4 @@
-//! The boundaries of rules: what is just accepted and what is just refused.
+//! Boundary values of rules: the last value that is accepted and the first one that is refused.
 
 use holdpoint_core::agent::{Act, Message, Piece, Role};
 use holdpoint_core::{
@@ -40,7 +40,7 @@ fn a_denial_is_recorded_as_long_as_the_run_has_room_for_it() {
 }
 
 #[test]
-fn a_governed_gate_tells_each_decision_in_its_own_words() {
+fn a_governed_gate_has_an_event_for_each_kind_of_decision() {
     let holder = |role: &str| Principal { roles: vec![role.to_owned()], ..Principal::named("bob") };
     for (role, decision, event) in [
         ("release", "granted", "approval.granted"),
@@ -54,7 +54,7 @@ fn a_governed_gate_tells_each_decision_in_its_own_words() {
 }
 
 #[test]
-fn a_named_decision_that_is_no_object_is_the_same_when_it_is_equal() {
+fn repeated_decisions_that_are_not_objects_are_compared_for_equality() {
     let named = |value: Value| {
         let answer = Answer { decision: Some("d".to_owned()), ..Answer::new(value, ada()) };
         Command::Resolve { answers: [(InterruptId(1), answer)].into() }
@@ -66,7 +66,7 @@ fn a_named_decision_that_is_no_object_is_the_same_when_it_is_equal() {
 }
 
 #[test]
-fn edits_are_offered_where_one_approval_is_enough() {
+fn edits_can_be_offered_only_if_one_approval_is_required() {
     let gate =
         |required: u64| approval_of(json!({"actions": ["accept", "edit"], "requiredApprovals": required}));
     asked(gate(1)).when(accept(1)).accepted();
@@ -86,7 +86,7 @@ fn tags_of_a_refinement_are_strings() {
 }
 
 #[test]
-fn a_clarification_that_names_nobody_is_answered_in_the_senders_name() {
+fn a_clarification_without_approvers_is_answered_in_the_name_of_the_sender() {
     let questions = json!([{"id": "q", "question": "How many?"}]);
     let value = json!({"answers": {"q": "3"}, "voter": "eve"});
     asked(request(Kind::Clarification, json!({"questions": questions})))
@@ -107,7 +107,7 @@ fn a_plain_entry_of_a_list_may_be_a_name_or_a_role() {
         ["ada", "bob", "boss", "role:boss"].map(|name| lists(&story, name)),
         [true, false, false, false]
     );
-    // Every kind that waits for a person heeds its lists.
+    // The lists apply to every kind that waits for a person.
     let story = asked(request(Kind::Custom, json!({"customKind": "x", "approversList": ["ada"]})));
     assert!(lists(&story, "ada"));
 }
@@ -122,7 +122,7 @@ fn an_answer_names_another_principal_than_its_sender_or_none() {
 }
 
 #[test]
-fn stored_data_is_compared_with_what_was_shown() {
+fn stored_data_is_compared_with_the_digest_of_the_request() {
     let shown = |digest: Option<String>| {
         let Event::InterruptRequested { id, node, kind, key, data, .. } = requested(1, "gate", approval())
         else {
@@ -150,7 +150,7 @@ fn leaving(completion: Completion, room: usize) -> Story {
 }
 
 #[test]
-fn what_a_node_leaves_may_fill_the_room_and_not_more() {
+fn outputs_of_a_node_may_fill_the_run_and_not_exceed_it() {
     let text = "x".repeat(40);
     let variables = || Completion { variables: vec![("v".to_owned(), json!(text))], ..Completion::default() };
     leaving(variables(), text.len() + 2).next_is("begin after");
@@ -219,31 +219,31 @@ fn told(story: Story, piece: Piece) -> Option<(String, bool)> {
 }
 
 #[test]
-fn a_piece_is_told_as_long_as_the_reply_has_its_room() {
+fn a_stream_piece_is_recorded_only_if_the_reply_still_fits() {
     let text = "x".repeat(40);
     let meta = serde_json::to_string(&piece(0, &text, false).meta()).expect("JSON").len();
     let needed = 2 * limits::STEP_RESULT_BYTES_MAX + text.len() + meta;
     let at = |room: usize, last: bool| told(speaking().with_room(room), piece(0, &text, last));
     assert_eq!(at(needed, false), Some((text.clone(), false)));
     assert_eq!(at(needed - 1, false), None);
-    // The last piece says that some is missing.
+    // The last piece is marked as incomplete.
     assert_eq!(at(needed - 1, true), Some((String::new(), true)));
     assert_eq!(at(needed + 100, true), Some((text.clone(), false)));
-    // A piece that is too large is not told, whatever the room.
+    // A piece above the limit is not recorded, however much room there is.
     let most = "x".repeat(limits::STEP_RESULT_BYTES_MAX);
     assert_eq!(told(speaking(), piece(0, &most, false)), Some((most.clone(), false)));
     assert_eq!(told(speaking(), piece(0, &format!("{most}x"), false)), None);
 }
 
 #[test]
-fn a_piece_after_a_gap_is_told_as_incomplete() {
+fn a_stream_piece_after_a_gap_is_marked_as_incomplete() {
     assert_eq!(told(speaking(), piece(1, "b", false)), Some(("b".to_owned(), true)));
     let first = Command::Act { node: node_id("gate"), acts: vec![Act::Tell(Box::new(piece(0, "a", false)))] };
     assert_eq!(told(speaking().given([first]), piece(1, "b", false)), Some(("b".to_owned(), false)));
 }
 
 #[test]
-fn a_thread_has_a_name_of_a_few_characters() {
+fn blank_and_too_long_thread_ids_are_refused() {
     let start = |thread: &str| {
         Command::Start(Box::new(Start { thread: Some(thread.to_owned()), ..start_of(json!({})) }))
     };
@@ -266,7 +266,7 @@ fn the_answer_to_a_side_question_may_be_as_long_as_a_question() {
 }
 
 #[test]
-fn lists_show_whom_a_governed_gate_requires_and_no_requirement_of_other_kinds() {
+fn assignees_include_the_requirements_of_governed_gates_only() {
     let shown = |story: &Story| story.interrupt_of("gate").expect("asked").assignees(&["ada"]).entries();
     assert_eq!(shown(&governed()), ["role:release", "role:owner"]);
     let question = json!([{"id": "q", "question": "How many?"}]);
@@ -308,7 +308,7 @@ fn a_governed_gate_records_its_decision_whatever_word_it_came_with() {
 }
 
 #[test]
-fn a_stored_governed_gate_that_requires_nothing_admits_nobody() {
+fn a_stored_governed_gate_without_requirements_admits_no_principal() {
     let data = json!({
         "artifactId": "a", "artifactType": "t", "title": "?", "actions": ["accept"], "gateId": "g",
     });
@@ -320,7 +320,7 @@ fn a_stored_governed_gate_that_requires_nothing_admits_nobody() {
 }
 
 #[test]
-fn a_side_question_of_a_governed_gate_is_answered_by_those_who_may_decide() {
+fn approvers_of_a_governed_gate_may_answer_its_side_questions() {
     let gate = json!({
         "gateId": "g", "requiredRole": "release", "actions": ["accept", "ask"],
     });

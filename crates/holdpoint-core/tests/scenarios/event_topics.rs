@@ -1,4 +1,4 @@
-//! Events and the interrupts that wait for them: under which names they find each other, and which belong together.
+//! The topics that connect events with the interrupts that await them, and the rules of correlation.
 
 use holdpoint_core::{ExternalEvent, Interrupt, Kind, limits};
 use serde_json::{Map, Value, json};
@@ -21,7 +21,7 @@ fn interrupt(story: &Story) -> &Interrupt {
 }
 
 #[test]
-fn an_event_and_what_waits_for_it_have_a_topic_in_common() {
+fn an_event_and_the_interrupt_that_awaits_it_share_a_topic() {
     let story = waiting_for(json!({"order": 7, "shop": "north"}));
     let waits = interrupt(&story).topics();
     assert_eq!(waits.len(), 2);
@@ -39,7 +39,7 @@ fn an_event_and_what_waits_for_it_have_a_topic_in_common() {
 }
 
 #[test]
-fn an_interrupt_awaits_events_with_members_that_it_has() {
+fn an_interrupt_awaits_events_whose_correlation_is_part_of_its_own() {
     let story = waiting_for(json!({"order": 7, "lines": [1, {"a": 1, "b": 2}]}));
     let awaits = |correlation: Value| interrupt(&story).awaits(&event("paid", correlation, json!({})));
     assert!(awaits(json!({"order": 7})) && awaits(json!({"lines": [1.0, {"b": 2, "a": 1}]})));
@@ -77,7 +77,7 @@ fn the_digest_of_an_event_tells_it_from_another_one_with_its_id() {
 }
 
 #[test]
-fn a_correlation_has_a_number_of_members_and_no_more() {
+fn a_correlation_with_too_many_members_is_refused() {
     let members =
         |count: usize| -> Map<String, Value> { (0..count).map(|n| (format!("m{n}"), json!(n))).collect() };
     let most = limits::CORRELATION_MEMBERS_MAX;

@@ -32,7 +32,7 @@ fn elsewhere(gate: &str) -> NotTransferable {
     NotTransferable { gate: format!("gate {gate}"), source_run: RunId::parse("run-1").expect("a run id") }
 }
 
-/// An agent whose calls wait for somebody, as interrupts from this number on.
+/// An agent whose calls wait for approval. Their interrupts are numbered from this number on.
 fn asks_about(story: Story, calls: &[&str]) -> Story {
     let wanted: Vec<_> = calls.iter().map(|call| (*call, Behaviour::Ask)).collect();
     let mut story = story.when(act([reply(1, &wanted)])).accepted();
@@ -99,7 +99,7 @@ fn each_call_behind_a_gate_is_a_use_of_its_grant() {
 }
 
 #[test]
-fn a_call_that_nobody_is_asked_about_uses_the_grants_of_the_gates_only() {
+fn a_call_without_approval_uses_the_grants_of_the_gates_only() {
     let story = behind_a_gate().given([act([reply(1, &[("c1", Behaviour::Allow)])])]);
     story.when(act([begin_call("c1")])).then([tool_begun("c1", &[1])]);
     let story = at_work().given([act([reply(1, &[("c1", Behaviour::Allow)])])]);
@@ -108,7 +108,7 @@ fn a_call_that_nobody_is_asked_about_uses_the_grants_of_the_gates_only() {
 }
 
 #[test]
-fn what_a_tool_asked_for_first_grants_the_call() {
+fn a_resumed_interrupt_of_a_tool_grants_its_call() {
     let story = tool_waits(ToolCallResumeMode::ReplayToolCall);
     assert!(!asked(&story, 1).is_gate() && !asked(&story, 1).is_granted());
     let bob = || holdpoint_core::Principal { name: "bob".into(), ..ada() };
@@ -187,7 +187,7 @@ fn a_run_that_carries_out_a_call_carries_its_grants() {
 }
 
 #[test]
-fn a_decision_about_a_call_is_known_by_its_name_in_the_run_that_received_it() {
+fn a_repeated_decision_about_a_call_is_recognized_by_its_decision_id() {
     let named = |value: Value| {
         let answer = Answer { decision: Some("d1".to_owned()), ..Answer::new(value, ada()) };
         Command::Resolve { answers: [(InterruptId(1), answer)].into() }

@@ -19,7 +19,7 @@ fn usable(story: &Story, node: &str) -> Result<Vec<InterruptId>, NotTransferable
     story.run().usable_grants(&node_id(node))
 }
 
-/// Where the first event of this name stands in the log.
+/// Returns the position of the first event of this name in the log.
 fn place_of(story: &Story, name: &str) -> usize {
     story.log().iter().position(|(_, event)| event.name() == name).expect("an event of that name")
 }
@@ -117,7 +117,7 @@ fn a_copy_starts_no_children_behind_a_grant_of_its_source() {
 }
 
 #[test]
-fn the_position_of_a_branch_says_whose_decision_it_is() {
+fn a_branch_owns_the_decisions_after_its_position() {
     let source = accepted();
     let decision = place_of(&source, "interrupt.resolved");
     let before = source.branched(decision);
@@ -132,7 +132,7 @@ fn the_position_of_a_branch_says_whose_decision_it_is() {
 }
 
 #[test]
-fn a_run_is_copied_from_its_first_event_on_or_not_at_all() {
+fn a_branch_from_the_first_event_owns_its_decisions() {
     let anew = accepted().branched(1).given([begin("gate"), ask("gate", full_approval()), accept(1)]);
     assert_eq!(usable(&anew.given([done("gate")]), "pay"), Ok(vec![InterruptId(1)]));
 }
@@ -195,7 +195,7 @@ fn votes_that_were_cast_before_the_copy_are_shown_and_do_not_count() {
 }
 
 #[test]
-fn a_voter_of_the_source_may_vote_otherwise_in_the_copy_and_once() {
+fn a_voter_of_the_source_may_vote_once_more_and_differently_in_the_copy() {
     let copy = whole(&two_votes().given([vote("bob", "accept")])).when(vote("bob", "reject")).accepted();
     assert_eq!(votes_of(&copy), voted(&[("bob", true), ("bob", false)]));
     copy.when(vote("bob", "accept")).refused(Refusal::AlreadyVoted("bob".to_owned()));
@@ -222,7 +222,7 @@ fn all_votes_of_a_copied_decision_are_copied() {
 }
 
 #[test]
-fn a_decision_name_of_a_copied_vote_is_free_in_the_copy() {
+fn a_copy_may_reuse_the_decision_id_of_a_copied_vote() {
     let named = |by: &str, action: &str| {
         let value = json!({"action": action});
         let answer = Answer { decision: Some("d1".to_owned()), ..Answer::new(value, Principal::named(by)) };
@@ -238,7 +238,7 @@ fn a_decision_name_of_a_copied_vote_is_free_in_the_copy() {
         .refused(Refusal::DecisionConflict("d1".to_owned()));
 }
 
-/// An answer that a replay gives again.
+/// An answer that a replay repeats.
 fn again(name: &str) -> Command {
     let answer = Answer { copied: true, ..Answer::new(json!({"action": "accept"}), Principal::named(name)) };
     Command::Resolve { answers: [(InterruptId(1), answer)].into() }
@@ -263,7 +263,7 @@ fn a_replay_that_differs_asks_again_and_can_use_what_it_is_granted() {
     let copy = copy.when(accept(1)).accepted().given([done("gate")]);
     assert!(!asked(&copy, 1).taken_over);
     copy.when(begin_effect("pay")).then([begun("pay", &[1])]);
-    // What was copied before it differed stays copied.
+    // Decisions that were copied before the difference stay copied.
     permits_nothing(differs_after(&source, source.log().len()), "run-1");
 }
 
@@ -273,13 +273,13 @@ fn the_copied_part_of_a_longer_replay_is_not_lengthened_by_a_difference() {
     let copy = differs_after(&source.replayed().given([vote("bob", "accept")]), 3);
     let copy = copy.given([vote("eve", "accept")]);
     assert_eq!(votes_of(&copy), voted(&[("eve", false)]));
-    // The difference of another run is history.
+    // A recorded difference of another run has no effect.
     let other = source.replayed().given([diverged(&accepted().replayed())]);
     assert!(!other.run().diverged);
 }
 
 #[test]
-fn answers_that_a_replay_gives_again_are_no_grant_of_it() {
+fn answers_that_a_replay_repeats_are_no_grants_of_the_replay() {
     let source = two_votes();
     let copy = differs_after(&source, source.log().len()).given([again("bob")]);
     assert_eq!(votes_of(&copy), voted(&[("bob", true)]));
@@ -298,13 +298,13 @@ fn stored_replay(source: &Story, at: Option<u64>) -> Story {
 }
 
 #[test]
-fn a_replay_of_an_older_version_has_copied_what_is_older_than_itself() {
+fn decisions_before_a_replay_of_an_older_version_count_as_copied() {
     let source = two_votes().later(10).given([vote("bob", "accept")]);
     let copy = stored_replay(&source, Some(10)).later(1).given([vote("eve", "accept")]);
     assert_eq!(votes_of(&copy), voted(&[("bob", true), ("eve", false)]));
     let early = stored_replay(&source, Some(9));
     assert_eq!(votes_of(&early), voted(&[("bob", false)]));
-    // Without an instant nobody can tell, and nothing counts.
+    // Without an instant all decisions count as copied.
     let unknown =
         stored_replay(&source, None).later(1000).given([vote("eve", "accept"), vote("bob", "accept")]);
     assert_eq!(votes_of(&unknown), voted(&[("bob", true), ("eve", true), ("bob", true)]));
@@ -335,7 +335,7 @@ fn effects_of_a_child_run_need_no_further_use_and_those_of_its_copies_are_refuse
 }
 
 #[test]
-fn a_copied_node_still_ends_as_it_says() {
+fn a_node_of_a_copy_that_has_begun_may_complete() {
     let copy = whole(&accepted()).given([begin_effect("pay")]);
     let failed: Value = json!({});
     copy.when(done_with("pay", failed)).accepted().node_is("pay", &NodeStatus::Completed);

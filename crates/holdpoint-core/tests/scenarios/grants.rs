@@ -1,4 +1,4 @@
-//! Grants: which decisions permit effects, which effects use them, and what exactly is permitted.
+//! Grants: the decisions that permit effects, the effects that use them, and the payload that is permitted.
 
 use holdpoint_core::{
     Command, Dispatch, Effect, Event, GrantUse, Interrupt, InterruptId, Kind, Outcome, Parent, Principal,
@@ -27,7 +27,7 @@ pub(crate) fn full_approval() -> Request {
     approval_of(json!({"actions": ["accept", "reject", "refine", "edit"], "artifactData": {"amount": 5}}))
 }
 
-/// A run of this workflow whose first node asks this and then gets this answer.
+/// A run of this workflow whose first node makes this request and gets this answer.
 pub(crate) fn decided(workflow: Workflow, request: Request, decision: Command) -> Story {
     on(workflow).given([start(), begin("gate"), ask("gate", request), decision, done("gate")])
 }
@@ -100,7 +100,7 @@ fn refinements_rejections_and_other_answers_create_no_grant() {
         (review(), json!({"action": "reject"})),
         (review(), json!({"action": "accept"})),
         (custom(), json!({"action": "approve"})),
-        // Of a tool call only: a tool asked for something first.
+        // A grant only for an interrupt that a tool raised about its call.
         (custom(), json!({"action": "resume"})),
     ] {
         let story = decided(gate_pay_mail(), request, answer(1, value.clone()));
@@ -220,7 +220,7 @@ fn covers_narrows_what_a_grant_permits() {
 }
 
 #[test]
-fn covers_is_a_list_of_nodes() {
+fn covers_must_be_a_non_empty_list_of_nodes() {
     for covers in [
         json!([]),
         json!("mail"),
@@ -321,7 +321,7 @@ fn a_grant_names_its_run_and_its_deciders() {
 }
 
 #[test]
-fn a_grant_is_for_what_was_shown_or_for_what_the_approver_made_of_it() {
+fn a_grant_has_the_digest_of_the_shown_or_the_edited_artifact() {
     let story = accepted();
     let (shown, amount) =
         (asked(&story, 1).digest.clone().expect("a digest"), |n| digest(&json!({"amount": n})));
@@ -339,7 +339,7 @@ fn a_grant_is_for_what_was_shown_or_for_what_the_approver_made_of_it() {
 }
 
 #[test]
-fn without_an_artifact_a_grant_is_for_everything_that_was_shown() {
+fn a_grant_without_an_artifact_has_the_digest_of_all_shown_data() {
     let story = decided(gate_pay_mail(), approval(), accept(1));
     let shown = asked(&story, 1).digest.clone().expect("a digest");
     assert_eq!(asked(&story, 1).granted_payload(), None);

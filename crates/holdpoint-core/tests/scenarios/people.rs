@@ -282,9 +282,8 @@ fn whoever_forked_the_run_does_not_grant_it_either_where_the_gate_says_so() {
     forked(json!({})).when(accept_by(bob())).accepted();
 }
 
-// F10
 #[test]
-fn a_requester_that_a_run_inherits_does_not_approve_where_the_gate_says_so() {
+fn inherited_requesters_may_not_approve_if_the_gate_forbids_it() {
     let child = |members: Value| {
         let Command::Start(begun) = start() else { panic!("a start") };
         let requested_by = vec!["bob".to_owned()];

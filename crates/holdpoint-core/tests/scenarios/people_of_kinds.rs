@@ -1,4 +1,4 @@
-//! Who may answer each kind of interrupt. Row 8.
+//! The rules about people apply to every kind of interrupt.
 
 use holdpoint_core::{
     Answer, Command, ExternalEvent, InterruptId, Kind, Principal, Refusal, Request, Resolution, Start, Via,
@@ -36,7 +36,7 @@ fn kinds() -> [(Kind, Value, Value); 6] {
     ]
 }
 
-/// Every way of naming Bob, and no other way of naming anybody.
+/// Each member of the data that can name Bob, with a value that names only him.
 const PEOPLE: [(&str, &str); 6] = [
     ("approversList", r#"["bob"]"#),
     ("approversList", r#"["role:ops"]"#),
@@ -82,7 +82,7 @@ fn tell(story: Story, answer: Answer) -> Story {
 }
 
 #[test]
-fn each_kind_is_answered_by_the_people_that_it_names_and_by_nobody_else() {
+fn each_kind_is_answered_only_by_the_people_that_it_names() {
     for (kind, data, value) in kinds() {
         for (member, named) in people() {
             let story = asking(kind, with(data.clone(), member, named));
@@ -107,7 +107,7 @@ fn each_kind_is_answered_by_the_people_that_it_names_and_by_nobody_else() {
 }
 
 #[test]
-fn the_requester_answers_no_kind_that_forbids_it() {
+fn the_requester_cannot_answer_a_kind_that_forbids_it() {
     for (kind, data, value) in kinds() {
         let story = asking(kind, with(data, "requesterMayNotApprove", json!(true)));
         let story =
@@ -117,7 +117,7 @@ fn the_requester_answers_no_kind_that_forbids_it() {
 }
 
 #[test]
-fn nobody_takes_the_name_of_a_listed_person_in_any_kind() {
+fn an_answer_in_the_name_of_a_listed_person_is_refused_in_every_kind() {
     for (kind, data, value) in kinds() {
         let story = asking(kind, with(data, "approversList", json!(["bob"])));
         let Value::Object(mut claimed) = value else { continue };
@@ -128,7 +128,7 @@ fn nobody_takes_the_name_of_a_listed_person_in_any_kind() {
 }
 
 #[test]
-fn lists_show_for_whom_each_kind_is() {
+fn lists_show_the_assignees_of_each_kind() {
     for (kind, data, _) in kinds() {
         let story = asking(kind, with(data, "approversList", json!(["bob", "role:lead"])));
         let assignees = story.interrupt_of("gate").expect("asked").assignees(&["ada"]);
@@ -154,7 +154,7 @@ fn people_are_checked_in_every_kind_when_it_is_asked() {
 }
 
 #[test]
-fn a_kind_that_waits_for_nobody_names_nobody() {
+fn kinds_that_the_host_answers_cannot_name_people() {
     for kind in [Kind::ConversationStart, Kind::ConversationClose] {
         for (member, named) in people().chain([("requesterMayNotApprove", json!(true))]) {
             let asked = request(kind, with(json!({"conversationId": "chat"}), member, named));
@@ -165,14 +165,14 @@ fn a_kind_that_waits_for_nobody_names_nobody() {
 }
 
 #[test]
-fn a_turn_that_the_host_answers_itself_names_nobody() {
+fn turns_that_the_host_answers_cannot_name_people() {
     let data = json!({"prompt": "Well?", "approversList": ["bob"]});
     let rehearsed = Request { rehearsed: Some(json!("fine")), ..request(Kind::ConversationExchange, data) };
     assert_eq!(rehearsed.check().expect_err("named").field, "data.approversList");
 }
 
 #[test]
-fn an_event_alone_does_not_answer_for_the_people_that_are_named() {
+fn an_event_does_not_resolve_an_interrupt_that_names_people() {
     for (member, named) in people().chain([("requesterMayNotApprove", json!(true))]) {
         let data = json!({"eventType": "paid", "correlation": {}});
         let story = asking(Kind::ExternalEvent, with(data, member, named));
@@ -182,7 +182,7 @@ fn an_event_alone_does_not_answer_for_the_people_that_are_named() {
             correlation: Map::new(),
             payload: json!({}),
         };
-        // Not even an event that a listed person sent: events are sent by machines.
+        // Also if a listed person sent the event.
         let deliver = Command::Deliver { interrupt: InterruptId(1), event: Box::new(event), by: bob() };
         let why = "this interrupt takes answers of those who may answer it; an event is not enough";
         let story = story.when(deliver).refused(Refusal::NotAuthorized(why.to_owned()));
@@ -191,7 +191,7 @@ fn an_event_alone_does_not_answer_for_the_people_that_are_named() {
 }
 
 #[test]
-fn who_answered_in_another_name_is_recorded_in_every_kind() {
+fn an_answer_in_another_name_records_the_sender_in_every_kind() {
     for (kind, data, value) in kinds() {
         let story = asking(kind, with(data, "approversList", json!(["bob"])));
         let Value::Object(mut said) = value else { continue };
@@ -210,7 +210,7 @@ fn who_answered_in_another_name_is_recorded_in_every_kind() {
 }
 
 #[test]
-fn a_run_of_somebody_else_may_be_answered_by_its_forker_no_more_than_by_its_owner() {
+fn a_forker_cannot_answer_a_kind_that_forbids_requesters() {
     for (kind, data, value) in kinds().into_iter().filter(|(kind, ..)| *kind != Kind::ConversationExchange) {
         let forked = Start { forked_by: vec!["eve".to_owned()], ..start_of(json!({})) };
         let asked = request(kind, with(data, "requesterMayNotApprove", json!(true)));

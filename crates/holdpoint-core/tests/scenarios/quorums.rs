@@ -177,7 +177,6 @@ fn recorded(story: &Story) -> Value {
     }
 }
 
-// F1: whoever votes last has no more say than the others.
 #[test]
 fn the_outcome_of_a_quorum_is_the_same_whichever_vote_is_the_last() {
     let members = |name: &str, action: &str| {

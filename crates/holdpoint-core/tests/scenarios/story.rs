@@ -82,7 +82,7 @@ impl Story {
         self.copied(copied, Fork { from_seq: from_seq as u64, ..self.fork(ForkMode::Branch) })
     }
 
-    /// The story of a replay, made now, that came to the same as the run.
+    /// The story of a replay, made now, with the same events as the run.
     pub(crate) fn replayed(&self) -> Self {
         let fork = self.fork(ForkMode::Replay);
         self.copied(&self.log, Fork { copied: Some(self.log.len() as u64), ..fork })
@@ -113,7 +113,7 @@ impl Story {
         copy
     }
 
-    /// Nodes and answers may put this many more bytes into the run. Filling it with events would take seconds.
+    /// Leaves room for this many more bytes in the run. Filling the run with events would take seconds.
     pub(crate) fn with_room(mut self, bytes: usize) -> Self {
         self.run.bytes = limits::RUN_BYTES_MAX - bytes;
         self

@@ -40,7 +40,6 @@ fn a_declared_variable_keeps_its_type() {
         .failed_with("invalid_variable", "variable \"amount\" must be of type number");
 }
 
-// F1: the declared type holds for whatever writes the variable.
 #[test]
 fn outputs_keep_the_declared_types_of_variables() {
     let story = |outputs: Value| {

@@ -112,7 +112,7 @@ fn settle(
             }
             Behaviour::Deny => deny(context, setup, &call, call.why.as_deref()).map(|()| None),
         },
-        // A copy cannot use the decision that its source received: it asks again.
+        // A copy cannot use a decision of its source: it asks again.
         CallStatus::Running if is_granted_elsewhere(context, &call) => {
             ask_again(context, setup, &call).map(|()| None)
         }
@@ -171,7 +171,7 @@ fn ask_again(context: &mut EffectContext, setup: &Setup, call: &Arc<ToolCall>) -
     suspend(context, call, ticket)
 }
 
-/// Whether the decision that allowed the call belongs to another run.
+/// Returns whether a decision that the call depends on belongs to another run.
 fn is_granted_elsewhere(context: &EffectContext, call: &ToolCall) -> bool {
     context.run().usable_grants_of_call(&context.node().id, &call.id).is_err()
 }
@@ -193,7 +193,7 @@ fn decision(asked: &Interrupt) -> Option<Value> {
     }
 }
 
-/// Whether a call depends on a decision, so that its begin must be recorded.
+/// Returns whether the call uses grants, so that its begin must be recorded.
 fn uses_grants(context: &EffectContext, call: &ToolCall) -> bool {
     let grants = context.run().usable_grants_of_call(&context.node().id, &call.id);
     grants.is_ok_and(|grants| !grants.is_empty())

@@ -8,7 +8,7 @@ use super::setup::Setup;
 use crate::approved::check_as_shown;
 use crate::context::{Context, Stop};
 
-/// The member that requires a key of whoever answers.
+/// The member that requires answers to be sent with a key.
 const PROFILE: &str = "profile";
 
 /// What the reply decides, of a model that says how sure it is.
@@ -25,7 +25,7 @@ pub(super) fn decided(
     let threshold = threshold.unwrap_or_else(|| escalation_threshold(context.configurable()));
     let question = decision.escalation_below(threshold).map(|mut request| {
         request.key = Some(key(context, &reply.message.id));
-        // The people who decide about the agent's calls ratify its decisions, too.
+        // The approvers of the agent's calls also ratify its decisions.
         if let Value::Object(data) = &mut request.data {
             let named = setup.definition.asking.people.iter();
             let named = named.filter(|(name, _)| *name == PROFILE || PEOPLE.contains(&name.as_str()));

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use holdpoint_core::{
-    Child, ChildResult, Command, Event, Fork, ForkMode, InterruptId, NodeStatus, NotTransferable, Obligation,
-    Refusal, Run, RunId, RunRef, Start, Started, Status, Timer, Timestamp, react,
+    ChildResult, Command, Event, Fork, ForkMode, NodeStatus, Obligation, Refusal, Run, RunId, RunRef, Start,
+    Started, Status, Timer, Timestamp, react,
 };
 use serde_json::{Map, Value};
 use uuid::Uuid;
@@ -28,7 +28,7 @@ use replay::{Ended, Replay};
 pub struct ForkRequest {
     /// Who makes the copy: it is their wish as well as that of whoever started the source.
     pub by: String,
-    /// The lineage of the key with which the copy is made; none outside of the server.
+    /// The lineage of the key with which the copy is made; None if the caller has no key, as outside of the server.
     pub credential: Option<String>,
     pub mode: ForkMode,
     /// Events before this number are copied.
@@ -178,7 +178,7 @@ fn start_of_copy(
     }
 }
 
-/// A copy has the rights of its source and of its forker together: where one of them is unknown, none.
+/// Returns the lineages that a copy depends on: those of its source and that of its forker. Empty if one is unknown.
 fn credentials_of_copy(started: &Started, request: &ForkRequest) -> Vec<String> {
     let (Some(own), false) = (&request.credential, started.credentials.is_empty()) else { return Vec::new() };
     let earlier = started.credentials.iter().filter(|lineage| *lineage != own);
@@ -216,13 +216,13 @@ fn settle_cut(draft: &mut Draft) {
     }
 }
 
-/// Runs that the copy still waits for are started anew, for the copy. Those behind a grant of the source are not: they
-/// have failed.
+/// Starts the child runs that the copy still waits for again, for the copy. Child runs that depend on a grant of the
+/// source fail instead.
 fn redispatch(draft: &mut Draft) -> Result<(), Refusal> {
     let run = draft.run.clone();
     let own = |child: &RunId| child.as_str().starts_with(&format!("{}.", run.id));
     for child in run.children.iter().filter(|child| child.result.is_none() && own(&child.run)) {
-        if let Err(grant) = usable_grants(&run, child) {
+        if let Err(grant) = run.usable_grants_for_child(&child.node, child.call.as_deref()) {
             let result = Some(ChildResult { error: Some(grant.error()), ..ChildResult::default() });
             draft.decide(&Command::Child { child: child.run.clone(), status: Status::Failed, result })?;
             continue;
@@ -235,11 +235,4 @@ fn redispatch(draft: &mut Draft) -> Result<(), Refusal> {
         }
     }
     Ok(())
-}
-
-fn usable_grants(run: &Run, child: &Child) -> Result<Vec<InterruptId>, NotTransferable> {
-    match &child.call {
-        Some(call) => run.usable_grants_of_call(&child.node, call),
-        None => run.usable_grants(&child.node),
-    }
 }

@@ -1,4 +1,4 @@
-//! Grants as clients use them: for effects that happen outside of Holdpoint.
+//! Grants for clients, which use them for effects outside of Holdpoint.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::permits::{GrantNote, Permit};
 use crate::store::grants::{self, Consumption};
 
-/// A grant and what a client has used it for.
+/// A grant, and its use by a client.
 #[derive(Clone, Debug)]
 pub struct GrantRecord {
     pub run: Arc<Run>,
@@ -21,7 +21,7 @@ pub struct GrantRecord {
 }
 
 impl Engine {
-    /// Returns a grant. An interrupt that has granted nothing is not found.
+    /// Returns the grant of an interrupt, or `NotFound` if its decision is not a grant.
     pub async fn grant(&self, of: &RunRef, interrupt: InterruptId) -> Result<GrantRecord, Error> {
         let run = self.run(of).await?;
         granted(&run, interrupt)?;
@@ -29,8 +29,8 @@ impl Engine {
         Ok(GrantRecord { run, interrupt, consumed })
     }
 
-    /// Uses a grant for an effect outside of Holdpoint. Of many clients one succeeds; the same key again finds its own
-    /// use. `digest` is that of the payload the client acts on.
+    /// Uses a grant for an effect outside of Holdpoint. Only the first idempotency key succeeds; the same key succeeds
+    /// again. `digest` is that of the payload that the client acts on.
     pub async fn consume_grant(
         &self,
         of: &RunRef,
@@ -43,7 +43,7 @@ impl Engine {
         let id = run.grant_id(interrupt);
         let used = Consumption { by: by.to_owned(), at: self.now(), key_hash: key_hash.clone() };
         self.write(vec![grants::insert(&of.tenant, &id, &used)]).await?;
-        // Read rather than counted: a commit whose answer was lost has happened, too.
+        // Read back instead of counting changed rows: an earlier commit may have succeeded although its reply was lost.
         let consumed = grants::by_id(self.db(), &of.tenant, &id).await?;
         match consumed {
             Some(used) if used.key_hash == key_hash => {
@@ -104,7 +104,7 @@ impl Engine {
         self.nodes().permits(workflow, gate)
     }
 
-    /// Returns what an operator should know about the grants of a workflow.
+    /// Returns the notes for operators about the grants of a workflow.
     pub fn grant_notes(&self, workflow: &Workflow) -> Vec<GrantNote> {
         self.nodes().grant_notes(workflow)
     }

@@ -16,14 +16,15 @@ impl Engine {
         Ok(matches!(self.submit(Work::Plain(rows), Done::KeyAdded(key)).await?, Reply::Touched(1)))
     }
 
-    /// Stores the first key of a tenant together with that of its owner. True when the first key was stored.
+    /// Stores the first key of a tenant and the key of its owner. Returns true if the first key was stored.
     pub async fn add_first_keys(&self, key: &ApiKey, owner: &ApiKey) -> Result<bool, Error> {
         let tenant = keys::insert_tenant(&key.tenant, key.created_at);
         let rows = vec![tenant, keys::decide_kind(key), keys::insert(owner), keys::insert(key)];
         Ok(matches!(self.submit(Work::Plain(rows), Done::KeyAdded(key)).await?, Reply::Touched(1)))
     }
 
-    /// Stores the successor of a key, which ends at `ends_at` or earlier. False when the key has ended before.
+    /// Stores the successor of a key and ends the key at `ends_at`, or earlier if it expires before. Returns false if
+    /// the key has already ended.
     pub async fn rotate_key(
         &self,
         successor: &ApiKey,
@@ -51,7 +52,7 @@ impl Engine {
         Ok(keys::by_id(&self.0.db, tenant, key_id).await?)
     }
 
-    /// All keys of a lineage, also those that have ended.
+    /// Returns all keys of a lineage, including those that have ended.
     pub async fn lineage(&self, tenant: &TenantId, lineage: &str) -> Result<Vec<ApiKey>, Error> {
         Ok(keys::of_lineage(&self.0.db, tenant, lineage).await?)
     }

@@ -1,17 +1,17 @@
-//! Warnings about people that nobody of a tenant is.
+//! Warnings about names in approver lists that no key of the tenant has.
 
-use holdpoint_core::{Principal, TenantId, named_in_definition};
+use holdpoint_core::{Principal, TenantId, find_named_people};
 use serde_json::Value;
 
 use super::Engine;
 use crate::error::Error;
 use crate::store::keys::{self, ApiKey};
 
-/// Keys that are looked at. A tenant with more gets no warnings rather than wrong ones.
+/// The number of keys from which on no warnings are given: not all keys of the tenant could be read.
 const KEYS_MAX: u64 = 10_000;
 
 impl ApiKey {
-    /// The principal that holds the key.
+    /// Returns the principal that holds the key.
     pub fn holder(&self) -> Principal {
         let Self { principal, roles, groups, scopes, .. } = self.clone();
         Principal { name: principal, roles, groups, scopes }
@@ -19,8 +19,12 @@ impl ApiKey {
 }
 
 impl Engine {
-    /// Returns the entries that mean no holder of a key of the tenant that is neither revoked nor expired.
-    pub async fn unknown_people(&self, tenant: &TenantId, entries: &[String]) -> Result<Vec<String>, Error> {
+    /// Returns the entries that match no holder of an active key of the tenant.
+    pub async fn find_unknown_people(
+        &self,
+        tenant: &TenantId,
+        entries: &[String],
+    ) -> Result<Vec<String>, Error> {
         if entries.is_empty() {
             return Ok(Vec::new());
         }
@@ -29,23 +33,29 @@ impl Engine {
             return Ok(Vec::new());
         }
         let now = self.now();
-        let is_good = |key: &&ApiKey| key.revoked_at.is_none() && key.expires_at.is_none_or(|at| at > now);
-        let holders: Vec<Principal> = known.iter().filter(is_good).map(ApiKey::holder).collect();
+        let is_active = |key: &&ApiKey| key.is_active(now);
+        let holders: Vec<Principal> = known.iter().filter(is_active).map(ApiKey::holder).collect();
         let is_unknown = |entry: &&String| !holders.iter().any(|holder| holder.is_meant_by(entry));
         Ok(entries.iter().filter(is_unknown).cloned().collect())
     }
 
-    /// Returns one line for each name in a definition that no key of the tenant has.
-    pub async fn warn_of_people(&self, tenant: &TenantId, definition: &Value) -> Result<Vec<String>, Error> {
-        let named = named_in_definition(definition);
+    /// Returns a warning for each name in a definition that no active key of the tenant has.
+    pub async fn find_people_warnings(
+        &self,
+        tenant: &TenantId,
+        definition: &Value,
+    ) -> Result<Vec<String>, Error> {
+        let named = find_named_people(definition);
         let entries: Vec<String> = named.iter().map(|(_, entry)| entry.clone()).collect();
-        let unknown = self.unknown_people(tenant, &entries).await?;
+        let unknown = self.find_unknown_people(tenant, &entries).await?;
         let lines = named.iter().filter(|(_, entry)| unknown.contains(entry));
-        Ok(lines.map(|(node, entry)| format!("node {node}: {}", Self::unknown_person(entry))).collect())
+        Ok(lines
+            .map(|(node, entry)| format!("node {node}: {}", Self::describe_unknown_person(entry)))
+            .collect())
     }
 
-    /// Says that nobody is meant by an entry.
-    pub fn unknown_person(entry: &str) -> String {
+    /// Returns the warning about an entry that no key of the tenant matches.
+    pub fn describe_unknown_person(entry: &str) -> String {
         match entry.split_once(':') {
             Some((what @ ("role" | "group" | "scope"), name)) => {
                 format!("no key of this tenant has the {what} {name:?}")

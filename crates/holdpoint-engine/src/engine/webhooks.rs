@@ -46,7 +46,7 @@ impl From<BadPolicy> for Error {
     }
 }
 
-/// What the secrets of callbacks are bound to: copies of a run share that of their source.
+/// The name under which secrets of callbacks are sealed. It has no run id, because copies of a run share its secret.
 const CALLBACK_PLACE: &str = "callback";
 
 impl Engine {

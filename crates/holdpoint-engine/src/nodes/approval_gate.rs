@@ -10,7 +10,7 @@ use crate::permits::COVERS;
 
 pub(super) struct ApprovalGate;
 
-/// The code of the error of a gate that was not passed, also because nobody decided.
+/// The error code of a gate that was rejected or timed out.
 const REJECTED: &str = "approval_rejected";
 
 /// Config members that are part of what is asked as they are, besides those about people.
@@ -37,7 +37,8 @@ impl PureNode for ApprovalGate {
     }
 }
 
-/// Asks, and makes outputs or a failure of the decision. `why` is the member in which a rejection has its reason.
+/// Requests a decision and returns the outputs of the gate, or its failure. `why` is the member that has the reason of
+/// a rejection.
 pub(super) fn decide(context: &mut Context, request: Request, why: &str) -> Result<Outputs, Stop> {
     let answer = match context.interrupt(request.clone()) {
         Err(Stop::TimedOut) => {

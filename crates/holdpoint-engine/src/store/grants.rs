@@ -14,11 +14,11 @@ const BY_ID: &str =
 pub struct Consumption {
     pub by: String,
     pub at: Timestamp,
-    /// The hash of the key that the client sent.
+    /// SHA-256 of the client's `Idempotency-Key`.
     pub key_hash: String,
 }
 
-/// Inserts the use unless the grant was used before.
+/// Inserts the use unless the grant was already used.
 pub(crate) fn insert(tenant: &TenantId, grant_id: &str, used: &Consumption) -> Statement {
     let values = params![tenant.as_str(), grant_id, used.key_hash.as_str(), used.by.as_str(), used.at];
     Statement::new(INSERT, values)

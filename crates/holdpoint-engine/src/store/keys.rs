@@ -18,7 +18,7 @@ const INSERT_SUCCESSOR: &str = "INSERT INTO keys (key_id, key_hash, tenant_id, p
     SELECT $1, $2, tenant_id, $3, $4, $5, $6, $7, $8, $9, test FROM keys WHERE tenant_id = $10 AND key_id = $11
         AND revoked_ms IS NULL AND (expires_ms IS NULL OR expires_ms > $12)
     ON CONFLICT DO NOTHING";
-/// Ends the predecessor of a stored successor, no later than it would end anyway.
+/// Ends the predecessor of a stored successor, unless it expires earlier.
 const END_PREDECESSOR: &str = "UPDATE keys
     SET expires_ms = CASE WHEN expires_ms < $1 THEN expires_ms ELSE $1 END
     WHERE tenant_id = $2 AND key_id = $3 AND EXISTS (SELECT 1 FROM keys made WHERE made.key_id = $4)";
@@ -48,7 +48,7 @@ pub struct ApiKey {
     /// SHA-256 of the key, in hexadecimal.
     pub key_hash: String,
     pub tenant: TenantId,
-    /// The id of the first of the keys that were made from each other by rotation.
+    /// The id of the first key in a chain of rotations.
     pub lineage: String,
     pub principal: String,
     pub roles: Vec<String>,
@@ -64,7 +64,7 @@ pub struct ApiKey {
 }
 
 impl ApiKey {
-    /// False once it is revoked or expired.
+    /// Returns false if the key was revoked or has expired.
     pub fn is_active(&self, now: Timestamp) -> bool {
         self.revoked_at.is_none() && self.expires_at.is_none_or(|at| at > now)
     }
@@ -86,7 +86,7 @@ pub(crate) fn insert(key: &ApiKey) -> Statement {
     Statement::new(INSERT, values)
 }
 
-/// Stores the successor of a key and lets the key end. The last statement tells whether both happened.
+/// Stores the successor of a key and ends the key. The row count of the last statement is 1 if both happened.
 pub(crate) fn insert_successor(key: &ApiKey, predecessor: &str, ends_at: Timestamp) -> [Statement; 2] {
     let mut values = own_values(key);
     values.extend(params![key.tenant.as_str(), predecessor, key.created_at]);
@@ -130,7 +130,7 @@ pub(crate) async fn of_tenant(db: &Database, tenant: &TenantId, limit: u64) -> R
     db.query(OF_TENANT, params![tenant.as_str(), limit]).await?.iter().map(read).collect()
 }
 
-/// All keys of a lineage, also those that have ended.
+/// Returns all keys of a lineage, including those that have ended.
 pub(crate) async fn of_lineage(
     db: &Database,
     tenant: &TenantId,

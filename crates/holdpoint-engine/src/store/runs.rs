@@ -93,10 +93,10 @@ pub(crate) fn reference(row: &Row) -> Result<RunRef, Error> {
     Ok(RunRef { tenant, run })
 }
 
-/// Stands behind the code of an error that came from a deadline. No code has a line break at its end by itself.
+/// Suffix of the stored code of an error that was caused by a deadline. No code of the host has a line break.
 const OF_TIMEOUT: &str = "\ntimeout";
 
-/// The column `error_code`: the code, and whether it came from a deadline.
+/// Returns the value of the column `error_code`: the code, with a suffix if a deadline caused the error.
 fn stored_code(error: &RunError) -> String {
     let mark = if error.is_timeout() { OF_TIMEOUT } else { "" };
     format!("{}{mark}", error.code)
@@ -115,7 +115,7 @@ pub struct RunSummary {
     pub parent: Option<RunId>,
     /// Why it has failed.
     pub error_code: Option<String>,
-    /// It has failed because nobody answered before a deadline.
+    /// The run failed because a deadline passed without an answer.
     pub timed_out: bool,
 }
 

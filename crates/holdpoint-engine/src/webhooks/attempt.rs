@@ -32,12 +32,12 @@ pub(super) struct Carrier {
 /// Where a delivery goes, and what it is signed with.
 struct Target {
     url: String,
-    /// None for callbacks of runs that earlier versions started.
+    /// None for callbacks of runs that earlier versions started: they have no secret.
     signed: Option<Signer>,
     retry: RetryPolicy,
 }
 
-/// The secret of a subscription, with its id, or that of a run's callbacks.
+/// The secret of a subscription with the id of the subscription, or the secret of a run's callbacks.
 struct Signer {
     webhook: Option<String>,
     secret: String,

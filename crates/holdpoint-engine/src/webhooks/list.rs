@@ -87,7 +87,7 @@ impl List {
     }
 }
 
-/// Whether a subscription is about an event, under the name that the log has for it or the one that subscribers read.
+/// Returns whether a subscription includes an event, by its name in the log or by the name that protocols show.
 fn wants(known: &Known, event: &Event) -> bool {
     known.filter.wants_event(event.name()) || known.filter.wants_event(event.public_name())
 }

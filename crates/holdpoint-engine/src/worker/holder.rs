@@ -181,7 +181,7 @@ impl Holder {
             let message = format!("this engine has no node type {:?}", node.type_id);
             return Ok(Outcome::Failed(RunError::new("unknown_node_type", message)).into());
         };
-        // Also for a node whose start was copied from another run.
+        // Covers nodes whose start was copied from another run.
         if !self.replays()
             && let Err(grant) = self.engine.check_grants(&self.claim.run, &run, node).await?
         {

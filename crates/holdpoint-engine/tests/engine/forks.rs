@@ -333,7 +333,6 @@ async fn a_fork_that_makes_no_sense_is_refused(house: House) {
     assert!(matches!(missing, Err(Error::NotFound("run"))));
 }
 
-// F3
 async fn a_copy_has_the_credentials_of_its_source_and_of_its_forker_or_none(house: House) {
     house.register(gated("flow")).await;
     let names = |list: &[&str]| list.iter().map(ToString::to_string).collect::<Vec<String>>();

@@ -12,7 +12,7 @@ on_both! {
     of_first_keys_of_both_kinds_one_is_stored,
     a_successor_shares_the_lineage_of_its_key_and_the_key_ends,
     a_key_that_has_ended_gets_no_successor,
-    people_that_no_valid_key_has_are_unknown,
+    names_that_no_active_key_has_are_unknown,
 }
 
 fn key(name: &str, tenant: &TenantId, test: bool) -> ApiKey {
@@ -43,13 +43,12 @@ async fn a_key_is_kept_with_its_end_and_its_kind(house: House) {
         assert_eq!(house.engine.key_by_hash(&key.key_hash).await.unwrap().as_ref(), Some(key));
     }
     assert_eq!(house.engine.keys(&tenant(), 10).await.unwrap(), [endless, ending]);
-    // Keys of earlier versions have no lineage but their own.
+    // The lineage of a key of an earlier version is its own id.
     house.place.execute("UPDATE keys SET lineage = NULL").await.unwrap();
     assert_eq!(house.engine.lineage(&lab, "key_c").await.unwrap(), std::slice::from_ref(&test));
     assert_eq!(house.engine.keys(&lab, 10).await.unwrap(), [test]);
 }
 
-// F3
 async fn a_successor_shares_the_lineage_of_its_key_and_the_key_ends(house: House) {
     let engine = &house.engine;
     let (old, end) = (key("a", &tenant(), false), Timestamp(NOON + 60_000));
@@ -61,7 +60,7 @@ async fn a_successor_shares_the_lineage_of_its_key_and_the_key_ends(house: House
     assert_eq!(lineage.len(), 2, "{lineage:?}");
     assert!(lineage.contains(&ending) && lineage.contains(&successor));
     assert!(ending.is_active(Timestamp(NOON)) && !ending.is_active(end));
-    // It ends no later than it would have ended anyway.
+    // A key that expires earlier keeps its expiry.
     let third = ApiKey { lineage: old.lineage.clone(), ..key("c", &tenant(), false) };
     assert!(engine.rotate_key(&third, &old.key_id, end.plus_ms(1)).await.unwrap());
     assert_eq!(engine.key(&tenant(), &old.key_id).await.unwrap(), Some(ending));
@@ -108,7 +107,7 @@ async fn of_first_keys_of_both_kinds_one_is_stored(house: House) {
     }
 }
 
-async fn people_that_no_valid_key_has_are_unknown(house: House) {
+async fn names_that_no_active_key_has_are_unknown(house: House) {
     let expired = ApiKey { expires_at: Some(Timestamp(NOON - 1)), ..key("old", &tenant(), false) };
     for key in [key("ann", &tenant(), false), key("gone", &tenant(), false), expired] {
         assert!(house.engine.add_key(&key).await.unwrap());
@@ -117,7 +116,7 @@ async fn people_that_no_valid_key_has_are_unknown(house: House) {
     let known = ["ann", "approver", "board", "role:approver", "group:auditors", "scope:runs:read"];
     let unknown = ["gone", "old", "zoe", "role:ann", "group:approver", "scope:runs:cancel"];
     let entries: Vec<String> = known.iter().chain(&unknown).map(ToString::to_string).collect();
-    assert_eq!(house.engine.unknown_people(&tenant(), &entries).await.unwrap(), unknown);
+    assert_eq!(house.engine.find_unknown_people(&tenant(), &entries).await.unwrap(), unknown);
     let other = TenantId::parse("other").unwrap();
-    assert_eq!(house.engine.unknown_people(&other, &entries).await.unwrap(), entries);
+    assert_eq!(house.engine.find_unknown_people(&other, &entries).await.unwrap(), entries);
 }

@@ -5,11 +5,11 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use holdpoint_engine::core::{ForkMode, NodeId, Run, RunRef, Start, WorkflowId};
-use holdpoint_engine::{Committed, Distribution, Engine, ForkRequest, Overlay, SpanName, cause};
+use holdpoint_engine::{Committed, Distribution, Engine, SpanName, cause};
 use serde_json::{Value, json};
 
 use crate::effects::{Shop, with_shop};
-use crate::forks::told;
+use crate::forks::{fork, told};
 use crate::house::{House, accept, alice, gated, line, start, tenant};
 use crate::loops::reviewed;
 use crate::place::{Place, on_both};
@@ -127,18 +127,6 @@ async fn a_question_ends_with_its_answer_its_deadline_or_its_run(house: House) {
     assert_eq!(closed[1].1.counts, [0, 1, 0, 0, 0, 0, 0, 0, 0], "a minute and a half");
     let asked: Vec<_> = house.engine.measures().interrupts_requested.read().collect();
     assert_eq!(asked[0], ("approval", 3));
-}
-
-async fn fork(house: &House, of: &RunRef, mode: ForkMode, from_seq: u64) -> RunRef {
-    let request = ForkRequest {
-        by: "forker".to_owned(),
-        credential: None,
-        mode,
-        from_seq,
-        overlay: Overlay::default(),
-    };
-    let run = house.engine.fork(of, request).await.unwrap();
-    RunRef { tenant: tenant(), run: run.id.clone() }
 }
 
 /// Everything that is counted, but for runs as such.

@@ -1,9 +1,10 @@
 //! Shown is what runs: what is sent is what somebody approved, and nothing else leaves.
 
+use holdpoint_engine::Error;
 use holdpoint_engine::core::{ForkMode, RunRef};
-use holdpoint_engine::{Error, ForkRequest, Overlay};
 use serde_json::{Value, json};
 
+use crate::grants::{edge, fork};
 use crate::house::{House, accept, graph, node, tenant};
 use crate::node::{failure, open};
 use crate::peer::{Peer, Reply};
@@ -24,10 +25,6 @@ on_both! {
 
 fn port(variable: &str) -> Value {
     json!({"type": "variable", "variableName": variable})
-}
-
-fn edge(from: &str, to: &str) -> Value {
-    json!({"id": format!("{from}-{to}"), "sourceNodeId": from, "targetNodeId": to})
 }
 
 /// A gate that shows one variable, and a call that sends another.
@@ -126,18 +123,6 @@ async fn each_round_needs_a_grant_of_its_own(place: Place) {
     house.answer(&of, "gate", json!({"action": "reject"})).await.unwrap();
     house.drain().await;
     assert_eq!((house.status(&of).await, peer.heard().len()), ("failed", 1));
-}
-
-async fn fork(house: &House, of: &RunRef, mode: ForkMode, from_seq: u64) -> RunRef {
-    let request = ForkRequest {
-        by: "forker".to_owned(),
-        credential: None,
-        mode,
-        from_seq,
-        overlay: Overlay::default(),
-    };
-    let run = house.engine.fork(of, request).await.unwrap();
-    RunRef { tenant: tenant(), run: run.id.clone() }
 }
 
 /// How many events there are up to and with the first of this name.

@@ -1,4 +1,4 @@
-//! A grant is used once: over crashes between decision and effect, and by clients outside.
+//! A grant is used once: across crashes between decision and effect, and by clients for effects outside.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -17,7 +17,7 @@ on_both! {
     a_grant_is_consumed_once,
 }
 
-/// Everything in it may already have happened.
+/// Registers the definition and runs it. Each step may already have happened before a crash.
 async fn tell(engine: &Engine, definition: Value) -> Result<(), Error> {
     engine.register(&tenant(), definition).await?;
     let of = RunRef { tenant: tenant(), run: run_id("the-run") };

@@ -17,7 +17,7 @@ on_both! {
     votes_of_the_source_do_not_count_in_a_copy,
     a_copy_before_the_gate_asks_again_and_pays_once,
     each_effect_behind_a_gate_uses_the_grant_once,
-    a_gate_that_covers_one_effect_leaves_the_others_free,
+    effects_that_a_gate_does_not_cover_need_no_grant,
     a_node_that_opts_out_runs_in_a_copy,
     a_body_that_differs_from_the_shown_variable_is_not_sent,
     child_runs_carry_the_grant_and_their_copies_cannot_use_it,
@@ -55,14 +55,14 @@ fn delayed(peer: &Peer, config: Value) -> Value {
     graph("pay", &[gate(config), delay, pay("pay", peer)], &[edge("gate", "delay"), edge("delay", "pay")])
 }
 
-async fn fork(house: &House, of: &RunRef, mode: ForkMode, from_seq: u64) -> RunRef {
+pub(crate) async fn fork(house: &House, of: &RunRef, mode: ForkMode, from_seq: u64) -> RunRef {
     let request =
         ForkRequest { by: "bot".to_owned(), credential: None, mode, from_seq, overlay: Overlay::default() };
     let run = house.engine.fork(of, request).await.unwrap();
     RunRef { tenant: tenant(), run: run.id.clone() }
 }
 
-/// How many events there are up to and with the last of this name.
+/// Returns the number of events up to and including the last one of this name.
 async fn behind(house: &House, of: &RunRef, name: &str) -> u64 {
     let named = format!("\"type\":\"{name}\"");
     house.log(of).await.iter().rposition(|line| line.contains(&named)).unwrap() as u64 + 1
@@ -79,7 +79,7 @@ pub(crate) fn uses(run: &Run) -> Vec<(String, u32)> {
     uses.map(|used| (used.node.to_string(), used.visit)).collect()
 }
 
-/// F2: one approval and five replays made six payments.
+/// Earlier, one approval and five replays made six payments.
 async fn replays_during_a_delay_do_not_pay_again(place: Place) {
     let house = House::with(place, open).await;
     let peer = peer().await;
@@ -101,7 +101,7 @@ async fn replays_during_a_delay_do_not_pay_again(place: Place) {
     }
 }
 
-/// F2: a pause, a branch at `run.resumed` and replays of that branch paid again after the run had completed.
+/// Earlier, a pause, a branch at `run.resumed` and replays of that branch paid again after the run had completed.
 async fn a_replay_of_a_branch_does_not_pay_again(place: Place) {
     let house = House::with(place, open).await;
     let peer = peer().await;
@@ -125,7 +125,7 @@ async fn a_replay_of_a_branch_does_not_pay_again(place: Place) {
     assert_eq!(peer.heard().len(), 1);
 }
 
-/// F4: one vote on the source and one in each branch made three payments.
+/// Earlier, one vote on the source and one in each branch made three payments.
 async fn votes_of_the_source_do_not_count_in_a_copy(place: Place) {
     let house = House::with(place, open).await;
     let peer = peer().await;
@@ -144,7 +144,7 @@ async fn votes_of_the_source_do_not_count_in_a_copy(place: Place) {
             run.interrupts[0].votes.iter().map(|vote| (vote.by.as_str(), vote.copied)).collect();
         assert_eq!(shown, [("ann", true), ("bob", false)]);
     }
-    // Somebody who voted on the source can vote on the copy.
+    // A voter of the source can vote on the copy.
     let copy = fork(&house, &of, ForkMode::Branch, cast).await;
     vote(&house, &copy, "ann").await.unwrap();
     vote(&house, &copy, "bob").await.unwrap();
@@ -166,7 +166,7 @@ async fn a_copy_before_the_gate_asks_again_and_pays_once(place: Place) {
     assert_eq!((peer.heard().len(), uses(&*house.run(&copy).await)), (1, vec![("pay".to_owned(), 1)]));
 }
 
-/// F12: effects without `approvedBy` were free behind a gate.
+/// Effects without `approvedBy` use the grant, too.
 async fn each_effect_behind_a_gate_uses_the_grant_once(place: Place) {
     let house = House::with(place, open).await;
     let peer = peer().await;
@@ -191,7 +191,7 @@ async fn each_effect_behind_a_gate_uses_the_grant_once(place: Place) {
     assert_eq!(peer.heard().len(), 3);
 }
 
-async fn a_gate_that_covers_one_effect_leaves_the_others_free(place: Place) {
+async fn effects_that_a_gate_does_not_cover_need_no_grant(place: Place) {
     let house = House::with(place, open).await;
     let peer = peer().await;
     let nodes = [gate(json!({"covers": ["two"]})), pay("one", &peer), pay("two", &peer)];

@@ -20,7 +20,7 @@ const LIST_MAX: u64 = 10_000;
 const WORDS_MAX: usize = 64;
 /// A hundred years. Who wants more wants no end.
 pub(super) const LIFE_SECONDS_MAX: u64 = 100 * 365 * 24 * 3600;
-/// How long a key stays valid beside its successor.
+/// The time for which a key stays valid beside its successor.
 pub(super) const OVERLAP_SECONDS_DEFAULT: u64 = 24 * 3600;
 pub(super) const OVERLAP_SECONDS_MAX: u64 = 30 * 24 * 3600;
 
@@ -56,7 +56,7 @@ pub(crate) async fn create(
     Ok(with_secret(sending.carry_out(&app, &caller, added, add).await?, made))
 }
 
-/// Shows the secret of a key that was made by this very request.
+/// Adds the secret of the key to the answer, unless the answer is a replayed receipt.
 fn with_secret(mut answer: Answer, made: Option<(ApiKey, String)>) -> Answer {
     if let (Some((key, secret)), false) = (made, answer.replayed) {
         let mut shown = show(&key);
@@ -110,7 +110,8 @@ pub(crate) struct RotateKey {
     expires_in_seconds: Option<u64>,
 }
 
-/// Makes the successor of a key: the same principal, roles, groups, scopes and lineage. The key ends after the overlap.
+/// Creates the successor of a key: the same principal, roles, groups, scopes and lineage. The key ends after the
+/// overlap.
 pub(crate) async fn rotate(
     State(app): State<App>,
     CanManageKeys(caller): CanManageKeys,
@@ -125,7 +126,7 @@ pub(crate) async fn rotate(
     let rotate = async |engine: Engine| {
         let found = engine.key(caller.tenant(), &key_id).await?;
         let old = found.ok_or_else(|| ApiError::not_found("key"))?;
-        let (key, secret) = succeeding(&caller, &old, &body, engine.now())?;
+        let (key, secret) = make_successor(&caller, &old, &body, engine.now())?;
         if !engine.rotate_key(&key, &old.key_id, engine.now().plus_ms(overlap * 1000)).await? {
             let message = "this key was revoked or has expired; create a new key instead";
             return Err(ApiError::new(StatusCode::CONFLICT, "key_ended", message));
@@ -134,14 +135,15 @@ pub(crate) async fn rotate(
         Ok(Did::KeyAdded(Box::new(key)))
     };
     let answer = sending.carry_out(&app, &caller, added, rotate).await;
-    // The end of the old key is in the store; a copy in memory has the old one.
+    // The caches still have the old key without its new expiry.
     app.keys.clear();
     app.sessions.clear();
     Ok(with_secret(answer?, made))
 }
 
-/// A caller that could rotate a key with more scopes than its own would get those scopes.
-fn succeeding(
+/// Returns the successor of a key and its secret. The caller must hold all scopes of the key: otherwise it could get
+/// scopes by rotation that it does not have.
+fn make_successor(
     caller: &Caller,
     old: &ApiKey,
     body: &RotateKey,
@@ -149,7 +151,7 @@ fn succeeding(
 ) -> Result<(ApiKey, String), ApiError> {
     let scopes = allowed_scopes(caller, Some(old.scopes.clone()), None)?;
     let asked = expiry(body.expires_at.as_deref(), body.expires_in_seconds, now)?;
-    // A key that ends gets a successor that lives as long, and no longer than the caller's key.
+    // By default the successor is valid for as long as the key was, and no longer than the caller's key.
     let lived = |end: Timestamp| now.plus_ms(u64::try_from(end.0 - old.created_at.0).unwrap_or_default());
     let usual = || Some(old.expires_at.map(lived)?.min(caller.0.expires_at.unwrap_or(Timestamp(i64::MAX))));
     let expires_at = allowed_expiry(caller, asked.or_else(usual))?;
@@ -248,7 +250,7 @@ fn allowed_tenant(caller: &Caller, wanted: Option<&str>) -> Result<TenantId, Api
     Err(ApiError::new(StatusCode::FORBIDDEN, "forbidden", message).with(details))
 }
 
-/// The scopes that are named, or the default ones and those to add.
+/// Returns the scopes that the request names, or the default scopes with those that it adds.
 fn allowed_scopes(
     caller: &Caller,
     wanted: Option<Vec<String>>,

@@ -19,7 +19,7 @@ pub(crate) fn all() -> Vec<Route> {
             .answers(204, Nothing),
         Route::post("/v1/keys/{keyId}:rotate", "rotateKey", keys::rotate)
             .says(
-                "Make the successor of a key, with its rights and its lineage; the key ends after an overlap",
+                "Create the successor of a key, with its rights and its lineage; the key ends after an overlap",
             )
             .optional_body("RotateKey")
             .answers(201, Json("KeyCreated"))

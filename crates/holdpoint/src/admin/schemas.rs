@@ -17,7 +17,7 @@ pub(crate) fn all() -> Value {
         "keyId": {"type": "string"},
         "lineage": {
             "type": "string",
-            "description": "The id of the first of the keys that were made from each other by rotation. Links end with the last active key of their lineage.",
+            "description": "The id of the first key in a chain of rotations. Links end with the last active key of their lineage.",
         },
         "tenant": {"type": "string"},
         "principal": {"type": "string", "description": "Who acts with the key."},
@@ -84,7 +84,7 @@ fn rotate_key() -> Value {
         "properties": {
             "overlapSeconds": {
                 "type": ["integer", "null"], "minimum": 0, "maximum": OVERLAP_SECONDS_MAX, "default": OVERLAP_SECONDS_DEFAULT,
-                "description": "How long the old key stays valid.",
+                "description": "Seconds for which the old key stays valid.",
             },
             "expiresAt": {"type": ["string", "null"], "format": "date-time"},
             "expiresInSeconds": {"type": ["integer", "null"], "minimum": 1, "maximum": LIFE_SECONDS_MAX},

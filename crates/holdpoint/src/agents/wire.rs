@@ -112,7 +112,7 @@ pub(crate) struct Decide {
     pub decision_id: Option<String>,
     /// Of what was shown to whoever decides.
     pub digest: Option<String>,
-    /// Members that a decision does not have: they are refused by name.
+    /// Unknown members, which are rejected by name.
     #[serde(flatten)]
     pub unknown: BTreeMap<String, IgnoredAny>,
 }

@@ -1,7 +1,7 @@
 //! What a front end says to an interrupt, in our words. Pure; whether it counts is judged by the core.
 
 use holdpoint_core::agent::ToolCallResumeMode;
-use holdpoint_core::{Interrupt, Resolution, canonical, says_the_same, with_ignored};
+use holdpoint_core::{Interrupt, Resolution, canonical, repeats_answer, with_ignored};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -14,7 +14,7 @@ const CANCELLED: &str = "cancelled in the front end";
 /// How names of decisions begin that were made here.
 const HERE: &str = "ag-ui:";
 
-/// The members that each form reads; others are recorded as ignored.
+/// The members of a payload that each form reads. Other members are recorded as ignored.
 const PERMISSION: [&str; 3] = ["approved", "editedArgs", "reason"];
 const OUTCOME: [&str; 3] = ["approved", "result", "reason"];
 const APPROVAL: [&str; 4] = ["approved", "editedArtifactData", "feedback", "reason"];
@@ -161,7 +161,7 @@ pub(super) fn is_said_again(asked: &Interrupt, entry: &ResumeEntry) -> bool {
         }
         ResumeStatus::Resolved => {
             let said = answer(asked, entry.payload.as_ref().map(|given| &given.0));
-            said.is_ok_and(|said| says_the_same(value, &said))
+            said.is_ok_and(|said| repeats_answer(value, &said))
         }
     }
 }

@@ -38,7 +38,7 @@ pub(crate) fn stored_key(secret: &str, tenant: TenantId, now: Timestamp) -> Resu
     })
 }
 
-/// The scopes, if they are known and the caller holds them: a caller hands out only what it has.
+/// Returns the scopes if they are known and the caller holds them: a caller can only grant scopes that it has.
 pub(crate) fn check_scopes(
     caller: &Caller,
     field: &str,

@@ -53,13 +53,13 @@ pub(crate) struct Question {
     /// Who may answer: names, role:x, group:y, separated by commas
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     approvers: Vec<String>,
-    /// How many principals must approve; not with --choices or --schema
+    /// Number of principals that must approve; not with --choices or --schema
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     approvals: Option<u64>,
-    /// openwop-interrupt-auth-required: answers take a key, links are not enough
+    /// openwop-interrupt-auth-required: answers require a key; links are not accepted
     #[arg(long, value_name = "PROFILE")]
     profile: Option<String>,
-    /// Let the principal that asks answer as well; the hold, its page and its record show it
+    /// Let the principal that makes the hold answer it, too; the hold, its page and its record show this
     #[arg(long)]
     allow_self: bool,
     /// How long to wait for an answer: a number and s, m, h, d or w. Without it, for ever

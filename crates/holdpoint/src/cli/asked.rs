@@ -45,12 +45,12 @@ fn shown_with(data: &Value) -> Facts {
         ("description", lines(&data["description"])),
         ("artifact", pretty(&data["artifactData"])),
         ("approvers", cell(&data["approversList"])),
-        ("requester", requester(&data["requesterMayNotApprove"])),
+        ("requester", describe_requester_rule(&data["requesterMayNotApprove"])),
     ]
 }
 
-/// Whether the requester may decide, where the interrupt says so.
-fn requester(may_not: &Value) -> String {
+/// Describes the rule about the requester, if the interrupt has one.
+fn describe_requester_rule(may_not: &Value) -> String {
     match may_not.as_bool() {
         Some(true) => "may not decide".to_owned(),
         Some(false) => "may decide as well".to_owned(),
@@ -165,7 +165,6 @@ mod tests {
         );
     }
 
-    // Row 1.
     #[test]
     fn the_command_names_the_interrupt_if_several_are_open_at_the_node() {
         let mut interrupt =

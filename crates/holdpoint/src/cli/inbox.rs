@@ -30,7 +30,7 @@ pub(crate) struct Inbox {
     /// Print a link that signs in to the inbox page as you, once
     #[arg(long, conflicts_with = "interactive")]
     link: bool,
-    /// With --link: sign in with another key, named by its id; takes a key that may manage keys
+    /// With --link: the id of another key to sign in with; requires the scope keys:manage
     #[arg(long = "as", value_name = "KEYID", requires = "link")]
     as_key: Option<String>,
     /// Ask and read answers even where there is no terminal

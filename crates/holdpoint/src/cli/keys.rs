@@ -24,7 +24,7 @@ pub(crate) enum Action {
     Create(Create),
     /// List the keys, without their secrets
     List,
-    /// Make the successor of a key, with the same rights and links, and let the key end
+    /// Create the successor of a key with the same rights; links go on, and the old key ends after an overlap
     Rotate(Rotate),
     /// Revoke a key at once and for good
     Revoke {
@@ -54,7 +54,7 @@ pub(crate) struct Create {
     /// Without it, all but the last four
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     scopes: Vec<String>,
-    /// Scopes besides those that a key has without --scopes, such as approvals:respond
+    /// Scopes to add to the default ones, such as approvals:respond
     #[arg(long, value_name = "A,B", value_delimiter = ',', conflicts_with = "scopes")]
     add_scopes: Vec<String>,
     /// How long the key is good for: a number and s, m, h, d or w. Without it, until it is revoked
@@ -70,10 +70,10 @@ pub(crate) struct Rotate {
     /// As `keys list` shows it; not the key itself
     #[arg(value_name = "KEYID")]
     key_id: String,
-    /// How long the old key stays valid: a number and s, m, h, d or w. Without it, a day
+    /// Time until the old key ends: a number and s, m, h, d or w. Default: a day
     #[arg(long, value_name = "1d", value_parser = values::seconds)]
     overlap: Option<u64>,
-    /// How long the new key is good for. Without it, as long as the old one was
+    /// Lifetime of the new key. Default: the lifetime of the old key
     #[arg(long, value_name = "30d", value_parser = values::seconds)]
     expires_in: Option<u64>,
 }
@@ -134,10 +134,10 @@ fn created(output: &Output, key: &Value) -> String {
     let there = names.into_iter().filter(|name| !key[*name].is_null());
     let facts: Vec<_> = there.map(|name| (name, cell(&key[name]))).collect();
     let held: Vec<&str> = key["scopes"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-    let mut parts = vec![output.facts(&facts), in_words(&held)];
+    let mut parts = vec![output.facts(&facts), describe_scopes(&held)];
     if !held.contains(&"approvals:respond") {
         parts.push(
-            "It may not answer interrupts. For a key that may, add --add-scopes approvals:respond."
+            "It may not answer interrupts. To create a key that may, use --add-scopes approvals:respond."
                 .to_owned(),
         );
     }
@@ -145,7 +145,7 @@ fn created(output: &Output, key: &Value) -> String {
     parts.join("\n\n")
 }
 
-/// What each scope allows, for sentences that begin with "This key may".
+/// The actions that each scope allows, to complete "This key may".
 const WORDS: [(&str, &str); 12] = [
     ("manifest:read", "read workflows and agents"),
     ("manifest:write", "register workflows and agents"),
@@ -161,11 +161,11 @@ const WORDS: [(&str, &str); 12] = [
     ("tenants:manage", "create keys of other tenants"),
 ];
 
-fn in_words(held: &[&str]) -> String {
+fn describe_scopes(held: &[&str]) -> String {
     let said = WORDS.iter().filter(|(scope, _)| held.contains(scope)).map(|(_, words)| format!("  {words}"));
     let lines: Vec<String> = said.collect();
     if lines.is_empty() {
-        "This key may do nothing.".to_owned()
+        "This key has no scopes.".to_owned()
     } else {
         format!("This key may:\n{}", lines.join("\n"))
     }

@@ -121,7 +121,7 @@ fn table(output: &Output, page: &Value) -> String {
     let found: Vec<&Value> = page["interrupts"].as_array().into_iter().flatten().collect();
     let mut heads = vec!["RUN", "NODE", "KIND", "WORKFLOW", "AGE", "EXPIRES"];
     let mut more: Vec<fn(&Value) -> String> = Vec::new();
-    // Where a node has several, a run and a node do not say which is meant.
+    // Run and node do not identify an interrupt if the node has several.
     let place = |one: &Value| (one["runId"].clone(), one["nodeId"].clone());
     let is_repeated = |one: &&Value| found.iter().filter(|other| place(other) == place(one)).count() > 1;
     if found.iter().any(is_repeated) {
@@ -227,9 +227,8 @@ mod tests {
         assert!(text.contains("ann, role:x") && text.contains("1 of 3, 1 against"), "{text}");
     }
 
-    // Row 1.
     #[test]
-    fn interrupts_are_named_if_a_node_has_several() {
+    fn the_pending_table_shows_interrupt_ids_if_a_node_has_several() {
         let row = |node: &str, id: &str| json!({"runId": "r", "nodeId": node, "interruptId": id, "kind": "approval"});
         let table = |rows: Value| table(&Output::new(true), &json!({"interrupts": rows}));
         assert!(!table(json!([row("a", "r:i1"), row("b", "r:i2")])).contains("r:i1"));

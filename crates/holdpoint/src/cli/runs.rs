@@ -203,12 +203,12 @@ pub(crate) fn standing(output: &Output, run: &Value) -> String {
     match (&run["interrupt"]["nodeId"], &run["error"]) {
         (Value::String(node), _) if run["status"] != "paused" => format!("{status} at {}", clean(node)),
         (_, Value::Null) => status,
-        (_, error) => format!("{status} ({})", failure(error)),
+        (_, error) => format!("{status} ({})", describe_failure(error)),
     }
 }
 
-/// The error of a run in one line. A deadline that passed is told apart from a decision.
-fn failure(error: &Value) -> String {
+/// Describes the error of a run in one line, with `timed_out` in place of the code if a deadline passed.
+fn describe_failure(error: &Value) -> String {
     let timed_out = error["details"]["reason"] == "timeout";
     let code = if timed_out { TIMED_OUT.to_owned() } else { cell(&error["code"]) };
     format!("{code}: {}", cell(&error["message"]))

@@ -32,7 +32,7 @@ pub(crate) enum Action {
     },
     /// List what is registered
     List,
-    /// Print one definition as JSON, and on standard error which effects its gates permit
+    /// Print one definition as JSON, and on standard error the effects that its gates permit
     Show {
         #[arg(value_name = "ID")]
         id: String,
@@ -56,11 +56,11 @@ pub(crate) fn run(
             let client = open(connection)?;
             let reply = client.get(&path(&id))?;
             output.show(&reply, |definition| format!("{definition:#}"));
-            // Beside the definition, which may be on its way into a file.
+            // On standard error, because standard output may be redirected to a file.
             if !output.json
                 && let Ok(grants) = client.get(&format!("{}/grants", path(&id)))
             {
-                permits(&grants.value).iter().for_each(|line| eprintln!("{line}"));
+                describe_permits(&grants.value).iter().for_each(|line| eprintln!("{line}"));
             }
         }
     }
@@ -92,7 +92,7 @@ fn put(client: &Client, output: &Output, files: &[String]) -> Result<(), Failure
     Ok(())
 }
 
-/// Prints what the server warns of, beside the output that scripts read.
+/// Prints the warnings of the server on standard error, apart from the output that scripts read.
 pub(crate) fn warn(reply: &Value) {
     for warning in reply["warnings"].as_array().into_iter().flatten() {
         eprintln!("warning: {}", cell(warning));
@@ -128,7 +128,7 @@ fn list(output: &Output, page: &Value) -> String {
 }
 
 /// Returns a line for each effect that a gate permits, and for each note.
-fn permits(grants: &Value) -> Vec<String> {
+fn describe_permits(grants: &Value) -> Vec<String> {
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let gates = list(&grants["gates"]).into_iter().flat_map(|gate| {
         let gate_id = cell(&gate["nodeId"]);

@@ -1,4 +1,4 @@
-//! Showing grants and using them.
+//! Handlers that show and consume grants.
 
 use axum::Json;
 use axum::extract::State;
@@ -17,7 +17,7 @@ use crate::idempotency::{Answer, Sent};
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ConsumeGrant {
-    /// Of the payload that the client acts on.
+    /// The digest of the payload that the client acts on.
     digest: String,
 }
 
@@ -30,8 +30,8 @@ pub(crate) async fn show(
     Ok(Json(shown(&found(app.engine.grant(&of, interrupt).await)?)))
 }
 
-/// The use is stored for good. A receipt beside it answers the same request again; a refusal is not kept, because the
-/// decision may still come.
+/// Uses a grant. The use is stored permanently, and a receipt answers the same request again. A refusal is not stored,
+/// because the decision may still be made.
 pub(crate) async fn consume(
     State(app): State<App>,
     CanCreateRuns(caller): CanCreateRuns,
@@ -39,7 +39,7 @@ pub(crate) async fn consume(
     Sent(sending, Body(body)): Sent<Body<ConsumeGrant>>,
 ) -> Result<Answer, ApiError> {
     let key = sending.key_of(&caller).ok_or_else(|| {
-        ApiError::invalid("Idempotency-Key", "is required: the same key again finds its own use of the grant")
+        ApiError::invalid("Idempotency-Key", "is required; the same key identifies the same use of the grant")
     })?;
     let (of, interrupt) = parse(&caller, &id)?;
     let by = caller.principal().name;

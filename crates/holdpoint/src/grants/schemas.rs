@@ -20,7 +20,7 @@ fn of_grants() -> Value {
             "properties": {
                 "digest": {
                     "type": "string",
-                    "description": "SHA-256 of the RFC 8785 form of the payload the client acts on: the artifact that was shown, or what the approver made of it.",
+                    "description": "SHA-256 of the RFC 8785 form of the payload that the client acts on: the artifact that was shown, or the artifact as the approver edited it.",
                 },
             },
             "additionalProperties": false,
@@ -35,12 +35,12 @@ fn of_grants() -> Value {
                 "callId": {"type": "string", "description": "The tool call that was allowed."},
                 "deciders": {"type": "array", "items": text},
                 "decidedAt": instant,
-                "digest": {"type": "string", "description": "Of the payload that was granted."},
-                "shownDigest": {"type": "string", "description": "Of everything that the approver was shown."},
-                "covers": {"description": "The effects that the gate names; without it every effect that it leads to."},
+                "digest": {"type": "string", "description": "The digest of the payload that was granted."},
+                "shownDigest": {"type": "string", "description": "The digest of all data that the approver was shown."},
+                "covers": {"description": "The nodes that the gate covers. Without it, the gate covers every effect that it leads to."},
                 "transferred": {
                     "type": "boolean",
-                    "description": "The run is a copy and the decision was given to its source: the grant cannot be used here.",
+                    "description": "The run is a copy and its source received the decision: the copy cannot use the grant.",
                 },
                 "uses": {
                     "type": "array",
@@ -61,7 +61,7 @@ fn of_grants() -> Value {
     })
 }
 
-/// What the gates of a definition permit.
+/// Schemas of the effects that the gates of a definition permit.
 fn of_permits() -> Value {
     let (text, count) = (json!({"type": "string"}), json!({"type": "integer", "minimum": 1}));
     json!({

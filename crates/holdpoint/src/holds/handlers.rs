@@ -30,17 +30,17 @@ pub(crate) async fn create(
     let start = Start { tags: body.tags.unwrap_or_default(), ..caller.start() };
     app.engine.prepare_holds(caller.tenant()).await?;
     let named = body.approvers.unwrap_or_default();
-    let unknown = app.engine.unknown_people(caller.tenant(), &named).await?;
+    let unknown = app.engine.find_unknown_people(caller.tenant(), &named).await?;
     let begin = async |engine: Engine| Ok(Did::Run(engine.hold(&request, start).await?));
     sending.carry_out(&app, &caller, move |done| created(done, &unknown), begin).await
 }
 
-/// A new hold, with a warning for each approver that no key of the tenant has.
+/// Answers with a new hold, with a warning for each approver that no key of the tenant matches.
 fn created(done: Done<'_>, unknown: &[String]) -> Answer {
     let Done::Run(run) = done else { return Answer::nothing() };
     let mut hold = shown(run).unwrap_or_default();
     if !unknown.is_empty() {
-        hold["warnings"] = unknown.iter().map(|name| Engine::unknown_person(name)).collect();
+        hold["warnings"] = unknown.iter().map(|name| Engine::describe_unknown_person(name)).collect();
     }
     Answer::json(StatusCode::CREATED, &hold)
 }

@@ -40,15 +40,15 @@ pub(crate) fn all() -> Value {
                 },
                 "requesterMayNotApprove": {
                     "type": ["boolean", "null"], "default": true,
-                    "description": "Whether another principal than the one that makes the hold must answer it.",
+                    "description": "If true, the principal that makes the hold may not answer it.",
                 },
                 "requiredApprovals": {
                     "type": ["integer", "null"], "minimum": 1, "maximum": limits::REQUIRED_APPROVALS_MAX, "default": 1,
-                    "description": "How many principals must approve. More than 1 only without choices and schema.",
+                    "description": "The number of principals that must approve. More than 1 is accepted only without choices and schema.",
                 },
                 "profile": {
                     "type": ["string", "null"], "enum": [AUTH_REQUIRED, null],
-                    "description": "An answer then takes a key; a link is not enough.",
+                    "description": "Answers require a key; links are not accepted.",
                 },
                 "timeoutMs": {"type": ["integer", "null"], "minimum": 0},
                 "tags": names(100),
@@ -71,7 +71,7 @@ pub(crate) fn all() -> Value {
                 "requiredApprovals": {"type": "integer", "minimum": 1},
                 "profile": text,
                 "runUrl": text,
-                "warnings": {"type": "array", "items": text, "description": "Of a new hold: approvers that no key of this tenant has."},
+                "warnings": {"type": "array", "items": text, "description": "Only in the answer that creates the hold: approvers that no key of this tenant matches."},
             },
         },
     })

@@ -16,11 +16,11 @@ pub(crate) struct CreateHold {
     /// Shown with the question.
     pub data: Option<StrictValue>,
     pub approvers: Option<Vec<String>>,
-    /// True unless the caller says otherwise.
+    /// Default: true.
     pub requester_may_not_approve: Option<bool>,
-    /// How many principals must approve; for a hold without choices and schema.
+    /// The number of principals that must approve; more than 1 only without choices and schema.
     pub required_approvals: Option<u64>,
-    /// `openwop-interrupt-auth-required`: an answer takes a key.
+    /// `openwop-interrupt-auth-required`: answers require a key.
     pub profile: Option<String>,
     pub timeout_ms: Option<u64>,
     pub tags: Option<Vec<String>>,

@@ -32,7 +32,7 @@ pub(crate) fn all() -> Value {
             "type": "object",
             "properties": {"keyId": {
                 "type": ["string", "null"],
-                "description": "Another key of the tenant. Takes the scope keys:manage and all scopes of that key.",
+                "description": "Another key of the tenant. Requires the scope keys:manage and all scopes of that key.",
             }},
             "additionalProperties": false,
         },

@@ -179,15 +179,15 @@ async fn revoked(app: &App, caller: Caller, session_id: String) -> Result<bool, 
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct WantedLink {
+pub(crate) struct SessionLinkRequest {
     key_id: Option<String>,
 }
 
-/// A link that signs in once: as the caller, or with another key that the caller could have made.
+/// Creates a link that signs in once: as the caller, or with another key whose scopes the caller holds.
 pub(crate) async fn link(
     State(app): State<App>,
     CanSignIn(caller): CanSignIn,
-    Sent(_, OptionalBody(body)): Sent<OptionalBody<WantedLink>>,
+    Sent(_, OptionalBody(body)): Sent<OptionalBody<SessionLinkRequest>>,
 ) -> Result<Response, ApiError> {
     let key_id = match body.key_id.filter(|id| *id != caller.0.key_id) {
         None => caller.0.key_id.clone(),

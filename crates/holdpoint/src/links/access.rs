@@ -14,14 +14,14 @@ use holdpoint_engine::Error;
 use serde_json::{Value, json};
 
 use super::token::{self, Claims, Intent};
-use super::{Links, Peer, right_of};
+use super::{Links, Peer, find_allowed_intent};
 use crate::app::App;
 use crate::error::ApiError;
 
 /// A link, and the interrupt it is for.
 #[derive(Debug)]
 pub(crate) struct Link {
-    /// Names the link where the token itself must not be shown.
+    /// Identifies the link in records, which must not contain the token.
     pub id: String,
     pub claims: Claims,
     pub run: Arc<Run>,
@@ -62,7 +62,8 @@ impl Link {
         if claims.expires_at <= app.engine.now() {
             return Err(expired());
         }
-        if !claims.keys.is_empty() && right_of(&app.engine, &claims.of.tenant, &claims.keys).await?.is_none()
+        if !claims.keys.is_empty()
+            && find_allowed_intent(&app.engine, &claims.of.tenant, &claims.keys).await?.is_none()
         {
             return Err(revoked());
         }
@@ -149,7 +150,7 @@ fn expired() -> ApiError {
 
 fn revoked() -> ApiError {
     let message =
-        "this link has ended: the key that it was made with was revoked or has expired; ask for a new link";
+        "this link has ended because the key that created it was revoked or has expired; ask for a new link";
     ApiError::new(StatusCode::GONE, "link_revoked", message).with(json!({"state": "revoked"}))
 }
 

@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 const VERSION: u8 = 1;
 /// Longer texts are not looked at. What is minted keeps to it.
 pub(crate) const CHARS_MAX: usize = 8192;
-/// Hex digits of a digest in the id of a token.
+/// The number of hex digits of the digest in the id of a token.
 const ID_DIGITS: usize = 16;
 /// Signs nothing. What no secret of ours can have signed is held against it, so that it costs the same.
 const DECOY: [u8; Secret::BYTES] = [0; Secret::BYTES];
@@ -51,7 +51,7 @@ pub(crate) struct Claims {
     pub sub: String,
     /// Who made it.
     pub by: String,
-    /// The lineages of the keys that it was made with. Empty in links of earlier versions.
+    /// The lineages of the keys that the link was made with. Empty in links of earlier versions.
     pub keys: Vec<String>,
 }
 
@@ -137,7 +137,7 @@ pub(crate) fn verify(text: &str, ring: &[Secret]) -> Option<Claims> {
     }
 }
 
-/// The id of a token: the beginning of its digest, which opens nothing.
+/// Returns the id of a token: the beginning of its digest. It does not give access.
 pub(crate) fn id(text: &str) -> String {
     let digest = holdpoint_core::hex(&Sha256::digest(text.as_bytes()));
     format!("lnk_{}", &digest[..ID_DIGITS])

@@ -18,7 +18,7 @@ pub(crate) async fn list(
     State(app): State<App>,
     CanSeePending(caller): CanSeePending,
     InPath((run, node)): InPath<(String, String)>,
-    Params(addressed): Params<wire::Addressed>,
+    Params(addressed): Params<wire::InterruptQuery>,
 ) -> Result<Json<Value>, ApiError> {
     let run = app.engine.run(&caller.run(&run)?).await?;
     let interrupt = interrupt(&run, &node, addressed.interrupt_id.as_deref())?;
@@ -32,7 +32,7 @@ pub(crate) async fn answer(
     State(app): State<App>,
     CanAnswerAsks(caller): CanAnswerAsks,
     InPath((run, node, ask)): InPath<(String, String, String)>,
-    Params(addressed): Params<wire::Addressed>,
+    Params(addressed): Params<wire::InterruptQuery>,
     Sent(sending, Body(body)): Sent<Body<wire::AnswerAsk>>,
 ) -> Result<Answer, ApiError> {
     let of = caller.run(&run)?;

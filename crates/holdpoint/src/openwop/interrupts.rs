@@ -16,7 +16,7 @@ pub(crate) async fn resolve(
     State(app): State<App>,
     CanAnswer(caller): CanAnswer,
     InPath((run, node)): InPath<(String, String)>,
-    Params(addressed): Params<wire::Addressed>,
+    Params(addressed): Params<wire::InterruptQuery>,
     Sent(sending, Body(mut body)): Sent<Body<wire::Resolve>>,
 ) -> Result<Answer, ApiError> {
     body.interrupt_id = addressed.or(body.interrupt_id)?;

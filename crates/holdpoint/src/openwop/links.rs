@@ -25,7 +25,7 @@ pub(crate) async fn mint(
     State(app): State<App>,
     CanAnswer(caller): CanAnswer,
     InPath((run, node)): InPath<(String, String)>,
-    Params(addressed): Params<wire::Addressed>,
+    Params(addressed): Params<wire::InterruptQuery>,
     Sent(sending, OptionalBody(mut body)): Sent<OptionalBody<wire::MintToken>>,
 ) -> Result<Answer, ApiError> {
     let of = caller.run(&run)?;
@@ -100,7 +100,7 @@ fn shown_claims(claims: &Claims) -> Value {
     })
 }
 
-/// The id under which decisions name the link.
+/// Adds the id by which decisions name the link.
 fn with_link_id(mut claims: Value, id: &str) -> Value {
     claims["linkId"] = json!(id);
     claims

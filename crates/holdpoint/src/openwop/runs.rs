@@ -18,7 +18,7 @@ use crate::error::ApiError;
 use crate::idempotency::{Answer, Did, Sent};
 use crate::instants::instant;
 
-/// Characters of a secret that a caller chooses for its callbacks.
+/// The allowed length of a callback secret that the caller chooses, in characters.
 pub(super) const CALLBACK_SECRET_CHARS: std::ops::RangeInclusive<usize> = 16..=256;
 
 pub(crate) async fn create(
@@ -40,7 +40,7 @@ pub(crate) async fn create(
         let refused = |refused| translate::refused_url("callbackUrl", &refused);
         app.outgoing.check_url(url).map_err(refused)?;
     }
-    let given = checked_secret(body.callback_url.is_some(), body.callback_secret.clone())?;
+    let given = check_callback_secret(body.callback_url.is_some(), body.callback_secret.clone())?;
     let mut start = translate::start(&caller, body)?;
     start.trace = options.trace;
     let mut made_secret = None;
@@ -55,7 +55,7 @@ pub(crate) async fn create(
         other => Ok(Did::Run(other?)),
     };
     let mut answer = sending.carry_out(&app, &caller, created, begin).await?;
-    // Shown once: it is in no receipt.
+    // Added after the receipt was stored: the secret is shown once.
     if let (Some(secret), false) = (made_secret, answer.replayed)
         && let Ok(mut shown) = serde_json::from_str::<Value>(&answer.body)
         && shown.get("runId").is_some()
@@ -66,8 +66,8 @@ pub(crate) async fn create(
     Ok(answer)
 }
 
-/// The secret that a caller chooses for its callbacks.
-fn checked_secret(calls_back: bool, given: Option<String>) -> Result<Option<String>, ApiError> {
+/// Checks the callback secret that the caller chose.
+fn check_callback_secret(calls_back: bool, given: Option<String>) -> Result<Option<String>, ApiError> {
     let Some(secret) = given else { return Ok(None) };
     if !calls_back {
         return Err(ApiError::invalid("callbackSecret", "requires callbackUrl"));

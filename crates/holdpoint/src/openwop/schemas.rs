@@ -138,8 +138,8 @@ fn resolve_approval() -> Value {
 fn interrupt_id() -> Value {
     json!({
         "type": ["string", "null"],
-        "description": "The interrupt that is meant. Required if the node has several open interrupts, else the answer \
-            is refused with interrupt_ambiguous.",
+        "description": "The id of the interrupt. Required if the node has several open interrupts; without it the \
+            request is refused with interrupt_ambiguous.",
     })
 }
 
@@ -170,7 +170,7 @@ fn create_run() -> Value {
             "callbackSecret": {
                 "type": ["string", "null"],
                 "minLength": CALLBACK_SECRET_CHARS.start(), "maxLength": CALLBACK_SECRET_CHARS.end(),
-                "description": "What callbacks are signed with, as webhooks are. Requires callbackUrl; without it, one is made and returned.",
+                "description": "The secret that signs callbacks, as for webhooks. Requires callbackUrl. If it is left out, the server creates a secret and returns it once.",
             },
         },
         "examples": [{"workflowId": "sample-approval", "inputs": {"title": "Hello"}}],

@@ -133,7 +133,7 @@ struct Below<'a> {
 #[serde(rename_all = "camelCase")]
 struct Open<'a> {
     interrupt_id: String,
-    /// All that are open at the node, if there are several: an answer must then name its interrupt.
+    /// The ids of all open interrupts of the node, if there are several: an answer must then name its interrupt.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     open_interrupt_ids: Vec<String>,
     kind: &'static str,

@@ -24,7 +24,7 @@ pub(crate) struct CreateRun {
     pub metadata: Object,
     pub scope_id: Option<String>,
     pub callback_url: Option<String>,
-    /// What callbacks are signed with; one is made where it is left out.
+    /// The secret that signs callbacks. The server creates one if it is left out.
     pub callback_secret: Option<String>,
 }
 
@@ -79,15 +79,15 @@ pub(crate) struct Resolve {
     pub interrupt_id: Option<String>,
 }
 
-/// The interrupt that a request with a node in its path is about.
+/// The query parameter that names the interrupt of a request to a node.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Addressed {
+pub(crate) struct InterruptQuery {
     pub interrupt_id: Option<String>,
 }
 
-impl Addressed {
-    /// The interrupt id of the query or of the body; both may be given if they are the same.
+impl InterruptQuery {
+    /// Returns the interrupt id of the query or of the body. Both may be given if they are the same.
     pub(crate) fn or(self, body: Option<String>) -> Result<Option<String>, ApiError> {
         match (self.interrupt_id, body) {
             (Some(query), Some(body)) if query != body => {

@@ -28,7 +28,7 @@ pub(crate) async fn put(
     }
     reserved::check_workflow("id", &id)?;
     let tenant = caller.tenant().clone();
-    let warnings = app.engine.warn_of_people(&tenant, &definition).await?;
+    let warnings = app.engine.find_people_warnings(&tenant, &definition).await?;
     let register = async |engine: Engine| {
         let (workflow, stored) = engine.register(&tenant, definition).await?;
         Ok(Did::Workflow(workflow, stored))

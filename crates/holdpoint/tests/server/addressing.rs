@@ -1,4 +1,4 @@
-//! Two calls of one agent wait at the same node: an answer reaches the call that was shown, or is refused. Row 1.
+//! Two calls of one agent wait at the same node: an answer reaches the call that was shown, or is refused.
 
 use serde_json::{Value, json};
 
@@ -152,7 +152,7 @@ fn a_front_end_answers_each_call_by_its_id_in_any_order() {
 }
 
 #[test]
-fn a_chat_names_the_question_that_it_answers() {
+fn a_chat_answer_names_its_interrupt() {
     let world = World::new(|url| mailer(url, "ask", &[FIRST, SECOND]));
     let client = &world.server.client;
     let start = json!({"graph": "native:agent:mailer", "stateKey": "s1", "input": {"message": "Send them"}});
@@ -172,7 +172,7 @@ fn a_chat_names_the_question_that_it_answers() {
 }
 
 #[test]
-fn the_command_line_names_the_interrupt_that_it_answers() {
+fn the_command_line_answers_the_interrupt_that_it_names() {
     let calls = Calls::new();
     let server = &calls.world.server;
     let said = |arguments: &[&str]| {

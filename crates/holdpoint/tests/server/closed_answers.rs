@@ -1,5 +1,5 @@
-//! Answers over HTTP decide what is asked and change nothing else. F1: each test repeats an exploit of an approver, of the
-//! last voter, of the holder of a link.
+//! Answers over HTTP set only the variables that the definition maps. Each test repeats an attack by an approver, by
+//! the last voter, or by the holder of a link.
 
 use serde_json::{Value, json};
 

@@ -336,7 +336,7 @@ impl Client {
     }
 }
 
-/// A new key of these members, with its secret. It may answer, unless the members name its scopes.
+/// Creates a key with these members and returns it with its secret. It may answer, unless the members name its scopes.
 pub(crate) fn made_key(maker: &Client, members: &Value) -> Value {
     let mut members = members.clone();
     if members["scopes"].is_null() {

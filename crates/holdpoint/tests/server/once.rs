@@ -97,7 +97,8 @@ fn digest(client: &Client, grant: &str) -> Value {
     client.get(&format!("/v1/grants/{grant}")).body["digest"].clone()
 }
 
-/// Holds, agents, and what has one line only. The run has no agent and its thread no run of one: that there is nobody to tell is final, and kept.
+/// Routes of holds and agents, and routes with one row. The run has no agent, so messages to it are refused. The refusal
+/// is final and stored.
 fn of_holds_and_agents(id: &str, client: &Client, run: &str) -> (Value, Value, u16) {
     let agent = |name: &str| json!({"name": name, "model": {"use": "main"}});
     let said = |text: &str| json!({"message": text});

@@ -1,4 +1,4 @@
-//! With which credential a decision came: a key, a session, a link, or none. F7.
+//! The credential of a decision: a key, a session, a link, or none.
 
 use serde_json::{Value, json};
 
@@ -64,7 +64,7 @@ fn a_decision_over_a_link_names_the_link_and_not_its_token() {
 }
 
 #[test]
-fn a_deadline_is_of_the_system() {
+fn a_timeout_has_the_credential_system() {
     let server = Server::start();
     let mut flow = gated("gated");
     flow["nodes"][1]["config"]["timeoutMs"] = json!(1);
@@ -75,7 +75,7 @@ fn a_deadline_is_of_the_system() {
 }
 
 #[test]
-fn an_event_is_of_the_system() {
+fn an_event_has_the_credential_system() {
     let server = Server::start();
     let config = json!({"kind": "external-event", "data": {"eventType": "paid", "correlation": {}}});
     server.client.put("/v1/workflows/pay", &line("pay", &[("wait", "core.interrupt", config)]));
@@ -88,7 +88,7 @@ fn an_event_is_of_the_system() {
 }
 
 #[test]
-fn votes_side_questions_and_holds_say_it_too() {
+fn votes_side_questions_and_holds_show_their_credential() {
     let server = Server::start();
     let made = made_key(&server.client, &json!({"principal": "ann"}));
     let ann = server.client.with_key(made["key"].as_str());

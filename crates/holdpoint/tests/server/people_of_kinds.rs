@@ -1,4 +1,4 @@
-//! A person who is not on the list answers no kind of interrupt, by no path. Row 8.
+//! A person who is not on the list cannot answer any kind of interrupt by any path.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use crate::agui::{Front, resolved};
 use crate::harness::{Client, Server, line};
 use crate::links::Link;
 
-/// The kinds that wait for an answer: data, an answer, and the same for a front end.
+/// The kinds that wait for an answer: kind, data, an answer, and the same answer from an AG-UI front end.
 fn kinds() -> Vec<(&'static str, Value, Value, Value)> {
     let answers = json!({"answers": {"q": "so"}});
     let approval = json!({"artifactId": "a", "artifactType": "t", "title": "Pay?", "actions": ["accept"]});
@@ -39,7 +39,7 @@ fn key(maker: &Client, principal: &str) -> Client {
 }
 
 #[test]
-fn a_person_who_is_not_listed_answers_no_kind_by_any_path() {
+fn a_person_who_is_not_listed_cannot_answer_any_kind_by_any_path() {
     let server = Server::start();
     let admin = &server.client;
     let (bob, eve) = (key(admin, "bob"), key(admin, "eve"));
@@ -59,7 +59,7 @@ fn a_person_who_is_not_listed_answers_no_kind_by_any_path() {
         assert_eq!(admin.post("/api/v1/ai/chat", &start).status, 200, "{kind}");
         let resume = json!({"stateKey": id, "resumeId": "r1", "resumeValue": value});
         eve.post("/api/v1/ai/chat", &resume).assert_envelope(403, "forbidden");
-        // What waits for Bob is in his list, and not in hers.
+        // The interrupt is in Bob's list and not in Eve's.
         let waiting = |client: &Client| client.get("/v1/interrupts?assignee=me").body["interrupts"].clone();
         assert_eq!(waiting(&eve), json!([]), "{kind}");
         let listed = waiting(&bob);
@@ -72,7 +72,7 @@ fn a_person_who_is_not_listed_answers_no_kind_by_any_path() {
 }
 
 #[test]
-fn an_event_does_not_answer_for_the_people_that_are_named() {
+fn an_event_does_not_resolve_an_interrupt_that_names_people() {
     let server = Server::start();
     let admin = &server.client;
     let bob = key(admin, "bob");
@@ -88,7 +88,7 @@ fn an_event_does_not_answer_for_the_people_that_are_named() {
 }
 
 #[test]
-fn people_are_refused_at_registration_where_nobody_answers() {
+fn people_are_rejected_at_registration_for_kinds_that_the_host_answers() {
     let server = Server::start();
     for kind in ["conversation.start", "conversation.close"] {
         let data = json!({"conversationId": "c", "approversList": ["bob"]});
@@ -102,7 +102,7 @@ fn people_are_refused_at_registration_where_nobody_answers() {
 }
 
 #[test]
-fn the_turns_of_a_conversation_gate_are_for_the_people_that_it_names() {
+fn turns_of_a_conversation_gate_are_answered_only_by_the_people_that_it_names() {
     let server = Server::start();
     let admin = &server.client;
     let (bob, eve) = (key(admin, "bob"), key(admin, "eve"));
@@ -115,7 +115,7 @@ fn the_turns_of_a_conversation_gate_are_for_the_people_that_it_names() {
 }
 
 #[test]
-fn a_name_that_no_key_has_is_a_warning_and_no_error() {
+fn a_name_that_no_key_has_causes_a_warning() {
     let server = Server::start();
     let admin = &server.client;
     key(admin, "bob");

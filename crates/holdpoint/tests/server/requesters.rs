@@ -40,14 +40,13 @@ fn two_gates() -> Value {
     line("twice", &[("one", "core.approvalGate", gate("1?")), ("two", "core.approvalGate", gate("2?"))])
 }
 
-/// What the holder of the token in a callback gets when it answers.
+/// Sends an answer with the token of a callback and returns the response.
 fn answer_with_token(admin: &Client, told: &Delivered) -> crate::harness::Answer {
     let body = told.json();
     let path = format!("/v1/interrupts/{}", body["interruptToken"].as_str().unwrap());
     admin.with_key(None).post(&path, &json!({"resumeValue": accept()}))
 }
 
-// F3
 fn a_key_that_may_only_start_runs_gets_a_callback_that_cannot_answer(place: &Place) {
     let server = server_at(place, &[]);
     let admin = &server.client;
@@ -61,7 +60,6 @@ fn a_key_that_may_only_start_runs_gets_a_callback_that_cannot_answer(place: &Pla
     assert_eq!(admin.status(&run), "waiting-approval");
 }
 
-// F3
 fn a_revoked_key_gets_a_callback_without_a_link(place: &Place) {
     let server = server_at(place, &[]);
     let admin = &server.client;
@@ -81,7 +79,6 @@ fn a_revoked_key_gets_a_callback_without_a_link(place: &Place) {
     }
 }
 
-// F3
 fn a_fork_gets_an_answering_link_only_if_both_keys_may_answer(place: &Place) {
     let server = server_at(place, &[]);
     let admin = &server.client;
@@ -111,7 +108,6 @@ fn a_fork_gets_an_answering_link_only_if_both_keys_may_answer(place: &Place) {
     answer_with_token(admin, &told).assert_envelope(410, "link_revoked");
 }
 
-// F3
 fn a_link_ends_with_the_last_key_of_its_lineage(place: &Place) {
     let server = place.start(&[]);
     let admin = &server.client;
@@ -195,9 +191,8 @@ fn a_key_is_rotated_only_by_a_caller_that_holds_its_scopes() {
     clerk.post("/v1/keys/key_none:rotate", &json!({})).assert_envelope(404, "not_found");
 }
 
-// F10
 #[test]
-fn who_instructed_an_agent_does_not_approve_the_workflow_that_it_starts() {
+fn a_principal_that_instructed_an_agent_cannot_approve_the_workflow_that_it_starts() {
     let server = Server::start();
     let admin = &server.client;
     let mut refund = gated("refund");
@@ -231,9 +226,8 @@ fn who_instructed_an_agent_does_not_approve_the_workflow_that_it_starts() {
     assert_eq!(carol.answer(&child, "gate", &accept()).status, 200);
 }
 
-// F11
 #[test]
-fn who_asks_does_not_answer_its_own_hold() {
+fn the_maker_of_a_hold_cannot_answer_it() {
     let server = Server::start();
     let admin = &server.client;
     let scopes = ["runs:create", "runs:read", "approvals:respond"];
@@ -256,13 +250,12 @@ fn who_asks_does_not_answer_its_own_hold() {
         assert_eq!(link.answer(&answer).status, 403);
         assert_eq!(other.answer(&id, "hold", &answer).status, 200);
     }
-    // Opted out, visibly.
+    // With the opt-out, which the hold shows.
     let made = asker.post("/v1/holds", &json!({"title": "Deploy?", "requesterMayNotApprove": false}));
     assert_eq!((made.status, &made.body["requesterMayNotApprove"]), (201, &json!(false)), "{made:?}");
     assert_eq!(asker.answer(made.body["holdId"].as_str().unwrap(), "hold", &accept()).status, 200);
 }
 
-// F11
 #[test]
 fn a_hold_takes_several_approvals_and_a_profile() {
     let server = Server::start();
@@ -294,7 +287,7 @@ fn a_hold_takes_several_approvals_and_a_profile() {
 }
 
 #[test]
-fn a_new_key_may_answer_only_if_its_maker_says_so() {
+fn a_new_key_may_answer_only_with_an_added_scope() {
     let server = Server::start();
     let admin = &server.client;
     let scopes = |body: Value| {

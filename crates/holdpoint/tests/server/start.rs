@@ -54,7 +54,7 @@ fn the_lines_printed_at_the_first_start_work_when_copied() {
     let once = json!({"once": token});
     let owner = Browser::sign_in(&Client::new(url, None), &once).unwrap();
     assert_eq!(owner.session["principal"], "owner");
-    // The quick start: asked in the terminal, answered in the browser (F11).
+    // The quick start: asked in the terminal, answered in the browser.
     let hold = shell(&format!("{PROGRAM} ask 'Deploy?' --detach"), folder.path());
     let hold = hold.trim();
     let cli = Client::new(url, Some(&key));

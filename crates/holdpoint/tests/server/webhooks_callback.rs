@@ -1,4 +1,5 @@
-//! `callbackUrl`: the address of a run is told when the run asks something, with a link that answers if its key may.
+//! `callbackUrl`: the server sends a callback for each interrupt of the run, with a link that may answer if the key of
+//! the run may.
 
 use serde_json::json;
 

@@ -43,7 +43,7 @@ impl Reader {
         self.count(Some(node), "settings.", settings, "maxRetries", max).map(small)
     }
 
-    /// Whether the effects of a node use the grants of the gates before it. `grant: "none"` opts out.
+    /// Returns whether the effects of a node need the grants of the gates before it. `grant: "none"` opts out.
     pub(super) fn needs_grant(&mut self, node: &NodeId, map: &Map<String, Value>) -> bool {
         match map.get("grant") {
             None => true,

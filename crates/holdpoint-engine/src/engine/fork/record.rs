@@ -113,7 +113,7 @@ impl Record {
             }
             _ => false,
         };
-        let derived = &in_form_of(derived, recorded);
+        let derived = &adopt_recorded_members(derived, recorded);
         if outside || recorded == derived {
             return Some(recorded.clone());
         }
@@ -207,9 +207,10 @@ fn sign_again(event: &mut Event) {
     }
 }
 
-/// Takes over from the record what events of older versions lack and what follows from the rest, which is compared: the
-/// digest of a request, which outputs are variables, the reason of a timeout. A copy cannot use the grants of its source.
-fn in_form_of(derived: &Event, recorded: &Event) -> Event {
+/// Takes over from the record the members that events of older versions lack and that follow from the members which are
+/// compared: the digest of a request, the unmapped outputs, the details of an error. The recorded uses of grants are
+/// taken over too, because a copy cannot use the grants of its source.
+fn adopt_recorded_members(derived: &Event, recorded: &Event) -> Event {
     let mut derived = derived.clone();
     match (&mut derived, recorded) {
         (Event::InterruptRequested { digest, .. }, Event::InterruptRequested { digest: old, .. }) => {
@@ -257,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_node_left_in_an_older_version_is_the_same_without_what_that_did_not_record() {
+    fn events_of_an_older_version_match_without_members_that_it_did_not_record() {
         let copy = RunId::parse("copy").unwrap();
         let node = || NodeId::parse("a").unwrap();
         let completed = |outputs: Value, unmapped: &[&str]| Event::NodeCompleted {

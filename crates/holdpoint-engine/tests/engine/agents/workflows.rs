@@ -216,7 +216,6 @@ async fn talking_on_cancels_the_workflow_and_goes_on_in_the_same_run(office: Off
     assert_eq!(office.house.drain().await, 0);
 }
 
-// F10
 async fn a_workflow_inherits_the_principals_that_spoke_to_its_agent(office: Office) {
     office.house.register(refund("refund", true)).await;
     let again = json!({ "calls": [call("c2", "refund", json!({ "amount": 900 }))] });

@@ -38,13 +38,13 @@ fn row(interrupt: &Value) -> Vec<String> {
     let mut row: Vec<String> =
         ["interruptId", "nodeId", "kind", "status"].map(|name| cell(&interrupt[name])).into();
     row.extend([age_cell(&interrupt["requestedAt"]), count("votes"), count("asks")]);
-    row.extend([or_dash(decided), or_dash(Some(&decision["by"])), via(&decision["via"])]);
+    row.extend([or_dash(decided), or_dash(Some(&decision["by"])), describe_via(&decision["via"])]);
     row.push(shorten(&cell(&interrupt["title"]), 80));
     row
 }
 
-/// The credential of a decision.
-fn via(via: &Value) -> String {
+/// Describes the credential of a decision.
+fn describe_via(via: &Value) -> String {
     if via.is_null() { "-".to_string() } else { format!("{} {}", cell(&via["type"]), cell(&via["id"])) }
 }
 

@@ -26,7 +26,7 @@ fn facts(output: &Output, run: &Value) -> Vec<(&'static str, String)> {
     };
     let error = match &run["error"] {
         Value::Null => "-".to_string(),
-        error => super::failure(error),
+        error => super::describe_failure(error),
     };
     let not_empty = |name: &str| match run[name].as_object() {
         Some(map) if !map.is_empty() => output.fit(&cell(&run[name]), 400),

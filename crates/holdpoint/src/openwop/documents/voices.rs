@@ -60,7 +60,7 @@ pub(super) fn describe<'a>(run: &'a Run, recorded: &'a Recorded) -> Description<
     }
 }
 
-/// Says which credential a decision came with. Decisions of older versions do not know.
+/// Adds the credential of a decision, if it is known. Decisions of older versions have none.
 pub(super) fn put_via(payload: &mut Value, via: Option<&Via>) {
     if let Some(via) = via {
         payload["via"] = json!(via);

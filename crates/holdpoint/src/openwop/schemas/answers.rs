@@ -36,7 +36,7 @@ fn definitions_and_runs() -> Value {
             "required": ["id", "version", "revision"],
             "properties": {
                 "id": text, "version": text, "revision": {"type": "integer", "minimum": 1},
-                "warnings": {"type": "array", "items": text, "description": "Names that no key of this tenant has."},
+                "warnings": {"type": "array", "items": text, "description": "One for each name, role, group or scope in a list of approvers that no key of this tenant has."},
             },
         },
         "RunCreated": {
@@ -46,7 +46,7 @@ fn definitions_and_runs() -> Value {
                 "runId": text, "status": status, "eventsUrl": text, "statusUrl": text,
                 "callbackSecret": {
                     "type": "string",
-                    "description": "What the callbacks of the run are signed with, where the request has a callbackUrl and no secret of its own. Shown once: not when the request is sent again under its Idempotency-Key.",
+                    "description": "The secret that signs the callbacks of the run, if the request has a callbackUrl and no callbackSecret. Shown once: not when the request is sent again under its Idempotency-Key.",
                 },
             },
         },
@@ -59,7 +59,7 @@ fn definitions_and_runs() -> Value {
                 "properties": {
                     "runId": text, "workflowId": text, "status": status,
                     "createdAt": reference("Instant"), "updatedAt": reference("Instant"), "scopeId": text,
-                    "parentRunId": text, "errorCode": text, "outcome": {"type": "string", "const": TIMED_OUT, "description": "Of a run that failed because nobody answered in time."},
+                    "parentRunId": text, "errorCode": text, "outcome": {"type": "string", "const": TIMED_OUT, "description": "The run failed because a deadline passed without an answer."},
                 },
             }}},
         },
@@ -199,7 +199,7 @@ fn interrupt_resolved() -> Value {
             "outcome": {"type": "string", "enum": ["resolved", "voted", "repeated", "asked"]},
             "askId": number, "requiredApprovals": number,
             "votes": {"type": "array", "items": vote()},
-            "grantId": {"type": "string", "description": "The grant that the decision gave."},
+            "grantId": {"type": "string", "description": "The id of the grant that the decision created."},
         },
     })
 }
@@ -211,7 +211,7 @@ pub(super) fn vote() -> Value {
         "required": ["decidedBy", "action", "at"],
         "properties": {
             "decidedBy": text, "actedBy": text, "action": text, "at": reference("Instant"), "via": reference("Via"),
-            "copied": {"type": "boolean", "description": "Cast in the run that this one was copied from: it does not count."},
+            "copied": {"type": "boolean", "description": "The vote was cast in the run that this one was copied from and does not count."},
         },
     })
 }
@@ -225,7 +225,7 @@ pub(super) fn via() -> Value {
             "type": {"type": "string", "enum": ["key", "session", "link", "system"]},
             "id": {
                 "type": "string",
-                "description": "The id of the key, the session or the link. Of system: timeout, host, event or replay.",
+                "description": "The id of the key, the session or the link. For system: timeout, host, agent, event or replay.",
             },
         },
     })
@@ -287,7 +287,7 @@ fn snapshot() -> Value {
             "forkedBy": {"type": "array", "items": text},
             "requestedBy": {
                 "type": "array", "items": text,
-                "description": "Requesters that a child run inherits besides owner and forkers: those that had spoken to an agent above it.",
+                "description": "Requesters that a child run inherits besides owner and forkers: principals that had sent messages to an agent above it.",
             },
             "eventLogSchemaVersion": {"type": "integer", "minimum": 0},
         },
@@ -326,7 +326,7 @@ fn interrupt() -> Value {
             "interruptId": text, "kind": text, "nodeId": text, "key": text, "data": {},
             "openInterruptIds": {
                 "type": "array", "items": text,
-                "description": "All that are open at this node, if there are several.",
+                "description": "The ids of all open interrupts of this node, if there are several.",
             },
             "requestedAt": reference("Instant"), "timeoutMs": {"type": "integer", "minimum": 0},
             "expiresAt": reference("Instant"), "resumeSchema": {"type": ["object", "boolean"]},

@@ -30,7 +30,7 @@ pub(super) fn minted() -> Value {
         "type": "string", "description": "Shown once: not when the request is sent again under its Idempotency-Key.",
     });
     properties["linkId"] =
-        json!({"type": "string", "description": "Names the link in decisions that come over it."});
+        json!({"type": "string", "description": "Identifies the link in decisions that were made with it."});
     properties["url"] = json!({"type": "string", "description": "Where the link leads; shown once, too."});
     let always = ["runId", "nodeId", "interruptId", "intent", "for", "expiresAt", "linkId"];
     json!({"type": "object", "required": always, "properties": properties})

@@ -54,7 +54,7 @@ pub(super) fn parameters() -> [(&'static str, Value); 8] {
             "interruptId",
             json!({
                 "name": "interruptId", "in": "query",
-                "description": "The interrupt that is meant. Required here or in the body if the node has several open \
+                "description": "The id of the interrupt. Required here or in the body if the node has several open \
                     interrupts.",
                 "schema": {"type": "string"},
             }),

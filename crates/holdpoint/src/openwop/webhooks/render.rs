@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::app::{App, Shared};
 use crate::error::ApiError;
-use crate::links::{Intent, Wanted, right_of};
+use crate::links::{Intent, Wanted, find_allowed_intent};
 
 /// What a callback is called; events have names of their own.
 const CALLBACK: &str = "interrupt.requested";
@@ -47,8 +47,9 @@ impl Shared {
         Ok(Some(Rendered { event_type: kind.to_owned(), body }))
     }
 
-    /// None once the interrupt was answered or has expired. The body has a link as far as the keys that started and
-    /// forked the run may answer now, and none where one of them has ended.
+    /// Renders a callback, or returns None if the interrupt was answered or has expired. The link has the rights that
+    /// the keys which started and forked the run have now. There is no link if one of these keys has ended without a
+    /// successor.
     async fn callback(&self, of: &RunRef, seq: u64) -> Result<Option<Rendered>, ApiError> {
         let Some(id) = asked_at(self, of, seq).await? else { return Ok(None) };
         let run: Arc<Run> = self.engine.run(of).await?;
@@ -58,7 +59,7 @@ impl Shared {
             "runId": of.run, "nodeId": asked.node, "interruptId": run.interrupt_name(asked.id),
             "kind": asked.kind.as_str(),
         });
-        if let Some(right) = right_of(&self.engine, &of.tenant, &started.credentials).await? {
+        if let Some(right) = find_allowed_intent(&self.engine, &of.tenant, &started.credentials).await? {
             let intent = if asked.needs_key() { Intent::Inspect } else { right };
             // In the name of the owner of the run, who named the address.
             let (sub, keys) = (started.owner.principal.clone(), started.credentials.clone());

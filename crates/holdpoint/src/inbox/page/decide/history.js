@@ -51,7 +51,7 @@ function entry(pause, now, link) {
     );
 }
 
-/** With which credential a decision came, where the server says so. */
+/** The credential of a decision, or null if the server does not name one. */
 function viaText(via) {
     const kind = ofTable(texts.vias, via?.type);
     return kind ? ` · ${kind} ${shortText(String(via.id ?? ""), ID_SHOWN)}` : null;

@@ -39,7 +39,7 @@ export function people(pause, { standing, now, me }) {
     );
 }
 
-/** The effects that a decision permits, and whether what was shown fixes what they send. */
+/** The effects that a decision permits, and whether the approval fixes what they send. */
 function permits({ permits: permitted }) {
     if (!Array.isArray(permitted) || permitted.length === 0) {
         return null;

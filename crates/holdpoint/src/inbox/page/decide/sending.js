@@ -20,7 +20,7 @@ function randomName() {
     return `page-${Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("")}`;
 }
 
-/** The address and the body for an answer. The body names the interrupt that was shown: a node may have several. */
+/** The path and the body of an answer. The body names the interrupt that was shown, because a node may have several. */
 export function requestFor(pause, value) {
     const { runId, nodeId, interruptId } = pause;
     return { path: pausePath(runId, nodeId), body: { ...withDigest(value, pause), interruptId } };

@@ -149,8 +149,8 @@ export const pause = {
     needsRole: (name) => `Takes the role ${name}.`,
     needsScope: (name) => `Takes a key with the scope ${name}.`,
     overrideRole: (name) => `Whoever has the role ${name} may override, with a reason.`,
-    requesterMayNot: "Who requested this may not decide.",
-    requesterMay: "Who requested this may decide it as well.",
+    requesterMayNot: "The requester may not decide.",
+    requesterMay: "The requester may decide as well.",
     youMayNot: "You requested this, and another person must decide. You can still look, and answer questions.",
     maybeYou: "You are not named here. You may belong by a role or a group; the server knows.",
     veto: "One refusal ends it.",
@@ -243,7 +243,7 @@ export const pause = {
     toList: "Back to the inbox",
 
     refusals: {
-        interrupt_ambiguous: "Several interrupts are open here, and the answer did not say which one it is for. Please look again.",
+        interrupt_ambiguous: "Several interrupts are open at this step, and the answer did not name one. Please reload and answer again.",
         interrupt_already_resolved:
             "Somebody was faster: this has been decided meanwhile. Your answer was not taken, and nothing is lost.",
         already_voted: "You have voted already, and a vote that was counted does not change.",

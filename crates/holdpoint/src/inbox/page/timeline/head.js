@@ -43,7 +43,7 @@ export function runTitle({ workflowId }, pauses) {
     return pauses.length > 0 ? texts.holdTitled(headline(pauses[0])) : texts.hold;
 }
 
-/** Of a run that failed because somebody said no, or because nobody answered in time, that is what is said. */
+/** The status of a run. A run that failed because of a rejection or a timeout is shown as rejected or timed out. */
 export function statusChip(status, code, isTimedOut = false) {
     if (isTimedOut) {
         return h("span", { class: "chip" }, texts.timedOut);
@@ -83,7 +83,7 @@ export function isRejected({ status, error }) {
     return status === "failed" && error?.code === "approval_rejected";
 }
 
-/** A run that ended because nobody answered before a deadline. */
+/** Returns whether the run failed because a deadline passed without an answer. */
 function isTimedOut({ status, error }) {
     return status === "failed" && error?.details?.reason === "timeout";
 }
