@@ -39,8 +39,7 @@ pub use interrupt::{
 pub use react::{Obligation, Timer, react};
 pub use refusal::Refusal;
 pub use run::{
-    Child, Conversation, End, GRANT_NOT_TRANSFERABLE, NodeState, NodeStatus, NotTransferable, Pause, Run,
-    Status, Verdict, Work,
+    Child, Conversation, End, NodeState, NodeStatus, Pause, Run, Status, UnusableGrant, Verdict, Work,
 };
 pub use schema::checker;
 pub use strict::{StrictValue, parse_strict};

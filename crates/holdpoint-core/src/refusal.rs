@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::agent::CallFlaw;
 use crate::ids::Timestamp;
-use crate::run::{GRANT_NOT_TRANSFERABLE, NotTransferable, Status};
+use crate::run::{Status, UnusableGrant};
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
@@ -77,7 +77,7 @@ pub enum Refusal {
     #[error("{by} used the grant at {at}; ask for another approval to act again")]
     GrantUsed { by: String, at: Timestamp },
     #[error("{0}")]
-    GrantNotTransferable(#[from] NotTransferable),
+    UnusableGrant(#[from] UnusableGrant),
 }
 
 impl Refusal {
@@ -117,7 +117,7 @@ impl Refusal {
             Self::ChildNotFound => "child_not_found",
             Self::NodeNotRunning => "node_not_running",
             Self::GrantUsed { .. } => "grant_used",
-            Self::GrantNotTransferable(_) => GRANT_NOT_TRANSFERABLE,
+            Self::UnusableGrant(grant) => grant.code(),
         }
     }
 }

@@ -27,7 +27,7 @@ mod weight;
 pub(crate) use clock::deadline;
 pub use conversations::Conversation;
 use grants::CopiedPart;
-pub use grants::{GRANT_NOT_TRANSFERABLE, NotTransferable};
+pub use grants::UnusableGrant;
 pub use state::{Child, End, NodeState, NodeStatus, Pause, Status, Verdict, Work};
 
 #[derive(Clone, Debug, PartialEq)]

@@ -63,6 +63,8 @@ pub struct Workflow {
     pub compliance_class: Option<String>,
     /// The edges that lead back, in the order of the file.
     pub loops: Vec<Loop>,
+    /// The registration has checked that no loop repeats an effect with one grant. False for revisions from before grants.
+    pub loops_checked: bool,
     configurable_schema: Option<Schema>,
     /// Nodes that no path from a beginning leads to.
     unreached: Vec<usize>,

@@ -104,10 +104,13 @@ pub(crate) fn flaw(workflow: &Workflow, node: &workflow::Node, gate: &str) -> Op
     // A review is not an approval; only what publishes reviewed texts can read what was said at one.
     let is_gate = match node.type_id.as_str() {
         content_review::PUBLISH => workflow.nodes[from].type_id == content_review::REVIEW,
-        _ => permits::is_gate(&workflow.nodes[from]),
+        _ => permits::is_approval_gate(&workflow.nodes[from]),
     };
     if !is_gate {
         return flaw(format!("{gate:?} is not an approval gate"));
+    }
+    if !node.needs_grant {
+        return flaw("a node with grant: \"none\" cannot name a gate; remove one of the two".to_owned());
     }
     if !workflow.leads_to(from, to) {
         return flaw(format!("no path of edges leads from {gate:?} to here"));

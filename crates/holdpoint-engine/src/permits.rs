@@ -1,14 +1,13 @@
 //! The effects that a gate permits, read from the definition: for the check at registration, for approvers and
 //! operators, and for the comparison of a body with what the gate showed.
 
-use holdpoint_core::workflow::{Flaw, Node, PortValue, Workflow};
+use holdpoint_core::workflow::{Edge, Flaw, Node, PortValue, TriggerRule, Workflow};
 use holdpoint_core::{Effect, NodeId, covered_node};
 use serde_json::Value;
 
-use crate::nodes::{NodeTypes, config_flaw};
+use crate::nodes::{NodeTypes, config_flaw, content_review};
 
-/// The node types that are approval gates.
-const GATES: [&str; 2] = ["core.approvalGate", "core.openwop.governance.approvalGate"];
+const APPROVAL_GATES: [&str; 2] = ["core.approvalGate", "core.openwop.governance.approvalGate"];
 
 /// The config member of a gate that names the effects it permits.
 pub(crate) const COVERS: &str = "covers";
@@ -28,15 +27,21 @@ pub struct Permit {
 pub enum Payload {
     /// The body is compared with the payload that was approved.
     Fixed,
+    /// The body is compared; the address or other inputs are not.
+    BodyFixed,
     /// The workflow decides what the effect sends.
     NotFixed,
+    /// The node has `grant: "none"`: the effect is behind the gate and does not depend on it.
+    NoGrant,
 }
 
 impl Payload {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Fixed => "fixed by this approval",
+            Self::BodyFixed => "body fixed by this approval, other inputs not",
             Self::NotFixed => "payload not fixed by this approval",
+            Self::NoGrant => "needs no grant",
         }
     }
 }
@@ -49,24 +54,25 @@ pub struct GrantNote {
 }
 
 impl NodeTypes {
-    /// Returns the effects that a gate permits, in the order of the definition.
+    /// Returns the effects that a gate permits, and those behind it that need no grant, in the order of the definition.
     pub(crate) fn permits(&self, workflow: &Workflow, gate: &NodeId) -> Vec<Permit> {
         let Some(from) = workflow.position(gate).filter(|from| is_gate(&workflow.nodes[*from])) else {
             return Vec::new();
         };
-        let effects = workflow.nodes.iter().enumerate().filter(|(to, node)| {
-            self.effect_of(node) == Effect::Outside && node.needs_grant && workflow.reaches(from, *to)
-        });
         let covering = &workflow.nodes[from];
-        let covered = effects.filter_map(|(_, node)| Some((node, covers(covering, &node.id)?)));
-        covered
-            .map(|(node, repeat)| Permit {
-                node: node.id.clone(),
-                type_id: node.type_id.clone(),
-                payload: payload(covering, node),
-                repeat,
-            })
-            .collect()
+        let permit = |node: &Node| {
+            let repeat = covers(covering, &node.id).or((!node.needs_grant).then_some(false))?;
+            let payload = if node.needs_grant { payload(covering, node) } else { Payload::NoGrant };
+            Some(Permit { node: node.id.clone(), type_id: node.type_id.clone(), payload, repeat })
+        };
+        self.effects_behind(workflow, from).filter_map(permit).collect()
+    }
+
+    fn effects_behind<'a>(&'a self, workflow: &'a Workflow, gate: usize) -> impl Iterator<Item = &'a Node> {
+        let nodes = workflow.nodes.iter().enumerate();
+        nodes
+            .filter(move |(to, node)| self.effect_of(node) == Effect::Outside && workflow.reaches(gate, *to))
+            .map(|(_, node)| node)
     }
 
     /// Returns the notes for operators about the grants of a definition.
@@ -86,8 +92,9 @@ impl NodeTypes {
     /// `repeat`.
     pub(crate) fn grant_flaws(&self, workflow: &Workflow) -> Vec<Flaw> {
         let mut flaws = self.repeat_flaws(workflow);
+        flaws.extend(self.uncovered_flaws(workflow));
         for gate in workflow.nodes.iter().filter(|node| is_gate(node)) {
-            let listed = gate.config.get(COVERS).and_then(Value::as_array).into_iter().flatten();
+            let listed = covers_of(gate).into_iter().flatten();
             for (at, name) in listed.enumerate().filter_map(|(at, entry)| Some((at, covered_node(entry)?))) {
                 if let Some(why) = self.find_cover_flaw(workflow, gate, name) {
                     flaws.push(config_flaw(gate, &format!("{COVERS}[{at}]"), why));
@@ -108,19 +115,35 @@ impl NodeTypes {
         (!workflow.reaches(from, to)).then(|| format!("no path of edges leads from the gate to {name:?}"))
     }
 
+    /// Returns the effects that are behind gates and that none of them covers.
+    fn uncovered_flaws(&self, workflow: &Workflow) -> Vec<Flaw> {
+        let gates = || workflow.nodes.iter().enumerate().filter(|(_, node)| is_gate(node));
+        let mut flaws = Vec::new();
+        for (from, gate) in gates() {
+            for effect in self.effects_behind(workflow, from).filter(|effect| effect.needs_grant) {
+                let Some(to) = workflow.position(&effect.id) else { continue };
+                let mut before = gates().filter(|(gate, _)| workflow.reaches(*gate, to));
+                if before.all(|(_, gate)| covers(gate, &effect.id).is_none()) {
+                    let message = format!(
+                        "no gate before node {:?} covers it: add it to covers, or set \"grant\": \"none\" on the node",
+                        effect.id.as_str()
+                    );
+                    flaws.push(config_flaw(gate, COVERS, message));
+                }
+            }
+        }
+        flaws
+    }
+
     fn repeat_flaws(&self, workflow: &Workflow) -> Vec<Flaw> {
         let mut flaws = Vec::new();
         for (from, gate) in workflow.nodes.iter().enumerate().filter(|(_, node)| is_gate(node)) {
-            for permit in self.permits(workflow, &gate.id).into_iter().filter(|permit| !permit.repeat) {
-                let Some(to) = workflow.position(&permit.node) else { continue };
-                let repeats = workflow.loops.iter().any(|found| {
-                    let contains = |at: usize| found.region[at] && !found.exits[at];
-                    contains(to) && !contains(from)
-                });
-                if repeats {
+            let permits = self.permits(workflow, &gate.id).into_iter();
+            for permit in permits.filter(|permit| permit.payload != Payload::NoGrant && !permit.repeat) {
+                if workflow.position(&permit.node).is_some_and(|to| repeats_without(workflow, from, to)) {
                     let message = format!(
-                        "a loop repeats the effect of node {:?} without passing this gate: one approval would permit \
-                         every round; put the gate into the loop, or list {{\"node\": {:?}, \"repeat\": true}}",
+                        "a loop can repeat the effect of node {:?} without passing this gate: one approval would permit \
+                         every round; put the gate into every round, or list {{\"node\": {:?}, \"repeat\": true}}",
                         permit.node.as_str(),
                         permit.node.as_str()
                     );
@@ -132,9 +155,27 @@ impl NodeTypes {
     }
 }
 
+/// Returns whether a round of a loop can come to a node without passing a gate. Nodes by position.
+fn repeats_without(workflow: &Workflow, gate: usize, node: usize) -> bool {
+    workflow.loops.iter().any(|round| {
+        let head = workflow.edges[round.edge].target;
+        // A loop node takes this way once, when it comes round no more.
+        let is_last = |edge: &Edge| {
+            edge.source == head
+                && workflow.nodes[head].type_id == "core.loop"
+                && edge.source_output.as_deref() == Some("done")
+                && edge.rule == TriggerRule::AllSuccess
+                && round.exits[edge.target]
+        };
+        let follows = |edge: &Edge| edge.target != gate && !is_last(edge);
+        head != gate && round.region[node] && workflow.round_reaches(round, node, follows)
+    })
+}
+
 /// Returns the port of a gate that reads the same value as the body of an effect.
 pub(crate) fn find_shown_port<'a>(gate: &'a Node, effect: &Node) -> Option<&'a str> {
-    let body = effect.inputs.get("body").filter(|_| effect.type_id == "core.http" && is_gate(gate))?;
+    let body =
+        effect.inputs.get("body").filter(|_| effect.type_id == "core.http" && is_approval_gate(gate))?;
     let artifact = gate.inputs.get("artifact");
     let ports = gate.inputs.iter().filter(|(port, _)| artifact.is_none() || *port == "artifact");
     ports.into_iter().find(|(_, port)| read_the_same(port, body)).map(|(port, _)| port.as_str())
@@ -160,16 +201,35 @@ fn read_the_same(one: &PortValue, other: &PortValue) -> bool {
 fn payload(gate: &Node, effect: &Node) -> Payload {
     let named =
         effect.config.get(crate::approved::APPROVED_BY).and_then(Value::as_str) == Some(gate.id.as_str());
-    if named || find_shown_port(gate, effect).is_some() { Payload::Fixed } else { Payload::NotFixed }
+    if !named && find_shown_port(gate, effect).is_none() {
+        return Payload::NotFixed;
+    }
+    let mut others = effect.inputs.iter().filter(|(port, _)| *port != "body");
+    let is_static = |value: &PortValue| matches!(value, PortValue::Static(_));
+    if others.all(|(_, value)| is_static(value)) { Payload::Fixed } else { Payload::BodyFixed }
 }
 
-pub(crate) fn is_gate(node: &Node) -> bool {
-    GATES.contains(&node.type_id.as_str())
+/// Returns whether the node is an approval gate, whose artifact can be compared with a payload.
+pub(crate) fn is_approval_gate(node: &Node) -> bool {
+    APPROVAL_GATES.contains(&node.type_id.as_str())
+}
+
+/// Returns whether decisions at the node are grants.
+fn is_gate(node: &Node) -> bool {
+    let kind = ["kind", "reason"].iter().find_map(|name| node.config.get(*name));
+    is_approval_gate(node)
+        || node.type_id == content_review::REVIEW
+        || (node.type_id == "core.interrupt" && kind.and_then(Value::as_str) == Some("approval"))
 }
 
 /// Returns whether every round of a loop may use the grant, or None if the gate does not cover the node.
 fn covers(gate: &Node, node: &NodeId) -> Option<bool> {
-    let Some(listed) = gate.config.get(COVERS).and_then(Value::as_array) else { return Some(false) };
+    let Some(listed) = covers_of(gate) else { return Some(false) };
     let entry = listed.iter().find(|entry| covered_node(entry) == Some(node.as_str()))?;
     Some(entry.get("repeat") == Some(&Value::Bool(true)))
+}
+
+/// Returns the list of covered nodes. `core.interrupt` has it in the data that it shows.
+fn covers_of(gate: &Node) -> Option<&Vec<Value>> {
+    gate.config.get(COVERS).or_else(|| gate.config.get("data")?.get(COVERS))?.as_array()
 }

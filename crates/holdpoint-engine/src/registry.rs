@@ -92,8 +92,10 @@ impl Parsed {
 fn parse(registered: &workflows::Registered) -> Result<Arc<Workflow>, store::Error> {
     // What was accepted once must stay readable.
     let parsed = Workflow::restore(&registered.definition, registered.revision);
-    parsed.map(Arc::new).map_err(|flaws| {
+    let mut workflow = parsed.map_err(|flaws| {
         let first = flaws.first().map(ToString::to_string).unwrap_or_default();
         unreadable("workflow", first)
-    })
+    })?;
+    workflow.loops_checked = registered.loops_checked;
+    Ok(Arc::new(workflow))
 }

@@ -149,7 +149,7 @@ impl From<Refusal> for ApiError {
             | Refusal::ChildNotFound
             | Refusal::NodeNotRunning
             | Refusal::GrantUsed { .. }
-            | Refusal::GrantNotTransferable(_) => StatusCode::CONFLICT,
+            | Refusal::UnusableGrant(_) => StatusCode::CONFLICT,
         };
         let error = Self::new(status, refusal.code(), refusal.to_string());
         match refusal {

@@ -14,7 +14,10 @@ use crate::run::{Run, Status};
 
 /// The child's name is its parent's and a count: known before it is started, and never used twice.
 fn started(run: &Run, node: &NodeId, wanted: &Dispatch, call: Option<&str>) -> Result<Event, RunError> {
-    run.usable_grants(node).map_err(|grant| grant.error())?;
+    // The start of a child that is on record was permitted when it happened.
+    if !run.follows_record() {
+        run.usable_grants(node).map_err(|grant| grant.error())?;
+    }
     if run.depth() >= limits::CHILD_DEPTH_MAX {
         let message = format!("{} runs are above this one, and no more may be", limits::CHILD_DEPTH_MAX);
         return Err(RunError::new("too_deep", message));

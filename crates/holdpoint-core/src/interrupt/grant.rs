@@ -32,9 +32,8 @@ impl Interrupt {
         match self.kind {
             Kind::Approval => ["accept", "edit-accept", "override"].contains(&action),
             Kind::Custom if self.is_content_review() => action == "approve",
-            // An interrupt that a tool raised about its own call, and that lets the call continue.
-            Kind::Custom => self.call_id().is_some() && action == "resume",
-            Kind::Clarification
+            Kind::Custom
+            | Kind::Clarification
             | Kind::ExternalEvent
             | Kind::ConversationStart
             | Kind::ConversationExchange
@@ -43,11 +42,31 @@ impl Interrupt {
         }
     }
 
+    /// Returns whether the decision lets a tool call continue: a grant, or an answer to what the tool asked for itself.
+    pub fn allows_call(&self) -> bool {
+        let resumed = || match &self.resolution {
+            Some(Resolution::Answered { value, .. }) => {
+                value.get("action").is_some_and(|action| action == "resume")
+            }
+            Some(_) | None => false,
+        };
+        self.is_granted() || (self.kind == Kind::Custom && self.call_id().is_some() && resumed())
+    }
+
     /// Returns whether the gate covers an effect at this node. A gate without `covers` covers every node that it leads
     /// to.
     pub fn covers(&self, node: &NodeId) -> bool {
-        let Some(covers) = self.data.get("covers").and_then(Value::as_array) else { return true };
-        covers.iter().filter_map(covered_node).any(|covered| covered == node.as_str())
+        self.data.get("covers").is_none_or(|_| self.entry_of(node).is_some())
+    }
+
+    /// Returns whether every round of a loop may use the grant for an effect at this node.
+    pub fn repeats(&self, node: &NodeId) -> bool {
+        self.entry_of(node).is_some_and(|entry| entry.get("repeat") == Some(&Value::Bool(true)))
+    }
+
+    fn entry_of(&self, node: &NodeId) -> Option<&Value> {
+        let covers = self.data.get("covers").and_then(Value::as_array)?;
+        covers.iter().find(|entry| covered_node(entry) == Some(node.as_str()))
     }
 
     /// Returns the payload that the decision permits: the artifact that was shown, or the artifact as the approver
@@ -56,7 +75,16 @@ impl Interrupt {
         let Some(Resolution::Answered { value, .. }) = &self.resolution else { return None };
         match value.get("action").and_then(Value::as_str) {
             Some("edit-accept") => value.get("editedArtifactData"),
-            _ => self.data.get("artifactData"),
+            _ if self.is_content_review() => value.get("draft").or_else(|| self.shown_payload()),
+            _ => self.shown_payload(),
+        }
+    }
+
+    fn shown_payload(&self) -> Option<&Value> {
+        if self.is_content_review() {
+            self.data.pointer("/data/draft")
+        } else {
+            self.data.get("artifactData")
         }
     }
 
@@ -68,7 +96,7 @@ impl Interrupt {
     /// Returns whether a digest that a client presents matches the grant. The digest of all data of the interrupt
     /// matches too, unless the approver edited the artifact.
     pub fn grants_digest(&self, presented: &str) -> bool {
-        let edited = self.granted_payload() != self.data.get("artifactData");
+        let edited = self.granted_payload() != self.shown_payload();
         presented == self.granted_digest() || (!edited && self.digest.as_deref() == Some(presented))
     }
 

@@ -51,11 +51,13 @@ const OUTPUTS: [&str; 13] = [
 /// instant.
 pub(super) fn set_aside_unknown(answer: &mut Map<String, Value>, resume_schema: Option<&Value>) {
     let claimed = answer.remove("decidedAt");
-    let edits = answer.get("action").and_then(Value::as_str) == Some("edit-accept");
+    let action = answer.get("action").and_then(Value::as_str);
+    let (edits, refines) = (action == Some("edit-accept"), action == Some("refine"));
     let known = |name: &str| {
         !HOST.contains(&name)
             && (APPROVAL.contains(&name) || names(resume_schema).any(|property| property == name))
             && (edits || name != "editedArtifactData")
+            && (refines || name != "refineFeedback")
     };
     let mut ignored = set_aside(answer, known);
     match claimed {

@@ -8,38 +8,66 @@ use crate::ids::{InterruptId, NodeId, RunId, Timestamp};
 use crate::interrupt::{GrantUse, Interrupt, Kind};
 use crate::workflow::Node;
 
-/// The error code of an effect that depends on a grant of another run.
-pub const GRANT_NOT_TRANSFERABLE: &str = "grant_not_transferable";
-
-/// The gate whose grant belongs to another run.
+/// The reason why an effect cannot use the grants that it depends on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "{gate}: the approval was given to run {source_run} and cannot be used by a copy of it; branch before the gate, \
-     so that the copy asks again"
-)]
-pub struct NotTransferable {
-    /// The gate, or in a copy of a child run a text that stands for the gates of its parent.
-    pub gate: String,
-    /// The run that this one was copied from.
-    pub source_run: RunId,
+pub enum UnusableGrant {
+    #[error(
+        "{gate}: the approval was given before this run was copied from {source_run}, and a copy cannot use it; branch \
+         before the gate, so that the copy asks again"
+    )]
+    NotTransferable {
+        /// The gate, or in a copy of a child run a text that stands for the gates of its parent.
+        gate: String,
+        /// The run that this one was copied from.
+        source_run: RunId,
+    },
+    #[error(
+        "gate {gate}: node {node} has used this approval in an earlier round of a loop; let every round pass the gate, or \
+         list the node with \"repeat\": true in the gate's covers"
+    )]
+    Used { gate: NodeId, node: NodeId },
+    #[error(
+        "gate {gate}: its covers does not list node {node}, and no other gate before the node was granted; add the node to \
+         covers, or set grant: \"none\" on it"
+    )]
+    NotCovered { gate: NodeId, node: NodeId },
 }
 
-impl NotTransferable {
+impl UnusableGrant {
     /// The grants behind which the source of a copy was started belong to its parent run.
     pub fn of_parent(source: &RunId) -> Self {
         let gate = "the gates before the node that started the copied run".to_owned();
-        Self { gate, source_run: source.clone() }
+        Self::NotTransferable { gate, source_run: source.clone() }
+    }
+
+    pub fn of_gate(gate: &NodeId, source: &RunId) -> Self {
+        Self::NotTransferable { gate: format!("gate {gate}"), source_run: source.clone() }
+    }
+
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::NotTransferable { .. } => "grant_not_transferable",
+            Self::Used { .. } => "grant_used",
+            Self::NotCovered { .. } => "grant_not_covered",
+        }
     }
 
     pub fn error(&self) -> RunError {
-        RunError::new(GRANT_NOT_TRANSFERABLE, self.to_string())
+        RunError::new(self.code(), self.to_string())
     }
 }
 
 impl Run {
     /// Returns the granted decisions that an effect at this node depends on: the latest decision of each gate that
-    /// leads to the node, and of the node itself. Decisions about tool calls belong to their call and are not among them.
+    /// leads to the node and covers it. Decisions about tool calls belong to their call and are not among them.
     pub fn grants_before(&self, node: &NodeId) -> Vec<&Interrupt> {
+        let mut grants = self.granted_gates_before(node);
+        grants.retain(|asked| asked.covers(node));
+        grants
+    }
+
+    /// Returns the latest decision of each gate that leads to a node, or is that node, if it is a grant.
+    fn granted_gates_before(&self, node: &NodeId) -> Vec<&Interrupt> {
         let Some(target) = self.workflow.position(node).filter(|_| !self.interrupts.is_empty()) else {
             return Vec::new();
         };
@@ -53,7 +81,7 @@ impl Run {
                 continue;
             }
             gates.push(&asked.node);
-            if asked.is_granted() && asked.covers(node) && self.leads_from(asked, target) {
+            if asked.is_granted() && self.leads_from(asked, target) {
                 grants.push(asked.as_ref());
             }
         }
@@ -74,20 +102,42 @@ impl Run {
             .any(|(gate, _)| gate == target || self.workflow.reaches(gate, target))
     }
 
-    /// Returns the grants that an effect at this node uses, or the first one that belongs to another run.
-    pub fn usable_grants(&self, node: &NodeId) -> Result<Vec<InterruptId>, NotTransferable> {
-        let opted_out = self.workflow.node(node).is_some_and(|node| !node.needs_grant);
-        if let Some(source) = self.copied_from()
-            && !opted_out
-        {
-            if self.started.as_ref().is_some_and(|started| !started.grants.is_empty()) {
-                return Err(NotTransferable::of_parent(source));
-            }
-            if let Some(asked) = self.grants_before(node).into_iter().find(|asked| asked.taken_over) {
-                return Err(self.not_transferable(asked, source));
-            }
+    /// Returns the grants that an effect at this node uses, or why it cannot use one of them.
+    pub fn usable_grants(&self, node: &NodeId) -> Result<Vec<InterruptId>, UnusableGrant> {
+        if self.workflow.node(node).is_some_and(|node| !node.needs_grant) {
+            return Ok(Vec::new());
         }
-        Ok(self.grants_before(node).into_iter().map(|asked| asked.id).collect())
+        let source = self.copied_from();
+        if let Some(source) = source
+            && self.started.as_ref().is_some_and(|started| !started.grants.is_empty())
+        {
+            return Err(UnusableGrant::of_parent(source));
+        }
+        let gates = self.granted_gates_before(node);
+        let mut grants = Vec::new();
+        for asked in gates.iter().filter(|asked| asked.covers(node)) {
+            if let Some(source) = source.filter(|_| asked.taken_over) {
+                return Err(UnusableGrant::of_gate(&asked.node, source));
+            }
+            if self.is_used_in_another_round(asked, node) {
+                return Err(UnusableGrant::Used { gate: asked.node.clone(), node: node.clone() });
+            }
+            grants.push(asked.id);
+        }
+        match gates.first() {
+            Some(other) if grants.is_empty() => {
+                Err(UnusableGrant::NotCovered { gate: other.node.clone(), node: node.clone() })
+            }
+            Some(_) | None => Ok(grants),
+        }
+    }
+
+    /// Returns whether another visit of the node has used the grant, and the gate does not permit that. Definitions from
+    /// before grants keep running.
+    fn is_used_in_another_round(&self, asked: &Interrupt, node: &NodeId) -> bool {
+        let visit = self.node_state(node).map(|state| state.visit);
+        let other = |used: &GrantUse| used.node == *node && Some(used.visit) != visit;
+        self.workflow.loops_checked && !asked.repeats(node) && asked.uses.iter().any(other)
     }
 
     /// Returns the grants that a tool call uses: those of the agent's node, and the decision about the call itself.
@@ -95,11 +145,11 @@ impl Run {
         &self,
         node: &NodeId,
         call: &str,
-    ) -> Result<Vec<InterruptId>, NotTransferable> {
+    ) -> Result<Vec<InterruptId>, UnusableGrant> {
         let mut grants = self.usable_grants(node)?;
         for asked in self.permission_of_call(node, call).into_iter().chain(self.grant_of_call(node, call)) {
             if let Some(source) = self.copied_from().filter(|_| asked.taken_over) {
-                return Err(self.not_transferable(asked, source));
+                return Err(UnusableGrant::of_gate(&asked.node, source));
             }
             if !grants.contains(&asked.id) {
                 grants.push(asked.id);
@@ -130,7 +180,7 @@ impl Run {
     pub fn grant_of_call(&self, node: &NodeId, call: &str) -> Option<&Interrupt> {
         let agent = self.node_state(node)?.agent.as_deref()?;
         let waiting = agent.call(call)?.waiting?;
-        self.interrupt(waiting.interrupt).filter(|asked| asked.is_granted())
+        self.interrupt(waiting.interrupt).filter(|asked| asked.allows_call())
     }
 
     /// Returns the grants that the start of a child run uses: those of the call that starts it, or of the node.
@@ -138,7 +188,7 @@ impl Run {
         &self,
         node: &NodeId,
         call: Option<&str>,
-    ) -> Result<Vec<InterruptId>, NotTransferable> {
+    ) -> Result<Vec<InterruptId>, UnusableGrant> {
         match call {
             Some(call) => self.usable_grants_of_call(node, call),
             None => self.usable_grants(node),
@@ -222,12 +272,18 @@ impl Run {
         }
     }
 
-    fn copied_from(&self) -> Option<&RunId> {
-        Some(&self.started.as_ref()?.fork.as_ref()?.source)
+    /// Returns whether the next event of a replay is on the record of its source.
+    pub(crate) fn follows_record(&self) -> bool {
+        let fork = self.started.as_ref().and_then(|started| started.fork.as_ref());
+        let on_record = match self.copied {
+            CopiedPart::Events(count) => self.seq < count,
+            CopiedPart::Nothing | CopiedPart::Until(_) => false,
+        };
+        on_record && !self.diverged && fork.is_some_and(|fork| fork.mode == ForkMode::Replay)
     }
 
-    fn not_transferable(&self, asked: &Interrupt, source: &RunId) -> NotTransferable {
-        NotTransferable { gate: format!("gate {}", asked.node), source_run: source.clone() }
+    fn copied_from(&self) -> Option<&RunId> {
+        Some(&self.started.as_ref()?.fork.as_ref()?.source)
     }
 }
 

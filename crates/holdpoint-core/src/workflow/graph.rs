@@ -2,7 +2,7 @@
 //! over a way back.
 
 use super::loops::reached;
-use super::{Flaw, Node, PortValue, Workflow};
+use super::{Edge, Flaw, Loop, Node, PortValue, Workflow};
 
 pub(super) fn flaws(workflow: &Workflow) -> Vec<Flaw> {
     let mut flaws: Vec<Flaw> = workflow.nodes.iter().flat_map(|node| port_flaws(workflow, node)).collect();
@@ -54,6 +54,15 @@ impl Workflow {
     /// Returns whether a path of edges leads from one node to another, edges back included. Nodes by position.
     pub fn reaches(&self, source: usize, target: usize) -> bool {
         comes_before(self, source, target, Ways::All)
+    }
+
+    /// Returns whether a round of a loop can come to a node along edges that `follows` admits. Nodes by position.
+    pub fn round_reaches(&self, round: &Loop, node: usize, follows: impl Fn(&Edge) -> bool) -> bool {
+        let next = |from: usize| {
+            let edges = self.outgoing[from].iter().map(|edge| &self.edges[*edge]);
+            edges.filter(|edge| round.region[edge.target] && follows(edge)).map(|edge| edge.target)
+        };
+        reached(vec![self.edges[round.edge].target], self.nodes.len(), next)[node]
     }
 }
 

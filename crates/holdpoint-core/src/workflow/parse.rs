@@ -124,6 +124,7 @@ pub(super) fn workflow(definition: &Value, revision: u64) -> Result<Workflow, Ve
         channels,
         compliance_class: settings::compliance_class(top),
         loops,
+        loops_checked: true,
         configurable_schema,
         unreached,
         index,

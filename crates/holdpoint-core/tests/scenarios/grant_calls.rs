@@ -1,9 +1,7 @@
 //! Grants of tool calls: each call uses the decision about itself and those of the gates before its agent.
 
 use holdpoint_core::agent::{Act, Behaviour, CallStatus, Message, ResumePolicy, Role, ToolCallResumeMode};
-use holdpoint_core::{
-    Answer, Command, Event, InterruptId, NotTransferable, Refusal, RunId, Start, WorkflowId,
-};
+use holdpoint_core::{Answer, Command, Event, InterruptId, Refusal, RunId, Start, UnusableGrant, WorkflowId};
 use serde_json::{Value, json};
 
 use crate::agents::{
@@ -24,12 +22,15 @@ fn of_call(call: &str) -> (String, u32, Option<String>) {
     (AGENT.to_owned(), 1, Some(call.to_owned()))
 }
 
-fn usable(story: &Story, call: &str) -> Result<Vec<InterruptId>, NotTransferable> {
+fn usable(story: &Story, call: &str) -> Result<Vec<InterruptId>, UnusableGrant> {
     story.run().usable_grants_of_call(&node_id(AGENT), call)
 }
 
-fn elsewhere(gate: &str) -> NotTransferable {
-    NotTransferable { gate: format!("gate {gate}"), source_run: RunId::parse("run-1").expect("a run id") }
+fn elsewhere(gate: &str) -> UnusableGrant {
+    UnusableGrant::NotTransferable {
+        gate: format!("gate {gate}"),
+        source_run: RunId::parse("run-1").expect("a run id"),
+    }
 }
 
 /// An agent whose calls wait for approval. Their interrupts are numbered from this number on.
@@ -108,12 +109,13 @@ fn a_call_without_approval_uses_the_grants_of_the_gates_only() {
 }
 
 #[test]
-fn a_resumed_interrupt_of_a_tool_grants_its_call() {
+fn an_answer_to_a_tool_lets_its_call_continue_and_is_no_grant() {
     let story = tool_waits(ToolCallResumeMode::ReplayToolCall);
     assert!(!asked(&story, 1).is_gate() && !asked(&story, 1).is_granted());
     let bob = || holdpoint_core::Principal { name: "bob".into(), ..ada() };
     let resumed = story.when(answer_by(bob(), 1, json!({"action": "resume", "result": 3}))).accepted();
     assert_eq!(usable(&resumed, "c1"), Ok(vec![InterruptId(1)]));
+    assert!(asked(&resumed, 1).allows_call() && !asked(&resumed, 1).is_granted());
     let story = tool_waits(ToolCallResumeMode::ReplayToolCall);
     let cancelled = story.when(answer_by(bob(), 1, json!({"action": "cancel"}))).accepted();
     assert_eq!(usable(&cancelled, "c1"), Ok(Vec::new()));
@@ -125,7 +127,7 @@ fn a_copy_cannot_begin_a_call_that_was_allowed_in_its_source() {
     for copy in [source.branched(source.log().len()), source.replayed()] {
         assert_eq!(usable(&copy, "c1"), Err(elsewhere(AGENT)));
         assert_eq!(copy.run().grants_for_child(&node_id(AGENT), Some("c1")), Vec::<String>::new());
-        let refusal = Refusal::GrantNotTransferable(elsewhere(AGENT));
+        let refusal = Refusal::UnusableGrant(elsewhere(AGENT));
         let copy = copy.when(act([begin_call("c1")])).refused(refusal.clone());
         let start = Act::Start { call: "c1".to_owned(), workflow: refund(), arguments: None };
         let copy = copy.when(act([start])).refused(refusal);
@@ -133,7 +135,7 @@ fn a_copy_cannot_begin_a_call_that_was_allowed_in_its_source() {
     }
     let begun = source.given([act([begin_call("c1")])]);
     let copy = begun.branched(begun.log().len());
-    copy.when(act([begin_call("c1")])).refused(Refusal::GrantNotTransferable(elsewhere(AGENT)));
+    copy.when(act([begin_call("c1")])).refused(Refusal::UnusableGrant(elsewhere(AGENT)));
 }
 
 #[test]
@@ -159,7 +161,7 @@ fn an_answer_to_the_tool_in_a_copy_does_not_replace_the_approval_of_the_call() {
     let copy = source.branched(source.log().len());
     let bob = holdpoint_core::Principal::named("bob");
     let copy = copy.given([answer_by(bob, 2, json!({"action": "resume", "result": 3}))]);
-    assert!(asked(&copy, 2).is_granted() && !asked(&copy, 2).taken_over);
+    assert!(asked(&copy, 2).allows_call() && !asked(&copy, 2).taken_over);
     assert_eq!(usable(&copy, "c1"), Err(elsewhere(AGENT)));
 }
 
@@ -169,7 +171,7 @@ fn a_call_that_a_copy_asked_about_is_still_behind_the_copied_gate() {
     let copy = source.branched(source.log().len()).given([accept(2)]);
     assert!(!asked(&copy, 2).taken_over);
     assert_eq!(usable(&copy, "c1"), Err(elsewhere("gate")));
-    copy.when(act([begin_call("c1")])).refused(Refusal::GrantNotTransferable(elsewhere("gate")));
+    copy.when(act([begin_call("c1")])).refused(Refusal::UnusableGrant(elsewhere("gate")));
 }
 
 fn refund() -> WorkflowId {

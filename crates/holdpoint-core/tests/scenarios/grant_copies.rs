@@ -1,8 +1,8 @@
 //! Grants and votes in copies of a run: they are shown there and permit nothing.
 
 use holdpoint_core::{
-    Answer, Command, Dispatch, Event, Fork, ForkMode, InterruptId, NodeStatus, NotTransferable, Outcome,
-    Principal, Refusal, Resolution, RunId, Start, WorkflowId,
+    Answer, Command, Dispatch, Event, Fork, ForkMode, InterruptId, NodeStatus, Outcome, Principal, Refusal,
+    Resolution, RunId, Start, UnusableGrant, WorkflowId,
 };
 use serde_json::{Value, json};
 
@@ -10,12 +10,12 @@ use crate::grants::{accepted, asked, begin_effect, begun, decided, full_approval
 use crate::story::{Story, on};
 use crate::words::*;
 
-fn not_transferable(gate: &str, source: &str) -> NotTransferable {
+fn not_transferable(gate: &str, source: &str) -> UnusableGrant {
     let source_run = RunId::parse(source).expect("a run id");
-    NotTransferable { gate: gate.to_owned(), source_run }
+    UnusableGrant::NotTransferable { gate: gate.to_owned(), source_run }
 }
 
-fn usable(story: &Story, node: &str) -> Result<Vec<InterruptId>, NotTransferable> {
+fn usable(story: &Story, node: &str) -> Result<Vec<InterruptId>, UnusableGrant> {
     story.run().usable_grants(&node_id(node))
 }
 
@@ -56,10 +56,9 @@ fn permits_nothing(copy: Story, source: &str) {
     }
     assert_eq!(copy.run().grants_for_child(&node_id("pay"), None), Vec::<String>::new());
     let copy = copy.when(begin_effect("pay")).then([begun("pay", &[])]);
-    let copy =
-        copy.when(record("pay", "sent", json!(1))).refused(Refusal::GrantNotTransferable(refusal.clone()));
+    let copy = copy.when(record("pay", "sent", json!(1))).refused(Refusal::UnusableGrant(refusal.clone()));
     assert_eq!(uses_of(&copy, 1), []);
-    assert_eq!(Refusal::GrantNotTransferable(refusal.clone()).code(), "grant_not_transferable");
+    assert_eq!(Refusal::UnusableGrant(refusal.clone()).code(), "grant_not_transferable");
     let error = refusal.error();
     assert_eq!(error.code, "grant_not_transferable");
     assert!(error.message.contains(source) && error.message.contains("branch before the gate"), "{error:?}");
@@ -100,7 +99,7 @@ fn an_effect_whose_start_was_copied_is_refused_too() {
     let source = accepted().given([begin_effect("pay")]);
     let copy = whole(&source).next_is("enter pay");
     assert_eq!(usable(&copy, "pay"), Err(not_transferable("gate gate", "run-1")));
-    let refusal = Refusal::GrantNotTransferable(not_transferable("gate gate", "run-1"));
+    let refusal = Refusal::UnusableGrant(not_transferable("gate gate", "run-1"));
     copy.when(record("pay", "sent", json!(1))).refused(refusal);
 }
 
@@ -159,11 +158,7 @@ fn a_copied_rejection_permits_no_less_than_in_its_source() {
 }
 
 #[test]
-fn effects_that_a_copied_grant_does_not_cover_go_on() {
-    let covers = approval_of(json!({"actions": ["accept"], "covers": ["mail"]}));
-    let copy = whole(&decided(gate_pay_mail(), covers, accept(1)));
-    assert_eq!(usable(&copy, "pay"), Ok(Vec::new()));
-    assert_eq!(usable(&copy, "mail"), Err(not_transferable("gate gate", "run-1")));
+fn effects_that_need_no_grant_go_on_in_a_copy() {
     let pay = with(node("pay"), "grant", json!("none"));
     let flow = workflow([node("gate"), pay, node("mail")], [edge("gate", "pay"), edge("pay", "mail")]);
     let copy = whole(&decided(flow, full_approval(), accept(1)));
@@ -327,7 +322,7 @@ fn effects_of_a_child_run_need_no_further_use_and_those_of_its_copies_are_refuse
     for copy in [whole(&child()), child().replayed()] {
         assert_eq!(usable(&copy, "pay"), Err(not_transferable(gate, "run-1")));
         assert_eq!(usable(&copy, "out"), Ok(Vec::new()), "it needs no grant");
-        let refusal = Refusal::GrantNotTransferable(not_transferable(gate, "run-1"));
+        let refusal = Refusal::UnusableGrant(not_transferable(gate, "run-1"));
         let copy = copy.given([begin_effect("pay")]).when(record("pay", "sent", json!(1))).refused(refusal);
         let deeper = whole(&copy);
         assert_eq!(usable(&deeper, "pay"), Err(not_transferable(gate, "run-1-copy")));

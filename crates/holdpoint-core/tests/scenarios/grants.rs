@@ -2,7 +2,7 @@
 
 use holdpoint_core::{
     Command, Dispatch, Effect, Event, GrantUse, Interrupt, InterruptId, Kind, Outcome, Parent, Principal,
-    Request, RunId, Start, Timestamp, Workflow, WorkflowId, digest,
+    Request, RunId, Start, Timestamp, UnusableGrant, Workflow, WorkflowId, digest,
 };
 use serde_json::{Value, json};
 
@@ -47,7 +47,7 @@ pub(crate) fn uses_of(story: &Story, id: u32) -> Vec<(String, u32, Option<String
     asked(story, id).uses.iter().map(shown).collect()
 }
 
-fn of_node(node: &str, visit: u32) -> (String, u32, Option<String>) {
+pub(crate) fn of_node(node: &str, visit: u32) -> (String, u32, Option<String>) {
     (node.to_owned(), visit, None)
 }
 
@@ -213,6 +213,9 @@ fn covers_narrows_what_a_grant_permits() {
         let gate = approval_of(json!({"actions": ["accept"], "covers": covers}));
         let story = decided(gate_pay_mail(), gate, accept(1));
         assert!(asked(&story, 1).covers(&node_id("mail")) && !asked(&story, 1).covers(&node_id("pay")));
+        let uncovered = UnusableGrant::NotCovered { gate: node_id("gate"), node: node_id("pay") };
+        assert_eq!(story.run().usable_grants(&node_id("pay")), Err(uncovered.clone()));
+        assert_eq!(uncovered.code(), "grant_not_covered");
         let story = story.when(begin_effect("pay")).then([begun("pay", &[])]).given([done("pay")]);
         let story = story.when(begin_effect("mail")).then([begun("mail", &[1])]);
         assert_eq!(uses_of(&story, 1), [of_node("mail", 1)]);
@@ -249,23 +252,6 @@ fn a_node_that_opts_out_uses_no_grant() {
     let story = story.when(begin_effect("pay")).then([begun("pay", &[])]);
     let story = story.given([record("pay", "sent", json!(1)), done("pay"), begin_effect("mail")]);
     assert_eq!(uses_of(&story, 1), [of_node("mail", 1)]);
-}
-
-#[test]
-fn a_later_visit_of_an_effect_is_another_use() {
-    let again = with(edge_if("output.again == true", "pay", "pay2"), "id", json!("on"));
-    let back = with(edge("pay2", "pay"), "id", json!("back"));
-    let flow = workflow([node("gate"), node("pay"), node("pay2")], [edge("gate", "pay"), again, back]);
-    let story = decided(flow, full_approval(), accept(1))
-        .given([
-            begin_effect("pay"),
-            record("pay", "sent", json!(1)),
-            done_with("pay", json!({"again": true})),
-        ])
-        .given([begin("pay2"), done("pay2")])
-        .when(begin_effect("pay"))
-        .then([begun("pay", &[1])]);
-    assert_eq!(uses_of(&story, 1), [of_node("pay", 1), of_node("pay", 2)]);
 }
 
 /// A gate that is asked again after each payment.

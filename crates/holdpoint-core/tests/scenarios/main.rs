@@ -22,6 +22,7 @@ mod event_topics;
 mod governance;
 mod grant_calls;
 mod grant_copies;
+mod grant_rounds;
 mod grants;
 mod graph;
 mod interrupts;

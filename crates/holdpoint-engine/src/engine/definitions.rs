@@ -40,8 +40,9 @@ impl Engine {
         for _ in 0..ATTEMPTS_MAX {
             let latest = workflows::latest(&self.0.db, tenant, &workflow.id).await?;
             let unchanged = latest.as_ref().is_some_and(|known| known.definition == definition);
-            let known = latest.map_or(0, |known| known.revision);
+            let known = latest.as_ref().map_or(0, |known| known.revision);
             workflow.revision = if unchanged { known } else { known + 1 };
+            workflow.loops_checked = !unchanged || latest.is_some_and(|known| known.loops_checked);
             if unchanged {
                 self.keep_done(Done::Workflow { workflow: &workflow, stored: false }).await?;
             }
@@ -62,7 +63,7 @@ impl Engine {
         definition: &Value,
     ) -> Result<bool, Error> {
         let (revision, definition) = (workflow.revision, definition.clone());
-        let registered = Registered { revision, definition, created_at: self.now() };
+        let registered = Registered { revision, definition, created_at: self.now(), loops_checked: true };
         let tenant_row = keys::insert_tenant(tenant, self.now());
         let row = workflows::insert(tenant, &workflow.id, &registered);
         let done = Done::Workflow { workflow, stored: true };

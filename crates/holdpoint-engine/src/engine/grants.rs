@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use holdpoint_core::{
-    Interrupt, InterruptId, NodeId, NotTransferable, Refusal, Run, RunRef, Started, Status, Workflow,
-    workflow,
+    Interrupt, InterruptId, NodeId, Refusal, Run, RunRef, Started, Status, UnusableGrant, Workflow, workflow,
 };
 
 use super::Engine;
@@ -39,8 +38,15 @@ impl Engine {
         (by, key_hash): (&str, String),
     ) -> Result<GrantRecord, Error> {
         let run = self.run(of).await?;
-        check_usable(&run, granted(&run, interrupt)?, digest)?;
+        let asked = granted(&run, interrupt)?;
         let id = run.grant_id(interrupt);
+        // A client that asks again about its own use gets it, whatever has become of the run.
+        let known = grants::by_id(self.db(), &of.tenant, &id).await?;
+        if known.is_none_or(|used| used.key_hash != key_hash) {
+            check_usable(&run, asked, digest)?;
+        } else if !asked.grants_digest(digest) {
+            return Err(Refusal::PayloadMismatch.into());
+        }
         let used = Consumption { by: by.to_owned(), at: self.now(), key_hash: key_hash.clone() };
         self.write(vec![grants::insert(&of.tenant, &id, &used)]).await?;
         // Read back instead of counting changed rows: an earlier commit may have succeeded although its reply was lost.
@@ -86,14 +92,14 @@ impl Engine {
         of: &RunRef,
         run: &Run,
         node: &workflow::Node,
-    ) -> Result<Result<(), NotTransferable>, Error> {
+    ) -> Result<Result<(), UnusableGrant>, Error> {
         if let Err(grant) = run.usable_grants(&node.id) {
             return Ok(Err(grant));
         }
         let Some(started) = run.started.as_ref().filter(|_| node.needs_grant) else { return Ok(Ok(())) };
         match &started.fork {
             Some(fork) if fork.copied.is_none() && !self.carried_grants(of, started).await?.is_empty() => {
-                Ok(Err(NotTransferable::of_parent(&fork.source)))
+                Ok(Err(UnusableGrant::of_parent(&fork.source)))
             }
             Some(_) | None => Ok(Ok(())),
         }
@@ -118,8 +124,7 @@ fn check_usable(run: &Run, asked: &Interrupt, digest: &str) -> Result<(), Refusa
     if let Some(fork) = run.started.as_ref().and_then(|started| started.fork.as_ref())
         && asked.taken_over
     {
-        let (gate, source_run) = (format!("gate {}", asked.node), fork.source.clone());
-        return Err(NotTransferable { gate, source_run }.into());
+        return Err(UnusableGrant::of_gate(&asked.node, &fork.source).into());
     }
     if run.status() == Status::Cancelled {
         return Err(Refusal::RunFinished(Status::Cancelled));

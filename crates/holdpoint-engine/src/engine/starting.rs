@@ -44,13 +44,13 @@ impl Engine {
         check_scope(start.scope.as_deref())?;
         let tenant = start.owner.tenant.clone();
         let thread = start.thread.clone().filter(|_| options.exclusive);
-        let command = Command::Start(Box::new(start));
         for _ in 0..ATTEMPTS_MAX {
-            let id = match (&options.id, &thread) {
-                (Some(id), _) => id.clone(),
-                (None, Some(thread)) => self.last_id(&tenant, thread).await?,
-                (None, None) => fresh_id()?,
+            let previous = match &thread {
+                Some(thread) if options.id.is_none() => self.previous_run(&tenant, thread).await?,
+                Some(_) | None => None,
             };
+            let id = options.id.clone().map_or_else(|| id_after(previous.as_ref()), Ok)?;
+            let command = Command::Start(Box::new(self.with_requesters(&start, previous).await?));
             let of = RunRef { tenant: tenant.clone(), run: id.clone() };
             let latest = self.0.registry.latest(&self.0.db, &tenant, workflow).await?;
             let Some(latest) = latest else {
@@ -80,13 +80,29 @@ impl Engine {
         Err(Error::Busy)
     }
 
-    /// A new id that sorts behind those of all runs of a thread, also of ones that nodes with other clocks have begun.
-    async fn last_id(&self, tenant: &TenantId, thread: &str) -> Result<RunId, Error> {
-        let fresh = fresh_id()?;
+    /// Returns the latest run of a thread.
+    async fn previous_run(&self, tenant: &TenantId, thread: &str) -> Result<Option<RunId>, Error> {
         match threads::newest(self.db(), tenant, thread).await? {
-            Some(newest) if newest.as_str() >= fresh.as_str() => Ok(id_behind(&newest).unwrap_or(fresh)),
-            _ => Ok(fresh),
+            Some(newest) => Ok(Some(newest)),
+            None => Ok(threads::one(self.db(), tenant, thread, thread).await?.map(|(run, _)| run)),
         }
+    }
+
+    /// Adds the requesters of the thread's previous run: its messages and variables are part of the new run.
+    async fn with_requesters(&self, start: &Start, previous: Option<RunId>) -> Result<Start, Error> {
+        let mut start = start.clone();
+        let Some(run) = previous else { return Ok(start) };
+        let previous = match self.run(&RunRef { tenant: start.owner.tenant.clone(), run }).await {
+            Ok(previous) => previous,
+            Err(Error::NotFound(_)) => return Ok(start),
+            Err(error) => return Err(error),
+        };
+        for name in previous.requesters() {
+            if *name != start.owner.principal && !start.requested_by.iter().any(|known| known == name) {
+                start.requested_by.push(name.to_owned());
+            }
+        }
+        Ok(start)
     }
 
     async fn try_start(
@@ -116,6 +132,13 @@ impl Engine {
 pub(super) fn fresh_id() -> Result<RunId, Error> {
     let id = Uuid::now_v7().to_string();
     Ok(RunId::parse(&id).map_err(|error| crate::store::unreadable("run", error))?)
+}
+
+/// Returns a new id that sorts behind that of the thread's previous run, also if a node with another clock started it.
+fn id_after(previous: Option<&RunId>) -> Result<RunId, Error> {
+    let fresh = fresh_id()?;
+    let behind = previous.filter(|previous| previous.as_str() >= fresh.as_str()).and_then(id_behind);
+    Ok(behind.unwrap_or(fresh))
 }
 
 /// Nothing where the other one is none of ours.

@@ -15,6 +15,10 @@ impl PureNode for Interrupt {
         if flaws.is_empty() {
             let bad = Request::from_json(&node.config).and_then(|request| request.check());
             flaws.extend(bad.err().map(|bad| config_flaw(node, &bad.field, bad.message)));
+            if node.config.get("data").is_some_and(|data| data.get("toolCall").is_some()) {
+                let message = "is reserved for the tool calls of agents; use another name";
+                flaws.push(config_flaw(node, "data.toolCall", message));
+            }
         }
         flaws
     }

@@ -17,12 +17,11 @@ on_both! {
     votes_of_the_source_do_not_count_in_a_copy,
     a_copy_before_the_gate_asks_again_and_pays_once,
     each_effect_behind_a_gate_uses_the_grant_once,
-    effects_that_a_gate_does_not_cover_need_no_grant,
     a_node_that_opts_out_runs_in_a_copy,
     a_body_that_differs_from_the_shown_variable_is_not_sent,
     child_runs_carry_the_grant_and_their_copies_cannot_use_it,
     children_behind_a_grant_are_not_restarted_in_a_copy,
-    a_loop_that_repeats_an_effect_without_its_gate_is_rejected,
+    a_replay_of_a_completed_run_repeats_its_record,
 }
 
 pub(crate) fn edge(from: &str, to: &str) -> Value {
@@ -63,7 +62,7 @@ pub(crate) async fn fork(house: &House, of: &RunRef, mode: ForkMode, from_seq: u
 }
 
 /// Returns the number of events up to and including the last one of this name.
-async fn behind(house: &House, of: &RunRef, name: &str) -> u64 {
+pub(crate) async fn behind(house: &House, of: &RunRef, name: &str) -> u64 {
     let named = format!("\"type\":\"{name}\"");
     house.log(of).await.iter().rposition(|line| line.contains(&named)).unwrap() as u64 + 1
 }
@@ -191,24 +190,6 @@ async fn each_effect_behind_a_gate_uses_the_grant_once(place: Place) {
     assert_eq!(peer.heard().len(), 3);
 }
 
-async fn effects_that_a_gate_does_not_cover_need_no_grant(place: Place) {
-    let house = House::with(place, open).await;
-    let peer = peer().await;
-    let nodes = [gate(json!({"covers": ["two"]})), pay("one", &peer), pay("two", &peer)];
-    house.register(graph("pay", &nodes, &[edge("gate", "one"), edge("one", "two")])).await;
-    let of = house.start_with("pay", json!({"sum": 1})).await;
-    let shown = house.run(&of).await.interrupts[0].data["covers"].clone();
-    assert_eq!(shown, json!(["two"]), "the approver sees what the gate covers");
-    house.answer(&of, "gate", accept()).await.unwrap();
-    let granted = behind(&house, &of, "interrupt.resolved").await;
-    house.drain().await;
-    assert_eq!(uses(&*house.run(&of).await), [("two".to_owned(), 1)]);
-    let branch = fork(&house, &of, ForkMode::Branch, granted).await;
-    house.drain().await;
-    assert_eq!(failure(&house, &branch).await.code, "grant_not_transferable");
-    assert_eq!(peer.heard().len(), 3, "only the effect that the gate does not cover is repeated");
-}
-
 async fn a_node_that_opts_out_runs_in_a_copy(place: Place) {
     let house = House::with(place, open).await;
     let peer = peer().await;
@@ -307,32 +288,16 @@ async fn children_behind_a_grant_are_not_restarted_in_a_copy(place: Place) {
     assert_eq!((house.status(&of).await, peer.heard().len()), ("completed", 1));
 }
 
-async fn a_loop_that_repeats_an_effect_without_its_gate_is_rejected(place: Place) {
+async fn a_replay_of_a_completed_run_repeats_its_record(place: Place) {
     let house = House::with(place, open).await;
     let peer = peer().await;
-    let flow = |covers: Option<Value>| {
-        let config = covers.map_or_else(|| json!({}), |covers| json!({ "covers": covers }));
-        let work = node("work", "core.noop", json!({}));
-        let edges = [edge("gate", "work"), edge("work", "pay"), edge("pay", "work")];
-        graph("pay", &[gate(config), work, pay("pay", &peer)], &edges)
-    };
-    for covers in [None, Some(json!(["pay"]))] {
-        let Err(Error::InvalidWorkflow(flaws)) = house.engine.register(&tenant(), flow(covers)).await else {
-            panic!("a loop without its gate was registered");
-        };
-        assert!(flaws[0].message.contains("one approval would permit every round"), "{flaws:?}");
-    }
-    house.register(flow(Some(json!([{"node": "pay", "repeat": true}])))).await;
-    for (covers, message) in [
-        (json!(["nothing"]), "there is no node"),
-        (json!(["work"]), "has no effect"),
-        (json!([]), "non-empty array"),
-        (json!([{"node": "pay", "repeat": "yes"}]), "non-empty array"),
-    ] {
-        let Err(Error::InvalidWorkflow(flaws)) = house.engine.register(&tenant(), flow(Some(covers))).await
-        else {
-            panic!("{message}: it was registered");
-        };
-        assert!(flaws.iter().any(|flaw| flaw.message.contains(message)), "{message}: {flaws:?}");
-    }
+    house.register(graph("child", &[pay("pay", &peer)], &[])).await;
+    house.register(parent()).await;
+    let of = house.start_with("parent", json!({"sum": 1})).await;
+    house.answer(&of, "gate", accept()).await.unwrap();
+    house.drain().await;
+    let replay = fork(&house, &of, ForkMode::Replay, 0).await;
+    house.drain().await;
+    assert_eq!((house.status(&replay).await, peer.heard().len()), ("completed", 1));
+    assert!(!house.log(&replay).await.iter().any(|line| line.contains("replay.diverged")));
 }

@@ -16,6 +16,7 @@ mod place;
 mod addresses;
 mod approved;
 mod calls;
+mod grant_rounds;
 mod grant_uses;
 mod grants;
 mod names;

@@ -72,7 +72,10 @@ fn of_permits() -> Value {
                 "required": ["nodeId", "typeId", "payload", "repeat"],
                 "properties": {
                     "nodeId": text, "typeId": text,
-                    "payload": {"enum": ["fixed by this approval", "payload not fixed by this approval"]},
+                    "payload": {"enum": [
+                        "fixed by this approval", "body fixed by this approval, other inputs not",
+                        "payload not fixed by this approval", "needs no grant",
+                    ]},
                     "repeat": {"type": "boolean"},
                 },
             },

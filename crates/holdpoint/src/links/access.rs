@@ -77,7 +77,13 @@ impl Link {
 
     /// What the link is for comes first: one for looking answers nothing, whatever the gate wants.
     fn check_answering(&self) -> Result<(), ApiError> {
+        let owner = self.run.started.as_ref().map(|started| started.owner.principal.as_str());
         match self.claims.intent {
+            Intent::Resolve if owner.is_some_and(|owner| self.claims.is_old_callback(owner)) => {
+                let message = "this link was sent to the callback address of the run by an earlier version and cannot answer; \
+                               answer with a key, or ask for a new link";
+                Err(ApiError::new(StatusCode::FORBIDDEN, "forbidden", message))
+            }
             Intent::Inspect => {
                 let message = "this link is for looking only; it cannot answer";
                 Err(ApiError::new(StatusCode::FORBIDDEN, "forbidden", message))

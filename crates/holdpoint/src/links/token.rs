@@ -55,6 +55,14 @@ pub(crate) struct Claims {
     pub keys: Vec<String>,
 }
 
+impl Claims {
+    /// Returns whether an earlier version made the link for the callback address of a run, without regard to the rights
+    /// of the key that started the run.
+    pub(crate) fn is_old_callback(&self, owner: &str) -> bool {
+        self.keys.is_empty() && self.by == owner && self.sub == owner
+    }
+}
+
 /// A secret and the name by which tokens refer to it.
 #[derive(Clone)]
 pub(crate) struct Secret {

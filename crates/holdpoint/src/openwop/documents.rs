@@ -104,6 +104,9 @@ fn started(run: &Run, node: &NodeId, uses: &[InterruptId]) -> Value {
     if !uses.is_empty() {
         payload["grantIds"] = uses.iter().map(|id| run.grant_id(*id)).collect();
     }
+    if run.workflow.node(node).is_some_and(|node| !node.needs_grant) {
+        payload["grant"] = json!("none");
+    }
     payload
 }
 

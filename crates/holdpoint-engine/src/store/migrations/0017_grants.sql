@@ -1,5 +1,5 @@
--- Grants that clients have used for effects outside of Holdpoint. Uses inside a run are in its events. Adds a table,
--- touches no other.
+-- Grants that clients have used for effects outside of Holdpoint. Uses inside a run are in its events. Adds a table
+-- and a column.
 
 CREATE TABLE grant_uses (
     tenant_id TEXT   NOT NULL,
@@ -11,3 +11,6 @@ CREATE TABLE grant_uses (
     used_ms   BIGINT NOT NULL,
     PRIMARY KEY (tenant_id, grant_id)
 ) {clustered};
+
+-- 1 if the registration has checked that no loop repeats an effect with one grant. Revisions from before keep running.
+ALTER TABLE workflows ADD COLUMN loops_checked BIGINT NOT NULL DEFAULT 0;

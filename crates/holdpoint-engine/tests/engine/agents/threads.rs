@@ -17,6 +17,7 @@ on_both! {
     a_thread_that_is_a_runs_own_is_free_once_the_run_has_ended,
     whoever_follows_a_thread_hears_of_runs_that_begin_on_any_node,
     a_run_that_waits_knows_the_dispatch_in_which_it_came_to_wait,
+    requesters_of_earlier_runs_of_a_thread_are_requesters_of_the_next,
 }
 
 impl Office {
@@ -189,4 +190,26 @@ async fn a_later_run_knows_what_was_said_before(office: Office) {
     let of = office.told(Some("t"), "two").await;
     assert_eq!(office.agent(&of).await.last_reply().unwrap().text(), "You said two.");
     assert_eq!(office.house.status(&of).await, "completed");
+}
+
+/// The messages and variables of earlier runs are part of what a later run asks about.
+async fn requesters_of_earlier_runs_of_a_thread_are_requesters_of_the_next(office: Office) {
+    office.hire(agent(&json!([{ "text": "Yes." }]))).await;
+    let said_by = |name: &str| {
+        let mut talk = talk(Some("t"), name);
+        talk.owner.principal = name.to_owned();
+        talk
+    };
+    let engine = &office.house.engine;
+    for (name, requesters) in
+        [("bob", vec!["bob"]), ("bot", vec!["bot", "bob"]), ("eve", vec!["eve", "bot", "bob"])]
+    {
+        let run = engine.start_agent(said_by(name)).await.unwrap();
+        assert_eq!(run.requesters(), requesters);
+        office.house.drain().await;
+    }
+    office.house.register(gated("gated")).await;
+    let id = WorkflowId::parse("gated").unwrap();
+    let run = engine.start_in_thread(&id, "t", start(json!({}))).await.unwrap();
+    assert_eq!(run.requesters(), ["tester", "eve", "bot", "bob"]);
 }

@@ -181,3 +181,13 @@ fn a_secret_is_kept_as_text_and_printed_by_nobody() {
         assert!(Secret::parse("k1", bad).is_none(), "{bad}");
     }
 }
+
+#[test]
+fn links_that_earlier_versions_sent_to_callback_addresses_are_recognised() {
+    let callback = Claims { by: "alice".to_owned(), ..claims("default", "gate") };
+    assert!(callback.is_old_callback("alice"));
+    assert!(!callback.is_old_callback("bob"), "of another run");
+    assert!(!claims("default", "gate").is_old_callback("alice"), "made for another person");
+    let new = Claims { keys: vec!["key_1".to_owned()], ..callback };
+    assert!(!new.is_old_callback("alice"));
+}

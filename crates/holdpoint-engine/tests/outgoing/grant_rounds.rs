@@ -1,0 +1,202 @@
+//! Loops and `covers`: no round of a loop uses the approval of another round, and a gate permits only what it covers.
+
+use holdpoint_engine::Error;
+use holdpoint_engine::core::ForkMode;
+use serde_json::{Value, json};
+
+use crate::grants::{behind, edge, fork, gate, pay, peer, uses};
+use crate::house::{House, accept, graph, node, tenant};
+use crate::node::{failure, open};
+use crate::peer::Peer;
+use crate::place::{Place, on_both};
+
+on_both! {
+    loops_that_come_to_an_effect_without_the_gate_are_rejected,
+    an_effect_after_a_loop_is_permitted_once,
+    a_gate_that_permits_repetition_is_used_in_every_round,
+    an_interrupt_with_a_fixed_key_does_not_permit_a_second_round,
+    a_gate_covers_only_the_nodes_that_it_lists,
+    effects_that_no_gate_covers_are_rejected,
+    contradicting_members_are_rejected,
+}
+
+fn way(output: &str, from: &str, to: &str) -> Value {
+    let mut edge = edge(from, to);
+    edge["sourceOutput"] = json!(output);
+    edge
+}
+
+fn any(mut edge: Value) -> Value {
+    edge["triggerRule"] = json!("any_success");
+    edge
+}
+
+fn rounds(count: u32) -> Value {
+    node("loop", "core.loop", json!({"count": count}))
+}
+
+fn noop(id: &str) -> Value {
+    node(id, "core.noop", json!({}))
+}
+
+/// An approval that is not one of the gate types.
+fn interrupt(config: Value) -> Value {
+    let mut interrupt = node(
+        "gate",
+        "core.interrupt",
+        json!({"kind": "approval", "data": {
+            "title": "Pay?", "artifactId": "a", "artifactType": "t", "actions": ["accept", "reject"],
+        }}),
+    );
+    interrupt["config"].as_object_mut().unwrap().extend(config.as_object().unwrap().clone());
+    interrupt
+}
+
+async fn flaws(house: &House, definition: Value) -> Vec<String> {
+    match house.engine.register(&tenant(), definition).await {
+        Err(Error::InvalidWorkflow(flaws)) => flaws.into_iter().map(|flaw| flaw.message).collect(),
+        Err(error) => panic!("{error}"),
+        Ok(_) => Vec::new(),
+    }
+}
+
+/// Definitions in which a round of a loop can pay without passing the gate.
+fn unsafe_loops(peer: &Peer) -> Vec<Value> {
+    let (gate, pay) = (gate(json!({})), pay("pay", peer));
+    let conditional = node("if", "core.conditional", json!({"expression": "iteration < 2"}));
+    let side =
+        [edge("gate", "loop"), way("body", "loop", "step"), way("body", "loop", "pay"), edge("step", "loop")];
+    let plain = [edge("gate", "step"), edge("step", "pay"), edge("pay", "step")];
+    let skipped = [
+        edge("start", "loop"),
+        way("body", "loop", "if"),
+        way("true", "if", "gate"),
+        any(way("false", "if", "join")),
+        any(edge("gate", "join")),
+        edge("join", "pay"),
+        edge("pay", "loop"),
+    ];
+    vec![
+        graph("pay", &[gate.clone(), rounds(3), noop("step"), pay.clone()], &side),
+        graph("pay", &[interrupt(json!({})), rounds(3), noop("step"), pay.clone()], &side),
+        graph("pay", &[gate.clone(), noop("step"), pay.clone()], &plain),
+        graph("pay", &[noop("start"), rounds(3), conditional, gate, noop("join"), pay], &skipped),
+    ]
+}
+
+async fn loops_that_come_to_an_effect_without_the_gate_are_rejected(place: Place) {
+    let house = House::with(place, open).await;
+    let peer = peer().await;
+    for (at, definition) in unsafe_loops(&peer).into_iter().enumerate() {
+        let flaws = flaws(&house, definition).await;
+        assert!(flaws.iter().any(|flaw| flaw.contains("would permit every round")), "{at}: {flaws:?}");
+    }
+}
+
+/// A gate, a loop of three rounds, and a payment when the loop is done.
+fn paid_at_the_end(peer: &Peer) -> Value {
+    let edges =
+        [edge("gate", "loop"), way("body", "loop", "step"), edge("step", "loop"), way("done", "loop", "pay")];
+    graph("pay", &[gate(json!({})), rounds(3), noop("step"), pay("pay", peer)], &edges)
+}
+
+async fn an_effect_after_a_loop_is_permitted_once(place: Place) {
+    let house = House::with(place, open).await;
+    let peer = peer().await;
+    house.register(paid_at_the_end(&peer)).await;
+    let of = house.start_with("pay", json!({"sum": 1})).await;
+    house.answer(&of, "gate", accept()).await.unwrap();
+    house.drain().await;
+    assert_eq!((house.status(&of).await, peer.heard().len()), ("completed", 1));
+    assert_eq!(uses(&*house.run(&of).await).len(), 1);
+}
+
+async fn a_gate_that_permits_repetition_is_used_in_every_round(place: Place) {
+    let house = House::with(place, open).await;
+    let peer = peer().await;
+    let gate = gate(json!({"covers": [{"node": "pay", "repeat": true}]}));
+    let edges = [edge("gate", "loop"), way("body", "loop", "pay"), edge("pay", "loop")];
+    house.register(graph("pay", &[gate, rounds(3), pay("pay", &peer)], &edges)).await;
+    let of = house.start_with("pay", json!({"sum": 1})).await;
+    house.answer(&of, "gate", accept()).await.unwrap();
+    house.drain().await;
+    assert_eq!((house.status(&of).await, peer.heard().len()), ("completed", 3));
+    let used = uses(&*house.run(&of).await);
+    assert_eq!(used, [1, 2, 3].map(|visit| ("pay".to_owned(), visit)));
+}
+
+/// The interrupt is asked once, because every round finds it by its key.
+async fn an_interrupt_with_a_fixed_key_does_not_permit_a_second_round(place: Place) {
+    let house = House::with(place, open).await;
+    let peer = peer().await;
+    let edges =
+        [edge("start", "loop"), way("body", "loop", "gate"), edge("gate", "pay"), edge("pay", "loop")];
+    let nodes = [noop("start"), rounds(3), interrupt(json!({"key": "once"})), pay("pay", &peer)];
+    house.register(graph("pay", &nodes, &edges)).await;
+    let of = house.start_with("pay", json!({"sum": 1})).await;
+    house.answer(&of, "gate", accept()).await.unwrap();
+    house.drain().await;
+    assert_eq!(failure(&house, &of).await.code, "grant_used");
+    assert_eq!(peer.heard().len(), 1);
+}
+
+async fn a_gate_covers_only_the_nodes_that_it_lists(place: Place) {
+    let house = House::with(place, open).await;
+    let peer = peer().await;
+    let mut second = gate(json!({}));
+    second["id"] = json!("second");
+    let nodes = [gate(json!({"covers": ["one"]})), pay("one", &peer), second, pay("two", &peer)];
+    let edges = [edge("gate", "one"), edge("one", "second"), edge("second", "two")];
+    house.register(graph("pay", &nodes, &edges)).await;
+    let of = house.start_with("pay", json!({"sum": 1})).await;
+    let shown = house.run(&of).await.interrupts[0].data["covers"].clone();
+    assert_eq!(shown, json!(["one"]), "the approver sees what the gate covers");
+    house.answer(&of, "gate", accept()).await.unwrap();
+    house.drain().await;
+    house.answer(&of, "second", accept()).await.unwrap();
+    house.drain().await;
+    let run = house.run(&of).await;
+    let used: Vec<_> = run.interrupts.iter().map(|asked| asked.uses[0].node.to_string()).collect();
+    assert_eq!((used, peer.heard().len()), (vec!["one".to_owned(), "two".to_owned()], 2));
+    let branch = fork(&house, &of, ForkMode::Branch, behind(&house, &of, "interrupt.resolved").await).await;
+    house.drain().await;
+    assert_eq!(failure(&house, &branch).await.code, "grant_not_transferable");
+}
+
+async fn effects_that_no_gate_covers_are_rejected(place: Place) {
+    let house = House::with(place, open).await;
+    let peer = peer().await;
+    let flow = |covers: Value| {
+        let nodes = [gate(json!({ "covers": covers })), pay("one", &peer), pay("two", &peer), noop("step")];
+        graph("pay", &nodes, &[edge("gate", "one"), edge("gate", "two"), edge("gate", "step")])
+    };
+    for (covers, message) in [
+        (json!(["one"]), "no gate before node \"two\" covers it"),
+        (json!(["one", "two", "nothing"]), "there is no node"),
+        (json!(["one", "two", "step"]), "has no effect"),
+        (json!([]), "non-empty array"),
+        (json!([{"node": "one", "repeat": "yes"}]), "non-empty array"),
+    ] {
+        let flaws = flaws(&house, flow(covers)).await;
+        assert!(flaws.iter().any(|flaw| flaw.contains(message)), "{message}: {flaws:?}");
+    }
+    assert_eq!(flaws(&house, flow(json!(["one", "two"]))).await, Vec::<String>::new());
+}
+
+async fn contradicting_members_are_rejected(place: Place) {
+    let house = House::with(place, open).await;
+    let peer = peer().await;
+    let mut free = pay("pay", &peer);
+    free["grant"] = json!("none");
+    free["config"]["approvedBy"] = json!("gate");
+    let definition = graph("pay", &[gate(json!({})), free], &[edge("gate", "pay")]);
+    let found = flaws(&house, definition).await;
+    assert!(found.iter().any(|flaw| flaw.contains("cannot name a gate")), "{found:?}");
+    // A decision about a tool call is not a gate, so only agents may ask for one.
+    let data = json!({"data": {
+        "title": "Pay?", "artifactId": "a", "artifactType": "t", "actions": ["accept"], "toolCall": {"id": "c1"},
+    }});
+    let definition = graph("pay", &[interrupt(data), pay("pay", &peer)], &[edge("gate", "pay")]);
+    let found = flaws(&house, definition).await;
+    assert!(found.iter().any(|flaw| flaw.contains("reserved for the tool calls")), "{found:?}");
+}
