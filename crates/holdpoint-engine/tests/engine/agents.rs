@@ -18,6 +18,7 @@ use crate::place::{Place, Subject};
 
 mod confidence;
 mod control;
+mod copies;
 mod decisions;
 mod doubts;
 mod front;
