@@ -108,7 +108,7 @@ impl<'w> Sequence<'w> {
         (value, agreed)
     }
 
-    /// Builds the request that answers, by one of many ways. None if the way is not there for this interrupt.
+    /// Builds the request that answers, by one of many ways. None if no link is to be had.
     fn ballot_call(&mut self, step: &Step, who: &Caller, ballot: &Ballot) -> Option<Call> {
         let run = &ballot.run;
         match step.way % 8 {
@@ -143,16 +143,15 @@ impl<'w> Sequence<'w> {
                 let input = json!({"threadId": run.thread, "runId": "r2", "messages": [], "resume": [entry]});
                 Some(Call::of("runAgent").at("agentId", &*self.flow).body(input))
             }
-            5 => {
+            5 if run.state_key.is_some() => {
                 let key = run.state_key.clone()?;
                 let resume = format!("{}-{}", who.principal, step.more);
                 let body =
                     json!({"stateKey": key, "resumeId": resume, "resumeValue": ballot.value, "waitMs": 200});
                 Some(Call::of("chat").body(body))
             }
-            6 => {
-                let call =
-                    ballot.data["toolCallId"].as_str().or_else(|| ballot.data["artifactId"].as_str())?;
+            6 if ballot.data["artifactType"] == "tool.call" => {
+                let call = ballot.data["artifactId"].as_str()?;
                 let action = if ballot.agreed.is_some() { "resume" } else { "cancel" };
                 let mut body = json!({"toolCallId": call, "action": action});
                 if ballot.value["action"] == "edit-accept" {

@@ -128,8 +128,8 @@ impl<'w> Sequence<'w> {
     /// Somebody uses a grant for an effect of their own.
     pub(crate) fn consume(&mut self, step: &Step) {
         let run = self.run(step);
-        let number = 1 + step.more % 2;
-        let grant = format!("{}:i{number}", run.id);
+        let asked = self.interrupts(&run.id).len();
+        let grant = format!("{}:i{}", run.id, 1 + step.more / 4 % asked.max(1));
         let world = self.world;
         let shown = world.call(&world.admin, &Call::of("getGrant").at("grantId", &*grant)).body;
         let digest = match step.way % 4 {

@@ -32,7 +32,7 @@ pub(crate) fn check(sequence: &Sequence<'_>) -> Vec<String> {
         check.credentials(run);
         check.decisions(run);
     }
-    for effect in sequence.world.ledger.effects(&sequence.marker) {
+    for effect in sequence.effects() {
         check.effect(&effect);
     }
     check.count_effects();

@@ -18,7 +18,7 @@ pub(crate) struct Effect {
 
 #[derive(Default)]
 struct Received {
-    /// By the marker of the sequence, which every payload has.
+    /// By the run that the key of a tool call names, else by the marker of the sequence, which every payload has.
     effects: HashMap<String, Vec<Effect>>,
     /// Tokens by the run that they were sent for.
     tokens: HashMap<String, Vec<String>>,
@@ -46,9 +46,10 @@ impl Ledger {
         Self { url, received }
     }
 
-    /// Returns the effects of a sequence so far, in the order of their arrival.
-    pub(crate) fn effects(&self, marker: &str) -> Vec<Effect> {
-        self.received.lock().unwrap().effects.get(marker).cloned().unwrap_or_default()
+    /// Returns the effects of a sequence and its runs so far.
+    pub(crate) fn effects<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Vec<Effect> {
+        let received = self.received.lock().unwrap();
+        names.into_iter().flat_map(|name| received.effects.get(name).cloned().unwrap_or_default()).collect()
     }
 
     /// Returns the tokens that were sent for a run.
@@ -56,10 +57,10 @@ impl Ledger {
         self.received.lock().unwrap().tokens.get(run).cloned().unwrap_or_default()
     }
 
-    /// Returns the markers of all sequences that had effects, with their number.
+    /// Returns the markers and runs that had effects, with their number.
     pub(crate) fn counts(&self) -> Vec<(String, usize)> {
         let received = self.received.lock().unwrap();
-        received.effects.iter().map(|(marker, effects)| (marker.clone(), effects.len())).collect()
+        received.effects.iter().map(|(name, effects)| (name.clone(), effects.len())).collect()
     }
 }
 
@@ -106,11 +107,12 @@ impl Received {
             self.tokens.entry(run).or_default().extend(found);
             return 200;
         }
-        // The first word, so that words that are said to an agent can have more of them.
-        let marker =
-            body["marker"].as_str().and_then(|text| text.split(' ').next()).unwrap_or("none").to_owned();
+        let name = match key.split(':').collect::<Vec<_>>()[..] {
+            [run, _, _, _] => run.to_owned(),
+            _ => body["marker"].as_str().unwrap_or("none").to_owned(),
+        };
         let fails = body["flaky"] == true && self.failed_once.insert(key.clone());
-        self.effects.entry(marker).or_default().push(Effect { path, key, body });
+        self.effects.entry(name).or_default().push(Effect { path, key, body });
         if fails { 503 } else { 200 }
     }
 }

@@ -30,4 +30,5 @@ mod plan;
 mod rounds;
 mod routes;
 mod sequence;
+mod settling;
 mod world;

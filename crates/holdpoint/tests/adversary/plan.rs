@@ -39,8 +39,8 @@ const WEIGHTS: [(What, u64); 14] = [
     (What::Resume, 6),
     (What::Cancel, 3),
     (What::Answer, 12),
-    (What::Redefine, 3),
-    (What::Consume, 6),
+    (What::Redefine, 1),
+    (What::Consume, 8),
     (What::Tell, 4),
     (What::Webhook, 2),
     (What::Probe, 12),
@@ -67,12 +67,20 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    pub(crate) fn random(dice: &mut Dice) -> Self {
+    /// Returns the plan of this number.
+    pub(crate) fn random(dice: &mut Dice, number: usize) -> Self {
         let shape = Shape::ALL[dice.index(Shape::ALL.len())];
         let (own, flaky) = (dice.below(4) == 0, dice.below(60) == 0);
         let count = 4 + dice.index(8);
         let mut steps = vec![step(What::Start, dice)];
         steps.extend((0..count).map(|_| step(what(dice), dice)));
+        if own {
+            // Mostly after the first votes and forks.
+            let at = 1 + dice.index(steps.len());
+            steps.insert(at, step(What::Redefine, dice));
+        }
+        // In its turn, so that every operation is called however the dice fall.
+        steps.push(Step { more: number, ..step(What::Probe, dice) });
         Self { shape, own, flaky, steps }
     }
 

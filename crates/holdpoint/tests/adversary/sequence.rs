@@ -1,7 +1,6 @@
 //! One sequence while it is carried out: its runs, what approvers were shown and agreed to, and a text of all steps.
 
 use std::collections::BTreeSet;
-use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -11,9 +10,6 @@ use crate::plan::{Plan, Step, What};
 use crate::routes::{Class, class};
 use crate::world::{Call, Caller, Side, World};
 
-/// How often a condition is looked at.
-const LOOK: Duration = Duration::from_millis(4);
-const SETTLE_MAX: Duration = Duration::from_secs(30);
 const RUNS_MAX: usize = 9;
 
 /// A run that the sequence knows, with its own record of who asked for it.
@@ -125,14 +121,7 @@ impl<'w> Sequence<'w> {
             What::Tell => self.tell(step),
             What::Webhook => self.register_webhook(step),
             What::Probe => self.probe(step),
-            What::Settle => {
-                let run = self.run(step).id;
-                let limit = Instant::now() + Duration::from_secs(2);
-                while self.is_moving(&run) && Instant::now() < limit {
-                    std::thread::sleep(LOOK);
-                }
-                self.steps.push(format!("wait for {run}"));
-            }
+            What::Settle => self.settle(step),
         }
     }
 
@@ -263,6 +252,11 @@ impl<'w> Sequence<'w> {
         let body = match step.way % 3 {
             0 => json!({"mode": "replay", "fromSeq": from}),
             1 => json!({"mode": "replay"}),
+            _ if step.way % 4 == 0 => {
+                let overlay =
+                    json!({"configurable": {"payment": {"to": "mallory"}}, "metadata": {"approved": true}});
+                json!({"mode": "branch", "fromSeq": from, "runOptionsOverlay": overlay})
+            }
             _ => json!({"mode": "branch", "fromSeq": from}),
         };
         Some((who, Call::of("forkRun").at("runId", run.id).body(body)))
@@ -302,62 +296,6 @@ impl<'w> Sequence<'w> {
             },
         };
         self.send(&self.world.attackers[2 + step.who % 3], &call);
-    }
-
-    /// Returns the log of a run as the administrator reads it.
-    pub(crate) fn log(&self, run: &str) -> Vec<Value> {
-        let mut call = Call::of("pollEvents").at("runId", run);
-        call.query = "?timeout=1".to_owned();
-        let page = self.world.call(&self.world.admin, &call);
-        page.body["events"].as_array().unwrap_or_else(|| panic!("{page:?}")).clone()
-    }
-
-    /// Returns everything that a run has asked, as the administrator reads it.
-    pub(crate) fn interrupts(&self, run: &str) -> Vec<Value> {
-        let page = self.world.call(&self.world.admin, &Call::of("listInterrupts").at("runId", run));
-        page.body["interrupts"].as_array().unwrap_or_else(|| panic!("{page:?}")).clone()
-    }
-
-    pub(crate) fn snapshot(&self, run: &str) -> Value {
-        self.world.call(&self.world.admin, &Call::of("getRun").at("runId", run)).body
-    }
-
-    fn is_moving(&self, run: &str) -> bool {
-        ["running", "pending"].contains(&self.snapshot(run)["status"].as_str().unwrap_or("none"))
-    }
-
-    /// Lets paused runs go on, finds child runs, and waits until nothing moves.
-    fn settle_all(&mut self) {
-        let limit = Instant::now() + SETTLE_MAX;
-        loop {
-            let mut moving = None;
-            let mut at = 0;
-            while at < self.runs.len() {
-                let run = self.runs[at].clone();
-                let shown = self.snapshot(&run.id);
-                let children = shown["childRuns"].as_array().cloned().unwrap_or_default();
-                for child in &children {
-                    let found = self.add_run(child["runId"].as_str().unwrap(), run.requesters.clone());
-                    found.parent = Some(run.id.clone());
-                }
-                match shown["status"].as_str().unwrap_or("none") {
-                    "paused" => {
-                        let call = Call::of("resumeRun").at("runId", &*run.id);
-                        self.send(&self.world.admin, &call);
-                        moving = Some(run.id);
-                    }
-                    "running" | "pending" => moving = Some(run.id),
-                    _ => {}
-                }
-                at += 1;
-            }
-            let Some(run) = moving else { return };
-            if Instant::now() > limit {
-                self.violations.push(format!("run {run} does not come to rest"));
-                return;
-            }
-            std::thread::sleep(LOOK);
-        }
     }
 }
 
