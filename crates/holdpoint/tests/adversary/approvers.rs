@@ -4,6 +4,7 @@
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
+use crate::check::is_excluded;
 use crate::plan::Step;
 use crate::sequence::{Run, Sequence, Vote, is_taken};
 use crate::world::{Call, Caller};
@@ -178,7 +179,7 @@ impl<'w> Sequence<'w> {
     }
 
     fn check_requester(&mut self, who: &Caller, ballot: &Ballot, taken: bool) {
-        if taken && ballot.agreed.is_some() && ballot.run.requesters.contains(&who.principal) {
+        if taken && ballot.agreed.is_some() && is_excluded(self, &ballot.run, &who.principal) {
             let (name, run) = (&who.principal, &ballot.run.id);
             self.violations.push(format!("{name} is a requester of {run} and approved it"));
         }

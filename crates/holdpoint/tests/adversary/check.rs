@@ -114,7 +114,7 @@ impl Check<'_> {
                 self.wrong(format!("grant {} has too few deciders: {deciders:?}", grant["grantId"]));
             }
             for decider in &deciders {
-                if run.requesters.contains(decider) {
+                if is_excluded(self.sequence, run, decider) {
                     self.wrong(format!("{decider} is a requester of run {} and decided {grant}", run.id));
                 }
                 if self.vote(run, &grant, decider).is_none() {
@@ -247,12 +247,17 @@ impl Check<'_> {
 fn decided(sequence: &Sequence<'_>, run: &Run) -> usize {
     let mut voters: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     let own =
-        sequence.votes.iter().filter(|vote| vote.run == run.id && !run.requesters.contains(&vote.voter));
+        sequence.votes.iter().filter(|vote| vote.run == run.id && !is_excluded(sequence, run, &vote.voter));
     for vote in own {
         voters.entry(&vote.interrupt).or_default().insert(&vote.voter);
     }
     let needed = if sequence.plan.shape == Shape::Quorum { 2 } else { 1 };
     voters.values().filter(|voters| voters.len() >= needed).count()
+}
+
+/// Whether a principal may not approve because it is a requester of the run.
+pub(crate) fn is_excluded(sequence: &Sequence<'_>, run: &Run, principal: &str) -> bool {
+    sequence.plan.shape.excludes_requesters() && run.requesters.contains(principal)
 }
 
 fn deciders(grant: &Value) -> BTreeSet<String> {

@@ -1,4 +1,4 @@
-//! The workflows and agents of the world. All effects are behind a gate that no requester may pass.
+//! The workflows and agents of the world. All effects are behind a gate.
 
 use serde_json::{Value, json};
 
@@ -7,6 +7,8 @@ use serde_json::{Value, json};
 pub(crate) enum Shape {
     /// A gate and a call.
     Single,
+    /// A gate that every key with `approvals:respond` may pass, requesters too, and a call.
+    Open,
     /// A gate with two votes, two calls side by side and one behind them.
     Quorum,
     /// A gate, a delay and a call.
@@ -26,8 +28,9 @@ pub(crate) enum Shape {
 }
 
 impl Shape {
-    pub(crate) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 10] = [
         Self::Single,
+        Self::Open,
         Self::Quorum,
         Self::Delayed,
         Self::Governed,
@@ -41,6 +44,7 @@ impl Shape {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Single => "single",
+            Self::Open => "open",
             Self::Quorum => "quorum",
             Self::Delayed => "delayed",
             Self::Governed => "governed",
@@ -57,6 +61,11 @@ impl Shape {
         if self == Self::Quorum && node == "gate" { 2 } else { 1 }
     }
 
+    /// Whether requesters may not approve.
+    pub(crate) fn excludes_requesters(self) -> bool {
+        self != Self::Open
+    }
+
     pub(crate) fn is_workflow(self) -> bool {
         !matches!(self, Self::Agent | Self::Hold)
     }
@@ -66,6 +75,10 @@ impl Shape {
         let call = |node: &str| call(node, &format!("{url}/ok/{node}"));
         let (nodes, edges) = match self {
             Self::Single => (vec![gate(json!({})), call("pay")], vec![("gate", "pay")]),
+            Self::Open => {
+                let gate = gate(json!({"requesterMayNotApprove": false}));
+                (vec![gate, call("pay")], vec![("gate", "pay")])
+            }
             Self::Quorum => (
                 vec![gate(json!({"requiredApprovals": 2})), call("pay"), call("book"), call("tell")],
                 vec![("gate", "pay"), ("gate", "book"), ("pay", "tell"), ("book", "tell")],

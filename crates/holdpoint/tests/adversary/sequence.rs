@@ -195,7 +195,8 @@ impl<'w> Sequence<'w> {
             (_, way) => {
                 let mut body =
                     json!({"workflowId": self.flow, "inputs": {"payment": payment}, "tags": [self.marker]});
-                if way % 2 == 1 {
+                // A link in the name of an approver may answer where requesters may.
+                if way % 2 == 1 && (who.side != Side::Approver || self.plan.shape.excludes_requesters()) {
                     body["callbackUrl"] = json!(format!("{}/attacker", world.ledger.url));
                 }
                 (Call::of("createRun").body(body), "/runId")
