@@ -118,6 +118,7 @@ fn shrink<'w>(
     mut shortest: (Sequence<'w>, Vec<String>),
     marker: &str,
 ) -> (Sequence<'w>, Vec<String>) {
+    // The first step starts the run. Once more from the end whenever something could be left out.
     let (mut at, mut attempts) = (plan.steps.len(), 0);
     while at > 1 && attempts < SHRINK_ATTEMPTS_MAX {
         at -= 1;
@@ -126,6 +127,7 @@ fn shrink<'w>(
         if let Ok(again) = attempt(world, &shorter, &format!("{marker}-{attempts}"))
             && !again.1.is_empty()
         {
+            at = shorter.steps.len();
             (plan, shortest) = (shorter, again);
         }
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
+use crate::approvers::link_credential;
 use crate::flows::clerk;
 use crate::harness::Answer;
 use crate::plan::{Plan, Step, What};
@@ -133,7 +134,12 @@ impl<'w> Sequence<'w> {
     }
 
     pub(crate) fn write_down(&mut self, who: &Caller, call: &Call, answer: &Answer) {
-        let places: Vec<&str> = call.places.iter().map(|(_, value)| value.as_str()).collect();
+        // A token is long, and its id is all that matters.
+        let shown = |(place, value): &(&str, String)| match *place {
+            "token" => link_credential(value),
+            _ => value.clone(),
+        };
+        let places: Vec<String> = call.places.iter().map(shown).collect();
         let body = call.body.as_ref().map(Value::to_string).unwrap_or_default();
         let text = format!(
             "{}: {} {}{} {body} -> {} {}",
