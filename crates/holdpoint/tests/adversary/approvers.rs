@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::check::is_excluded;
+use crate::harness::Answer;
 use crate::plan::Step;
 use crate::sequence::{Run, Sequence, Vote, is_taken};
 use crate::world::{Call, Caller};
@@ -26,12 +26,11 @@ impl<'w> Sequence<'w> {
         let who = self.approver(step);
         let Some(ballot) = self.ballot(step, who) else { return };
         let Some(call) = self.ballot_call(step, who, &ballot) else { return };
-        self.record(who, &ballot);
         // A link needs no credential.
         let sender = if call.operation == "resolveByToken" { self.world.anybody() } else { who };
         let answer = self.world.call(sender, &call);
         self.write_down(who, &call, &answer);
-        self.check_requester(who, &ballot, is_taken(&answer));
+        self.record(who, &ballot, &answer);
     }
 
     /// An approver answers while somebody else forks the run.
@@ -39,7 +38,6 @@ impl<'w> Sequence<'w> {
         let who = self.approver(step);
         let Some(ballot) = self.ballot(step, who) else { return };
         let Some((forker, fork)) = self.fork_call(step) else { return };
-        self.record(who, &ballot);
         let (world, vote) = (self.world, plain(&ballot));
         let (voted, forked) = std::thread::scope(|scope| {
             let voted = scope.spawn(|| world.call(who, &vote));
@@ -47,7 +45,7 @@ impl<'w> Sequence<'w> {
             (voted.join().unwrap(), forked)
         });
         self.write_down(who, &vote, &voted);
-        self.check_requester(who, &ballot, is_taken(&voted));
+        self.record(who, &ballot, &voted);
         self.write_down(forker, &fork, &forked);
         self.add_copy(step, forker, &forked);
     }
@@ -170,19 +168,18 @@ impl<'w> Sequence<'w> {
         Call::of("resolveByToken").at("token", token).body(body)
     }
 
-    /// Remembers what the approver agrees to, before it is sent.
-    fn record(&mut self, who: &Caller, ballot: &Ballot) {
-        if let Some(agreed) = &ballot.agreed {
-            let (run, interrupt) = (ballot.run.id.clone(), ballot.interrupt.clone());
-            self.votes.push(Vote { run, interrupt, voter: who.principal.clone(), agreed: agreed.clone() });
+    /// Remembers what the approver agreed to, unless the answer was refused.
+    fn record(&mut self, who: &Caller, ballot: &Ballot, answer: &Answer) {
+        // A stream may tell that the run failed after the answer was taken.
+        let is_stream = answer.status == 200 && answer.body.is_string();
+        let Some(agreed) = ballot.agreed.clone().filter(|_| is_taken(answer) || is_stream) else { return };
+        let (run, interrupt, voter) =
+            (ballot.run.id.clone(), ballot.interrupt.clone(), who.principal.clone());
+        let excluded = self.plan.shape.excludes_requesters() && ballot.run.requesters.contains(&voter);
+        if excluded && is_taken(answer) {
+            self.violations.push(format!("{voter} is a requester of {run} and its approval was taken"));
         }
-    }
-
-    fn check_requester(&mut self, who: &Caller, ballot: &Ballot, taken: bool) {
-        if taken && ballot.agreed.is_some() && is_excluded(self, &ballot.run, &who.principal) {
-            let (name, run) = (&who.principal, &ballot.run.id);
-            self.violations.push(format!("{name} is a requester of {run} and approved it"));
-        }
+        self.votes.push(Vote { run, interrupt, voter, agreed, excluded });
     }
 }
 

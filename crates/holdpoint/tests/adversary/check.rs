@@ -114,22 +114,19 @@ impl Check<'_> {
                 self.wrong(format!("grant {} has too few deciders: {deciders:?}", grant["grantId"]));
             }
             for decider in &deciders {
-                if is_excluded(self.sequence, run, decider) {
-                    self.wrong(format!("{decider} is a requester of run {} and decided {grant}", run.id));
-                }
-                if self.vote(run, &grant, decider).is_none() {
-                    self.wrong(format!("{decider} never approved in run {}: {grant}", run.id));
+                if self.votes(run, &grant, decider).is_empty() {
+                    self.wrong(format!(
+                        "{decider} decided and may not, or never approved in this run: {grant}"
+                    ));
                 }
             }
         }
     }
 
-    /// Returns the last approval of a decider that the sequence knows of.
-    fn vote(&self, run: &Run, grant: &Value, decider: &str) -> Option<&Vote> {
-        let mut votes = self.sequence.votes.iter().rev();
-        votes.find(|vote| {
-            vote.run == run.id && grant["interruptId"] == *vote.interrupt && vote.voter == decider
-        })
+    /// Returns the approvals of a decider, at a time when it was no requester.
+    fn votes(&self, run: &Run, grant: &Value, decider: &str) -> Vec<&Vote> {
+        let votes = self.sequence.votes.iter().filter(|vote| vote.run == run.id && !vote.excluded);
+        votes.filter(|vote| grant["interruptId"] == *vote.interrupt && vote.voter == decider).collect()
     }
 
     fn effect(&mut self, effect: &Effect) {
@@ -189,12 +186,12 @@ impl Check<'_> {
         // A gate before an agent shows what the agent is for, and not each call.
         let fixes_payload = grant["nodeId"] == *node || origin.call.is_none();
         for decider in deciders(&grant) {
-            match self.vote(holder, &grant, &decider).map(|vote| &vote.agreed) {
-                Some(agreed) if !fixes_payload || *agreed == effect.body => {}
-                agreed => {
-                    let shown = format!("{decider} agreed to {agreed:?}, and {} was sent", effect.body);
-                    self.wrong(format!("grant {id}: {shown}"));
-                }
+            let votes = self.votes(holder, &grant, &decider);
+            if !votes.iter().any(|vote| !fixes_payload || vote.agreed == effect.body) {
+                let agreed: Vec<&Value> = votes.iter().map(|vote| &vote.agreed).collect();
+                let sent =
+                    format!("grant {id}: {decider} agreed to {agreed:?}, and {} was sent", effect.body);
+                self.wrong(sent);
             }
         }
     }
@@ -246,18 +243,12 @@ impl Check<'_> {
 /// Returns how many interrupts of a run were approved by enough approvers that are no requesters.
 fn decided(sequence: &Sequence<'_>, run: &Run) -> usize {
     let mut voters: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    let own =
-        sequence.votes.iter().filter(|vote| vote.run == run.id && !is_excluded(sequence, run, &vote.voter));
+    let own = sequence.votes.iter().filter(|vote| vote.run == run.id && !vote.excluded);
     for vote in own {
         voters.entry(&vote.interrupt).or_default().insert(&vote.voter);
     }
     let needed = if sequence.plan.shape == Shape::Quorum { 2 } else { 1 };
     voters.values().filter(|voters| voters.len() >= needed).count()
-}
-
-/// Whether a principal may not approve because it is a requester of the run.
-pub(crate) fn is_excluded(sequence: &Sequence<'_>, run: &Run, principal: &str) -> bool {
-    sequence.plan.shape.excludes_requesters() && run.requesters.contains(principal)
 }
 
 fn deciders(grant: &Value) -> BTreeSet<String> {

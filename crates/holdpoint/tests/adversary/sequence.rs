@@ -24,7 +24,7 @@ pub(crate) struct Run {
     pub state_key: Option<String>,
 }
 
-/// An approval as the approver meant it, recorded before it is sent.
+/// An approval that the server has taken, as the approver meant it.
 #[derive(Clone, Debug)]
 pub(crate) struct Vote {
     pub run: String,
@@ -32,6 +32,8 @@ pub(crate) struct Vote {
     pub voter: String,
     /// What the approver was shown, or what the approver made of it.
     pub agreed: Value,
+    /// Whether the voter was a requester of the run at that time, where requesters may not approve.
+    pub excluded: bool,
 }
 
 /// A consumption that succeeded.
