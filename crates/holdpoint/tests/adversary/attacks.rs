@@ -40,7 +40,7 @@ impl<'w> Sequence<'w> {
         let id = asked["interruptId"].as_str().unwrap();
         let node = asked["nodeId"].as_str().unwrap();
         let value = json!({"action": "accept", "decision": "granted", "decidedBy": "ann", "voter": "ann"});
-        let value = if step.more % 2 == 0 { json!({"action": "accept"}) } else { value };
+        let value = if step.more.is_multiple_of(2) { json!({"action": "accept"}) } else { value };
         let at_node = |operation| Call::of(operation).at("runId", &*run.id).at("nodeId", node);
         let decision = json!({"toolCallId": asked["data"]["artifactId"], "action": "resume"});
         let call = match step.way % 9 {
@@ -139,7 +139,7 @@ impl<'w> Sequence<'w> {
         };
         let bogus = digest == "sha256:00";
         let digest = if digest.is_string() { digest } else { json!("sha256:11") };
-        let who = if step.who % 2 == 0 { &world.requester } else { &world.attackers[step.who % 5] };
+        let who = if step.who.is_multiple_of(2) { &world.requester } else { &world.attackers[step.who % 5] };
         let key = format!("{}-{}", self.marker, step.more / 2 % 2);
         let mut call = Call::of("consumeGrant").at("grantId", &*grant).body(json!({ "digest": digest }));
         call.key = Some(key.clone());
@@ -177,7 +177,7 @@ impl<'w> Sequence<'w> {
     }
 
     pub(crate) fn register_webhook(&mut self, step: &Step) {
-        let who = &self.world.attackers[if step.who % 4 == 0 { step.who % 6 } else { 4 }];
+        let who = &self.world.attackers[if step.who.is_multiple_of(4) { step.who % 6 } else { 4 }];
         let events = ["interrupt.requested", "approval.requested", "interrupt.resolved", "node.suspended"];
         let url = format!("{}/attacker", self.world.ledger.url);
         let body = json!({"url": url, "events": events, "tags": [self.marker]});

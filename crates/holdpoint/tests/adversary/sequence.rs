@@ -261,7 +261,7 @@ impl<'w> Sequence<'w> {
         let body = match step.way % 3 {
             0 => json!({"mode": "replay", "fromSeq": from}),
             1 => json!({"mode": "replay"}),
-            _ if step.way % 4 == 0 => {
+            _ if step.way.is_multiple_of(4) => {
                 let overlay =
                     json!({"configurable": {"payment": {"to": "mallory"}}, "metadata": {"approved": true}});
                 json!({"mode": "branch", "fromSeq": from, "runOptionsOverlay": overlay})
@@ -286,7 +286,7 @@ impl<'w> Sequence<'w> {
         let operation = if step.what == What::Pause { "pauseRun" } else { "resumeRun" };
         let mut call = Call::of(operation).at("runId", self.run(step).id);
         if step.what == What::Pause {
-            let policy = if step.way % 2 == 0 { "immediate" } else { "drain-current-node" };
+            let policy = if step.way.is_multiple_of(2) { "immediate" } else { "drain-current-node" };
             call = call.body(json!({ "drainPolicy": policy }));
         }
         self.send(who, &call);
