@@ -1,0 +1,197 @@
+//! Approvers: they look at what is asked, remember it, and answer by one of many ways. Some of them try to approve what
+//! they have requested themselves, and some send members that nobody has asked for.
+
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use crate::harness::Answer;
+use crate::plan::Step;
+use crate::sequence::{Run, Sequence, Vote, is_taken};
+use crate::world::{Call, Caller};
+
+/// An open interrupt as an approver sees it, and the answer to it.
+struct Ballot {
+    run: Run,
+    node: String,
+    interrupt: String,
+    data: Value,
+    digest: Value,
+    value: Value,
+    /// What the approver agrees to; None if the answer grants nothing.
+    agreed: Option<Value>,
+}
+
+impl<'w> Sequence<'w> {
+    pub(crate) fn vote(&mut self, step: &Step) {
+        let who = self.approver(step);
+        let Some(ballot) = self.ballot(step, who) else { return };
+        let Some(call) = self.ballot_call(step, who, &ballot) else { return };
+        // A link needs no credential.
+        let sender = if call.operation == "resolveByToken" { self.world.anybody() } else { who };
+        let answer = self.world.call(sender, &call);
+        self.write_down(who, &call, &answer);
+        self.record(who, &ballot, &answer);
+    }
+
+    /// An approver answers while somebody else forks the run.
+    pub(crate) fn vote_and_fork(&mut self, step: &Step) {
+        let who = self.approver(step);
+        let Some(ballot) = self.ballot(step, who) else { return };
+        let Some((forker, fork)) = self.fork_call(step) else { return };
+        let (world, vote) = (self.world, plain(&ballot));
+        let (voted, forked) = std::thread::scope(|scope| {
+            let voted = scope.spawn(|| world.call(who, &vote));
+            let forked = world.call(forker, &fork);
+            (voted.join().unwrap(), forked)
+        });
+        self.write_down(who, &vote, &voted);
+        self.record(who, &ballot, &voted);
+        self.write_down(forker, &fork, &forked);
+        self.add_copy(step, forker, &forked);
+    }
+
+    fn approver(&self, step: &Step) -> &'w Caller {
+        &self.world.approvers[step.who % self.world.approvers.len()]
+    }
+
+    /// Looks at an open interrupt of the run and chooses an answer.
+    fn ballot(&self, step: &Step, who: &Caller) -> Option<Ballot> {
+        let run = self.run(step);
+        let shown = self.world.call(who, &Call::of("listInterrupts").at("runId", &*run.id)).body;
+        let open = shown["interrupts"].as_array()?.iter().filter(|one| one["status"] == "open");
+        let open: Vec<&Value> = open.filter(|one| one["kind"] == "approval").collect();
+        let asked = open.get(step.more % open.len().max(1))?;
+        let text = |name: &str| asked[name].as_str().unwrap().to_owned();
+        let data = asked["data"].clone();
+        let (value, agreed) = self.choice(step, &data);
+        let digest = asked["digest"].clone();
+        Some(Ballot {
+            run,
+            node: text("nodeId"),
+            interrupt: text("interruptId"),
+            data,
+            digest,
+            value,
+            agreed,
+        })
+    }
+
+    /// Returns an answer, mostly an approval, and what it agrees to.
+    fn choice(&self, step: &Step, data: &Value) -> (Value, Option<Value>) {
+        let artifact = &data["artifactData"];
+        let is_call = data["artifactType"] == "tool.call";
+        let shown = if is_call { &artifact["arguments"] } else { artifact };
+        let offers =
+            |action: &str| data["actions"].as_array().is_some_and(|all| all.contains(&json!(action)));
+        let is_governed = data.get("requiredRole").is_some();
+        let (mut value, agreed) = match step.more / 64 % 12 {
+            0 if is_governed => (json!({"decision": "rejected", "reason": "no"}), None),
+            0 => (json!({"action": "reject"}), None),
+            1 if offers("ask") => (json!({"action": "ask", "question": "Why?"}), None),
+            2 if offers("edit-accept") => {
+                let mut edited = shown.clone();
+                edited["to"] = json!("edited");
+                let sent = if is_call { json!({ "arguments": edited }) } else { edited.clone() };
+                (json!({"action": "edit-accept", "editedArtifactData": sent}), Some(edited))
+            }
+            _ if is_governed => (json!({"decision": "granted"}), Some(shown.clone())),
+            _ => (json!({"action": "accept"}), Some(shown.clone())),
+        };
+        if (step.way / 8).is_multiple_of(3) {
+            let forged = json!({"to": "mallory", "amount": 1_000_000, "marker": self.marker});
+            value["payment"] = forged.clone();
+            value["arguments"] = forged.clone();
+            value["variables"] = json!({"payment": forged});
+            value["amount"] = json!(7);
+        }
+        (value, agreed)
+    }
+
+    /// Builds the request that answers, by one of many ways. None if no link is to be had.
+    fn ballot_call(&mut self, step: &Step, who: &Caller, ballot: &Ballot) -> Option<Call> {
+        let run = &ballot.run;
+        match step.way % 8 {
+            1 => {
+                let mut call = Call::of("resolveApproval").at("runId", &*run.id).at("nodeId", &*ballot.node);
+                call.query = format!("?interruptId={}", ballot.interrupt);
+                Some(call.body(ballot.value.clone()))
+            }
+            2 => {
+                let wanted = json!({"interruptId": ballot.interrupt});
+                let mint =
+                    Call::of("mintToken").at("runId", &*run.id).at("nodeId", &*ballot.node).body(wanted);
+                let minted = self.send(who, &mint);
+                let token = minted.body["token"].as_str()?.to_owned();
+                Some(self.by_link(&token, ballot))
+            }
+            3 => {
+                let shown = self.world.call(who, &Call::of("getRun").at("runId", &*run.id)).body;
+                let interrupt = &shown["interrupt"];
+                let token = interrupt["interruptToken"].as_str()?.to_owned();
+                (interrupt["interruptId"] == *ballot.interrupt).then(|| self.by_link(&token, ballot))
+            }
+            // A paused run would keep the stream open.
+            4 if self.snapshot(&run.id)["status"] != "paused" => {
+                let own = format!("{}:{}", run.id, ballot.interrupt.rsplit_once(':')?.1);
+                let approved = ballot.agreed.is_some();
+                let mut payload = json!({"approved": approved, "payment": {"to": "mallory"}});
+                if ballot.value["action"] == "edit-accept" {
+                    payload = ballot.value.clone();
+                }
+                let entry = json!({"interruptId": own, "status": "resolved", "payload": payload});
+                let input = json!({"threadId": run.thread, "runId": "r2", "messages": [], "resume": [entry]});
+                Some(Call::of("runAgent").at("agentId", &*self.flow).body(input))
+            }
+            5 if run.state_key.is_some() => {
+                let key = run.state_key.clone()?;
+                let resume = format!("{}-{}", who.principal, step.more);
+                let body =
+                    json!({"stateKey": key, "resumeId": resume, "resumeValue": ballot.value, "waitMs": 200});
+                Some(Call::of("chat").body(body))
+            }
+            6 if ballot.data["artifactType"] == "tool.call" => {
+                let call = ballot.data["artifactId"].as_str()?;
+                let action = if ballot.agreed.is_some() { "resume" } else { "cancel" };
+                let mut body = json!({"toolCallId": call, "action": action});
+                if ballot.value["action"] == "edit-accept" {
+                    body["result"] = ballot.value["editedArtifactData"].clone();
+                }
+                Some(Call::of("decideCall").at("runId", &*run.id).body(body))
+            }
+            _ => Some(plain(ballot)),
+        }
+    }
+
+    fn by_link(&mut self, token: &str, ballot: &Ballot) -> Call {
+        self.links.insert(link_credential(token));
+        let body = json!({"resumeValue": ballot.value, "digest": ballot.digest});
+        Call::of("resolveByToken").at("token", token).body(body)
+    }
+
+    /// Remembers what the approver agreed to, unless the answer was refused.
+    fn record(&mut self, who: &Caller, ballot: &Ballot, answer: &Answer) {
+        // A stream may tell that the run failed after the answer was taken.
+        let is_stream = answer.status == 200 && answer.body.is_string();
+        let Some(agreed) = ballot.agreed.clone().filter(|_| is_taken(answer) || is_stream) else { return };
+        let (run, interrupt, voter) =
+            (ballot.run.id.clone(), ballot.interrupt.clone(), who.principal.clone());
+        let excluded = self.plan.shape.excludes_requesters() && ballot.run.requesters.contains(&voter);
+        if excluded && is_taken(answer) {
+            self.violations.push(format!("{voter} is a requester of {run} and its approval was taken"));
+        }
+        self.votes.push(Vote { run, interrupt, voter, agreed, excluded });
+    }
+}
+
+/// The answer on the route for answers, with the digest of what was shown.
+fn plain(ballot: &Ballot) -> Call {
+    let body = json!({"resumeValue": ballot.value, "digest": ballot.digest, "interruptId": ballot.interrupt});
+    Call::of("resolveInterrupt").at("runId", &*ballot.run.id).at("nodeId", &*ballot.node).body(body)
+}
+
+/// How `via` names the link of this token.
+pub(crate) fn link_credential(token: &str) -> String {
+    let digest = Sha256::digest(token.as_bytes());
+    let hex: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    format!("link:lnk_{hex}")
+}
