@@ -24,8 +24,7 @@ pub(super) fn fail_or_retry(run: &Run, node: NodeId, error: RunError, now: Times
 /// A failure ends the run unless an edge of the node is made for failures.
 pub(super) fn fail(run: &Run, node: NodeId, error: RunError) -> Vec<Event> {
     let position = run.workflow.position(&node);
-    let admitted =
-        position.is_some_and(|at| run.workflow.outgoing(at).any(|edge| edge.rule.admits_failure()));
+    let admitted = position.is_some_and(|at| run.workflow.admits_failure_of(at));
     let failed = Event::NodeFailed { node: node.clone(), error: error.clone() };
     if admitted { vec![failed] } else { vec![failed, Event::RunFailed { error, node: Some(node) }] }
 }

@@ -56,6 +56,11 @@ impl Workflow {
         comes_before(self, source, target, Ways::All)
     }
 
+    /// Returns whether a run goes on when this node fails, because an edge leads on from there. The node by position.
+    pub fn admits_failure_of(&self, node: usize) -> bool {
+        self.outgoing(node).any(|edge| edge.rule.admits_failure())
+    }
+
     /// Returns whether a round of a loop can come to a node along edges that `follows` admits. Nodes by position.
     pub fn round_reaches(&self, round: &Loop, node: usize, follows: impl Fn(&Edge) -> bool) -> bool {
         let next = |from: usize| {

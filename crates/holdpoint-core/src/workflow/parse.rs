@@ -97,9 +97,7 @@ pub(super) fn workflow(definition: &Value, revision: u64) -> Result<Workflow, Ve
     let settings = reader.settings(top);
     let channels = reader.channels(top, &variables);
     let configurable_schema = reader.configurable_schema(top);
-    let (Some(id), true) = (id, reader.flaws.is_empty()) else {
-        return Err(reader.flaws);
-    };
+    let (Some(id), true) = (id, reader.flaws.is_empty()) else { return Err(reader.flaws) };
     let mut outgoing = vec![Vec::new(); nodes.len()];
     for (position, edge) in edges.iter().enumerate() {
         outgoing[edge.source].push(position);

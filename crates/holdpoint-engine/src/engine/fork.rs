@@ -130,7 +130,10 @@ impl Engine {
         if draft.run.finished() {
             return Ok(());
         }
-        settle_cut(draft);
+        settle_cut(draft, record);
+        if draft.run.finished() {
+            return Ok(());
+        }
         redispatch(draft)?;
         if differs { replay::go_on(self, draft, record).await } else { self.carry_on(draft).await }
     }
@@ -204,10 +207,16 @@ fn open_timers(run: &Run) -> Vec<Obligation> {
     deadlines.chain(sleeps).chain(limit).collect()
 }
 
-/// A log may be cut between an answer and what it does to those who wait for it.
-fn settle_cut(draft: &mut Draft) {
+/// A log may be cut between an answer and what it does to those who wait for it, or between the failure of a node and that
+/// of the run.
+fn settle_cut(draft: &mut Draft, record: &Record) {
     let run = draft.run.clone();
-    for (node, state) in run.workflow.nodes.iter().zip(&run.nodes) {
+    for (position, (node, state)) in run.workflow.nodes.iter().zip(&run.nodes).enumerate() {
+        if state.status == NodeStatus::Failed && !run.workflow.admits_failure_of(position) {
+            let error = record.error_of(&node.id);
+            happen(draft, Event::RunFailed { error, node: Some(node.id.clone()) });
+            return;
+        }
         if let NodeStatus::Waiting(interrupt) = state.status
             && run.interrupt(interrupt).is_some_and(|asked| !asked.is_open())
         {

@@ -22,6 +22,7 @@ on_both! {
     child_runs_carry_the_grant_and_their_copies_cannot_use_it,
     children_behind_a_grant_are_not_restarted_in_a_copy,
     a_replay_of_a_completed_run_repeats_its_record,
+    a_branch_that_ends_before_the_failure_of_its_source_fails,
 }
 
 pub(crate) fn edge(from: &str, to: &str) -> Value {
@@ -300,4 +301,21 @@ async fn a_replay_of_a_completed_run_repeats_its_record(place: Place) {
     house.drain().await;
     assert_eq!((house.status(&replay).await, peer.heard().len()), ("completed", 1));
     assert!(!house.log(&replay).await.iter().any(|line| line.contains("replay.diverged")));
+}
+
+/// A copy of a copy that is cut between the failure of a node and that of the run has nothing left to do.
+async fn a_branch_that_ends_before_the_failure_of_its_source_fails(place: Place) {
+    let house = House::with(place, open).await;
+    let peer = peer().await;
+    house.register(delayed(&peer, json!({}))).await;
+    let of = house.start_with("pay", json!({"sum": 1})).await;
+    house.answer(&of, "gate", accept()).await.unwrap();
+    let copy = fork(&house, &of, ForkMode::Replay, 0).await;
+    house.clock.advance(60_000);
+    house.drain().await;
+    let failed = behind(&house, &copy, "node.failed").await;
+    let branch = fork(&house, &copy, ForkMode::Branch, failed).await;
+    house.drain().await;
+    assert_eq!(failure(&house, &branch).await.code, "grant_not_transferable");
+    assert_eq!(peer.heard().len(), 1);
 }

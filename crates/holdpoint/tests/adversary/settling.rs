@@ -58,7 +58,7 @@ impl Sequence<'_> {
 
     /// Lets paused runs go on, finds child runs, and waits until nothing moves.
     pub(crate) fn settle_all(&mut self) {
-        let (patience, limit) = (Instant::now() + STEP_MAX, Instant::now() + SETTLE_MAX);
+        let limit = Instant::now() + SETTLE_MAX;
         loop {
             let mut moving = None;
             let mut at = 0;
@@ -80,7 +80,7 @@ impl Sequence<'_> {
                         self.send(&self.world.admin, &call);
                         moving = Some(run.id);
                     }
-                    "running" | "pending" if Instant::now() < patience || !self.is_stranded(&shown) => {
+                    "running" | "pending" => {
                         moving = Some(run.id);
                     }
                     _ => {}
@@ -94,14 +94,5 @@ impl Sequence<'_> {
             }
             std::thread::sleep(LOOK);
         }
-    }
-
-    /// Whether a run has a failed node, no end, and no activation: a branch of an agent that failed with calls under way, cut
-    /// right before its end. It can do nothing any more, so that it is at rest.
-    fn is_stranded(&self, shown: &Value) -> bool {
-        let nodes = shown["nodeStates"].as_object();
-        let failed = nodes.is_some_and(|nodes| nodes.values().any(|node| node["status"] == "failed"));
-        let call = Call::of("listDispatches").at("threadId", shown["runId"].as_str().unwrap_or_default());
-        failed && self.world.call(&self.world.admin, &call).body["dispatches"] == serde_json::json!([])
     }
 }

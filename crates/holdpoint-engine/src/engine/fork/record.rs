@@ -4,8 +4,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use holdpoint_core::{
-    Answer, Child, Command, Event, Interrupt, Kind, NodeId, Principal, Refusal, Run, RunId, Start, Via,
-    as_answer, decide, digest,
+    Answer, Child, Command, Event, Interrupt, Kind, NodeId, Principal, Refusal, Run, RunError, RunId, Start,
+    Via, as_answer, decide, digest,
 };
 use serde_json::Value;
 
@@ -23,6 +23,15 @@ pub(super) struct Record {
 }
 
 impl Record {
+    /// Returns the latest error of a node.
+    pub(super) fn error_of(&self, node: &NodeId) -> RunError {
+        let failed = self.events.iter().rev().find_map(|one| match &one.event {
+            Event::NodeFailed { node: failed, error } if failed == node => Some(error.clone()),
+            _ => None,
+        });
+        failed.unwrap_or_else(|| RunError::new("node_failed", format!("node {node} failed")))
+    }
+
     /// The first event is that of the copy; refused when it may not begin like that.
     pub(super) fn new(
         source: RunId,
