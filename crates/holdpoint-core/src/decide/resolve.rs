@@ -143,10 +143,8 @@ fn is_repeated(run: &Run, id: InterruptId, answer: &Answer) -> Result<bool, Refu
 
 fn decided(run: &Run, interrupt: &Interrupt, resolved: Event) -> Vec<Event> {
     let id = interrupt.id;
-    let value = match &resolved {
-        Event::InterruptResolved { value, vote, .. } => vote.as_ref().unwrap_or(value),
-        _ => &Value::Null,
-    };
+    let Event::InterruptResolved { value, vote, .. } = &resolved else { return vec![resolved] };
+    let value = vote.as_ref().unwrap_or(value);
     let said = said_at_gate(interrupt, value).or_else(|| receipt(interrupt.kind, id));
     let mut events = vec![resolved];
     events.extend(said);

@@ -99,7 +99,8 @@ const OF_TIMEOUT: &str = "\ntimeout";
 /// Returns the value of the column `error_code`: the code, with a suffix if a deadline caused the error.
 fn stored_code(error: &RunError) -> String {
     let mark = if error.is_timeout() { OF_TIMEOUT } else { "" };
-    format!("{}{mark}", error.code)
+    // A node may choose any code, and must not choose the suffix.
+    format!("{}{mark}", error.code.replace('\n', " "))
 }
 
 /// What lists show of a run.

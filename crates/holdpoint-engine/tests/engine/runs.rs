@@ -1,10 +1,10 @@
 //! Starting, waiting, answering, cancelling.
 
-use holdpoint_engine::Error;
 use holdpoint_engine::core::{Refusal, RunRef, WorkflowId};
+use holdpoint_engine::{Error, RunFilter};
 use serde_json::json;
 
-use crate::house::{House, accept, alice, gated, graph, node, run_id, start, tenant};
+use crate::house::{House, accept, alice, gated, graph, line, node, run_id, start, tenant};
 use crate::place::on_both;
 
 on_both! {
@@ -19,6 +19,7 @@ on_both! {
     a_run_id_is_used_once,
     of_two_nodes_that_start_one_run_at_once_one_does,
     another_tenant_finds_nothing,
+    an_error_code_cannot_pass_for_a_timeout,
 }
 
 async fn a_run_waits_for_its_approval_and_then_completes(house: House) {
@@ -171,4 +172,13 @@ async fn of_two_nodes_that_start_one_run_at_once_one_does(house: House) {
         assert_eq!(second.run(&of).await.unwrap().status().as_str(), "waiting-approval");
     }
     second.close().await;
+}
+
+async fn an_error_code_cannot_pass_for_a_timeout(house: House) {
+    house.register(line("odd", &[("fail", "core.fail", json!({"code": "mine\ntimeout"}))])).await;
+    let of = house.start("odd").await;
+    assert_eq!(house.status(&of).await, "failed");
+    let filter = RunFilter { limit: 10, ..RunFilter::default() };
+    let listed = house.engine.runs(&tenant(), filter).await.unwrap();
+    assert_eq!((listed[0].error_code.as_deref(), listed[0].timed_out), (Some("mine timeout"), false));
 }
