@@ -1,7 +1,7 @@
 //! The effects that a gate permits, read from the definition: for the check at registration, for approvers and
 //! operators, and for the comparison of a body with what the gate showed.
 
-use holdpoint_core::workflow::{Edge, Flaw, Node, PortValue, TriggerRule, Workflow};
+use holdpoint_core::workflow::{Flaw, Node, PortValue, Workflow};
 use holdpoint_core::{Effect, NodeId, covered_node};
 use serde_json::Value;
 
@@ -137,10 +137,14 @@ impl NodeTypes {
 
     fn repeat_flaws(&self, workflow: &Workflow) -> Vec<Flaw> {
         let mut flaws = Vec::new();
-        for (from, gate) in workflow.nodes.iter().enumerate().filter(|(_, node)| is_gate(node)) {
+        for gate in workflow.nodes.iter().filter(|node| is_gate(node)) {
             let permits = self.permits(workflow, &gate.id).into_iter();
             for permit in permits.filter(|permit| permit.payload != Payload::NoGrant && !permit.repeat) {
-                if workflow.position(&permit.node).is_some_and(|to| repeats_without(workflow, from, to)) {
+                let covering =
+                    |(_, node): &(usize, &Node)| is_gate(node) && covers(node, &permit.node).is_some();
+                let nodes = workflow.nodes.iter().enumerate();
+                let gates: Vec<usize> = nodes.filter(covering).map(|(position, _)| position).collect();
+                if workflow.position(&permit.node).is_some_and(|to| repeats_without(workflow, &gates, to)) {
                     let message = format!(
                         "a loop can repeat the effect of node {:?} without passing this gate: one approval would permit \
                          every round; put the gate into every round, or list {{\"node\": {:?}, \"repeat\": true}}",
@@ -155,20 +159,14 @@ impl NodeTypes {
     }
 }
 
-/// Returns whether a round of a loop can come to a node without passing a gate. Nodes by position.
-fn repeats_without(workflow: &Workflow, gate: usize, node: usize) -> bool {
+/// Returns whether a loop can come round again and again to a node without passing one of these gates. Nodes by position.
+/// A node that a loop leads out to may still be reached twice; the second use of the grant is refused then.
+fn repeats_without(workflow: &Workflow, gates: &[usize], node: usize) -> bool {
     workflow.loops.iter().any(|round| {
-        let head = workflow.edges[round.edge].target;
-        // A loop node takes this way once, when it comes round no more.
-        let is_last = |edge: &Edge| {
-            edge.source == head
-                && workflow.nodes[head].type_id == "core.loop"
-                && edge.source_output.as_deref() == Some("done")
-                && edge.rule == TriggerRule::AllSuccess
-                && round.exits[edge.target]
-        };
-        let follows = |edge: &Edge| edge.target != gate && !is_last(edge);
-        head != gate && round.region[node] && workflow.round_reaches(round, node, follows)
+        let (source, head) = (workflow.edges[round.edge].source, workflow.edges[round.edge].target);
+        let reaches = |to| workflow.round_reaches(round, to, |edge| !gates.contains(&edge.target));
+        let is_inside = round.region[node] && !round.exits[node];
+        is_inside && !gates.contains(&head) && reaches(source) && reaches(node)
     })
 }
 

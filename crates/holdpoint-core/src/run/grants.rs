@@ -33,6 +33,9 @@ pub enum UnusableGrant {
     NotCovered { gate: NodeId, node: NodeId },
 }
 
+/// The type of nodes that run graphs of providers.
+const PROVIDER: &str = "core.provider";
+
 impl UnusableGrant {
     /// The grants behind which the source of a copy was started belong to its parent run.
     pub fn of_parent(source: &RunId) -> Self {
@@ -81,7 +84,9 @@ impl Run {
                 continue;
             }
             gates.push(&asked.node);
-            if asked.is_granted() && self.leads_from(asked, target) {
+            // A node that asks by itself asks again in each visit.
+            let is_current = asked.node != *node || asked.visit == self.nodes[target].visit;
+            if asked.is_granted() && is_current && self.leads_from(asked, target) {
                 grants.push(asked.as_ref());
             }
         }
@@ -96,10 +101,16 @@ impl Run {
                 .iter()
                 .any(|name| node.config.get(*name).is_some_and(|key| *key == asked.key.as_str()))
         };
-        let gates = self.workflow.nodes.iter().enumerate();
-        gates
-            .filter(|(_, node)| node.id == asked.node || names_key(node))
-            .any(|(gate, _)| gate == target || self.workflow.reaches(gate, target))
+        let mut gates = self
+            .workflow
+            .nodes
+            .iter()
+            .enumerate()
+            .filter(|(_, node)| node.id == asked.node || names_key(node));
+        // A provider asks about its own tool calls only.
+        gates.any(|(gate, node)| {
+            gate == target || (node.type_id != PROVIDER && self.workflow.reaches(gate, target))
+        })
     }
 
     /// Returns the grants that an effect at this node uses, or why it cannot use one of them.
@@ -114,21 +125,25 @@ impl Run {
             return Err(UnusableGrant::of_parent(source));
         }
         let gates = self.granted_gates_before(node);
-        let mut grants = Vec::new();
+        let (mut grants, mut used) = (Vec::new(), None);
         for asked in gates.iter().filter(|asked| asked.covers(node)) {
             if let Some(source) = source.filter(|_| asked.taken_over) {
                 return Err(UnusableGrant::of_gate(&asked.node, source));
             }
             if self.is_used_in_another_round(asked, node) {
-                return Err(UnusableGrant::Used { gate: asked.node.clone(), node: node.clone() });
+                used = Some(asked.node.clone());
+            } else {
+                grants.push(asked.id);
             }
-            grants.push(asked.id);
         }
-        match gates.first() {
-            Some(other) if grants.is_empty() => {
+        match (gates.first(), used) {
+            (Some(_), Some(gate)) if grants.is_empty() => {
+                Err(UnusableGrant::Used { gate, node: node.clone() })
+            }
+            (Some(other), None) if grants.is_empty() => {
                 Err(UnusableGrant::NotCovered { gate: other.node.clone(), node: node.clone() })
             }
-            Some(_) | None => Ok(grants),
+            (Some(_) | None, _) => Ok(grants),
         }
     }
 
@@ -243,8 +258,9 @@ impl Run {
             let uses = if uses.is_empty() { self.grants_before_call(node, call) } else { uses.clone() };
             self.use_grants(&uses, node, Some(call), at);
         } else if let Event::StepRecorded { node, .. } | Event::NodeDispatched { node, .. } = event {
-            let grants: Vec<InterruptId> =
-                self.grants_before(node).into_iter().map(|asked| asked.id).collect();
+            let mut grants = self.grants_before(node);
+            grants.retain(|asked| !self.is_used_in_another_round(asked, node));
+            let grants: Vec<InterruptId> = grants.into_iter().map(|asked| asked.id).collect();
             self.use_grants(&grants, node, None, at);
         }
     }

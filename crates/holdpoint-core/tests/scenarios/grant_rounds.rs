@@ -1,10 +1,10 @@
 //! Grants in loops: a round uses the grant of another one only where the gate permits it.
 
-use holdpoint_core::{Refusal, UnusableGrant};
+use holdpoint_core::{InterruptId, Refusal, UnusableGrant};
 use serde_json::{Value, json};
 
-use crate::grants::{asked, begin_effect, begun, decided, of_node, uses_of};
-use crate::story::Story;
+use crate::grants::{asked, begin_effect, begun, decided, full_approval, of_node, uses_of};
+use crate::story::{Story, on};
 use crate::words::*;
 
 /// A payment that was made and begins again in the next round, behind a gate that is not asked again.
@@ -59,4 +59,22 @@ fn an_edited_draft_is_the_payload_of_a_content_review() {
         assert!(granted.grants_digest(&holdpoint_core::digest(&payload)));
         assert_eq!(granted.grants_digest(granted.digest.as_deref().expect("a digest")), !edited);
     }
+}
+
+#[test]
+fn an_approval_that_a_provider_asks_for_is_for_that_node_and_visit_only() {
+    let provider = with(node("gate"), "typeId", json!("core.provider"));
+    let again = with(edge_if("output.again == true", "pay", "gate"), "id", json!("back"));
+    let flow =
+        workflow([node("first"), provider, node("pay")], [edge("first", "gate"), edge("gate", "pay"), again]);
+    let story = on(flow)
+        .given([start(), begin("first"), done("first"), begin_effect("gate"), ask("gate", full_approval())])
+        .given([accept(1)]);
+    let usable = |story: &Story, node: &str| story.run().usable_grants(&node_id(node));
+    assert_eq!(usable(&story, "gate"), Ok(vec![InterruptId(1)]));
+    assert_eq!(usable(&story, "pay"), Ok(Vec::new()));
+    let story = story
+        .given([record("gate", "called", json!(1)), done("gate"), begin_effect("pay")])
+        .given([done_with("pay", json!({"again": true}))]);
+    story.when(begin_effect("gate")).then([begun("gate", &[])]);
 }

@@ -11,7 +11,9 @@ use crate::peer::Peer;
 use crate::place::{Place, on_both};
 
 on_both! {
-    loops_that_come_to_an_effect_without_the_gate_are_rejected,
+    loops_that_repeat_an_effect_without_the_gate_are_rejected,
+    loops_that_pass_the_gate_or_leave_the_loop_are_accepted,
+    an_effect_that_every_round_leads_out_to_is_permitted_once,
     an_effect_after_a_loop_is_permitted_once,
     a_gate_that_permits_repetition_is_used_in_every_round,
     an_interrupt_with_a_fixed_key_does_not_permit_a_second_round,
@@ -60,12 +62,11 @@ async fn flaws(house: &House, definition: Value) -> Vec<String> {
     }
 }
 
-/// Definitions in which a round of a loop can pay without passing the gate.
-fn unsafe_loops(peer: &Peer) -> Vec<Value> {
-    let (gate, pay) = (gate(json!({})), pay("pay", peer));
+async fn loops_that_repeat_an_effect_without_the_gate_are_rejected(place: Place) {
+    let house = House::with(place, open).await;
+    let peer = peer().await;
+    let (gate, pay) = (gate(json!({})), pay("pay", &peer));
     let conditional = node("if", "core.conditional", json!({"expression": "iteration < 2"}));
-    let side =
-        [edge("gate", "loop"), way("body", "loop", "step"), way("body", "loop", "pay"), edge("step", "loop")];
     let plain = [edge("gate", "step"), edge("step", "pay"), edge("pay", "step")];
     let skipped = [
         edge("start", "loop"),
@@ -76,20 +77,110 @@ fn unsafe_loops(peer: &Peer) -> Vec<Value> {
         edge("join", "pay"),
         edge("pay", "loop"),
     ];
-    vec![
-        graph("pay", &[gate.clone(), rounds(3), noop("step"), pay.clone()], &side),
-        graph("pay", &[interrupt(json!({})), rounds(3), noop("step"), pay.clone()], &side),
+    for definition in [
         graph("pay", &[gate.clone(), noop("step"), pay.clone()], &plain),
+        graph("pay", &[interrupt(json!({})), noop("step"), pay.clone()], &plain),
         graph("pay", &[noop("start"), rounds(3), conditional, gate, noop("join"), pay], &skipped),
-    ]
+    ] {
+        let flaws = flaws(&house, definition).await;
+        assert!(flaws.iter().any(|flaw| flaw.contains("would permit every round")), "{flaws:?}");
+    }
 }
 
-async fn loops_that_come_to_an_effect_without_the_gate_are_rejected(place: Place) {
+fn when(expression: &str, from: &str, to: &str) -> Value {
+    let mut edge = edge(from, to);
+    edge["condition"] = json!({"type": "expression", "expression": expression});
+    edge
+}
+
+async fn loops_that_pass_the_gate_or_leave_the_loop_are_accepted(place: Place) {
     let house = House::with(place, open).await;
     let peer = peer().await;
-    for (at, definition) in unsafe_loops(&peer).into_iter().enumerate() {
-        let flaws = flaws(&house, definition).await;
-        assert!(flaws.iter().any(|flaw| flaw.contains("would permit every round")), "{at}: {flaws:?}");
+    let named = |id: &str| {
+        let mut gate = gate(json!({"actions": ["accept", "refine"]}));
+        gate["id"] = json!(id);
+        gate
+    };
+    let conditional = node("if", "core.conditional", json!({"expression": "iteration < 2"}));
+    // An effect before the gate of its loop, and a gate that asks for a new draft.
+    let drafted = [
+        edge("start", "draft"),
+        edge("draft", "gate"),
+        when("output.action == \"refine\"", "gate", "draft"),
+        when("output.action == \"accept\"", "gate", "pay"),
+    ];
+    // Two gates, of which the second can ask for more.
+    let refined = [
+        edge("gate", "second"),
+        when("output.action == \"refine\"", "second", "draft"),
+        edge("draft", "second"),
+        when("output.action == \"accept\"", "second", "pay"),
+    ];
+    // A loop that waits for something after the approval.
+    let polled = [
+        edge("gate", "step"),
+        edge("step", "if"),
+        way("true", "if", "wait"),
+        edge("wait", "step"),
+        way("false", "if", "pay"),
+    ];
+    // Each round passes one of two gates.
+    let either = [
+        edge("start", "loop"),
+        way("body", "loop", "if"),
+        way("true", "if", "gate"),
+        way("false", "if", "second"),
+        any(edge("gate", "pay")),
+        any(edge("second", "pay")),
+        edge("pay", "loop"),
+    ];
+    let pay_node = pay("pay", &peer);
+    for definition in [
+        graph("drafted", &[noop("start"), pay("draft", &peer), named("gate"), pay_node.clone()], &drafted),
+        graph("refined", &[named("gate"), named("second"), noop("draft"), pay_node.clone()], &refined),
+        graph(
+            "polled",
+            &[named("gate"), noop("step"), conditional.clone(), noop("wait"), pay_node.clone()],
+            &polled,
+        ),
+        graph(
+            "either",
+            &[noop("start"), rounds(2), conditional, named("gate"), named("second"), pay_node],
+            &either,
+        ),
+    ] {
+        assert_eq!(flaws(&house, definition).await, Vec::<String>::new());
+    }
+    let of = house.start_with("either", json!({"sum": 1})).await;
+    for gate in ["gate", "second"] {
+        house.answer(&of, gate, accept()).await.unwrap();
+        house.drain().await;
+    }
+    let run = house.run(&of).await;
+    assert_eq!((run.status().as_str(), peer.heard().len()), ("completed", 2));
+    let used: Vec<usize> = run.interrupts.iter().map(|asked| asked.uses.len()).collect();
+    assert_eq!(used, [1, 1]);
+}
+
+/// The definition does not tell whether the loop comes to the payment once, so the second use is refused.
+async fn an_effect_that_every_round_leads_out_to_is_permitted_once(place: Place) {
+    let house = House::with(place, open).await;
+    let peer = peer().await;
+    let edges =
+        [edge("gate", "loop"), way("body", "loop", "step"), way("body", "loop", "pay"), edge("step", "loop")];
+    for gate in [gate(json!({})), gate(json!({"covers": ["pay"]})), interrupt(json!({}))] {
+        let step = node("step", "core.delay", json!({"ms": 1000}));
+        house.register(graph("pay", &[gate, rounds(3), step, pay("pay", &peer)], &edges)).await;
+        let before = peer.heard().len();
+        let of = house.start_with("pay", json!({"sum": 1})).await;
+        house.answer(&of, "gate", accept()).await.unwrap();
+        for _ in 0..3 {
+            house.drain().await;
+            house.clock.advance(1000);
+        }
+        house.drain().await;
+        assert_eq!(failure(&house, &of).await.code, "grant_used");
+        assert_eq!(peer.heard().len(), before + 1);
     }
 }
 
