@@ -78,7 +78,7 @@ pub struct Fork {
     /// Of a replay: the run whose name artifacts carry, where that is not the first of the line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub artifacts: Option<RunId>,
-    /// How many events of the source the copy may contain. Copies made before grants were introduced do not store it.
+    /// The number of events of the source that the copy may contain. Copies made before grants were introduced do not store it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copied: Option<u64>,
 }

@@ -1,5 +1,5 @@
 //! Approvers: they look at what is asked, remember it, and answer by one of many ways. Some of them try to approve what
-//! they have requested themselves, and some send members that nobody has asked for.
+//! they have requested themselves, and some send unknown members.
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -17,7 +17,7 @@ struct Ballot {
     data: Value,
     digest: Value,
     value: Value,
-    /// What the approver agrees to; None if the answer grants nothing.
+    /// The payload that the approver agrees to; None if the answer grants nothing.
     agreed: Option<Value>,
 }
 
@@ -27,13 +27,13 @@ impl<'w> Sequence<'w> {
         let Some(ballot) = self.ballot(step, who) else { return };
         let Some(call) = self.ballot_call(step, who, &ballot) else { return };
         // A link needs no credential.
-        let sender = if call.operation == "resolveByToken" { self.world.anybody() } else { who };
+        let sender = if call.operation == "resolveByToken" { self.world.anonymous() } else { who };
         let answer = self.world.call(sender, &call);
         self.write_down(who, &call, &answer);
         self.record(who, &ballot, &answer);
     }
 
-    /// An approver answers while somebody else forks the run.
+    /// An approver answers while another principal forks the run.
     pub(crate) fn vote_and_fork(&mut self, step: &Step) {
         let who = self.approver(step);
         let Some(ballot) = self.ballot(step, who) else { return };
@@ -189,7 +189,7 @@ fn plain(ballot: &Ballot) -> Call {
     Call::of("resolveInterrupt").at("runId", &*ballot.run.id).at("nodeId", &*ballot.node).body(body)
 }
 
-/// How `via` names the link of this token.
+/// Returns the id by which `via` names the link of this token.
 pub(crate) fn link_credential(token: &str) -> String {
     let digest = Sha256::digest(token.as_bytes());
     let hex: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();

@@ -11,7 +11,7 @@ use crate::routes::{Class, OPERATIONS};
 use crate::sequence::{Consumed, Run, Sequence, is_taken};
 use crate::world::{Call, Caller};
 
-/// What has steps of its own, because it starts runs or is only harmless in some sequences.
+/// Operations that have steps of their own, because each starts runs or is only harmless in some sequences.
 const NOT_PROBED: [&str; 12] = [
     "createRun",
     "forkRun",
@@ -102,7 +102,7 @@ impl<'w> Sequence<'w> {
             self.runs.iter().flat_map(|run| self.world.ledger.tokens(&run.id)).take(4).collect();
         for token in tokens {
             let call = Call::of("resolveByToken").at("token", token);
-            self.send(self.world.anybody(), &call.body(json!({"resumeValue": {"action": "accept"}})));
+            self.send(self.world.anonymous(), &call.body(json!({"resumeValue": {"action": "accept"}})));
         }
         if let Some(webhook) = self.webhook.take() {
             self.send(&self.world.attackers[4], &Call::of("deleteWebhook").at("webhookId", webhook));
@@ -125,7 +125,7 @@ impl<'w> Sequence<'w> {
         self.redefined |= is_taken(&answer);
     }
 
-    /// Somebody uses a grant for an effect of their own.
+    /// A client consumes a grant for an effect outside of Holdpoint.
     pub(crate) fn consume(&mut self, step: &Step) {
         let run = self.run(step);
         let asked = self.interrupts(&run.id).len();

@@ -1,4 +1,4 @@
-//! What must be true after a sequence, whatever was done in it: from the receiver, the logs of all runs, the grants as the
+//! Invariants that hold after every sequence of requests: from the receiver, the logs of all runs, the grants as the
 //! server tells them, and the sequence's own record of who was shown what.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,7 +40,7 @@ pub(crate) fn check(sequence: &Sequence<'_>) -> Vec<String> {
     check.found
 }
 
-/// Where an effect came from, by its idempotency key.
+/// The origin of an effect, read from its idempotency key.
 struct Origin<'a> {
     run: &'a Run,
     node: String,
@@ -131,7 +131,7 @@ impl Check<'_> {
 
     fn effect(&mut self, effect: &Effect) {
         if !effect.path.starts_with("/ok/") {
-            self.wrong(format!("a definition that nobody started was carried out: {effect:?}"));
+            self.wrong(format!("a definition that no run was started with was executed: {effect:?}"));
         }
         let sequence = self.sequence;
         let Some(origin) = origin(&sequence.runs, effect) else {
@@ -231,7 +231,7 @@ impl Check<'_> {
             let holder = grant.rsplit_once(':').map(|(run, _)| run.to_owned());
             let run = self.sequence.runs.iter().find(|run| holder.as_ref() == Some(&run.id));
             if run.is_none_or(|run| decided(self.sequence, run) == 0) || shown["transferred"] != false {
-                wrong.push(format!("grant {grant} was consumed and nobody decided in its run: {shown}"));
+                wrong.push(format!("grant {grant} was consumed and its run has no decision: {shown}"));
             }
         }
         let bogus = self.sequence.consumed.iter().filter(|used| used.bogus);

@@ -19,7 +19,7 @@ pub(crate) enum Shape {
     Child,
     /// A gate and a call, twice over.
     Loop,
-    /// A gate and an agent whose calls nobody else is asked about.
+    /// A gate and an agent whose calls need no approval of their own.
     GatedAgent,
     /// An agent whose two calls are asked about.
     Agent,
@@ -61,7 +61,7 @@ impl Shape {
         if self == Self::Quorum && node == "gate" { 2 } else { 1 }
     }
 
-    /// Whether requesters may not approve.
+    /// True if requesters may not approve.
     pub(crate) fn excludes_requesters(self) -> bool {
         self != Self::Open
     }
@@ -113,8 +113,8 @@ impl Shape {
         Some(flow)
     }
 
-    /// Another revision under the same id, as an attacker would like it: its calls go to `/forged`, and its gate asks nobody
-    /// or anybody.
+    /// Another revision under the same id, as an attacker would like it: its calls go to `/forged`, and its gate asks no approver
+    /// or every principal.
     pub(crate) fn forged(self, id: &str, url: &str, way: usize) -> Value {
         let call = |node: &str| call(node, &format!("{url}/forged/{node}"));
         let (nodes, edges) = match way % 3 {

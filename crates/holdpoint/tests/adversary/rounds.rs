@@ -182,6 +182,6 @@ fn report(
         let silent: Vec<_> =
             effects.iter().filter(|(name, count)| **count == 0 && *name != "holdpoint-hold").collect();
         assert!(silent.is_empty(), "these flows had no effect, so that nothing was checked: {silent:?}");
-        assert!(consumed > 0, "nobody consumed a grant");
+        assert!(consumed > 0, "no grant was consumed");
     }
 }

@@ -118,7 +118,7 @@ impl World {
             |(at, scopes): (usize, &&[&str])| keyed(root, &format!("mallory-{at}"), Side::Attacker, scopes);
         let mut attackers: Vec<Caller> = ATTACKERS.iter().enumerate().map(|one| named(one).0).collect();
         attackers.push(session(root, named((4, &ATTACKERS[4]))));
-        attackers.push(caller("anybody", Side::Attacker, root.with_key(None), "none"));
+        attackers.push(caller("anonymous", Side::Attacker, root.with_key(None), "none"));
         let requester = keyed(root, "ci", Side::Requester, &["runs:create", "runs:read", "runs:cancel"]).0;
         let admin = caller("bootstrap", Side::Requester, root.clone(), "key:bootstrap");
         let called = Mutex::default();
@@ -182,7 +182,7 @@ impl World {
     }
 
     /// Returns the caller without a credential.
-    pub(crate) fn anybody(&self) -> &Caller {
+    pub(crate) fn anonymous(&self) -> &Caller {
         &self.attackers[self.attackers.len() - 1]
     }
 
@@ -213,12 +213,12 @@ fn keyed(root: &Client, principal: &str, side: Side, scopes: &[&str]) -> (Caller
 
 /// The same principal, signed in with the cookie of a session.
 fn session(root: &Client, (of, key): (Caller, String)) -> Caller {
-    let anybody = root.with_key(None);
+    let anonymous = root.with_key(None);
     let body = json!({ "key": key }).to_string();
-    let made = anybody.exchange("POST", "/v1/session", Some(body.as_bytes()), &[]);
+    let made = anonymous.exchange("POST", "/v1/session", Some(body.as_bytes()), &[]);
     assert_eq!(made.status(), 201, "{}", made.body());
     let cookie = made.headers()["set-cookie"].to_str().unwrap().split(';').next().unwrap().to_owned();
     let shown: Value = serde_json::from_str(made.body()).unwrap();
     let credential = format!("session:{}", shown["sessionId"].as_str().unwrap());
-    Caller { client: anybody, cookie: Some(cookie), credential, ..of }
+    Caller { client: anonymous, cookie: Some(cookie), credential, ..of }
 }
