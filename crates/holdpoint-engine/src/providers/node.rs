@@ -53,7 +53,11 @@ impl Node for ProviderNode {
 
     async fn run(&self, context: &mut EffectContext) -> Result<Outputs, Stop> {
         let graph = config_text(context.node(), "graph").ok().flatten().unwrap_or_default().to_owned();
-        let (sent, pauses) = last_answer(context)?;
+        let LastAnswer { sent, pauses, is_granted } = last_answer(context)?;
+        if is_granted {
+            // Records the use of the approval before the provider receives the answer.
+            context.step(&format!("answer.{pauses}"), || async { Ok(Value::Null) }).await?;
+        }
         // Nothing outside is touched by whoever only tells the run again, or has lost it.
         context.write_down().await?;
         let turn = Turn { graph, number: pauses };
@@ -78,17 +82,27 @@ impl Node for ProviderNode {
     }
 }
 
-/// Goes through what was answered: all of it but the last was sent. With how many pauses there were.
-fn last_answer(context: &mut EffectContext) -> Result<(Sent, u32), Stop> {
-    let (mut sent, mut pauses) = (Sent::Start(input(context)), 0);
+/// The start or the last answer of a graph.
+struct LastAnswer {
+    sent: Sent,
+    /// The number of pauses so far.
+    pauses: u32,
+    /// The answer approves a tool call.
+    is_granted: bool,
+}
+
+/// Goes through the answers: all of them except the last were sent.
+fn last_answer(context: &mut EffectContext) -> Result<LastAnswer, Stop> {
+    let mut last = LastAnswer { sent: Sent::Start(input(context)), pauses: 0, is_granted: false };
     while let Some(asked) = context.next_asked().cloned() {
         if let Some(Resolution::Answered { value, .. }) = &asked.resolution {
-            sent = Sent::Answers(asking::answers(&asked, value.clone()), asking::pause(&asked));
+            last.sent = Sent::Answers(asking::answers(&asked, value.clone()), asking::pause(&asked));
         }
+        last.is_granted = asked.is_granted();
         context.interrupt(Request::new(asked.kind, asked.data.clone()))?;
-        pauses += 1;
+        last.pauses += 1;
     }
-    Ok((sent, pauses))
+    Ok(last)
 }
 
 /// What the graph is started with: `input` among the ports, or else all of them; without ports the same of variables.

@@ -27,6 +27,28 @@ async fn a_call_is_made_once_and_only_after_somebody_allowed_it() {
     assert_eq!(world.calls(), [bash("publish")]);
 }
 
+/// Returns the number of uses of each approval.
+async fn uses(world: &World) -> Vec<usize> {
+    let run = world.engine().run(world.of.as_ref().unwrap()).await.unwrap();
+    run.interrupts.iter().map(|asked| asked.uses.len()).collect()
+}
+
+#[tokio::test]
+async fn each_approved_call_uses_its_own_approval_once() {
+    let script = json!({"steps": [
+        {"calls": [bash("one")]}, {"calls": [bash("two")]}, {"calls": [bash("three")]}, {"text": "final"},
+    ]});
+    let mut world = World::playing(script, json!({})).await;
+    world.start().await;
+    assert_eq!(uses(&world).await, [0]);
+    world.answer(json!({"decision": "approve"})).await;
+    world.answer(json!({"decision": "reject"})).await;
+    assert_eq!(uses(&world).await, [1, 0, 0]);
+    world.answer(json!({"decision": "edit", "input": {"command": "echo less"}})).await;
+    assert_eq!(uses(&world).await, [1, 0, 1]);
+    assert_eq!(world.calls(), [bash("one"), bash("echo less")]);
+}
+
 #[tokio::test]
 async fn an_edited_call_is_made_as_it_was_edited() {
     let mut world = World::playing(one_call(), json!({})).await;
