@@ -47,6 +47,7 @@ mod opening;
 mod options;
 mod pending;
 mod people;
+mod quotas;
 mod reading;
 mod sealing;
 mod secrets;
@@ -69,6 +70,7 @@ pub use graphs::{GraphError, GraphStart, Handle, Resume, STATE_KEY_CHARS_MAX, St
 pub use once::{Done, Once, Respond};
 pub use options::Options;
 pub use pending::{Assignee, PendingCounts, PendingFilter, PendingOrder, PendingPage};
+pub use quotas::{QuotaExceeded, Quotas, Usage};
 pub use starting::StartOptions;
 pub use webhooks::NewWebhook;
 
@@ -109,6 +111,8 @@ struct Shared {
     /// How many of them a tenant may have, and for how many more there is room as far as this node knows.
     events_kept_max: u64,
     rooms: Mutex<HashMap<TenantId, u64>>,
+    quotas: Quotas,
+    admissions: quotas::Admissions,
     /// Runs that end with another in one commit.
     cascade_max: usize,
     /// Ends what listens to other nodes.

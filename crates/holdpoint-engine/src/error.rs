@@ -4,6 +4,7 @@ use holdpoint_core::mailbox::MailboxError;
 use holdpoint_core::workflow::Flaw;
 use holdpoint_core::{Refusal, RunId};
 
+use crate::engine::QuotaExceeded;
 use crate::outgoing;
 use crate::providers::BadProviders;
 use crate::seal::Unopenable;
@@ -48,6 +49,9 @@ pub enum Error {
     /// A URL was given that must not be called.
     #[error(transparent)]
     Target(outgoing::Error),
+    /// A quota of the tenant is used up; nothing was written.
+    #[error(transparent)]
+    Quota(#[from] QuotaExceeded),
     /// The tenant has as many of these as it may have.
     #[error("there are too many {0}")]
     TooMany(&'static str),

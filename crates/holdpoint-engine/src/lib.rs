@@ -40,8 +40,8 @@ pub use context::{ChannelOptions, Context, EffectContext, Stop};
 pub use engine::{
     Assignee, Checked, Done, Engine, ForkRequest, GrantRecord, GraphError, GraphStart, Handle, InputMode,
     Interrupted, NewWebhook, Once, Options, Overlay, PendingCounts, PendingFilter, PendingOrder, PendingPage,
-    Received, Reception, RefusedBy, Respond, Resume, STATE_KEY_CHARS_MAX, Standing, StartOptions, Taker,
-    Talk,
+    QuotaExceeded, Quotas, Received, Reception, RefusedBy, Respond, Resume, STATE_KEY_CHARS_MAX, Standing,
+    StartOptions, Taker, Talk, Usage,
 };
 pub use error::Error;
 pub use feed::{Committed, Listener};
@@ -64,7 +64,7 @@ pub use store::runs::{RunFilter, RunSummary};
 pub use store::secrets::LinkSecret;
 pub use store::sessions::Session;
 pub use store::webhooks::{Webhook, WebhookChange};
-pub use store::workflows::Registered;
+pub use store::workflows::{Registered, WorkflowSummary};
 pub use store::{Error as StoreError, Location, ceiling};
 pub use trace::{SpanName, cause};
 pub use webhooks::{Courier, Render, Rendered, Rendering, WebhookSettings, fingerprint, sign};

@@ -33,6 +33,7 @@ pub(crate) mod sqlite;
 mod statement;
 pub(crate) mod threads;
 pub(crate) mod timers;
+pub(crate) mod usage;
 pub(crate) mod webhooks;
 pub(crate) mod workflows;
 

@@ -6,3 +6,4 @@ pub(crate) mod metrics;
 pub(crate) mod routes;
 pub(crate) mod schemas;
 pub(crate) mod secrets;
+pub(crate) mod usage;

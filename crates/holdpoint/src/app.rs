@@ -23,6 +23,7 @@ use crate::error::ApiError;
 use crate::links::{Links, Settings};
 use crate::routes::Route;
 use crate::routes::verbs::{self, Verbs};
+use crate::streams::Streams;
 use crate::telemetry::Losses;
 use crate::{admin, agents, agui, chat, grants, holds, inbox, mailbox, openapi, openwop};
 
@@ -48,6 +49,8 @@ pub(crate) struct Shared {
     pub fixtures: Vec<String>,
     /// What the collector was not told, when there is one.
     pub telemetry: Option<Arc<Losses>>,
+    /// Open streams, counted for each tenant.
+    pub streams: Streams,
     /// Whose pages browsers let call.
     pub cors_origins: Vec<String>,
     /// Turns true when the server is going down; streams end then.
@@ -75,6 +78,7 @@ impl Shared {
             telemetry,
             log,
             cors_origins,
+            streams: Streams::default(),
             stopping,
         }
     }

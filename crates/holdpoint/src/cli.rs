@@ -23,6 +23,7 @@ mod permissions;
 mod runs;
 mod secrets;
 mod threads;
+mod usage;
 mod values;
 mod watch;
 mod webhooks;
@@ -179,6 +180,12 @@ pub(crate) enum ClientCommand {
         #[command(subcommand)]
         action: secrets::Action,
     },
+    /// Show the quotas of the tenant and what it uses of them
+    #[command(after_help = usage::EXAMPLES)]
+    Usage {
+        #[command(flatten)]
+        connection: Connection,
+    },
     /// Tell the server of something that happened outside
     #[command(after_help = events::EXAMPLES)]
     Events {
@@ -235,6 +242,7 @@ impl ClientCommand {
             | Self::Permissions { connection, .. }
             | Self::Links { connection, .. }
             | Self::Secrets { connection, .. }
+            | Self::Usage { connection }
             | Self::Events { connection, .. }
             | Self::Webhooks { connection, .. }
             | Self::Bench { connection, .. } => connection,
@@ -283,6 +291,7 @@ fn perform(command: ClientCommand, customize: impl FnOnce(Options) -> Options) -
         ClientCommand::Secrets { connection, action } => {
             secrets::run(&open(&connection)?, &Output::of(&connection), action)
         }
+        ClientCommand::Usage { connection } => usage::run(&open(&connection)?, &Output::of(&connection)),
         ClientCommand::Events { connection, action } => {
             events::run(&open(&connection)?, &Output::of(&connection), action)
         }

@@ -15,6 +15,7 @@ mod cors;
 mod database;
 mod links;
 mod outgoing;
+mod quotas;
 mod retention;
 mod seal;
 mod webhooks;
@@ -22,6 +23,7 @@ mod webhooks;
 pub(crate) use database::{location, shown};
 pub(crate) use links::{LinkArgs, LinkSettings};
 pub(crate) use outgoing::{OutgoingArgs, OutgoingSettings};
+pub(crate) use quotas::{QuotaArgs, QuotaSettings};
 pub(crate) use seal::{SealArgs, SealSettings};
 pub(crate) use webhooks::{WebhookArgs, WebhookChoice};
 
@@ -42,7 +44,8 @@ pub(crate) struct ServeArgs {
     /// rate_limit, rate_burst, public_url, link_seconds_max, link_rate_limit, otlp_endpoint, otlp_protocol, ask_url,
     /// ask_token, event_retention, seal_key_file, outgoing_allow, outgoing_deny, outgoing_allow_loopback,
     /// outgoing_ca, allow_private_webhooks, webhook_cooldown, webhook_lease, webhook_log_retention,
-    /// webhook_dead_letter_retention, cors_origins
+    /// webhook_dead_letter_retention, cors_origins, and the table [quotas] with open_runs, stored_bytes, definitions,
+    /// deliveries, family_runs, fork_bytes and streams
     #[arg(long, env = "HOLDPOINT_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
     /// Registers every .json file of this folder as a workflow at start
@@ -101,6 +104,8 @@ pub(crate) struct ServeArgs {
     webhooks: WebhookArgs,
     #[command(flatten)]
     cors: cors::CorsArgs,
+    #[command(flatten)]
+    quotas: QuotaArgs,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -145,6 +150,7 @@ struct File {
     webhook_log_retention: Option<String>,
     webhook_dead_letter_retention: Option<String>,
     cors_origins: Option<Vec<String>>,
+    quotas: Option<QuotaArgs>,
 }
 
 #[derive(Debug)]
@@ -174,6 +180,7 @@ pub(crate) struct Config {
     pub outgoing: OutgoingSettings,
     pub webhooks: WebhookChoice,
     pub cors_origins: Vec<String>,
+    pub quotas: QuotaSettings,
 }
 
 impl Config {
@@ -236,6 +243,7 @@ impl Config {
             outgoing: args.outgoing.or(of_file)?,
             webhooks: args.webhooks.or(of_webhooks)?,
             cors_origins: args.cors.or(file.cors_origins)?,
+            quotas: args.quotas.or(file.quotas),
         })
     }
 }

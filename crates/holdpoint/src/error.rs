@@ -35,7 +35,8 @@ impl ApiError {
     pub(crate) fn is_final(&self) -> bool {
         let lasting =
             [StatusCode::NOT_FOUND, StatusCode::CONFLICT, StatusCode::GONE, StatusCode::UNPROCESSABLE_ENTITY];
-        let changes = self.retry_after_s.is_some() || self.code == "interrupt_ambiguous";
+        let changes =
+            self.retry_after_s.is_some() || ["interrupt_ambiguous", "quota_exceeded"].contains(&self.code);
         lasting.contains(&self.status) && !changes
     }
 
@@ -203,6 +204,14 @@ impl From<Error> for ApiError {
                 let message = format!("fromSeq: the log has {events} events, and this is beyond them");
                 Self::new(StatusCode::UNPROCESSABLE_ENTITY, "beyond_log", message)
                     .with(json!({"field": "fromSeq", "events": events}))
+            }
+            Error::Quota(exceeded) => {
+                let status = match exceeded.is_temporary() {
+                    true => StatusCode::TOO_MANY_REQUESTS,
+                    false => StatusCode::UNPROCESSABLE_ENTITY,
+                };
+                Self::new(status, "quota_exceeded", exceeded.to_string())
+                    .with(json!({"quota": exceeded.quota, "limit": exceeded.limit}))
             }
             Error::TooMany(what) => {
                 let message = format!("this tenant has as many {what} as it may have; try again later");

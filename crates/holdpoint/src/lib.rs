@@ -42,6 +42,7 @@ mod seeding;
 mod segment;
 mod serve;
 mod sse;
+mod streams;
 mod telemetry;
 mod welcome;
 

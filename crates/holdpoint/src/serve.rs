@@ -23,6 +23,7 @@ use crate::auth::RateLimit;
 use crate::config::Config;
 use crate::links::{Links, Peer};
 use crate::openwop::webhooks::Bodies;
+use crate::streams::Streams;
 use crate::{demo, seeding, telemetry, welcome};
 
 /// How long requests in flight may take once the server is going down.
@@ -62,7 +63,17 @@ pub(crate) async fn serve(config: Config, customize: impl FnOnce(Options) -> Opt
     let telemetry = telling.as_ref().map(|telling| telling.losses.clone());
     let links = Links::new(config.links.at(address));
     let cors_origins = config.cors_origins.clone();
-    let app = Arc::new(Shared { rate_limit, links, outgoing, fixtures, telemetry, cors_origins, ..shared });
+    let streams = Streams::new(config.quotas.streams);
+    let app = Arc::new(Shared {
+        rate_limit,
+        links,
+        outgoing,
+        fixtures,
+        telemetry,
+        cors_origins,
+        streams,
+        ..shared
+    });
     let courier = engine.courier(Arc::new(Bodies(app.clone())));
     let mut courier = tokio::spawn(courier.run(stopping.clone()));
     let mut draining = stopping;
@@ -125,7 +136,8 @@ fn options(config: &Config, agents: &Folder, webhook_outgoing: Outgoing) -> anyh
         .conversations(config.conversations)
         .agents(agents)
         .providers(providers(config)?)
-        .keep_events(config.event_retention);
+        .keep_events(config.event_retention)
+        .quotas(config.quotas.engine);
     match &config.ask_url {
         Some(url) => Ok(options.answerer(AnswerService::new(url, config.ask_token.as_deref(), outgoing)?)),
         None => Ok(options),

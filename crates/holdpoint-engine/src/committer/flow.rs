@@ -12,14 +12,14 @@ use super::locks::{Found, Locks, Thread, head};
 use super::mail::performed;
 use super::work::{Change, ClaimOrder, Guard, Job, Mail, MailOp, Reply, Work};
 use crate::store::dispatches::{self, Stored};
-use crate::store::{Error, Param, Query, Tx, arrivals, deliveries, params, receipts, webhooks};
+use crate::store::{Error, Param, Query, Tx, arrivals, deliveries, params, receipts, usage, webhooks};
 use crate::webhooks::{Hooks, List};
 
 /// Writes jobs in one transaction, and those with them that `more` adds while it is being made up. One reply for
 /// each, in their order.
 pub(super) async fn write<T: Tx>(
     tx: &T,
-    hooks: &Hooks,
+    (hooks, shard): (&Hooks, i64),
     jobs: &mut Vec<Job>,
     mut more: impl FnMut(&mut Vec<Job>),
     pause: impl FnOnce() -> Result<(), Error>,
@@ -45,6 +45,9 @@ pub(super) async fn write<T: Tx>(
             more(jobs);
         }
     }
+    for addition in usage::additions(std::mem::take(&mut flow.usage), shard) {
+        flow.add(usage::ADD, addition.into());
+    }
     pause()?;
     tx.commit(&flow.writes).await?;
     Ok(replies)
@@ -59,6 +62,8 @@ struct Flow {
     /// Who is to be told of what happens, and whether runs have addresses of their own for that.
     list: Arc<List>,
     callbacks: bool,
+    /// Changes of the usage of tenants.
+    usage: usage::Deltas,
 }
 
 impl Flow {
@@ -119,8 +124,9 @@ impl Flow {
             return Ok(reply);
         }
         moves.into_iter().for_each(|to| self.move_to(to, false));
-        for change in changes {
+        for (change, size) in changes.iter().zip(&job.sizes) {
             self.let_happen(change)?;
+            self.count_usage(change, *size);
         }
         for statement in &job.writes {
             self.add(statement.sql, statement.params.clone());
@@ -167,6 +173,16 @@ impl Flow {
             Mail::None | Mail::Held { .. } | Mail::Reclaim(_) | Mail::Cancel(_) => {}
         }
         Ok(())
+    }
+
+    fn count_usage(&mut self, change: &Change, size: usize) {
+        if change.is_silent() {
+            return;
+        }
+        let was_open = change.before > 0 && change.from.as_ref().is_none_or(|from| !from.finished());
+        let delta = self.usage.entry(change.of.tenant.clone()).or_default();
+        delta.open_runs += i64::from(!change.after.finished()) - i64::from(was_open);
+        delta.event_bytes = delta.event_bytes.saturating_add_unsigned(size as u64);
     }
 
     /// What a change makes of the dispatch it relies on; nothing where it stays as it is.

@@ -18,7 +18,7 @@ use crate::feed::{Committed, Feed};
 use crate::measures::Measures;
 use crate::peers::Outbox;
 use crate::run_cache::RunCache;
-use crate::store::{Error, Tx, awaited, pending};
+use crate::store::{Error, Tx, awaited, pending, usage};
 use crate::webhooks::Hooks;
 
 /// How many jobs share one transaction at most.
@@ -84,6 +84,8 @@ pub(crate) struct Writing<T> {
     pub(super) audience: Audience,
     troubles: Troubles,
     tries: AtomicU64,
+    /// The row of each tenant's usage that this writer adds to.
+    shard: i64,
 }
 
 /// Why a commit did not happen.
@@ -113,7 +115,7 @@ impl From<Error> for Trouble {
 
 impl<T: Tx> Writing<T> {
     pub(super) fn new(tx: T, audience: Audience, troubles: Troubles) -> Self {
-        Self { tx, audience, troubles, tries: AtomicU64::new(0) }
+        Self { tx, audience, troubles, tries: AtomicU64::new(0), shard: usage::random_shard() }
     }
 
     /// What must be true before the first job is written.
@@ -236,7 +238,10 @@ impl<T: Tx> Writing<T> {
                 let receipt = alone.receipt.as_deref();
                 solo::write(&self.tx, &alone.work, receipt, pause).await.map(|reply| vec![reply])
             }
-            _ => flow::write(&self.tx, &self.audience.hooks, jobs, |jobs| inbox.take_late(jobs), pause).await,
+            _ => {
+                let world = (&*self.audience.hooks, self.shard);
+                flow::write(&self.tx, world, jobs, |jobs| inbox.take_late(jobs), pause).await
+            }
         };
         if stop || (replies.is_ok() && fault == Some(Fault::StopAfter(number))) {
             return Err(Trouble::Stop);

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{ATTEMPTS_MAX, Done, Engine};
 use crate::committer::{Reply, Work};
 use crate::error::Error;
-use crate::store::workflows::{self, Registered};
+use crate::store::workflows::{self, Registered, WorkflowSummary};
 use crate::store::{self, keys};
 
 impl Engine {
@@ -45,6 +45,8 @@ impl Engine {
             workflow.loops_checked = !unchanged || latest.is_some_and(|known| known.loops_checked);
             if unchanged {
                 self.keep_done(Done::Workflow { workflow: &workflow, stored: false }).await?;
+            } else {
+                self.admit_definition(tenant).await?;
             }
             if unchanged || self.store_revision(tenant, &workflow, &definition).await? {
                 let workflow = Arc::new(workflow);
@@ -65,9 +67,11 @@ impl Engine {
         let (revision, definition) = (workflow.revision, definition.clone());
         let registered = Registered { revision, definition, created_at: self.now(), loops_checked: true };
         let tenant_row = keys::insert_tenant(tenant, self.now());
+        let summary = workflows::summarize(tenant, &workflow.id, &registered);
         let row = workflows::insert(tenant, &workflow.id, &registered);
         let done = Done::Workflow { workflow, stored: true };
-        Ok(matches!(self.submit(Work::Plain(vec![tenant_row, row]), done).await?, Reply::Touched(1)))
+        let rows = vec![tenant_row, summary, row];
+        Ok(matches!(self.submit(Work::Plain(rows), done).await?, Reply::Touched(1)))
     }
 
     /// Parses and checks a definition without storing it.
@@ -79,8 +83,24 @@ impl Engine {
         workflows::latest(&self.0.db, tenant, id).await?.ok_or(Error::NotFound("workflow"))
     }
 
-    pub async fn workflows(&self, tenant: &TenantId, limit: u64) -> Result<Vec<Registered>, Error> {
-        Ok(workflows::all(&self.0.db, tenant, limit).await?)
+    /// Lists the latest revisions of a tenant's definitions without reading the definitions. Of revisions that were
+    /// stored before there were summaries, each definition is read once.
+    pub async fn workflows(&self, tenant: &TenantId, limit: u64) -> Result<Vec<WorkflowSummary>, Error> {
+        let mut listed = Vec::new();
+        let mut filled = Vec::new();
+        for (mut summary, named) in workflows::summaries(&self.0.db, tenant, limit).await? {
+            if !named {
+                let found = workflows::revision(&self.0.db, tenant, &summary.id, summary.revision).await?;
+                let definition = found.map(|found| found.definition).unwrap_or_default();
+                (summary.name, summary.version) = workflows::names(&definition);
+                filled.push(workflows::name(tenant, &summary));
+            }
+            listed.push(summary);
+        }
+        if !filled.is_empty() {
+            self.write(filled).await?;
+        }
+        Ok(listed)
     }
 
     pub(crate) async fn workflow_revision(

@@ -176,6 +176,9 @@ impl Engine {
         if self.sequence(&of).await?.is_some() {
             return refused("run_id_taken", format!("there is a run {child} already"));
         }
+        if let Err(error) = self.admit_child(&of, parent).await? {
+            return Ok(Birth::Refused(error));
+        }
         let start = Start {
             inputs: known.inputs.clone(),
             configurable: started.configurable.clone(),

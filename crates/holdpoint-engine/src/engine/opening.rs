@@ -40,6 +40,7 @@ impl Engine {
             events_kept,
             events_kept_max,
             cascade_max,
+            quotas,
             seal_key,
             outgoing,
             webhook_outgoing,
@@ -92,6 +93,8 @@ impl Engine {
             events_kept_max,
             rooms: Mutex::default(),
             cascade_max,
+            quotas,
+            admissions: super::quotas::Admissions::default(),
             stop,
         };
         Self(Arc::new(shared), None).sealed_with(seal_key.as_ref()).await

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::Quotas;
 use super::families::CASCADE_MAX;
 use crate::agent::AgentSettings;
 use crate::answering::{Answerer, AnyAnswerer};
@@ -36,6 +37,7 @@ pub struct Options {
     pub(super) events_kept: Duration,
     pub(super) events_kept_max: u64,
     pub(super) cascade_max: usize,
+    pub(super) quotas: Quotas,
     pub(super) seal_key: Option<SealKey>,
     /// What nodes and deliveries call with; each may have its own.
     pub(super) outgoing: Option<Outgoing>,
@@ -60,6 +62,7 @@ impl Options {
             events_kept: RETENTION,
             events_kept_max: EVENTS_KEPT_MAX,
             cascade_max: CASCADE_MAX,
+            quotas: Quotas::default(),
             seal_key: None,
             outgoing: None,
             webhook_outgoing: None,
@@ -204,6 +207,13 @@ impl Options {
     #[must_use]
     pub fn kept_events_max(mut self, most: u64) -> Self {
         self.events_kept_max = most;
+        self
+    }
+
+    /// Sets the limits of each tenant.
+    #[must_use]
+    pub fn quotas(mut self, quotas: Quotas) -> Self {
+        self.quotas = quotas;
         self
     }
 

@@ -43,6 +43,7 @@ impl Engine {
     ) -> Result<Arc<Run>, Error> {
         check_scope(start.scope.as_deref())?;
         let tenant = start.owner.tenant.clone();
+        self.admit_run(&tenant).await?;
         let thread = start.thread.clone().filter(|_| options.exclusive);
         for _ in 0..ATTEMPTS_MAX {
             let previous = match &thread {

@@ -15,11 +15,18 @@ pub(crate) const LATEST_REVISION: &str = "SELECT w.tenant_id, w.workflow_id, w.r
         WHERE l.tenant_id = w.tenant_id AND l.workflow_id = w.workflow_id)";
 const ONE: &str = "SELECT revision, definition, created_ms, loops_checked FROM workflows
     WHERE tenant_id = $1 AND workflow_id = $2 AND revision = $3";
-const ALL: &str =
-    "SELECT w.revision, w.definition, w.created_ms, w.loops_checked FROM workflows w WHERE w.tenant_id = $1
-    AND w.revision = (SELECT MAX(l.revision) FROM workflows l
-        WHERE l.tenant_id = w.tenant_id AND l.workflow_id = w.workflow_id)
-    ORDER BY w.workflow_id LIMIT $2";
+/// A writer that lost the race for a revision leaves the row of the winner alone.
+const SUMMARIZE: &str =
+    "INSERT INTO workflow_summaries (tenant_id, workflow_id, revision, name, version, created_ms)
+    VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (tenant_id, workflow_id) DO UPDATE SET
+    revision = excluded.revision, name = excluded.name, version = excluded.version,
+    created_ms = excluded.created_ms WHERE workflow_summaries.revision < excluded.revision";
+const NAME: &str = "UPDATE workflow_summaries SET name = $1, version = $2
+    WHERE tenant_id = $3 AND workflow_id = $4 AND revision = $5";
+const SUMMARIES: &str = "SELECT workflow_id, revision, name, version, created_ms FROM workflow_summaries
+    WHERE tenant_id = $1 ORDER BY workflow_id LIMIT $2";
+/// Characters of a name or a version that lists show.
+const SHOWN_CHARS_MAX: usize = 256;
 
 /// One revision of a definition.
 #[derive(Clone, Debug, PartialEq)]
@@ -61,8 +68,59 @@ pub(crate) async fn revision(
     row.as_ref().map(read).transpose()
 }
 
-pub(crate) async fn all(db: &Database, tenant: &TenantId, limit: u64) -> Result<Vec<Registered>, Error> {
-    db.query(ALL, params![tenant.as_str(), limit]).await?.iter().map(read).collect()
+/// The latest revision of a definition, as lists show it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkflowSummary {
+    pub id: WorkflowId,
+    pub revision: u64,
+    /// The first characters.
+    pub name: String,
+    pub version: String,
+    pub created_at: Timestamp,
+}
+
+/// Writes what lists show of a revision.
+pub(crate) fn summarize(tenant: &TenantId, id: &WorkflowId, registered: &Registered) -> Statement {
+    let (name, version) = names(&registered.definition);
+    let (revision, at) = (registered.revision, registered.created_at);
+    Statement::new(SUMMARIZE, params![tenant.as_str(), id.as_str(), revision, name, version, at])
+}
+
+/// Fills in the names of a revision that was stored before there were summaries.
+pub(crate) fn name(tenant: &TenantId, summary: &WorkflowSummary) -> Statement {
+    let (name, version) = (summary.name.as_str(), summary.version.as_str());
+    let values = params![name, version, tenant.as_str(), summary.id.as_str(), summary.revision];
+    Statement::new(NAME, values)
+}
+
+/// Returns the name and the version of a definition, each as long as lists show them.
+pub(crate) fn names(definition: &Value) -> (String, String) {
+    let text = |member: &str| {
+        let text = definition.get(member).and_then(Value::as_str).unwrap_or_default();
+        text.chars().take(SHOWN_CHARS_MAX).collect::<String>()
+    };
+    (text("name"), text("version"))
+}
+
+/// Returns the latest revisions of a tenant's definitions; false beside those whose names are not filled in yet.
+pub(crate) async fn summaries(
+    db: &Database,
+    tenant: &TenantId,
+    limit: u64,
+) -> Result<Vec<(WorkflowSummary, bool)>, Error> {
+    let rows = db.query(SUMMARIES, params![tenant.as_str(), limit]).await?;
+    rows.iter().map(|row| Ok((summary(row)?, row.optional_text(2)?.is_some()))).collect()
+}
+
+fn summary(row: &Row) -> Result<WorkflowSummary, Error> {
+    let text = |at: usize| Ok::<_, Error>(row.optional_text(at)?.unwrap_or_default().to_owned());
+    Ok(WorkflowSummary {
+        id: WorkflowId::parse(row.text(0)?).map_err(|error| unreadable("workflow", error))?,
+        revision: row.count(1)?,
+        name: text(2)?,
+        version: text(3)?,
+        created_at: Timestamp(row.int(4)?),
+    })
 }
 
 fn read(row: &Row) -> Result<Registered, Error> {

@@ -17,6 +17,7 @@ on_both! {
     a_parent_shows_what_its_child_waits_for_at_any_depth,
     a_child_that_cannot_begin_fails_its_node_at_once,
     a_child_that_nobody_waits_for_goes_its_own_way,
+    a_run_that_ends_with_the_call_of_an_unknown_workflow_completes,
     a_cancelled_parent_takes_its_whole_family_along,
     a_child_that_is_cancelled_fails_its_parent,
     sixteen_children_that_end_at_once_all_get_through,
@@ -103,6 +104,14 @@ async fn a_parent_shows_what_its_child_waits_for_at_any_depth(house: House) {
         assert_eq!(house.status(of).await, "completed");
     }
     assert_eq!(house.drain().await, 0);
+}
+
+async fn a_run_that_ends_with_the_call_of_an_unknown_workflow_completes(house: House) {
+    let config = json!({"workflowId": "nowhere", "waitForCompletion": false});
+    house.register(line("calls", &[("call", "core.subWorkflow", config)])).await;
+    let of = house.start("calls").await;
+    house.drain().await;
+    assert_eq!(house.status(&of).await, "completed");
 }
 
 async fn a_child_that_cannot_begin_fails_its_node_at_once(house: House) {

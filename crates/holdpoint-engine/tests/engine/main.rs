@@ -38,6 +38,7 @@ mod node_types;
 mod opening;
 mod pauses;
 mod pending;
+mod quotas;
 mod receipts;
 mod replays;
 mod replays_differing;

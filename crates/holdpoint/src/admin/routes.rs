@@ -1,6 +1,6 @@
 //! The routes for operators.
 
-use super::{health, keys, metrics, secrets};
+use super::{health, keys, metrics, secrets, usage};
 use crate::routes::Content::{Json, Nothing, Text};
 use crate::routes::Route;
 
@@ -33,6 +33,9 @@ pub(crate) fn all() -> Vec<Route> {
             )
             .optional_body("RotateSecrets")
             .answers(200, Json("Secret")),
+        Route::get("/v1/usage", "getUsage", usage::show)
+            .says("The quotas of this tenant and what it uses of them")
+            .answers(200, Json("Usage")),
         Route::get_public("/healthz", "isAlive", health::alive)
             .says("Whether the process answers")
             .answers(200, Json("Health")),

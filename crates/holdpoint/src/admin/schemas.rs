@@ -74,6 +74,7 @@ pub(crate) fn all() -> Value {
             "required": ["secrets"],
             "properties": {"secrets": {"type": "array", "items": {"$ref": "#/components/schemas/Secret"}}},
         },
+        "Usage": usage(),
         "Health": health(),
     })
 }
@@ -91,6 +92,29 @@ fn rotate_key() -> Value {
         },
         "additionalProperties": false,
     })
+}
+
+fn usage() -> Value {
+    let limit =
+        json!({"type": ["integer", "null"], "minimum": 1, "description": "Null if there is no limit."});
+    let counted = |what: &str| {
+        json!({
+            "type": "object", "required": ["used", "limit"], "description": what,
+            "properties": {"used": {"type": "integer", "minimum": 0}, "limit": limit},
+        })
+    };
+    let each = |what: &str| json!({"type": "object", "required": ["limit"], "description": what, "properties": {"limit": limit}});
+    let properties = json!({
+        "openRuns": counted("Runs that have not ended."),
+        "storedBytes": counted("Bytes of the events of all runs."),
+        "definitions": counted("Stored revisions of workflows and agents."),
+        "deliveries": counted("Durable deliveries that are not over, counted up to the limit."),
+        "streams": counted("Streams that are open at this node."),
+        "familyRuns": each("Runs that one run starts, directly or through others."),
+        "forkBytes": each("Bytes of events that one fork copies."),
+    });
+    let required: Vec<&String> = properties.as_object().into_iter().flat_map(|all| all.keys()).collect();
+    json!({"type": "object", "required": required, "properties": properties})
 }
 
 fn health() -> Value {

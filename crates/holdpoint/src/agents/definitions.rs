@@ -81,9 +81,9 @@ pub(crate) async fn list(
 ) -> Result<Json<Value>, ApiError> {
     let registered = app.engine.workflows(caller.tenant(), LIST_MAX).await?;
     let agents = registered.iter().filter_map(|one| {
-        let agent = agent_of(one.definition.get("id")?.as_str()?)?;
+        let agent = agent_of(one.id.as_str())?;
         Some(json!({
-            "agentId": agent, "name": one.definition.get("name"), "revision": one.revision,
+            "agentId": agent, "name": one.name, "revision": one.revision,
             "updatedAt": one.created_at.to_string(),
         }))
     });

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use holdpoint_core::{StrictValue, WorkflowId};
-use holdpoint_engine::{Done, Engine, Registered};
+use holdpoint_engine::{Done, Engine, WorkflowSummary};
 use serde_json::{Value, json};
 
 use crate::app::App;
@@ -62,12 +62,11 @@ pub(crate) async fn list(
     CanReadWorkflows(caller): CanReadWorkflows,
 ) -> Result<Json<Value>, ApiError> {
     let registered = app.engine.workflows(caller.tenant(), LIST_MAX).await?;
-    let is_agent = |one: &&Registered| one.definition["id"].as_str().and_then(reserved::workflow).is_some();
+    let is_agent = |one: &&WorkflowSummary| reserved::workflow(one.id.as_str()).is_some();
     let shown = registered.iter().filter(|one| !is_agent(one)).map(|one| {
-        let member = |name: &str| one.definition.get(name).cloned();
         json!({
-            "id": member("id"), "name": member("name"), "version": member("version"),
-            "revision": one.revision, "updatedAt": one.created_at.to_string(),
+            "id": one.id, "name": one.name, "version": one.version, "revision": one.revision,
+            "updatedAt": one.created_at.to_string(),
         })
     });
     let shown: Vec<Value> = shown.collect();

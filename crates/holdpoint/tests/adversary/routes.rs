@@ -34,6 +34,7 @@ pub(crate) const OPERATIONS: &[(&str, Class)] = &[
     ("rotateKey", Denied),
     ("revokeKey", Denied),
     ("listSecrets", Denied),
+    ("getUsage", Read),
     ("rotateSecrets", Denied),
     // With the key or the session of an approver.
     ("createSession", Denied),

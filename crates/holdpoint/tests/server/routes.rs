@@ -221,6 +221,7 @@ fn rows() -> Vec<Row> {
         row("requeueDispatch", "runs:create", 409, 404),
         row("mailboxStats", "runs:read", 200, 200),
         Row { body: Some(json!({"scopes": []})), ..row("createKey", "keys:manage", 201, 201) },
+        row("getUsage", "runs:read", 200, 200),
         row("listKeys", "keys:manage", 200, 200),
         row("revokeKey", "keys:manage", 204, 404),
         row("rotateKey", "keys:manage", 201, 404),

@@ -94,6 +94,11 @@ impl<'e> Family<'e> {
                 self.add(child.clone(), unborn, *draft);
                 Ok(None)
             }
+            // A run that has ended by now waits for nothing, and cannot record that its child did not start.
+            Birth::Refused(error) if parent.draft.run.finished() => {
+                tracing::warn!(%child, code = error.code, "a child run was not started: {}", error.message);
+                Ok(None)
+            }
             // It could when the run was carried on; that must be done again.
             Birth::Refused(_) => Ok(Some(Guard::Revision)),
         }

@@ -1,0 +1,225 @@
+//! Quotas: how much a tenant may use. Usage is counted by the commits themselves and read at most once a second, so
+//! that a start costs no query. Starts that are under way at the same moment, on this node or others, can exceed a
+//! quota by their number.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use holdpoint_core::{Run, RunError, RunRef, TenantId};
+
+use super::Engine;
+use crate::error::Error;
+use crate::store::usage;
+
+/// How long a usage that was read is used for admitting runs.
+const FRESH: Duration = Duration::from_secs(1);
+/// The same for the number of deliveries, which is counted row by row.
+const FRESH_DELIVERIES: Duration = Duration::from_secs(5);
+/// Tenants whose usage is remembered.
+const SEEN_MAX: usize = 10_000;
+
+/// The limits of each tenant. 0 stands for no limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quotas {
+    /// Runs that have not ended.
+    pub open_runs: u64,
+    /// Bytes of the events of all runs.
+    pub stored_bytes: u64,
+    /// Stored revisions of workflows and agents.
+    pub definitions: u64,
+    /// Durable deliveries that are not over. New runs are rejected while there are as many.
+    pub deliveries: u64,
+    /// Runs that one run has started, directly or through others.
+    pub family_runs: u64,
+    /// Bytes of events that one fork may copy.
+    pub fork_bytes: u64,
+}
+
+impl Default for Quotas {
+    fn default() -> Self {
+        Self {
+            open_runs: 2_000_000,
+            stored_bytes: 100 << 30,
+            definitions: 50_000,
+            deliveries: 5_000_000,
+            family_runs: 10_000,
+            fork_bytes: 64 << 20,
+        }
+    }
+}
+
+/// The usage of a tenant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    pub open_runs: u64,
+    pub stored_bytes: u64,
+    pub definitions: u64,
+    /// Counted up to the quota.
+    pub deliveries: u64,
+}
+
+/// A quota that is used up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the tenant's quota {quota} is used up ({limit}); {remedy}")]
+pub struct QuotaExceeded {
+    /// The name as `GET /v1/usage` shows it.
+    pub quota: &'static str,
+    pub limit: u64,
+    remedy: &'static str,
+}
+
+const OPEN_RUNS: (&str, &str) =
+    ("openRuns", "wait until runs end or cancel some, or raise --quota-open-runs");
+const STORED_BYTES: (&str, &str) = ("storedBytes", "raise --quota-stored-bytes");
+const DEFINITIONS: (&str, &str) = ("definitions", "raise --quota-definitions");
+const DELIVERIES: (&str, &str) =
+    ("deliveries", "repair or delete webhooks whose deliveries wait, or raise --quota-deliveries");
+const FAMILY_RUNS: (&str, &str) =
+    ("familyRuns", "start fewer runs from one run, or raise --quota-family-runs");
+const FORK_BYTES: (&str, &str) = ("forkBytes", "branch earlier in the run, or raise --quota-fork-bytes");
+
+/// Returns an error if a quota does not permit `wanted`.
+fn check(
+    (quota, remedy): (&'static str, &'static str),
+    limit: u64,
+    wanted: u64,
+) -> Result<(), QuotaExceeded> {
+    if limit == 0 || wanted <= limit { Ok(()) } else { Err(QuotaExceeded { quota, limit, remedy }) }
+}
+
+impl QuotaExceeded {
+    /// Returns whether the same request can succeed later without a change of the request or the quota.
+    pub fn is_temporary(&self) -> bool {
+        [OPEN_RUNS.0, DELIVERIES.0].contains(&self.quota)
+    }
+}
+
+/// The usage of tenants as this node has read it.
+#[derive(Debug, Default)]
+pub(super) struct Admissions(Mutex<HashMap<TenantId, Seen>>);
+
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    at: Instant,
+    open_runs: u64,
+    stored_bytes: u64,
+    deliveries: u64,
+    deliveries_at: Instant,
+    /// Runs that were admitted since.
+    admitted: u64,
+}
+
+impl Seen {
+    fn check(&self, quotas: &Quotas) -> Result<(), QuotaExceeded> {
+        check(OPEN_RUNS, quotas.open_runs, self.open_runs + self.admitted + 1)?;
+        check(STORED_BYTES, quotas.stored_bytes, self.stored_bytes)?;
+        check(DELIVERIES, quotas.deliveries, self.deliveries)
+    }
+}
+
+impl Admissions {
+    fn lock(&self) -> MutexGuard<'_, HashMap<TenantId, Seen>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Admits a run on a usage that was read lately. Returns false if the usage must be read again.
+    fn admit(&self, tenant: &TenantId, quotas: &Quotas) -> bool {
+        let mut all = self.lock();
+        let Some(seen) = all.get_mut(tenant).filter(|seen| seen.at.elapsed() < FRESH) else { return false };
+        let permitted = seen.check(quotas).is_ok();
+        seen.admitted += u64::from(permitted);
+        permitted
+    }
+
+    fn deliveries(&self, tenant: &TenantId) -> Option<(u64, Instant)> {
+        let all = self.lock();
+        let seen = all.get(tenant).filter(|seen| seen.deliveries_at.elapsed() < FRESH_DELIVERIES)?;
+        Some((seen.deliveries, seen.deliveries_at))
+    }
+
+    fn put(&self, tenant: &TenantId, seen: Seen) {
+        let mut all = self.lock();
+        if all.len() >= SEEN_MAX {
+            all.clear();
+        }
+        all.insert(tenant.clone(), seen);
+    }
+}
+
+impl Engine {
+    pub fn quotas(&self) -> &Quotas {
+        &self.0.quotas
+    }
+
+    /// Returns what a tenant uses of its quotas.
+    pub async fn usage(&self, tenant: &TenantId) -> Result<Usage, Error> {
+        let (open_runs, stored_bytes) = usage::of_tenant(self.db(), tenant).await?;
+        let definitions = usage::definitions(self.db(), tenant).await?;
+        let deliveries = self.count_deliveries(tenant).await?;
+        Ok(Usage { open_runs, stored_bytes, definitions, deliveries })
+    }
+
+    /// Admits one more run of a tenant, or says which quota is used up.
+    pub(super) async fn admit_run(&self, tenant: &TenantId) -> Result<(), Error> {
+        let (quotas, admissions) = (&self.0.quotas, &self.0.admissions);
+        if admissions.admit(tenant, quotas) {
+            return Ok(());
+        }
+        let (open_runs, stored_bytes) = usage::of_tenant(self.db(), tenant).await?;
+        let (deliveries, deliveries_at) = match admissions.deliveries(tenant) {
+            Some(known) => known,
+            None => (self.count_deliveries(tenant).await?, Instant::now()),
+        };
+        let at = Instant::now();
+        let mut seen = Seen { at, open_runs, stored_bytes, deliveries, deliveries_at, admitted: 0 };
+        let checked = seen.check(quotas);
+        seen.admitted = u64::from(checked.is_ok());
+        admissions.put(tenant, seen);
+        Ok(checked?)
+    }
+
+    async fn count_deliveries(&self, tenant: &TenantId) -> Result<u64, Error> {
+        match self.0.quotas.deliveries {
+            0 => Ok(usage::deliveries(self.db(), tenant, i64::MAX.unsigned_abs()).await?),
+            most => Ok(usage::deliveries(self.db(), tenant, most.saturating_add(1)).await?),
+        }
+    }
+
+    /// Checks that a run may start the child run `of`. The outer error is a failure of the store.
+    pub(super) async fn admit_child(&self, of: &RunRef, parent: &Run) -> Result<Result<(), RunError>, Error> {
+        let most = self.0.quotas.family_runs;
+        let exceeded = match self.admit_run(&of.tenant).await {
+            Ok(()) if most == 0 => return Ok(Ok(())),
+            Ok(()) => {
+                let run = usage::root_of(&parent.id, parent.depth());
+                let root = RunRef { tenant: of.tenant.clone(), run };
+                let others = usage::family(self.db(), &root, &parent.id, most).await?;
+                // Siblings may be part of the same commit.
+                let siblings = parent.children.iter().take_while(|known| known.run != of.run).count() as u64;
+                check(FAMILY_RUNS, most, others + siblings + 1).err()
+            }
+            Err(Error::Quota(exceeded)) => Some(exceeded),
+            Err(error) => return Err(error),
+        };
+        Ok(exceeded.map_or(Ok(()), |exceeded| Err(RunError::new("quota_exceeded", exceeded.to_string()))))
+    }
+
+    /// Checks that a fork may copy the events of a run before `from_seq`.
+    pub(super) async fn admit_copy(&self, source: &RunRef, from_seq: u64) -> Result<(), Error> {
+        let most = self.0.quotas.fork_bytes;
+        if most > 0 {
+            check(FORK_BYTES, most, usage::log_bytes(self.db(), source, from_seq).await?)?;
+        }
+        self.admit_run(&source.tenant).await
+    }
+
+    /// Checks that one more revision of a definition may be stored.
+    pub(super) async fn admit_definition(&self, tenant: &TenantId) -> Result<(), Error> {
+        let most = self.0.quotas.definitions;
+        if most > 0 {
+            check(DEFINITIONS, most, usage::definitions(self.db(), tenant).await? + 1)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,115 @@
+//! The `tenant_usage` table: open runs and bytes of events of each tenant. A writer adds to a row of its own, so that
+//! writers do not wait for each other; the usage is the sum.
+
+use std::collections::BTreeMap;
+
+use holdpoint_core::{RunId, RunRef, TenantId};
+use uuid::Uuid;
+
+use super::{Database, Error, Param, params};
+
+/// Adds to the row of a writer.
+pub(crate) const ADD: &str = "INSERT INTO tenant_usage (tenant_id, shard, open_runs, event_bytes)
+    VALUES ($1, $2, $3, $4) ON CONFLICT (tenant_id, shard) DO UPDATE SET
+    open_runs = tenant_usage.open_runs + excluded.open_runs,
+    event_bytes = tenant_usage.event_bytes + excluded.event_bytes";
+const OF_TENANT: &str = "SELECT CAST(COALESCE(SUM(open_runs), 0) AS BIGINT),
+    CAST(COALESCE(SUM(event_bytes), 0) AS BIGINT) FROM tenant_usage WHERE tenant_id = $1";
+/// Counts no further than $2: the caller only needs to know whether a limit is reached.
+const DELIVERIES: &str = "SELECT COUNT(*) FROM (SELECT 1 FROM deliveries
+    WHERE tenant_id = $1 AND ended_ms IS NULL LIMIT $2) AS waiting";
+/// Revisions are numbered from 1 without gaps.
+const DEFINITIONS: &str =
+    "SELECT CAST(COALESCE(SUM(revision), 0) AS BIGINT) FROM workflow_summaries WHERE tenant_id = $1";
+const FAMILY: &str = "SELECT COUNT(*) FROM (SELECT 1 FROM runs
+    WHERE tenant_id = $1 AND run_id > $2 AND run_id < $3 AND parent_run_id <> $4 LIMIT $5) AS family";
+const LOG_BYTES: &str = "SELECT CAST(COALESCE(SUM(OCTET_LENGTH(events)), 0) AS BIGINT) FROM events
+    WHERE tenant_id = $1 AND run_id = $2 AND seq < $3";
+
+/// The number of rows of a tenant's usage at most.
+const SHARDS: u8 = 64;
+
+/// A change of a tenant's usage.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Delta {
+    pub open_runs: i64,
+    pub event_bytes: i64,
+}
+
+/// Changes of the usage of some tenants, in the order in which their rows are locked.
+pub(crate) type Deltas = BTreeMap<TenantId, Delta>;
+
+/// Returns the row that a writer adds to.
+pub(crate) fn random_shard() -> i64 {
+    let [.., last] = Uuid::now_v7().into_bytes();
+    i64::from(last % SHARDS)
+}
+
+/// Returns the values of [`ADD`] for each tenant whose usage changes.
+pub(crate) fn additions(deltas: Deltas, shard: i64) -> impl Iterator<Item = Vec<Param>> {
+    let changed = deltas.into_iter().filter(|(_, delta)| *delta != Delta::default());
+    changed.map(move |(tenant, delta)| params![tenant.as_str(), shard, delta.open_runs, delta.event_bytes])
+}
+
+/// Returns the number of open runs and the bytes of events of a tenant.
+pub(crate) async fn of_tenant(db: &Database, tenant: &TenantId) -> Result<(u64, u64), Error> {
+    let row = db.query_one(OF_TENANT, params![tenant.as_str()]).await?;
+    let sum = |at: usize| row.as_ref().map_or(Ok(0), |row| row.int(at));
+    let count = |sum: i64| u64::try_from(sum).unwrap_or(0);
+    Ok((count(sum(0)?), count(sum(1)?)))
+}
+
+/// Counts the deliveries of a tenant that are not over, up to `limit`.
+pub(crate) async fn deliveries(db: &Database, tenant: &TenantId, limit: u64) -> Result<u64, Error> {
+    count(db, DELIVERIES, params![tenant.as_str(), limit]).await
+}
+
+/// Counts the stored revisions of workflows and agents.
+pub(crate) async fn definitions(db: &Database, tenant: &TenantId) -> Result<u64, Error> {
+    count(db, DEFINITIONS, params![tenant.as_str()]).await
+}
+
+/// Counts the runs below a run, at any depth, up to `limit`, without the children of `parent`. The id of a child run is
+/// that of its parent with a dot and a number.
+pub(crate) async fn family(db: &Database, root: &RunRef, parent: &RunId, limit: u64) -> Result<u64, Error> {
+    let (from, to) = (format!("{}.", root.run), format!("{}/", root.run));
+    count(db, FAMILY, params![root.tenant.as_str(), from, to, parent.as_str(), limit]).await
+}
+
+/// Returns the bytes of the commits of a run that begin before an event.
+pub(crate) async fn log_bytes(db: &Database, of: &RunRef, before: u64) -> Result<u64, Error> {
+    let before = i64::try_from(before).unwrap_or(i64::MAX);
+    count(db, LOG_BYTES, params![of.tenant.as_str(), of.run.as_str(), before]).await
+}
+
+/// Returns the id of the run at the top of a family: a run at depth n has n numbers behind the id of that run.
+pub(crate) fn root_of(run: &RunId, depth: u32) -> RunId {
+    let root = (0..depth).fold(run.as_str(), |id, _| id.rsplit_once('.').map_or(id, |(above, _)| above));
+    RunId::parse(root).unwrap_or_else(|_| run.clone())
+}
+
+async fn count(db: &Database, sql: &'static str, values: Vec<Param>) -> Result<u64, Error> {
+    db.query_one(sql, values).await?.map_or(Ok(0), |row| row.count(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_root_of_a_family_is_found_in_the_id() {
+        let id = |text: &str| RunId::parse(text).unwrap();
+        assert_eq!(root_of(&id("r"), 0), id("r"));
+        assert_eq!(root_of(&id("r.12.3"), 2), id("r"));
+        assert_eq!(root_of(&id("a.b.12"), 1), id("a.b"), "a caller may choose an id with dots");
+    }
+
+    #[test]
+    fn only_tenants_whose_usage_changes_are_written() {
+        let tenant = |name: &str| TenantId::parse(name).unwrap();
+        let changed = Delta { open_runs: -1, event_bytes: 20 };
+        let deltas = Deltas::from([(tenant("a"), Delta::default()), (tenant("b"), changed)]);
+        let written: Vec<_> = additions(deltas, 3).collect();
+        assert_eq!(written, [params!["b", 3_i64, -1_i64, 20_i64]]);
+    }
+}

@@ -1,0 +1,88 @@
+//! The streams of events that this node keeps open, counted for each tenant.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use axum::http::StatusCode;
+use holdpoint_core::TenantId;
+use serde_json::json;
+
+use crate::error::ApiError;
+
+/// How many streams of each tenant are open. Clones share the counts.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Streams {
+    open: Arc<Mutex<HashMap<TenantId, u64>>>,
+    /// 0 stands for no limit.
+    limit: u64,
+}
+
+/// One open stream. It is counted until it is dropped.
+#[derive(Debug)]
+pub(crate) struct StreamSlot {
+    streams: Streams,
+    tenant: TenantId,
+}
+
+impl Streams {
+    pub(crate) fn new(limit: u64) -> Self {
+        Self { open: Arc::default(), limit }
+    }
+
+    pub(crate) fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    pub(crate) fn open(&self, tenant: &TenantId) -> u64 {
+        self.lock().get(tenant).copied().unwrap_or(0)
+    }
+
+    /// Counts one more stream of a tenant, or rejects it.
+    pub(crate) fn take(&self, tenant: &TenantId) -> Result<StreamSlot, ApiError> {
+        let mut open = self.lock();
+        let count = open.entry(tenant.clone()).or_default();
+        if self.limit > 0 && *count >= self.limit {
+            let message = format!(
+                "the tenant's quota streams is used up ({}); close streams, or raise --quota-streams",
+                self.limit
+            );
+            return Err(ApiError::new(StatusCode::TOO_MANY_REQUESTS, "quota_exceeded", message)
+                .with(json!({"quota": "streams", "limit": self.limit})));
+        }
+        *count += 1;
+        Ok(StreamSlot { streams: self.clone(), tenant: tenant.clone() })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<TenantId, u64>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for StreamSlot {
+    fn drop(&mut self) {
+        let mut open = self.streams.lock();
+        if let Some(count) = open.get_mut(&self.tenant) {
+            *count -= 1;
+            if *count == 0 {
+                open.remove(&self.tenant);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_counts_until_it_is_dropped() {
+        let (streams, tenant) = (Streams::new(1), TenantId::parse("a").unwrap());
+        let slot = streams.take(&tenant).unwrap();
+        assert_eq!(streams.open(&tenant), 1);
+        assert_eq!(streams.take(&tenant).unwrap_err().status(), StatusCode::TOO_MANY_REQUESTS);
+        assert!(streams.take(&TenantId::parse("b").unwrap()).is_ok(), "another tenant");
+        drop(slot);
+        assert_eq!(streams.open(&tenant), 0);
+        assert!(streams.take(&tenant).is_ok());
+    }
+}
