@@ -26,6 +26,7 @@ on_both! {
     agents_continue_with_stored_decisions,
     stored_holds_have_grants,
     a_stored_loop_without_its_gate_keeps_running_with_a_warning,
+    usage_counts_what_was_stored_before,
 }
 
 const VOTED_BRANCH: &str = "01a1e653-8314-70ba-8459-8e77bb9f4077";
@@ -261,4 +262,25 @@ async fn a_stored_loop_without_its_gate_keeps_running_with_a_warning(restored: R
     restored.vote("loop", "ann").await;
     restored.finish_work().await;
     assert!(restored.payments(&["loop"])[0] > 1, "it repeats its effect as before");
+}
+
+async fn usage_counts_what_was_stored_before(restored: Restored) {
+    let house = &restored.house;
+    let stored = async || {
+        let sql = "SELECT (SELECT COUNT(*) FROM runs WHERE status NOT IN ('completed', 'failed', 'cancelled')) AS open, \
+            (SELECT SUM(OCTET_LENGTH(events)) FROM events) AS bytes, (SELECT COUNT(*) FROM workflows) AS definitions";
+        let rows = house.place.read(sql).await;
+        rows[0].iter().map(|(_, value)| value.as_deref().unwrap().parse().unwrap()).collect::<Vec<u64>>()
+    };
+    let counted = async || {
+        let usage = house.engine.usage(&tenant()).await.unwrap();
+        vec![usage.open_runs, usage.stored_bytes, usage.definitions]
+    };
+    let before = counted().await;
+    assert_eq!(before, stored().await);
+    restored.finish_work().await;
+    assert_eq!(counted().await, stored().await);
+    assert!(counted().await[0] < before[0], "runs have ended");
+    let names: Vec<_> = house.engine.workflows(&tenant(), 100).await.unwrap();
+    assert!(!names.is_empty() && names.iter().all(|one| !one.name.is_empty()), "{names:?}");
 }

@@ -74,6 +74,7 @@ mod people;
 mod people_of_kinds;
 mod place;
 mod providers;
+mod quotas;
 mod races;
 mod races_of_votes;
 mod races_with_silence;
