@@ -4,6 +4,7 @@ mod agent;
 mod agui;
 mod cluster;
 mod costs;
+mod crowd;
 mod cycle;
 mod decide;
 mod driver;
@@ -69,6 +70,12 @@ pub(crate) enum Action {
         /// Cycles before counting starts
         #[arg(long, value_name = "N", default_value_t = 200)]
         warmup: u32,
+        /// Idle connections that stay open meanwhile
+        #[arg(long, value_name = "N", default_value_t = 0)]
+        idle: u32,
+        /// Clients that send their requests byte by byte meanwhile
+        #[arg(long, value_name = "N", default_value_t = 0)]
+        slow: u32,
     },
     /// Agents: a call of a tool that waits, its approval, the call, the last word; with a scripted model
     Agent {
@@ -248,10 +255,19 @@ fn runtime(action: &Action) -> tokio::runtime::Builder {
 
 async fn bench(connection: &Connection, action: &Action) -> Result<Report, Failure> {
     match action {
-        Action::Cycle { load, database, runs, warmup } => {
+        Action::Cycle { load, database, runs, warmup, idle, slow } => {
             let ground = prepare(connection, database, load)?;
-            let (driver, own) = start(connection, load, ground.address("bench")?, &[]).await?;
-            cycle::bench(&driver, own.as_ref(), &ground, load.concurrency, *runs, *warmup).await
+            // All connections of a benchmark come from one address.
+            let flags = &["--connections-per-address", "0"];
+            let (driver, own) = start(connection, load, ground.address("bench")?, flags).await?;
+            let load = cycle::Load {
+                concurrency: load.concurrency,
+                runs: *runs,
+                warmup: *warmup,
+                idle: *idle,
+                slow: *slow,
+            };
+            cycle::bench(&driver, own.as_ref(), &ground, &load).await
         }
         Action::Agent { load, database, runs, history, thinking } => {
             let ground = prepare(connection, database, load)?;

@@ -8,6 +8,7 @@ use super::super::failure::Failure;
 use super::super::output::Progress;
 use super::Report;
 use super::costs::{Costs, Readings};
+use super::crowd::Crowd;
 use super::driver::{Driver, repeat};
 use super::fsyncs::{self, Fsyncs};
 use super::ground::Ground;
@@ -30,14 +31,24 @@ pub(super) struct Cycle {
     pub(super) whole: Duration,
 }
 
+/// What the benchmark does.
+pub(super) struct Load {
+    pub(super) concurrency: u32,
+    pub(super) runs: u32,
+    pub(super) warmup: u32,
+    /// Connections beside the cycles.
+    pub(super) idle: u32,
+    pub(super) slow: u32,
+}
+
 pub(super) async fn bench(
     driver: &Driver,
     own: Option<&OwnServer>,
     ground: &Ground,
-    concurrency: u32,
-    runs: u32,
-    warmup: u32,
+    load: &Load,
 ) -> Result<Report, Failure> {
+    let Load { concurrency, runs, warmup, .. } = *load;
+    let crowd = Crowd::gather(driver.server(), load.idle, load.slow).await?;
     let warm = pass(driver, warmup, concurrency).await;
     if let Some(error) = warm.first_error {
         return Err(Failure::refused(format!("the warm-up failed: {error}")));
@@ -45,12 +56,14 @@ pub(super) async fn bench(
     let before = Readings::take(driver, ground).await;
     let pass = pass(driver, runs, concurrency).await;
     let after = Readings::take(driver, ground).await;
+    let crowd = crowd.counts();
     let fsyncs = match own {
         Some(_) if ground.is_postgres() => Fsyncs::Unknown("counted with SQLite only".to_string()),
         Some(server) => fsyncs::count(driver, server, concurrency).await,
         None => Fsyncs::Unknown("only a server of the benchmark's own is traced".to_string()),
     };
-    Ok(report(&pass, concurrency, &Costs::between(&before, &after, pass.cycles as f64), &fsyncs))
+    let costs = Costs::between(&before, &after, pass.cycles as f64);
+    Ok(with_crowd(report(&pass, concurrency, &costs, &fsyncs), load, crowd))
 }
 
 pub(super) async fn pass(driver: &Driver, count: u32, concurrency: u32) -> Pass {
@@ -100,6 +113,16 @@ async fn cycle(driver: &Driver) -> Result<Cycle, Failure> {
     driver.accept(&run).await?;
     driver.until(&run, "completed").await?;
     Ok(Cycle { resolve: answered.elapsed(), whole: begun.elapsed() })
+}
+
+/// Adds the connections beside the cycles, if there were some.
+fn with_crowd(mut report: Report, load: &Load, (idle, slow, closed): (u64, u64, u64)) -> Report {
+    if load.idle + load.slow > 0 {
+        report.json["connections"] = json!({"idle": idle, "slow": slow, "slowClosed": closed});
+        report.facts.push(("idle connections", format!("{idle} of {} open at the end", load.idle)));
+        report.facts.push(("slow clients", format!("{slow} of {}, closed {closed} times", load.slow)));
+    }
+    report
 }
 
 fn report(pass: &Pass, concurrency: u32, costs: &Costs, fsyncs: &Fsyncs) -> Report {

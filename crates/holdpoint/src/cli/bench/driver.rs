@@ -56,6 +56,10 @@ impl Driver {
         Ok(Self { client, server: settings.server.clone(), bearer })
     }
 
+    pub(super) fn server(&self) -> &str {
+        &self.server
+    }
+
     pub(super) async fn prepare(&self) -> Result<(), Failure> {
         self.exchange(Method::PUT, &format!("/v1/workflows/{WORKFLOW}"), &workflow()).await.map(drop)
     }
