@@ -1,6 +1,7 @@
 //! Who calls and what they may do: by a key, or by the session of a browser that stands for one. Keys are compared by
 //! their hashes, in constant time; scopes imply nothing else.
 
+mod guard;
 mod key_ring;
 mod minting;
 mod rate;
@@ -16,6 +17,7 @@ use holdpoint_core::{Answer, Owner, Principal, RunId, RunRef, Start, TenantId, T
 use holdpoint_engine::ApiKey;
 use serde_json::{Value, json};
 
+pub(crate) use guard::Guard;
 pub(crate) use key_ring::KeyRing;
 pub(crate) use minting::{TEST_KEY_PREFIX, check_scopes, fresh_secret, stored_key};
 pub(crate) use rate::{RateLimit, too_many};
@@ -82,9 +84,16 @@ impl Access {
     }
 }
 
-/// An authenticated caller: the key, and the id of the session if the request came with one instead.
+/// An authenticated caller: the key, and the session if the request came with one instead.
 #[derive(Clone, Debug)]
-pub(crate) struct Caller(pub Arc<ApiKey>, pub Option<String>);
+pub(crate) struct Caller(pub Arc<ApiKey>, pub Option<SessionRef>);
+
+/// The session of a request.
+#[derive(Clone, Debug)]
+pub(crate) struct SessionRef {
+    pub id: String,
+    pub token_hash: String,
+}
 
 impl Caller {
     pub(crate) fn tenant(&self) -> &TenantId {
@@ -103,7 +112,7 @@ impl Caller {
     /// Returns the credential of the request: the id of the session or of the key.
     pub(crate) fn via(&self) -> Via {
         match &self.1 {
-            Some(session) => Via::session(session.as_str()),
+            Some(session) => Via::session(session.id.as_str()),
             None => Via::key(self.0.key_id.as_str()),
         }
     }
@@ -168,7 +177,8 @@ impl Caller {
             (None, Some(token)) => {
                 let signed_in = Self::signed_in(app, token).await?;
                 sessions::check_page(&parts.method, &parts.headers, app.links.public_url())?;
-                Self(signed_in.key, Some(signed_in.session.session_id.clone()))
+                let id = signed_in.session.session_id.clone();
+                Self(signed_in.key, Some(SessionRef { id, token_hash: sessions::token_hash(token) }))
             }
             (None, None) => return Err(unauthenticated("send an API key: Authorization: Bearer <key>")),
         };
@@ -189,17 +199,19 @@ impl Caller {
 
     /// Whoever has signed in with this token, if the session and its key are still good.
     pub(crate) async fn signed_in(app: &App, token: &str) -> Result<SignedIn, ApiError> {
-        let found = app.sessions.find(&app.engine, token).await?;
-        let found = found.filter(|found| {
-            found.session.revoked_at.is_none() && found.session.expires_at > app.engine.now()
-        });
-        let signed_in = found.ok_or_else(|| {
-            let message = "this session has ended; sign in again";
-            ApiError::new(StatusCode::UNAUTHORIZED, "session_ended", message)
-        })?;
-        check_good(&signed_in.key, app.engine.now())?;
-        Ok(signed_in)
+        check_session(app.sessions.find(&app.engine, token).await?, app.engine.now())
     }
+}
+
+/// Returns the session if it and its key are still valid.
+fn check_session(found: Option<SignedIn>, now: Timestamp) -> Result<SignedIn, ApiError> {
+    let valid = |found: &SignedIn| found.session.revoked_at.is_none() && found.session.expires_at > now;
+    let signed_in = found.filter(valid).ok_or_else(|| {
+        let message = "this session has ended; sign in again";
+        ApiError::new(StatusCode::UNAUTHORIZED, "session_ended", message)
+    })?;
+    check_good(&signed_in.key, now)?;
+    Ok(signed_in)
 }
 
 fn unauthenticated(message: &str) -> ApiError {

@@ -1,22 +1,89 @@
 //! Server-sent events as every protocol sends them: asked for with `Accept`, and kept open on the way.
 
 use std::convert::Infallible;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use futures_util::Stream;
+use futures_util::stream::{BoxStream, unfold};
+use futures_util::{Stream, StreamExt};
 
-/// Frames as an answer that stays open.
-pub(crate) fn streamed(frames: impl Stream<Item = Result<Bytes, Infallible>> + Send + 'static) -> Response {
+use crate::auth::Guard;
+use crate::error::ApiError;
+
+/// The time without a frame after which a comment is sent, so that proxies and clients keep the connection.
+const KEEPALIVE_AFTER: Duration = Duration::from_secs(15);
+const KEEPALIVE: &[u8] = b":keepalive\n\n";
+
+/// Returns frames as a response that stays open until the frames or the credential of the caller end. `last_frame`
+/// makes the frame that tells the client why its credential ended: [`comment`], or an event of the protocol.
+#[expect(clippy::disallowed_methods, reason = "the guard ends these frames")]
+pub(crate) fn streamed(
+    guard: Guard,
+    frames: impl Stream<Item = Bytes> + Send + 'static,
+    last_frame: fn(&ApiError) -> Bytes,
+) -> Response {
     let headers = [
         (header::CONTENT_TYPE.as_str(), "text/event-stream"),
         (header::CACHE_CONTROL.as_str(), "no-cache"),
         // Some proxies gather an answer before they pass it on, unless they are told not to.
         ("x-accel-buffering", "no"),
     ];
-    (headers, Body::from_stream(frames)).into_response()
+    let guarded = Guarded::new(guard, frames, last_frame);
+    (headers, Body::from_stream(guarded.into_stream().map(Ok::<_, Infallible>))).into_response()
+}
+
+/// Returns a comment with the reason why a stream ended, for protocols that have no event for it.
+pub(crate) fn comment(ended: &ApiError) -> Bytes {
+    let body = ended.body();
+    let text = |name: &str| body[name].as_str().unwrap_or_default().replace(['\r', '\n'], " ");
+    format!(":{} {}\n\n", text("error"), text("message")).into()
+}
+
+/// Frames of a stream, with keepalives between them, until the credential ends.
+struct Guarded {
+    guard: Guard,
+    frames: BoxStream<'static, Bytes>,
+    last_frame: fn(&ApiError) -> Bytes,
+    keepalive_after: Duration,
+    ended: bool,
+}
+
+impl Guarded {
+    fn new(
+        guard: Guard,
+        frames: impl Stream<Item = Bytes> + Send + 'static,
+        last_frame: fn(&ApiError) -> Bytes,
+    ) -> Self {
+        Self { guard, frames: frames.boxed(), last_frame, keepalive_after: KEEPALIVE_AFTER, ended: false }
+    }
+
+    fn into_stream(self) -> impl Stream<Item = Bytes> + Send {
+        unfold(self, |mut guarded| async move { guarded.next().await.map(|frame| (frame, guarded)) })
+    }
+
+    async fn next(&mut self) -> Option<Bytes> {
+        if self.ended {
+            return None;
+        }
+        // A client that has not read for a while gets the next frame only after the check that is due.
+        if let Err(ended) = self.guard.check_if_due().await {
+            return Some(self.end(&ended));
+        }
+        tokio::select! {
+            biased;
+            ended = self.guard.ended() => Some(self.end(&ended)),
+            frame = self.frames.next() => frame,
+            () = tokio::time::sleep(self.keepalive_after) => Some(Bytes::from_static(KEEPALIVE)),
+        }
+    }
+
+    fn end(&mut self, why: &ApiError) -> Bytes {
+        self.ended = true;
+        (self.last_frame)(why)
+    }
 }
 
 /// How much a media type is wanted by its own name.
@@ -35,3 +102,6 @@ fn weight_of(range: &str, wanted: &str) -> Option<f32> {
     let weight = parts.find_map(|part| part.strip_prefix("q=").or_else(|| part.strip_prefix("Q=")));
     Some(weight.and_then(|text| text.trim().parse().ok()).unwrap_or(1.0))
 }
+
+#[cfg(test)]
+mod tests;

@@ -52,7 +52,7 @@ pub(crate) async fn run(
         translator: Translator::new(&input.thread_id, &input.run_id, modern, state),
         target,
     };
-    Ok(stream::response(&app, audience, segment))
+    Ok(stream::response(&app, &caller, audience, segment))
 }
 
 struct Asked<'a> {

@@ -1,16 +1,13 @@
 //! A segment of a run as server-sent events: from where it begins until the run waits for somebody or has ended. There is
-//! always an event that says how it ended, and a sign of life when there is nothing to say.
+//! always an event that says how it ended.
 
 use std::collections::VecDeque;
-use std::convert::Infallible;
-use std::time::Duration;
 
 use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream::unfold;
 use holdpoint_core::{Run, RunRef, TenantId, Timestamp};
 use holdpoint_engine::Recorded;
-use tokio::time::Instant;
 
 use super::events::{Event, Frame};
 use super::follow::Follower;
@@ -20,10 +17,9 @@ use super::state;
 use super::target::Target;
 use super::translate::{Rest, Translator};
 use crate::app::App;
+use crate::auth::Caller;
 use crate::error::ApiError;
-use crate::sse::streamed;
-
-const KEEP_ALIVE: Duration = Duration::from_secs(15);
+use crate::sse;
 
 /// What is told.
 #[derive(Debug)]
@@ -56,7 +52,7 @@ pub(super) struct Audience {
     pub translator: Translator,
 }
 
-pub(super) fn response(app: &App, audience: Audience, segment: Segment) -> Response {
+pub(super) fn response(app: &App, caller: &Caller, audience: Audience, segment: Segment) -> Response {
     let mut telling = Telling::new(app, audience);
     telling.say(telling.audience.translator.begin());
     match segment {
@@ -66,10 +62,17 @@ pub(super) fn response(app: &App, audience: Audience, segment: Segment) -> Respo
         }
         Segment::Follow(stretch) => telling.follow(*stretch),
     }
-    let frames = unfold(telling, |mut telling| async move {
-        telling.chunk().await.map(|bytes| (Ok::<_, Infallible>(bytes), telling))
-    });
-    streamed(frames)
+    let frames =
+        unfold(telling, |mut telling| async move { telling.chunk().await.map(|bytes| (bytes, telling)) });
+    sse::streamed(caller.guard(app), frames, end_of_credential)
+}
+
+/// Returns the event that ends a stream whose credential has ended. The run goes on.
+fn end_of_credential(ended: &ApiError) -> Bytes {
+    let body = ended.body();
+    let text = |name: &str| body[name].as_str().unwrap_or_default().to_owned();
+    let event = Event::RunError { message: text("message"), code: Some(text("error")), usage: Vec::new() };
+    Frame::from(event).line().map_or_else(|_| sse::comment(ended), Bytes::from)
 }
 
 struct Telling {
@@ -95,7 +98,6 @@ impl Telling {
     }
 
     async fn chunk(&mut self) -> Option<Bytes> {
-        let silent = Instant::now() + KEEP_ALIVE;
         loop {
             if !self.ready.is_empty() {
                 // What is there goes out together.
@@ -111,10 +113,8 @@ impl Telling {
                 continue;
             }
             let Some(follower) = &mut self.follower else { return None };
-            tokio::select! {
-                found = follower.next() => self.take(found),
-                () = tokio::time::sleep_until(silent) => return Some(Bytes::from_static(b":keepalive\n\n")),
-            }
+            let found = follower.next().await;
+            self.take(found);
         }
     }
 

@@ -1,23 +1,40 @@
 //! Keys this node has seen lately. What is remembered is a copy that is soon asked for again; the store decides.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use holdpoint_engine::{ApiKey, Engine};
 use subtle::ConstantTimeEq;
+use tokio::sync::{Semaphore, watch};
 
 use super::minting::hash;
 use crate::error::ApiError;
 
 /// Keys that were used lately, so that not every request asks the store. Another node may revoke a key without this
 /// one hearing of it: what is remembered counts for a moment only.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct KeyRing {
     by_hash: RwLock<HashMap<String, Remembered>>,
     /// Counts revocations, so that what was read before one is not kept after it.
-    revocations: AtomicU64,
+    revocations: watch::Sender<u64>,
+    /// The turns of rechecks: many streams of one key that check it at the same time share one query.
+    rechecks: Semaphore,
+    #[cfg(test)]
+    queries: std::sync::atomic::AtomicU64,
+}
+
+impl Default for KeyRing {
+    fn default() -> Self {
+        let rechecks = Semaphore::new(Self::RECHECKS_MAX);
+        Self {
+            by_hash: RwLock::default(),
+            revocations: watch::Sender::new(0),
+            rechecks,
+            #[cfg(test)]
+            queries: Default::default(),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -29,17 +46,29 @@ struct Remembered {
 
 impl KeyRing {
     const KEYS_MAX: usize = 10_000;
+    const RECHECKS_MAX: usize = 4;
     /// How long a key that was revoked elsewhere may still be taken here.
     const TRUSTED: Duration = Duration::from_secs(1);
 
     pub(super) async fn find(&self, engine: &Engine, key: &str) -> Result<Option<Arc<ApiKey>>, ApiError> {
-        let hash = hash(key);
+        self.find_hash(engine, hash(key)).await
+    }
+
+    /// Returns the key again that a response depends on, by its hash.
+    pub(super) async fn recheck(&self, engine: &Engine, hash: &str) -> Result<Option<Arc<ApiKey>>, ApiError> {
+        let _turn = self.rechecks.acquire().await;
+        self.find_hash(engine, hash.to_owned()).await
+    }
+
+    async fn find_hash(&self, engine: &Engine, hash: String) -> Result<Option<Arc<ApiKey>>, ApiError> {
         if let Some(known) = self.remembered(&hash, Instant::now()) {
             return Ok(Some(known).filter(|known| same(&known.key_hash, &hash)));
         }
         // The clock starts before the question: what was read is no younger than that.
         let asked = Instant::now();
-        let before = self.revocations.load(Ordering::SeqCst);
+        let before = *self.revocations.borrow();
+        #[cfg(test)]
+        self.queries.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let Some(stored) = engine.key_by_hash(&hash).await?.filter(|stored| same(&stored.key_hash, &hash))
         else {
             return Ok(None);
@@ -49,7 +78,7 @@ impl KeyRing {
         if ring.len() >= Self::KEYS_MAX {
             ring.clear();
         }
-        if self.revocations.load(Ordering::SeqCst) == before {
+        if *self.revocations.borrow() == before {
             ring.insert(hash, Remembered { key: stored.clone(), asked });
         }
         Ok(Some(stored))
@@ -64,8 +93,18 @@ impl KeyRing {
     /// Called when a key was revoked.
     pub(crate) fn clear(&self) {
         let mut ring = self.by_hash.write().unwrap_or_else(PoisonError::into_inner);
-        self.revocations.fetch_add(1, Ordering::SeqCst);
         ring.clear();
+        self.revocations.send_modify(|count| *count += 1);
+    }
+
+    #[cfg(test)]
+    pub(crate) fn queries(&self) -> u64 {
+        self.queries.load(std::sync::atomic::Ordering::Relaxed)
+    }
+
+    /// Tells when a key was revoked at this node.
+    pub(super) fn revocations(&self) -> watch::Receiver<u64> {
+        self.revocations.subscribe()
     }
 }
 

@@ -2,13 +2,13 @@
 //! again; the store decides. What changes something must come from a page of ours.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use holdpoint_core::Timestamp;
 use holdpoint_engine::{ApiKey, Engine, Session};
+use tokio::sync::watch;
 
 use super::minting::{hash, random_hex};
 use crate::error::ApiError;
@@ -37,7 +37,7 @@ impl SignedIn {
 pub(crate) struct SessionRing {
     by_hash: RwLock<HashMap<String, (SignedIn, Instant)>>,
     /// Counts what ended here, so that what was read before is not kept after it.
-    endings: AtomicU64,
+    endings: watch::Sender<u64>,
 }
 
 impl SessionRing {
@@ -52,14 +52,14 @@ impl SessionRing {
             return Ok(Some(known));
         }
         // The clock starts before the question: what was read is no younger than that.
-        let (asked, before) = (Instant::now(), self.endings.load(Ordering::SeqCst));
+        let (asked, before) = (Instant::now(), *self.endings.borrow());
         let Some((session, key)) = engine.session_by_hash(&hash).await? else { return Ok(None) };
         let found = SignedIn { session: Arc::new(used(engine, session).await), key: Arc::new(key) };
         let mut ring = self.by_hash.write().unwrap_or_else(PoisonError::into_inner);
         if ring.len() >= Self::SESSIONS_MAX {
             ring.clear();
         }
-        if self.endings.load(Ordering::SeqCst) == before {
+        if *self.endings.borrow() == before {
             ring.insert(hash, (found.clone(), asked));
         }
         Ok(Some(found))
@@ -74,8 +74,23 @@ impl SessionRing {
     /// Called when a session or a key was revoked.
     pub(crate) fn clear(&self) {
         let mut ring = self.by_hash.write().unwrap_or_else(PoisonError::into_inner);
-        self.endings.fetch_add(1, Ordering::SeqCst);
         ring.clear();
+        self.endings.send_modify(|count| *count += 1);
+    }
+
+    /// Returns the session again that a response depends on, by the hash of its token. That is no use of the session
+    /// and does not prolong it.
+    pub(super) async fn recheck(&self, engine: &Engine, hash: &str) -> Result<Option<SignedIn>, ApiError> {
+        if let Some(known) = self.remembered(hash, Instant::now()) {
+            return Ok(Some(known));
+        }
+        let found = engine.session_by_hash(hash).await?;
+        Ok(found.map(|(session, key)| SignedIn { session: Arc::new(session), key: Arc::new(key) }))
+    }
+
+    /// Tells when a session or a key was revoked at this node.
+    pub(super) fn revocations(&self) -> watch::Receiver<u64> {
+        self.endings.subscribe()
     }
 }
 

@@ -27,15 +27,18 @@ pub(crate) async fn chat(
     let within = Duration::from_millis(translate::wait_ms(chat.wait_ms)?);
     let begun = carry_out(&app, &caller, translate::wanted(chat)?).await?;
     if streams {
-        return Ok(stream::response(&app, begun));
+        return Ok(stream::response(&app, &caller, begun));
     }
     let Begun { handle, after, .. } = begun;
     let mut stopping = app.stopping.clone();
-    let settled = tokio::select! {
-        settled = app.engine.graph_settled(&handle.of, after.as_deref(), Instant::now() + within) => settled?,
-        // Going down, nobody is kept waiting: the graph goes on afterwards.
-        _ = stopping.wait_for(|stopping| *stopping) => Standing::Running,
+    let wait = async {
+        tokio::select! {
+            settled = app.engine.graph_settled(&handle.of, after.as_deref(), Instant::now() + within) => Ok(settled?),
+            // Going down, nobody is kept waiting: the graph goes on afterwards.
+            _ = stopping.wait_for(|stopping| *stopping) => Ok(Standing::Running),
+        }
     };
+    let settled = caller.guard(&app).during(wait).await?;
     let (status, outcome) = translate::answered(translate::outcome(handle.state_key, settled))?;
     Ok((status, Json(outcome)).into_response())
 }

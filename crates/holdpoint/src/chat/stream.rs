@@ -1,8 +1,6 @@
 //! What a graph does, as it does it, and last its outcome. Only names of events and nodes are told on the way.
 
 use std::collections::VecDeque;
-use std::convert::Infallible;
-use std::time::Duration;
 
 use axum::response::Response;
 use bytes::Bytes;
@@ -16,18 +14,16 @@ use tokio::time::Instant;
 use super::chats::Begun;
 use super::translate;
 use crate::app::App;
-use crate::sse::streamed;
+use crate::auth::Caller;
+use crate::sse;
 
-const KEEP_ALIVE: Duration = Duration::from_secs(15);
-const SIGN_OF_LIFE: &[u8] = b":keepalive\n\n";
-
-pub(super) fn response(app: &App, begun: Begun) -> Response {
+pub(super) fn response(app: &App, caller: &Caller, begun: Begun) -> Response {
     let news = app.engine.subscribe(&begun.handle.of);
     let next = begun.from;
     let telling = Telling { app: app.clone(), begun, news, next, ready: VecDeque::new(), done: false };
-    streamed(unfold(telling, |mut telling| async move {
-        telling.chunk().await.map(|bytes| (Ok::<_, Infallible>(bytes), telling))
-    }))
+    let frames =
+        unfold(telling, |mut telling| async move { telling.chunk().await.map(|bytes| (bytes, telling)) });
+    sse::streamed(caller.guard(app), frames, sse::comment)
 }
 
 struct Telling {
@@ -41,7 +37,6 @@ struct Telling {
 
 impl Telling {
     async fn chunk(&mut self) -> Option<Bytes> {
-        let silent = Instant::now() + KEEP_ALIVE;
         loop {
             if !self.ready.is_empty() {
                 let all: Vec<Bytes> = self.ready.drain(..).collect();
@@ -61,7 +56,6 @@ impl Telling {
             tokio::select! {
                 () = self.news.changed() => {}
                 _ = stopping.wait_for(|stopping| *stopping) => return None,
-                () = tokio::time::sleep_until(silent) => return Some(Bytes::from_static(SIGN_OF_LIFE)),
             }
         }
     }

@@ -64,7 +64,8 @@ pub(crate) async fn show(
         return Err(ApiError::invalid("wait", format!("must be 0 to {WAIT_SECONDS_MAX}")));
     }
     let of = of(&caller, &hold)?;
-    let run = settled(&app, &of, Instant::now() + Duration::from_secs(seconds)).await?;
+    let wait = settled(&app, &of, Instant::now() + Duration::from_secs(seconds));
+    let run = caller.guard(&app).during(wait).await?;
     shown(&run).map(Json).ok_or_else(no_hold)
 }
 

@@ -16,16 +16,12 @@ use crate::app::App;
 use crate::auth::{Caller, CanReadRuns};
 use crate::body::{InPath, Params};
 use crate::error::ApiError;
-use crate::sse::{streamed, weight};
+use crate::sse::{self, weight};
 
 #[cfg(test)]
 mod crowd;
 mod listing;
 mod stream;
-
-/// How long a stream says nothing, and what it says then.
-pub(super) const KEEP_ALIVE: Duration = Duration::from_secs(15);
-pub(super) const SIGN_OF_LIFE: &[u8] = b":keepalive\n\n";
 
 const POLL_SECONDS_DEFAULT: u64 = 30;
 const POLL_SECONDS_MAX: u64 = 60;
@@ -58,7 +54,8 @@ pub(crate) async fn stream(
         next = next.max(run.seq);
     }
     let reader = Reader::open(&app.log, of, Shape::of(modes), next).await?;
-    Ok(streamed(Stream::new(reader, modes, buffer, baseline).into_frames()))
+    let frames = Stream::new(reader, modes, buffer, baseline).into_frames();
+    Ok(sse::streamed(caller.guard(&app), frames, sse::comment))
 }
 
 /// The log so far; without a mode, all of it.
@@ -92,7 +89,7 @@ pub(crate) async fn poll(
     let deadline = Instant::now() + Duration::from_secs(seconds);
     let reader = Reader::open(&app.log, caller.run(&run)?, Shape::Documents, next).await?;
     let mut listing = Listing::new(reader, modes).tells_end();
-    listing.wait(deadline).await?;
+    caller.guard(&app).during(listing.wait(deadline)).await?;
     listing.into_response().await
 }
 

@@ -13,7 +13,7 @@ use crate::auth::CanReadRuns;
 use crate::body::{InPath, Page, Params};
 use crate::error::ApiError;
 use crate::places::{self, Place};
-use crate::sse::{streamed, weight};
+use crate::sse::{self, weight};
 
 mod stream;
 
@@ -33,7 +33,8 @@ pub(crate) async fn events(
     let follower = Follower::open(&app.log, caller.tenant(), &thread, behind).await?;
     let follower = follower.ok_or_else(|| places::unknown(field))?;
     if wants_stream(&headers) {
-        return Ok(streamed(Stream::new(follower).into_frames()));
+        let frames = Stream::new(follower).into_frames();
+        return Ok(sse::streamed(caller.guard(&app), frames, sse::comment));
     }
     list(follower, limit).await
 }

@@ -86,6 +86,7 @@ mod sessions;
 mod start;
 mod streams;
 mod streams_asked;
+mod streams_revoked;
 mod telemetry;
 mod telemetry_losses;
 mod telemetry_metrics;

@@ -68,7 +68,7 @@ impl House {
     async fn frames(&self, modes: Modes) -> Frames {
         let reader = Reader::open(&self.log, self.of.clone(), Shape::of(modes), 0).await.unwrap();
         let frames = Stream::new(reader, modes, None, None).into_frames();
-        Box::pin(frames.map(|frame| frame.unwrap()))
+        Box::pin(frames)
     }
 
     async fn answer(&self, at: usize) {
@@ -146,19 +146,6 @@ async fn readers_of_different_modes_are_served_from_the_same_pages() {
     let rest = reader.next().await.unwrap().unwrap();
     assert_eq!(rest.frames().next().unwrap().sequence, 5, "in the middle of a page");
     assert_eq!(house.log.reads(), reads, "the pages were there");
-}
-
-#[tokio::test]
-async fn a_stream_with_nothing_to_say_shows_that_it_is_alive() {
-    let house = House::with_run(SMALL).await;
-    let reader = Reader::open(&house.log, house.of.clone(), Shape::Documents, 0).await.unwrap();
-    let mut frames = Box::pin(Stream::new(reader, Modes::DEBUG, None, None).restless().into_frames());
-    let mut seen = Vec::new();
-    while seen.iter().filter(|chunk| chunk == &":keepalive\n\n").count() < 2 {
-        seen.push(frames.next().await.unwrap().unwrap());
-    }
-    let said: Vec<&Bytes> = seen.iter().filter(|chunk| !chunk.starts_with(b":")).collect();
-    assert_eq!(said.len(), 1, "signs of life stand between what is said");
 }
 
 #[tokio::test]

@@ -58,6 +58,7 @@ impl Listing {
         Ok(())
     }
 
+    #[expect(clippy::disallowed_methods, reason = "the list ends with the log as it is now")]
     pub(super) async fn into_response(mut self) -> Result<Response, ApiError> {
         let first = self.chunk().await?.unwrap_or_default();
         let body = if self.stage == Stage::Closed {

@@ -1,15 +1,13 @@
-//! Frames of a stream as they go out: each event by itself, or several gathered for a while; and a sign of life when
-//! there is nothing to say. A reader who does not read is not asked about, and costs one page at most.
+//! Frames of a stream as they go out: each event by itself, or several gathered for a while. A reader who does not read
+//! is not asked about, and costs one page at most.
 
 use std::collections::VecDeque;
-use std::convert::Infallible;
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::stream::unfold;
 use tokio::time::Instant;
 
-use super::{KEEP_ALIVE, SIGN_OF_LIFE};
 use crate::error::ApiError;
 use crate::openwop::log::{Reader, Rest};
 use crate::openwop::mode::Modes;
@@ -24,8 +22,6 @@ pub(super) struct Stream {
     /// Where events are gathered by readers who want that.
     batch: Option<Batch>,
     closed: bool,
-    /// How long to say nothing.
-    silence: Duration,
 }
 
 struct Batch {
@@ -45,28 +41,14 @@ impl Stream {
         baseline: Option<Bytes>,
     ) -> Self {
         let batch = buffer.map(|time| Batch { time, documents: Vec::new(), highest: 0, due: None });
-        Self {
-            reader,
-            modes,
-            ready: baseline.into_iter().collect(),
-            batch,
-            closed: false,
-            silence: KEEP_ALIVE,
-        }
+        Self { reader, modes, ready: baseline.into_iter().collect(), batch, closed: false }
     }
 
-    pub(super) fn into_frames(self) -> impl futures_util::Stream<Item = Result<Bytes, Infallible>> {
-        unfold(self, |mut stream| async move { stream.chunk().await.map(|bytes| (Ok(bytes), stream)) })
-    }
-
-    #[cfg(test)]
-    pub(super) fn restless(mut self) -> Self {
-        self.silence = Duration::from_millis(1);
-        self
+    pub(super) fn into_frames(self) -> impl futures_util::Stream<Item = Bytes> {
+        unfold(self, |mut stream| async move { stream.chunk().await.map(|bytes| (bytes, stream)) })
     }
 
     async fn chunk(&mut self) -> Option<Bytes> {
-        let silent = Instant::now() + self.silence;
         loop {
             if let Some(bytes) = self.ready.pop_front() {
                 return Some(bytes);
@@ -74,11 +56,15 @@ impl Stream {
             if self.closed {
                 return None;
             }
-            let due = self.batch.as_ref().and_then(|batch| batch.due);
-            tokio::select! {
-                rest = self.reader.next() => self.take(rest),
-                () = tokio::time::sleep_until(due.unwrap_or(silent)), if due.is_some() => self.flush(),
-                () = tokio::time::sleep_until(silent) => return Some(Bytes::from_static(SIGN_OF_LIFE)),
+            match self.batch.as_ref().and_then(|batch| batch.due) {
+                Some(due) => tokio::select! {
+                    rest = self.reader.next() => self.take(rest),
+                    () = tokio::time::sleep_until(due) => self.flush(),
+                },
+                None => {
+                    let rest = self.reader.next().await;
+                    self.take(rest);
+                }
             }
         }
     }

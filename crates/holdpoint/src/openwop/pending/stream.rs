@@ -2,7 +2,6 @@
 //! thousand open pages cost what one costs.
 
 use std::collections::HashMap;
-use std::convert::Infallible;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -19,7 +18,6 @@ use crate::app::App;
 use crate::auth::{Caller, CanSeePending};
 use crate::body::Params;
 use crate::error::ApiError;
-use crate::openwop::events::{KEEP_ALIVE, SIGN_OF_LIFE};
 use crate::openwop::wire;
 use crate::sse;
 
@@ -67,15 +65,15 @@ pub(crate) async fn stream(
     }
     // Said now: a stream that has begun cannot say no.
     translate::filter(&caller, asked.clone(), None, app.engine.now())?;
+    let guard = caller.guard(&app);
     let counts = join(&app, caller, asked);
     let frames = Frames {
         counts,
         stopping: app.stopping.clone(),
         ends: Instant::now() + Duration::from_secs(seconds),
     };
-    Ok(sse::streamed(unfold(frames, |mut frames| async move {
-        frames.next().await.map(|frame| (Ok::<_, Infallible>(frame), frames))
-    })))
+    let frames = unfold(frames, |mut frames| async move { frames.next().await.map(|frame| (frame, frames)) });
+    Ok(sse::streamed(guard, frames, sse::comment))
 }
 
 struct Frames {
@@ -86,14 +84,12 @@ struct Frames {
 
 impl Frames {
     async fn next(&mut self) -> Option<Bytes> {
-        let silent = Instant::now() + KEEP_ALIVE;
         loop {
             let told = tokio::select! {
                 told = self.counts.changed() => told.is_ok(),
                 // An error means that the server has gone, which is as good as a signal.
                 _ = self.stopping.wait_for(|stopping| *stopping) => false,
                 () = tokio::time::sleep_until(self.ends) => false,
-                () = tokio::time::sleep_until(silent) => return Some(Bytes::from_static(SIGN_OF_LIFE)),
             };
             if !told {
                 return None;

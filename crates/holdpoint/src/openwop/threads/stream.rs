@@ -1,16 +1,12 @@
-//! Events of a thread as they go out, and a sign of life when there is nothing to say. A reader who does not read is not
-//! asked about, and costs one page at most.
+//! Events of a thread as they go out. A reader who does not read is not asked about, and costs one page at most.
 
 use std::collections::VecDeque;
-use std::convert::Infallible;
 
 use bytes::Bytes;
 use futures_util::stream::unfold;
-use tokio::time::Instant;
 
 use super::write;
 use crate::error::ApiError;
-use crate::openwop::events::{KEEP_ALIVE, SIGN_OF_LIFE};
 use crate::openwop::log::{Follower, Frame, Rest};
 use crate::places;
 
@@ -26,12 +22,11 @@ impl Stream {
         Self { follower, ready: None, closed: false }
     }
 
-    pub(super) fn into_frames(self) -> impl futures_util::Stream<Item = Result<Bytes, Infallible>> {
-        unfold(self, |mut stream| async move { stream.chunk().await.map(|bytes| (Ok(bytes), stream)) })
+    pub(super) fn into_frames(self) -> impl futures_util::Stream<Item = Bytes> {
+        unfold(self, |mut stream| async move { stream.chunk().await.map(|bytes| (bytes, stream)) })
     }
 
     async fn chunk(&mut self) -> Option<Bytes> {
-        let silent = Instant::now() + KEEP_ALIVE;
         loop {
             if let Some(bytes) = self.pop() {
                 return Some(bytes);
@@ -39,10 +34,8 @@ impl Stream {
             if self.closed {
                 return None;
             }
-            tokio::select! {
-                rest = self.follower.next() => self.take(rest),
-                () = tokio::time::sleep_until(silent) => return Some(Bytes::from_static(SIGN_OF_LIFE)),
-            }
+            let rest = self.follower.next().await;
+            self.take(rest);
         }
     }
 
