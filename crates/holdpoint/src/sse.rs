@@ -12,6 +12,7 @@ use futures_util::{Stream, StreamExt};
 
 use crate::auth::Guard;
 use crate::error::ApiError;
+use crate::streams::StreamPermit;
 
 /// The time without a frame after which a comment is sent, so that proxies and clients keep the connection.
 const KEEPALIVE_AFTER: Duration = Duration::from_secs(15);
@@ -21,7 +22,7 @@ const KEEPALIVE: &[u8] = b":keepalive\n\n";
 /// makes the frame that tells the client why its credential ended: [`comment`], or an event of the protocol.
 #[expect(clippy::disallowed_methods, reason = "the guard ends these frames")]
 pub(crate) fn streamed(
-    guard: Guard,
+    permit: StreamPermit,
     frames: impl Stream<Item = Bytes> + Send + 'static,
     last_frame: fn(&ApiError) -> Bytes,
 ) -> Response {
@@ -31,8 +32,14 @@ pub(crate) fn streamed(
         // Some proxies gather an answer before they pass it on, unless they are told not to.
         ("x-accel-buffering", "no"),
     ];
-    let guarded = Guarded::new(guard, frames, last_frame);
-    (headers, Body::from_stream(guarded.into_stream().map(Ok::<_, Infallible>))).into_response()
+    let StreamPermit { guard, slot } = permit;
+    let frames = Guarded::new(guard, frames, last_frame).into_stream();
+    let counted = frames.map(move |frame| {
+        // The slot is free when the stream is dropped.
+        let _slot = &slot;
+        Ok::<_, Infallible>(frame)
+    });
+    (headers, Body::from_stream(counted)).into_response()
 }
 
 /// Returns a comment with the reason why a stream ended, for protocols that have no event for it.

@@ -7,6 +7,8 @@ use axum::http::StatusCode;
 use holdpoint_core::TenantId;
 use serde_json::json;
 
+use crate::app::App;
+use crate::auth::{Caller, Guard};
 use crate::error::ApiError;
 
 /// How many streams of each tenant are open. Clones share the counts.
@@ -15,6 +17,20 @@ pub(crate) struct Streams {
     open: Arc<Mutex<HashMap<TenantId, u64>>>,
     /// 0 stands for no limit.
     limit: u64,
+}
+
+/// The right to keep a stream open: its slot in the quota, and the guard that ends it with the credential.
+#[derive(Debug)]
+pub(crate) struct StreamPermit {
+    pub guard: Guard,
+    pub slot: StreamSlot,
+}
+
+impl Caller {
+    /// Takes a slot for a stream of the caller's tenant, or rejects it. To be called before the request has effects.
+    pub(crate) fn open_stream(&self, app: &App) -> Result<StreamPermit, ApiError> {
+        Ok(StreamPermit { slot: app.streams.take(self.tenant())?, guard: self.guard(app) })
+    }
 }
 
 /// One open stream. It is counted until it is dropped.

@@ -42,6 +42,7 @@ pub(crate) async fn run(
         caller.clone().require(CanAnswer::ACCESS)?;
     }
     let target = Target::find(&app.engine, caller.tenant(), &agent).await?;
+    let permit = caller.open_stream(&app)?;
     let asked = Asked { app: &app, caller: &caller, target: &target, input: &input };
     let segment = asked.carry_out().await?;
     let state = input.state.as_ref().map(|given| given.0.clone()).unwrap_or_else(|| json!({}));
@@ -52,7 +53,7 @@ pub(crate) async fn run(
         translator: Translator::new(&input.thread_id, &input.run_id, modern, state),
         target,
     };
-    Ok(stream::response(&app, &caller, audience, segment))
+    Ok(stream::response(&app, permit, audience, segment))
 }
 
 struct Asked<'a> {

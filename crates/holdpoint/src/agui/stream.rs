@@ -17,9 +17,9 @@ use super::state;
 use super::target::Target;
 use super::translate::{Rest, Translator};
 use crate::app::App;
-use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::sse;
+use crate::streams::StreamPermit;
 
 /// What is told.
 #[derive(Debug)]
@@ -52,7 +52,7 @@ pub(super) struct Audience {
     pub translator: Translator,
 }
 
-pub(super) fn response(app: &App, caller: &Caller, audience: Audience, segment: Segment) -> Response {
+pub(super) fn response(app: &App, permit: StreamPermit, audience: Audience, segment: Segment) -> Response {
     let mut telling = Telling::new(app, audience);
     telling.say(telling.audience.translator.begin());
     match segment {
@@ -64,7 +64,7 @@ pub(super) fn response(app: &App, caller: &Caller, audience: Audience, segment: 
     }
     let frames =
         unfold(telling, |mut telling| async move { telling.chunk().await.map(|bytes| (bytes, telling)) });
-    sse::streamed(caller.guard(app), frames, end_of_credential)
+    sse::streamed(permit, frames, end_of_credential)
 }
 
 /// Returns the event that ends a stream whose credential has ended. The run goes on.

@@ -54,5 +54,5 @@ pub(crate) async fn stream(
     // Nobody said which version the reader is of, so that it is told only what all of them know.
     let translator = Translator::new(&thread, run.id.as_str(), false, Value::Null);
     let audience = Audience { tenant: caller.tenant().clone(), thread, target, translator };
-    Ok(stream::response(&app, &caller, audience, segment))
+    Ok(stream::response(&app, caller.open_stream(&app)?, audience, segment))
 }

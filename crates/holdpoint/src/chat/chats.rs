@@ -25,9 +25,10 @@ pub(crate) async fn chat(
 ) -> Result<Response, ApiError> {
     let streams = weight(&headers, "text/event-stream") > weight(&headers, "application/json");
     let within = Duration::from_millis(translate::wait_ms(chat.wait_ms)?);
+    let permit = streams.then(|| caller.open_stream(&app)).transpose()?;
     let begun = carry_out(&app, &caller, translate::wanted(chat)?).await?;
-    if streams {
-        return Ok(stream::response(&app, &caller, begun));
+    if let Some(permit) = permit {
+        return Ok(stream::response(&app, permit, begun));
     }
     let Begun { handle, after, .. } = begun;
     let mut stopping = app.stopping.clone();

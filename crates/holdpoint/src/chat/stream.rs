@@ -14,16 +14,16 @@ use tokio::time::Instant;
 use super::chats::Begun;
 use super::translate;
 use crate::app::App;
-use crate::auth::Caller;
 use crate::sse;
+use crate::streams::StreamPermit;
 
-pub(super) fn response(app: &App, caller: &Caller, begun: Begun) -> Response {
+pub(super) fn response(app: &App, permit: StreamPermit, begun: Begun) -> Response {
     let news = app.engine.subscribe(&begun.handle.of);
     let next = begun.from;
     let telling = Telling { app: app.clone(), begun, news, next, ready: VecDeque::new(), done: false };
     let frames =
         unfold(telling, |mut telling| async move { telling.chunk().await.map(|bytes| (bytes, telling)) });
-    sse::streamed(caller.guard(app), frames, sse::comment)
+    sse::streamed(permit, frames, sse::comment)
 }
 
 struct Telling {

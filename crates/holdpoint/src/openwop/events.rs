@@ -55,7 +55,7 @@ pub(crate) async fn stream(
     }
     let reader = Reader::open(&app.log, of, Shape::of(modes), next).await?;
     let frames = Stream::new(reader, modes, buffer, baseline).into_frames();
-    Ok(sse::streamed(caller.guard(&app), frames, sse::comment))
+    Ok(sse::streamed(caller.open_stream(&app)?, frames, sse::comment))
 }
 
 /// The log so far; without a mode, all of it.

@@ -34,7 +34,7 @@ pub(crate) async fn events(
     let follower = follower.ok_or_else(|| places::unknown(field))?;
     if wants_stream(&headers) {
         let frames = Stream::new(follower).into_frames();
-        return Ok(sse::streamed(caller.guard(&app), frames, sse::comment));
+        return Ok(sse::streamed(caller.open_stream(&app)?, frames, sse::comment));
     }
     list(follower, limit).await
 }

@@ -1,8 +1,11 @@
 //! Quotas over HTTP: the error names the quota, nothing is written, and the usage can be read.
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
 use serde_json::json;
 
-use crate::harness::{Server, gated};
+use crate::harness::{KEY, Server, gated};
 
 fn server(flags: &[&str]) -> (tempfile::TempDir, Server) {
     let folder = tempfile::tempdir().unwrap();
@@ -52,4 +55,43 @@ fn lists_of_large_definitions_are_small() {
     let listed = client.get("/v1/workflows").body;
     let one = listed["workflows"].as_array().unwrap().iter().find(|one| one["name"] == "three").unwrap();
     assert_eq!(one["revision"], 3);
+}
+
+/// Opens a stream of what waits and reads its beginning.
+fn open_stream(server: &Server) -> TcpStream {
+    let address = server.url.trim_start_matches("http://");
+    let mut stream = TcpStream::connect(address).unwrap();
+    let request = format!(
+        "GET /v1/interrupts/stream HTTP/1.1\r\nhost: {address}\r\nauthorization: Bearer {KEY}\r\n\
+         accept: text/event-stream\r\n\r\n"
+    );
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut head = [0; 12];
+    stream.read_exact(&mut head).unwrap();
+    assert_eq!(&head, b"HTTP/1.1 200");
+    stream
+}
+
+#[test]
+fn a_stream_over_the_quota_is_rejected_before_anything_begins() {
+    let (_folder, server) = server(&["--quota-streams", "1", "--demo"]);
+    let client = &server.client;
+    let stream = open_stream(&server);
+    assert_eq!(client.get("/v1/usage").body["streams"], json!({"used": 1, "limit": 1}));
+    let second = client.get("/v1/interrupts/stream");
+    second.assert_envelope(429, "quota_exceeded");
+    assert_eq!(second.body["details"], json!({"quota": "streams", "limit": 1}));
+    let agent = client.get("/v1/agents").body["agents"][0]["agentId"].as_str().unwrap().to_owned();
+    let input = json!({
+        "threadId": "t", "runId": "r", "messages": [{"id": "m", "role": "user", "content": "Hello"}],
+        "tools": [], "context": [], "state": {}, "forwardedProps": {},
+    });
+    client.post(&format!("/ag-ui/{agent}"), &input).assert_envelope(429, "quota_exceeded");
+    assert_eq!(client.get("/v1/runs").body["runs"], json!([]), "no run was started");
+    drop(stream);
+    // The server notices the closed connection when it writes to it or reads its end.
+    while client.get("/v1/usage").body["streams"]["used"] != 0 {
+        std::thread::yield_now();
+    }
+    open_stream(&server);
 }

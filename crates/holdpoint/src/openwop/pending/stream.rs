@@ -65,7 +65,7 @@ pub(crate) async fn stream(
     }
     // Said now: a stream that has begun cannot say no.
     translate::filter(&caller, asked.clone(), None, app.engine.now())?;
-    let guard = caller.guard(&app);
+    let permit = caller.open_stream(&app)?;
     let counts = join(&app, caller, asked);
     let frames = Frames {
         counts,
@@ -73,7 +73,7 @@ pub(crate) async fn stream(
         ends: Instant::now() + Duration::from_secs(seconds),
     };
     let frames = unfold(frames, |mut frames| async move { frames.next().await.map(|frame| (frame, frames)) });
-    Ok(sse::streamed(guard, frames, sse::comment))
+    Ok(sse::streamed(permit, frames, sse::comment))
 }
 
 struct Frames {
