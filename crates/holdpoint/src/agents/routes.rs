@@ -21,7 +21,8 @@ fn declaring() -> Vec<Route> {
             .body("AgentDefinition")
             .answers(200, Json("AgentRegistered"))
             .answers(201, Json("AgentRegistered"))
-            .never_fails(&[404]),
+            .never_fails(&[404])
+            .fails(&[422]),
     ]
 }
 
@@ -30,7 +31,8 @@ fn running() -> Vec<Route> {
         Route::post("/v1/agents/{agentId}/runs", "startAgent", runs::start)
             .says("Say something to an agent in a new run; refused while one is open in the thread")
             .body("StartAgent")
-            .answers(202, Json("AgentTold")),
+            .answers(202, Json("AgentTold"))
+            .fails(&[422]),
         Route::post("/v1/runs/{runId}/inputs", "tellRun", runs::tell)
             .says("Say something to the agent of a run; calls that wait for a decision are taken back")
             .body("TellRun")
@@ -50,7 +52,8 @@ fn of_threads() -> Vec<Route> {
         Route::post("/v1/threads/{threadId}/messages", "sayInThread", threads::say)
             .says("Say something in a thread: to the run that is open there, or in a new one")
             .body("SayInThread")
-            .answers(202, Json("AgentTold")),
+            .answers(202, Json("AgentTold"))
+            .fails(&[422]),
         Route::get("/v1/threads/{threadId}/messages", "listMessages", threads::messages)
             .says("What was said in a thread, the oldest first")
             .takes(&["limit", "cursor", "after"])

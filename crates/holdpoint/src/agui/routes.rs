@@ -10,7 +10,8 @@ pub(crate) fn all() -> Vec<Route> {
             .says("Run an agent or a workflow for an AG-UI front end, or answer what it waits for")
             .body("RunAgentInput")
             .answers(200, Events("AgUiStream"))
-            .not_kept(),
+            .not_kept()
+            .fails(&[422]),
         Route::get("/ag-ui/{agentId}/capabilities", "getCapabilities", capabilities::show)
             .says("What an agent can do, in the words of AG-UI")
             .answers(200, Json("AgUiCapabilities")),

@@ -13,7 +13,7 @@ pub(crate) fn all() -> Vec<Route> {
             .answers(200, Events("ChatStream"))
             .answers(202, Json("ChatOutcome"))
             .not_kept()
-            .fails(&[404, 409]),
+            .fails(&[404, 409, 422]),
         Route::get("/api/v1/ai/chat/{stateKey}", "getChat", chats::show)
             .says("Where a graph stands")
             .answers(200, Json("ChatStanding")),

@@ -57,7 +57,8 @@ fn definitions() -> Vec<Route> {
             .body("WorkflowDefinition")
             .answers(200, Json("WorkflowRegistered"))
             .answers(201, Json("WorkflowRegistered"))
-            .never_fails(&[404]),
+            .never_fails(&[404])
+            .fails(&[422]),
     ]
 }
 
@@ -67,7 +68,8 @@ fn of_runs() -> Vec<Route> {
             .says("Start a run")
             .body("CreateRun")
             .takes(&["X-Dedup", "traceparent"])
-            .answers(201, Json("RunCreated")),
+            .answers(201, Json("RunCreated"))
+            .fails(&[422]),
         Route::get("/v1/runs", "listRuns", runs::list)
             .says("Runs, newest first")
             .takes(&[
