@@ -10,7 +10,9 @@ use holdpoint_engine::Location;
 use serde::Deserialize;
 
 use crate::telemetry;
+use crate::transport::Limits;
 
+mod connections;
 mod cors;
 mod database;
 mod links;
@@ -42,7 +44,8 @@ pub(crate) struct ServeArgs {
     /// rate_limit, rate_burst, public_url, link_seconds_max, link_rate_limit, otlp_endpoint, otlp_protocol, ask_url,
     /// ask_token, event_retention, seal_key_file, outgoing_allow, outgoing_deny, outgoing_allow_loopback,
     /// outgoing_ca, allow_private_webhooks, webhook_cooldown, webhook_lease, webhook_log_retention,
-    /// webhook_dead_letter_retention, cors_origins
+    /// webhook_dead_letter_retention, cors_origins, connections_max, connections_per_address, header_timeout,
+    /// idle_timeout, write_timeout
     #[arg(long, env = "HOLDPOINT_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
     /// Registers every .json file of this folder as a workflow at start
@@ -101,6 +104,8 @@ pub(crate) struct ServeArgs {
     webhooks: WebhookArgs,
     #[command(flatten)]
     cors: cors::CorsArgs,
+    #[command(flatten)]
+    connections: connections::ConnectionArgs,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -145,6 +150,11 @@ struct File {
     webhook_log_retention: Option<String>,
     webhook_dead_letter_retention: Option<String>,
     cors_origins: Option<Vec<String>>,
+    connections_max: Option<u64>,
+    connections_per_address: Option<u64>,
+    header_timeout: Option<String>,
+    idle_timeout: Option<String>,
+    write_timeout: Option<String>,
 }
 
 #[derive(Debug)]
@@ -174,6 +184,8 @@ pub(crate) struct Config {
     pub outgoing: OutgoingSettings,
     pub webhooks: WebhookChoice,
     pub cors_origins: Vec<String>,
+    /// Limits and timeouts of connections.
+    pub connections: Limits,
 }
 
 impl Config {
@@ -214,6 +226,13 @@ impl Config {
             log_retention: file.webhook_log_retention,
             dead_letter_retention: file.webhook_dead_letter_retention,
         };
+        let of_connections = connections::ConnectionFile {
+            connections_max: file.connections_max,
+            connections_per_address: file.connections_per_address,
+            header_timeout: file.header_timeout,
+            idle_timeout: file.idle_timeout,
+            write_timeout: file.write_timeout,
+        };
         let seal = args.seal.or(file.seal_key_file, &data, |name| std::env::var(name).ok())?;
         Ok(Self {
             listen: args.listen.or(listen).unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 8484))),
@@ -236,6 +255,7 @@ impl Config {
             outgoing: args.outgoing.or(of_file)?,
             webhooks: args.webhooks.or(of_webhooks)?,
             cors_origins: args.cors.or(file.cors_origins)?,
+            connections: args.connections.or(of_connections)?,
         })
     }
 }

@@ -43,6 +43,7 @@ mod segment;
 mod serve;
 mod sse;
 mod telemetry;
+mod transport;
 mod welcome;
 
 pub use holdpoint_engine as engine;

@@ -7,8 +7,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use axum::extract::connect_info::Connected;
-use axum::serve::IncomingStream;
 use holdpoint_core::TenantId;
 use holdpoint_engine::agent::AgentSettings;
 use holdpoint_engine::outgoing::Outgoing;
@@ -21,8 +19,9 @@ use crate::answering::AnswerService;
 use crate::app::{Shared, router};
 use crate::auth::RateLimit;
 use crate::config::Config;
-use crate::links::{Links, Peer};
+use crate::links::Links;
 use crate::openwop::webhooks::Bodies;
+use crate::transport::Server;
 use crate::{demo, seeding, telemetry, welcome};
 
 /// How long requests in flight may take once the server is going down.
@@ -65,15 +64,10 @@ pub(crate) async fn serve(config: Config, customize: impl FnOnce(Options) -> Opt
     let app = Arc::new(Shared { rate_limit, links, outgoing, fixtures, telemetry, cors_origins, ..shared });
     let courier = engine.courier(Arc::new(Bodies(app.clone())));
     let mut courier = tokio::spawn(courier.run(stopping.clone()));
-    let mut draining = stopping;
-    let service = router(app).into_make_service_with_connect_info::<Peer>();
-    let server = axum::serve(ListenerNoDelay(listener), service).with_graceful_shutdown(async move {
-        // An error means that the sender has gone, which is as good as a signal.
-        let _ = draining.wait_for(|stopping| *stopping).await;
-    });
-    let mut server = tokio::spawn(server.into_future());
+    let server = Server { listener, router: router(app), limits: config.connections, stopping };
+    let mut server = tokio::spawn(server.run());
     tokio::select! {
-        ended = &mut server => ended??,
+        ended = &mut server => ended?,
         ended = &mut worker => bail!("the worker ended by itself, which it never should: {ended:?}"),
         ended = &mut courier => bail!("the courier ended by itself, which it never should: {ended:?}"),
         () = asked_to_stop() => {
@@ -155,32 +149,6 @@ async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
         };
         format!("cannot listen on {address}; {hint}")
     })
-}
-
-/// Sends small answers at once instead of waiting for more to send.
-struct ListenerNoDelay(TcpListener);
-
-impl axum::serve::Listener for ListenerNoDelay {
-    type Io = tokio::net::TcpStream;
-    type Addr = SocketAddr;
-
-    async fn accept(&mut self) -> (Self::Io, Self::Addr) {
-        let (stream, address) = axum::serve::Listener::accept(&mut self.0).await;
-        if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%error, "answers on this connection may be a little late");
-        }
-        (stream, address)
-    }
-
-    fn local_addr(&self) -> std::io::Result<Self::Addr> {
-        self.0.local_addr()
-    }
-}
-
-impl Connected<IncomingStream<'_, ListenerNoDelay>> for Peer {
-    fn connect_info(stream: IncomingStream<'_, ListenerNoDelay>) -> Self {
-        Self(*stream.remote_addr())
-    }
 }
 
 async fn asked_to_stop() {

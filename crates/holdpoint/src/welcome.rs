@@ -264,6 +264,7 @@ mod tests {
                 outgoing: crate::config::OutgoingSettings::default(),
                 webhooks: crate::config::WebhookChoice::default(),
                 cors_origins: Vec::new(),
+                connections: crate::transport::Limits::default(),
             }
         };
         let (a, b) = (node("a"), node("b"));

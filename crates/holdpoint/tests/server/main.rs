@@ -33,6 +33,7 @@ mod command_line;
 mod command_line_check;
 mod command_line_outgoing;
 mod command_line_runs;
+mod connections;
 mod contract;
 mod control;
 mod conversations;
