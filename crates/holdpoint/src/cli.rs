@@ -23,6 +23,7 @@ mod permissions;
 mod runs;
 mod secrets;
 mod threads;
+mod trust;
 mod values;
 mod watch;
 mod webhooks;
