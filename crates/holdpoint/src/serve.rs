@@ -13,21 +13,27 @@ use holdpoint_engine::outgoing::Outgoing;
 use holdpoint_engine::{Engine, Options, ProviderSettings};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 
 use crate::agents::folder::{self, Folder};
 use crate::answering::AnswerService;
-use crate::app::{Shared, router};
+use crate::app::{App, Shared, metrics_router, router, routes};
 use crate::auth::RateLimit;
-use crate::config::Config;
+use crate::config::{self, Config, Scheme};
 use crate::links::Links;
 use crate::openwop::webhooks::Bodies;
-use crate::transport::Server;
+use crate::request_log::RequestLog;
+use crate::response_headers::Reach;
+use crate::transport::{Limits, Server, Tls};
 use crate::{demo, seeding, telemetry, welcome};
 
 /// How long requests in flight may take once the server is going down.
 const GRACE: Duration = Duration::from_secs(10);
+/// Connections at a time to the address for metrics.
+const METRICS_CONNECTIONS_MAX: usize = 64;
 
 pub(crate) async fn serve(config: Config, customize: impl FnOnce(Options) -> Options) -> anyhow::Result<()> {
+    let tls = config.tls.as_ref().map(Tls::load).transpose()?.map(Arc::new);
     config.outgoing.tell();
     config.webhooks.tell();
     let outgoing = config.outgoing.for_webhooks(config.webhooks.allow_private);
@@ -37,8 +43,8 @@ pub(crate) async fn serve(config: Config, customize: impl FnOnce(Options) -> Opt
     let engine = Engine::open(options).await.context("cannot open the database")?;
     let tenant = TenantId::parse("default")?;
     // Everything that can go wrong for a reason outside comes before the key is made and shown.
-    let listener = listen(config.listen).await?;
-    let address = listener.local_addr()?;
+    let listeners = Listeners::open(&config).await?;
+    let address = listeners.address;
     let telling = match config.telemetry.clone() {
         Some(settings) => Some(telemetry::Telling::start(settings, engine.clone())?),
         None => None,
@@ -56,16 +62,12 @@ pub(crate) async fn serve(config: Config, customize: impl FnOnce(Options) -> Opt
 
     let (stop, stopping) = watch::channel(false);
     let mut worker = tokio::spawn(engine.worker().run(stopping.clone()));
-    let rate_limit = config.rate_limit.map(|(per_second, burst)| RateLimit::new(per_second, burst));
-    let shared = Shared::new(engine.clone(), stopping.clone());
+    let shared = shared(&config, address, Shared::new(engine.clone(), stopping.clone()));
     let telemetry = telling.as_ref().map(|telling| telling.losses.clone());
-    let links = Links::new(config.links.at(address));
-    let cors_origins = config.cors_origins.clone();
-    let app = Arc::new(Shared { rate_limit, links, outgoing, fixtures, telemetry, cors_origins, ..shared });
+    let app = Arc::new(Shared { outgoing, fixtures, telemetry, ..shared });
     let courier = engine.courier(Arc::new(Bodies(app.clone())));
     let mut courier = tokio::spawn(courier.run(stopping.clone()));
-    let server = Server { listener, router: router(app), limits: config.connections, stopping };
-    let mut server = tokio::spawn(server.run());
+    let mut server = listeners.serve(app, config.connections, tls);
     tokio::select! {
         ended = &mut server => ended?,
         ended = &mut worker => bail!("the worker ended by itself, which it never should: {ended:?}"),
@@ -90,6 +92,63 @@ pub(crate) async fn serve(config: Config, customize: impl FnOnce(Options) -> Opt
     }
     tracing::info!("stopped; what waits goes on waiting, and is there at the next start");
     Ok(())
+}
+
+/// Completes what handlers share with the settings.
+fn shared(config: &Config, address: SocketAddr, defaults: Shared) -> Shared {
+    let links = config.link_settings(address);
+    let is_https = config.scheme() == Scheme::Https || links.public_url.starts_with("https://");
+    Shared {
+        rate_limit: config.rate_limit.map(|(per_second, burst)| RateLimit::new(per_second, burst)),
+        reach: if is_https { Reach::Https } else { Reach::Http },
+        links: Links::new(links),
+        cors_origins: config.cors_origins.clone(),
+        metrics: config.metrics,
+        ..defaults
+    }
+}
+
+/// The addresses that the server listens on.
+struct Listeners {
+    address: SocketAddr,
+    main: TcpListener,
+    metrics: Option<TcpListener>,
+}
+
+impl Listeners {
+    async fn open(config: &Config) -> anyhow::Result<Self> {
+        let main = listen(config.listen).await?;
+        let address = main.local_addr()?;
+        let public_url = config.link_settings(address).public_url;
+        if let Some(warning) = config::unencrypted_warning(address, config.scheme(), &public_url) {
+            tracing::warn!("{warning}");
+        }
+        let metrics = match config.metrics.listen {
+            Some(address) => Some(listen(address).await?),
+            None => None,
+        };
+        if let Some(metrics) = &metrics {
+            tracing::info!(address = %metrics.local_addr()?, "metrics are served at an address of their own");
+        }
+        Ok(Self { address, main, metrics })
+    }
+
+    /// Serves on all of them. The task ends when the server goes down and its requests are answered.
+    fn serve(self, app: App, limits: Limits, tls: Option<Arc<Tls>>) -> JoinHandle<()> {
+        let stopping = app.stopping.clone();
+        if let Some(listener) = self.metrics {
+            let limits = Limits { connections: limits.connections.min(METRICS_CONNECTIONS_MAX), ..limits };
+            let (router, stopping) = (metrics_router(app.clone()), stopping.clone());
+            let (tls, reach, log) = (None, Reach::Http, None);
+            tokio::spawn(Server { listener, router, limits, tls, reach, log, stopping }.run());
+        }
+        if let Some(tls) = tls.clone() {
+            tokio::spawn(tls.follow_files());
+        }
+        let log = RequestLog::new(routes().iter().map(|route| &route.operation));
+        let (listener, reach, router) = (self.main, app.reach, router(app, log.as_ref()));
+        tokio::spawn(Server { listener, router, limits, tls, reach, log, stopping }.run())
+    }
 }
 
 /// What the engine is opened with, in a folder that only its owner can look into.

@@ -3,11 +3,13 @@
 mod activity;
 mod registry;
 mod stream;
+mod tls;
 
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::Router;
@@ -25,9 +27,12 @@ use tokio::sync::watch;
 
 pub(crate) use activity::Timeouts;
 pub(crate) use registry::Limits;
+pub(crate) use tls::{Tls, TlsFiles};
 
 use crate::links::Peer;
-use activity::Phase;
+use crate::request_log::RequestLog;
+use crate::response_headers::{self, Reach};
+use activity::{Activity, Phase};
 use registry::{Place, Registry};
 use stream::{ObservedBody, ObservedRequestBody, ObservedStream};
 
@@ -44,6 +49,11 @@ pub(crate) struct Server {
     pub listener: TcpListener,
     pub router: Router,
     pub limits: Limits,
+    /// Without it connections are plain http.
+    pub tls: Option<Arc<Tls>>,
+    pub reach: Reach,
+    /// Without it requests are not logged.
+    pub log: Option<RequestLog>,
     /// Turns true when the server is going down.
     pub stopping: watch::Receiver<bool>,
 }
@@ -51,14 +61,15 @@ pub(crate) struct Server {
 impl Server {
     /// Serves until the server is going down and the requests in flight are answered.
     pub(crate) async fn run(self) {
-        let Self { listener, router, limits, stopping } = self;
+        let Self { listener, router, limits, tls, reach, log, stopping } = self;
         let registry = Registry::new(limits);
-        let service = TowerToHyperService::new(router);
+        let shared =
+            Arc::new(Shared { service: TowerToHyperService::new(router), tls, reach, log, stopping });
         // Every connection holds a receiver, so that the sender learns when the last one has ended.
         let (open, connection) = watch::channel(());
         let mut check = tokio::time::interval(limits.check_interval());
         let mut warnings = Warnings::default();
-        let mut stop = pin!(stopped(stopping.clone()));
+        let mut stop = pin!(stopped(shared.stopping.clone()));
         loop {
             tokio::select! {
                 () = &mut stop => break,
@@ -66,19 +77,20 @@ impl Server {
                 accepted = listener.accept() => match accepted {
                     Ok((stream, address)) => match registry.admit(address.ip()) {
                         Some(place) => {
-                            let (service, stopping) = (service.clone(), stopping.clone());
-                            let connection = connection.clone();
+                            let (shared, connection) = (shared.clone(), connection.clone());
                             let id = place.id();
                             let task = tokio::spawn(async move {
-                                serve_connection(stream, address, place, service, stopping).await;
+                                shared.serve_connection(stream, address, place).await;
                                 drop(connection);
                             });
                             registry.started(id, task.abort_handle());
                         }
                         None => {
                             warnings.warn(&"all connections are busy: new ones are refused");
-                            // A client that has gone already needs no answer.
-                            let _ = stream.try_write(REFUSED);
+                            if shared.tls.is_none() {
+                                // A client that has gone already needs no answer.
+                                let _ = stream.try_write(REFUSED);
+                            }
                         }
                     },
                     Err(error) if is_of_one_connection(&error) => {}
@@ -124,60 +136,90 @@ impl Warnings {
     }
 }
 
-async fn serve_connection(
-    stream: TcpStream,
-    address: SocketAddr,
-    place: Place,
+/// What the connections of a listener share.
+struct Shared {
     service: TowerToHyperService<Router>,
+    tls: Option<Arc<Tls>>,
+    reach: Reach,
+    log: Option<RequestLog>,
     stopping: watch::Receiver<bool>,
-) {
-    // Small answers are sent at once.
-    if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%error, "answers on this connection may be a little late");
-    }
-    serve_http(stream, Peer(address), place, service, stopping).await;
 }
 
-async fn serve_http<S: AsyncRead + AsyncWrite + Unpin>(
-    stream: S,
-    peer: Peer,
-    place: Place,
-    service: TowerToHyperService<Router>,
-    stopping: watch::Receiver<bool>,
-) {
-    let activity = place.activity.clone();
-    let stream = ObservedStream { inner: stream, activity: activity.clone() };
-    let answer = service_fn(move |mut request: Request<Incoming>| {
-        let phase = if request.body().is_end_stream() { Phase::Busy } else { Phase::Body };
-        let in_flight = activity.begin_request(phase);
-        request.extensions_mut().insert(ConnectInfo(peer));
-        let answering = service.call(request.map(|body| ObservedRequestBody::wrap(body, &activity)));
-        async move {
-            let Some(in_flight) = in_flight else { return Err(ConnectionClosed) };
-            let response: Result<Response<Body>, Infallible> = answering.await;
-            let Ok(response) = response;
-            Ok(response.map(|inner| ObservedBody { inner, _in_flight: in_flight }))
+impl Shared {
+    async fn serve_connection(self: Arc<Self>, stream: TcpStream, address: SocketAddr, place: Place) {
+        // Small answers are sent at once.
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%error, "answers on this connection may be a little late");
         }
-    });
-    let serving = http1::Builder::new().max_buf_size(HEAD_BYTES_MAX).serve_connection(TokioIo::new(stream), answer);
-    let mut serving = pin!(serving);
-    let mut stop = pin!(stopped(stopping));
-    let mut is_stopping = false;
-    loop {
-        tokio::select! {
-            ended = serving.as_mut() => {
-                if let Err(error) = ended {
-                    tracing::trace!(%error, "a connection ended");
-                }
-                break;
-            }
-            () = &mut stop, if !is_stopping => {
-                is_stopping = true;
-                serving.as_mut().graceful_shutdown();
-            }
+        match &self.tls {
+            None => self.serve_http(stream, Peer(address), place).await,
+            Some(tls) => match tls.acceptor().accept(stream).await {
+                Ok(stream) => self.serve_http(stream, Peer(address), place).await,
+                Err(error) => tracing::debug!(%error, "a TLS handshake failed"),
+            },
         }
     }
-    drop(place);
+
+    async fn serve_http<S>(self: Arc<Self>, stream: S, peer: Peer, place: Place)
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        let activity = place.activity.clone();
+        let stream = TokioIo::new(ObservedStream { inner: stream, activity: activity.clone() });
+        let mut stop = pin!(stopped(self.stopping.clone()));
+        let answer = service_fn(move |request| {
+            let in_flight = activity.begin_request(phase(&request));
+            let answering = self.clone().answer(request, peer, &activity);
+            async move {
+                let Some(in_flight) = in_flight else { return Err(ConnectionClosed) };
+                let response = answering.await;
+                Ok(response.map(|inner| ObservedBody { inner, _in_flight: in_flight }))
+            }
+        });
+        let mut serving =
+            pin!(http1::Builder::new().max_buf_size(HEAD_BYTES_MAX).serve_connection(stream, answer));
+        let mut is_stopping = false;
+        loop {
+            tokio::select! {
+                ended = serving.as_mut() => {
+                    if let Err(error) = ended {
+                        tracing::trace!(%error, "a connection ended");
+                    }
+                    break;
+                }
+                () = &mut stop, if !is_stopping => {
+                    is_stopping = true;
+                    serving.as_mut().graceful_shutdown();
+                }
+            }
+        }
+        drop(place);
+    }
+
+    fn answer(
+        self: Arc<Self>,
+        mut request: Request<Incoming>,
+        peer: Peer,
+        activity: &Arc<Activity>,
+    ) -> impl Future<Output = Response<Body>> + use<> {
+        let record = self.log.as_ref().map(|log| log.begin(&mut request));
+        let reach = self.reach.of_request(request.headers());
+        request.extensions_mut().insert(ConnectInfo(peer));
+        let answering = self.service.call(request.map(|body| ObservedRequestBody::wrap(body, activity)));
+        async move {
+            let answered: Result<Response<Body>, Infallible> = answering.await;
+            let Ok(mut response) = answered;
+            response_headers::complete(response.headers_mut(), reach);
+            if let Some(record) = record {
+                record.finish(&mut response);
+            }
+            response
+        }
+    }
+}
+
+fn phase(request: &Request<Incoming>) -> Phase {
+    if request.body().is_end_stream() { Phase::Busy } else { Phase::Body }
 }
 
 /// The connection was chosen to be closed when its request arrived.

@@ -40,6 +40,18 @@ pub(super) struct ConnectionFile {
     pub write_timeout: Option<String>,
 }
 
+impl ConnectionFile {
+    pub(super) fn take(file: &mut super::File) -> Self {
+        Self {
+            connections_max: file.connections_max,
+            connections_per_address: file.connections_per_address,
+            header_timeout: file.header_timeout.take(),
+            idle_timeout: file.idle_timeout.take(),
+            write_timeout: file.write_timeout.take(),
+        }
+    }
+}
+
 impl ConnectionArgs {
     pub(super) fn or(self, file: ConnectionFile) -> anyhow::Result<Limits> {
         let files_max = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
@@ -99,9 +111,8 @@ mod tests {
 
     #[test]
     fn flags_win_over_the_file_and_the_file_over_defaults() {
-        let seconds = |timeouts: Timeouts| {
-            [timeouts.header, timeouts.idle, timeouts.write].map(|time| time.as_secs())
-        };
+        let seconds =
+            |timeouts: Timeouts| [timeouts.header, timeouts.idle, timeouts.write].map(|time| time.as_secs());
         let defaults = ConnectionArgs::default().or(ConnectionFile::default()).unwrap();
         assert_eq!((defaults.per_address, seconds(defaults.timeouts)), (Some(1000), [10, 75, 60]));
         let file = || ConnectionFile {

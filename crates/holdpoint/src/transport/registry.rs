@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use tokio::task::AbortHandle;
 
-use super::activity::{Activity, Phase, Timeouts};
+use super::activity::{Activity, Observed, Phase, Timeouts};
 
 /// When connections run out, a client that has taken no data for this time loses its own.
 const BLOCKED: Duration = Duration::from_secs(5);
@@ -147,30 +147,26 @@ impl Place {
 
 impl Open {
     fn make_room(&mut self, address: Option<IpAddr>) -> bool {
-        let found = self
-            .close_first(address, |phase, _| matches!(phase, Phase::New | Phase::Head))
-            .or_else(|| self.close_first(address, |phase, _| phase == Phase::Idle))
-            .or_else(|| self.close_first(address, |phase, _| phase == Phase::Body))
-            .or_else(|| self.close_first(address, |_, activity| activity.is_blocked(BLOCKED)));
-        if let Some(id) = found {
+        let mut oldest: [Option<(u64, Observed)>; 4] = [None; 4];
+        let connections = self.connections.iter();
+        for (id, connection) in connections.filter(|(_, one)| address.is_none_or(|from| one.address == from))
+        {
+            let seen = connection.activity.observe();
+            let Some(rank) = rank(seen.phase(), &connection.activity) else { continue };
+            oldest[rank].get_or_insert((*id, seen));
+            if rank == 0 {
+                break;
+            }
+        }
+        // A connection that has just got a request is not closed.
+        let mut oldest = oldest.into_iter().flatten();
+        let closed = oldest.find(|(id, seen)| {
+            self.connections.get(id).is_some_and(|connection| connection.activity.close(*seen))
+        });
+        if let Some((id, _)) = closed {
             self.end(id);
         }
-        found.is_some()
-    }
-
-    fn close_first(
-        &self,
-        address: Option<IpAddr>,
-        wanted: impl Fn(Phase, &Activity) -> bool,
-    ) -> Option<u64> {
-        let mut connections = self.connections.iter();
-        let found = connections.find(|(_, connection)| {
-            let seen = connection.activity.observe();
-            address.is_none_or(|address| connection.address == address)
-                && wanted(seen.phase(), &connection.activity)
-                && connection.activity.close(seen)
-        });
-        found.map(|(id, _)| *id)
+        closed.is_some()
     }
 
     fn end(&mut self, id: u64) {
@@ -188,6 +184,17 @@ impl Open {
             }
         }
         Some(removed)
+    }
+}
+
+/// Returns in which order connections are closed to make room, None if this one is not.
+fn rank(phase: Phase, activity: &Activity) -> Option<usize> {
+    match phase {
+        Phase::New | Phase::Head => Some(0),
+        Phase::Idle => Some(1),
+        Phase::Body => Some(2),
+        Phase::Busy => activity.is_blocked(BLOCKED).then_some(3),
+        Phase::Closed => None,
     }
 }
 

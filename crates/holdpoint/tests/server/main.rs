@@ -80,7 +80,9 @@ mod races_of_votes;
 mod races_with_silence;
 mod reading;
 mod receiver;
+mod request_log;
 mod requesters;
+mod response_headers;
 mod routes;
 mod sessions;
 mod start;
@@ -90,6 +92,7 @@ mod telemetry;
 mod telemetry_losses;
 mod telemetry_metrics;
 mod threads_events;
+mod tls;
 mod tls_receiver;
 // The order that clients of AG-UI insist on.
 #[path = "../../src/agui/verifier.rs"]
