@@ -19,8 +19,11 @@ use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::cors::{AllowOrigin, CorsLayer};
 
 use crate::auth::{KeyRing, RateLimit, SessionRing};
+use crate::config::MetricsSettings;
 use crate::error::ApiError;
 use crate::links::{Links, Settings};
+use crate::request_log::{self, RequestLog};
+use crate::response_headers::Reach;
 use crate::routes::Route;
 use crate::routes::verbs::{self, Verbs};
 use crate::streams::Streams;
@@ -53,6 +56,9 @@ pub(crate) struct Shared {
     pub streams: Streams,
     /// Whose pages browsers let call.
     pub cors_origins: Vec<String>,
+    /// How browsers reach the server.
+    pub reach: Reach,
+    pub metrics: MetricsSettings,
     /// Turns true when the server is going down; streams end then.
     pub stopping: watch::Receiver<bool>,
 }
@@ -79,6 +85,8 @@ impl Shared {
             log,
             cors_origins,
             streams: Streams::default(),
+            reach: Reach::default(),
+            metrics: MetricsSettings::default(),
             stopping,
         }
     }
@@ -103,11 +111,20 @@ pub(crate) fn routes() -> Vec<Route> {
     .collect()
 }
 
-pub(crate) fn router(app: App) -> Router {
+/// Returns the router of the server. With a request log, it records the routes of requests.
+pub(crate) fn router(app: App, log: Option<&RequestLog>) -> Router {
     let origins = app.cors_origins.clone();
-    let router = assembled(routes(), app);
+    let router = assembled(routes(), app, log);
     // Outermost, so that browsers may read refusals as well.
     if origins.is_empty() { router } else { router.layer(cors(&origins)) }
+}
+
+/// Returns the router of the address for metrics.
+pub(crate) fn metrics_router(app: App) -> Router {
+    admin::routes::for_metrics()
+        .fallback(unknown_route)
+        .method_not_allowed_fallback(wrong_method)
+        .with_state(app)
 }
 
 /// Pages of others send a key in a header, and no cookie: none can use a key or a session that it does not have.
@@ -125,15 +142,19 @@ fn cors(origins: &[String]) -> CorsLayer {
         .max_age(Duration::from_secs(600))
 }
 
-fn assembled(routes: Vec<Route>, app: App) -> Router {
+fn assembled(routes: Vec<Route>, app: App, log: Option<&RequestLog>) -> Router {
     let verbs = Arc::new(Verbs::of(routes.iter().map(|route| route.operation.path)));
     let inside = mounted(routes)
         .merge(inbox::page::router())
         .fallback(unknown_route)
         .method_not_allowed_fallback(wrong_method)
         .layer(DefaultBodyLimit::max(limits::REQUEST_BYTES_MAX))
-        .layer(CatchPanicLayer::custom(panicked))
-        .with_state(app);
+        .layer(CatchPanicLayer::custom(panicked));
+    let inside = match log {
+        Some(_) => inside.layer(map_request(request_log::record_route)),
+        None => inside,
+    };
+    let inside = inside.with_state(app);
     // In front of the router, because it must not have chosen a route yet.
     Router::new().fallback_service(inside).layer(map_request(move |request: Request| {
         let verbs = verbs.clone();
@@ -218,7 +239,7 @@ mod tests {
             Route::get_public("/v1/things/{id}:shout", "shout", shout),
             Route::get_public("/v1/things/{id}", "show", show),
         ];
-        let router = assembled(routes, Arc::new(Shared::new(engine, stopping)));
+        let router = assembled(routes, Arc::new(Shared::new(engine, stopping)), None);
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let server = tokio::spawn(axum::serve(listener, router).into_future());

@@ -26,6 +26,7 @@ pub(crate) use sessions::{SessionRing, SignedIn};
 use crate::app::App;
 use crate::error::ApiError;
 use crate::idempotency::Sender;
+use crate::request_log::record_caller;
 
 /// Every scope there is. `tenants:manage` makes an administrator.
 pub(crate) const SCOPES: [&str; 12] = [
@@ -154,34 +155,41 @@ impl Caller {
         match access.missing(|scope| self.may(scope)) {
             None => Ok(self),
             Some(missing) => {
-                let message = match access {
-                    Access::Any(scopes) => format!("this key lacks the scope {}", scopes.join(" or ")),
-                    Access::All(_) | Access::Public => format!("this key lacks the scope {missing}"),
+                let named = match access {
+                    Access::Any(scopes) => scopes.join(" or "),
+                    Access::All(_) | Access::Public => missing.to_owned(),
                 };
-                let details = json!({"scopeRequired": missing});
-                Err(ApiError::new(StatusCode::FORBIDDEN, "forbidden", message).with(details))
+                Err(lacks(&named, missing))
             }
         }
     }
 
+    /// Requires one scope that the operator has chosen.
+    pub(crate) fn require_scope(self, scope: &'static str) -> Result<Self, ApiError> {
+        if self.may(scope) { Ok(self) } else { Err(lacks(scope, scope)) }
+    }
+
     /// By the key that is sent, or by the session of a browser.
-    async fn authenticate(parts: &Parts, app: &App) -> Result<Self, ApiError> {
-        let caller = match (parts.headers.get(header::AUTHORIZATION), sessions::cookie(&parts.headers)) {
-            (Some(header), _) => {
-                let text = header.to_str().ok().and_then(|text| text.split_once(' '));
-                let Some((_, key)) = text.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")) else {
-                    return Err(unauthenticated("the Authorization header must read: Bearer <key>"));
-                };
-                Self::holding(app, key).await?
-            }
-            (None, Some(token)) => {
-                let signed_in = Self::signed_in(app, token).await?;
-                sessions::check_page(&parts.method, &parts.headers, app.links.public_url())?;
-                let id = signed_in.session.session_id.clone();
-                Self(signed_in.key, Some(SessionRef { id, token_hash: sessions::token_hash(token) }))
-            }
-            (None, None) => return Err(unauthenticated("send an API key: Authorization: Bearer <key>")),
-        };
+    pub(crate) async fn authenticate(parts: &Parts, app: &App) -> Result<Self, ApiError> {
+        let caller =
+            match (parts.headers.get(header::AUTHORIZATION), sessions::cookie(&parts.headers, app.reach)) {
+                (Some(header), _) => {
+                    let text = header.to_str().ok().and_then(|text| text.split_once(' '));
+                    let Some((_, key)) = text.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
+                    else {
+                        return Err(unauthenticated("the Authorization header must read: Bearer <key>"));
+                    };
+                    Self::holding(app, key).await?
+                }
+                (None, Some(token)) => {
+                    let signed_in = Self::signed_in(app, token).await?;
+                    sessions::check_page(&parts.method, &parts.headers, app.links.public_url())?;
+                    let id = signed_in.session.session_id.clone();
+                    Self(signed_in.key, Some(SessionRef { id, token_hash: sessions::token_hash(token) }))
+                }
+                (None, None) => return Err(unauthenticated("send an API key: Authorization: Bearer <key>")),
+            };
+        record_caller(parts, &caller.0.principal, &caller.0.tenant);
         // Before the scopes are looked at: guessing what a key may do is calling, too.
         if let Some(limit) = &app.rate_limit {
             limit.take(&caller.0.key_id, Instant::now())?;
@@ -212,6 +220,11 @@ fn check_session(found: Option<SignedIn>, now: Timestamp) -> Result<SignedIn, Ap
     })?;
     check_good(&signed_in.key, now)?;
     Ok(signed_in)
+}
+
+fn lacks(named: &str, missing: &str) -> ApiError {
+    let message = format!("this key lacks the scope {named}");
+    ApiError::new(StatusCode::FORBIDDEN, "forbidden", message).with(json!({"scopeRequired": missing}))
 }
 
 fn unauthenticated(message: &str) -> ApiError {

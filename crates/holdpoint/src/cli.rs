@@ -23,6 +23,7 @@ mod permissions;
 mod runs;
 mod secrets;
 mod threads;
+mod trust;
 mod usage;
 mod values;
 mod watch;

@@ -10,21 +10,32 @@ use holdpoint_engine::Location;
 use serde::Deserialize;
 
 use crate::telemetry;
+use crate::transport::{Limits, TlsFiles};
+use crate::welcome::reachable;
 
+mod connections;
 mod cors;
 mod database;
 mod links;
+mod metrics;
 mod outgoing;
 mod quotas;
 mod retention;
 mod seal;
+mod tls;
 mod webhooks;
+
+use connections::ConnectionFile;
+use metrics::MetricsFile;
+use tls::TlsFile;
 
 pub(crate) use database::{location, shown};
 pub(crate) use links::{LinkArgs, LinkSettings};
+pub(crate) use metrics::MetricsSettings;
 pub(crate) use outgoing::{OutgoingArgs, OutgoingSettings};
 pub(crate) use quotas::{QuotaArgs, QuotaSettings};
 pub(crate) use seal::{SealArgs, SealSettings};
+pub(crate) use tls::{Scheme, unencrypted_warning};
 pub(crate) use webhooks::{WebhookArgs, WebhookChoice};
 
 #[derive(Debug, Default, Args)]
@@ -44,8 +55,9 @@ pub(crate) struct ServeArgs {
     /// rate_limit, rate_burst, public_url, link_seconds_max, link_rate_limit, otlp_endpoint, otlp_protocol, ask_url,
     /// ask_token, event_retention, seal_key_file, outgoing_allow, outgoing_deny, outgoing_allow_loopback,
     /// outgoing_ca, allow_private_webhooks, webhook_cooldown, webhook_lease, webhook_log_retention,
-    /// webhook_dead_letter_retention, cors_origins, and the table [quotas] with open_runs, stored_bytes, definitions,
-    /// deliveries, family_runs, fork_bytes and streams
+    /// webhook_dead_letter_retention, cors_origins, connections_max, connections_per_address, header_timeout,
+    /// idle_timeout, write_timeout, tls_cert, tls_key, tls_client_ca, metrics_listen, metrics_scope, and the table
+    /// [quotas] with open_runs, stored_bytes, definitions, deliveries, family_runs, fork_bytes and streams
     #[arg(long, env = "HOLDPOINT_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
     /// Registers every .json file of this folder as a workflow at start
@@ -106,6 +118,12 @@ pub(crate) struct ServeArgs {
     cors: cors::CorsArgs,
     #[command(flatten)]
     quotas: QuotaArgs,
+    #[command(flatten)]
+    connections: connections::ConnectionArgs,
+    #[command(flatten)]
+    tls: tls::TlsArgs,
+    #[command(flatten)]
+    metrics: metrics::MetricsArgs,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -151,6 +169,16 @@ struct File {
     webhook_dead_letter_retention: Option<String>,
     cors_origins: Option<Vec<String>>,
     quotas: Option<QuotaArgs>,
+    connections_max: Option<u64>,
+    connections_per_address: Option<u64>,
+    header_timeout: Option<String>,
+    idle_timeout: Option<String>,
+    write_timeout: Option<String>,
+    tls_cert: Option<PathBuf>,
+    tls_key: Option<PathBuf>,
+    tls_client_ca: Option<PathBuf>,
+    metrics_listen: Option<String>,
+    metrics_scope: Option<String>,
 }
 
 #[derive(Debug)]
@@ -181,14 +209,21 @@ pub(crate) struct Config {
     pub webhooks: WebhookChoice,
     pub cors_origins: Vec<String>,
     pub quotas: QuotaSettings,
+    /// Limits and timeouts of connections.
+    pub connections: Limits,
+    pub tls: Option<TlsFiles>,
+    pub metrics: MetricsSettings,
 }
 
 impl Config {
     pub(crate) fn load(args: ServeArgs) -> anyhow::Result<Self> {
-        let file = match &args.config {
+        let mut file = match &args.config {
             Some(path) => read(path)?,
             None => File::default(),
         };
+        let connections = args.connections.or(ConnectionFile::take(&mut file))?;
+        let tls = args.tls.or(TlsFile::take(&mut file))?;
+        let metrics = args.metrics.or(MetricsFile::take(&mut file))?;
         let listen = file.listen.as_deref().map(address).transpose().map_err(anyhow::Error::msg)?;
         let data = args.data.or(file.data).unwrap_or_else(|| PathBuf::from("./holdpoint-data"));
         let location = location(args.database.or(file.database).as_deref(), &data)?;
@@ -244,7 +279,24 @@ impl Config {
             webhooks: args.webhooks.or(of_webhooks)?,
             cors_origins: args.cors.or(file.cors_origins)?,
             quotas: args.quotas.or(file.quotas),
+            connections,
+            tls,
+            metrics,
         })
+    }
+
+    pub(crate) fn scheme(&self) -> Scheme {
+        if self.tls.is_some() { Scheme::Https } else { Scheme::Http }
+    }
+
+    /// Returns what URLs of this server begin with on this machine, without a proxy.
+    pub(crate) fn own_url(&self, address: SocketAddr) -> String {
+        format!("{}://{}", self.scheme().as_str(), reachable(address))
+    }
+
+    /// Returns what the links of this server begin with.
+    pub(crate) fn link_settings(&self, address: SocketAddr) -> links::Settings {
+        self.links.at(&self.own_url(address))
     }
 }
 

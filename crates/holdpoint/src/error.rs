@@ -9,6 +9,8 @@ use holdpoint_core::workflow::Flaw;
 use holdpoint_engine::{Error, Receipt, StoreError};
 use serde_json::{Value, json};
 
+use crate::request_log::ErrorCode;
+
 /// `{error, message, details?}` with its status.
 #[derive(Debug)]
 pub(crate) struct ApiError {
@@ -105,6 +107,7 @@ fn correlation_id() -> String {
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let mut response = (self.status, Json(self.body())).into_response();
+        response.extensions_mut().insert(ErrorCode(self.code));
         let unavailable = (self.status == StatusCode::SERVICE_UNAVAILABLE).then_some(1);
         if let Some(seconds) = self.retry_after_s.or(unavailable) {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));

@@ -36,7 +36,9 @@ mod openapi;
 mod openwop;
 mod places;
 mod process;
+mod request_log;
 mod reserved;
+mod response_headers;
 mod routes;
 mod seeding;
 mod segment;
@@ -44,6 +46,7 @@ mod serve;
 mod sse;
 mod streams;
 mod telemetry;
+mod transport;
 mod welcome;
 
 pub use holdpoint_engine as engine;
@@ -71,14 +74,17 @@ enum Command {
 
 const SERVE_EXAMPLES: &str = "Examples:
   holdpoint serve
-  holdpoint serve --listen 0.0.0.0:8484 --data /var/lib/holdpoint
+  holdpoint serve --listen 127.0.0.1:9000 --data /var/lib/holdpoint
+  holdpoint serve --listen 0.0.0.0:8484 --tls-cert cert.pem --tls-key key.pem
   holdpoint serve --config holdpoint.toml --workflows ./workflows
   HOLDPOINT_DATABASE=postgres://holdpoint:…@db/holdpoint holdpoint serve
   holdpoint serve --outgoing-allow 10.20.0.0/16 --outgoing-deny 10.20.9.0/24
 
 Settings are taken from flags, then HOLDPOINT_… variables, then the file. HOLDPOINT_LOG sets the
-log level (error, warn, info, debug, trace; default info). SIGTERM and Ctrl-C finish what is in
-flight before the server ends; kill -9 loses nothing that was acknowledged.";
+log level (error, warn, info, debug, trace; default info); with --log-format json, info has a line
+for each request, sign-in, decision, refusal and administrative act. SIGTERM and Ctrl-C finish what
+is in flight before the server ends; kill -9 loses nothing that was acknowledged. SIGHUP reads the
+TLS files again.";
 
 /// Runs the program to its end: reads the command line, serves or talks to a server. Call it from the `main` of your
 /// own server binary; `customize` gets the engine's options when a server starts, or when definitions are checked
@@ -128,7 +134,7 @@ fn serve(args: config::ServeArgs, customize: impl FnOnce(Options) -> Options) ->
     // A single word that is no level would be taken for the name of a module and silence everything else.
     let is_word = level.chars().all(char::is_alphanumeric);
     let is_level = is_word && level.parse::<LevelFilter>().is_ok();
-    let filter = EnvFilter::try_new(&level).ok().filter(|_| is_level || !is_word);
+    let filter = EnvFilter::try_new(directives(format, &level)).ok().filter(|_| is_level || !is_word);
     let Some(filter) = filter else {
         let wrong = format!("HOLDPOINT_LOG={level}: try off, error, warn, info, debug or trace");
         return give_up(format, 2, &wrong);
@@ -154,6 +160,16 @@ fn serve(args: config::ServeArgs, customize: impl FnOnce(Options) -> Options) ->
     match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => give_up(format, 1, &format!("{error:#}")),
+    }
+}
+
+/// Returns the directives of the log filter. In text format there is no line for each request and act, unless the
+/// operator names their targets.
+fn directives(format: LogFormat, level: &str) -> String {
+    let is_quiet = ["off", "error", "warn"].iter().any(|quiet| level.eq_ignore_ascii_case(quiet));
+    match format {
+        LogFormat::Text if !is_quiet => format!("holdpoint::request=off,holdpoint::audit=warn,{level}"),
+        LogFormat::Text | LogFormat::Json => level.to_owned(),
     }
 }
 

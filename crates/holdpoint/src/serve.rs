@@ -7,29 +7,34 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use axum::extract::connect_info::Connected;
-use axum::serve::IncomingStream;
 use holdpoint_core::TenantId;
 use holdpoint_engine::agent::AgentSettings;
 use holdpoint_engine::outgoing::Outgoing;
 use holdpoint_engine::{Engine, Options, ProviderSettings};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 
 use crate::agents::folder::{self, Folder};
 use crate::answering::AnswerService;
-use crate::app::{Shared, router};
+use crate::app::{App, Shared, metrics_router, router, routes};
 use crate::auth::RateLimit;
-use crate::config::Config;
-use crate::links::{Links, Peer};
+use crate::config::{self, Config, Scheme};
+use crate::links::Links;
 use crate::openwop::webhooks::Bodies;
+use crate::request_log::RequestLog;
+use crate::response_headers::Reach;
 use crate::streams::Streams;
+use crate::transport::{Limits, Server, Tls};
 use crate::{demo, seeding, telemetry, welcome};
 
 /// How long requests in flight may take once the server is going down.
 const GRACE: Duration = Duration::from_secs(10);
+/// Connections at a time to the address for metrics.
+const METRICS_CONNECTIONS_MAX: usize = 64;
 
 pub(crate) async fn serve(config: Config, customize: impl FnOnce(Options) -> Options) -> anyhow::Result<()> {
+    let tls = config.tls.as_ref().map(Tls::load).transpose()?.map(Arc::new);
     config.outgoing.tell();
     config.webhooks.tell();
     let outgoing = config.outgoing.for_webhooks(config.webhooks.allow_private);
@@ -39,8 +44,8 @@ pub(crate) async fn serve(config: Config, customize: impl FnOnce(Options) -> Opt
     let engine = Engine::open(options).await.context("cannot open the database")?;
     let tenant = TenantId::parse("default")?;
     // Everything that can go wrong for a reason outside comes before the key is made and shown.
-    let listener = listen(config.listen).await?;
-    let address = listener.local_addr()?;
+    let listeners = Listeners::open(&config).await?;
+    let address = listeners.address;
     let telling = match config.telemetry.clone() {
         Some(settings) => Some(telemetry::Telling::start(settings, engine.clone())?),
         None => None,
@@ -58,33 +63,14 @@ pub(crate) async fn serve(config: Config, customize: impl FnOnce(Options) -> Opt
 
     let (stop, stopping) = watch::channel(false);
     let mut worker = tokio::spawn(engine.worker().run(stopping.clone()));
-    let rate_limit = config.rate_limit.map(|(per_second, burst)| RateLimit::new(per_second, burst));
-    let shared = Shared::new(engine.clone(), stopping.clone());
+    let shared = shared(&config, address, Shared::new(engine.clone(), stopping.clone()));
     let telemetry = telling.as_ref().map(|telling| telling.losses.clone());
-    let links = Links::new(config.links.at(address));
-    let cors_origins = config.cors_origins.clone();
-    let streams = Streams::new(config.quotas.streams);
-    let app = Arc::new(Shared {
-        rate_limit,
-        links,
-        outgoing,
-        fixtures,
-        telemetry,
-        cors_origins,
-        streams,
-        ..shared
-    });
+    let app = Arc::new(Shared { outgoing, fixtures, telemetry, ..shared });
     let courier = engine.courier(Arc::new(Bodies(app.clone())));
     let mut courier = tokio::spawn(courier.run(stopping.clone()));
-    let mut draining = stopping;
-    let service = router(app).into_make_service_with_connect_info::<Peer>();
-    let server = axum::serve(ListenerNoDelay(listener), service).with_graceful_shutdown(async move {
-        // An error means that the sender has gone, which is as good as a signal.
-        let _ = draining.wait_for(|stopping| *stopping).await;
-    });
-    let mut server = tokio::spawn(server.into_future());
+    let mut server = listeners.serve(app, config.connections, tls);
     tokio::select! {
-        ended = &mut server => ended??,
+        ended = &mut server => ended?,
         ended = &mut worker => bail!("the worker ended by itself, which it never should: {ended:?}"),
         ended = &mut courier => bail!("the courier ended by itself, which it never should: {ended:?}"),
         () = asked_to_stop() => {
@@ -107,6 +93,64 @@ pub(crate) async fn serve(config: Config, customize: impl FnOnce(Options) -> Opt
     }
     tracing::info!("stopped; what waits goes on waiting, and is there at the next start");
     Ok(())
+}
+
+/// Completes what handlers share with the settings.
+fn shared(config: &Config, address: SocketAddr, defaults: Shared) -> Shared {
+    let links = config.link_settings(address);
+    let is_https = config.scheme() == Scheme::Https || links.public_url.starts_with("https://");
+    Shared {
+        rate_limit: config.rate_limit.map(|(per_second, burst)| RateLimit::new(per_second, burst)),
+        reach: if is_https { Reach::Https } else { Reach::Http },
+        links: Links::new(links),
+        cors_origins: config.cors_origins.clone(),
+        streams: Streams::new(config.quotas.streams),
+        metrics: config.metrics,
+        ..defaults
+    }
+}
+
+/// The addresses that the server listens on.
+struct Listeners {
+    address: SocketAddr,
+    main: TcpListener,
+    metrics: Option<TcpListener>,
+}
+
+impl Listeners {
+    async fn open(config: &Config) -> anyhow::Result<Self> {
+        let main = listen(config.listen).await?;
+        let address = main.local_addr()?;
+        let public_url = config.link_settings(address).public_url;
+        if let Some(warning) = config::unencrypted_warning(address, config.scheme(), &public_url) {
+            tracing::warn!("{warning}");
+        }
+        let metrics = match config.metrics.listen {
+            Some(address) => Some(listen(address).await?),
+            None => None,
+        };
+        if let Some(metrics) = &metrics {
+            tracing::info!(address = %metrics.local_addr()?, "metrics are served at an address of their own");
+        }
+        Ok(Self { address, main, metrics })
+    }
+
+    /// Serves on all of them. The task ends when the server goes down and its requests are answered.
+    fn serve(self, app: App, limits: Limits, tls: Option<Arc<Tls>>) -> JoinHandle<()> {
+        let stopping = app.stopping.clone();
+        if let Some(listener) = self.metrics {
+            let limits = Limits { connections: limits.connections.min(METRICS_CONNECTIONS_MAX), ..limits };
+            let (router, stopping) = (metrics_router(app.clone()), stopping.clone());
+            let (tls, reach, log) = (None, Reach::Http, None);
+            tokio::spawn(Server { listener, router, limits, tls, reach, log, stopping }.run());
+        }
+        if let Some(tls) = tls.clone() {
+            tokio::spawn(tls.follow_files());
+        }
+        let log = RequestLog::new(routes().iter().map(|route| &route.operation));
+        let (listener, reach, router) = (self.main, app.reach, router(app, log.as_ref()));
+        tokio::spawn(Server { listener, router, limits, tls, reach, log, stopping }.run())
+    }
 }
 
 /// What the engine is opened with, in a folder that only its owner can look into.
@@ -167,32 +211,6 @@ async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
         };
         format!("cannot listen on {address}; {hint}")
     })
-}
-
-/// Sends small answers at once instead of waiting for more to send.
-struct ListenerNoDelay(TcpListener);
-
-impl axum::serve::Listener for ListenerNoDelay {
-    type Io = tokio::net::TcpStream;
-    type Addr = SocketAddr;
-
-    async fn accept(&mut self) -> (Self::Io, Self::Addr) {
-        let (stream, address) = axum::serve::Listener::accept(&mut self.0).await;
-        if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%error, "answers on this connection may be a little late");
-        }
-        (stream, address)
-    }
-
-    fn local_addr(&self) -> std::io::Result<Self::Addr> {
-        self.0.local_addr()
-    }
-}
-
-impl Connected<IncomingStream<'_, ListenerNoDelay>> for Peer {
-    fn connect_info(stream: IncomingStream<'_, ListenerNoDelay>) -> Self {
-        Self(*stream.remote_addr())
-    }
 }
 
 async fn asked_to_stop() {

@@ -65,7 +65,8 @@ pub(crate) async fn prepare(
     };
     // The file comes first: a key that is stored and known to nobody would lock everybody out.
     let key = shown_key.clone().or(left);
-    leave_client_file(&config.data, address, key.as_deref())?;
+    let server = client_url(config, address);
+    leave_client_file(&config.data, &server, key.as_deref())?;
     let mut made = None;
     if let Some(secret) = &config.bootstrap_key {
         let mut stored = stored_key(secret, tenant.clone(), engine.now()).map_err(broken)?;
@@ -86,7 +87,7 @@ pub(crate) async fn prepare(
         made = (first && !kept).then_some(OWNER_KEY);
     } else if let Some(secret) = &shown_key {
         if !store_first_key(engine, tenant, secret).await? {
-            leave_client_file(&config.data, address, None)?;
+            leave_client_file(&config.data, &server, None)?;
             let (shown_key, sign_in) = (None, None);
             let (key_is_elsewhere, key_is_left, has_owner) = (true, false, true);
             return Ok(Prepared { shown_key, key_is_elsewhere, key_is_left, sign_in, has_owner });
@@ -95,7 +96,7 @@ pub(crate) async fn prepare(
     }
     let sign_in = match made {
         Some(key_id) => {
-            let public_url = config.links.at(address).public_url;
+            let public_url = config.link_settings(address).public_url;
             Some(make_link(engine, &public_url, key_id).await.map_err(broken)?.0)
         }
         None => None,
@@ -139,9 +140,18 @@ fn read_client_file(data: &Path) -> Option<String> {
     left.get("key")?.as_str().map(str::to_owned)
 }
 
+/// Returns the URL for the command line on this machine. A certificate is for the public name of the server, if it has
+/// one.
+fn client_url(config: &Config, address: SocketAddr) -> String {
+    match config.links.public_url().filter(|_| config.tls.is_some()) {
+        Some(public_url) => public_url.to_owned(),
+        None => config.own_url(address),
+    }
+}
+
 /// Written beside and moved into place: a crash leaves the old file or the new one. Only the owner may read it.
-fn leave_client_file(data: &Path, address: SocketAddr, key: Option<&str>) -> anyhow::Result<()> {
-    let mut content = json!({"server": format!("http://{}", reachable(address))});
+fn leave_client_file(data: &Path, server: &str, key: Option<&str>) -> anyhow::Result<()> {
+    let mut content = json!({"server": server});
     if let Some(key) = key {
         content["key"] = json!(key);
     }
@@ -164,7 +174,7 @@ pub(crate) fn reachable(address: SocketAddr) -> SocketAddr {
 }
 
 pub(crate) fn greet(config: &Config, address: SocketAddr, prepared: &Prepared) {
-    let server = format!("http://{}", reachable(address));
+    let server = config.own_url(address);
     let mut lines = vec![format!("Holdpoint {} is ready on {server}", env!("CARGO_PKG_VERSION"))];
     lines.push(format!("  data folder  {}", config.data.display()));
     lines.push(format!("  database     {}", config::shown(&config.location)));
@@ -191,7 +201,7 @@ pub(crate) fn greet(config: &Config, address: SocketAddr, prepared: &Prepared) {
                 "               signs in once, within half an hour, as the principal {OWNER_PRINCIPAL}"
             ));
         }
-        None => lines.push(format!("  inbox        {}/inbox", config.links.at(address).public_url)),
+        None => lines.push(format!("  inbox        {}/inbox", config.link_settings(address).public_url)),
     }
     lines.extend(what_next(config, prepared));
     if config.demo {
@@ -243,28 +253,8 @@ mod tests {
             let data = folder.path().join(name);
             std::fs::create_dir(&data).unwrap();
             let location = location.clone();
-            Config {
-                listen: address,
-                data,
-                location,
-                workflows: None,
-                agents: None,
-                providers: None,
-                demo: false,
-                strict: false,
-                conversations: true,
-                bootstrap_key: None,
-                rate_limit: None,
-                telemetry: None,
-                seal: config::SealSettings::File("seal.key".into()),
-                links: crate::config::LinkSettings::default(),
-                ask_url: None,
-                ask_token: None,
-                event_retention: std::time::Duration::ZERO,
-                outgoing: crate::config::OutgoingSettings::default(),
-                webhooks: crate::config::WebhookChoice::default(),
-                cors_origins: Vec::new(),
-            }
+            let defaults = Config::load(config::ServeArgs::default()).unwrap();
+            Config { listen: address, data, location, ..defaults }
         };
         let (a, b) = (node("a"), node("b"));
         let (one, other) =

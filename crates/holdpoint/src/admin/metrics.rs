@@ -4,15 +4,44 @@
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering;
 
-use axum::extract::State;
+use axum::extract::{FromRequestParts, State};
 use axum::http::header;
+use axum::http::request::Parts;
 use axum::response::IntoResponse;
 
-use crate::app::App;
+use crate::app::{App, nothing_here};
+use crate::auth::Caller;
+use crate::error::ApiError;
 use crate::process::Process;
 use crate::telemetry::numbers;
 
-pub(crate) async fn text(State(app): State<App>) -> impl IntoResponse {
+/// The right to read metrics: everybody has it, unless the operator requires a scope.
+#[derive(Debug)]
+pub(crate) struct CanReadMetrics;
+
+impl FromRequestParts<App> for CanReadMetrics {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
+        if let Some(scope) = app.metrics.scope {
+            Caller::authenticate(parts, app).await?.require_scope(scope)?;
+        }
+        Ok(Self)
+    }
+}
+
+/// Serves `/metrics` beside everything else, unless it has an address of its own.
+pub(crate) async fn beside(
+    State(app): State<App>,
+    can: CanReadMetrics,
+) -> Result<impl IntoResponse, ApiError> {
+    match app.metrics.listen {
+        None => Ok(text(State(app), can).await),
+        Some(_) => Err(nothing_here()),
+    }
+}
+
+pub(crate) async fn text(State(app): State<App>, _: CanReadMetrics) -> impl IntoResponse {
     let counters = app.engine.counters();
     let mut text = String::new();
     let mut put = |name: &str, kind: &str, help: &str, value: f64| {

@@ -1,6 +1,10 @@
 //! The routes for operators.
 
+use axum::Router;
+use axum::routing::get;
+
 use super::{health, keys, metrics, secrets, usage};
+use crate::app::App;
 use crate::routes::Content::{Json, Nothing, Text};
 use crate::routes::Route;
 
@@ -43,8 +47,17 @@ pub(crate) fn all() -> Vec<Route> {
             .says("Whether the database answers too")
             .answers(200, Json("Health"))
             .fails(&[503]),
-        Route::get_public("/metrics", "metrics", metrics::text)
-            .says("Numbers in Prometheus' text format")
-            .answers(200, Text("text/plain")),
+        Route::get_public("/metrics", "metrics", metrics::beside)
+            .says("Numbers in Prometheus' text format; the operator may require a key or serve them at another address")
+            .answers(200, Text("text/plain"))
+            .fails(&[401, 403, 404]),
     ]
+}
+
+/// The paths of the address for metrics.
+pub(crate) fn for_metrics() -> Router<App> {
+    Router::new()
+        .route("/metrics", get(metrics::text))
+        .route("/healthz", get(health::alive))
+        .route("/readyz", get(health::ready))
 }

@@ -35,7 +35,7 @@ impl House {
             engine.put_agent(&tenant, definition(id)).await.unwrap();
         }
         let (_, stopping) = watch::channel(false);
-        let router = router(Arc::new(Shared::new(engine.clone(), stopping)));
+        let router = router(Arc::new(Shared::new(engine.clone(), stopping)), None);
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let service = router.into_make_service_with_connect_info::<std::net::SocketAddr>();

@@ -40,7 +40,7 @@ impl House {
         let agent = json!({"agentId": "mailer", "model": {"use": "main"}});
         engine.put_agent(&tenant, agent).await.unwrap();
         let (stop, stopping) = watch::channel(false);
-        let router = router(Arc::new(Shared::new(engine.clone(), stopping)));
+        let router = router(Arc::new(Shared::new(engine.clone(), stopping)), None);
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let service = router.into_make_service_with_connect_info::<std::net::SocketAddr>();

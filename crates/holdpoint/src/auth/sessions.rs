@@ -12,8 +12,11 @@ use tokio::sync::watch;
 
 use super::minting::{hash, random_hex};
 use crate::error::ApiError;
+use crate::response_headers::Reach;
 
 const COOKIE: &str = "holdpoint_session";
+/// The name where the server is reached by https. Browsers let no other host and no plain http set such a cookie.
+const COOKIE_HTTPS: &str = "__Host-holdpoint_session";
 /// What our page sends with everything that changes something. Forms cannot, and pages of others would have to ask.
 const PAGE: &str = "x-holdpoint-page";
 
@@ -120,18 +123,27 @@ pub(crate) fn token_hash(token: &str) -> String {
     hash(token)
 }
 
-/// The token in the cookie, if there is one.
-pub(crate) fn cookie(headers: &HeaderMap) -> Option<&str> {
+fn cookie_name(reach: Reach) -> &'static str {
+    match reach {
+        Reach::Http => COOKIE,
+        Reach::Https => COOKIE_HTTPS,
+    }
+}
+
+/// Returns the token in the cookie, if there is one. By https the plain name does not count: another host of the domain
+/// could have set it.
+pub(crate) fn cookie(headers: &HeaderMap, reach: Reach) -> Option<&str> {
+    let expected = cookie_name(reach);
     let texts = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
     let mut pairs = texts.flat_map(|text| text.split(';')).filter_map(|pair| pair.trim().split_once('='));
-    pairs.find(|(name, _)| *name == COOKIE).map(|(_, token)| token)
+    pairs.find(|(name, _)| *name == expected).map(|(_, token)| token)
 }
 
 /// Keeps the token in the browser, out of reach of scripts and of other sites, or takes it away again.
-pub(crate) fn set_cookie(token: &str, seconds: i64, public_url: &str) -> Result<HeaderValue, ApiError> {
-    let secure = if public_url.starts_with("https://") { "; Secure" } else { "" };
-    let text =
-        format!("{COOKIE}={token}; HttpOnly; SameSite=Strict; Path=/; Max-Age={}{secure}", seconds.max(0));
+pub(crate) fn set_cookie(token: &str, seconds: i64, reach: Reach) -> Result<HeaderValue, ApiError> {
+    let (name, seconds) = (cookie_name(reach), seconds.max(0));
+    let secure = if reach == Reach::Https { "; Secure" } else { "" };
+    let text = format!("{name}={token}; HttpOnly; SameSite=Strict; Path=/; Max-Age={seconds}{secure}");
     HeaderValue::from_str(&text).map_err(ApiError::internal)
 }
 
@@ -199,17 +211,27 @@ mod tests {
             (vec![("cookie", "xholdpoint_session=t; holdpoint_sessionx=u")], None),
             (vec![("cookie", "holdpoint_session=")], Some("")),
         ] {
-            assert_eq!(cookie(&headers(&given)), found, "{given:?}");
+            assert_eq!(cookie(&headers(&given), Reach::Http), found, "{given:?}");
+        }
+    }
+
+    #[test]
+    fn by_https_only_the_cookie_counts_that_no_other_host_can_set() {
+        for (given, found) in [
+            (vec![("cookie", "holdpoint_session=t")], None),
+            (vec![("cookie", "holdpoint_session=t; __Host-holdpoint_session=u")], Some("u")),
+        ] {
+            assert_eq!(cookie(&headers(&given), Reach::Https), found, "{given:?}");
         }
     }
 
     #[test]
     fn a_cookie_is_secure_where_the_server_is() {
-        let text = |url: &str, seconds| set_cookie("t", seconds, url).unwrap().to_str().unwrap().to_owned();
+        let text = |reach, seconds| set_cookie("t", seconds, reach).unwrap().to_str().unwrap().to_owned();
         let plain = "holdpoint_session=t; HttpOnly; SameSite=Strict; Path=/; Max-Age=9";
-        assert_eq!(text("http://127.0.0.1:8484", 9), plain);
-        assert_eq!(text("https://a.example", 9), format!("{plain}; Secure"));
-        assert!(text("http://a", -5).ends_with("Max-Age=0"));
+        assert_eq!(text(Reach::Http, 9), plain);
+        assert_eq!(text(Reach::Https, 9), format!("__Host-{plain}; Secure"));
+        assert!(text(Reach::Http, -5).ends_with("Max-Age=0"));
     }
 
     #[test]

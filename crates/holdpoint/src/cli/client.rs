@@ -42,7 +42,11 @@ impl Client {
         let config = || {
             let builder =
                 Agent::config_builder().http_status_as_error(false).timeout_connect(Some(CONNECT_TIMEOUT));
-            if is_local { builder.proxy(None) } else { builder }
+            let builder = if is_local { builder.proxy(None) } else { builder };
+            match &settings.tls {
+                Some(tls) => builder.tls_config(tls.clone()),
+                None => builder,
+            }
         };
         let agent = config().timeout_global(Some(TIMEOUT)).build().into();
         let stream_agent = config()

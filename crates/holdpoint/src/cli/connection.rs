@@ -1,13 +1,17 @@
 //! Where the server is and which key to show it: flags, environment, what `serve` left behind. Opens no connection.
 
 use std::io::ErrorKind;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Once;
 
 use clap::Args;
 use serde::Deserialize;
+use ureq::tls::TlsConfig;
 
 use super::failure::Failure;
 use super::output::quoted;
+use super::trust::TrustArgs;
 
 const DEFAULT_SERVER: &str = "http://127.0.0.1:8484";
 const DEFAULT_DATA: &str = "./holdpoint-data";
@@ -33,16 +37,20 @@ pub(crate) struct Connection {
         default_value = DEFAULT_DATA
     )]
     pub(crate) data: PathBuf,
+    #[command(flatten)]
+    pub(crate) trust: TrustArgs,
     /// Print JSON, one document a line, for scripts
     #[arg(long, global = true, help_heading = HEADING)]
     pub(crate) json: bool,
 }
 
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 pub(crate) struct Settings {
     /// Without a slash at the end.
     pub(crate) server: String,
     pub(crate) key: String,
+    /// Which servers to trust, and the client certificate; None for the defaults.
+    pub(crate) tls: Option<TlsConfig>,
 }
 
 /// `client.json` in the data folder, written by `serve`.
@@ -70,7 +78,7 @@ impl Connection {
         if self.data.as_os_str() != expected("HOLDPOINT_DATA").unwrap_or_else(|| DEFAULT_DATA.into()) {
             flags.push_str(&format!(" --data {}", quoted(&self.data.to_string_lossy())));
         }
-        flags
+        flags + &self.trust.repeated()
     }
 
     fn named_key(&self) -> Option<String> {
@@ -95,8 +103,31 @@ impl Settings {
             (None, Some(key)) => key,
             (None, None) => return Err(keyless(&server, &connection.data)),
         };
-        Ok(Self { server, key: checked_key(&key)? })
+        if !connection.json {
+            warn_of_plain_http(&server);
+        }
+        Ok(Self { server, key: checked_key(&key)?, tls: connection.trust.load()? })
     }
+}
+
+/// Warns once in the life of the process. With `--json` nothing but the server's answer is printed.
+fn warn_of_plain_http(server: &str) {
+    static WARNED: Once = Once::new();
+    if is_readable_on_the_way(server) {
+        WARNED.call_once(|| {
+            eprintln!("warning: the API key is sent to {server} without encryption; use https:// if the server has it");
+        });
+    }
+}
+
+/// Returns whether requests leave this machine by plain http.
+fn is_readable_on_the_way(server: &str) -> bool {
+    let Ok(uri) = server.parse::<hyper::Uri>() else { return false };
+    let host = uri.host().unwrap_or_default().trim_matches(['[', ']']).to_ascii_lowercase();
+    let is_loopback = host == "localhost"
+        || host.ends_with(".localhost")
+        || host.parse::<IpAddr>().is_ok_and(|ip| ip.to_canonical().is_loopback());
+    uri.scheme_str() == Some("http") && !is_loopback
 }
 
 fn foreign(server: &str, home: &str, data: &Path) -> Failure {
@@ -169,6 +200,7 @@ mod tests {
             server: server.map(Into::into),
             key: key.map(Into::into),
             data: "/nonexistent".into(),
+            trust: TrustArgs::default(),
             json: false,
         }
     }
@@ -176,8 +208,26 @@ mod tests {
     #[test]
     fn the_default_server_is_local_and_a_slash_at_the_end_is_dropped() {
         let found = Settings::find(&connection(None, Some("hp_1\n"))).expect("a key is given");
-        assert_eq!(found, Settings { server: DEFAULT_SERVER.into(), key: "hp_1".into() });
+        assert_eq!((found.server.as_str(), found.key.as_str()), (DEFAULT_SERVER, "hp_1"));
         assert_eq!(checked_server("https://a.example/base/").expect("a URL"), "https://a.example/base");
+    }
+
+    #[test]
+    fn a_key_is_readable_on_the_way_to_another_machine_by_plain_http() {
+        for server in ["http://10.0.0.7:8484", "http://holdpoint.example.com", "http://[2001:db8::1]:8484"] {
+            assert!(is_readable_on_the_way(server), "{server}");
+        }
+        for server in [
+            "https://holdpoint.example.com",
+            "http://127.0.0.1:8484",
+            "http://127.8.0.1",
+            "http://[::1]:8484",
+            "http://LOCALHOST:8484",
+            "http://a.localhost",
+        ] {
+            assert!(!is_readable_on_the_way(server), "{server}");
+        }
+        assert!(is_readable_on_the_way("http://127.0.0.1.example.com"));
     }
 
     #[test]

@@ -1,13 +1,10 @@
 //! Where signed links lead, how long they may live and how often they may be tried, as an operator says it.
 
-use std::net::SocketAddr;
-
 use anyhow::bail;
 use clap::Args;
 use holdpoint_engine::Engine;
 
-use crate::links::Settings;
-use crate::welcome::reachable;
+pub(super) use crate::links::Settings;
 
 const HEADING: &str = "Signed links";
 const LIFE_SECONDS_MIN: u64 = 60;
@@ -16,7 +13,7 @@ const LIFE_SECONDS_MAX: u64 = Engine::LINK_LIFE_MS_MAX / 1000;
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct LinkArgs {
     /// What links begin with, as others reach this server: https://holdpoint.example.com
-    /// [default: http:// and the address that is listened on]
+    /// [default: http:// or, with TLS, https:// and the address that is listened on]
     #[arg(long, help_heading = HEADING, env = "HOLDPOINT_PUBLIC_URL", value_name = "URL")]
     public_url: Option<String>,
     /// Seconds that a link may be good for at most, up to 2592000 (30 days) [default: 604800, a week]
@@ -61,10 +58,14 @@ impl LinkArgs {
 }
 
 impl LinkSettings {
-    pub(crate) fn at(&self, address: SocketAddr) -> Settings {
-        let public_url = self.public_url.clone();
+    pub(crate) fn public_url(&self) -> Option<&str> {
+        self.public_url.as_deref()
+    }
+
+    /// Returns the settings of a server that clients on this machine reach at `own_url`.
+    pub(crate) fn at(&self, own_url: &str) -> Settings {
         Settings {
-            public_url: public_url.unwrap_or_else(|| format!("http://{}", reachable(address))),
+            public_url: self.public_url().unwrap_or(own_url).to_owned(),
             life_ms_max: self.life_ms_max,
             rate_limit: self.rate_limit,
         }
@@ -88,8 +89,7 @@ mod tests {
     use super::*;
 
     fn settings(args: LinkArgs) -> Option<Settings> {
-        let address = SocketAddr::from(([0, 0, 0, 0], 8484));
-        args.or(LinkFile::default()).ok().map(|settings| settings.at(address))
+        args.or(LinkFile::default()).ok().map(|settings| settings.at("http://127.0.0.1:8484"))
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Signing in and out. A session stands for a key, in a cookie that no script can read; whoever signs in proves a key
 //! once, or comes with a link that somebody with the key has made.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use axum::Json;
@@ -22,6 +23,7 @@ use crate::body::{Body, InPath, NoBody, OptionalBody};
 use crate::error::ApiError;
 use crate::idempotency::Sent;
 use crate::links::{Peer, whose};
+use crate::request_log::Record;
 
 /// More sessions than a key has use for; the list is not paged.
 const LIST_MAX: u64 = 1000;
@@ -38,9 +40,12 @@ pub(crate) fn limit() -> RateLimit {
     RateLimit::new(1, 10)
 }
 
-/// Where a request comes from, and that a page of others has not sent it.
+/// Where a request comes from, and that a page of others has not sent it. The record of the request learns who signs in.
 #[derive(Debug)]
-pub(crate) struct Visitor(String);
+pub(crate) struct Visitor {
+    from: String,
+    record: Option<Arc<Record>>,
+}
 
 impl FromRequestParts<App> for Visitor {
     type Rejection = ApiError;
@@ -49,13 +54,14 @@ impl FromRequestParts<App> for Visitor {
         // Nobody is signed in as somebody else by a form on a page that they happen to look at.
         check_origin(&parts.headers, app.links.public_url())?;
         let from = parts.extensions.get::<ConnectInfo<Peer>>().map(|ConnectInfo(peer)| peer.0.ip());
-        Ok(Self(whose(from)))
+        let record = parts.extensions.get::<Arc<Record>>().cloned();
+        Ok(Self { from: whose(from), record })
     }
 }
 
 pub(crate) async fn create(
     State(app): State<App>,
-    Visitor(from): Visitor,
+    Visitor { from, record }: Visitor,
     Sent(_, Body(body)): Sent<Body<SignIn>>,
 ) -> Result<Response, ApiError> {
     let signed_in = match (body.key, body.once) {
@@ -67,6 +73,9 @@ pub(crate) async fn create(
     };
     match signed_in {
         Ok((token, signed_in)) => {
+            if let Some(record) = record {
+                record.set_caller(&signed_in.key.principal, &signed_in.key.tenant);
+            }
             let shown = shown(&signed_in.key, Some(&signed_in));
             let cookie = kept(&app, &token, &signed_in)?;
             Ok((StatusCode::CREATED, [(header::SET_COOKIE, cookie)], Json(shown)).into_response())
@@ -103,7 +112,7 @@ async fn with_link(app: &App, once: &str) -> Result<(String, SignedIn), ApiError
 fn kept(app: &App, token: &str, signed_in: &SignedIn) -> Result<HeaderValue, ApiError> {
     let left_ms = signed_in.expires_at().0 - app.engine.now().0;
     // A moment too long rather than too short: the store decides.
-    set_cookie(token, (left_ms + 999) / 1000, app.links.public_url())
+    set_cookie(token, (left_ms + 999) / 1000, app.reach)
 }
 
 /// Who is signed in. The cookie is given once more, for as long as the session lasts now.
@@ -121,7 +130,7 @@ pub(crate) async fn show(
 
 /// The session that a request was made with; none when it came with a key.
 async fn of<'h>(app: &App, headers: &'h HeaderMap) -> Result<Option<(&'h str, SignedIn)>, ApiError> {
-    match cookie(headers) {
+    match cookie(headers, app.reach) {
         Some(token) if !headers.contains_key(header::AUTHORIZATION) => {
             Ok(Some((token, Caller::signed_in(app, token).await?)))
         }
@@ -139,7 +148,7 @@ pub(crate) async fn end(
     if let Some((_, signed_in)) = of(&app, &headers).await? {
         revoked(&app, caller, signed_in.session.session_id.clone()).await?;
     }
-    let gone = set_cookie("", 0, app.links.public_url())?;
+    let gone = set_cookie("", 0, app.reach)?;
     Ok((StatusCode::NO_CONTENT, [(header::SET_COOKIE, gone)]).into_response())
 }
 

@@ -17,6 +17,7 @@ use super::token::{self, Claims, Intent};
 use super::{Links, Peer, find_allowed_intent};
 use crate::app::App;
 use crate::error::ApiError;
+use crate::request_log::record_caller;
 
 /// A link, and the interrupt it is for.
 #[derive(Debug)]
@@ -59,6 +60,7 @@ impl Link {
         // As it was sent: a token in other spelling is another token.
         let text = parts.uri.path().rsplit('/').next().unwrap_or_default();
         let claims = app.links.read(app, text, from).await?;
+        record_caller(parts, &claims.sub, &claims.of.tenant);
         if claims.expires_at <= app.engine.now() {
             return Err(expired());
         }

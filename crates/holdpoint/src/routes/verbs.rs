@@ -16,6 +16,15 @@ pub(crate) fn pattern(path: &str) -> String {
     }
 }
 
+/// Returns the path of a route from the pattern that the router matched.
+pub(crate) fn shown(pattern: &str) -> String {
+    let inside = pattern.strip_prefix(INSIDE).filter(|rest| rest.starts_with('/'));
+    match inside.and_then(|rest| rest.rsplit_once('/')) {
+        Some((before, verb)) => format!("{before}:{verb}"),
+        None => pattern.to_owned(),
+    }
+}
+
 /// The verbs of a table of routes, each with the segments before it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Verbs(Vec<(Vec<&'static str>, &'static str)>);
@@ -81,6 +90,9 @@ mod tests {
     #[test]
     fn a_verb_is_no_part_of_the_id() {
         assert_eq!(pattern("/v1/runs/{runId}:fork"), "/!/v1/runs/{runId}/fork");
+        for path in ["/v1/runs/{runId}:fork", "/v1/runs/{runId}", "/v1/runs:bulk-cancel"] {
+            assert_eq!(shown(&pattern(path)), path);
+        }
         assert_eq!(led("/v1/runs/a:fork").unwrap(), "/!/v1/runs/a/fork");
         assert_eq!(led("/v1/runs/a%3Afork?x=1:2").unwrap(), "/!/v1/runs/a/fork?x=1:2");
         assert_eq!(led("/v1/runs/a:b:fork").unwrap(), "/!/v1/runs/a:b/fork");

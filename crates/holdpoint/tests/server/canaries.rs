@@ -93,9 +93,27 @@ fn send(client: &Client, method: &str, path: &str, body: Option<&str>) -> ureq::
 
 #[test]
 fn no_secret_comes_out_in_a_log_an_event_or_an_error() {
+    let log = log_after_misuse(&[]);
+    assert!(!log.contains("holdpoint::request"), "in text there is no line for each request");
+}
+
+#[test]
+fn no_secret_comes_out_in_the_request_log() {
+    let log = log_after_misuse(&["--log-format", "json"]);
+    let lines = || log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let requests = lines().filter(|line| line["message"] == "request").count();
+    assert!(requests > 150, "{requests} requests are logged");
+    assert!(lines().any(|line| line["event"] == "refused" && line["code"] == "unauthenticated"));
+    assert!(lines().any(|line| line["event"] == "administration" && line["operation"] == "createKey"));
+    assert!(lines().any(|line| line["message"] == "decision" && line["principal"] == "bootstrap"));
+}
+
+/// Puts secrets everywhere, looks for them in answers and events, and returns the log, where they are not either.
+fn log_after_misuse(more: &[&str]) -> String {
     let flows = tempfile::tempdir().unwrap();
     std::fs::write(flows.path().join("seeded.json"), gated("seeded").to_string()).unwrap();
-    let (mut server, log) = Server::start_logging(&["--workflows", flows.path().to_str().unwrap()], "trace");
+    let flags = [&["--workflows", flows.path().to_str().unwrap()], more].concat();
+    let (mut server, log) = Server::start_logging(&flags, "trace");
     let client = &server.client.clone();
     client.put("/v1/workflows/gated", &gated("gated"));
     let run = client.start_run("gated");
@@ -119,9 +137,18 @@ fn no_secret_comes_out_in_a_log_an_event_or_an_error() {
     check("the events", &Value::Array(client.events(taken)).to_string());
     let made = client.post("/v1/keys", &json!({"principal": "new"})).body["key"].as_str().unwrap().to_owned();
     assert_eq!(client.with_key(Some(&made)).get("/v1/runs").status, 200);
+    let sign_in = json!({"key": made}).to_string();
+    let signed_in = client.with_key(None).exchange("POST", "/v1/session", Some(sign_in.as_bytes()), &[]);
+    let token =
+        signed_in.headers()["set-cookie"].to_str().unwrap().split(['=', ';']).nth(1).unwrap().to_owned();
+    let cookie = format!("holdpoint_session={token}");
+    let read = client.with_key(None).exchange("GET", "/v1/runs", None, &[("cookie", &cookie)]);
+    assert_eq!((signed_in.status().as_u16(), read.status().as_u16()), (201, 200));
     server.kill();
     let log = std::fs::read_to_string(log).unwrap();
     assert!(log.contains("workflow registered"), "this is the log: {log}");
     check("the log", &log);
     assert!(!log.contains(&made), "a new key is in the log");
+    assert!(!log.contains(&token), "a session is in the log");
+    log
 }

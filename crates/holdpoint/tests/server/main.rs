@@ -33,6 +33,7 @@ mod command_line;
 mod command_line_check;
 mod command_line_outgoing;
 mod command_line_runs;
+mod connections;
 mod contract;
 mod control;
 mod conversations;
@@ -80,7 +81,9 @@ mod races_of_votes;
 mod races_with_silence;
 mod reading;
 mod receiver;
+mod request_log;
 mod requesters;
+mod response_headers;
 mod routes;
 mod sessions;
 mod start;
@@ -91,6 +94,7 @@ mod telemetry;
 mod telemetry_losses;
 mod telemetry_metrics;
 mod threads_events;
+mod tls;
 mod tls_receiver;
 // The order that clients of AG-UI insist on.
 #[path = "../../src/agui/verifier.rs"]

@@ -38,7 +38,7 @@ impl OwnServer {
     }
 
     pub(super) fn settings(&self) -> Settings {
-        Settings { server: format!("http://{}", self.address), key: self.key.clone() }
+        Settings { server: format!("http://{}", self.address), key: self.key.clone(), tls: None }
     }
 
     pub(super) fn pid(&self) -> u32 {
@@ -114,6 +114,8 @@ fn spawn(
     command
         .args(["serve", "--listen", address, "--bootstrap-key", key, "--data"])
         .arg(data_of(folder))
+        // All clients of a benchmark have one address.
+        .args(["--connections-per-address", "0"])
         .args(flags);
     command.current_dir(folder).stdin(Stdio::null()).stdout(log).stderr(errors);
     // The user's settings must not lead the benchmark to the user's database.

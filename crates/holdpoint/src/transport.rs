@@ -1,0 +1,228 @@
+//! Accepts connections and serves HTTP/1.1 on them, with limits and timeouts that a slow client cannot exhaust.
+
+mod activity;
+mod registry;
+mod stream;
+mod tls;
+
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::ConnectInfo;
+use axum::http::{Request, Response};
+use hyper::body::{Body as _, Incoming};
+use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
+use hyper_util::rt::TokioIo;
+use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+
+pub(crate) use activity::Timeouts;
+pub(crate) use registry::Limits;
+pub(crate) use tls::{Tls, TlsFiles};
+
+use crate::links::Peer;
+use crate::request_log::RequestLog;
+use crate::response_headers::{self, Reach};
+use activity::{Activity, Phase};
+use registry::{Place, Registry};
+use stream::{ObservedBody, ObservedRequestBody, ObservedStream};
+
+/// The largest request head. It also bounds the memory of a connection that has not sent a complete one.
+const HEAD_BYTES_MAX: usize = 64 * 1024;
+/// The pause after an error of `accept` that concerns the process, such as too many open files.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+const WARNING_INTERVAL: Duration = Duration::from_secs(10);
+const REFUSED: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: text/plain\r\nretry-after: 1\r\n\
+    connection: close\r\ncontent-length: 34\r\n\r\nthe server has no connection free\n";
+
+/// A listener and everything that its connections share.
+pub(crate) struct Server {
+    pub listener: TcpListener,
+    pub router: Router,
+    pub limits: Limits,
+    /// Without it connections are plain http.
+    pub tls: Option<Arc<Tls>>,
+    pub reach: Reach,
+    /// Without it requests are not logged.
+    pub log: Option<RequestLog>,
+    /// Turns true when the server is going down.
+    pub stopping: watch::Receiver<bool>,
+}
+
+impl Server {
+    /// Serves until the server is going down and the requests in flight are answered.
+    pub(crate) async fn run(self) {
+        let Self { listener, router, limits, tls, reach, log, stopping } = self;
+        let registry = Registry::new(limits);
+        let shared =
+            Arc::new(Shared { service: TowerToHyperService::new(router), tls, reach, log, stopping });
+        // Every connection holds a receiver, so that the sender learns when the last one has ended.
+        let (open, connection) = watch::channel(());
+        let mut check = tokio::time::interval(limits.check_interval());
+        let mut warnings = Warnings::default();
+        let mut stop = pin!(stopped(shared.stopping.clone()));
+        loop {
+            tokio::select! {
+                () = &mut stop => break,
+                _ = check.tick() => registry.close_overdue(),
+                accepted = listener.accept() => match accepted {
+                    Ok((stream, address)) => match registry.admit(address.ip()) {
+                        Some(place) => {
+                            let (shared, connection) = (shared.clone(), connection.clone());
+                            let id = place.id();
+                            let task = tokio::spawn(async move {
+                                shared.serve_connection(stream, address, place).await;
+                                drop(connection);
+                            });
+                            registry.started(id, task.abort_handle());
+                        }
+                        None => {
+                            warnings.warn(&"all connections are busy: new ones are refused");
+                            if shared.tls.is_none() {
+                                // A client that has gone already needs no answer.
+                                let _ = stream.try_write(REFUSED);
+                            }
+                        }
+                    },
+                    Err(error) if is_of_one_connection(&error) => {}
+                    Err(error) => {
+                        warnings.warn(&error);
+                        registry.make_room();
+                        tokio::time::sleep(ACCEPT_PAUSE).await;
+                    }
+                },
+            }
+        }
+        drop((listener, connection));
+        loop {
+            tokio::select! {
+                () = open.closed() => break,
+                _ = check.tick() => registry.close_overdue(),
+            }
+        }
+    }
+}
+
+async fn stopped(mut stopping: watch::Receiver<bool>) {
+    // An error means that the sender has gone, which is as good as a signal.
+    let _ = stopping.wait_for(|stopping| *stopping).await;
+}
+
+/// Returns whether the error of `accept` concerns the connection alone.
+fn is_of_one_connection(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
+    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
+}
+
+/// Warnings about connections that are not accepted, at most one in ten seconds.
+#[derive(Default)]
+struct Warnings(Option<Instant>);
+
+impl Warnings {
+    fn warn(&mut self, why: &dyn std::fmt::Display) {
+        if self.0.is_none_or(|last| last.elapsed() >= WARNING_INTERVAL) {
+            self.0 = Some(Instant::now());
+            tracing::warn!(%why, "a connection was not accepted; see --connections-max and the limit of open files");
+        }
+    }
+}
+
+/// What the connections of a listener share.
+struct Shared {
+    service: TowerToHyperService<Router>,
+    tls: Option<Arc<Tls>>,
+    reach: Reach,
+    log: Option<RequestLog>,
+    stopping: watch::Receiver<bool>,
+}
+
+impl Shared {
+    async fn serve_connection(self: Arc<Self>, stream: TcpStream, address: SocketAddr, place: Place) {
+        // Small answers are sent at once.
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%error, "answers on this connection may be a little late");
+        }
+        match &self.tls {
+            None => self.serve_http(stream, Peer(address), place).await,
+            Some(tls) => match tls.acceptor().accept(stream).await {
+                Ok(stream) => self.serve_http(stream, Peer(address), place).await,
+                Err(error) => tracing::debug!(%error, "a TLS handshake failed"),
+            },
+        }
+    }
+
+    async fn serve_http<S>(self: Arc<Self>, stream: S, peer: Peer, place: Place)
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        let activity = place.activity.clone();
+        let stream = TokioIo::new(ObservedStream { inner: stream, activity: activity.clone() });
+        let mut stop = pin!(stopped(self.stopping.clone()));
+        let answer = service_fn(move |request| {
+            let in_flight = activity.begin_request(phase(&request));
+            let answering = self.clone().answer(request, peer, &activity);
+            async move {
+                let Some(in_flight) = in_flight else { return Err(ConnectionClosed) };
+                let response = answering.await;
+                Ok(response.map(|inner| ObservedBody { inner, _in_flight: in_flight }))
+            }
+        });
+        let mut serving =
+            pin!(http1::Builder::new().max_buf_size(HEAD_BYTES_MAX).serve_connection(stream, answer));
+        let mut is_stopping = false;
+        loop {
+            tokio::select! {
+                ended = serving.as_mut() => {
+                    if let Err(error) = ended {
+                        tracing::trace!(%error, "a connection ended");
+                    }
+                    break;
+                }
+                () = &mut stop, if !is_stopping => {
+                    is_stopping = true;
+                    serving.as_mut().graceful_shutdown();
+                }
+            }
+        }
+        drop(place);
+    }
+
+    fn answer(
+        self: Arc<Self>,
+        mut request: Request<Incoming>,
+        peer: Peer,
+        activity: &Arc<Activity>,
+    ) -> impl Future<Output = Response<Body>> + use<> {
+        let record = self.log.as_ref().map(|log| log.begin(&mut request));
+        let reach = self.reach.of_request(request.headers());
+        request.extensions_mut().insert(ConnectInfo(peer));
+        let answering = self.service.call(request.map(|body| ObservedRequestBody::wrap(body, activity)));
+        async move {
+            let answered: Result<Response<Body>, Infallible> = answering.await;
+            let Ok(mut response) = answered;
+            response_headers::complete(response.headers_mut(), reach);
+            if let Some(record) = record {
+                record.finish(&mut response);
+            }
+            response
+        }
+    }
+}
+
+fn phase(request: &Request<Incoming>) -> Phase {
+    if request.body().is_end_stream() { Phase::Busy } else { Phase::Body }
+}
+
+/// The connection was chosen to be closed when its request arrived.
+#[derive(Debug, thiserror::Error)]
+#[error("the connection is closed to make room for others")]
+struct ConnectionClosed;
