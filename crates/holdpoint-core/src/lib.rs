@@ -41,7 +41,7 @@ pub use refusal::Refusal;
 pub use run::{
     Child, Conversation, End, NodeState, NodeStatus, Pause, Run, Status, UnusableGrant, Verdict, Work,
 };
-pub use schema::checker;
+pub use schema::{check_schema, checker};
 pub use strict::{StrictValue, parse_strict};
 pub use via::{Via, ViaType};
 pub use workflow::Workflow;

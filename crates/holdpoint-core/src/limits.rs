@@ -14,9 +14,17 @@ pub const REQUEST_BYTES_MAX: usize = 1024 * 1024;
 pub const INTERRUPT_DATA_BYTES_MAX: usize = 256 * 1024;
 /// Bytes of a resume value, as compact JSON.
 pub const RESUME_VALUE_BYTES_MAX: usize = 64 * 1024;
-/// Bytes and nesting levels of a schema that comes with a question.
-pub const INTERRUPT_SCHEMA_BYTES_MAX: usize = 64 * 1024;
-pub const INTERRUPT_SCHEMA_LEVELS_MAX: usize = 32;
+/// Bytes and nesting levels of a schema that a caller supplies, subschemas of it after all references are replaced by
+/// their targets, and bytes of its compiled patterns.
+pub const SCHEMA_BYTES_MAX: usize = 64 * 1024;
+pub const SCHEMA_LEVELS_MAX: usize = 32;
+pub const SCHEMA_UNFOLDED_MAX: u64 = 10_000;
+pub const SCHEMA_PATTERN_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Work of judging one value by a schema: evaluations of a subschema, for any value and for each part of the value; and
+/// how many evaluations may be inside of one another, which bounds the stack.
+pub const SCHEMA_WORK_MAX: u64 = 200_000;
+pub const SCHEMA_WORK_PER_VALUE_MAX: u64 = 16;
+pub const SCHEMA_EVALUATION_LEVELS_MAX: usize = 500;
 /// How many approvals one gate may need, and how often it is written down that somebody voted again.
 pub const REQUIRED_APPROVALS_MAX: u64 = 100;
 pub const REPEATED_VOTES_MAX: u32 = 100;

@@ -231,16 +231,25 @@ impl std::fmt::Display for Flaw {
 impl Workflow {
     /// Parses and validates a definition. Every flaw is reported, not only the first.
     pub fn parse(definition: &Value, revision: u64) -> Result<Self, Vec<Flaw>> {
-        let mut workflow = parse::workflow(definition, revision)?;
+        Self::parse_with(definition, revision, Schema::register)
+    }
+
+    fn parse_with(
+        definition: &Value,
+        revision: u64,
+        compile_schema: parse::CompileSchema,
+    ) -> Result<Self, Vec<Flaw>> {
+        let mut workflow = parse::workflow(definition, revision, compile_schema)?;
         let flaws = graph::flaws(&workflow);
         graph::mark_ways_back(&mut workflow);
         if flaws.is_empty() { Ok(workflow) } else { Err(flaws) }
     }
 
     /// Reads a definition that was registered once, perhaps by a version that kept some members without a look at them.
-    /// Those that make no sense are left out, as they were then: its runs must go on.
+    /// Those that make no sense are left out, as they were then: its runs must go on. Limits on new schemas do not apply.
     pub fn restore(definition: &Value, revision: u64) -> Result<Self, Vec<Flaw>> {
-        Self::parse(definition, revision).or_else(|flaws| {
+        let parse = |definition: &Value| Self::parse_with(definition, revision, Schema::compile);
+        parse(definition).or_else(|flaws| {
             let mut plain = definition.clone();
             let Some(top) = plain.as_object_mut() else { return Err(flaws) };
             top.insert("settings".to_owned(), Value::Object(Map::new()));
@@ -249,7 +258,7 @@ impl Workflow {
             for node in top.get_mut("nodes").and_then(Value::as_array_mut).into_iter().flatten() {
                 node.as_object_mut().map(|members| members.remove("settings"));
             }
-            Self::parse(&plain, revision)
+            parse(&plain)
         })
     }
 

@@ -27,7 +27,7 @@ pub(super) fn check_data(data: &Value) -> Result<(), BadRequest> {
         }
         seen.push(&question["id"]);
         if let Some(schema) = question.get("schema") {
-            Schema::compile_small(schema)
+            Schema::register(schema)
                 .map_err(|why| BadRequest::new(&format!("data.questions[{index}].schema"), why))?;
         }
     }

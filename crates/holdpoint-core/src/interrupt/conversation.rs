@@ -37,7 +37,7 @@ pub(super) fn check_exchange(data: &Value) -> Result<(), BadRequest> {
     }
     match data.get("outcomeSchema") {
         Some(schema) => {
-            Schema::compile_small(schema).map(drop).map_err(|why| BadRequest::new("data.outcomeSchema", why))
+            Schema::register(schema).map(drop).map_err(|why| BadRequest::new("data.outcomeSchema", why))
         }
         None => Ok(()),
     }

@@ -85,7 +85,7 @@ impl Request {
         check_size("interrupt data", &self.data, limits::INTERRUPT_DATA_BYTES_MAX)
             .map_err(|refusal| BadRequest::new("data", refusal.to_string()))?;
         if let Some(wanted) = &self.resume_schema {
-            Schema::compile_small(wanted).map_err(|why| BadRequest::new("resumeSchema", why))?;
+            Schema::register(wanted).map_err(|why| BadRequest::new("resumeSchema", why))?;
         }
         if let Some(answer) = &self.rehearsed {
             self.check_rehearsal(answer)?;
@@ -118,7 +118,7 @@ impl Request {
         ];
         for (field, schema) in schemas {
             let Some(schema) = schema else { continue };
-            let schema = Schema::compile_small(schema).map_err(|why| BadRequest::new(field, why))?;
+            let schema = Schema::register(schema).map_err(|why| BadRequest::new(field, why))?;
             schema.check(answer).map_err(|(_, why)| BadRequest::new(field, why))?;
         }
         Ok(())

@@ -10,6 +10,7 @@ use super::{
 };
 use crate::ids::{NodeId, WorkflowId};
 use crate::limits;
+use crate::schema::Schema;
 
 mod channels;
 mod settings;
@@ -71,11 +72,18 @@ const EDGE_MEMBERS: [&str; 8] = [
 const VARIABLE_MEMBERS: [&str; 7] =
     ["name", "type", "description", "required", "defaultValue", "sensitive", "format"];
 
-pub(super) fn workflow(definition: &Value, revision: u64) -> Result<Workflow, Vec<Flaw>> {
+/// Compiles a schema: a new one within the limits, or one that was stored by an earlier version.
+pub(super) type CompileSchema = fn(&Value) -> Result<Schema, String>;
+
+pub(super) fn workflow(
+    definition: &Value,
+    revision: u64,
+    compile_schema: CompileSchema,
+) -> Result<Workflow, Vec<Flaw>> {
     let Value::Object(top) = definition else {
         return Err(vec![Flaw::at_top("(document)", "must be a JSON object")]);
     };
-    let mut reader = Reader { flaws: Vec::new() };
+    let mut reader = Reader { flaws: Vec::new(), compile_schema };
     reader.known_members(None, "", top, &TOP_MEMBERS);
     let id = reader.workflow_id(top);
     let name = reader.text(None, "", top, "name");
@@ -134,6 +142,7 @@ pub(super) fn workflow(definition: &Value, revision: u64) -> Result<Workflow, Ve
 /// Reads members and remembers what is wrong with them.
 struct Reader {
     flaws: Vec<Flaw>,
+    compile_schema: CompileSchema,
 }
 
 impl Reader {

@@ -7,7 +7,6 @@ use serde_json::{Map, Value};
 use super::Reader;
 use crate::event::Reducer;
 use crate::limits;
-use crate::schema::Schema;
 use crate::workflow::{Channel, Variable};
 
 const MEMBERS: [&str; 10] = [
@@ -58,7 +57,7 @@ impl Reader {
         let reducer = self.one_of(at, map, "reducer", &Reducer::ALL, None);
         let schema = map.get("schema").filter(|schema| !schema.is_null());
         let schema = schema.and_then(|schema| {
-            Schema::compile(schema).map_err(|why| self.flaw(None, format!("{at}schema"), why)).ok()
+            (self.compile_schema)(schema).map_err(|why| self.flaw(None, format!("{at}schema"), why)).ok()
         });
         let max_size = self.count(None, at, map, "maxSize", u64::MAX).filter(|size| *size > 0);
         let ttl_ms = self.count(None, at, map, "ttlMs", limits::CHANNEL_TTL_MS_MAX).filter(|ms| *ms > 0);

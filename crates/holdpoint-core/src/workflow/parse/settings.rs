@@ -61,7 +61,7 @@ impl Reader {
 
     pub(super) fn configurable_schema(&mut self, top: &Map<String, Value>) -> Option<Schema> {
         let schema = top.get("configurableSchema").filter(|schema| !schema.is_null())?;
-        Schema::compile(schema).map_err(|why| self.flaw(None, "configurableSchema", why)).ok()
+        (self.compile_schema)(schema).map_err(|why| self.flaw(None, "configurableSchema", why)).ok()
     }
 
     /// An optional whole number, 0 or more.

@@ -1,0 +1,431 @@
+//! Judges a value by a schema graph. Each evaluation costs work, and the work has a limit.
+//!
+//! The verdict of a subschema that references lead to is remembered for each part of the value. So the work grows
+//! with the size of the schema times the size of the value, not exponentially.
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::Value;
+
+use super::graph::{Graph, Keyword, NodeId};
+use super::references::address;
+use crate::canonical::canonical;
+use crate::limits;
+
+/// The reason why a value cannot be judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stop {
+    TooMuchWork,
+    TooDeep,
+    /// The linear regex engine cannot run this pattern.
+    Unsupported(usize),
+}
+
+/// The place where a value does not fit: a part of the value, a subschema and one of its keywords.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fault {
+    pub(super) node: NodeId,
+    /// None if the value does not pass the assertions, or if the subschema is `false`.
+    pub(super) keyword: Option<usize>,
+    pub(super) address: usize,
+    level: usize,
+}
+
+type Outcome = Result<Option<Fault>, Stop>;
+
+/// A part of the value.
+#[derive(Clone, Copy)]
+struct Part<'v> {
+    value: &'v Value,
+    /// The nesting level of the part.
+    level: usize,
+}
+
+impl<'v> Part<'v> {
+    fn inner(self, value: &'v Value) -> Self {
+        Self { value, level: self.level + 1 }
+    }
+
+    /// Returns the number of members or items.
+    fn length(self) -> usize {
+        match self.value {
+            Value::Object(members) => members.len(),
+            Value::Array(items) => items.len(),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,
+        }
+    }
+}
+
+pub(super) fn evaluate(graph: &Graph, value: &Value) -> Outcome {
+    let budget = limits::SCHEMA_WORK_MAX + limits::SCHEMA_WORK_PER_VALUE_MAX * size(value);
+    let mut evaluation = Evaluation { graph, budget, depth: 0, known: HashMap::new() };
+    evaluation.judge(0, Part { value, level: 0 }, &mut [])
+}
+
+/// Returns the number of values in a value. Long texts count as several.
+fn size(value: &Value) -> u64 {
+    1 + match value {
+        Value::Array(items) => items.iter().map(size).sum(),
+        Value::Object(members) => {
+            members.iter().map(|(name, value)| name.len() as u64 / 16 + size(value)).sum()
+        }
+        Value::String(text) => text.len() as u64 / 16,
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+    }
+}
+
+struct Evaluation<'g> {
+    graph: &'g Graph,
+    budget: u64,
+    depth: usize,
+    known: HashMap<Key, Verdict>,
+}
+
+/// A shared node, the address of a part of the value, and whether the evaluated members or items are wanted.
+type Key = (NodeId, usize, bool);
+
+#[derive(Clone)]
+enum Verdict {
+    /// The node is being evaluated.
+    Open,
+    Fault(Fault),
+    /// The members or items that were evaluated, if they are wanted.
+    Passed(Vec<bool>),
+}
+
+/// In all functions, `evaluated` has a flag for each member or item that some keyword has looked at. It is empty if
+/// they are not wanted, and without meaning after a fault.
+impl Evaluation<'_> {
+    fn spend(&mut self, work: usize) -> Result<(), Stop> {
+        self.budget = self.budget.checked_sub(work as u64).ok_or(Stop::TooMuchWork)?;
+        Ok(())
+    }
+
+    fn judge(&mut self, node: NodeId, part: Part<'_>, evaluated: &mut [bool]) -> Outcome {
+        let mut id = node;
+        self.spend(1)?;
+        while let Some(target) = self.graph.nodes[id].alias {
+            self.spend(1)?;
+            id = target;
+        }
+        let node = &self.graph.nodes[id];
+        if !node.is_shared && !node.needs_evaluated() {
+            return self.apply(id, part, evaluated);
+        }
+        let key = (id, address(part.value), !evaluated.is_empty());
+        if node.is_shared
+            && let Some(fault) = self.recall(key, evaluated)?
+        {
+            return Ok(fault);
+        }
+        let wants = node.needs_evaluated() || !evaluated.is_empty();
+        let mut own = vec![false; if wants { part.length() } else { 0 }];
+        self.spend(4 + own.len() / 16)?;
+        let fault = self.apply(id, part, &mut own)?;
+        merge(evaluated, &own);
+        if node.is_shared {
+            own.truncate(evaluated.len());
+            self.known.insert(key, fault.map_or(Verdict::Passed(own), Verdict::Fault));
+        }
+        Ok(fault)
+    }
+
+    /// Returns the verdict of an earlier evaluation, or None after it has marked that one begins.
+    fn recall(&mut self, key: Key, evaluated: &mut [bool]) -> Result<Option<Option<Fault>>, Stop> {
+        self.spend(evaluated.len() / 16)?;
+        match self.known.get(&key) {
+            Some(Verdict::Fault(fault)) => Ok(Some(Some(*fault))),
+            Some(Verdict::Passed(known)) => {
+                merge(evaluated, known);
+                Ok(Some(None))
+            }
+            // The schema refers to itself without looking at another part of the value: that adds no condition.
+            Some(Verdict::Open) => Ok(Some(None)),
+            None => {
+                self.known.insert(key, Verdict::Open);
+                Ok(None)
+            }
+        }
+    }
+
+    fn apply(&mut self, id: NodeId, part: Part<'_>, evaluated: &mut [bool]) -> Outcome {
+        if self.depth == limits::SCHEMA_EVALUATION_LEVELS_MAX {
+            return Err(Stop::TooDeep);
+        }
+        self.depth += 1;
+        let node = &self.graph.nodes[id];
+        let mut own = Fault { node: id, keyword: None, address: address(part.value), level: part.level };
+        let mut fault = None;
+        if node.rejects_all || !self.passes_assertions(id, part.value)? {
+            fault = Some(own);
+        }
+        for (position, keyword) in node.keywords.iter().enumerate() {
+            if fault.is_some() {
+                break;
+            }
+            own.keyword = Some(position);
+            fault = self.keyword(keyword, part, own, evaluated)?;
+        }
+        self.depth -= 1;
+        Ok(fault)
+    }
+
+    fn passes_assertions(&mut self, id: NodeId, value: &Value) -> Result<bool, Stop> {
+        let Some(assertions) = self.graph.nodes[id].assertions else { return Ok(true) };
+        let assertions = &self.graph.assertions[assertions];
+        self.spend(1 + (assertions.bytes + value.as_str().map_or(0, str::len)) / 64)?;
+        Ok(assertions.validator.is_valid(value))
+    }
+
+    fn keyword(&mut self, keyword: &Keyword, part: Part<'_>, own: Fault, evaluated: &mut [bool]) -> Outcome {
+        match keyword {
+            Keyword::Pattern(pattern) => self.pattern(*pattern, part, own),
+            Keyword::UniqueItems => self.unique_items(part, own),
+            Keyword::Ref(node) => self.judge(*node, part, evaluated),
+            Keyword::AllOf(nodes) => self.all(nodes, part, evaluated),
+            Keyword::AnyOf(nodes) => self.any_of(nodes, part, own, evaluated),
+            Keyword::OneOf(nodes) => self.one_of(nodes, part, own, evaluated),
+            Keyword::Not(node) => Ok(self.judge(*node, part, &mut [])?.is_none().then_some(own)),
+            Keyword::If { test, then, otherwise } => {
+                let passes = self.any(&[*test], 1, part, own, evaluated)?.0 == 1;
+                self.all(if passes { then } else { otherwise }.as_slice(), part, evaluated)
+            }
+            Keyword::Dependent(schemas) => self.dependent(schemas, part, evaluated),
+            Keyword::Members { named, matching, others } => {
+                self.members(named, matching, *others, part, evaluated)
+            }
+            Keyword::MemberNames(node) => self.member_names(*node, part, own),
+            Keyword::Items { first, others } => self.items(first, *others, part, evaluated),
+            Keyword::Contains { item, min, max } => {
+                let found = self.count_matches(*item, part, evaluated)?;
+                Ok(found.is_some_and(|found| found < *min || found > *max).then_some(own))
+            }
+            Keyword::UnevaluatedMembers(node) => self.unevaluated_members(*node, part, evaluated),
+            Keyword::UnevaluatedItems(node) => self.unevaluated_items(*node, part, evaluated),
+        }
+    }
+
+    fn all(&mut self, nodes: &[NodeId], part: Part<'_>, evaluated: &mut [bool]) -> Outcome {
+        for node in nodes {
+            let fault = self.judge(*node, part, evaluated)?;
+            if fault.is_some() {
+                return Ok(fault);
+            }
+        }
+        Ok(None)
+    }
+
+    fn any_of(&mut self, nodes: &[NodeId], part: Part<'_>, own: Fault, evaluated: &mut [bool]) -> Outcome {
+        // After a match, other subschemas matter only for what they evaluate.
+        let limit = if evaluated.is_empty() { 1 } else { nodes.len() };
+        let (matches, fault) = self.any(nodes, limit, part, own, evaluated)?;
+        Ok((matches == 0).then_some(fault))
+    }
+
+    fn one_of(&mut self, nodes: &[NodeId], part: Part<'_>, own: Fault, evaluated: &mut [bool]) -> Outcome {
+        match self.any(nodes, 2, part, own, evaluated)? {
+            (0, fault) => Ok(Some(fault)),
+            (1, _) => Ok(None),
+            (_, _) => Ok(Some(own)),
+        }
+    }
+
+    /// Returns how many subschemas match, counted up to a limit, and the fault in the innermost part.
+    fn any(
+        &mut self,
+        nodes: &[NodeId],
+        limit: usize,
+        part: Part<'_>,
+        own: Fault,
+        evaluated: &mut [bool],
+    ) -> Result<(usize, Fault), Stop> {
+        let (mut matches, mut innermost) = (0, own);
+        for node in nodes {
+            let mut seen = vec![false; evaluated.len()];
+            self.spend(seen.len() / 16)?;
+            match self.judge(*node, part, &mut seen)? {
+                None => {
+                    matches += 1;
+                    merge(evaluated, &seen);
+                }
+                Some(fault) if fault.level > innermost.level => innermost = fault,
+                Some(_) => {}
+            }
+            if matches == limit {
+                break;
+            }
+        }
+        Ok((matches, innermost))
+    }
+
+    fn dependent(
+        &mut self,
+        schemas: &[(String, NodeId)],
+        part: Part<'_>,
+        evaluated: &mut [bool],
+    ) -> Outcome {
+        let Value::Object(members) = part.value else { return Ok(None) };
+        self.spend(schemas.len())?;
+        let present = schemas.iter().filter(|(name, _)| members.contains_key(name));
+        let present: Vec<NodeId> = present.map(|(_, node)| *node).collect();
+        self.all(&present, part, evaluated)
+    }
+
+    fn members(
+        &mut self,
+        named: &HashMap<String, NodeId>,
+        matching: &[(usize, NodeId)],
+        others: Option<NodeId>,
+        part: Part<'_>,
+        evaluated: &mut [bool],
+    ) -> Outcome {
+        let Value::Object(members) = part.value else { return Ok(None) };
+        for (position, (name, value)) in members.iter().enumerate() {
+            self.spend(1)?;
+            let mut targets: Vec<NodeId> = named.get(name).copied().into_iter().collect();
+            self.add_matching(&mut targets, matching, name)?;
+            if targets.is_empty() {
+                targets.extend(others);
+            }
+            mark(evaluated, position, !targets.is_empty());
+            let fault = self.all(&targets, part.inner(value), &mut [])?;
+            if fault.is_some() {
+                return Ok(fault);
+            }
+        }
+        Ok(None)
+    }
+
+    fn add_matching(
+        &mut self,
+        targets: &mut Vec<NodeId>,
+        matching: &[(usize, NodeId)],
+        name: &str,
+    ) -> Result<(), Stop> {
+        if matching.is_empty() {
+            return Ok(());
+        }
+        let name = Value::String(name.to_owned());
+        for (pattern, node) in matching {
+            if self.matches(*pattern, &name)? {
+                targets.push(*node);
+            }
+        }
+        Ok(())
+    }
+
+    /// Judges the names of the members. They are no parts of the value, so their verdicts are not remembered.
+    fn member_names(&mut self, node: NodeId, part: Part<'_>, own: Fault) -> Outcome {
+        let Value::Object(members) = part.value else { return Ok(None) };
+        for name in members.keys() {
+            let name = Value::String(name.clone());
+            let known = std::mem::take(&mut self.known);
+            let fault = self.judge(node, Part { value: &name, level: part.level }, &mut [])?;
+            self.known = known;
+            if fault.is_some() {
+                return Ok(Some(own));
+            }
+        }
+        Ok(None)
+    }
+
+    fn items(
+        &mut self,
+        first: &[NodeId],
+        others: Option<NodeId>,
+        part: Part<'_>,
+        evaluated: &mut [bool],
+    ) -> Outcome {
+        let Value::Array(items) = part.value else { return Ok(None) };
+        for (position, item) in items.iter().enumerate() {
+            let Some(target) = first.get(position).copied().or(others) else { break };
+            mark(evaluated, position, true);
+            let fault = self.judge(target, part.inner(item), &mut [])?;
+            if fault.is_some() {
+                return Ok(fault);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns how many items match, or None if the value is no array.
+    fn count_matches(
+        &mut self,
+        node: NodeId,
+        part: Part<'_>,
+        evaluated: &mut [bool],
+    ) -> Result<Option<u64>, Stop> {
+        let Value::Array(items) = part.value else { return Ok(None) };
+        let mut found = 0;
+        for (position, item) in items.iter().enumerate() {
+            if self.judge(node, part.inner(item), &mut [])?.is_none() {
+                found += 1;
+                mark(evaluated, position, true);
+            }
+        }
+        Ok(Some(found))
+    }
+
+    fn unevaluated_members(&mut self, node: NodeId, part: Part<'_>, evaluated: &mut [bool]) -> Outcome {
+        let Value::Object(members) = part.value else { return Ok(None) };
+        for (seen, value) in evaluated.iter_mut().zip(members.values()) {
+            if !std::mem::replace(seen, true) {
+                let fault = self.judge(node, part.inner(value), &mut [])?;
+                if fault.is_some() {
+                    return Ok(fault);
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn unevaluated_items(&mut self, node: NodeId, part: Part<'_>, evaluated: &mut [bool]) -> Outcome {
+        let Value::Array(items) = part.value else { return Ok(None) };
+        for (seen, item) in evaluated.iter_mut().zip(items) {
+            if !std::mem::replace(seen, true) {
+                let fault = self.judge(node, part.inner(item), &mut [])?;
+                if fault.is_some() {
+                    return Ok(fault);
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn pattern(&mut self, pattern: usize, part: Part<'_>, own: Fault) -> Outcome {
+        if !part.value.is_string() {
+            return Ok(None);
+        }
+        Ok((!self.matches(pattern, part.value)?).then_some(own))
+    }
+
+    fn matches(&mut self, pattern: usize, text: &Value) -> Result<bool, Stop> {
+        let compiled = &self.graph.patterns[pattern];
+        self.spend(compiled.work(text.as_str().unwrap_or_default()))?;
+        compiled.matches(text).ok_or(Stop::Unsupported(pattern))
+    }
+
+    fn unique_items(&mut self, part: Part<'_>, own: Fault) -> Outcome {
+        let Value::Array(items) = part.value else { return Ok(None) };
+        self.spend(usize::try_from(2 * size(part.value)).unwrap_or(usize::MAX))?;
+        Ok((!are_unique(items)).then_some(own))
+    }
+}
+
+fn mark(evaluated: &mut [bool], position: usize, now: bool) {
+    if let Some(seen) = evaluated.get_mut(position) {
+        *seen |= now;
+    }
+}
+
+fn merge(evaluated: &mut [bool], more: &[bool]) {
+    for (seen, now) in evaluated.iter_mut().zip(more) {
+        *seen |= now;
+    }
+}
+
+/// Compares canonical texts, in which 1 and 1.0 are equal. Whole numbers beyond 2^53 are compared as floats.
+fn are_unique(items: &[Value]) -> bool {
+    let mut seen = HashSet::with_capacity(items.len());
+    items.iter().all(|item| seen.insert(canonical(item)))
+}
