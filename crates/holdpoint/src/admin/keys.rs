@@ -53,17 +53,27 @@ pub(crate) async fn create(
         made = Some((key.clone(), secret));
         Ok(Did::KeyAdded(Box::new(key)))
     };
-    Ok(with_secret(sending.carry_out(&app, &caller, added, add).await?, made))
+    Ok(with_secret(&caller, sending.carry_out(&app, &caller, added, add).await?, made))
 }
 
 /// Adds the secret of the key to the answer, unless the answer is a replayed receipt.
-fn with_secret(mut answer: Answer, made: Option<(ApiKey, String)>) -> Answer {
+fn with_secret(caller: &Caller, mut answer: Answer, made: Option<(ApiKey, String)>) -> Answer {
     if let (Some((key, secret)), false) = (made, answer.replayed) {
+        log_new_key(caller, &key);
         let mut shown = show(&key);
         shown["key"] = json!(secret);
         answer.body = shown.to_string();
     }
     answer
+}
+
+/// Writes which key was made for whom. The line of the request cannot know its id.
+fn log_new_key(caller: &Caller, key: &ApiKey) {
+    let (principal, subject, holder) = (caller.0.principal.as_str(), key.key_id.as_str(), key.principal.as_str());
+    let (tenant, key_tenant) = (caller.tenant(), &key.tenant);
+    tracing::info!(
+        target: "holdpoint::audit", event = "key-created", principal, %tenant, subject, holder, %key_tenant, "audit"
+    );
 }
 
 /// A key as it was asked for, if the caller may, and its secret.
@@ -138,7 +148,7 @@ pub(crate) async fn rotate(
     // The caches still have the old key without its new expiry.
     app.keys.clear();
     app.sessions.clear();
-    Ok(with_secret(answer?, made))
+    Ok(with_secret(&caller, answer?, made))
 }
 
 /// Returns the successor of a key and its secret. The caller must hold all scopes of the key: otherwise it could get

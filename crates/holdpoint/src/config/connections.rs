@@ -102,6 +102,7 @@ fn choose(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::{Config, ServeArgs};
 
     #[test]
     fn half_of_the_files_are_for_connections() {
@@ -132,6 +133,30 @@ mod tests {
         };
         let of_flags = args.or(file()).unwrap();
         assert_eq!((of_flags.connections, seconds(of_flags.timeouts)), (9, [1, 120, 60]));
+    }
+
+    #[test]
+    fn the_file_has_the_settings_of_the_transport() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("holdpoint.toml");
+        let lines = [
+            "connections_max = 7",
+            "connections_per_address = 3",
+            "idle_timeout = \"2m\"",
+            "tls_cert = \"cert.pem\"",
+            "tls_key = \"key.pem\"",
+            "tls_client_ca = \"ca.pem\"",
+            "metrics_listen = \"127.0.0.1:9464\"",
+            "metrics_scope = \"runs:read\"",
+        ];
+        std::fs::write(&path, lines.join("\n")).unwrap();
+        let args = ServeArgs { config: Some(path), ..ServeArgs::default() };
+        let config = Config::load(args).unwrap();
+        let limits = config.connections;
+        assert_eq!((limits.connections, limits.per_address), (7, Some(3)));
+        assert_eq!(limits.timeouts.idle, Duration::from_secs(120));
+        assert_eq!(config.tls.unwrap().client_ca, Some("ca.pem".into()));
+        assert_eq!((config.metrics.listen.unwrap().port(), config.metrics.scope), (9464, Some("runs:read")));
     }
 
     #[test]

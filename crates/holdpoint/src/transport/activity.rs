@@ -110,10 +110,15 @@ impl Activity {
         }
     }
 
-    /// Records that the client has taken data.
+    /// Records that the client has taken data. The idle time begins with the last of it.
     pub(super) fn sent(&self) {
         if self.blocked.load(Ordering::Relaxed) != 0 {
             self.blocked.store(0, Ordering::Relaxed);
+            let seen = self.observe();
+            if seen.phase() == Phase::Idle {
+                // A failed change means that the registry closes the connection.
+                let _ = self.change(seen, Phase::Idle);
+            }
         }
     }
 
@@ -127,7 +132,7 @@ impl Activity {
         self.is_blocked(timeouts.write)
             || match seen.phase() {
                 Phase::New | Phase::Head => in_phase >= timeouts.header,
-                Phase::Idle => in_phase >= timeouts.idle,
+                Phase::Idle => in_phase >= timeouts.idle && !self.is_blocked(Duration::ZERO),
                 Phase::Body | Phase::Busy | Phase::Closed => false,
             }
     }
@@ -233,6 +238,10 @@ mod tests {
         activity.sent();
         assert_eq!(overdue(), [false; 4]);
         drop(in_flight);
+        assert_eq!(overdue(), [false, false, true, false]);
+        activity.blocked();
+        assert_eq!(overdue(), [false, false, false, true], "the rest of the response is on its way");
+        activity.sent();
         assert_eq!(overdue(), [false, false, true, false]);
         activity.received();
         assert_eq!(overdue(), [false, true, false, false]);

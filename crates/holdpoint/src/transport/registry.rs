@@ -191,9 +191,10 @@ impl Open {
 fn rank(phase: Phase, activity: &Activity) -> Option<usize> {
     match phase {
         Phase::New | Phase::Head => Some(0),
-        Phase::Idle => Some(1),
+        // The rest of a response may still be on its way.
+        Phase::Idle if !activity.is_blocked(Duration::ZERO) => Some(1),
         Phase::Body => Some(2),
-        Phase::Busy => activity.is_blocked(BLOCKED).then_some(3),
+        Phase::Idle | Phase::Busy => activity.is_blocked(BLOCKED).then_some(3),
         Phase::Closed => None,
     }
 }

@@ -72,6 +72,9 @@ fn sign_ins_refusals_and_administrative_acts_have_lines_of_their_own() {
     let workflow = ("PUT", "/v1/workflows/gated", Some(&gated("gated")));
     assert_eq!(audit(client, workflow), ["administration", "putWorkflow", "bootstrap", "gated", "-"]);
     let key = made_key(client, &json!({"principal": "ann", "scopes": ["runs:read"]}));
+    let created = lines(&log).into_iter().find(|line| line["event"] == "key-created").unwrap();
+    let of_key = of(&created, &["principal", "subject", "holder", "key_tenant"]);
+    assert_eq!(of_key, ["bootstrap", key["keyId"].as_str().unwrap(), "ann", "default"]);
     let ann = client.with_key(key["key"].as_str());
     assert_eq!(
         audit(&ann, ("POST", "/v1/runs", Some(&json!({})))),
