@@ -2,7 +2,7 @@
 
 use holdpoint_core::{
     Command, Dispatch, Effect, Event, GrantUse, Interrupt, InterruptId, Kind, Outcome, Parent, Principal,
-    Request, RunId, Start, Timestamp, UnusableGrant, Workflow, WorkflowId, digest,
+    Request, Resolution, RunId, Start, Timestamp, UnusableGrant, Workflow, WorkflowId, digest,
 };
 use serde_json::{Value, json};
 
@@ -322,6 +322,15 @@ fn a_grant_has_the_digest_of_the_shown_or_the_edited_artifact() {
     assert_eq!(asked(&story, 1).granted_digest(), amount(4));
     assert!(asked(&story, 1).grants_digest(&amount(4)));
     assert!(!asked(&story, 1).grants_digest(&amount(5)) && !asked(&story, 1).grants_digest(&shown));
+}
+
+/// Versions before closed answers recorded every member of an answer.
+#[test]
+fn a_draft_in_the_answer_of_a_gate_is_not_its_payload() {
+    let mut recorded = asked(&accepted(), 1).clone();
+    let Some(Resolution::Answered { value, .. }) = &mut recorded.resolution else { panic!("answered") };
+    value["draft"] = json!({"amount": 9});
+    assert_eq!(recorded.granted_payload(), Some(&json!({"amount": 5})));
 }
 
 #[test]
