@@ -69,7 +69,8 @@ fn with_secret(caller: &Caller, mut answer: Answer, made: Option<(ApiKey, String
 
 /// Writes which key was made for whom. The line of the request cannot know its id.
 fn log_new_key(caller: &Caller, key: &ApiKey) {
-    let (principal, subject, holder) = (caller.0.principal.as_str(), key.key_id.as_str(), key.principal.as_str());
+    let (principal, subject, holder) =
+        (caller.0.principal.as_str(), key.key_id.as_str(), key.principal.as_str());
     let (tenant, key_tenant) = (caller.tenant(), &key.tenant);
     tracing::info!(
         target: "holdpoint::audit", event = "key-created", principal, %tenant, subject, holder, %key_tenant, "audit"
