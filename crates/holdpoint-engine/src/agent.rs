@@ -3,6 +3,7 @@
 
 mod calls;
 mod client;
+mod connection;
 mod definition;
 mod doubt;
 mod earlier;
@@ -15,8 +16,10 @@ mod watch;
 mod workflows;
 
 pub use client::{CLIENT_CONTEXT, CLIENT_TOOLS};
+pub(crate) use connection::check_reserved_names;
 pub(crate) use definition::variables;
-pub use definition::{AgentFlaw, Connections};
+pub use connection::{Connection, Connections};
+pub use definition::AgentFlaw;
 pub(crate) use node::AgentNode;
 pub use setup::AgentSettings;
 pub(crate) use setup::{Agents, NODE, workflow_id};

@@ -1,8 +1,6 @@
 //! Agents as they are declared. What is stored names no secret, no program and no address of a model: those are the
 //! operator's, and definitions name them with `use`.
 
-use std::collections::BTreeMap;
-
 use holdpoint_core::agent::{Asking, ResumePolicy};
 use holdpoint_core::limits;
 use holdpoint_core::permission::PermissionSet;
@@ -215,11 +213,4 @@ fn asking(mut approval: Map<String, Value>) -> Result<Asking, AgentFlaw> {
         return Err(AgentFlaw::new(format!("approval.{name}"), message));
     }
     Ok(Asking { as_it_is: !editable, people: approval, timeout_ms })
-}
-
-/// The operator's: models and servers of tools, by the names that definitions use.
-#[derive(Clone, Debug, Default)]
-pub struct Connections {
-    pub models: BTreeMap<String, Value>,
-    pub tools: BTreeMap<String, Value>,
 }

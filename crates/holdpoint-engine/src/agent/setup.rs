@@ -9,7 +9,8 @@ use holdpoint_core::workflow::{self, AGENT_PREFIX, Flaw};
 use holdpoint_core::{Run, RunRef, TenantId, Workflow, WorkflowId};
 use serde_json::{Map, Value, json};
 
-use super::definition::{AgentFlaw, Connections, Definition};
+use super::connection::{Connections, User};
+use super::definition::{AgentFlaw, Definition};
 use super::earlier::Earlier;
 use super::model::{self, Model};
 use super::tool::{Call, Returned, ToolError, ToolSpec, Toolbox, Tools, WorkflowTool};
@@ -52,10 +53,8 @@ impl Default for AgentSettings {
 
 impl fmt::Debug for AgentSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = |of: &BTreeMap<String, Value>| of.keys().cloned().collect::<Vec<_>>();
         f.debug_struct("AgentSettings")
-            .field("models", &names(&self.connections.models))
-            .field("tools", &names(&self.connections.tools))
+            .field("connections", &self.connections)
             .field("rust", &self.rust.keys())
             .finish_non_exhaustive()
     }
@@ -95,7 +94,8 @@ impl Agents {
         if let Some(setup) = self.ready.lock().unwrap_or_else(PoisonError::into_inner).get(&place) {
             return Ok(setup.clone());
         }
-        let setup = Arc::new(self.make(&Value::Object(definition.clone()))?);
+        let user = User { tenant: &place.0, workflow: &place.1 };
+        let setup = Arc::new(self.make(&Value::Object(definition.clone()), user)?);
         let mut ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
         if ready.len() >= READY_MAX {
             ready.clear();
@@ -104,13 +104,12 @@ impl Agents {
         Ok(setup)
     }
 
-    fn make(&self, definition: &Value) -> Result<Setup, AgentFlaw> {
+    fn make(&self, definition: &Value, user: User<'_>) -> Result<Setup, AgentFlaw> {
         let definition = Definition::parse(definition)?;
         let settings = &self.settings;
-        let model = resolved("model", &definition.model, &settings.connections.models, &OF_MODELS)?;
-        let tools = definition.tools.iter().enumerate().map(|(at, tool)| {
-            resolved(&format!("tools[{at}]"), tool, &settings.connections.tools, &OF_TOOLS)
-        });
+        let model = settings.connections.resolve_model(&definition.model, user)?;
+        let tools = definition.tools.iter().enumerate();
+        let tools = tools.map(|(at, tool)| settings.connections.resolve_tool(at, tool, user));
         let tools = Value::Array(tools.collect::<Result<_, _>>()?);
         let folder = settings.folder.as_deref();
         let model = model::from_definition(&model, folder, &settings.models)
@@ -122,38 +121,9 @@ impl Agents {
     }
 }
 
-/// What a definition may say beside `use`. Where a connection leads, and what it carries, is the operator's alone: else a
-/// definition could have the operator's secrets sent elsewhere.
-const OF_MODELS: [&str; 5] = ["use", "model", "temperature", "maxTokens", "options"];
-const OF_TOOLS: [&str; 5] = ["use", "type", "name", "tools", "idempotent"];
-
-/// What a definition says beside `use` goes over what the operator's connection says.
-fn resolved(
-    field: &str,
-    value: &Value,
-    connections: &BTreeMap<String, Value>,
-    may_say: &[&str],
-) -> Result<Value, AgentFlaw> {
-    let Some(name) = value.get("use") else { return Ok(value.clone()) };
-    let known = name.as_str().and_then(|name| connections.get(name));
-    let known = known.and_then(Value::as_object).ok_or_else(|| {
-        let message = format!("{name} is no connection of this server; look at its configuration folder");
-        AgentFlaw::new(format!("{field}.use"), message)
-    })?;
-    let mut said = value.as_object().into_iter().flatten().map(|(name, _)| name.as_str());
-    if let Some(name) = said.find(|name| !may_say.contains(name)) {
-        let message = format!("cannot be said beside use; only {} can", may_say.join(", "));
-        return Err(AgentFlaw::new(format!("{field}.{name}"), message));
-    }
-    let mut merged = known.clone();
-    let own = value.as_object().into_iter().flatten().filter(|(name, _)| *name != "use");
-    merged.extend(own.map(|(name, value)| (name.clone(), value.clone())));
-    Ok(Value::Object(merged))
-}
-
 impl Setup {
     pub(super) async fn tools(&self, context: &EffectContext) -> Result<Vec<Arc<ToolSpec>>, Stop> {
-        let tenant = context.of().tenant;
+        let tenant = tenant_of(context);
         // A server of tools that is down may come back.
         let listed = self.tools.list(&tenant).await;
         let mut specs = listed.map_err(|error| Stop::Broken(error.to_string()))?;
@@ -180,6 +150,11 @@ impl Setup {
     }
 }
 
+/// Returns the tenant that a run belongs to. A run that is only replayed has no claim that says so.
+fn tenant_of(context: &EffectContext) -> TenantId {
+    context.started().map_or_else(|| context.of().tenant, |started| started.owner.tenant.clone())
+}
+
 /// What is wrong with a node of this type: it declares an agent, or names one.
 pub(super) fn flaws(node: &workflow::Node) -> Vec<Flaw> {
     if node.config.contains_key("model") {
@@ -203,7 +178,7 @@ pub(crate) fn workflow_id(agent: &str) -> Result<WorkflowId, AgentFlaw> {
 
 /// The agent of the node that is entered. One that is named stays what it was when the node began.
 pub(super) async fn of(context: &mut EffectContext) -> Result<Arc<Setup>, Stop> {
-    let tenant = context.of().tenant;
+    let tenant = tenant_of(context);
     let engine = context.engine().clone();
     let invalid = |flaw: AgentFlaw| Stop::failed("agent_unusable", flaw.to_string());
     if let Some(own) = own(&engine, &tenant, context.run(), context.node()) {

@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
 use super::{Answers, BadProviders, Case, Outcome, Probe, Trouble, code};
+use crate::operator::Tenants;
 
 mod mapping;
 mod reference;
@@ -28,7 +29,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LAST_PAUSE: Duration = Duration::from_secs(2);
 
 pub(crate) struct LangGraph {
-    tenants: Option<Vec<String>>,
+    tenants: Tenants,
     server: Server,
 }
 
@@ -37,8 +38,8 @@ impl LangGraph {
         Ok(Self { server: Server::new(&settings, base)?, tenants: settings.tenants })
     }
 
-    pub(crate) fn tenants(&self) -> Option<&[String]> {
-        self.tenants.as_deref()
+    pub(crate) fn tenants(&self) -> &Tenants {
+        &self.tenants
     }
 
     #[expect(clippy::unused_self, reason = "other providers plan with their settings")]

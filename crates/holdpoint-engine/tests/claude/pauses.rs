@@ -1,9 +1,10 @@
 //! What an agent pauses for, and what becomes of answers.
 
-use holdpoint_engine::Standing;
+use holdpoint_engine::core::{Owner, TenantId};
+use holdpoint_engine::{GraphStart, Standing};
 use serde_json::{Value, json};
 
-use crate::world::{World, asks, said, troubled};
+use crate::world::{GRAPH, World, asks, said, troubled};
 
 fn bash(command: &str) -> Value {
     json!(["Bash", {"command": command}])
@@ -143,18 +144,28 @@ async fn the_program_sees_an_environment_of_our_choosing() {
     assert!(!flags.contains("hidden"), "everybody on a machine can read arguments");
 }
 
+/// Returns whether a tenant can start the graph of a profile with these settings.
+async fn is_open_to(tenant: &str, profile: Value) -> bool {
+    let world = World::playing(json!({"steps": [{"text": "x"}]}), profile).await;
+    let tenant = TenantId::parse(tenant).unwrap();
+    let owner = Owner { tenant, principal: "tester".to_owned() };
+    let start = GraphStart { owner, graph: GRAPH.to_owned(), state_key: None, input: json!("x") };
+    match world.engine().start_graph(start).await {
+        Ok(_) => true,
+        Err(error) => {
+            assert!(error.to_string().contains("has no such one"), "{error}");
+            false
+        }
+    }
+}
+
 #[tokio::test]
-async fn a_profile_of_other_tenants_is_no_graph_here() {
-    let world = World::playing(json!({"steps": [{"text": "x"}]}), json!({"tenants": ["acme"]})).await;
-    let owner =
-        holdpoint_engine::core::Owner { tenant: crate::world::tenant(), principal: "tester".to_owned() };
-    let start = holdpoint_engine::GraphStart {
-        owner,
-        graph: crate::world::GRAPH.to_owned(),
-        state_key: None,
-        input: json!("x"),
-    };
-    assert!(world.engine().start_graph(start).await.is_err());
+async fn a_profile_is_a_graph_for_the_tenants_that_it_names_and_for_default_without_any() {
+    assert!(is_open_to("default", json!({})).await);
+    assert!(!is_open_to("acme", json!({})).await);
+    assert!(!is_open_to("default", json!({"tenants": ["acme"]})).await);
+    assert!(is_open_to("acme", json!({"tenants": ["acme"]})).await);
+    assert!(is_open_to("acme", json!({"tenants": ["*"]})).await);
 }
 
 #[tokio::test]

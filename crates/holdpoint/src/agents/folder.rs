@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
 use holdpoint_core::{Refusal, TenantId, parse_strict};
-use holdpoint_engine::agent::Connections;
+use holdpoint_engine::agent::{Connection, Connections};
 use holdpoint_engine::{Engine, Error};
 use serde_json::{Map, Value, json};
 
@@ -57,7 +57,7 @@ impl Folder {
     ) -> anyhow::Result<()> {
         let (files, mut flawed) = (self.agents.len() + self.flawed.len(), self.flawed);
         for (path, definition) in self.agents {
-            match engine.put_agent(tenant, definition).await {
+            match engine.put_agent_of_file(tenant, definition).await {
                 Ok((workflow, stored)) => tracing::info!(id = %workflow.id, stored, "agent declared"),
                 Err(Error::Refused(Refusal::InvalidRequest { field, message })) => {
                     flawed.push(format!("{}: {field}: {message}", path.display()));
@@ -93,8 +93,11 @@ impl Folder {
                 if name.starts_with(MADE) {
                     return Err(format!("{kind}.{name}: must not begin with {MADE}"));
                 }
-                let connection = object(&format!("{kind}.{name}"), connection)?;
-                known.insert(name, Value::Object(connection));
+                let connection = Connection::parse(connection).map_err(|flaw| {
+                    let place = [kind.as_str(), &name, &flaw.field].join(".");
+                    format!("{}: {}", place.trim_end_matches('.'), flaw.message)
+                })?;
+                known.insert(name, connection);
             }
         }
         Ok(())
@@ -108,14 +111,15 @@ impl Folder {
             return Err("agentId: is missing".to_owned());
         }
         if let Some(model) = definition.get_mut("model") {
-            let name = format!("{MADE}{id}:model");
             let own = OF_MODELS.iter().find(|member| model.get(**member).is_some()).copied();
-            set_aside("model", own, model, name, &mut self.connections.models)?;
+            let place = Place { agent: &id, field: "model", name: format!("{MADE}{id}:model") };
+            place.set_aside(own, model, &mut self.connections.models)?;
         }
         let tools = definition.get_mut("tools").and_then(Value::as_array_mut);
         for (at, tool) in tools.into_iter().flatten().enumerate() {
-            let name = format!("{MADE}{id}:tool:{at}");
-            set_aside(&format!("tools[{at}]"), of_operator(tool), tool, name, &mut self.connections.tools)?;
+            let (field, name) = (format!("tools[{at}]"), format!("{MADE}{id}:tool:{at}"));
+            let place = Place { agent: &id, field: &field, name };
+            place.set_aside(of_operator(tool), tool, &mut self.connections.tools)?;
         }
         Ok(Value::Object(definition))
     }
@@ -128,24 +132,34 @@ fn of_operator(tool: &Value) -> Option<&'static str> {
     plain.or_else(|| tool.get("headers").is_some_and(secret).then_some("headers"))
 }
 
-/// Leaves the name of a connection where something stands that only an operator may say.
-fn set_aside(
-    field: &str,
-    own: Option<&str>,
-    value: &mut Value,
+/// A model or a tool in the file of an agent, and the name of the connection that it may become.
+struct Place<'a> {
+    agent: &'a str,
+    field: &'a str,
     name: String,
-    connections: &mut BTreeMap<String, Value>,
-) -> Result<(), String> {
-    let Some(own) = own else { return Ok(()) };
-    if value.get("use").is_some() {
-        return Err(format!("{field}.{own}: cannot stand beside use; say it in {CONNECTIONS}"));
+}
+
+impl Place<'_> {
+    /// Leaves the name of a connection in place of a value with `own`, a member that only an operator may write.
+    fn set_aside(
+        self,
+        own: Option<&str>,
+        value: &mut Value,
+        connections: &mut BTreeMap<String, Connection>,
+    ) -> Result<(), String> {
+        let (Some(own), Some(settings)) = (own, value.as_object()) else { return Ok(()) };
+        if settings.contains_key("use") {
+            let field = self.field;
+            return Err(format!("{field}.{own}: cannot stand beside use; say it in {CONNECTIONS}"));
+        }
+        let mut named = json!({"use": self.name});
+        if let Some(kind) = settings.get("type") {
+            named["type"] = kind.clone();
+        }
+        connections.insert(self.name, Connection::of_agent(self.agent, settings.clone()));
+        *value = named;
+        Ok(())
     }
-    let mut named = json!({"use": name});
-    if let Some(kind) = value.get("type") {
-        named["type"] = kind.clone();
-    }
-    connections.insert(name, std::mem::replace(value, named));
-    Ok(())
 }
 
 fn object(field: &str, value: Value) -> Result<Map<String, Value>, String> {
@@ -175,9 +189,11 @@ mod tests {
         assert_eq!(registered["tools"][0], tools[0], "what anybody may say stays where it is");
         assert_eq!(registered["tools"][1], json!({"type": "mcp", "use": "agent:mailer:tool:1"}));
         assert_eq!(registered["tools"][2], json!({"type": "http", "use": "agent:mailer:tool:2"}));
-        assert_eq!(folder.connections.models["agent:mailer:model"], model);
-        assert_eq!(folder.connections.tools["agent:mailer:tool:1"], tools[1]);
-        assert_eq!(folder.connections.tools["agent:mailer:tool:2"], tools[2]);
+        let made =
+            |settings: &Value| Connection::of_agent("mailer", settings.as_object().unwrap().clone());
+        assert_eq!(folder.connections.models["agent:mailer:model"], made(&model));
+        assert_eq!(folder.connections.tools["agent:mailer:tool:1"], made(&tools[1]));
+        assert_eq!(folder.connections.tools["agent:mailer:tool:2"], made(&tools[2]));
     }
 
     #[test]
@@ -190,6 +206,8 @@ mod tests {
             (json!([]), "it: "),
             (json!({"models": []}), "models: "),
             (json!({"models": {"main": "gpt"}}), "models.main: "),
+            (json!({"models": {"main": {"tenants": "*"}}}), "models.main.tenants: "),
+            (json!({"tools": {"shell": {"tenants": []}}}), "tools.shell.tenants: "),
             (json!({"tools": {"agent:x:tool:0": {}}}), "tools.agent:x:tool:0: "),
             (json!({"model": {}}), "model: "),
         ] {

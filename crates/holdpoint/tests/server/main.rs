@@ -17,6 +17,7 @@ mod agents_mcp_faults;
 mod agents_mcp_killed;
 mod agents_on_the_command_line;
 mod agents_streamed;
+mod agents_tenants;
 mod agui;
 mod agui_contract;
 mod agui_threads;
