@@ -50,7 +50,7 @@ pub use holdpoint_core as core;
 pub use mailbox::{DispatchCursor, Mailbox};
 pub use measures::{Distribution, Measures};
 pub use nodes::{Node, Outputs, PureNode, content_review};
-pub use operator::{BadTenants, Tenants};
+pub use operator::{BadApproval, BadTenants, OperatorApproval, Tenants};
 pub use permits::{GrantNote, Payload, Permit};
 pub use providers::{BadProviders, ProviderSettings};
 pub use seal::{BadSealKey, SealKey, Unopenable};

@@ -9,7 +9,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 
 use super::{Answers, BadProviders, Case, Outcome, Probe, Trouble, code};
-use crate::operator::Tenants;
+use crate::operator::{OperatorApproval, Tenants};
 use folder::Folder;
 use reference::Reference;
 use step::{Step, Wanted};
@@ -53,6 +53,10 @@ impl Claude {
     ) -> Result<Self, BadProviders> {
         let settings = settings.ready(base)?;
         Ok(Self { settings, folder: folder.to_owned(), children, version: Version::default() })
+    }
+
+    pub(crate) fn approval(&self) -> &OperatorApproval {
+        &self.settings.approval
     }
 
     pub(crate) fn tenants(&self) -> &Tenants {

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::claude::{self, Claude};
 use super::langgraph::{self, LangGraph};
 use super::{Provider, Trouble, code};
-use crate::operator::Tenants;
+use crate::operator::{OperatorApproval, Tenants};
 
 /// How long somebody at work on a handle may be silent.
 const LOCK_MS: u64 = 30_000;
@@ -165,6 +165,14 @@ fn unknown(graph: &str, why: &str) -> Trouble {
 }
 
 impl Provider {
+    /// Returns what the operator requires of approvals.
+    pub(crate) fn approval(&self) -> &OperatorApproval {
+        match self {
+            Self::LangGraph(langgraph) => langgraph.approval(),
+            Self::Claude(claude) => claude.approval(),
+        }
+    }
+
     fn tenants(&self) -> &Tenants {
         match self {
             Self::LangGraph(langgraph) => langgraph.tenants(),

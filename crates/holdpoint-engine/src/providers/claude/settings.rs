@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use super::super::BadProviders;
 use crate::agent::model::KeyRef;
 use crate::agent::tool::Glob;
-use crate::operator::Tenants;
+use crate::operator::{OperatorApproval, Tenants};
 
 /// The question that an agent asks people. It is always brought to them, and has no effect but their answer.
 pub(super) const QUESTION: &str = "AskUserQuestion";
@@ -56,6 +56,9 @@ pub(crate) struct Settings {
     /// The tenants that may use the profile.
     #[serde(default)]
     pub(super) tenants: Tenants,
+    /// What holds for the approvals of its calls.
+    #[serde(default)]
+    pub(super) approval: OperatorApproval,
 }
 
 impl fmt::Debug for Settings {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use crate::agent::model::KeyRef;
-use crate::operator::Tenants;
+use crate::operator::{OperatorApproval, Tenants};
 use crate::outgoing::{Network, Outgoing, Policy, may_be_set};
 use crate::providers::BadProviders;
 
@@ -28,6 +28,9 @@ pub(crate) struct Settings {
     /// The tenants that may use the server.
     #[serde(default)]
     pub tenants: Tenants,
+    /// What holds for the answers to its interrupts.
+    #[serde(default)]
+    pub approval: OperatorApproval,
     connect_timeout_ms: Option<u64>,
     call_timeout_ms: Option<u64>,
     /// How long one call waits for a graph; then another does.
