@@ -2,6 +2,7 @@
 //! does is recorded by the core, so that it goes on where it was, on any node.
 
 mod calls;
+mod clearance;
 mod client;
 mod connection;
 mod definition;
@@ -9,6 +10,7 @@ mod doubt;
 mod earlier;
 pub mod model;
 pub(crate) mod node;
+pub(crate) mod rules;
 mod setup;
 mod speech;
 pub mod tool;
@@ -17,9 +19,9 @@ mod workflows;
 
 pub use client::{CLIENT_CONTEXT, CLIENT_TOOLS};
 pub(crate) use connection::check_reserved_names;
-pub(crate) use definition::variables;
 pub use connection::{Connection, Connections};
 pub use definition::AgentFlaw;
+pub(crate) use definition::variables;
 pub(crate) use node::AgentNode;
 pub use setup::AgentSettings;
 pub(crate) use setup::{Agents, NODE, workflow_id};

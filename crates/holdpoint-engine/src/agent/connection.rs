@@ -3,12 +3,15 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use holdpoint_core::workflow::AGENT_PREFIX;
 use holdpoint_core::{TenantId, WorkflowId};
 use serde_json::{Map, Value};
 
 use super::definition::AgentFlaw;
+use super::rules::ConnectionRules;
+use super::tool::Origin;
 use crate::operator::Tenants;
 
 /// Members that a definition may give beside `use`. All others are the operator's alone: a definition could have the
@@ -21,13 +24,16 @@ const BESIDE_TOOLS: [&str; 5] = ["use", "type", "name", "tools", "idempotent"];
 pub struct Connections {
     pub models: BTreeMap<String, Connection>,
     pub tools: BTreeMap<String, Connection>,
+    /// The number of programs of MCP connections that may run at a time; 32 if it is None.
+    pub programs_max: Option<usize>,
 }
 
 /// A model, a server of tools or a tool of the operator's, and who may use it.
-#[derive(Clone, PartialEq)]
+#[derive(Clone)]
 pub struct Connection {
     settings: Map<String, Value>,
     tenants: Tenants,
+    rules: Option<ConnectionRules>,
     /// The agent whose file the connection was made from. No other agent may use it.
     agent: Option<String>,
 }
@@ -38,6 +44,7 @@ impl fmt::Debug for Connection {
         f.debug_struct("Connection")
             .field("tenants", &self.tenants)
             .field("agent", &self.agent)
+            .field("rules", &self.rules)
             .finish_non_exhaustive()
     }
 }
@@ -50,21 +57,32 @@ pub(super) struct User<'a> {
 }
 
 impl Connection {
-    /// Reads a connection as an operator writes it: the settings of a model or a tool, and in `tenants` who may use it
+    /// Reads the connection of a model as an operator writes it: its settings, and in `tenants` who may use it
     /// (`["default"]` if it is missing).
-    pub fn parse(value: Value) -> Result<Self, AgentFlaw> {
+    pub fn model(value: Value) -> Result<Self, AgentFlaw> {
+        let model = Self::tool(value)?;
+        match model.rules {
+            None => Ok(model),
+            Some(_) => Err(AgentFlaw::new("permissions, approval", "are for the connections of tools")),
+        }
+    }
+
+    /// Reads the connection of a server of tools or a tool: the same, and in `permissions` and `approval` what holds for
+    /// its calls, whatever a definition says.
+    pub fn tool(value: Value) -> Result<Self, AgentFlaw> {
         let Value::Object(mut settings) = value else {
             return Err(AgentFlaw::new("", "must be an object"));
         };
+        let rules = ConnectionRules::take(&mut settings)?;
         let tenants = settings.remove("tenants").map(Tenants::try_from).transpose();
         let tenants = tenants.map_err(|bad| AgentFlaw::new("tenants", bad.message))?.unwrap_or_default();
-        Ok(Self { settings, tenants, agent: None })
+        Ok(Self { settings, tenants, rules, agent: None })
     }
 
     /// Returns a connection that was made from the file of an agent. Only that agent may use it, in the tenant
     /// `default`.
     pub fn of_agent(agent: &str, settings: Map<String, Value>) -> Self {
-        Self { settings, tenants: Tenants::default(), agent: Some(agent.to_owned()) }
+        Self { settings, tenants: Tenants::default(), rules: None, agent: Some(agent.to_owned()) }
     }
 
     /// Returns the settings of the model or the tool.
@@ -81,26 +99,43 @@ impl Connection {
 impl Connections {
     /// Returns the model of a definition with the settings of the connection that it names.
     pub(super) fn resolve_model(&self, model: &Value, user: User<'_>) -> Result<Value, AgentFlaw> {
-        resolve("model", model, (&self.models, &BESIDE_MODELS), user)
+        resolve("model", model, (&self.models, &BESIDE_MODELS), user).map(|(model, _)| model)
     }
 
-    /// Returns the tool at this place of a definition with the settings of the connection that it names.
-    pub(super) fn resolve_tool(&self, at: usize, tool: &Value, user: User<'_>) -> Result<Value, AgentFlaw> {
-        resolve(&format!("tools[{at}]"), tool, (&self.tools, &BESIDE_TOOLS), user)
+    /// Returns the tool at this place of a definition with the settings of the connection that it names, and what the
+    /// connection says besides.
+    pub(super) fn resolve_tool(
+        &self,
+        at: usize,
+        tool: &Value,
+        user: User<'_>,
+    ) -> Result<(Value, Option<Origin>), AgentFlaw> {
+        let (merged, used) = resolve(&format!("tools[{at}]"), tool, (&self.tools, &BESIDE_TOOLS), user)?;
+        let origin = used.map(|(name, connection)| {
+            let settings = &connection.settings;
+            Origin {
+                tool_name: settings.get("name").and_then(Value::as_str).unwrap_or(name).to_owned(),
+                tools: settings.get("tools").cloned(),
+                rules: connection.rules.as_ref().map(|rules| Arc::new(rules.named(name))),
+                connection: name.to_owned(),
+                tenant: user.tenant.clone(),
+            }
+        });
+        Ok((merged, origin))
     }
 }
 
 /// Merges the members beside `use` into the settings of the connection. A connection that the definition may not use
 /// is rejected in the same words as one that does not exist.
-fn resolve(
+fn resolve<'a>(
     field: &str,
     value: &Value,
-    (connections, beside): (&BTreeMap<String, Connection>, &[&str]),
+    (connections, beside): (&'a BTreeMap<String, Connection>, &[&str]),
     user: User<'_>,
-) -> Result<Value, AgentFlaw> {
-    let Some(name) = value.get("use") else { return Ok(value.clone()) };
-    let known = name.as_str().and_then(|name| connections.get(name));
-    let connection = known.filter(|connection| connection.admits(user)).ok_or_else(|| {
+) -> Result<(Value, Option<(&'a str, &'a Connection)>), AgentFlaw> {
+    let Some(name) = value.get("use") else { return Ok((value.clone(), None)) };
+    let known = name.as_str().and_then(|name| connections.get_key_value(name));
+    let (name, connection) = known.filter(|(_, connection)| connection.admits(user)).ok_or_else(|| {
         let message = format!("{name} is no connection of this server; look at its configuration folder");
         AgentFlaw::new(format!("{field}.use"), message)
     })?;
@@ -119,7 +154,7 @@ fn resolve(
     let mut merged = settings.clone();
     let own = given().filter(|(name, _)| *name != "use");
     merged.extend(own.map(|(name, value)| (name.clone(), value.clone())));
-    Ok(Value::Object(merged))
+    Ok((Value::Object(merged), Some((name, connection))))
 }
 
 /// Rejects a definition that names connections of agent files. `own` is the agent whose file the definition comes from:
@@ -150,10 +185,15 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn resolved(connections: &Connections, tool: Value, tenant: &str, workflow: &str) -> Result<Value, String> {
+    fn resolved(
+        connections: &Connections,
+        tool: Value,
+        tenant: &str,
+        workflow: &str,
+    ) -> Result<Value, String> {
         let (tenant, workflow) = (TenantId::parse(tenant).unwrap(), WorkflowId::parse(workflow).unwrap());
         let user = User { tenant: &tenant, workflow: &workflow };
-        connections.resolve_tool(0, &tool, user).map_err(|flaw| flaw.to_string())
+        connections.resolve_tool(0, &tool, user).map(|(merged, _)| merged).map_err(|flaw| flaw.to_string())
     }
 
     fn connections() -> Connections {
@@ -161,8 +201,8 @@ mod tests {
         let shared = json!({"type": "mcp", "url": "https://a.example/", "tenants": ["*"]});
         let file = json!({"type": "http", "url": "https://mail.example/"}).as_object().unwrap().clone();
         let tools = [
-            ("shell".to_owned(), Connection::parse(shell).unwrap()),
-            ("shared".to_owned(), Connection::parse(shared).unwrap()),
+            ("shell".to_owned(), Connection::tool(shell).unwrap()),
+            ("shared".to_owned(), Connection::tool(shared).unwrap()),
             ("agent:mailer:tool:0".to_owned(), Connection::of_agent("mailer", file)),
         ];
         Connections { tools: tools.into(), ..Connections::default() }
@@ -177,7 +217,8 @@ mod tests {
         let missing = resolved(&all, json!({"use": "nothing"}), "evil", "agent:pwn").unwrap_err();
         assert_eq!(foreign, missing.replace("nothing", "shell"));
         // Other flaws of the entry do not tell the two apart either.
-        let flawed = resolved(&all, json!({"use": "shell", "command": ["id"]}), "evil", "agent:pwn").unwrap_err();
+        let flawed =
+            resolved(&all, json!({"use": "shell", "command": ["id"]}), "evil", "agent:pwn").unwrap_err();
         assert_eq!(flawed, foreign);
         let shared = resolved(&all, json!({"use": "shared"}), "evil", "agent:pwn").unwrap();
         assert_eq!(shared, json!({"type": "mcp", "url": "https://a.example/"}), "without tenants");
@@ -201,15 +242,26 @@ mod tests {
     }
 
     #[test]
+    fn rules_of_a_connection_are_no_settings_and_models_have_none() {
+        let ruled =
+            json!({"type": "mcp", "command": ["sh"], "permissions": {"default": "deny"}, "approval": {}});
+        let connection = Connection::tool(ruled.clone()).unwrap();
+        assert_eq!(Value::Object(connection.settings().clone()), json!({"type": "mcp", "command": ["sh"]}));
+        assert_eq!(Connection::model(ruled).unwrap_err().field, "permissions, approval");
+    }
+
+    #[test]
     fn a_definition_cannot_turn_a_connection_into_another_type() {
-        let flaw = resolved(&connections(), json!({"use": "shell", "type": "http"}), "default", "w").unwrap_err();
+        let flaw =
+            resolved(&connections(), json!({"use": "shell", "type": "http"}), "default", "w").unwrap_err();
         assert!(flaw.starts_with("tools[0].type: must be \"mcp\""), "{flaw}");
     }
 
     #[test]
     fn names_of_agent_files_are_reserved() {
         let tool = |name: &str| json!({"model": {"use": "main"}, "tools": [{"use": "shell"}, {"use": name}]});
-        let field = |definition: &Value, own| check_reserved_names(definition, own).map_err(|flaw| flaw.field);
+        let field =
+            |definition: &Value, own| check_reserved_names(definition, own).map_err(|flaw| flaw.field);
         assert_eq!(field(&tool("shell"), None), Ok(()));
         assert_eq!(field(&tool("agent:mailer:tool:0"), None), Err("tools[1].use".to_owned()));
         assert_eq!(field(&tool("agent:mailer:tool:0"), Some("mailer")), Ok(()));

@@ -7,6 +7,7 @@ use holdpoint_core::permission::PermissionSet;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use super::rules::parse_permissions;
 use super::tool::{declared_flaw, only_for_operators};
 
 /// Replies of the model in one run, where the definition does not say.
@@ -123,11 +124,7 @@ impl Definition {
         }
         let permissions = match &raw.permissions {
             None => PermissionSet::default(),
-            Some(rules) => PermissionSet::parse(rules).map_err(|flaws| {
-                let first = flaws.into_iter().next();
-                let (field, message) = first.map(|flaw| (flaw.field, flaw.message)).unwrap_or_default();
-                AgentFlaw::new(format!("permissions.{field}"), message)
-            })?,
+            Some(rules) => parse_permissions(rules)?,
         };
         let steps_max = raw.limits.steps.unwrap_or(STEPS_DEFAULT);
         if steps_max == 0 || steps_max > STEPS_MAX {

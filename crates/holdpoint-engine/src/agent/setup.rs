@@ -1,10 +1,13 @@
 //! An agent's definition made ready: its model, its tools and its rules, once for each revision.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use holdpoint_core::agent::Asking;
+use holdpoint_core::permission::Verdict;
 use holdpoint_core::workflow::{self, AGENT_PREFIX, Flaw};
 use holdpoint_core::{Run, RunRef, TenantId, Workflow, WorkflowId};
 use serde_json::{Map, Value, json};
@@ -13,7 +16,8 @@ use super::connection::{Connections, User};
 use super::definition::{AgentFlaw, Definition};
 use super::earlier::Earlier;
 use super::model::{self, Model};
-use super::tool::{Call, Returned, ToolError, ToolSpec, Toolbox, Tools, WorkflowTool};
+use super::rules::stricter;
+use super::tool::{Owner, Programs, ToolSpec, Toolbox, Tools, Workbench, WorkflowTool};
 use super::workflows;
 use crate::context::{EffectContext, Stop};
 use crate::engine::Engine;
@@ -66,6 +70,8 @@ pub(crate) struct Agents {
     pub settings: AgentSettings,
     pub earlier: Earlier,
     ready: Mutex<HashMap<Place, Arc<Setup>>>,
+    /// The MCP servers that definitions share.
+    programs: Programs,
 }
 
 /// A node of a revision of a workflow.
@@ -87,7 +93,8 @@ impl fmt::Debug for Setup {
 
 impl Agents {
     pub(crate) fn new(settings: AgentSettings) -> Self {
-        Self { settings, earlier: Earlier::default(), ready: Mutex::default() }
+        let programs = Programs::new(settings.connections.programs_max);
+        Self { settings, earlier: Earlier::default(), ready: Mutex::default(), programs }
     }
 
     fn prepare(&self, place: Place, definition: &Map<String, Value>) -> Result<Arc<Setup>, AgentFlaw> {
@@ -110,12 +117,18 @@ impl Agents {
         let model = settings.connections.resolve_model(&definition.model, user)?;
         let tools = definition.tools.iter().enumerate();
         let tools = tools.map(|(at, tool)| settings.connections.resolve_tool(at, tool, user));
-        let tools = Value::Array(tools.collect::<Result<_, _>>()?);
+        let tools = tools.collect::<Result<Vec<_>, _>>()?;
         let folder = settings.folder.as_deref();
         let model = model::from_definition(&model, folder, &settings.models)
             .map_err(|bad| AgentFlaw::new(format!("model.{}", bad.field), bad.message))?;
-        let tools = Tools::from_definition(&tools, folder, &settings.tools, &settings.rust)
-            .map_err(|bad| AgentFlaw::new(bad.field, bad.message))?;
+        let bench = Workbench {
+            base: folder,
+            outgoing: &settings.tools,
+            rust: &settings.rust,
+            programs: &self.programs,
+        };
+        let tools =
+            Tools::from_connections(tools, bench).map_err(|bad| AgentFlaw::new(bad.field, bad.message))?;
         let instant = model.is_instant();
         Ok(Setup { definition, model, instant, tools })
     }
@@ -140,13 +153,26 @@ impl Setup {
         self.instant && self.tools.are_inside()
     }
 
-    /// Whether this call could be made again without anybody noticing.
-    pub(super) fn is_inside(&self, tool: &str) -> bool {
-        self.tools.is_inside(tool)
+    /// Returns the toolbox that a tool belongs to now.
+    pub(super) fn owner(&self, tool: &str) -> Option<Owner> {
+        self.tools.owner(tool)
     }
 
-    pub(super) async fn call(&self, call: &Call) -> Result<Returned, ToolError> {
-        self.tools.call(call).await
+    /// Judges a call by the rules of the definition and those of the tool's connection: the stricter verdict holds.
+    pub(super) fn judge(&self, tool: &str, primary: Option<&str>, arguments: &Value) -> Verdict {
+        let own = self.definition.permissions.judge(tool, primary, arguments);
+        stricter(own, self.owner(tool).and_then(|owner| owner.judge(arguments)))
+    }
+
+    /// Returns whether every call of a tool is denied, so that the model need not know of it.
+    pub(super) fn hides(&self, tool: &str) -> bool {
+        self.definition.permissions.hidden(tool) || self.owner(tool).is_some_and(|owner| owner.is_hidden())
+    }
+
+    /// Returns who is asked about calls of a tool, and how: by the definition joined with the tool's connection.
+    pub(super) fn asking(&self, owner: Option<&Owner>) -> Cow<'_, Asking> {
+        let own = &self.definition.asking;
+        owner.and_then(Owner::rules).map_or(Cow::Borrowed(own), |rules| rules.join(own))
     }
 }
 

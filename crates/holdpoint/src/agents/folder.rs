@@ -7,11 +7,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
 use holdpoint_core::{Refusal, TenantId, parse_strict};
-use holdpoint_engine::agent::{Connection, Connections};
+use holdpoint_engine::agent::{AgentFlaw, Connection, Connections};
 use holdpoint_engine::{Engine, Error};
 use serde_json::{Map, Value, json};
 
 const CONNECTIONS: &str = "connections.json";
+/// The largest `programsMax`.
+const PROGRAMS_MAX: u64 = 1000;
 /// Names of connections that were made from definitions begin so.
 const MADE: &str = "agent:";
 /// What only an operator may say of a model, and of a tool.
@@ -84,16 +86,23 @@ impl Folder {
 
     fn take_connections(&mut self, value: Value) -> Result<(), String> {
         for (kind, named) in object("it", value)? {
-            let known = match kind.as_str() {
-                "models" => &mut self.connections.models,
-                "tools" => &mut self.connections.tools,
-                _ => return Err(format!("{kind}: is not known; known: models, tools")),
+            let (known, parse): (_, fn(Value) -> Result<Connection, AgentFlaw>) = match kind.as_str() {
+                "models" => (&mut self.connections.models, Connection::model),
+                "tools" => (&mut self.connections.tools, Connection::tool),
+                "programsMax" => {
+                    let most = named.as_u64().filter(|most| (1..=PROGRAMS_MAX).contains(most));
+                    let most = most.and_then(|most| usize::try_from(most).ok());
+                    let wrong = || format!("programsMax: must be a whole number from 1 to {PROGRAMS_MAX}");
+                    self.connections.programs_max = Some(most.ok_or_else(wrong)?);
+                    continue;
+                }
+                _ => return Err(format!("{kind}: is not known; known: models, tools, programsMax")),
             };
             for (name, connection) in object(&kind, named)? {
                 if name.starts_with(MADE) {
                     return Err(format!("{kind}.{name}: must not begin with {MADE}"));
                 }
-                let connection = Connection::parse(connection).map_err(|flaw| {
+                let connection = parse(connection).map_err(|flaw| {
                     let place = [kind.as_str(), &name, &flaw.field].join(".");
                     format!("{}: {}", place.trim_end_matches('.'), flaw.message)
                 })?;
@@ -189,11 +198,10 @@ mod tests {
         assert_eq!(registered["tools"][0], tools[0], "what anybody may say stays where it is");
         assert_eq!(registered["tools"][1], json!({"type": "mcp", "use": "agent:mailer:tool:1"}));
         assert_eq!(registered["tools"][2], json!({"type": "http", "use": "agent:mailer:tool:2"}));
-        let made =
-            |settings: &Value| Connection::of_agent("mailer", settings.as_object().unwrap().clone());
-        assert_eq!(folder.connections.models["agent:mailer:model"], made(&model));
-        assert_eq!(folder.connections.tools["agent:mailer:tool:1"], made(&tools[1]));
-        assert_eq!(folder.connections.tools["agent:mailer:tool:2"], made(&tools[2]));
+        let made = |connection: &Connection| Value::Object(connection.settings().clone());
+        assert_eq!(made(&folder.connections.models["agent:mailer:model"]), model);
+        assert_eq!(made(&folder.connections.tools["agent:mailer:tool:1"]), tools[1]);
+        assert_eq!(made(&folder.connections.tools["agent:mailer:tool:2"]), tools[2]);
     }
 
     #[test]
@@ -209,6 +217,16 @@ mod tests {
             (json!({"models": {"main": {"tenants": "*"}}}), "models.main.tenants: "),
             (json!({"tools": {"shell": {"tenants": []}}}), "tools.shell.tenants: "),
             (json!({"tools": {"agent:x:tool:0": {}}}), "tools.agent:x:tool:0: "),
+            (
+                json!({"tools": {"shell": {"approval": {"approversList": []}}}}),
+                "tools.shell.approval.approversList: ",
+            ),
+            (
+                json!({"tools": {"shell": {"permissions": {"default": "no"}}}}),
+                "tools.shell.permissions.default: ",
+            ),
+            (json!({"models": {"main": {"approval": {}}}}), "models.main.permissions, approval: "),
+            (json!({"programsMax": 0}), "programsMax: "),
             (json!({"model": {}}), "model: "),
         ] {
             let why = folder.take_connections(connections.clone()).unwrap_err();

@@ -11,6 +11,7 @@ use crate::workshop::server_script;
 on_both!(
     another_tenant_calls_no_connection_of_the_operator,
     a_connection_of_an_agent_file_serves_that_agent_alone,
+    a_key_that_writes_definitions_cannot_get_past_the_ask_rule_of_a_connection,
 );
 
 /// A folder with the connection `shell`, the agent `mailer` with a tool of its own, and a file that programs write to.
@@ -32,12 +33,20 @@ impl Office {
             "env": {"NOTES": notes, "TOKEN": "the operator's"}});
         let shared = json!({"type": "mcp", "name": "shared", "command": ["python3", server_script()],
             "env": {"NOTES": notes}, "tenants": ["*"]});
-        write(&agents, "connections.json", &json!({"tools": {"shell": shell, "shared": shared}}));
+        let mut guarded = shell.clone();
+        guarded["permissions"] = json!({"default": "ask"});
+        guarded["approval"] = json!({"approversList": ["role:security"], "requesterMayNotApprove": true});
+        let tools = json!({"shell": shell, "shared": shared, "guarded": guarded});
+        write(&agents, "connections.json", &json!({ "tools": tools }));
         let send = json!({"type": "http", "name": "send", "method": "POST", "url": self.mail.url,
             "headers": {"X-Key": {"env": "PATH"}}, "parameters": {"type": "object"}});
         let steps = json!([{"calls": [{"id": "c1", "name": "send", "arguments": {}}]}, {"text": "Done."}]);
-        write(&agents, "mailer.json", &json!({"agentId": "mailer", "tools": [send],
-            "model": {"provider": "scripted", "steps": steps}, "permissions": {"default": "ask"}}));
+        write(
+            &agents,
+            "mailer.json",
+            &json!({"agentId": "mailer", "tools": [send],
+            "model": {"provider": "scripted", "steps": steps}, "permissions": {"default": "ask"}}),
+        );
         place.start(&["--agents", agents.to_str().unwrap(), "--strict", "--outgoing-allow-loopback"])
     }
 
@@ -52,10 +61,10 @@ fn write(folder: &std::path::Path, name: &str, value: &Value) {
     std::fs::write(folder.join(name), value.to_string()).unwrap();
 }
 
-/// A client with a key of another tenant that may declare agents and start runs.
-fn attacker(server: &Server) -> Client {
-    let scopes = ["manifest:write", "manifest:read", "runs:create", "runs:read"];
-    let wanted = json!({"principal": "mallory", "tenant": "evil", "scopes": scopes});
+/// A client with a key of a tenant that may declare agents, start runs and answer.
+fn attacker(server: &Server, tenant: &str) -> Client {
+    let scopes = ["manifest:write", "manifest:read", "runs:create", "runs:read", "approvals:respond"];
+    let wanted = json!({"principal": "mallory", "tenant": tenant, "scopes": scopes});
     let made = server.client.post("/v1/keys", &wanted);
     assert_eq!(made.status, 201, "{made:?}");
     server.client.with_key(Some(made.body["key"].as_str().unwrap()))
@@ -85,7 +94,7 @@ fn failure_of_run(client: &Client, run: &str) -> Value {
 fn another_tenant_calls_no_connection_of_the_operator(place: &Place) {
     let office = Office::new();
     let server = office.open(place);
-    let evil = attacker(&server);
+    let evil = attacker(&server, "evil");
     let declare = |id: &str, tools: Value| evil.put(&format!("/v1/agents/{id}"), &agent(&tools));
     assert_eq!(declare("pwn", json!([{"type": "mcp", "use": "shell"}])).status, 201);
     let foreign = failure(&evil, "pwn");
@@ -95,7 +104,8 @@ fn another_tenant_calls_no_connection_of_the_operator(place: &Place) {
     assert_eq!(foreign.to_string(), missing.to_string().replace("nothing", "shell"), "it tells what exists");
 
     // Names of agent files are refused whether they exist or not, and for an agent of the same name too.
-    for (id, name) in [("pwn", "agent:mailer:tool:0"), ("mailer", "agent:mailer:tool:0"), ("pwn", "agent:x")] {
+    for (id, name) in [("pwn", "agent:mailer:tool:0"), ("mailer", "agent:mailer:tool:0"), ("pwn", "agent:x")]
+    {
         let refused = declare(id, json!([{"type": "http", "use": name}]));
         refused.assert_envelope(400, "validation_error");
         assert_eq!(refused.body["details"]["field"], "tools[0].use", "{refused:?}");
@@ -150,4 +160,21 @@ fn a_connection_of_an_agent_file_serves_that_agent_alone(place: &Place) {
     errand.decide(&crate::workshop::resume("c1"));
     errand.completed();
     assert_eq!(office.calls(), 1);
+}
+
+fn a_key_that_writes_definitions_cannot_get_past_the_ask_rule_of_a_connection(place: &Place) {
+    let office = Office::new();
+    let server = office.open(place);
+    let mallory = attacker(&server, "default");
+    let mut open = agent(&json!([{"type": "mcp", "use": "guarded", "name": "mine"}]));
+    open["approval"] = json!({"approversList": ["mallory"]});
+    assert_eq!(mallory.put("/v1/agents/pwn", &open).status, 201);
+    let begun = mallory.post("/v1/agents/pwn/runs", &json!({"message": "Go", "threadId": "t"}));
+    let run = begun.body["runId"].as_str().unwrap().to_owned();
+    let errand = crate::workshop::Errand { client: &mallory, run, thread: "t".to_owned() };
+    errand.asked("tool:PermissionConfirm", &["c1"]);
+    let path = format!("/v1/runs/{}/decision", errand.run);
+    let decided = mallory.post(&path, &crate::workshop::resume("c1"));
+    decided.assert_envelope(403, "forbidden");
+    assert_eq!(office.calls(), 0, "nothing was called");
 }

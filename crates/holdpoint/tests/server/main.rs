@@ -15,6 +15,7 @@ mod agents_killed;
 mod agents_mcp;
 mod agents_mcp_faults;
 mod agents_mcp_killed;
+mod agents_mcp_shared;
 mod agents_on_the_command_line;
 mod agents_streamed;
 mod agents_tenants;

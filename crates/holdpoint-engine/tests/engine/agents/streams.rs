@@ -85,7 +85,7 @@ fn connected(address: SocketAddr) -> impl FnOnce(Options) -> Options {
     let model = json!({
         "provider": "openai", "model": "small", "baseUrl": format!("http://{address}/v1"), "retryBaseMs": 1,
     });
-    let model = Connection::parse(model).unwrap();
+    let model = Connection::model(model).unwrap();
     let connections = Connections { models: [("main".to_owned(), model)].into(), ..Connections::default() };
     move |options| options.agents(AgentSettings { connections, ..AgentSettings::default() })
 }
