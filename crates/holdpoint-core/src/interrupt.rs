@@ -33,7 +33,7 @@ pub use grant::{GrantUse, covered_node};
 pub use kind::Kind;
 pub use low_confidence::{Decision, ESCALATION_THRESHOLD_DEFAULT, escalation_threshold};
 pub use members::{GateOutputs, as_answer, repeats_answer, with_ignored};
-pub use people::{PEOPLE, find_named_people, is_host_name};
+pub use people::{OPERATOR_APPROVAL, PEOPLE, find_named_people, is_host_name};
 pub use quorum::Vote;
 pub use request::{BadRequest, Request};
 

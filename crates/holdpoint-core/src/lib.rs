@@ -32,9 +32,9 @@ pub use event::{
 pub use ids::{BadId, InterruptId, NodeId, Principal, RunId, RunRef, TenantId, Timestamp, WorkflowId};
 pub use interrupt::{
     AUTH_REQUIRED, Answer, Ask, Assignees, BadRequest, Compiled, Decision, ESCALATION_THRESHOLD_DEFAULT,
-    ExternalEvent, GateOutputs, GrantUse, Heard, Interrupt, Kind, PEOPLE, Reply, Request, Resolution, Vote,
-    as_answer, covered_node, escalation_threshold, find_named_people, is_host_name, repeats_answer,
-    with_ignored,
+    ExternalEvent, GateOutputs, GrantUse, Heard, Interrupt, Kind, OPERATOR_APPROVAL, PEOPLE, Reply, Request,
+    Resolution, Vote, as_answer, covered_node, escalation_threshold, find_named_people, is_host_name,
+    repeats_answer, with_ignored,
 };
 pub use react::{Obligation, Timer, react};
 pub use refusal::Refusal;

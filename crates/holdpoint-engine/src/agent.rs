@@ -2,12 +2,15 @@
 //! does is recorded by the core, so that it goes on where it was, on any node.
 
 mod calls;
+mod clearance;
 mod client;
+mod connection;
 mod definition;
 mod doubt;
 mod earlier;
 pub mod model;
 pub(crate) mod node;
+pub(crate) mod rules;
 mod setup;
 mod speech;
 pub mod tool;
@@ -15,8 +18,10 @@ mod watch;
 mod workflows;
 
 pub use client::{CLIENT_CONTEXT, CLIENT_TOOLS};
+pub(crate) use connection::check_reserved_names;
+pub use connection::{Connection, Connections};
+pub use definition::AgentFlaw;
 pub(crate) use definition::variables;
-pub use definition::{AgentFlaw, Connections};
 pub(crate) use node::AgentNode;
 pub use setup::AgentSettings;
 pub(crate) use setup::{Agents, NODE, workflow_id};

@@ -22,6 +22,12 @@ pub struct Asking {
     pub timeout_ms: Option<u64>,
 }
 
+impl Asking {
+    fn needs_several(&self) -> bool {
+        self.people.get("requiredApprovals").and_then(Value::as_u64).is_some_and(|required| required > 1)
+    }
+}
+
 impl Interrupt {
     /// Of a question about a call.
     pub fn ticket_id(&self) -> Option<&str> {
@@ -92,6 +98,9 @@ impl Ticket {
     ) -> Self {
         let mut data = asking.people.clone();
         let arguments = call.effective_arguments();
+        // Where several must agree, nobody can edit: each would agree to something else.
+        let offered = |action: &&&str| **action != "edit-accept" || !asking.needs_several();
+        let actions: Vec<&&str> = actions.iter().filter(offered).collect();
         data.extend([
             ("artifactId".to_owned(), json!(call.id)),
             ("artifactType".to_owned(), json!("tool.call")),

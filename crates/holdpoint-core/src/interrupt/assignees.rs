@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{Interrupt, Kind, PEOPLE, people};
+use super::{Interrupt, Kind, OPERATOR_APPROVAL, PEOPLE, people};
 use crate::ids::Principal;
 
 /// What an approval may say about people besides [`PEOPLE`]: what a governed gate requires.
@@ -47,7 +47,8 @@ impl Interrupt {
         }
         let member = |name: &&str| Some(((*name).to_owned(), self.data.get(*name)?.clone()));
         let governed = GOVERNED.iter().filter(|_| self.kind == Kind::Approval);
-        let said = Value::Object(PEOPLE.iter().chain(governed).filter_map(member).collect::<Map<_, _>>());
+        let members = PEOPLE.iter().chain([&OPERATOR_APPROVAL]).chain(governed);
+        let said = Value::Object(members.filter_map(member).collect::<Map<_, _>>());
         let said = (!people::entries(&said).is_empty()).then_some(said);
         let barred = if people::is_separated(&self.data) { requesters } else { &[] };
         let barred = barred.iter().map(ToString::to_string).collect();
@@ -115,6 +116,12 @@ mod tests {
         let both = assignees(json!({"approversList": ["ann", "bob"], "audience": {"roles": ["lead"]}}));
         assert!(both.admit(&lead), "in the list and in the audience");
         assert!(!both.admit(&ann), "in the list alone");
+        let operator =
+            assignees(json!({"approversList": ["ann"], "operatorApproval": {"approverRoleRefs": ["lead"]}}));
+        assert!(!operator.admit(&ann) && !operator.admit(&lead), "each is in one of both lists");
+        let ann_leads = Principal { roles: vec!["lead".to_owned()], ..ann.clone() };
+        assert!(operator.admit(&ann_leads));
+        assert_eq!(operator.entries(), ["ann", "role:lead"]);
         let own = Assignees { said: None, barred: vec!["ann".to_owned()] };
         assert!(own.admit(&lead) && !own.admit(&ann));
     }

@@ -14,6 +14,10 @@ const HOST: [&str; 2] = ["system:", "quorum:"];
 pub const PEOPLE: [&str; 5] =
     ["approversList", "approverRoleRefs", "approverGroupRefs", "audience", "requesterMayNotApprove"];
 
+/// The member with what the operator requires of approvers. Its lists hold besides those of the definition: an approver
+/// must be in both.
+pub const OPERATOR_APPROVAL: &str = "operatorApproval";
+
 /// Lists of approvers, and what an entry without a prefix means in each.
 const LISTS: [(&str, Prefix); 3] = [
     ("approversList", Prefix::Anything),
@@ -34,21 +38,32 @@ enum Prefix {
 }
 
 pub(super) fn check_data(data: &Value) -> Result<(), BadRequest> {
-    for (list, _) in LISTS {
-        check_list(data.get(list), &format!("data.{list}"))?;
-    }
-    if let Some(audience) = data.get("audience") {
-        if !audience.is_object() {
-            return Err(BadRequest::new("data.audience", "must be an object"));
+    check_lists(data, "data")?;
+    if let Some(operator) = data.get(OPERATOR_APPROVAL) {
+        let field = format!("data.{OPERATOR_APPROVAL}");
+        if !operator.is_object() {
+            return Err(BadRequest::new(&field, "must be an object"));
         }
-        for (member, _) in AUDIENCE {
-            check_list(audience.get(member), &format!("data.audience.{member}"))?;
-        }
+        check_lists(operator, &field)?;
     }
     match data.get("requesterMayNotApprove") {
         None | Some(Value::Bool(_)) => Ok(()),
         Some(_) => Err(BadRequest::new("data.requesterMayNotApprove", "must be true or false")),
     }
+}
+
+fn check_lists(data: &Value, at: &str) -> Result<(), BadRequest> {
+    for (list, _) in LISTS {
+        check_list(data.get(list), &format!("{at}.{list}"))?;
+    }
+    let Some(audience) = data.get("audience") else { return Ok(()) };
+    if !audience.is_object() {
+        return Err(BadRequest::new(&format!("{at}.audience"), "must be an object"));
+    }
+    for (member, _) in AUDIENCE {
+        check_list(audience.get(member), &format!("{at}.audience.{member}"))?;
+    }
+    Ok(())
 }
 
 /// Rejects rules about people in an interrupt that the host answers by itself: they could not be enforced.
@@ -162,7 +177,7 @@ pub(super) fn check(
 
 /// Whether anything is said about who may decide.
 pub(super) fn names_anybody(data: &Value) -> bool {
-    let mut lists = approvers(data).chain(audience(data));
+    let mut lists = list_sets(data).flat_map(|set| approvers(set).chain(audience(set)));
     is_separated(data) || lists.any(|(list, _)| list.as_array().is_some_and(|entries| !entries.is_empty()))
 }
 
@@ -173,7 +188,7 @@ pub(super) fn is_separated(data: &Value) -> bool {
 
 /// Whether the lists let somebody decide.
 fn admitted(data: &Value, who: &Principal) -> bool {
-    admits(who, approvers(data)) && admits(who, audience(data))
+    list_sets(data).all(|set| admits(who, approvers(set)) && admits(who, audience(set)))
 }
 
 /// Whether an answer of `who` in their own name could be heard, as far as the data tells.
@@ -184,7 +199,7 @@ pub(super) fn may_decide(data: &Value, who: &Principal) -> bool {
 /// What the lists say, in words that mean the same in each: `name`, `role:x`, `group:y`, `scope:z`.
 pub(super) fn entries(data: &Value) -> Vec<String> {
     let mut entries = governance::entries(data);
-    for (list, plain) in approvers(data).chain(audience(data)) {
+    for (list, plain) in list_sets(data).flat_map(|set| approvers(set).chain(audience(set))) {
         for entry in list.as_array().into_iter().flatten().filter_map(Value::as_str) {
             let entry = match (entry.split_once(':'), plain) {
                 (Some(("role" | "group", _)), _) | (_, Prefix::Anything | Prefix::Name) => entry.to_owned(),
@@ -229,6 +244,11 @@ impl Principal {
     }
 }
 
+/// Returns the objects with lists that an approver must be in: that of the definition, and that of the operator.
+fn list_sets(data: &Value) -> impl Iterator<Item = &Value> {
+    std::iter::once(data).chain(data.get(OPERATOR_APPROVAL))
+}
+
 fn approvers(data: &Value) -> impl Iterator<Item = (&Value, Prefix)> {
     LISTS.iter().filter_map(|(list, plain)| Some((data.get(*list)?, *plain)))
 }
@@ -241,7 +261,7 @@ fn audience(data: &Value) -> impl Iterator<Item = (&Value, Prefix)> {
 /// Whether `name` is an entry that could be a name, a role or a group.
 pub(super) fn lists_plainly(data: &Value, name: &str) -> bool {
     let prefixed = |entry: &str| matches!(entry.split_once(':'), Some(("role" | "group", _)));
-    let plain = approvers(data).filter(|(_, plain)| *plain == Prefix::Anything);
+    let plain = list_sets(data).flat_map(approvers).filter(|(_, plain)| *plain == Prefix::Anything);
     let mut entries =
         plain.flat_map(|(list, _)| list.as_array().into_iter().flatten().filter_map(Value::as_str));
     entries.any(|entry| entry == name && !prefixed(entry))

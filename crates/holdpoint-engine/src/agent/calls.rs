@@ -9,11 +9,12 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use holdpoint_core::agent::{Act, CallStatus, Resumption, Ticket, ToolCall};
 use holdpoint_core::permission::{Behaviour, call_digest};
-use holdpoint_core::{Interrupt, Resolution};
+use holdpoint_core::{Interrupt, Kind, Resolution};
 use serde_json::{Value, json};
 
+use super::clearance::{Clearance, Target};
 use super::setup::Setup;
-use super::tool::{Call, Change, Returned, ToolError, ToolSpec};
+use super::tool::{Call, Change, Owner, Returned, ToolError, ToolSpec};
 use super::watch::Watch;
 use super::workflows;
 use crate::approved::check_as_shown;
@@ -28,6 +29,8 @@ struct Due {
     arguments: Value,
     decision: Option<Value>,
     idempotent: bool,
+    /// The toolbox whose rules were applied. None for a call that is a workflow.
+    owner: Option<Owner>,
 }
 
 pub(super) async fn go_on(
@@ -85,8 +88,10 @@ fn settle(
     call: Arc<ToolCall>,
 ) -> Result<Option<Due>, Stop> {
     let spec = specs.iter().find(|spec| spec.name == call.name);
+    let owner = setup.owner(&call.name);
     if call.is_in_doubt() {
-        let ticket = Ticket::outcome_unknown(key(context, &call), &call, &setup.definition.asking, None);
+        let asking = setup.asking(owner.as_ref());
+        let ticket = Ticket::outcome_unknown(key(context, &call), &call, &asking, None);
         suspend(context, &call, ticket)?;
         return Ok(None);
     }
@@ -94,42 +99,61 @@ fn settle(
         refuse(context, &call, &format!("there is no tool {}", call.name))?;
         return Ok(None);
     };
-    let due = |arguments: Value, decision| {
-        Some(Due { idempotent: spec.idempotent, call: call.clone(), arguments, decision })
-    };
-    match call.status {
+    let target = Target { spec, owner: owner.as_ref() };
+    let go = match call.status {
         CallStatus::New if call.client && call.behaviour != Behaviour::Deny => {
             let ticket = Ticket::of_client(key(context, &call), &call);
             suspend(context, &call, ticket)?;
-            Ok(None)
+            None
         }
-        CallStatus::New => match call.behaviour {
-            Behaviour::Allow => Ok(due(call.arguments.clone(), None)),
-            Behaviour::Ask => {
-                let ticket = Ticket::permission(key(context, &call), &call, &setup.definition.asking);
-                suspend(context, &call, ticket)?;
-                Ok(None)
-            }
-            Behaviour::Deny => deny(context, setup, &call, call.why.as_deref()).map(|()| None),
-        },
+        CallStatus::New if call.behaviour == Behaviour::Deny => {
+            deny(context, setup, &call, call.why.as_deref())?;
+            None
+        }
+        CallStatus::New => {
+            let clearance = match (call.behaviour, target.clearance(context, &call, &call.arguments)) {
+                (Behaviour::Ask, Clearance::Cleared) => Clearance::Ask,
+                (_, clearance) => clearance,
+            };
+            follow(context, setup, &call, (&target, clearance))?.then(|| (call.arguments.clone(), None))
+        }
         // A copy cannot use a decision of its source: it asks again.
         CallStatus::Running if is_granted_elsewhere(context, &call) => {
-            ask_again(context, setup, &call).map(|()| None)
+            ask(context, setup, &call, target.owner)?;
+            None
         }
-        CallStatus::Running => Ok(due(call.effective_arguments().clone(), None)),
-        CallStatus::Resuming => resume(context, setup, spec, &call)
-            .map(|go| go.and_then(|(arguments, value)| due(arguments, value))),
-        CallStatus::Suspended | CallStatus::Succeeded | CallStatus::Failed | CallStatus::Cancelled => {
-            Ok(None)
+        CallStatus::Running => {
+            let arguments = call.effective_arguments();
+            let clearance = target.clearance(context, &call, arguments);
+            follow(context, setup, &call, (&target, clearance))?.then(|| (arguments.clone(), None))
         }
+        CallStatus::Resuming => resume(context, setup, &target, &call)?,
+        CallStatus::Suspended | CallStatus::Succeeded | CallStatus::Failed | CallStatus::Cancelled => None,
+    };
+    let idempotent = spec.idempotent;
+    Ok(go.map(|(arguments, decision)| Due { call, arguments, decision, idempotent, owner }))
+}
+
+/// Asks about a call or denies it where it is not cleared. Returns whether it is.
+fn follow(
+    context: &mut EffectContext,
+    setup: &Setup,
+    call: &ToolCall,
+    (target, clearance): (&Target<'_>, Clearance),
+) -> Result<bool, Stop> {
+    match clearance {
+        Clearance::Cleared => return Ok(true),
+        Clearance::Ask => ask(context, setup, call, target.owner)?,
+        Clearance::Deny(why) => deny(context, setup, call, Some(&why))?,
     }
+    Ok(false)
 }
 
 /// Carries a decision out: the arguments of a call that is to be made, and what was decided.
 fn resume(
     context: &mut EffectContext,
     setup: &Setup,
-    spec: &ToolSpec,
+    target: &Target<'_>,
     call: &Arc<ToolCall>,
 ) -> Result<Option<(Value, Option<Value>)>, Stop> {
     let run = context.run().clone();
@@ -139,7 +163,7 @@ fn resume(
     };
     check_as_shown(asked)?;
     if asked.taken_over || is_granted_elsewhere(context, call) {
-        return ask_again(context, setup, call).map(|()| None);
+        return ask(context, setup, call, target.owner).map(|()| None);
     }
     match resumption {
         Resumption::Cancel { reason } => {
@@ -154,20 +178,30 @@ fn resume(
         Resumption::Run { arguments } => {
             if arguments == *call.effective_arguments() {
                 check_approved(asked, call, &arguments)?;
+            } else if asked.kind == Kind::Approval && setup.asking(target.owner).as_it_is {
+                return refuse(context, call, "its arguments may not be changed").map(|()| None);
             }
             // A rule that was added meanwhile still holds.
-            let verdict = setup.definition.permissions.judge(&call.name, spec.primary.as_deref(), &arguments);
+            let primary = target.spec.primary.as_deref();
+            let verdict = setup.definition.permissions.judge(&call.name, primary, &arguments);
             if verdict.behaviour == Behaviour::Deny {
                 return deny(context, setup, call, Some(&verdict.why)).map(|()| None);
             }
-            Ok(Some((arguments, decision(asked))))
+            let clearance = target.clearance(context, call, &arguments);
+            let cleared = follow(context, setup, call, (target, clearance))?;
+            Ok(cleared.then(|| (arguments, decision(asked))))
         }
     }
 }
 
-/// Asks about a call whose decision belongs to the run that this one was copied from.
-fn ask_again(context: &mut EffectContext, setup: &Setup, call: &Arc<ToolCall>) -> Result<(), Stop> {
-    let ticket = Ticket::permission(key(context, call), call, &setup.definition.asking);
+/// Asks whether a call may be made.
+fn ask(
+    context: &mut EffectContext,
+    setup: &Setup,
+    call: &ToolCall,
+    owner: Option<&Owner>,
+) -> Result<(), Stop> {
+    let ticket = Ticket::permission(key(context, call), call, &setup.asking(owner));
     suspend(context, call, ticket)
 }
 
@@ -213,14 +247,14 @@ async fn make(context: &mut EffectContext, setup: &Setup, due: Vec<Due>) -> Resu
         context.act(Act::Begin { call: one.call.id.clone(), arguments: edited })?;
     }
     // From here on the world may change.
-    let inside = due.iter().all(|one| setup.is_inside(&one.call.name));
+    let inside = due.iter().all(|one| one.owner.as_ref().is_some_and(Owner::is_inside));
     let unnoticed = inside && !context.replays() && !context.has_gathered_enough();
     if !unnoticed {
         context.write_down().await?;
     }
     let calls: Vec<(Due, Call)> =
         due.into_iter().map(|one| (call_of(context, &one), one)).map(|(call, one)| (one, call)).collect();
-    let mut running: FuturesUnordered<_> = calls.iter().map(|(one, call)| made(setup, one, call)).collect();
+    let mut running: FuturesUnordered<_> = calls.iter().map(|(one, call)| made(one, call)).collect();
     let (mut suspended, mut left) = (false, calls.len());
     let watch = Watch::of(context);
     while let Some((one, result)) = watch.unless_ended(running.next()).await? {
@@ -236,11 +270,14 @@ async fn make(context: &mut EffectContext, setup: &Setup, due: Vec<Due>) -> Resu
 
 type Made<'a> = Pin<Box<dyn Future<Output = (&'a Due, Result<Returned, ToolError>)> + Send + 'a>>;
 
-fn made<'a>(setup: &'a Setup, one: &'a Due, call: &'a Call) -> Made<'a> {
+fn made<'a>(one: &'a Due, call: &'a Call) -> Made<'a> {
     Box::pin(async move {
+        let Some(owner) = &one.owner else {
+            return (one, Err(ToolError::NotCalled(format!("there is no tool {}", call.name))));
+        };
         let mut tried = 1;
         loop {
-            match setup.call(call).await {
+            match owner.call(call).await {
                 Err(ToolError::Unknown(_)) if one.idempotent && tried < TRIES_MAX => tried += 1,
                 result => return (one, result),
             }
@@ -283,15 +320,15 @@ fn note(
         }
         Ok(Returned::Failed(content)) => (CallStatus::Failed, content),
         Ok(Returned::Suspended(wanted)) => {
-            let ticket =
-                Ticket::of_tool(key(context, &one.call), &one.call, &setup.definition.asking, &wanted);
+            let asking = setup.asking(one.owner.as_ref());
+            let ticket = Ticket::of_tool(key(context, &one.call), &one.call, &asking, &wanted);
             return suspend(context, &one.call, ticket).map(|()| true);
         }
         Err(ToolError::Unknown(why)) if !one.idempotent => {
             let call = context.agent().and_then(|agent| agent.call(&id)).cloned();
             let Some(call) = call else { return Err(Stop::Broken(format!("call {id} is not known"))) };
-            let asking = &setup.definition.asking;
-            let ticket = Ticket::outcome_unknown(key(context, &call), &call, asking, Some(&why));
+            let asking = setup.asking(one.owner.as_ref());
+            let ticket = Ticket::outcome_unknown(key(context, &call), &call, &asking, Some(&why));
             return suspend(context, &call, ticket).map(|()| true);
         }
         Err(error) => (CallStatus::Failed, json!({ "error": error.to_string() })),

@@ -1,14 +1,13 @@
 //! Agents as they are declared. What is stored names no secret, no program and no address of a model: those are the
 //! operator's, and definitions name them with `use`.
 
-use std::collections::BTreeMap;
-
 use holdpoint_core::agent::{Asking, ResumePolicy};
 use holdpoint_core::limits;
 use holdpoint_core::permission::PermissionSet;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use super::rules::parse_permissions;
 use super::tool::{declared_flaw, only_for_operators};
 
 /// Replies of the model in one run, where the definition does not say.
@@ -125,11 +124,7 @@ impl Definition {
         }
         let permissions = match &raw.permissions {
             None => PermissionSet::default(),
-            Some(rules) => PermissionSet::parse(rules).map_err(|flaws| {
-                let first = flaws.into_iter().next();
-                let (field, message) = first.map(|flaw| (flaw.field, flaw.message)).unwrap_or_default();
-                AgentFlaw::new(format!("permissions.{field}"), message)
-            })?,
+            Some(rules) => parse_permissions(rules)?,
         };
         let steps_max = raw.limits.steps.unwrap_or(STEPS_DEFAULT);
         if steps_max == 0 || steps_max > STEPS_MAX {
@@ -215,11 +210,4 @@ fn asking(mut approval: Map<String, Value>) -> Result<Asking, AgentFlaw> {
         return Err(AgentFlaw::new(format!("approval.{name}"), message));
     }
     Ok(Asking { as_it_is: !editable, people: approval, timeout_ms })
-}
-
-/// The operator's: models and servers of tools, by the names that definitions use.
-#[derive(Clone, Debug, Default)]
-pub struct Connections {
-    pub models: BTreeMap<String, Value>,
-    pub tools: BTreeMap<String, Value>,
 }

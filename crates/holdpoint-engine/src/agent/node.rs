@@ -162,11 +162,7 @@ async fn prompt(
     Ok(Prompt {
         instructions: instructions(setup, agent),
         messages: in_prompt_order(&said),
-        tools: specs
-            .iter()
-            .filter(|spec| !setup.definition.permissions.hidden(&spec.name))
-            .cloned()
-            .collect(),
+        tools: specs.iter().filter(|spec| !setup.hides(&spec.name)).cloned().collect(),
         options: serde_json::Map::new(),
         step: agent.steps,
     })
@@ -220,7 +216,7 @@ fn gate(setup: &Setup, offered: &Offered, call: &CallRequest) -> Gate {
     if unparsed(&call.arguments).is_some() {
         return denied("its arguments are no JSON object");
     }
-    let verdict = setup.definition.permissions.judge(&call.name, spec.primary.as_deref(), &call.arguments);
+    let verdict = setup.judge(&call.name, spec.primary.as_deref(), &call.arguments);
     Gate { behaviour: verdict.behaviour, why: Some(verdict.why), idempotent: spec.idempotent, client }
 }
 

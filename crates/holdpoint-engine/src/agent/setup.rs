@@ -1,18 +1,23 @@
 //! An agent's definition made ready: its model, its tools and its rules, once for each revision.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use holdpoint_core::agent::Asking;
+use holdpoint_core::permission::Verdict;
 use holdpoint_core::workflow::{self, AGENT_PREFIX, Flaw};
 use holdpoint_core::{Run, RunRef, TenantId, Workflow, WorkflowId};
 use serde_json::{Map, Value, json};
 
-use super::definition::{AgentFlaw, Connections, Definition};
+use super::connection::{Connections, User};
+use super::definition::{AgentFlaw, Definition};
 use super::earlier::Earlier;
 use super::model::{self, Model};
-use super::tool::{Call, Returned, ToolError, ToolSpec, Toolbox, Tools, WorkflowTool};
+use super::rules::stricter;
+use super::tool::{Owner, Programs, ToolSpec, Toolbox, Tools, Workbench, WorkflowTool};
 use super::workflows;
 use crate::context::{EffectContext, Stop};
 use crate::engine::Engine;
@@ -52,10 +57,8 @@ impl Default for AgentSettings {
 
 impl fmt::Debug for AgentSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = |of: &BTreeMap<String, Value>| of.keys().cloned().collect::<Vec<_>>();
         f.debug_struct("AgentSettings")
-            .field("models", &names(&self.connections.models))
-            .field("tools", &names(&self.connections.tools))
+            .field("connections", &self.connections)
             .field("rust", &self.rust.keys())
             .finish_non_exhaustive()
     }
@@ -67,6 +70,8 @@ pub(crate) struct Agents {
     pub settings: AgentSettings,
     pub earlier: Earlier,
     ready: Mutex<HashMap<Place, Arc<Setup>>>,
+    /// The MCP servers that definitions share.
+    programs: Programs,
 }
 
 /// A node of a revision of a workflow.
@@ -88,14 +93,16 @@ impl fmt::Debug for Setup {
 
 impl Agents {
     pub(crate) fn new(settings: AgentSettings) -> Self {
-        Self { settings, earlier: Earlier::default(), ready: Mutex::default() }
+        let programs = Programs::new(settings.connections.programs_max);
+        Self { settings, earlier: Earlier::default(), ready: Mutex::default(), programs }
     }
 
     fn prepare(&self, place: Place, definition: &Map<String, Value>) -> Result<Arc<Setup>, AgentFlaw> {
         if let Some(setup) = self.ready.lock().unwrap_or_else(PoisonError::into_inner).get(&place) {
             return Ok(setup.clone());
         }
-        let setup = Arc::new(self.make(&Value::Object(definition.clone()))?);
+        let user = User { tenant: &place.0, workflow: &place.1 };
+        let setup = Arc::new(self.make(&Value::Object(definition.clone()), user)?);
         let mut ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
         if ready.len() >= READY_MAX {
             ready.clear();
@@ -104,56 +111,32 @@ impl Agents {
         Ok(setup)
     }
 
-    fn make(&self, definition: &Value) -> Result<Setup, AgentFlaw> {
+    fn make(&self, definition: &Value, user: User<'_>) -> Result<Setup, AgentFlaw> {
         let definition = Definition::parse(definition)?;
         let settings = &self.settings;
-        let model = resolved("model", &definition.model, &settings.connections.models, &OF_MODELS)?;
-        let tools = definition.tools.iter().enumerate().map(|(at, tool)| {
-            resolved(&format!("tools[{at}]"), tool, &settings.connections.tools, &OF_TOOLS)
-        });
-        let tools = Value::Array(tools.collect::<Result<_, _>>()?);
+        let model = settings.connections.resolve_model(&definition.model, user)?;
+        let tools = definition.tools.iter().enumerate();
+        let tools = tools.map(|(at, tool)| settings.connections.resolve_tool(at, tool, user));
+        let tools = tools.collect::<Result<Vec<_>, _>>()?;
         let folder = settings.folder.as_deref();
         let model = model::from_definition(&model, folder, &settings.models)
             .map_err(|bad| AgentFlaw::new(format!("model.{}", bad.field), bad.message))?;
-        let tools = Tools::from_definition(&tools, folder, &settings.tools, &settings.rust)
-            .map_err(|bad| AgentFlaw::new(bad.field, bad.message))?;
+        let bench = Workbench {
+            base: folder,
+            outgoing: &settings.tools,
+            rust: &settings.rust,
+            programs: &self.programs,
+        };
+        let tools =
+            Tools::from_connections(tools, bench).map_err(|bad| AgentFlaw::new(bad.field, bad.message))?;
         let instant = model.is_instant();
         Ok(Setup { definition, model, instant, tools })
     }
 }
 
-/// What a definition may say beside `use`. Where a connection leads, and what it carries, is the operator's alone: else a
-/// definition could have the operator's secrets sent elsewhere.
-const OF_MODELS: [&str; 5] = ["use", "model", "temperature", "maxTokens", "options"];
-const OF_TOOLS: [&str; 5] = ["use", "type", "name", "tools", "idempotent"];
-
-/// What a definition says beside `use` goes over what the operator's connection says.
-fn resolved(
-    field: &str,
-    value: &Value,
-    connections: &BTreeMap<String, Value>,
-    may_say: &[&str],
-) -> Result<Value, AgentFlaw> {
-    let Some(name) = value.get("use") else { return Ok(value.clone()) };
-    let known = name.as_str().and_then(|name| connections.get(name));
-    let known = known.and_then(Value::as_object).ok_or_else(|| {
-        let message = format!("{name} is no connection of this server; look at its configuration folder");
-        AgentFlaw::new(format!("{field}.use"), message)
-    })?;
-    let mut said = value.as_object().into_iter().flatten().map(|(name, _)| name.as_str());
-    if let Some(name) = said.find(|name| !may_say.contains(name)) {
-        let message = format!("cannot be said beside use; only {} can", may_say.join(", "));
-        return Err(AgentFlaw::new(format!("{field}.{name}"), message));
-    }
-    let mut merged = known.clone();
-    let own = value.as_object().into_iter().flatten().filter(|(name, _)| *name != "use");
-    merged.extend(own.map(|(name, value)| (name.clone(), value.clone())));
-    Ok(Value::Object(merged))
-}
-
 impl Setup {
     pub(super) async fn tools(&self, context: &EffectContext) -> Result<Vec<Arc<ToolSpec>>, Stop> {
-        let tenant = context.of().tenant;
+        let tenant = tenant_of(context);
         // A server of tools that is down may come back.
         let listed = self.tools.list(&tenant).await;
         let mut specs = listed.map_err(|error| Stop::Broken(error.to_string()))?;
@@ -170,14 +153,32 @@ impl Setup {
         self.instant && self.tools.are_inside()
     }
 
-    /// Whether this call could be made again without anybody noticing.
-    pub(super) fn is_inside(&self, tool: &str) -> bool {
-        self.tools.is_inside(tool)
+    /// Returns the toolbox that a tool belongs to now.
+    pub(super) fn owner(&self, tool: &str) -> Option<Owner> {
+        self.tools.owner(tool)
     }
 
-    pub(super) async fn call(&self, call: &Call) -> Result<Returned, ToolError> {
-        self.tools.call(call).await
+    /// Judges a call by the rules of the definition and those of the tool's connection: the stricter verdict holds.
+    pub(super) fn judge(&self, tool: &str, primary: Option<&str>, arguments: &Value) -> Verdict {
+        let own = self.definition.permissions.judge(tool, primary, arguments);
+        stricter(own, self.owner(tool).and_then(|owner| owner.judge(arguments)))
     }
+
+    /// Returns whether every call of a tool is denied, so that the model need not know of it.
+    pub(super) fn hides(&self, tool: &str) -> bool {
+        self.definition.permissions.hidden(tool) || self.owner(tool).is_some_and(|owner| owner.is_hidden())
+    }
+
+    /// Returns who is asked about calls of a tool, and how: by the definition joined with the tool's connection.
+    pub(super) fn asking(&self, owner: Option<&Owner>) -> Cow<'_, Asking> {
+        let own = &self.definition.asking;
+        owner.and_then(Owner::rules).map_or(Cow::Borrowed(own), |rules| rules.join(own))
+    }
+}
+
+/// Returns the tenant that a run belongs to. A run that is only replayed has no claim that says so.
+fn tenant_of(context: &EffectContext) -> TenantId {
+    context.started().map_or_else(|| context.of().tenant, |started| started.owner.tenant.clone())
 }
 
 /// What is wrong with a node of this type: it declares an agent, or names one.
@@ -203,7 +204,7 @@ pub(crate) fn workflow_id(agent: &str) -> Result<WorkflowId, AgentFlaw> {
 
 /// The agent of the node that is entered. One that is named stays what it was when the node began.
 pub(super) async fn of(context: &mut EffectContext) -> Result<Arc<Setup>, Stop> {
-    let tenant = context.of().tenant;
+    let tenant = tenant_of(context);
     let engine = context.engine().clone();
     let invalid = |flaw: AgentFlaw| Stop::failed("agent_unusable", flaw.to_string());
     if let Some(own) = own(&engine, &tenant, context.run(), context.node()) {

@@ -21,10 +21,13 @@ use serde_json::Value;
 use crate::outgoing;
 
 pub(crate) use cut::cut;
+pub(crate) use definition::Workbench;
 pub(super) use definition::declared_flaw;
 pub use definition::{BadTools, only_for_operators};
 pub(crate) use glob::Glob;
+pub(crate) use mcp::Programs;
 pub use rust::RustTool;
+pub(crate) use set::{Origin, Owner};
 pub use set::{Tools, WorkflowTool};
 
 /// What is known of a tool before it is called.

@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use super::starting::fresh_id;
 use super::{ATTEMPTS_MAX, Engine, StartOptions};
-use crate::agent::{AgentFlaw, Agents, NODE, workflow_id};
+use crate::agent::{AgentFlaw, Agents, NODE, check_reserved_names, workflow_id};
 use crate::error::Error;
 use crate::store::messages::{self, Said};
 use crate::store::runs::{RunFilter, RunSummary};
@@ -70,13 +70,34 @@ impl Engine {
         Ok(self.latest(tenant, id).await?.map(|latest| latest.revision))
     }
 
-    /// Declares an agent: a workflow of one node. The same one again changes nothing; another is a new revision.
+    /// Declares an agent: a workflow of one node. The same one again changes nothing; another is a new revision. A
+    /// definition that names a connection of an agent file is rejected; see [`Engine::put_agent_of_file`].
     pub async fn put_agent(
         &self,
         tenant: &TenantId,
         definition: Value,
     ) -> Result<(Arc<Workflow>, bool), Error> {
-        let invalid = |flaw: AgentFlaw| Error::Refused(Refusal::invalid(flaw.field, flaw.message));
+        check_reserved_names(&definition, None).map_err(invalid)?;
+        self.declare_agent(tenant, definition).await
+    }
+
+    /// Declares an agent from a file of the operator's. It may name the connections that were made from this file
+    /// ([`Connection::of_agent`](crate::agent::Connection::of_agent)).
+    pub async fn put_agent_of_file(
+        &self,
+        tenant: &TenantId,
+        definition: Value,
+    ) -> Result<(Arc<Workflow>, bool), Error> {
+        let own = definition.get("agentId").and_then(Value::as_str);
+        check_reserved_names(&definition, own).map_err(invalid)?;
+        self.declare_agent(tenant, definition).await
+    }
+
+    async fn declare_agent(
+        &self,
+        tenant: &TenantId,
+        definition: Value,
+    ) -> Result<(Arc<Workflow>, bool), Error> {
         crate::agent::check(&definition).map_err(invalid)?;
         let agent = definition.get("agentId").and_then(Value::as_str).unwrap_or_default();
         let id = workflow_id(agent).map_err(invalid)?;
@@ -260,6 +281,10 @@ impl Engine {
         let behind = behind.map(|(run, seq)| (run.as_str(), seq));
         Ok(messages::page(&self.0.db, tenant, thread, behind, limit).await?)
     }
+}
+
+fn invalid(flaw: AgentFlaw) -> Error {
+    Error::Refused(Refusal::invalid(flaw.field, flaw.message))
 }
 
 fn is_end(status: Status) -> bool {

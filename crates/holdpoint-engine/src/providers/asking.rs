@@ -1,10 +1,11 @@
 //! A provider's pause as one of our interrupts, and the answer to that in the provider's words.
 
-use holdpoint_core::{BadRequest, Interrupt, Kind, PEOPLE, Request, with_ignored};
+use holdpoint_core::{BadRequest, Interrupt, Kind, OPERATOR_APPROVAL, PEOPLE, Request, with_ignored};
 use serde_json::{Map, Value, json};
 
 use super::pause::MULTI;
 use super::{Answers, Pause, PauseItem, Trouble};
+use crate::operator::{OperatorApproval, Source};
 
 /// A call of a tool that somebody must allow. Asked as an approval, so that everybody who can approve can answer it.
 pub(crate) const TOOL_APPROVAL: &str = "tool_approval";
@@ -13,11 +14,61 @@ pub(crate) const OUTCOME_UNKNOWN: &str = "outcome_unknown";
 /// What a node's config may say about who decides, besides naming people.
 pub(crate) const QUORUM: &str = "requiredApprovals";
 
+/// What holds for the answers to the interrupts of a graph: members of an approval, and a deadline.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct AnswerRules {
+    members: Map<String, Value>,
+    timeout_ms: Option<u64>,
+    /// Whoever allows a call may not change its input.
+    as_it_is: bool,
+}
+
+impl AnswerRules {
+    /// Reads what the config of a node says.
+    pub(crate) fn of_config(config: &Map<String, Value>) -> Self {
+        let given = PEOPLE.iter().chain([&QUORUM]);
+        let given = given.filter_map(|name| Some(((*name).to_owned(), config.get(*name)?.clone())));
+        let timeout_ms = config.get("timeoutMs").and_then(Value::as_u64);
+        Self { members: given.collect(), timeout_ms, as_it_is: false }
+    }
+
+    /// Joins what the operator requires of a provider: the stricter of both holds.
+    pub(crate) fn joined(self, operator: &OperatorApproval, graph: &str) -> Self {
+        if operator.is_empty() {
+            return self;
+        }
+        Self {
+            members: operator.join(Source::Provider(graph), &self.members),
+            timeout_ms: operator.timeout_ms(self.timeout_ms),
+            as_it_is: !operator.is_editable(),
+        }
+    }
+
+    /// Returns the rules of an interrupt that is asked once more.
+    pub(crate) fn of_interrupt(asked: &Interrupt) -> Self {
+        let names = OF_ALL.iter().chain(&OF_APPROVALS).chain(&PEOPLE);
+        let members = names.filter_map(|name| Some(((*name).to_owned(), asked.data.get(*name)?.clone())));
+        let actions = asked.data.get("actions").and_then(Value::as_array);
+        let as_it_is = actions.is_some_and(|actions| !actions.iter().any(|action| action == EDIT));
+        Self { members: members.collect(), timeout_ms: asked.timeout_ms, as_it_is }
+    }
+
+    fn may_edit(&self) -> bool {
+        let several = self.members.get(QUORUM).and_then(Value::as_u64).is_some_and(|required| required > 1);
+        !self.as_it_is && !several
+    }
+}
+
+/// Members besides [`PEOPLE`] that every interrupt of a graph has, and those that only approvals have.
+const OF_ALL: [&str; 2] = [OPERATOR_APPROVAL, "profile"];
+const OF_APPROVALS: [&str; 2] = [QUORUM, "rejectionPolicy"];
+const EDIT: &str = "edit-accept";
+
 /// What is asked. The words of a graph stand in `data.data`, beside what we say ourselves.
 pub(crate) fn request(
     graph: &str,
     artifact: String,
-    config: &Map<String, Value>,
+    rules: &AnswerRules,
     pause: &Pause,
     trouble: Option<&Trouble>,
 ) -> Request {
@@ -29,15 +80,18 @@ pub(crate) fn request(
         let told = json!({ "code": trouble.code, "message": trouble.message, "retryable": true });
         shown.insert("trouble".to_owned(), told);
     }
-    let put = |shown: &mut Map<String, Value>, members: &[&str]| {
-        let given = members.iter().filter_map(|name| Some(((*name).to_owned(), config.get(*name)?.clone())));
+    let put = |shown: &mut Map<String, Value>, names: &[&str]| {
+        let given =
+            names.iter().filter_map(|name| Some(((*name).to_owned(), rules.members.get(*name)?.clone())));
         shown.extend(given);
     };
     put(&mut shown, &PEOPLE);
+    put(&mut shown, &OF_ALL);
     let mut request = if is_about_a_call(&kind) {
         let tool = data.get("tool").and_then(Value::as_str).unwrap_or("a tool");
         let (title, actions) = match kind == TOOL_APPROVAL {
-            true => (format!("Allow {tool}?"), json!(["accept", "reject", "edit-accept"])),
+            true if rules.may_edit() => (format!("Allow {tool}?"), json!(["accept", "reject", EDIT])),
+            true => (format!("Allow {tool}?"), json!(["accept", "reject"])),
             false => {
                 (format!("Whether {tool} was called is unknown. Call it again?"), json!(["accept", "reject"]))
             }
@@ -46,7 +100,7 @@ pub(crate) fn request(
         shown.insert("artifactId".to_owned(), json!(artifact));
         shown.insert("artifactType".to_owned(), json!("tool.call"));
         shown.insert("actions".to_owned(), actions);
-        put(&mut shown, &[QUORUM]);
+        put(&mut shown, &OF_APPROVALS);
         shown.insert("artifactData".to_owned(), data);
         Request::new(Kind::Approval, Value::Object(shown))
     } else {
@@ -55,7 +109,7 @@ pub(crate) fn request(
         request.resume_schema = pause.schema();
         request
     };
-    request.timeout_ms = config.get("timeoutMs").and_then(Value::as_u64);
+    request.timeout_ms = rules.timeout_ms;
     request
 }
 
@@ -66,7 +120,8 @@ fn is_about_a_call(kind: &str) -> bool {
 /// What is wrong with what a config says about who decides.
 pub(crate) fn people_flaw(config: &Map<String, Value>) -> Option<BadRequest> {
     let call = Pause::one(TOOL_APPROVAL, json!({ "tool": "any" }), None);
-    let bad = request("claude:any", "any".to_owned(), config, &call, None).check().err()?;
+    let rules = AnswerRules::of_config(config);
+    let bad = request("claude:any", "any".to_owned(), &rules, &call, None).check().err()?;
     let field = bad.field.strip_prefix("data.").unwrap_or(&bad.field).to_owned();
     Some(BadRequest { field, message: bad.message })
 }
@@ -160,4 +215,32 @@ pub(crate) fn in_our_words(asked: &Interrupt, value: Value) -> Value {
         _ => return value,
     };
     with_ignored(answer, &value, &["decision", "reason", "input"])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_of_a_node_and_of_its_provider_are_joined_and_survive_being_asked_again() {
+        let config = json!({"approversList": ["ann"], "timeoutMs": 500, "turnMs": 5});
+        let operator = json!({"approverRoleRefs": ["lead"], "requiredApprovals": 2, "timeoutMs": 900});
+        let operator = OperatorApproval::try_from(operator).unwrap();
+        let own = AnswerRules::of_config(config.as_object().unwrap());
+        assert_eq!(own.clone().joined(&OperatorApproval::default(), "claude:a"), own);
+        let rules = own.joined(&operator, "claude:a");
+        let call = Pause::one(TOOL_APPROVAL, json!({"tool": "Bash"}), None);
+        let asked = request("claude:a", "a".to_owned(), &rules, &call, None);
+        asked.check().unwrap();
+        assert_eq!((&asked.data["approversList"], asked.timeout_ms), (&json!(["ann"]), Some(500)));
+        assert_eq!(asked.data["requiredApprovals"], 2);
+        assert_eq!(asked.data["actions"], json!(["accept", "reject"]), "several cannot edit");
+        let shown = &asked.data["operatorApproval"];
+        assert_eq!((&shown["provider"], &shown["approverRoleRefs"]), (&json!("claude:a"), &json!(["lead"])));
+        let question = Pause::one("question", json!({}), None);
+        let asked = request("claude:a", "a".to_owned(), &rules, &question, None);
+        assert!(
+            asked.data.get("requiredApprovals").is_none() && asked.data.get("operatorApproval").is_some()
+        );
+    }
 }

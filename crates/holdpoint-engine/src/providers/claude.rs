@@ -9,6 +9,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 
 use super::{Answers, BadProviders, Case, Outcome, Probe, Trouble, code};
+use crate::operator::{OperatorApproval, Tenants};
 use folder::Folder;
 use reference::Reference;
 use step::{Step, Wanted};
@@ -54,8 +55,12 @@ impl Claude {
         Ok(Self { settings, folder: folder.to_owned(), children, version: Version::default() })
     }
 
-    pub(crate) fn tenants(&self) -> Option<&[String]> {
-        self.settings.tenants.as_deref()
+    pub(crate) fn approval(&self) -> &OperatorApproval {
+        &self.settings.approval
+    }
+
+    pub(crate) fn tenants(&self) -> &Tenants {
+        &self.settings.tenants
     }
 
     pub(crate) fn plan(&self, _case: &Case) -> Value {

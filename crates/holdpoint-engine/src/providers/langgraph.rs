@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
 use super::{Answers, BadProviders, Case, Outcome, Probe, Trouble, code};
+use crate::operator::{OperatorApproval, Tenants};
 
 mod mapping;
 mod reference;
@@ -28,17 +29,23 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LAST_PAUSE: Duration = Duration::from_secs(2);
 
 pub(crate) struct LangGraph {
-    tenants: Option<Vec<String>>,
+    tenants: Tenants,
+    approval: OperatorApproval,
     server: Server,
 }
 
 impl LangGraph {
     pub(crate) fn new(settings: Settings, base: &Path) -> Result<Self, BadProviders> {
-        Ok(Self { server: Server::new(&settings, base)?, tenants: settings.tenants })
+        let server = Server::new(&settings, base)?;
+        Ok(Self { server, tenants: settings.tenants, approval: settings.approval })
     }
 
-    pub(crate) fn tenants(&self) -> Option<&[String]> {
-        self.tenants.as_deref()
+    pub(crate) fn approval(&self) -> &OperatorApproval {
+        &self.approval
+    }
+
+    pub(crate) fn tenants(&self) -> &Tenants {
+        &self.tenants
     }
 
     #[expect(clippy::unused_self, reason = "other providers plan with their settings")]

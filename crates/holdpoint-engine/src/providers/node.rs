@@ -7,7 +7,8 @@ use holdpoint_core::workflow::{self, Flaw};
 use holdpoint_core::{PEOPLE, Request, Resolution};
 use serde_json::Value;
 
-use super::{About, Answers, Case, Outcome, Pause, Probe, Provider, Trouble, asking, code};
+use super::asking::{self, AnswerRules};
+use super::{About, Answers, Case, Outcome, Pause, Probe, Provider, Trouble, code};
 use crate::agent;
 use crate::context::{Context, EffectContext, Stop};
 use crate::nodes::{Node, Outputs, config_flaw, config_ms, config_text, unknown_config};
@@ -53,7 +54,7 @@ impl Node for ProviderNode {
 
     async fn run(&self, context: &mut EffectContext) -> Result<Outputs, Stop> {
         let graph = config_text(context.node(), "graph").ok().flatten().unwrap_or_default().to_owned();
-        let LastAnswer { sent, pauses, is_granted } = last_answer(context)?;
+        let LastAnswer { sent, pauses, is_granted, rules } = last_answer(context)?;
         if is_granted {
             // Records the use of the approval before the provider receives the answer.
             context.step(&format!("answer.{pauses}"), || async { Ok(Value::Null) }).await?;
@@ -72,8 +73,8 @@ impl Node for ProviderNode {
                     return Err(Stop::failed("too_many_pauses", message));
                 }
                 let artifact = format!("{}.{pauses}", context.artifact_id());
-                let request =
-                    asking::request(&turn.graph, artifact, context.config(), &pause, trouble.as_ref());
+                let rules = turn.rules(context).or(rules).unwrap_or_default();
+                let request = asking::request(&turn.graph, artifact, &rules, &pause, trouble.as_ref());
                 context.interrupt(request)?;
                 // It was not asked before, so that asking it ended the turn.
                 Err(Stop::Lost)
@@ -89,16 +90,20 @@ struct LastAnswer {
     pauses: u32,
     /// The answer approves a tool call.
     is_granted: bool,
+    /// The rules for answers to the last pause.
+    rules: Option<AnswerRules>,
 }
 
 /// Goes through the answers: all of them except the last were sent.
 fn last_answer(context: &mut EffectContext) -> Result<LastAnswer, Stop> {
-    let mut last = LastAnswer { sent: Sent::Start(input(context)), pauses: 0, is_granted: false };
+    let mut last =
+        LastAnswer { sent: Sent::Start(input(context)), pauses: 0, is_granted: false, rules: None };
     while let Some(asked) = context.next_asked().cloned() {
         if let Some(Resolution::Answered { value, .. }) = &asked.resolution {
             last.sent = Sent::Answers(asking::answers(&asked, value.clone()), asking::pause(&asked));
         }
         last.is_granted = asked.is_granted();
+        last.rules = Some(AnswerRules::of_interrupt(&asked));
         context.interrupt(Request::new(asked.kind, asked.data.clone()))?;
         last.pauses += 1;
     }
@@ -173,6 +178,14 @@ impl Turn {
             }
             tokio::time::sleep(LOCK_LOOK).await;
         }
+    }
+
+    /// Returns the rules for answers: those of the node joined with those of the provider. None if the operator's file
+    /// has no such provider any longer; then the rules of the last pause still hold.
+    fn rules(&self, context: &EffectContext) -> Option<AnswerRules> {
+        let found = context.engine().providers().find(&self.graph, &context.of().tenant);
+        let own = AnswerRules::of_config(context.config());
+        found.ok().map(|(provider, _)| own.joined(provider.approval(), &self.graph))
     }
 
     fn about(&self, context: &EffectContext, name: String) -> About {

@@ -11,6 +11,7 @@ use serde_json::Value;
 use super::claude::{self, Claude};
 use super::langgraph::{self, LangGraph};
 use super::{Provider, Trouble, code};
+use crate::operator::{OperatorApproval, Tenants};
 
 /// How long somebody at work on a handle may be silent.
 const LOCK_MS: u64 = 30_000;
@@ -151,7 +152,7 @@ impl Providers {
             "claude" => (&self.claude, name, name),
             _ => return Err(unknown(graph, "graphs begin with native:, langgraph: or claude:")),
         };
-        let found = all.get(place).filter(|provider| provider.serves(tenant.as_str()));
+        let found = all.get(place).filter(|provider| provider.tenants().admit(tenant));
         match found {
             Some(provider) if !name.is_empty() => Ok((provider.clone(), name.to_owned())),
             _ => Err(unknown(graph, "the operator's file of providers has no such one (see --providers)")),
@@ -164,12 +165,18 @@ fn unknown(graph: &str, why: &str) -> Trouble {
 }
 
 impl Provider {
-    /// Whether a tenant may use it.
-    fn serves(&self, tenant: &str) -> bool {
-        let tenants = match self {
+    /// Returns what the operator requires of approvals.
+    pub(crate) fn approval(&self) -> &OperatorApproval {
+        match self {
+            Self::LangGraph(langgraph) => langgraph.approval(),
+            Self::Claude(claude) => claude.approval(),
+        }
+    }
+
+    fn tenants(&self) -> &Tenants {
+        match self {
             Self::LangGraph(langgraph) => langgraph.tenants(),
             Self::Claude(claude) => claude.tenants(),
-        };
-        tenants.is_none_or(|tenants| tenants.iter().any(|name| name == tenant))
+        }
     }
 }

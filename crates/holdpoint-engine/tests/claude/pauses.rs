@@ -1,9 +1,10 @@
 //! What an agent pauses for, and what becomes of answers.
 
-use holdpoint_engine::Standing;
+use holdpoint_engine::core::{Answer, Owner, Principal, TenantId};
+use holdpoint_engine::{GraphStart, Resume, Standing};
 use serde_json::{Value, json};
 
-use crate::world::{World, asks, said, troubled};
+use crate::world::{GRAPH, World, asks, said, tenant, troubled};
 
 fn bash(command: &str) -> Value {
     json!(["Bash", {"command": command}])
@@ -143,18 +144,28 @@ async fn the_program_sees_an_environment_of_our_choosing() {
     assert!(!flags.contains("hidden"), "everybody on a machine can read arguments");
 }
 
+/// Returns whether a tenant can start the graph of a profile with these settings.
+async fn is_open_to(tenant: &str, profile: Value) -> bool {
+    let world = World::playing(json!({"steps": [{"text": "x"}]}), profile).await;
+    let tenant = TenantId::parse(tenant).unwrap();
+    let owner = Owner { tenant, principal: "tester".to_owned() };
+    let start = GraphStart { owner, graph: GRAPH.to_owned(), state_key: None, input: json!("x") };
+    match world.engine().start_graph(start).await {
+        Ok(_) => true,
+        Err(error) => {
+            assert!(error.to_string().contains("has no such one"), "{error}");
+            false
+        }
+    }
+}
+
 #[tokio::test]
-async fn a_profile_of_other_tenants_is_no_graph_here() {
-    let world = World::playing(json!({"steps": [{"text": "x"}]}), json!({"tenants": ["acme"]})).await;
-    let owner =
-        holdpoint_engine::core::Owner { tenant: crate::world::tenant(), principal: "tester".to_owned() };
-    let start = holdpoint_engine::GraphStart {
-        owner,
-        graph: crate::world::GRAPH.to_owned(),
-        state_key: None,
-        input: json!("x"),
-    };
-    assert!(world.engine().start_graph(start).await.is_err());
+async fn a_profile_is_a_graph_for_the_tenants_that_it_names_and_for_default_without_any() {
+    assert!(is_open_to("default", json!({})).await);
+    assert!(!is_open_to("acme", json!({})).await);
+    assert!(!is_open_to("default", json!({"tenants": ["acme"]})).await);
+    assert!(is_open_to("acme", json!({"tenants": ["acme"]})).await);
+    assert!(is_open_to("acme", json!({"tenants": ["*"]})).await);
 }
 
 #[tokio::test]
@@ -213,4 +224,35 @@ async fn an_input_that_is_no_text_is_refused_before_anything_runs() {
     world.of = Some(world.engine().start_graph(start).await.unwrap().0.of);
     assert_eq!(troubled(&world.settled().await).0, "provider_rejected");
     assert_eq!(world.lines("starts.jsonl"), [] as [Value; 0]);
+}
+
+/// Answers as a person and returns whether the answer was taken.
+async fn answer_as(world: &World, name: &str, id: &str, value: Value) -> bool {
+    let answer = Answer::new(value, Principal::named(name));
+    let resume = Resume { id: id.to_owned(), answer, to: None };
+    let answered = world.engine().resume_graph(&tenant(), "key", resume).await;
+    if let Err(error) = &answered {
+        let refusals = ["not an approver", "may not", "is not offered"];
+        assert!(refusals.iter().any(|text| error.to_string().contains(text)), "{error}");
+    }
+    answered.is_ok()
+}
+
+#[tokio::test]
+async fn only_approvers_of_the_profile_may_allow_a_call_of_a_graph_that_was_started_over_chat() {
+    let approval = json!({"approversList": ["alice", "bob", "tester"], "requiredApprovals": 2,
+        "requesterMayNotApprove": true});
+    let mut world = World::playing(one_call(), json!({"approval": approval})).await;
+    asks(&world.start().await);
+    let yes = || json!({"decision": "approve"});
+    assert!(!answer_as(&world, "mallory", "m", yes()).await, "no approver");
+    assert!(!answer_as(&world, "tester", "t", yes()).await, "the requester");
+    let edit = json!({"decision": "edit", "input": {"command": "rm"}});
+    assert!(!answer_as(&world, "alice", "e", edit).await, "several approve what was shown");
+    assert!(answer_as(&world, "alice", "a", yes()).await);
+    asks(&world.settled().await);
+    assert_eq!(world.calls(), [] as [Value; 0], "one of two has approved");
+    assert!(answer_as(&world, "bob", "b", yes()).await);
+    assert_eq!(said(&world.settled().await), "final: made {\"command\": \"publish\"}");
+    assert_eq!(world.calls().len(), 1);
 }

@@ -17,6 +17,7 @@ use crate::house::{House, alice, tenant};
 use crate::place::{Place, Subject};
 
 mod confidence;
+mod connections;
 mod control;
 mod copies;
 mod decisions;

@@ -16,6 +16,7 @@ on_both!(
     another_node_waits_for_the_answer_that_is_under_way,
     a_node_that_died_before_it_could_tell_is_told_again,
     a_graph_whose_run_is_cancelled_is_stopped_and_deleted,
+    only_approvers_of_the_server_may_answer,
 );
 
 /// Another node takes over from one that died, without waiting until that is beyond doubt.
@@ -128,4 +129,16 @@ async fn a_graph_whose_run_is_cancelled_is_stopped_and_deleted(place: Place) {
     while fake.heard("DELETE /threads/X") == 0 {
         house.engine.worker().tidy().await;
     }
+}
+
+async fn only_approvers_of_the_server_may_answer(place: Place) {
+    let fake = Fake::playing([ask(1), Step::Finish(json!({}))]).await;
+    let mut settings = fake.settings();
+    settings["approval"] = json!({"approversList": ["bob"]});
+    let house = House::open(&place, settings).await;
+    asked(house.start("g", "k", json!({})).await);
+    let refused = house.answer("k", "r1", json!("yes")).await.unwrap_err();
+    assert!(refused.to_string().contains("alice"), "{refused}");
+    assert_eq!(fake.look(|world| world.answers.len()), 0);
+    assert_eq!(asked(house.settled("k").await).1, json!({"round": 1}), "it still waits");
 }

@@ -7,11 +7,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
 use holdpoint_core::{Refusal, TenantId, parse_strict};
-use holdpoint_engine::agent::Connections;
+use holdpoint_engine::agent::{AgentFlaw, Connection, Connections};
 use holdpoint_engine::{Engine, Error};
 use serde_json::{Map, Value, json};
 
 const CONNECTIONS: &str = "connections.json";
+/// The largest `programsMax`.
+const PROGRAMS_MAX: u64 = 1000;
 /// Names of connections that were made from definitions begin so.
 const MADE: &str = "agent:";
 /// What only an operator may say of a model, and of a tool.
@@ -57,7 +59,7 @@ impl Folder {
     ) -> anyhow::Result<()> {
         let (files, mut flawed) = (self.agents.len() + self.flawed.len(), self.flawed);
         for (path, definition) in self.agents {
-            match engine.put_agent(tenant, definition).await {
+            match engine.put_agent_of_file(tenant, definition).await {
                 Ok((workflow, stored)) => tracing::info!(id = %workflow.id, stored, "agent declared"),
                 Err(Error::Refused(Refusal::InvalidRequest { field, message })) => {
                     flawed.push(format!("{}: {field}: {message}", path.display()));
@@ -84,17 +86,27 @@ impl Folder {
 
     fn take_connections(&mut self, value: Value) -> Result<(), String> {
         for (kind, named) in object("it", value)? {
-            let known = match kind.as_str() {
-                "models" => &mut self.connections.models,
-                "tools" => &mut self.connections.tools,
-                _ => return Err(format!("{kind}: is not known; known: models, tools")),
+            let (known, parse): (_, fn(Value) -> Result<Connection, AgentFlaw>) = match kind.as_str() {
+                "models" => (&mut self.connections.models, Connection::model),
+                "tools" => (&mut self.connections.tools, Connection::tool),
+                "programsMax" => {
+                    let most = named.as_u64().filter(|most| (1..=PROGRAMS_MAX).contains(most));
+                    let most = most.and_then(|most| usize::try_from(most).ok());
+                    let wrong = || format!("programsMax: must be a whole number from 1 to {PROGRAMS_MAX}");
+                    self.connections.programs_max = Some(most.ok_or_else(wrong)?);
+                    continue;
+                }
+                _ => return Err(format!("{kind}: is not known; known: models, tools, programsMax")),
             };
             for (name, connection) in object(&kind, named)? {
                 if name.starts_with(MADE) {
                     return Err(format!("{kind}.{name}: must not begin with {MADE}"));
                 }
-                let connection = object(&format!("{kind}.{name}"), connection)?;
-                known.insert(name, Value::Object(connection));
+                let connection = parse(connection).map_err(|flaw| {
+                    let place = [kind.as_str(), &name, &flaw.field].join(".");
+                    format!("{}: {}", place.trim_end_matches('.'), flaw.message)
+                })?;
+                known.insert(name, connection);
             }
         }
         Ok(())
@@ -108,14 +120,15 @@ impl Folder {
             return Err("agentId: is missing".to_owned());
         }
         if let Some(model) = definition.get_mut("model") {
-            let name = format!("{MADE}{id}:model");
             let own = OF_MODELS.iter().find(|member| model.get(**member).is_some()).copied();
-            set_aside("model", own, model, name, &mut self.connections.models)?;
+            let place = Place { agent: &id, field: "model", name: format!("{MADE}{id}:model") };
+            place.set_aside(own, model, &mut self.connections.models)?;
         }
         let tools = definition.get_mut("tools").and_then(Value::as_array_mut);
         for (at, tool) in tools.into_iter().flatten().enumerate() {
-            let name = format!("{MADE}{id}:tool:{at}");
-            set_aside(&format!("tools[{at}]"), of_operator(tool), tool, name, &mut self.connections.tools)?;
+            let (field, name) = (format!("tools[{at}]"), format!("{MADE}{id}:tool:{at}"));
+            let place = Place { agent: &id, field: &field, name };
+            place.set_aside(of_operator(tool), tool, &mut self.connections.tools)?;
         }
         Ok(Value::Object(definition))
     }
@@ -128,24 +141,34 @@ fn of_operator(tool: &Value) -> Option<&'static str> {
     plain.or_else(|| tool.get("headers").is_some_and(secret).then_some("headers"))
 }
 
-/// Leaves the name of a connection where something stands that only an operator may say.
-fn set_aside(
-    field: &str,
-    own: Option<&str>,
-    value: &mut Value,
+/// A model or a tool in the file of an agent, and the name of the connection that it may become.
+struct Place<'a> {
+    agent: &'a str,
+    field: &'a str,
     name: String,
-    connections: &mut BTreeMap<String, Value>,
-) -> Result<(), String> {
-    let Some(own) = own else { return Ok(()) };
-    if value.get("use").is_some() {
-        return Err(format!("{field}.{own}: cannot stand beside use; say it in {CONNECTIONS}"));
+}
+
+impl Place<'_> {
+    /// Leaves the name of a connection in place of a value with `own`, a member that only an operator may write.
+    fn set_aside(
+        self,
+        own: Option<&str>,
+        value: &mut Value,
+        connections: &mut BTreeMap<String, Connection>,
+    ) -> Result<(), String> {
+        let (Some(own), Some(settings)) = (own, value.as_object()) else { return Ok(()) };
+        if settings.contains_key("use") {
+            let field = self.field;
+            return Err(format!("{field}.{own}: cannot stand beside use; say it in {CONNECTIONS}"));
+        }
+        let mut named = json!({"use": self.name});
+        if let Some(kind) = settings.get("type") {
+            named["type"] = kind.clone();
+        }
+        connections.insert(self.name, Connection::of_agent(self.agent, settings.clone()));
+        *value = named;
+        Ok(())
     }
-    let mut named = json!({"use": name});
-    if let Some(kind) = value.get("type") {
-        named["type"] = kind.clone();
-    }
-    connections.insert(name, std::mem::replace(value, named));
-    Ok(())
 }
 
 fn object(field: &str, value: Value) -> Result<Map<String, Value>, String> {
@@ -175,9 +198,10 @@ mod tests {
         assert_eq!(registered["tools"][0], tools[0], "what anybody may say stays where it is");
         assert_eq!(registered["tools"][1], json!({"type": "mcp", "use": "agent:mailer:tool:1"}));
         assert_eq!(registered["tools"][2], json!({"type": "http", "use": "agent:mailer:tool:2"}));
-        assert_eq!(folder.connections.models["agent:mailer:model"], model);
-        assert_eq!(folder.connections.tools["agent:mailer:tool:1"], tools[1]);
-        assert_eq!(folder.connections.tools["agent:mailer:tool:2"], tools[2]);
+        let made = |connection: &Connection| Value::Object(connection.settings().clone());
+        assert_eq!(made(&folder.connections.models["agent:mailer:model"]), model);
+        assert_eq!(made(&folder.connections.tools["agent:mailer:tool:1"]), tools[1]);
+        assert_eq!(made(&folder.connections.tools["agent:mailer:tool:2"]), tools[2]);
     }
 
     #[test]
@@ -190,7 +214,19 @@ mod tests {
             (json!([]), "it: "),
             (json!({"models": []}), "models: "),
             (json!({"models": {"main": "gpt"}}), "models.main: "),
+            (json!({"models": {"main": {"tenants": "*"}}}), "models.main.tenants: "),
+            (json!({"tools": {"shell": {"tenants": []}}}), "tools.shell.tenants: "),
             (json!({"tools": {"agent:x:tool:0": {}}}), "tools.agent:x:tool:0: "),
+            (
+                json!({"tools": {"shell": {"approval": {"approversList": []}}}}),
+                "tools.shell.approval.approversList: ",
+            ),
+            (
+                json!({"tools": {"shell": {"permissions": {"default": "no"}}}}),
+                "tools.shell.permissions.default: ",
+            ),
+            (json!({"models": {"main": {"approval": {}}}}), "models.main.permissions, approval: "),
+            (json!({"programsMax": 0}), "programsMax: "),
             (json!({"model": {}}), "model: "),
         ] {
             let why = folder.take_connections(connections.clone()).unwrap_err();

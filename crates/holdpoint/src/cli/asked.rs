@@ -45,6 +45,7 @@ fn shown_with(data: &Value) -> Facts {
         ("description", lines(&data["description"])),
         ("artifact", pretty(&data["artifactData"])),
         ("approvers", cell(&data["approversList"])),
+        ("operator", cell(&data["operatorApproval"])),
         ("requester", describe_requester_rule(&data["requesterMayNotApprove"])),
     ]
 }

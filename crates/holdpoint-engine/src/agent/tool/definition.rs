@@ -9,10 +9,10 @@ use serde_json::{Map, Value};
 
 use super::glob::Glob;
 use super::http::HttpTool;
-use super::mcp::Server;
+use super::mcp::{Offer, Programs};
 use super::scripted::ScriptedTool;
 use super::secret::Secret;
-use super::set::{Tools, WorkflowTool};
+use super::set::{Origin, Tools, WorkflowTool};
 use super::{NAME_CHARS_MAX, Toolbox, is_name};
 use crate::outgoing::Outgoing;
 
@@ -47,6 +47,18 @@ pub fn only_for_operators(tools: &Value) -> Option<BadTools> {
     })
 }
 
+/// What entries of definitions are made into tools with.
+#[derive(Clone, Copy)]
+pub(crate) struct Workbench<'a> {
+    /// The folder that paths are relative to, and in which programs are started.
+    pub base: Option<&'a Path>,
+    pub outgoing: &'a Outgoing,
+    /// The tools of type `rust`, by name.
+    pub rust: &'a BTreeMap<String, Arc<dyn Toolbox>>,
+    /// The MCP servers that definitions share.
+    pub programs: &'a Programs,
+}
+
 impl Tools {
     /// `base` is the folder that paths are relative to, and in which programs are started. `rust` is what tools of
     /// type `rust` are by name.
@@ -57,19 +69,39 @@ impl Tools {
         rust: &BTreeMap<String, Arc<dyn Toolbox>>,
     ) -> Result<Self, BadTools> {
         let Some(list) = tools.as_array() else { return Err(BadTools::new("tools", "must be a list")) };
+        let list = list.iter().map(|tool| (tool.clone(), None)).collect();
+        Self::from_connections(list, Workbench { base, outgoing, rust, programs: &Programs::new(None) })
+    }
+
+    /// Makes the tools of a definition, each with the connection that it uses.
+    pub(crate) fn from_connections(
+        list: Vec<(Value, Option<Origin>)>,
+        bench: Workbench<'_>,
+    ) -> Result<Self, BadTools> {
         if list.len() > TOOLS_MAX {
             return Err(BadTools::new("tools", format!("must not be more than {TOOLS_MAX}")));
         }
+        let Workbench { base, outgoing, rust, .. } = bench;
         let mut found = Self::default();
-        for (index, tool) in list.iter().enumerate() {
-            let members = Members::of(tool, &format!("tools[{index}]"))?;
-            let name = members.name()?;
+        for (index, (tool, origin)) in list.into_iter().enumerate() {
+            let members = Members::of(&tool, &format!("tools[{index}]"))?;
+            let (name, origin) = (members.name()?, origin.map(Arc::new));
             let fresh = match members.needed_text("type")? {
-                "mcp" => found.add_several(name, Arc::new(server(&members, name, base, outgoing)?)),
-                "http" => found.add_one(name, Arc::new(HttpTool::parse(&members, name, base, outgoing)?)),
+                "mcp" => {
+                    let offer = Offer::parse(&members, name, origin.as_deref(), bench)?;
+                    found.add_several(name, origin, Arc::new(offer))
+                }
+                "http" => {
+                    found.add_one(name, origin, Arc::new(HttpTool::parse(&members, name, base, outgoing)?))
+                }
+                "workflow" if origin.as_ref().is_some_and(|origin| origin.rules.is_some()) => {
+                    return Err(
+                        members.bad("use", "names a connection with rules; a workflow cannot have them")
+                    );
+                }
                 "workflow" => found.add_workflow(workflow(&members, name)?),
-                "scripted" => found.add_one(name, Arc::new(ScriptedTool::parse(&members, name)?)),
-                "rust" => found.add_several(name, in_rust(&members, name, rust)?),
+                "scripted" => found.add_one(name, origin, Arc::new(ScriptedTool::parse(&members, name)?)),
+                "rust" => found.add_several(name, origin, in_rust(&members, name, rust)?),
                 _ => return Err(members.bad("type", "must be mcp, http, workflow, scripted or rust")),
             };
             if !fresh {
@@ -81,18 +113,6 @@ impl Tools {
 }
 
 const TOOLS_MAX: usize = 128;
-
-fn server(
-    members: &Members<'_>,
-    name: &str,
-    base: Option<&Path>,
-    outgoing: &Outgoing,
-) -> Result<Server, BadTools> {
-    if members.value("use").is_some() {
-        return Err(members.bad("use", "names a connection, and there is none of that name"));
-    }
-    Server::parse(members, name, base, outgoing)
-}
 
 fn workflow(members: &Members<'_>, name: &str) -> Result<WorkflowTool, BadTools> {
     members.only(&["type", "name", "workflowId", "description", "parameters"])?;
@@ -199,7 +219,15 @@ impl<'a> Members<'a> {
     }
 
     pub(super) fn globs(&self, member: &str) -> Result<Option<Vec<Glob>>, BadTools> {
-        Ok(self.texts(member)?.map(|texts| texts.into_iter().map(Glob::new).collect()))
+        self.map.get(member).map(|globs| self.globs_of(member, globs)).transpose()
+    }
+
+    /// Reads a list of globs that a member has.
+    pub(super) fn globs_of(&self, member: &str, globs: &Value) -> Result<Vec<Glob>, BadTools> {
+        let texts: Option<Vec<&str>> =
+            globs.as_array().and_then(|items| items.iter().map(Value::as_str).collect());
+        let texts = texts.ok_or_else(|| self.bad(member, "must be a list of texts"))?;
+        Ok(texts.into_iter().map(Glob::new).collect())
     }
 
     pub(super) fn flag(&self, member: &str) -> Result<bool, BadTools> {

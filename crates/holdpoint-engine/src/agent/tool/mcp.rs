@@ -3,30 +3,31 @@
 
 mod asked;
 mod content;
+mod offer;
 mod process;
+mod programs;
 mod sending;
 mod session;
 mod streamable;
 mod way;
 
-use std::collections::BTreeMap;
 use std::fmt;
-use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use holdpoint_core::TenantId;
-use rmcp::model::{CallToolRequestParams, JsonObject, Tool};
-use serde_json::{Value, json};
+use rmcp::model::{CallToolRequestParams, Tool};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
 use super::cut::excerpt;
-use super::definition::{BadTools, Members, SCHEMA_BYTES_MAX};
-use super::glob::Glob;
-use super::{Call, Calling, Listing, NAME_CHARS_MAX, Returned, ToolError, ToolSpec, Toolbox};
-use crate::outgoing::Outgoing;
-use session::{Session, TOOLS_MAX, Use};
+use super::definition::{BadTools, Members, Workbench};
+use super::{Returned, ToolError};
+use programs::Places;
+use session::{Session, Use};
 use way::{Lost, Way, lost};
+
+pub(super) use offer::Offer;
+pub(crate) use programs::Programs;
 
 const TIMEOUT_MS: u64 = 60_000;
 const IDLE_MS: u64 = 5 * 60_000;
@@ -37,29 +38,19 @@ const PING: Duration = Duration::from_secs(5);
 /// A server that was lost once is reached again at once; after that each time later, up to this.
 const PAUSE: Duration = Duration::from_millis(250);
 const PAUSE_MAX: Duration = Duration::from_secs(30);
+/// How long a server is not tried again that found no place among the programs.
+const HELD_OFF: Duration = Duration::from_secs(1);
 
 const WHY_BYTES_MAX: usize = 500;
-const DESCRIPTION_BYTES_MAX: usize = 8 * 1024;
 
-pub(super) struct Server {
+/// A server that is reached, shared by all who have it.
+struct Server {
     name: String,
     way: Way,
-    rules: Rules,
     timeout: Duration,
     idle: Duration,
+    places: Arc<Places>,
     state: tokio::sync::Mutex<State>,
-    /// From the names that models get to those of the server, as of the last list.
-    names: Mutex<BTreeMap<String, String>>,
-}
-
-/// What the definition says about the server's tools.
-#[derive(Debug)]
-struct Rules {
-    /// Nothing: all of them.
-    tools: Option<Vec<Glob>>,
-    idempotent: Vec<Glob>,
-    trust_annotations: bool,
-    primary: BTreeMap<String, String>,
 }
 
 #[derive(Default)]
@@ -77,43 +68,21 @@ impl fmt::Debug for Server {
     }
 }
 
-const KNOWN: [&str; 12] = [
-    "type",
-    "name",
-    "command",
-    "env",
-    "url",
-    "headers",
-    "tools",
-    "idempotent",
-    "trustAnnotations",
-    "primary",
-    "timeoutMs",
-    "idleMs",
-];
-
 impl Server {
-    pub(super) fn parse(
+    fn parse(
         members: &Members<'_>,
         name: &str,
-        base: Option<&Path>,
-        outgoing: &Outgoing,
+        bench: Workbench<'_>,
+        places: &Arc<Places>,
     ) -> Result<Self, BadTools> {
-        members.only(&KNOWN)?;
         let timeout = Duration::from_millis(members.milliseconds("timeoutMs", TIMEOUT_MS)?);
         Ok(Self {
             name: name.to_owned(),
-            way: Way::parse(members, base, outgoing, timeout)?,
-            rules: Rules {
-                tools: members.globs("tools")?,
-                idempotent: members.globs("idempotent")?.unwrap_or_default(),
-                trust_annotations: members.flag("trustAnnotations")?,
-                primary: members.named_texts("primary")?,
-            },
+            way: Way::parse(members, bench.base, bench.outgoing, timeout)?,
             timeout,
             idle: Duration::from_millis(members.milliseconds("idleMs", IDLE_MS)?),
+            places: places.clone(),
             state: tokio::sync::Mutex::default(),
-            names: Mutex::default(),
         })
     }
 
@@ -135,13 +104,19 @@ impl Server {
         {
             return Err(format!("{} (it is not tried again at once)", state.why));
         }
-        let opened = tokio::time::timeout(self.timeout, self.way.open(&self.name, self.idle)).await;
-        let opened = opened.unwrap_or_else(|_| Err("it did not answer in time".to_owned()));
-        let used = opened.and_then(|session| {
-            let used = session.begin().ok_or_else(|| "it ended at once".to_owned())?;
-            Ok((session, used))
-        });
-        match used {
+        let place = match self.way.is_program() {
+            false => None,
+            true => match self.places.take(Instant::now() + self.timeout).await {
+                Ok(place) => Some(place),
+                Err(why) => {
+                    let why = format!("the MCP server {} cannot be started: {why}", self.name);
+                    tracing::warn!(server = self.name, "{why}");
+                    state.hold_off(&why, HELD_OFF);
+                    return Err(why);
+                }
+            },
+        };
+        match self.open(place).await {
             Ok((session, used)) => {
                 state.session = Some(session);
                 Ok(used)
@@ -159,56 +134,33 @@ impl Server {
         }
     }
 
-    async fn listed(&self) -> Result<Vec<Arc<ToolSpec>>, String> {
-        let session = self.session().await?;
-        let failed = |why: String| format!("the MCP server {} does not list its tools: {why}", self.name);
-        let tools = match tokio::time::timeout(self.timeout, session.tools()).await {
-            Ok(tools) => {
-                tools.map_err(|error| failed(excerpt(&error.to_string(), WHY_BYTES_MAX).to_owned()))?
-            }
-            Err(_) => {
-                session.suspect();
-                return Err(failed("it did not answer in time".to_owned()));
-            }
-        };
-        if tools.len() > TOOLS_MAX {
-            tracing::warn!(server = self.name, "only the first {TOOLS_MAX} tools are taken");
+    async fn open(&self, place: Option<OwnedSemaphorePermit>) -> Result<(Arc<Session>, Use), String> {
+        let opening = self.way.open(&self.name, self.idle, place.map(|place| (place, &self.places)));
+        let opened = tokio::time::timeout(self.timeout, opening).await;
+        let session = opened.unwrap_or_else(|_| Err("it did not answer in time".to_owned()))?;
+        let used = session.begin().ok_or_else(|| "it ended at once".to_owned())?;
+        if self.way.is_program() {
+            // Only from here on may it be ended to make room: now it is in use.
+            self.places.add(&session);
         }
-        let offered = tools.iter().take(TOOLS_MAX).filter(|tool| self.rules.allow(&self.name, tool));
-        let mut names = BTreeMap::new();
-        let mut specs = Vec::new();
-        for tool in offered {
-            let spec = self.rules.spec(tool);
-            // Of two that cannot be told apart the first is meant, here as in the list of all tools.
-            if names.contains_key(&spec.name) {
-                tracing::warn!(
-                    server = self.name,
-                    tool = spec.name,
-                    "a tool is left out: another one has its name"
-                );
-                continue;
-            }
-            names.insert(spec.name.clone(), tool.name.clone().into_owned());
-            specs.push(Arc::new(spec));
-        }
-        *self.names.lock().unwrap_or_else(PoisonError::into_inner) = names;
-        Ok(specs)
+        Ok((session, used))
     }
 
-    async fn carry_out(&self, call: &Call) -> Result<Returned, ToolError> {
-        let name = self.own_name(&call.name).await.map_err(ToolError::NotCalled)?;
-        let arguments = match &call.arguments {
-            Value::Object(arguments) => arguments.clone(),
-            Value::Null => JsonObject::new(),
-            _ => {
-                return Err(ToolError::NotCalled(
-                    "the arguments are wrong: they must be an object".to_owned(),
-                ));
+    /// Returns the tools of the server.
+    async fn tools(&self) -> Result<Arc<Vec<Tool>>, String> {
+        let session = self.session().await?;
+        let failed = |why: String| format!("the MCP server {} does not list its tools: {why}", self.name);
+        match tokio::time::timeout(self.timeout, session.tools()).await {
+            Ok(tools) => tools.map_err(|error| failed(excerpt(&error.to_string(), WHY_BYTES_MAX).to_owned())),
+            Err(_) => {
+                session.suspect();
+                Err(failed("it did not answer in time".to_owned()))
             }
-        };
-        let mut params = CallToolRequestParams::new(name).with_arguments(arguments);
-        let key = JsonObject::from_iter([("idempotencyKey".to_owned(), json!(call.idempotency_key))]);
-        params.meta = Some(key.into());
+        }
+    }
+
+    /// Makes a call, at another session if the first was gone before it could hear the call.
+    async fn call(&self, params: CallToolRequestParams) -> Result<Returned, ToolError> {
         let first = self.session().await.map_err(ToolError::NotCalled)?;
         match self.attempt(&first, params.clone()).await {
             // It had ended before it could hear the call, and nobody had noticed.
@@ -268,28 +220,15 @@ impl Server {
             state.fail(&format!("the MCP server {} was lost: {why}", self.name));
         }
     }
-
-    async fn own_name(&self, name: &str) -> Result<String, String> {
-        let known = || self.names.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned();
-        if let Some(own) = known() {
-            return Ok(own);
-        }
-        self.listed().await?;
-        known().ok_or_else(|| format!("the MCP server {} has no tool {name}", self.name))
-    }
-}
-
-impl Toolbox for Server {
-    fn list<'a>(&'a self, _: &'a TenantId) -> Listing<'a> {
-        Box::pin(async { self.listed().await.map_err(ToolError::NotCalled) })
-    }
-
-    fn call<'a>(&'a self, call: &'a Call) -> Calling<'a> {
-        Box::pin(self.carry_out(call))
-    }
 }
 
 impl State {
+    /// Refuses the callers that come within a while, in the same words.
+    fn hold_off(&mut self, why: &str, pause: Duration) {
+        why.clone_into(&mut self.why);
+        self.not_before = Some(Instant::now() + pause);
+    }
+
     fn fail(&mut self, why: &str) {
         self.failures = self.failures.saturating_add(1);
         why.clone_into(&mut self.why);
@@ -298,42 +237,4 @@ impl State {
             more => Some(Instant::now() + PAUSE_MAX.min(PAUSE * 2_u32.saturating_pow(more - 2))),
         };
     }
-}
-
-impl Rules {
-    fn allow(&self, server: &str, tool: &Tool) -> bool {
-        let wanted =
-            self.tools.as_ref().is_none_or(|globs| globs.iter().any(|glob| glob.matches(&tool.name)));
-        if wanted && Value::Object((*tool.input_schema).clone()).to_string().len() > SCHEMA_BYTES_MAX {
-            tracing::warn!(server, tool = %tool.name, "a tool is left out: its schema is too large");
-            return false;
-        }
-        wanted
-    }
-
-    /// What servers say of themselves counts only where the definition says so.
-    fn spec(&self, tool: &Tool) -> ToolSpec {
-        let named = self.idempotent.iter().any(|glob| glob.matches(&tool.name));
-        let hinted = tool
-            .annotations
-            .as_ref()
-            .is_some_and(|hints| hints.idempotent_hint == Some(true) || hints.read_only_hint == Some(true));
-        let description = tool.description.as_deref().unwrap_or_default();
-        let mut parameters = (*tool.input_schema).clone();
-        parameters.entry("type").or_insert_with(|| json!("object"));
-        ToolSpec {
-            name: plain(&tool.name),
-            description: excerpt(description, DESCRIPTION_BYTES_MAX).to_owned(),
-            parameters: Value::Object(parameters),
-            idempotent: named || (self.trust_annotations && hinted),
-            primary: self.primary.get(tool.name.as_ref()).cloned(),
-        }
-    }
-}
-
-/// A name as models take it.
-fn plain(name: &str) -> String {
-    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
-    let name: String = name.chars().map(plain).take(NAME_CHARS_MAX).collect();
-    if name.is_empty() { "_".to_owned() } else { name }
 }

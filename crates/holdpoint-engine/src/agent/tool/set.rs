@@ -5,10 +5,12 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::future::try_join_all;
+use holdpoint_core::permission::Verdict;
 use holdpoint_core::{TenantId, WorkflowId};
 use serde_json::Value;
 
 use super::{Call, NAME_CHARS_MAX, Returned, ToolError, ToolSpec, Toolbox};
+use crate::agent::rules::ConnectionRules;
 
 /// The tools of an agent. Servers are started when somebody first asks, and end with this.
 #[derive(Default)]
@@ -34,13 +36,68 @@ struct Entry {
     toolbox: Arc<dyn Toolbox>,
     /// It is one tool, and its name was chosen for this agent.
     single: bool,
+    origin: Option<Arc<Origin>>,
 }
 
+/// The connection that an entry of a definition uses, and what it says besides its settings.
+#[derive(Debug)]
+pub(crate) struct Origin {
+    pub connection: String,
+    /// The tenant of the definition.
+    pub tenant: TenantId,
+    /// The name that rules of the connection have for it if it is one tool. A definition cannot change it.
+    pub tool_name: String,
+    /// The globs of the tools that the connection offers. A definition can only narrow them.
+    pub tools: Option<Value>,
+    pub rules: Option<Arc<ConnectionRules>>,
+}
+
+/// The toolbox that a tool belongs to, and the rules of its connection.
 #[derive(Clone)]
-struct Owner {
+pub(crate) struct Owner {
     toolbox: Arc<dyn Toolbox>,
     /// What the tool is called where it comes from.
     own_name: String,
+    ruled: Option<RuledTool>,
+}
+
+/// The rules of the operator for a tool, and what they know it by.
+#[derive(Clone)]
+struct RuledTool {
+    rules: Arc<ConnectionRules>,
+    name: String,
+    primary: Option<String>,
+}
+
+impl Owner {
+    /// Makes a call of the tool.
+    pub(crate) async fn call(&self, call: &Call) -> Result<Returned, ToolError> {
+        if self.own_name == call.name {
+            return self.toolbox.call(call).await;
+        }
+        self.toolbox.call(&Call { name: self.own_name.clone(), ..call.clone() }).await
+    }
+
+    /// Returns the rules of the tool's connection, if the operator gave it any.
+    pub(crate) fn rules(&self) -> Option<&ConnectionRules> {
+        self.ruled.as_ref().map(|ruled| &*ruled.rules)
+    }
+
+    /// Returns what the rules of the tool's connection say of a call.
+    pub(crate) fn judge(&self, arguments: &Value) -> Option<Verdict> {
+        let RuledTool { rules, name, primary } = self.ruled.as_ref()?;
+        rules.judge(name, primary.as_deref(), arguments)
+    }
+
+    /// Returns whether the rules of the tool's connection deny every call of it.
+    pub(crate) fn is_hidden(&self) -> bool {
+        self.ruled.as_ref().is_some_and(|ruled| ruled.rules.hides(&ruled.name))
+    }
+
+    /// See [`Toolbox::is_inside`].
+    pub(crate) fn is_inside(&self) -> bool {
+        self.toolbox.is_inside()
+    }
 }
 
 impl fmt::Debug for Tools {
@@ -79,10 +136,7 @@ impl Tools {
                 self.owner(&call.name).ok_or_else(missing)?
             }
         };
-        if owner.own_name == call.name {
-            return owner.toolbox.call(call).await;
-        }
-        owner.toolbox.call(&Call { name: owner.own_name, ..call.clone() }).await
+        owner.call(call).await
     }
 
     /// See [`Toolbox::is_inside`]. A workflow is a run of its own.
@@ -90,22 +144,27 @@ impl Tools {
         self.workflows.is_empty() && self.entries.iter().all(|entry| entry.toolbox.is_inside())
     }
 
-    /// See [`Toolbox::is_inside`].
-    pub(crate) fn is_inside(&self, name: &str) -> bool {
-        self.owner(name).is_some_and(|owner| owner.toolbox.is_inside())
-    }
-
     /// Tools that are workflows, which are not called but started.
     pub fn workflows(&self) -> &[WorkflowTool] {
         &self.workflows
     }
 
-    pub(super) fn add_one(&mut self, name: &str, toolbox: Arc<dyn Toolbox>) -> bool {
-        self.add(Entry { name: name.to_owned(), toolbox, single: true })
+    pub(super) fn add_one(
+        &mut self,
+        name: &str,
+        origin: Option<Arc<Origin>>,
+        toolbox: Arc<dyn Toolbox>,
+    ) -> bool {
+        self.add(Entry { name: name.to_owned(), toolbox, single: true, origin })
     }
 
-    pub(super) fn add_several(&mut self, name: &str, toolbox: Arc<dyn Toolbox>) -> bool {
-        self.add(Entry { name: name.to_owned(), toolbox, single: false })
+    pub(super) fn add_several(
+        &mut self,
+        name: &str,
+        origin: Option<Arc<Origin>>,
+        toolbox: Arc<dyn Toolbox>,
+    ) -> bool {
+        self.add(Entry { name: name.to_owned(), toolbox, single: false, origin })
     }
 
     pub(super) fn add_workflow(&mut self, workflow: WorkflowTool) -> bool {
@@ -125,7 +184,8 @@ impl Tools {
         entries.chain(self.workflows.iter().map(|workflow| &workflow.name)).all(|taken| taken != name)
     }
 
-    fn owner(&self, name: &str) -> Option<Owner> {
+    /// Returns the toolbox that has a tool of this name, as of the last list.
+    pub(crate) fn owner(&self, name: &str) -> Option<Owner> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
 
@@ -142,7 +202,7 @@ impl Tools {
         }
         let (mut specs, mut known, mut aliases) = (Vec::new(), BTreeMap::new(), Vec::new());
         for (entry, spec) in offered {
-            let owner = Owner { toolbox: entry.toolbox.clone(), own_name: spec.name.clone() };
+            let owner = entry.owner(spec);
             let long = prefixed(&entry.name, &spec.name);
             let alone = counts[spec.name.as_str()] == 1 && !fixed.contains(spec.name.as_str());
             let name = if entry.single || alone { spec.name.clone() } else { long.clone() };
@@ -171,6 +231,17 @@ impl Tools {
             }
         }
         (specs, known)
+    }
+}
+
+impl Entry {
+    fn owner(&self, spec: &ToolSpec) -> Owner {
+        let ruled = self.origin.as_ref().and_then(|origin| {
+            let name = if self.single { &origin.tool_name } else { &spec.name };
+            let (name, primary) = (name.clone(), spec.primary.clone());
+            Some(RuledTool { rules: origin.rules.clone()?, name, primary })
+        });
+        Owner { toolbox: self.toolbox.clone(), own_name: spec.name.clone(), ruled }
     }
 }
 
@@ -235,11 +306,11 @@ mod tests {
     #[tokio::test]
     async fn a_tool_keeps_its_name_unless_another_one_has_it_too() {
         let mut tools = Tools::default();
-        assert!(tools.add_several("one", tool("search", "1")));
-        assert!(tools.add_several("two", tool("search", "2")));
-        assert!(tools.add_several("three", tool("read", "3")));
-        assert!(tools.add_several("four", tool("refund", "4")));
-        assert!(tools.add_one("send", tool("send", "5")));
+        assert!(tools.add_several("one", None, tool("search", "1")));
+        assert!(tools.add_several("two", None, tool("search", "2")));
+        assert!(tools.add_several("three", None, tool("read", "3")));
+        assert!(tools.add_several("four", None, tool("refund", "4")));
+        assert!(tools.add_one("send", None, tool("send", "5")));
         let refund = WorkflowTool {
             name: "refund".to_owned(),
             workflow: WorkflowId::parse("refund").unwrap(),
@@ -262,7 +333,7 @@ mod tests {
     #[tokio::test]
     async fn of_two_tools_that_cannot_be_told_apart_the_second_is_left_out() {
         let mut tools = Tools::default();
-        tools.add_several("one", Arc::new(Several(vec![tool("a", "1"), tool("a", "2")])));
+        tools.add_several("one", None, Arc::new(Several(vec![tool("a", "1"), tool("a", "2")])));
         assert_eq!(names(&tools).await, ["one__a"]);
         assert_eq!(tools.call(&call("one__a")).await, Ok(Returned::Result(json!("1:a"))));
     }

@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 use super::super::BadProviders;
 use crate::agent::model::KeyRef;
 use crate::agent::tool::Glob;
+use crate::operator::{OperatorApproval, Tenants};
 
 /// The question that an agent asks people. It is always brought to them, and has no effect but their answer.
 pub(super) const QUESTION: &str = "AskUserQuestion";
@@ -52,7 +53,12 @@ pub(crate) struct Settings {
     turn_ms: Option<u64>,
     first_event_ms: Option<u64>,
     max_retries: Option<u32>,
-    pub(super) tenants: Option<Vec<String>>,
+    /// The tenants that may use the profile.
+    #[serde(default)]
+    pub(super) tenants: Tenants,
+    /// What holds for the approvals of its calls.
+    #[serde(default)]
+    pub(super) approval: OperatorApproval,
 }
 
 impl fmt::Debug for Settings {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use crate::agent::model::KeyRef;
+use crate::operator::{OperatorApproval, Tenants};
 use crate::outgoing::{Network, Outgoing, Policy, may_be_set};
 use crate::providers::BadProviders;
 
@@ -24,8 +25,12 @@ pub(crate) struct Settings {
     pub api_key: Option<KeyRef>,
     /// The header that carries the key as it is; without it the key is a bearer token.
     pub header: Option<String>,
-    /// Who may use it; everybody where nothing is said.
-    pub tenants: Option<Vec<String>>,
+    /// The tenants that may use the server.
+    #[serde(default)]
+    pub tenants: Tenants,
+    /// What holds for the answers to its interrupts.
+    #[serde(default)]
+    pub approval: OperatorApproval,
     connect_timeout_ms: Option<u64>,
     call_timeout_ms: Option<u64>,
     /// How long one call waits for a graph; then another does.

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use holdpoint_engine::agent::{AgentSettings, Connections};
+use holdpoint_engine::agent::{AgentSettings, Connection, Connections};
 use holdpoint_engine::core::{Event, ForkMode, RunRef};
 use holdpoint_engine::{Engine, ForkRequest, Options, Overlay};
 use serde_json::{Value, json};
@@ -85,6 +85,7 @@ fn connected(address: SocketAddr) -> impl FnOnce(Options) -> Options {
     let model = json!({
         "provider": "openai", "model": "small", "baseUrl": format!("http://{address}/v1"), "retryBaseMs": 1,
     });
+    let model = Connection::model(model).unwrap();
     let connections = Connections { models: [("main".to_owned(), model)].into(), ..Connections::default() };
     move |options| options.agents(AgentSettings { connections, ..AgentSettings::default() })
 }

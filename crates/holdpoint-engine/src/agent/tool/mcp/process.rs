@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
-use tokio::sync::oneshot;
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use crate::agent::tool::cut::TAKEN_BYTES_MAX;
 use crate::agent::tool::secret::Secret;
@@ -44,7 +44,12 @@ impl Process {
 }
 
 impl Program {
-    pub(super) fn start(&self, server: &str) -> Result<(Process, Spoken, ChildStdin), String> {
+    /// Starts the program. It has its place until the process is gone.
+    pub(super) fn start(
+        &self,
+        server: &str,
+        place: OwnedSemaphorePermit,
+    ) -> Result<(Process, Spoken, ChildStdin), String> {
         let Some((name, arguments)) = self.command.split_first() else {
             return Err("no program is named".to_owned());
         };
@@ -72,7 +77,10 @@ impl Program {
             return Err(format!("{name} was started without its pipes"));
         };
         let ((running, stopped), (speaking, silent)) = (oneshot::channel(), oneshot::channel());
-        tokio::spawn(keep(child, group, stopped, silent));
+        tokio::spawn(async move {
+            keep(child, group, stopped, silent).await;
+            drop(place);
+        });
         tokio::spawn(listen(stderr, server.to_owned()));
         let flaw = Arc::new(OnceLock::new());
         let spoken = Spoken { from: stdout, line_bytes: 0, flaw: flaw.clone(), _speaking: speaking };

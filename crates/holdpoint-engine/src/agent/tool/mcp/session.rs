@@ -13,6 +13,7 @@ use tokio::time::Instant;
 
 use super::asked::Asked;
 use super::process::Process;
+use super::programs::Places;
 use super::sending::{self, Failure};
 
 /// How many tools of a server are looked at.
@@ -25,6 +26,8 @@ const LIST_AGE_MAX: Duration = Duration::from_secs(60);
 pub(super) struct Session {
     service: RunningService<RoleClient, Asked>,
     process: Mutex<Option<Process>>,
+    /// The places of programs, of a server that is one.
+    places: Option<Arc<Places>>,
     usage: Mutex<Usage>,
     changed: Arc<AtomicBool>,
     /// A call has had no answer in time: whether the server still lives is to be found out.
@@ -61,19 +64,25 @@ impl Drop for Use {
         let mut usage = self.0.usage();
         usage.under_way -= 1;
         usage.last = Instant::now();
+        let is_idle = usage.under_way == 0;
+        drop(usage);
+        if let Some(places) = self.0.places.as_ref().filter(|_| is_idle) {
+            places.tell_idle();
+        }
     }
 }
 
 impl Session {
     pub(super) async fn open<T, E, A>(
         transport: T,
-        process: Option<Process>,
+        process: Option<(Process, Arc<Places>)>,
         idle: Duration,
     ) -> Result<Arc<Self>, String>
     where
         T: IntoTransport<RoleClient, E, A>,
         E: std::error::Error + Send + Sync + 'static,
     {
+        let (process, places) = process.unzip();
         let asked = Asked::default();
         let changed = asked.changed.clone();
         let service = match rmcp::service::serve_client(asked, transport).await {
@@ -86,6 +95,7 @@ impl Session {
         let session = Arc::new(Self {
             service,
             process: Mutex::new(process),
+            places,
             usage: Mutex::new(Usage { under_way: 0, last: Instant::now(), over: false }),
             changed,
             suspect: AtomicBool::new(false),
@@ -113,6 +123,24 @@ impl Session {
         self.usage().over = true;
         self.service.cancellation_token().cancel();
         drop(self.process.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
+
+    /// Returns since when the session is not in use. None if it is in use or has ended.
+    pub(super) fn idle_since(&self) -> Option<Instant> {
+        let usage = self.usage();
+        (usage.under_way == 0 && !usage.over).then_some(usage.last)
+    }
+
+    /// Ends the session unless it is in use. Returns whether it was ended now.
+    pub(super) fn end_if_idle(&self) -> bool {
+        let mut usage = self.usage();
+        if usage.under_way > 0 || usage.over {
+            return false;
+        }
+        usage.over = true;
+        drop(usage);
+        self.end();
+        true
     }
 
     /// What the server did that ended it, if it was our decision.

@@ -8,9 +8,11 @@ use rmcp::service::ServiceError;
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::streamable_http_client::{StreamableHttpClientTransportConfig, StreamableHttpError};
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::content;
 use super::process::Program;
+use super::programs::Places;
 use super::sending::{Failure, Noting};
 use super::session::Session;
 use super::streamable::{self, Client, Fault};
@@ -63,13 +65,25 @@ impl Way {
         }
     }
 
-    pub(super) async fn open(&self, server: &str, idle: Duration) -> Result<Arc<Session>, String> {
+    /// Returns whether the server is a program, which needs a place.
+    pub(super) fn is_program(&self) -> bool {
+        matches!(self, Self::Program(_))
+    }
+
+    /// Reaches the server; a program is started in the place that it was given.
+    pub(super) async fn open(
+        &self,
+        server: &str,
+        idle: Duration,
+        place: Option<(OwnedSemaphorePermit, &Arc<Places>)>,
+    ) -> Result<Arc<Session>, String> {
         match self {
             Self::Program(program) => {
-                let (process, spoken, stdin) = program.start(server)?;
+                let (place, places) = place.ok_or_else(|| "it has no place to run in".to_owned())?;
+                let (process, spoken, stdin) = program.start(server, place)?;
                 let transport =
                     AsyncRwTransport::new_client(spoken, stdin).with_max_line_length(TAKEN_BYTES_MAX + 1);
-                Session::open(Noting(transport), Some(process), idle).await
+                Session::open(Noting(transport), Some((process, places.clone())), idle).await
             }
             Self::Url(url, client) => {
                 let config = StreamableHttpClientTransportConfig::with_uri(url.clone());

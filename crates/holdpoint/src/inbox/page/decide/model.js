@@ -29,7 +29,9 @@ export function fromLink(entry) {
 
 /** Whom a gate lists, in one form. A link does not tell it, but what it shows does. */
 export function listedIn(data) {
-    const names = (member, prefix = "") => (Array.isArray(data[member]) ? data[member].map((name) => `${prefix}${name}`) : []);
+    const sets = [data, asObject(data.operatorApproval)];
+    const of = (set, member) => (Array.isArray(set[member]) ? set[member] : []);
+    const names = (member, prefix = "") => sets.flatMap((set) => of(set, member)).map((name) => `${prefix}${name}`);
     const listed = [...names("approversList"), ...names("approverRoleRefs", "role:"), ...names("approverGroupRefs", "group:")];
     return listed.length > 0 || data.requiredRole === undefined ? listed : [`role:${data.requiredRole}`];
 }

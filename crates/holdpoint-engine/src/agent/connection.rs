@@ -1,0 +1,272 @@
+//! The operator's connections: models, servers of tools and tools, and who may use them. Definitions name them with
+//! `use`.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use holdpoint_core::workflow::AGENT_PREFIX;
+use holdpoint_core::{TenantId, WorkflowId};
+use serde_json::{Map, Value};
+
+use super::definition::AgentFlaw;
+use super::rules::ConnectionRules;
+use super::tool::Origin;
+use crate::operator::Tenants;
+
+/// Members that a definition may give beside `use`. All others are the operator's alone: a definition could have the
+/// operator's secrets sent elsewhere with them.
+const BESIDE_MODELS: [&str; 5] = ["use", "model", "temperature", "maxTokens", "options"];
+const BESIDE_TOOLS: [&str; 5] = ["use", "type", "name", "tools", "idempotent"];
+
+/// The connections of a server, by name.
+#[derive(Clone, Debug, Default)]
+pub struct Connections {
+    pub models: BTreeMap<String, Connection>,
+    pub tools: BTreeMap<String, Connection>,
+    /// The number of programs of MCP connections that may run at a time; 32 if it is None.
+    pub programs_max: Option<usize>,
+}
+
+/// A model, a server of tools or a tool of the operator's, and who may use it.
+#[derive(Clone)]
+pub struct Connection {
+    settings: Map<String, Value>,
+    tenants: Tenants,
+    rules: Option<ConnectionRules>,
+    /// The agent whose file the connection was made from. No other agent may use it.
+    agent: Option<String>,
+}
+
+impl fmt::Debug for Connection {
+    // Settings may hold keys.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connection")
+            .field("tenants", &self.tenants)
+            .field("agent", &self.agent)
+            .field("rules", &self.rules)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The definition that wants to use a connection.
+#[derive(Clone, Copy)]
+pub(super) struct User<'a> {
+    pub tenant: &'a TenantId,
+    pub workflow: &'a WorkflowId,
+}
+
+impl Connection {
+    /// Reads the connection of a model as an operator writes it: its settings, and in `tenants` who may use it
+    /// (`["default"]` if it is missing).
+    pub fn model(value: Value) -> Result<Self, AgentFlaw> {
+        let model = Self::tool(value)?;
+        match model.rules {
+            None => Ok(model),
+            Some(_) => Err(AgentFlaw::new("permissions, approval", "are for the connections of tools")),
+        }
+    }
+
+    /// Reads the connection of a server of tools or a tool: the same, and in `permissions` and `approval` what holds for
+    /// its calls, whatever a definition says.
+    pub fn tool(value: Value) -> Result<Self, AgentFlaw> {
+        let Value::Object(mut settings) = value else {
+            return Err(AgentFlaw::new("", "must be an object"));
+        };
+        let rules = ConnectionRules::take(&mut settings)?;
+        let tenants = settings.remove("tenants").map(Tenants::try_from).transpose();
+        let tenants = tenants.map_err(|bad| AgentFlaw::new("tenants", bad.message))?.unwrap_or_default();
+        Ok(Self { settings, tenants, rules, agent: None })
+    }
+
+    /// Returns a connection that was made from the file of an agent. Only that agent may use it, in the tenant
+    /// `default`.
+    pub fn of_agent(agent: &str, settings: Map<String, Value>) -> Self {
+        Self { settings, tenants: Tenants::default(), rules: None, agent: Some(agent.to_owned()) }
+    }
+
+    /// Returns the settings of the model or the tool.
+    pub fn settings(&self) -> &Map<String, Value> {
+        &self.settings
+    }
+
+    fn admits(&self, user: User<'_>) -> bool {
+        let is_its_agent = |agent: &String| user.workflow.as_str().strip_prefix(AGENT_PREFIX) == Some(agent);
+        self.tenants.admit(user.tenant) && self.agent.as_ref().is_none_or(is_its_agent)
+    }
+}
+
+impl Connections {
+    /// Returns the model of a definition with the settings of the connection that it names.
+    pub(super) fn resolve_model(&self, model: &Value, user: User<'_>) -> Result<Value, AgentFlaw> {
+        resolve("model", model, (&self.models, &BESIDE_MODELS), user).map(|(model, _)| model)
+    }
+
+    /// Returns the tool at this place of a definition with the settings of the connection that it names, and what the
+    /// connection says besides.
+    pub(super) fn resolve_tool(
+        &self,
+        at: usize,
+        tool: &Value,
+        user: User<'_>,
+    ) -> Result<(Value, Option<Origin>), AgentFlaw> {
+        let (merged, used) = resolve(&format!("tools[{at}]"), tool, (&self.tools, &BESIDE_TOOLS), user)?;
+        let origin = used.map(|(name, connection)| {
+            let settings = &connection.settings;
+            Origin {
+                tool_name: settings.get("name").and_then(Value::as_str).unwrap_or(name).to_owned(),
+                tools: settings.get("tools").cloned(),
+                rules: connection.rules.as_ref().map(|rules| Arc::new(rules.named(name))),
+                connection: name.to_owned(),
+                tenant: user.tenant.clone(),
+            }
+        });
+        Ok((merged, origin))
+    }
+}
+
+/// Merges the members beside `use` into the settings of the connection. A connection that the definition may not use
+/// is rejected in the same words as one that does not exist.
+fn resolve<'a>(
+    field: &str,
+    value: &Value,
+    (connections, beside): (&'a BTreeMap<String, Connection>, &[&str]),
+    user: User<'_>,
+) -> Result<(Value, Option<(&'a str, &'a Connection)>), AgentFlaw> {
+    let Some(name) = value.get("use") else { return Ok((value.clone(), None)) };
+    let known = name.as_str().and_then(|name| connections.get_key_value(name));
+    let (name, connection) = known.filter(|(_, connection)| connection.admits(user)).ok_or_else(|| {
+        let message = format!("{name} is no connection of this server; look at its configuration folder");
+        AgentFlaw::new(format!("{field}.use"), message)
+    })?;
+    let given = || value.as_object().into_iter().flatten();
+    if let Some((name, _)) = given().find(|(name, _)| !beside.contains(&name.as_str())) {
+        let message = format!("cannot be said beside use; only {} can", beside.join(", "));
+        return Err(AgentFlaw::new(format!("{field}.{name}"), message));
+    }
+    let settings = &connection.settings;
+    if let (Some(own), Some(wanted)) = (settings.get("type"), value.get("type"))
+        && own != wanted
+    {
+        let message = format!("must be {own}, the type of the connection, or be left out");
+        return Err(AgentFlaw::new(format!("{field}.type"), message));
+    }
+    let mut merged = settings.clone();
+    let own = given().filter(|(name, _)| *name != "use");
+    merged.extend(own.map(|(name, value)| (name.clone(), value.clone())));
+    Ok((Value::Object(merged), Some((name, connection))))
+}
+
+/// Rejects a definition that names connections of agent files. `own` is the agent whose file the definition comes from:
+/// it may name those that were made from that file.
+pub(crate) fn check_reserved_names(definition: &Value, own: Option<&str>) -> Result<(), AgentFlaw> {
+    let own = own.map(|agent| format!("{AGENT_PREFIX}{agent}:"));
+    let is_foreign = |value: &Value| {
+        let name = value.get("use").and_then(Value::as_str).unwrap_or_default();
+        name.starts_with(AGENT_PREFIX) && own.as_ref().is_none_or(|own| !name.starts_with(own.as_str()))
+    };
+    let model = definition.get("model").map(|model| ("model".to_owned(), model));
+    let tools = definition.get("tools").and_then(Value::as_array).into_iter().flatten().enumerate();
+    let tools = tools.map(|(at, tool)| (format!("tools[{at}]"), tool));
+    match model.into_iter().chain(tools).find(|(_, value)| is_foreign(value)) {
+        None => Ok(()),
+        Some((field, _)) => {
+            let message = format!(
+                "must not begin with {AGENT_PREFIX}: such connections belong to an agent's file in the operator's \
+                 folder, and only that file can use them"
+            );
+            Err(AgentFlaw::new(format!("{field}.use"), message))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn resolved(
+        connections: &Connections,
+        tool: Value,
+        tenant: &str,
+        workflow: &str,
+    ) -> Result<Value, String> {
+        let (tenant, workflow) = (TenantId::parse(tenant).unwrap(), WorkflowId::parse(workflow).unwrap());
+        let user = User { tenant: &tenant, workflow: &workflow };
+        connections.resolve_tool(0, &tool, user).map(|(merged, _)| merged).map_err(|flaw| flaw.to_string())
+    }
+
+    fn connections() -> Connections {
+        let shell = json!({"type": "mcp", "command": ["sh"], "tools": ["read"]});
+        let shared = json!({"type": "mcp", "url": "https://a.example/", "tenants": ["*"]});
+        let file = json!({"type": "http", "url": "https://mail.example/"}).as_object().unwrap().clone();
+        let tools = [
+            ("shell".to_owned(), Connection::tool(shell).unwrap()),
+            ("shared".to_owned(), Connection::tool(shared).unwrap()),
+            ("agent:mailer:tool:0".to_owned(), Connection::of_agent("mailer", file)),
+        ];
+        Connections { tools: tools.into(), ..Connections::default() }
+    }
+
+    #[test]
+    fn a_connection_of_other_tenants_is_rejected_like_one_that_does_not_exist() {
+        let all = connections();
+        let shell = json!({"use": "shell"});
+        assert!(resolved(&all, shell.clone(), "default", "agent:pwn").is_ok());
+        let foreign = resolved(&all, shell, "evil", "agent:pwn").unwrap_err();
+        let missing = resolved(&all, json!({"use": "nothing"}), "evil", "agent:pwn").unwrap_err();
+        assert_eq!(foreign, missing.replace("nothing", "shell"));
+        // Other flaws of the entry do not tell the two apart either.
+        let flawed =
+            resolved(&all, json!({"use": "shell", "command": ["id"]}), "evil", "agent:pwn").unwrap_err();
+        assert_eq!(flawed, foreign);
+        let shared = resolved(&all, json!({"use": "shared"}), "evil", "agent:pwn").unwrap();
+        assert_eq!(shared, json!({"type": "mcp", "url": "https://a.example/"}), "without tenants");
+    }
+
+    #[test]
+    fn a_connection_of_an_agent_file_is_for_that_agent_alone() {
+        let all = connections();
+        let mailer = || json!({"use": "agent:mailer:tool:0"});
+        assert!(resolved(&all, mailer(), "default", "agent:mailer").is_ok());
+        for (tenant, workflow) in [
+            ("evil", "agent:mailer"),
+            ("default", "agent:mailer2"),
+            ("default", "mailer"),
+            ("default", "agent:pwn"),
+            ("default", "agent:agent:mailer"),
+        ] {
+            let refused = resolved(&all, mailer(), tenant, workflow).unwrap_err();
+            assert!(refused.contains("is no connection of this server"), "{tenant} {workflow}: {refused}");
+        }
+    }
+
+    #[test]
+    fn rules_of_a_connection_are_no_settings_and_models_have_none() {
+        let ruled =
+            json!({"type": "mcp", "command": ["sh"], "permissions": {"default": "deny"}, "approval": {}});
+        let connection = Connection::tool(ruled.clone()).unwrap();
+        assert_eq!(Value::Object(connection.settings().clone()), json!({"type": "mcp", "command": ["sh"]}));
+        assert_eq!(Connection::model(ruled).unwrap_err().field, "permissions, approval");
+    }
+
+    #[test]
+    fn a_definition_cannot_turn_a_connection_into_another_type() {
+        let flaw =
+            resolved(&connections(), json!({"use": "shell", "type": "http"}), "default", "w").unwrap_err();
+        assert!(flaw.starts_with("tools[0].type: must be \"mcp\""), "{flaw}");
+    }
+
+    #[test]
+    fn names_of_agent_files_are_reserved() {
+        let tool = |name: &str| json!({"model": {"use": "main"}, "tools": [{"use": "shell"}, {"use": name}]});
+        let field =
+            |definition: &Value, own| check_reserved_names(definition, own).map_err(|flaw| flaw.field);
+        assert_eq!(field(&tool("shell"), None), Ok(()));
+        assert_eq!(field(&tool("agent:mailer:tool:0"), None), Err("tools[1].use".to_owned()));
+        assert_eq!(field(&tool("agent:mailer:tool:0"), Some("mailer")), Ok(()));
+        assert_eq!(field(&tool("agent:mailer:tool:0"), Some("mail")), Err("tools[1].use".to_owned()));
+        let model = json!({"model": {"use": "agent:mailer:model"}});
+        assert_eq!(field(&model, None), Err("model.use".to_owned()));
+    }
+}
