@@ -26,6 +26,7 @@ mod arrivals;
 mod arrivals_killed;
 mod bad_input;
 mod canaries;
+mod cancelling_modes;
 mod children;
 mod closed_answers;
 mod collector;
