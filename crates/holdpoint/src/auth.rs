@@ -1,6 +1,7 @@
 //! Who calls and what they may do: by a key, or by the session of a browser that stands for one. Keys are compared by
 //! their hashes, in constant time; scopes imply nothing else.
 
+mod failures;
 mod key_ring;
 mod minting;
 mod rate;
@@ -13,9 +14,10 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{StatusCode, header};
 use holdpoint_core::{Answer, Owner, Principal, RunId, RunRef, Start, TenantId, Timestamp, Via};
-use holdpoint_engine::ApiKey;
+use holdpoint_engine::{ApiKey, Session};
 use serde_json::{Value, json};
 
+pub(crate) use failures::{FailureLimit, Guard, Origin};
 pub(crate) use key_ring::KeyRing;
 pub(crate) use minting::{TEST_KEY_PREFIX, check_scopes, fresh_secret, stored_key};
 pub(crate) use rate::{RateLimit, too_many};
@@ -82,9 +84,9 @@ impl Access {
     }
 }
 
-/// An authenticated caller: the key, and the id of the session if the request came with one instead.
+/// An authenticated caller: the key, and the session if the request came with one instead.
 #[derive(Clone, Debug)]
-pub(crate) struct Caller(pub Arc<ApiKey>, pub Option<String>);
+pub(crate) struct Caller(pub Arc<ApiKey>, pub Option<Arc<Session>>);
 
 impl Caller {
     pub(crate) fn tenant(&self) -> &TenantId {
@@ -103,9 +105,15 @@ impl Caller {
     /// Returns the credential of the request: the id of the session or of the key.
     pub(crate) fn via(&self) -> Via {
         match &self.1 {
-            Some(session) => Via::session(session.as_str()),
+            Some(session) => Via::session(session.session_id.as_str()),
             None => Via::key(self.0.key_id.as_str()),
         }
+    }
+
+    /// Returns the latest end of the credential, if it has one. Keys and sessions that the caller makes end no later.
+    pub(crate) fn ends_at(&self) -> Option<Timestamp> {
+        let session_ends_at = self.1.as_ref().map(|session| session.ends_at);
+        [self.0.expires_at, session_ends_at].into_iter().flatten().min()
     }
 
     pub(crate) fn owner(&self) -> Owner {
@@ -157,18 +165,20 @@ impl Caller {
 
     /// By the key that is sent, or by the session of a browser.
     async fn authenticate(parts: &Parts, app: &App) -> Result<Self, ApiError> {
+        let from = Origin::of(parts);
+        let guard = app.guard(&from);
         let caller = match (parts.headers.get(header::AUTHORIZATION), sessions::cookie(&parts.headers)) {
             (Some(header), _) => {
                 let text = header.to_str().ok().and_then(|text| text.split_once(' '));
                 let Some((_, key)) = text.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")) else {
                     return Err(unauthenticated("the Authorization header must read: Bearer <key>"));
                 };
-                Self::holding(app, key).await?
+                Self::holding(app, &guard, key).await?
             }
             (None, Some(token)) => {
-                let signed_in = Self::signed_in(app, token).await?;
+                let signed_in = Self::signed_in(app, &guard, token).await?;
                 sessions::check_page(&parts.method, &parts.headers, app.links.public_url())?;
-                Self(signed_in.key, Some(signed_in.session.session_id.clone()))
+                Self(signed_in.key, Some(signed_in.session))
             }
             (None, None) => return Err(unauthenticated("send an API key: Authorization: Bearer <key>")),
         };
@@ -180,16 +190,16 @@ impl Caller {
     }
 
     /// Whoever holds this key, if it is one that is still good.
-    pub(crate) async fn holding(app: &App, key: &str) -> Result<Self, ApiError> {
-        let found = app.keys.find(&app.engine, key.trim()).await?;
+    pub(crate) async fn holding(app: &App, guard: &Guard<'_>, key: &str) -> Result<Self, ApiError> {
+        let found = app.keys.find(&app.engine, guard, key.trim()).await?;
         let key = found.ok_or_else(|| unauthenticated("this API key is not known here"))?;
         check_good(&key, app.engine.now())?;
         Ok(Self(key, None))
     }
 
     /// Whoever has signed in with this token, if the session and its key are still good.
-    pub(crate) async fn signed_in(app: &App, token: &str) -> Result<SignedIn, ApiError> {
-        let found = app.sessions.find(&app.engine, token).await?;
+    pub(crate) async fn signed_in(app: &App, guard: &Guard<'_>, token: &str) -> Result<SignedIn, ApiError> {
+        let found = app.sessions.find(&app.engine, guard, token).await?;
         let found = found.filter(|found| {
             found.session.revoked_at.is_none() && found.session.expires_at > app.engine.now()
         });

@@ -19,7 +19,7 @@ use tokio::sync::watch;
 use crate::agents::folder::{self, Folder};
 use crate::answering::AnswerService;
 use crate::app::{Shared, router};
-use crate::auth::RateLimit;
+use crate::auth::{FailureLimit, RateLimit};
 use crate::config::Config;
 use crate::links::{Links, Peer};
 use crate::openwop::webhooks::Bodies;
@@ -58,7 +58,8 @@ pub(crate) async fn serve(config: Config, customize: impl FnOnce(Options) -> Opt
     let (stop, stopping) = watch::channel(false);
     let mut worker = tokio::spawn(engine.worker().run(stopping.clone()));
     let rate_limit = config.rate_limit.map(|(per_second, burst)| RateLimit::new(per_second, burst));
-    let shared = Shared::new(engine.clone(), stopping.clone());
+    let failures = FailureLimit::new(config.access.auth_failure_limit);
+    let shared = Shared { failures, ..Shared::new(engine.clone(), stopping.clone()) };
     let telemetry = telling.as_ref().map(|telling| telling.losses.clone());
     let links = Links::new(config.links.at(address));
     let cors_origins = config.cors_origins.clone();

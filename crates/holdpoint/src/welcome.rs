@@ -55,7 +55,7 @@ pub(crate) async fn prepare(
         engine.register(tenant, sample).await?;
     }
     let left = read_client_file(&config.data);
-    let shown_key = match (&config.bootstrap_key, first) {
+    let shown_key = match (&config.access.bootstrap_key, first) {
         (None, true) => Some(match &left {
             // A start that got no further than this file: its key is still to be stored.
             Some(key) => key.clone(),
@@ -67,7 +67,7 @@ pub(crate) async fn prepare(
     let key = shown_key.clone().or(left);
     leave_client_file(&config.data, address, key.as_deref())?;
     let mut made = None;
-    if let Some(secret) = &config.bootstrap_key {
+    if let Some(secret) = &config.access.bootstrap_key {
         let mut stored = stored_key(secret, tenant.clone(), engine.now()).map_err(broken)?;
         stored.principal = "bootstrap".to_owned();
         // Stored before, by an earlier start or by another node, is as good.
@@ -96,7 +96,7 @@ pub(crate) async fn prepare(
     let sign_in = match made {
         Some(key_id) => {
             let public_url = config.links.at(address).public_url;
-            Some(make_link(engine, &public_url, key_id).await.map_err(broken)?.0)
+            Some(make_link(engine, &public_url, key_id, None).await.map_err(broken)?.0)
         }
         None => None,
     };
@@ -253,7 +253,7 @@ mod tests {
                 demo: false,
                 strict: false,
                 conversations: true,
-                bootstrap_key: None,
+                access: config::AccessSettings::default(),
                 rate_limit: None,
                 telemetry: None,
                 seal: config::SealSettings::File("seal.key".into()),

@@ -8,15 +8,17 @@ use std::time::{Duration, Instant};
 use holdpoint_engine::{ApiKey, Engine};
 use subtle::ConstantTimeEq;
 
+use super::failures::Guard;
 use super::minting::hash;
 use crate::error::ApiError;
 
 /// Keys that were used lately, so that not every request asks the store. Another node may revoke a key without this
-/// one hearing of it: what is remembered counts for a moment only.
+/// one hearing of it: what is remembered counts for a moment only. After that the entry only says that this node knows
+/// the key, so that it may be looked up however many unknown keys come from its address.
 #[derive(Debug, Default)]
 pub(crate) struct KeyRing {
     by_hash: RwLock<HashMap<String, Remembered>>,
-    /// Counts revocations, so that what was read before one is not kept after it.
+    /// Counts revocations, so that what was read before one is not trusted after it.
     revocations: AtomicU64,
 }
 
@@ -25,6 +27,8 @@ struct Remembered {
     key: Arc<ApiKey>,
     /// When the store was asked.
     asked: Instant,
+    /// The count of revocations when the store was asked.
+    revocations: u64,
 }
 
 impl KeyRing {
@@ -32,40 +36,47 @@ impl KeyRing {
     /// How long a key that was revoked elsewhere may still be taken here.
     const TRUSTED: Duration = Duration::from_secs(1);
 
-    pub(super) async fn find(&self, engine: &Engine, key: &str) -> Result<Option<Arc<ApiKey>>, ApiError> {
+    pub(super) async fn find(
+        &self,
+        engine: &Engine,
+        guard: &Guard<'_>,
+        key: &str,
+    ) -> Result<Option<Arc<ApiKey>>, ApiError> {
         let hash = hash(key);
         if let Some(known) = self.remembered(&hash, Instant::now()) {
             return Ok(Some(known).filter(|known| same(&known.key_hash, &hash)));
         }
+        if !self.by_hash.read().unwrap_or_else(PoisonError::into_inner).contains_key(&hash) {
+            guard.check()?;
+        }
         // The clock starts before the question: what was read is no younger than that.
         let asked = Instant::now();
-        let before = self.revocations.load(Ordering::SeqCst);
+        let revocations = self.revocations.load(Ordering::SeqCst);
         let Some(stored) = engine.key_by_hash(&hash).await?.filter(|stored| same(&stored.key_hash, &hash))
         else {
+            guard.count();
             return Ok(None);
         };
         let stored = Arc::new(stored);
         let mut ring = self.by_hash.write().unwrap_or_else(PoisonError::into_inner);
-        if ring.len() >= Self::KEYS_MAX {
+        if ring.len() >= Self::KEYS_MAX && !ring.contains_key(&hash) {
             ring.clear();
         }
-        if self.revocations.load(Ordering::SeqCst) == before {
-            ring.insert(hash, Remembered { key: stored.clone(), asked });
-        }
+        ring.insert(hash, Remembered { key: stored.clone(), asked, revocations });
         Ok(Some(stored))
     }
 
     fn remembered(&self, hash: &str, now: Instant) -> Option<Arc<ApiKey>> {
         let ring = self.by_hash.read().unwrap_or_else(PoisonError::into_inner);
         let known = ring.get(hash)?;
-        (now.saturating_duration_since(known.asked) < Self::TRUSTED).then(|| known.key.clone())
+        let is_fresh = now.saturating_duration_since(known.asked) < Self::TRUSTED
+            && known.revocations == self.revocations.load(Ordering::SeqCst);
+        is_fresh.then(|| known.key.clone())
     }
 
-    /// Called when a key was revoked.
+    /// Called when a key was revoked: every key is read from the store again.
     pub(crate) fn clear(&self) {
-        let mut ring = self.by_hash.write().unwrap_or_else(PoisonError::into_inner);
         self.revocations.fetch_add(1, Ordering::SeqCst);
-        ring.clear();
     }
 }
 
@@ -76,6 +87,7 @@ fn same(a: &str, b: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::auth::failures::{FailureLimit, Origin};
     use holdpoint_core::TenantId;
     use holdpoint_engine::{Location, Options};
 
@@ -88,8 +100,10 @@ mod tests {
         let key = crate::auth::stored_key("secret", tenant.clone(), engine.now()).unwrap();
         assert!(engine.add_key(&key).await.unwrap());
         assert!(!engine.add_key(&key).await.unwrap(), "a stored key stays as it is");
-        let ring = KeyRing::default();
-        let found = ring.find(&engine, "secret").await.unwrap().unwrap();
+        let (ring, limit) = (KeyRing::default(), FailureLimit::default());
+        let from = Origin::from(None);
+        let guard = Guard { limit: &limit, from: &from };
+        let found = ring.find(&engine, &guard, "secret").await.unwrap().unwrap();
         assert_eq!(found.revoked_at, None);
         // Behind the ring's back, as another node would.
         assert!(engine.revoke_key(&tenant, &key.key_id).await.unwrap());
@@ -98,7 +112,7 @@ mod tests {
         assert!(ring.remembered(&key.key_hash, just_before).is_some());
         assert!(ring.remembered(&key.key_hash, asked + KeyRing::TRUSTED).is_none());
         ring.by_hash.write().unwrap().get_mut(&key.key_hash).unwrap().asked = asked - KeyRing::TRUSTED;
-        let again = ring.find(&engine, "secret").await.unwrap().unwrap();
+        let again = ring.find(&engine, &guard, "secret").await.unwrap().unwrap();
         assert!(again.revoked_at.is_some());
     }
 }

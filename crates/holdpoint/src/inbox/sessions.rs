@@ -1,10 +1,8 @@
 //! Signing in and out. A session stands for a key, in a cookie that no script can read; whoever signs in proves a key
 //! once, or comes with a link that somebody with the key has made.
 
-use std::time::Instant;
-
 use axum::Json;
-use axum::extract::{ConnectInfo, FromRequestParts, State};
+use axum::extract::{FromRequestParts, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -15,13 +13,10 @@ use serde_json::{Value, json};
 
 use crate::app::App;
 use crate::auth::sessions::{check_origin, cookie, fresh_token, set_cookie, token_hash};
-use crate::auth::{
-    Caller, CanManageKeys, CanSignIn, Permission, RateLimit, SignedIn, check_scopes, too_many,
-};
+use crate::auth::{Caller, CanManageKeys, CanSignIn, Guard, Origin, Permission, SignedIn, check_scopes};
 use crate::body::{Body, InPath, NoBody, OptionalBody};
 use crate::error::ApiError;
 use crate::idempotency::Sent;
-use crate::links::{Peer, whose};
 
 /// More sessions than a key has use for; the list is not paged.
 const LIST_MAX: u64 = 1000;
@@ -33,14 +28,9 @@ pub(crate) struct SignIn {
     once: Option<String>,
 }
 
-/// How often something that is neither a key nor a link may be tried from one address: ten times, then once a second.
-pub(crate) fn limit() -> RateLimit {
-    RateLimit::new(1, 10)
-}
-
 /// Where a request comes from, and that a page of others has not sent it.
 #[derive(Debug)]
-pub(crate) struct Visitor(String);
+pub(crate) struct Visitor(Origin);
 
 impl FromRequestParts<App> for Visitor {
     type Rejection = ApiError;
@@ -48,8 +38,7 @@ impl FromRequestParts<App> for Visitor {
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
         // Nobody is signed in as somebody else by a form on a page that they happen to look at.
         check_origin(&parts.headers, app.links.public_url())?;
-        let from = parts.extensions.get::<ConnectInfo<Peer>>().map(|ConnectInfo(peer)| peer.0.ip());
-        Ok(Self(whose(from)))
+        Ok(Self(Origin::of(parts)))
     }
 }
 
@@ -58,41 +47,32 @@ pub(crate) async fn create(
     Visitor(from): Visitor,
     Sent(_, Body(body)): Sent<Body<SignIn>>,
 ) -> Result<Response, ApiError> {
-    let signed_in = match (body.key, body.once) {
-        (Some(key), None) => with_key(&app, &key).await,
-        (None, Some(once)) => with_link(&app, &once).await,
+    let guard = app.guard(&from);
+    let (token, signed_in) = match (body.key, body.once) {
+        (Some(key), None) => with_key(&app, &guard, &key).await?,
+        (None, Some(once)) => with_link(&app, &guard, &once).await?,
         _ => {
             return Err(ApiError::invalid("key", "give a key, or the token of a link as once, and not both"));
         }
     };
-    match signed_in {
-        Ok((token, signed_in)) => {
-            let shown = shown(&signed_in.key, Some(&signed_in));
-            let cookie = kept(&app, &token, &signed_in)?;
-            Ok((StatusCode::CREATED, [(header::SET_COOKIE, cookie)], Json(shown)).into_response())
-        }
-        // Good ones are not held up by it: behind a proxy all have one address.
-        Err(error) if error.status() == StatusCode::UNAUTHORIZED => {
-            match app.sign_ins.wait(&from, Instant::now()) {
-                None => Err(error),
-                Some(wait) => Err(too_many(wait, "route", "signing in is tried too often from this address")),
-            }
-        }
-        Err(error) => Err(error),
-    }
+    let shown = shown(&signed_in.key, Some(&signed_in));
+    let cookie = kept(&app, &token, &signed_in)?;
+    Ok((StatusCode::CREATED, [(header::SET_COOKIE, cookie)], Json(shown)).into_response())
 }
 
-async fn with_key(app: &App, key: &str) -> Result<(String, SignedIn), ApiError> {
-    let Caller(key, _) = Caller::holding(app, key).await?;
+async fn with_key(app: &App, guard: &Guard<'_>, key: &str) -> Result<(String, SignedIn), ApiError> {
+    let Caller(key, _) = Caller::holding(app, guard, key).await?;
     let (token, hash, id) = fresh_token("ses_")?;
     let session = app.engine.add_session(&key, &id, &hash).await?;
     Ok((token, SignedIn { session: session.into(), key }))
 }
 
-async fn with_link(app: &App, once: &str) -> Result<(String, SignedIn), ApiError> {
+async fn with_link(app: &App, guard: &Guard<'_>, once: &str) -> Result<(String, SignedIn), ApiError> {
+    guard.check()?;
     let (token, hash, id) = fresh_token("ses_")?;
     let found = app.engine.sign_in_by_link(&token_hash(once), &id, &hash).await?;
     let (session, key) = found.ok_or_else(|| {
+        guard.count();
         let message = "this link was used, has expired, or is none; `holdpoint inbox --link` makes another";
         ApiError::new(StatusCode::UNAUTHORIZED, "link_used", message)
     })?;
@@ -112,32 +92,23 @@ pub(crate) async fn show(
     CanSignIn(caller): CanSignIn,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let Some((token, signed_in)) = of(&app, &headers).await? else {
-        return Ok(Json(shown(&caller.0, None)).into_response());
+    let Caller(key, session) = caller;
+    let (Some(session), Some(token)) = (session, cookie(&headers)) else {
+        return Ok(Json(shown(&key, None)).into_response());
     };
+    let signed_in = SignedIn { session, key };
     let cookie = kept(&app, token, &signed_in)?;
-    Ok(([(header::SET_COOKIE, cookie)], Json(shown(&caller.0, Some(&signed_in)))).into_response())
-}
-
-/// The session that a request was made with; none when it came with a key.
-async fn of<'h>(app: &App, headers: &'h HeaderMap) -> Result<Option<(&'h str, SignedIn)>, ApiError> {
-    match cookie(headers) {
-        Some(token) if !headers.contains_key(header::AUTHORIZATION) => {
-            Ok(Some((token, Caller::signed_in(app, token).await?)))
-        }
-        _ => Ok(None),
-    }
+    Ok(([(header::SET_COOKIE, cookie)], Json(shown(&signed_in.key, Some(&signed_in)))).into_response())
 }
 
 /// Signs out. Whoever came with a key was not signed in, and need not be told.
 pub(crate) async fn end(
     State(app): State<App>,
     CanSignIn(caller): CanSignIn,
-    headers: HeaderMap,
     Sent(_, NoBody): Sent<NoBody>,
 ) -> Result<Response, ApiError> {
-    if let Some((_, signed_in)) = of(&app, &headers).await? {
-        revoked(&app, caller, signed_in.session.session_id.clone()).await?;
+    if let Some(session) = caller.1.clone() {
+        revoked(&app, caller, session.session_id.clone()).await?;
     }
     let gone = set_cookie("", 0, app.links.public_url())?;
     Ok((StatusCode::NO_CONTENT, [(header::SET_COOKIE, gone)]).into_response())
@@ -146,9 +117,8 @@ pub(crate) async fn end(
 pub(crate) async fn list(
     State(app): State<App>,
     CanSignIn(caller): CanSignIn,
-    headers: HeaderMap,
 ) -> Result<Json<Value>, ApiError> {
-    let own = of(&app, &headers).await?.map(|(_, signed_in)| signed_in.session.session_id.clone());
+    let own = caller.1.as_ref().map(|session| session.session_id.clone());
     let found = app.engine.sessions(caller.tenant(), &caller.0.key_id, LIST_MAX).await?;
     let shown: Vec<Value> = found.iter().map(|one| listed(one, own.as_deref())).collect();
     Ok(Json(json!({"sessions": shown})))
@@ -183,12 +153,14 @@ pub(crate) struct SessionLinkRequest {
     key_id: Option<String>,
 }
 
-/// Creates a link that signs in once: as the caller, or with another key whose scopes the caller holds.
+/// Creates a link that signs in once: as the caller, or with another key whose scopes the caller holds. The session that
+/// it makes ends no later than the session or the key that made the link.
 pub(crate) async fn link(
     State(app): State<App>,
     CanSignIn(caller): CanSignIn,
     Sent(_, OptionalBody(body)): Sent<OptionalBody<SessionLinkRequest>>,
 ) -> Result<Response, ApiError> {
+    let ends_at = caller.ends_at();
     let key_id = match body.key_id.filter(|id| *id != caller.0.key_id) {
         None => caller.0.key_id.clone(),
         Some(other) => {
@@ -199,7 +171,7 @@ pub(crate) async fn link(
             key.key_id
         }
     };
-    let (url, expires_at) = make_link(&app.engine, app.links.public_url(), &key_id).await?;
+    let (url, expires_at) = make_link(&app.engine, app.links.public_url(), &key_id, ends_at).await?;
     let shown = json!({"url": url, "expiresAt": expires_at.to_string()});
     Ok((StatusCode::CREATED, Json(shown)).into_response())
 }
@@ -209,9 +181,10 @@ pub(crate) async fn make_link(
     engine: &Engine,
     public_url: &str,
     key_id: &str,
+    session_ends_at: Option<Timestamp>,
 ) -> Result<(String, Timestamp), ApiError> {
     let (token, hash, _) = fresh_token("")?;
-    let expires_at = engine.add_session_link(key_id, &hash).await?;
+    let expires_at = engine.add_session_link(key_id, &hash, session_ends_at).await?;
     Ok((format!("{public_url}/inbox#once={token}"), expires_at))
 }
 
