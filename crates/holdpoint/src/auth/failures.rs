@@ -112,7 +112,10 @@ mod tests {
             limit.count(&from("10.0.0.1"), start);
         }
         let refused = limit.check(&from("10.0.0.1"), start).unwrap_err().body();
-        assert_eq!((&refused["error"], &refused["details"]["scope"]), (&"rate_limited".into(), &"address".into()));
+        assert_eq!(
+            (&refused["error"], &refused["details"]["scope"]),
+            (&"rate_limited".into(), &"address".into())
+        );
         assert!(limit.check(&from("10.0.0.2"), start).is_ok(), "other addresses are not affected");
         assert!(limit.check(&from("10.0.0.1"), at(999)).is_err());
         assert!(limit.check(&from("10.0.0.1"), at(1000)).is_ok());

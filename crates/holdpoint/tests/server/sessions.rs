@@ -265,7 +265,8 @@ fn credentials_that_are_not_valid_are_limited_by_address_and_known_ones_pass(pla
     for body in [json!({"key": "hp_unknown"}), json!({"once": "unknown"})] {
         assert_eq!(Browser::sign_in(&server.client, &body).err().unwrap().status(), 429, "{body}");
     }
-    let stranger = Browser { cookie: "holdpoint_session=unknown".to_owned(), ..signed_in(&server.client, KEY) };
+    let stranger =
+        Browser { cookie: "holdpoint_session=unknown".to_owned(), ..signed_in(&server.client, KEY) };
     assert_eq!(stranger.get("/v1/runs").0, 429);
     assert_eq!((server.client.get("/v1/runs").status, browser.get("/v1/runs").0), (200, 200));
     // This node has not seen the key yet, and cannot tell it from a guess without asking the database.
