@@ -122,11 +122,11 @@ fn options(config: &Config, agents: &Folder, webhook_outgoing: Outgoing) -> anyh
         .outgoing(outgoing.clone())
         .webhook_outgoing(webhook_outgoing)
         .webhooks(config.webhooks.settings())
-        .seal_key(config.seal.key()?)
         .conversations(config.conversations)
         .agents(agents)
         .providers(providers(config)?)
         .keep_events(config.event_retention);
+    let options = config.seal.apply(options);
     match &config.ask_url {
         Some(url) => Ok(options.answerer(AnswerService::new(url, config.ask_token.as_deref(), outgoing)?)),
         None => Ok(options),
