@@ -27,6 +27,7 @@ mod arrivals_killed;
 mod bad_input;
 mod canaries;
 mod cancelling_modes;
+mod check_script;
 mod children;
 mod closed_answers;
 mod collector;
