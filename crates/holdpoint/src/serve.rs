@@ -1,7 +1,6 @@
 //! `holdpoint serve`: opens the engine, prepares the first start, listens, and goes down without losing anything.
 
 use std::net::SocketAddr;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +22,7 @@ use crate::auth::{FailureLimit, RateLimit};
 use crate::config::Config;
 use crate::links::{Links, Peer};
 use crate::openwop::webhooks::Bodies;
-use crate::{demo, seeding, telemetry, welcome};
+use crate::{demo, private_files, seeding, telemetry, welcome};
 
 /// How long requests in flight may take once the server is going down.
 const GRACE: Duration = Duration::from_secs(10);
@@ -101,12 +100,7 @@ pub(crate) async fn serve(config: Config, customize: impl FnOnce(Options) -> Opt
 
 /// What the engine is opened with, in a folder that only its owner can look into.
 fn options(config: &Config, agents: &Folder, webhook_outgoing: Outgoing) -> anyhow::Result<Options> {
-    // What people are asked and what they answer is nobody else's business.
-    std::fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(&config.data)
-        .with_context(|| format!("cannot create the data folder {}", config.data.display()))?;
+    private_files::protect(&config.data, &config.location)?;
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let name = if host.trim().is_empty() { "node" } else { host.trim() };
     let outgoing = config.outgoing.outgoing();
