@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::app::App;
 use crate::auth::{Caller, CanManageKeys, SCOPES_DEFAULT, check_scopes, fresh_secret, stored_key};
-use crate::body::{Body, InPath, NoBody, OptionalBody, check_principal, check_word};
+use crate::body::{Body, InPath, NoBody, OptionalBody, check_word, parse_principal, parse_word};
 use crate::error::ApiError;
 use crate::idempotency::{Answer, Did, Sent};
 
@@ -79,8 +79,7 @@ fn drafted(caller: &Caller, body: CreateKey, now: Timestamp) -> Result<(ApiKey, 
     let secret = fresh_secret(test)?;
     let mut key = stored_key(&secret, tenant, now)?;
     if let Some(principal) = body.principal {
-        check_principal("principal", &principal)?;
-        key.principal = principal;
+        key.principal = parse_principal("principal", &principal)?;
     }
     (key.roles, key.groups, key.scopes, key.expires_at) = (roles, groups, scopes, expires_at);
     Ok((key, secret))
@@ -278,8 +277,7 @@ fn words(field: &str, given: Option<Vec<String>>) -> Result<Vec<String>, ApiErro
     if given.len() > WORDS_MAX {
         return Err(ApiError::invalid(field, format!("at most {WORDS_MAX} of them")));
     }
-    given.iter().try_for_each(|word| check_word(field, word))?;
-    Ok(given)
+    given.iter().map(|word| parse_word(field, word)).collect()
 }
 
 fn show(key: &ApiKey) -> Value {

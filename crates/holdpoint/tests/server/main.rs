@@ -76,6 +76,7 @@ mod pending_streamed;
 mod people;
 mod people_of_kinds;
 mod place;
+mod principals;
 mod private_files;
 mod providers;
 mod races;
