@@ -48,7 +48,7 @@ class Server {
         this.child.stderr.on("data", (text) => (this.log += text));
         const ready = new Promise((resolve) => this.child.stdout.on("data", (text) => {
             this.said += text;
-            if (/signs in once/.test(this.said)) resolve();
+            if (/inbox --link/.test(this.said)) resolve();
         }));
         const gone = this.ended.then((how) => {
             throw new Error(`the server ended with ${JSON.stringify(how)}: ${this.log}`);
@@ -56,7 +56,9 @@ class Server {
         gone.catch(() => {});
         await Promise.race([ready, gone]);
         this.url = /is ready on (http:\S+)/.exec(this.said)[1];
-        this.onceLink = /http:\S+#once=\S+/.exec(this.said)[0];
+        // Links are printed to terminals only.
+        const link = await this.request("POST", "/v1/session:link", { keyId: "key_owner" });
+        this.onceLink = link.body.url;
     }
 
     async end() {

@@ -13,6 +13,7 @@ mod ids;
 mod interrupt;
 pub mod limits;
 pub mod mailbox;
+mod names;
 pub mod permission;
 mod react;
 mod refusal;
@@ -36,6 +37,7 @@ pub use interrupt::{
     Resolution, Vote, as_answer, covered_node, escalation_threshold, find_named_people, is_host_name,
     repeats_answer, with_ignored,
 };
+pub use names::{BadName, check_new_entry, parse_new_name};
 pub use react::{Obligation, Timer, react};
 pub use refusal::Refusal;
 pub use run::{

@@ -59,7 +59,9 @@ impl Schema {
         let compiled = Self::compile(schema)?;
         let (size, max) = (compiled.0.unfolded_size(), limits::SCHEMA_UNFOLDED_MAX);
         if size > max {
-            return Err(format!("has {size} subschemas with its references unfolded; at most {max} are accepted"));
+            return Err(format!(
+                "has {size} subschemas with its references unfolded; at most {max} are accepted"
+            ));
         }
         let mut bytes = 0;
         for pattern in &compiled.0.patterns {
@@ -123,7 +125,8 @@ impl Schema {
     fn reason(&self, stop: Stop) -> String {
         match stop {
             Stop::TooMuchWork => {
-                "needs too much work to be checked by its schema; use a smaller value or a simpler schema".to_owned()
+                "needs too much work to be checked by its schema; use a smaller value or a simpler schema"
+                    .to_owned()
             }
             Stop::TooDeep => "is nested too deeply to be checked by its schema".to_owned(),
             Stop::Unsupported(pattern) => {

@@ -1,5 +1,7 @@
 //! What can come back instead of a result. Refusals are part of the contract; the rest is trouble.
 
+use std::path::PathBuf;
+
 use holdpoint_core::mailbox::MailboxError;
 use holdpoint_core::workflow::Flaw;
 use holdpoint_core::{Refusal, RunId};
@@ -38,6 +40,12 @@ pub enum Error {
          same one, and restore it together with the database"
     )]
     WrongSealKey { given: String, wanted: String },
+    /// The file of the key that sealed the database is gone. It is not replaced: what was sealed would not open.
+    #[error(
+        "the secrets in this database are sealed with the key {wanted}, and there is no key file {}; restore it from the \
+         backup that the database belongs to. Nothing was changed", .path.display()
+    )]
+    MissingSealKey { path: PathBuf, wanted: String },
     #[error(transparent)]
     Sealed(#[from] Unopenable),
     /// Secrets cannot be kept on a server of databases unless somebody chooses the key that all nodes share.

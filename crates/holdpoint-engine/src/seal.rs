@@ -51,11 +51,20 @@ impl SealKey {
 
     /// The key in a file. If there is no such file it is made, readable by its owner alone.
     pub fn kept_in(path: &Path) -> io::Result<Self> {
+        match Self::read(path)? {
+            Some(key) => Ok(key),
+            None => Self::fresh()?.keep_in(path),
+        }
+    }
+
+    /// Returns the key in a file, or None if there is no such file.
+    pub(crate) fn read(path: &Path) -> io::Result<Option<Self>> {
         match std::fs::read_to_string(path) {
-            Ok(text) => {
-                text.parse().map_err(|error: BadSealKey| io::Error::new(io::ErrorKind::InvalidData, error))
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Self::fresh()?.keep_in(path),
+            Ok(text) => text
+                .parse()
+                .map(Some)
+                .map_err(|error: BadSealKey| io::Error::new(io::ErrorKind::InvalidData, error)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }
     }

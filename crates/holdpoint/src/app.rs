@@ -18,7 +18,7 @@ use tokio::sync::watch;
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::cors::{AllowOrigin, CorsLayer};
 
-use crate::auth::{KeyRing, RateLimit, SessionRing};
+use crate::auth::{FailureGuard, FailureLimit, KeyRing, Origin, RateLimit, SessionRing};
 use crate::config::MetricsSettings;
 use crate::error::ApiError;
 use crate::links::{Links, Settings};
@@ -38,8 +38,8 @@ pub(crate) struct Shared {
     pub engine: Engine,
     pub keys: KeyRing,
     pub sessions: SessionRing,
-    /// How often keys and links that are none may be tried for signing in, from each address.
-    pub sign_ins: RateLimit,
+    /// How many credentials that are not valid may be sent from each address.
+    pub failures: FailureLimit,
     pub links: Links,
     /// What streams and polls of the same runs share.
     pub log: Arc<openwop::log::Log>,
@@ -70,12 +70,12 @@ impl Shared {
         let (keys, rate_limit, fixtures, telemetry) = (KeyRing::default(), None, Vec::new(), None);
         let (links, cors_origins) = (Links::new(Settings::default()), Vec::new());
         let watches = openwop::pending::stream::Watches::default();
-        let (sessions, sign_ins) = (SessionRing::default(), inbox::sessions::limit());
+        let (sessions, failures) = (SessionRing::default(), FailureLimit::default());
         Self {
             engine,
             keys,
             sessions,
-            sign_ins,
+            failures,
             links,
             watches,
             rate_limit,
@@ -89,6 +89,10 @@ impl Shared {
             metrics: MetricsSettings::default(),
             stopping,
         }
+    }
+
+    pub(crate) fn failure_guard<'a>(&'a self, from: &'a Origin) -> FailureGuard<'a> {
+        FailureGuard { limit: &self.failures, from }
     }
 }
 

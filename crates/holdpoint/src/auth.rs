@@ -1,6 +1,7 @@
 //! Who calls and what they may do: by a key, or by the session of a browser that stands for one. Keys are compared by
 //! their hashes, in constant time; scopes imply nothing else.
 
+mod failures;
 mod guard;
 mod key_ring;
 mod minting;
@@ -14,9 +15,10 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{StatusCode, header};
 use holdpoint_core::{Answer, Owner, Principal, RunId, RunRef, Start, TenantId, Timestamp, Via};
-use holdpoint_engine::ApiKey;
+use holdpoint_engine::{ApiKey, Session};
 use serde_json::{Value, json};
 
+pub(crate) use failures::{FailureGuard, FailureLimit, Origin};
 pub(crate) use guard::Guard;
 pub(crate) use key_ring::KeyRing;
 pub(crate) use minting::{TEST_KEY_PREFIX, check_scopes, fresh_secret, stored_key};
@@ -92,7 +94,7 @@ pub(crate) struct Caller(pub Arc<ApiKey>, pub Option<SessionRef>);
 /// The session of a request.
 #[derive(Clone, Debug)]
 pub(crate) struct SessionRef {
-    pub id: String,
+    pub session: Arc<Session>,
     pub token_hash: String,
 }
 
@@ -113,9 +115,15 @@ impl Caller {
     /// Returns the credential of the request: the id of the session or of the key.
     pub(crate) fn via(&self) -> Via {
         match &self.1 {
-            Some(session) => Via::session(session.id.as_str()),
+            Some(signed_in) => Via::session(signed_in.session.session_id.as_str()),
             None => Via::key(self.0.key_id.as_str()),
         }
+    }
+
+    /// Returns the latest end of the credential, if it has one. Keys and sessions that the caller makes end no later.
+    pub(crate) fn ends_at(&self) -> Option<Timestamp> {
+        let session_ends_at = self.1.as_ref().map(|signed_in| signed_in.session.ends_at);
+        [self.0.expires_at, session_ends_at].into_iter().flatten().min()
     }
 
     pub(crate) fn owner(&self) -> Owner {
@@ -171,6 +179,8 @@ impl Caller {
 
     /// By the key that is sent, or by the session of a browser.
     pub(crate) async fn authenticate(parts: &Parts, app: &App) -> Result<Self, ApiError> {
+        let from = Origin::of(parts);
+        let failures = app.failure_guard(&from);
         let caller =
             match (parts.headers.get(header::AUTHORIZATION), sessions::cookie(&parts.headers, app.reach)) {
                 (Some(header), _) => {
@@ -179,13 +189,13 @@ impl Caller {
                     else {
                         return Err(unauthenticated("the Authorization header must read: Bearer <key>"));
                     };
-                    Self::holding(app, key).await?
+                    Self::holding(app, &failures, key).await?
                 }
                 (None, Some(token)) => {
-                    let signed_in = Self::signed_in(app, token).await?;
+                    let signed_in = Self::signed_in(app, &failures, token).await?;
                     sessions::check_page(&parts.method, &parts.headers, app.links.public_url())?;
-                    let id = signed_in.session.session_id.clone();
-                    Self(signed_in.key, Some(SessionRef { id, token_hash: sessions::token_hash(token) }))
+                    let token_hash = sessions::token_hash(token);
+                    Self(signed_in.key, Some(SessionRef { session: signed_in.session, token_hash }))
                 }
                 (None, None) => return Err(unauthenticated("send an API key: Authorization: Bearer <key>")),
             };
@@ -198,16 +208,20 @@ impl Caller {
     }
 
     /// Whoever holds this key, if it is one that is still good.
-    pub(crate) async fn holding(app: &App, key: &str) -> Result<Self, ApiError> {
-        let found = app.keys.find(&app.engine, key.trim()).await?;
+    pub(crate) async fn holding(app: &App, failures: &FailureGuard<'_>, key: &str) -> Result<Self, ApiError> {
+        let found = app.keys.find(&app.engine, failures, key.trim()).await?;
         let key = found.ok_or_else(|| unauthenticated("this API key is not known here"))?;
         check_good(&key, app.engine.now())?;
         Ok(Self(key, None))
     }
 
     /// Whoever has signed in with this token, if the session and its key are still good.
-    pub(crate) async fn signed_in(app: &App, token: &str) -> Result<SignedIn, ApiError> {
-        check_session(app.sessions.find(&app.engine, token).await?, app.engine.now())
+    pub(crate) async fn signed_in(
+        app: &App,
+        failures: &FailureGuard<'_>,
+        token: &str,
+    ) -> Result<SignedIn, ApiError> {
+        check_session(app.sessions.find(&app.engine, failures, token).await?, app.engine.now())
     }
 }
 

@@ -7,7 +7,7 @@ use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use bytes::Bytes;
-use holdpoint_core::{StrictValue, is_host_name, limits};
+use holdpoint_core::{StrictValue, is_host_name, limits, parse_new_name};
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value, json};
@@ -128,7 +128,7 @@ where
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
-/// A name of somebody or something: tenants, principals, roles.
+/// Refuses a text that cannot be the name of a tenant, a principal, a role or a group.
 pub(crate) fn check_word(field: &str, text: &str) -> Result<(), ApiError> {
     let fits = (1..=128).contains(&text.chars().count());
     if fits && !text.contains(|c: char| c.is_whitespace() || c.is_control() || c == ',') {
@@ -137,16 +137,24 @@ pub(crate) fn check_word(field: &str, text: &str) -> Result<(), ApiError> {
     Err(ApiError::invalid(field, "must be 1 to 128 characters without spaces and commas"))
 }
 
-/// The name of somebody who acts, which is none of the host's own.
-pub(crate) fn check_principal(field: &str, name: &str) -> Result<(), ApiError> {
-    check_word(field, name)?;
-    if is_host_name(name) {
+/// Returns the name of a new role or group in its normal form.
+pub(crate) fn parse_word(field: &str, text: &str) -> Result<String, ApiError> {
+    let word = parse_new_name(text).map_err(|bad| ApiError::invalid(field, bad))?;
+    check_word(field, text)?;
+    check_word(field, &word)?;
+    Ok(word.into_owned())
+}
+
+/// Returns the name of a new principal in its normal form. Names of the host are refused.
+pub(crate) fn parse_principal(field: &str, name: &str) -> Result<String, ApiError> {
+    let name = parse_word(field, name)?;
+    if is_host_name(&name) {
         return Err(ApiError::invalid(
             field,
             "must not begin with system: or quorum:, as names of the host do",
         ));
     }
-    Ok(())
+    Ok(name)
 }
 
 /// Query parameters.

@@ -35,6 +35,7 @@ mod mailbox;
 mod openapi;
 mod openwop;
 mod places;
+mod private_files;
 mod process;
 mod request_log;
 mod reserved;

@@ -1,7 +1,6 @@
 //! `holdpoint serve`: opens the engine, prepares the first start, listens, and goes down without losing anything.
 
 use std::net::SocketAddr;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +17,7 @@ use tokio::task::JoinHandle;
 use crate::agents::folder::{self, Folder};
 use crate::answering::AnswerService;
 use crate::app::{App, Shared, metrics_router, router, routes};
-use crate::auth::RateLimit;
+use crate::auth::{FailureLimit, RateLimit};
 use crate::config::{self, Config, Scheme};
 use crate::links::Links;
 use crate::openwop::webhooks::Bodies;
@@ -26,7 +25,7 @@ use crate::request_log::RequestLog;
 use crate::response_headers::Reach;
 use crate::streams::Streams;
 use crate::transport::{Limits, Server, Tls};
-use crate::{demo, seeding, telemetry, welcome};
+use crate::{demo, private_files, seeding, telemetry, welcome};
 
 /// How long requests in flight may take once the server is going down.
 const GRACE: Duration = Duration::from_secs(10);
@@ -105,6 +104,7 @@ fn shared(config: &Config, address: SocketAddr, defaults: Shared) -> Shared {
         links: Links::new(links),
         cors_origins: config.cors_origins.clone(),
         streams: Streams::new(config.quotas.streams),
+        failures: FailureLimit::new(config.access.auth_failure_limit),
         metrics: config.metrics,
         ..defaults
     }
@@ -155,12 +155,7 @@ impl Listeners {
 
 /// What the engine is opened with, in a folder that only its owner can look into.
 fn options(config: &Config, agents: &Folder, webhook_outgoing: Outgoing) -> anyhow::Result<Options> {
-    // What people are asked and what they answer is nobody else's business.
-    std::fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(&config.data)
-        .with_context(|| format!("cannot create the data folder {}", config.data.display()))?;
+    private_files::protect(&config.data, &config.location)?;
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let name = if host.trim().is_empty() { "node" } else { host.trim() };
     let outgoing = config.outgoing.outgoing();
@@ -176,12 +171,12 @@ fn options(config: &Config, agents: &Folder, webhook_outgoing: Outgoing) -> anyh
         .outgoing(outgoing.clone())
         .webhook_outgoing(webhook_outgoing)
         .webhooks(config.webhooks.settings())
-        .seal_key(config.seal.key()?)
         .conversations(config.conversations)
         .agents(agents)
         .providers(providers(config)?)
         .keep_events(config.event_retention)
         .quotas(config.quotas.engine);
+    let options = config.seal.apply(options);
     match &config.ask_url {
         Some(url) => Ok(options.answerer(AnswerService::new(url, config.ask_token.as_deref(), outgoing)?)),
         None => Ok(options),

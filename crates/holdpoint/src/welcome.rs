@@ -1,6 +1,6 @@
 //! The first start: a tenant, keys of two principals, a sample workflow, and three lines that show what Holdpoint does.
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -27,19 +27,50 @@ const OWNER_PRINCIPAL: &str = "owner";
 
 const SAMPLE: &str = include_str!("welcome/sample-approval.json");
 
+/// The readers of the greeting. Secrets are for terminals only: other output ends up in logs and journals.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Audience {
+    Terminal,
+    Log,
+}
+
+impl Audience {
+    fn of(output: &impl IsTerminal) -> Self {
+        if output.is_terminal() { Self::Terminal } else { Self::Log }
+    }
+}
+
 /// What the first start made, for the greeting.
 #[derive(Debug)]
 pub(crate) struct Prepared {
+    audience: Audience,
+    /// This start made the first key.
+    is_first: bool,
     /// A key that nobody has seen yet.
     shown_key: Option<String>,
     /// Another node made the first key at the same time, and showed it.
     key_is_elsewhere: bool,
     /// Whether the command line finds a key in the data folder.
     key_is_left: bool,
-    /// A link that signs in once as the owner; only if this start created the first key.
+    /// A link that signs in once as the owner; only if this start created the first key and greets a terminal.
     sign_in: Option<String>,
     /// The owner has an active key, for which further links can be made.
     has_owner: bool,
+}
+
+impl Prepared {
+    /// The result of a start after another node made the first key.
+    fn by_another_node(audience: Audience) -> Self {
+        Self {
+            audience,
+            is_first: false,
+            shown_key: None,
+            key_is_elsewhere: true,
+            key_is_left: false,
+            sign_in: None,
+            has_owner: true,
+        }
+    }
 }
 
 /// Makes the store usable and leaves in the data folder what the command line needs.
@@ -49,13 +80,14 @@ pub(crate) async fn prepare(
     config: &Config,
     address: SocketAddr,
 ) -> anyhow::Result<Prepared> {
+    let audience = Audience::of(&std::io::stdout());
     let first = engine.key_count().await? == 0;
     if first {
         let sample: Value = serde_json::from_str(SAMPLE).context("the built-in sample workflow")?;
         engine.register(tenant, sample).await?;
     }
     let left = read_client_file(&config.data);
-    let shown_key = match (&config.bootstrap_key, first) {
+    let shown_key = match (&config.access.bootstrap_key, first) {
         (None, true) => Some(match &left {
             // A start that got no further than this file: its key is still to be stored.
             Some(key) => key.clone(),
@@ -68,7 +100,7 @@ pub(crate) async fn prepare(
     let server = client_url(config, address);
     leave_client_file(&config.data, &server, key.as_deref())?;
     let mut made = None;
-    if let Some(secret) = &config.bootstrap_key {
+    if let Some(secret) = &config.access.bootstrap_key {
         let mut stored = stored_key(secret, tenant.clone(), engine.now()).map_err(broken)?;
         stored.principal = "bootstrap".to_owned();
         // Stored before, by an earlier start or by another node, is as good.
@@ -88,22 +120,22 @@ pub(crate) async fn prepare(
     } else if let Some(secret) = &shown_key {
         if !store_first_key(engine, tenant, secret).await? {
             leave_client_file(&config.data, &server, None)?;
-            let (shown_key, sign_in) = (None, None);
-            let (key_is_elsewhere, key_is_left, has_owner) = (true, false, true);
-            return Ok(Prepared { shown_key, key_is_elsewhere, key_is_left, sign_in, has_owner });
+            return Ok(Prepared::by_another_node(audience));
         }
         made = Some(OWNER_KEY);
     }
     let sign_in = match made {
-        Some(key_id) => {
+        Some(key_id) if audience == Audience::Terminal => {
             let public_url = config.link_settings(address).public_url;
-            Some(make_link(engine, &public_url, key_id).await.map_err(broken)?.0)
+            Some(make_link(engine, &public_url, key_id, None).await.map_err(broken)?.0)
         }
-        None => None,
+        _ => None,
     };
     let owner = engine.key(tenant, OWNER_KEY).await?;
     let has_owner = owner.is_some_and(|owner| owner.is_active(engine.now()));
-    Ok(Prepared { shown_key, key_is_elsewhere: false, key_is_left: key.is_some(), sign_in, has_owner })
+    let (key_is_elsewhere, key_is_left) = (false, key.is_some());
+    let is_first = made.is_some();
+    Ok(Prepared { audience, is_first, shown_key, key_is_elsewhere, key_is_left, sign_in, has_owner })
 }
 
 /// Returns the key of the owner. Its secret is discarded: only sign-in links use it.
@@ -179,12 +211,20 @@ pub(crate) fn greet(config: &Config, address: SocketAddr, prepared: &Prepared) {
     lines.push(format!("  data folder  {}", config.data.display()));
     lines.push(format!("  database     {}", config::shown(&config.location)));
     if let Some(key) = &prepared.shown_key {
-        lines.push(format!("  API key      {key}"));
         let file = config.data.join(CLIENT_FILE);
-        lines.push(format!(
-            "               of the principal {FIRST_PRINCIPAL}; shown once, also in {}",
-            file.display()
-        ));
+        lines.extend(match prepared.audience {
+            Audience::Terminal => [
+                format!("  API key      {key}"),
+                format!(
+                    "               of the principal {FIRST_PRINCIPAL}; shown once, also in {}",
+                    file.display()
+                ),
+            ],
+            Audience::Log => [
+                format!("  API key      written to {}", file.display()),
+                format!("               of the principal {FIRST_PRINCIPAL}; shown here in terminals only"),
+            ],
+        });
     }
     if prepared.key_is_elsewhere {
         lines.push(
@@ -210,7 +250,7 @@ pub(crate) fn greet(config: &Config, address: SocketAddr, prepared: &Prepared) {
     println!("{}", lines.join("\n"));
 }
 
-/// To be copied: the first start shows what it is for, later ones how to get in.
+/// Lines to copy: the first start shows what the server is for. Where no sign-in link was printed, the last line makes one.
 fn what_next(config: &Config, prepared: &Prepared) -> Vec<String> {
     let program = std::env::args().next().unwrap_or_else(|| "holdpoint".to_owned());
     let data = if config.data == Path::new("./holdpoint-data") {
@@ -220,21 +260,20 @@ fn what_next(config: &Config, prepared: &Prepared) -> Vec<String> {
     };
     let key = "  export HOLDPOINT_KEY=…   # a key of this server, such as the bootstrap key".to_owned();
     let key = (!prepared.key_is_left).then_some(key);
+    let mut lines = vec![String::new()];
+    if prepared.is_first {
+        let steps = ["runs start sample-approval", "pending", "answer latest review accept"];
+        lines.push("Try it, in another terminal:".to_owned());
+        lines.extend(key.clone());
+        lines.extend(steps.map(|step| format!("  {program} {step}{data}")));
+    }
     if prepared.sign_in.is_none() {
         let owner = if prepared.has_owner { format!(" --as {OWNER_KEY}") } else { String::new() };
-        let sign_in = format!("  {program} inbox --link{owner}{data}   # prints a link that signs in, once");
-        return ["".to_owned(), "To sign in, in another terminal:".to_owned()]
-            .into_iter()
-            .chain(key)
-            .chain([sign_in])
-            .collect();
+        lines.push("To sign in, in another terminal:".to_owned());
+        lines.extend(key.filter(|_| !prepared.is_first));
+        lines.push(format!("  {program} inbox --link{owner}{data}   # prints a link that signs in, once"));
     }
-    let steps = ["runs start sample-approval", "pending", "answer latest review accept"];
-    ["".to_owned(), "Try it, in another terminal:".to_owned()]
-        .into_iter()
-        .chain(key)
-        .chain(steps.map(|step| format!("  {program} {step}{data}")))
-        .collect()
+    lines
 }
 
 #[cfg(test)]
@@ -257,8 +296,8 @@ mod tests {
             Config { listen: address, data, location, ..defaults }
         };
         let (a, b) = (node("a"), node("b"));
-        let (one, other) =
-            tokio::join!(prepare(&engine, &tenant, &a, address), prepare(&engine, &tenant, &b, address));
+        let start = |node| prepare(&engine, &tenant, node, address);
+        let (one, other) = tokio::join!(start(&a), start(&b));
         let shown: Vec<String> =
             [one.unwrap(), other.unwrap()].into_iter().filter_map(|node| node.shown_key).collect();
         assert_eq!(

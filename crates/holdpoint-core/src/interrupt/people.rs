@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::{Answer, BadRequest, Interrupt, governance};
 use crate::ids::Principal;
 use crate::limits;
+use crate::names::{self, parse_new_name};
 use crate::refusal::Refusal;
 
 /// How the names begin under which the host itself acts.
@@ -114,6 +115,15 @@ pub(super) fn decider(answer: &Answer) -> Result<&str, Refusal> {
         Some(name) if name != answer.by.name && (!answer.acting_as || is_host_name(name)) => {
             Err(Refusal::MayNotActFor(name.to_owned()))
         }
+        // A name that no key has yet gets into the record here.
+        Some(name) if name != answer.by.name && !answer.known => match parse_new_name(name) {
+            Ok(normal) if normal == name => Ok(name),
+            Ok(normal) => {
+                let message = format!("must be in normal form (NFKC): {normal:?}");
+                Err(Refusal::invalid("resumeValue.decidedBy", message))
+            }
+            Err(bad) => Err(Refusal::invalid("resumeValue.decidedBy", bad.to_string())),
+        },
         Some(name) => Ok(name),
         None => Ok(&answer.by.name),
     }
@@ -196,7 +206,8 @@ pub(super) fn may_decide(data: &Value, who: &Principal) -> bool {
     admitted(data, who) && governance::may_decide(data, who)
 }
 
-/// What the lists say, in words that mean the same in each: `name`, `role:x`, `group:y`, `scope:z`.
+/// What the lists say, in words that mean the same in each: `name`, `role:x`, `group:y`, `scope:z`. An entry that is not
+/// in its normal form is followed by that form, which means the same.
 pub(super) fn entries(data: &Value) -> Vec<String> {
     let mut entries = governance::entries(data);
     for (list, plain) in list_sets(data).flat_map(|set| approvers(set).chain(audience(set))) {
@@ -206,8 +217,11 @@ pub(super) fn entries(data: &Value) -> Vec<String> {
                 (_, Prefix::Role) => format!("role:{entry}"),
                 (_, Prefix::Group) => format!("group:{entry}"),
             };
-            if !entries.contains(&entry) {
-                entries.push(entry);
+            let normal = (!entry.is_ascii()).then(|| names::normalize_name(&entry).into_owned());
+            for entry in [Some(entry), normal].into_iter().flatten() {
+                if !entries.contains(&entry) {
+                    entries.push(entry);
+                }
             }
         }
     }
@@ -264,7 +278,7 @@ pub(super) fn lists_plainly(data: &Value, name: &str) -> bool {
     let plain = list_sets(data).flat_map(approvers).filter(|(_, plain)| *plain == Prefix::Anything);
     let mut entries =
         plain.flat_map(|(list, _)| list.as_array().into_iter().flatten().filter_map(Value::as_str));
-    entries.any(|entry| entry == name && !prefixed(entry))
+    entries.any(|entry| names::means(entry, name) && !prefixed(entry))
 }
 
 /// Lists without entries let everybody pass.
@@ -287,11 +301,11 @@ fn is_meant(who: &Principal, entry: &str, plain: Prefix) -> bool {
         Some(("group", name)) => (Prefix::Group, name),
         _ => (plain, entry),
     };
-    let held = |names: &[String]| names.iter().any(|held| held == name);
+    let held = |of: &[String]| of.iter().any(|held| names::means(name, held));
     match meaning {
-        Prefix::Name => who.name == name,
+        Prefix::Name => names::means(name, &who.name),
         Prefix::Role => held(&who.roles),
         Prefix::Group => held(&who.groups),
-        Prefix::Anything => who.name == name || held(&who.roles) || held(&who.groups),
+        Prefix::Anything => names::means(name, &who.name) || held(&who.roles) || held(&who.groups),
     }
 }

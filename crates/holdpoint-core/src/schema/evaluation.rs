@@ -258,12 +258,7 @@ impl Evaluation<'_> {
         Ok((matches, innermost))
     }
 
-    fn dependent(
-        &mut self,
-        schemas: &[(String, NodeId)],
-        part: Part<'_>,
-        evaluated: &mut [bool],
-    ) -> Outcome {
+    fn dependent(&mut self, schemas: &[(String, NodeId)], part: Part<'_>, evaluated: &mut [bool]) -> Outcome {
         let Value::Object(members) = part.value else { return Ok(None) };
         self.spend(schemas.len())?;
         let present = schemas.iter().filter(|(name, _)| members.contains_key(name));

@@ -126,8 +126,7 @@ impl Graph {
         let mut sizes: Vec<Option<u64>> = vec![None; self.nodes.len()];
         let mut path = vec![0];
         while let Some(id) = path.last().copied() {
-            let targets: Vec<NodeId> =
-                self.nodes[id].keywords.iter().flat_map(Keyword::targets).collect();
+            let targets: Vec<NodeId> = self.nodes[id].keywords.iter().flat_map(Keyword::targets).collect();
             if sizes[id].is_none() {
                 sizes[id] = Some(OPEN);
                 path.extend(targets.iter().filter(|target| sizes[**target].is_none()));

@@ -6,7 +6,8 @@ use holdpoint_core::Timestamp;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
-use super::{Engine, Options, Shared, sealing};
+use super::sealing::{SealSource, Settled};
+use super::{Engine, Options, Shared};
 use crate::agent::Agents;
 use crate::bus::Bus;
 use crate::committer::{Audience, Committer, Counters, MailOp, Troubles, Work};
@@ -19,7 +20,7 @@ use crate::peers::{Outbox, Peers};
 use crate::providers::Providers;
 use crate::registry::Registry;
 use crate::run_cache::RunCache;
-use crate::seal::{Seal, SealKey};
+use crate::seal::Seal;
 use crate::store::postgres::{self, Settings};
 use crate::store::{self, Database, Location, Statement};
 use crate::store::{arrivals, awaited, deliveries, handles, params, seal, sqlite, timers};
@@ -41,7 +42,7 @@ impl Engine {
             events_kept_max,
             cascade_max,
             quotas,
-            seal_key,
+            seal,
             outgoing,
             webhook_outgoing,
             webhooks,
@@ -50,7 +51,7 @@ impl Engine {
         } = options;
         let calls = webhook_outgoing.or(outgoing).unwrap_or_else(|| Outgoing::new(Policy::default()));
         let hooks = Arc::new(Hooks::new(webhooks, calls));
-        let seal_key = sealing::key(seal_key, &location)?;
+        let seal = SealSource::choose(seal, &location).await?;
         let (cache, bus) = (Arc::new(RunCache::default()), Arc::new(Bus::default()));
         let (counters, hands) = (Arc::new(Counters::default()), Arc::new(Hands::default()));
         let (measures, feed) = (Arc::new(Measures::new(nodes.names())), Arc::new(Feed::default()));
@@ -65,8 +66,8 @@ impl Engine {
             callers: None,
         };
         let (stop, stopping) = watch::channel(false);
-        let ground = Ground { location, alone, troubles, now: clock.now(), seal_key: seal_key.as_ref() };
-        let (db, committer) = ground.open(audience, stopping).await?;
+        let ground = Ground { location, alone, troubles, now: clock.now(), seal: seal.as_ref() };
+        let (db, committer, settled) = ground.open(audience, stopping).await?;
         let shared = Shared {
             name,
             db,
@@ -78,7 +79,7 @@ impl Engine {
             nodes,
             answerer,
             registry: Registry::default(),
-            seal: seal_key.as_ref().map(Seal::new),
+            seal: settled.as_ref().map(|settled| Seal::new(&settled.key)),
             sequences: Arc::default(),
             logs: Arc::default(),
             counters,
@@ -97,7 +98,7 @@ impl Engine {
             admissions: super::quotas::Admissions::default(),
             stop,
         };
-        Self(Arc::new(shared), None).sealed_with(seal_key.as_ref()).await
+        Self(Arc::new(shared), None).sealed_with(settled.as_ref()).await
     }
 
     /// Whether the store answers.
@@ -110,12 +111,12 @@ impl Engine {
 }
 
 /// What the store is opened on.
-struct Ground<'k> {
+struct Ground<'s> {
     location: Location,
     alone: bool,
     troubles: Troubles,
     now: Timestamp,
-    seal_key: Option<&'k SealKey>,
+    seal: Option<&'s SealSource>,
 }
 
 impl Ground<'_> {
@@ -123,15 +124,17 @@ impl Ground<'_> {
         self,
         mut audience: Audience,
         stopping: watch::Receiver<bool>,
-    ) -> Result<(Database, Committer), Error> {
+    ) -> Result<(Database, Committer, Option<Settled>), Error> {
         match self.location {
             Location::Sqlite(path) => {
                 audience.callers = Some(Handle::current());
                 let writer = sqlite::Writer::open(&path, self.alone)?;
                 let db = Database::Sqlite(sqlite::Readers::new(&path));
+                let settled = settle(self.seal, &db).await?;
                 let mut first = if self.alone { take_over(self.now) } else { Vec::new() };
-                first.extend(self.seal_key.map(|key| Work::Plain(vec![seal::remember(&key.name())])));
-                Ok((db, Committer::on_thread(writer, audience, self.troubles, first).await?))
+                let name = settled.as_ref().map(|settled| settled.key.name());
+                first.extend(name.map(|name| Work::Plain(vec![seal::remember(&name)])));
+                Ok((db, Committer::on_thread(writer, audience, self.troubles, first).await?, settled))
             }
             Location::Postgres(url) => {
                 let settings = Arc::new(Settings::parse(&url)?);
@@ -140,12 +143,20 @@ impl Ground<'_> {
                 audience.outbox = settings.notify.then(|| outbox.clone());
                 let db =
                     Database::Postgres(postgres::Readers::new(settings.clone(), audience.counters.clone()));
+                let settled = settle(self.seal, &db).await?;
                 let committer = on_postgres(&settings, &audience, self.troubles);
                 let peers = Peers { db: db.clone(), settings, bus: audience.bus.clone(), outbox };
                 tokio::spawn(peers.run(stopping));
-                Ok((db, committer))
+                Ok((db, committer, settled))
             }
         }
+    }
+}
+
+async fn settle(seal: Option<&SealSource>, db: &Database) -> Result<Option<Settled>, Error> {
+    match seal {
+        Some(seal) => Ok(Some(seal.settle(db).await?)),
+        None => Ok(None),
     }
 }
 

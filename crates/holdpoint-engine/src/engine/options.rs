@@ -1,9 +1,11 @@
 //! How an engine is opened: where it keeps its data, which clock it reads, which nodes it knows.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use super::Quotas;
 use super::families::CASCADE_MAX;
+use super::sealing::SealSource;
 use crate::agent::AgentSettings;
 use crate::answering::{Answerer, AnyAnswerer};
 use crate::clock::Clock;
@@ -38,7 +40,7 @@ pub struct Options {
     pub(super) events_kept_max: u64,
     pub(super) cascade_max: usize,
     pub(super) quotas: Quotas,
-    pub(super) seal_key: Option<SealKey>,
+    pub(super) seal: Option<SealSource>,
     /// What nodes and deliveries call with; each may have its own.
     pub(super) outgoing: Option<Outgoing>,
     pub(super) webhook_outgoing: Option<Outgoing>,
@@ -63,7 +65,7 @@ impl Options {
             events_kept_max: EVENTS_KEPT_MAX,
             cascade_max: CASCADE_MAX,
             quotas: Quotas::default(),
-            seal_key: None,
+            seal: None,
             outgoing: None,
             webhook_outgoing: None,
             webhooks: WebhookSettings::default(),
@@ -192,7 +194,15 @@ impl Options {
     /// file keeps its own beside it, and one on a server can keep no secrets.
     #[must_use]
     pub fn seal_key(mut self, key: SealKey) -> Self {
-        self.seal_key = Some(key);
+        self.seal = Some(SealSource::Key(key));
+        self
+    }
+
+    /// Seals with the key in this file. If there is no such file it is created, unless the database was sealed with
+    /// another key before.
+    #[must_use]
+    pub fn seal_key_file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.seal = Some(SealSource::File(path.into()));
         self
     }
 

@@ -1,6 +1,7 @@
 //! Warnings about names in approver lists that no key of the tenant has.
 
-use holdpoint_core::{Principal, TenantId, find_named_people};
+use holdpoint_core::workflow::Flaw;
+use holdpoint_core::{Principal, TenantId, check_new_entry, find_named_people};
 use serde_json::Value;
 
 use super::Engine;
@@ -39,7 +40,8 @@ impl Engine {
         Ok(entries.iter().filter(is_unknown).cloned().collect())
     }
 
-    /// Returns a warning for each name in a definition that no active key of the tenant has.
+    /// Returns a warning for each name in a definition that no active key of the tenant has. Such a name is refused if
+    /// no new principal could have it.
     pub async fn find_people_warnings(
         &self,
         tenant: &TenantId,
@@ -48,8 +50,19 @@ impl Engine {
         let named = find_named_people(definition);
         let entries: Vec<String> = named.iter().map(|(_, entry)| entry.clone()).collect();
         let unknown = self.find_unknown_people(tenant, &entries).await?;
-        let lines = named.iter().filter(|(_, entry)| unknown.contains(entry));
+        let lines: Vec<&(String, String)> =
+            named.iter().filter(|(_, entry)| unknown.contains(entry)).collect();
+        let flaw = |(node, entry): &&(String, String)| {
+            let bad = check_new_entry(entry).err()?;
+            let message = format!("node {node}: the approver {entry:?} is not accepted: {bad}");
+            Some(Flaw::at_top("nodes", message))
+        };
+        let flaws: Vec<Flaw> = lines.iter().filter_map(flaw).collect();
+        if !flaws.is_empty() {
+            return Err(Error::InvalidWorkflow(flaws));
+        }
         Ok(lines
+            .into_iter()
             .map(|(node, entry)| format!("node {node}: {}", Self::describe_unknown_person(entry)))
             .collect())
     }

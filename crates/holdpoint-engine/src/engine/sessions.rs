@@ -7,13 +7,13 @@ use super::Engine;
 use crate::committer::Reply;
 use crate::error::Error;
 use crate::store::keys::ApiKey;
-use crate::store::sessions::{self, Session};
+use crate::store::sessions::{self, Link, Session};
 
 impl Engine {
     /// How long a session that nobody uses is good for.
     pub const SESSION_IDLE_MS: u64 = 12 * 3_600_000;
     /// How long one is good for at most.
-    pub const SESSION_LIFE_MS: u64 = 7 * 24 * 3_600_000;
+    pub const SESSION_LIFE_MS: u64 = sessions::LIFE_MS;
     /// How long a link that signs in is good for.
     pub const SESSION_LINK_MS: u64 = 30 * 60_000;
     /// A use that follows another so soon is not written down.
@@ -34,6 +34,7 @@ impl Engine {
             created_at: now,
             used_at: now,
             expires_at: now.plus_ms(Self::SESSION_IDLE_MS),
+            ends_at: now.plus_ms(Self::SESSION_LIFE_MS),
             revoked_at: None,
         };
         self.write(vec![sessions::insert(&session, token_hash)]).await?;
@@ -51,8 +52,7 @@ impl Engine {
         if now < session.used_at.plus_ms(Self::SESSION_USE_MS) {
             return Ok(session);
         }
-        let end = session.created_at.plus_ms(Self::SESSION_LIFE_MS);
-        let expires_at = now.plus_ms(Self::SESSION_IDLE_MS).min(end);
+        let expires_at = now.plus_ms(Self::SESSION_IDLE_MS).min(session.ends_at);
         self.write(vec![sessions::used(&session.session_id, now, expires_at)]).await?;
         Ok(Session { used_at: now, expires_at, ..session })
     }
@@ -73,15 +73,23 @@ impl Engine {
         Ok(matches!(self.write(vec![revoke]).await?, Reply::Touched(1)))
     }
 
-    /// A link that signs in with this key, once. Returns when it ends.
-    pub async fn add_session_link(&self, key_id: &str, link_hash: &str) -> Result<Timestamp, Error> {
-        let expires_at = self.now().plus_ms(Self::SESSION_LINK_MS);
-        self.write(vec![sessions::insert_link(link_hash, key_id, expires_at)]).await?;
+    /// Stores a link that signs in with this key once, and returns when the link expires. The session that the link
+    /// makes ends at `session_ends_at` at the latest: no session or key can extend its own life by a link.
+    pub async fn add_session_link(
+        &self,
+        key_id: &str,
+        link_hash: &str,
+        session_ends_at: Option<Timestamp>,
+    ) -> Result<Timestamp, Error> {
+        let usual = self.now().plus_ms(Self::SESSION_LINK_MS);
+        let expires_at = session_ends_at.map_or(usual, |end| end.min(usual));
+        let link = Link { token_hash: link_hash, key_id, expires_at, session_ends_at };
+        self.write(vec![sessions::insert_link(link)]).await?;
         Ok(expires_at)
     }
 
-    /// Uses a link up and signs in with its key. Nothing when there is none, when it was used, or when it or its key has
-    /// ended. Of many who come at once one signs in.
+    /// Uses a link up and signs in with its key. Returns None if there is no such link, if it was used, or if it or its
+    /// key has ended; a link that cannot be used costs no write. If several callers use a link at once, one signs in.
     pub async fn sign_in_by_link(
         &self,
         link_hash: &str,
@@ -89,6 +97,9 @@ impl Engine {
         token_hash: &str,
     ) -> Result<Option<(Session, ApiKey)>, Error> {
         let now = self.now();
+        if !sessions::link_is_open(self.db(), link_hash, now).await? {
+            return Ok(None);
+        }
         let until = now.plus_ms(Self::SESSION_IDLE_MS);
         self.write(sessions::by_link(link_hash, session_id, token_hash, (now, until))).await?;
         // Asked for rather than counted: a commit whose answer was lost has happened, too.

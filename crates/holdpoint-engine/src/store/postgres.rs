@@ -71,6 +71,22 @@ pub(crate) async fn prepare(settings: &Settings) -> Result<(), Error> {
     Ok(())
 }
 
+/// Returns the text that a statement finds, without changing anything: for a look before [`prepare`]. None if the
+/// table that `has_table` looks for does not exist, or if the statement fails; the caller looks again later.
+pub(crate) async fn peek(
+    settings: &Settings,
+    has_table: &'static str,
+    sql: &'static str,
+) -> Result<Option<String>, Error> {
+    let session = Session::open(settings).await?;
+    if number(&session, has_table).await.unwrap_or_default() == 0 {
+        return Ok(None);
+    }
+    let found = session.ask(None, &[Query::one(sql, Vec::new())], None).await;
+    let row = found.into_iter().flatten().flat_map(|answer| answer.rows).next();
+    Ok(row.and_then(|row| row.text(0).map(str::to_owned).ok()))
+}
+
 async fn version(session: &Session) -> Result<i64, Error> {
     match number(session, "SELECT to_regclass('schema_versions') IS NOT NULL").await? {
         0 => Ok(0),

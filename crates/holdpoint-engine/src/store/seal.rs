@@ -3,7 +3,9 @@
 use super::{Database, Error, Statement, params};
 
 const REMEMBER: &str = "INSERT INTO seal (place, key_name) VALUES (1, $1) ON CONFLICT DO NOTHING";
-const REMEMBERED: &str = "SELECT key_name FROM seal WHERE place = 1";
+/// Returns true if a PostgreSQL database has the table.
+pub(crate) const HAS_TABLE: &str = "SELECT to_regclass('seal') IS NOT NULL";
+pub(crate) const REMEMBERED: &str = "SELECT key_name FROM seal WHERE place = 1";
 
 /// The first name stays.
 pub(crate) fn remember(name: &str) -> Statement {

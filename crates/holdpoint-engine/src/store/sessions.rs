@@ -7,15 +7,15 @@ use super::keys::{self, ApiKey};
 use super::{Database, Error, Row, Statement, params, unreadable};
 
 const INSERT: &str =
-    "INSERT INTO sessions (session_id, token_hash, key_id, tenant_id, created_ms, used_ms, expires_ms)
-    VALUES ($1, $2, $3, $4, $5, $6, $7)";
+    "INSERT INTO sessions (session_id, token_hash, key_id, tenant_id, created_ms, used_ms, expires_ms, ends_ms)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
 /// What a key is comes first, as `keys` reads it.
 const BY_HASH: &str =
     "SELECT k.key_id, k.key_hash, k.tenant_id, k.principal, k.roles, k.scopes, k.created_ms, k.revoked_ms,
-    k.expires_ms, k.test, k.group_names, COALESCE(k.lineage, k.key_id), s.session_id, s.created_ms, s.used_ms, s.expires_ms, s.revoked_ms
+    k.expires_ms, k.test, k.group_names, COALESCE(k.lineage, k.key_id), s.session_id, s.created_ms, s.used_ms, s.expires_ms, s.revoked_ms, s.ends_ms
     FROM sessions s JOIN keys k ON k.key_id = s.key_id WHERE s.token_hash = $1";
 const OF_KEY: &str =
-    "SELECT session_id, created_ms, used_ms, expires_ms, revoked_ms, key_id, tenant_id FROM sessions
+    "SELECT session_id, created_ms, used_ms, expires_ms, revoked_ms, key_id, tenant_id, ends_ms FROM sessions
     WHERE key_id = $1 AND tenant_id = $2 AND revoked_ms IS NULL AND expires_ms > $3
     ORDER BY created_ms DESC, session_id LIMIT $4";
 const USE: &str =
@@ -25,19 +25,26 @@ const REVOKE: &str = "UPDATE sessions SET revoked_ms = COALESCE(revoked_ms, $1)
 const PURGE: &str = "DELETE FROM sessions WHERE session_id IN (
     SELECT session_id FROM sessions WHERE expires_ms <= $1 ORDER BY expires_ms LIMIT $2)";
 
-const INSERT_LINK: &str = "INSERT INTO session_links (token_hash, key_id, expires_ms)
-    SELECT $1, key_id, $2 FROM keys WHERE key_id = $3";
+const INSERT_LINK: &str = "INSERT INTO session_links (token_hash, key_id, expires_ms, session_ends_ms)
+    SELECT $1, key_id, $2, $3 FROM keys WHERE key_id = $4";
+const LINK: &str =
+    "SELECT key_id FROM session_links WHERE token_hash = $1 AND session_id IS NULL AND expires_ms > $2";
 const CLAIM_LINK: &str = "UPDATE session_links SET session_id = $1
     WHERE token_hash = $2 AND session_id IS NULL AND expires_ms > $3";
 /// Whoever has claimed the link signs in, with a key that is still good.
 const INSERT_BY_LINK: &str =
-    "INSERT INTO sessions (session_id, token_hash, key_id, tenant_id, created_ms, used_ms, expires_ms)
-    SELECT l.session_id, $1, k.key_id, k.tenant_id, $2, $3, $4
+    "INSERT INTO sessions (session_id, token_hash, key_id, tenant_id, created_ms, used_ms, expires_ms, ends_ms)
+    SELECT l.session_id, $1, k.key_id, k.tenant_id, $2, $3,
+      CASE WHEN l.session_ends_ms < $4 THEN l.session_ends_ms ELSE $4 END,
+      CASE WHEN l.session_ends_ms < $5 THEN l.session_ends_ms ELSE $5 END
     FROM session_links l JOIN keys k ON k.key_id = l.key_id
-    WHERE l.token_hash = $5 AND l.session_id = $6 AND k.revoked_ms IS NULL
-      AND (k.expires_ms IS NULL OR k.expires_ms > $7)";
+    WHERE l.token_hash = $6 AND l.session_id = $7 AND k.revoked_ms IS NULL
+      AND (k.expires_ms IS NULL OR k.expires_ms > $8)";
 const PURGE_LINKS: &str = "DELETE FROM session_links WHERE token_hash IN (
     SELECT token_hash FROM session_links WHERE expires_ms <= $1 ORDER BY expires_ms LIMIT $2)";
+
+/// The longest life of a session, however often it is used.
+pub(crate) const LIFE_MS: u64 = 7 * 24 * 3_600_000;
 
 /// Somebody who has signed in with a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,6 +57,8 @@ pub struct Session {
     pub used_at: Timestamp,
     /// Unless it is used before.
     pub expires_at: Timestamp,
+    /// The latest end of the session, however often it is used.
+    pub ends_at: Timestamp,
     pub revoked_at: Option<Timestamp>,
 }
 
@@ -61,7 +70,8 @@ pub(crate) fn insert(session: &Session, token_hash: &str) -> Statement {
         session.tenant.as_str(),
         session.created_at,
         session.used_at,
-        session.expires_at
+        session.expires_at,
+        session.ends_at
     ];
     Statement::new(INSERT, values)
 }
@@ -74,8 +84,25 @@ pub(crate) fn revoke(tenant: &TenantId, key_id: &str, session_id: &str, now: Tim
     Statement::new(REVOKE, params![now, session_id, key_id, tenant.as_str()])
 }
 
-pub(crate) fn insert_link(token_hash: &str, key_id: &str, expires_at: Timestamp) -> Statement {
-    Statement::new(INSERT_LINK, params![token_hash, expires_at, key_id])
+/// A link that signs in once.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Link<'a> {
+    pub token_hash: &'a str,
+    pub key_id: &'a str,
+    pub expires_at: Timestamp,
+    /// The latest end of the session that the link makes, if the link sets one.
+    pub session_ends_at: Option<Timestamp>,
+}
+
+pub(crate) fn insert_link(link: Link<'_>) -> Statement {
+    let ends_ms = link.session_ends_at.map(|at| at.0);
+    let values = params![link.token_hash, link.expires_at, ends_ms, link.key_id];
+    Statement::new(INSERT_LINK, values)
+}
+
+/// Returns true if there is such a link and it can still be used.
+pub(crate) async fn link_is_open(db: &Database, token_hash: &str, now: Timestamp) -> Result<bool, Error> {
+    Ok(db.query_one(LINK, params![token_hash, now]).await?.is_some())
 }
 
 /// Uses a link up and signs in, or does neither. The last statement tells which.
@@ -86,7 +113,8 @@ pub(crate) fn by_link(
     (now, expires_at): (Timestamp, Timestamp),
 ) -> Vec<Statement> {
     let claim = Statement::new(CLAIM_LINK, params![session_id, link_hash, now]);
-    let values = params![token_hash, now, now, expires_at, link_hash, session_id, now];
+    let ends_at = now.plus_ms(LIFE_MS);
+    let values = params![token_hash, now, now, expires_at, ends_at, link_hash, session_id, now];
     vec![claim, Statement::new(INSERT_BY_LINK, values)]
 }
 
@@ -106,6 +134,7 @@ pub(crate) async fn by_hash(db: &Database, hash: &str) -> Result<Option<(Session
         used_at: Timestamp(row.int(14)?),
         expires_at: Timestamp(row.int(15)?),
         revoked_at: row.optional_int(16)?.map(Timestamp),
+        ends_at: read_end(row.int(13)?, row.optional_int(17)?),
     };
     Ok(Some((session, key)))
 }
@@ -127,7 +156,13 @@ fn read(row: &Row) -> Result<Session, Error> {
         used_at: Timestamp(row.int(2)?),
         expires_at: Timestamp(row.int(3)?),
         revoked_at: row.optional_int(4)?.map(Timestamp),
+        ends_at: read_end(row.int(1)?, row.optional_int(7)?),
         key_id: row.text(5)?.to_owned(),
         tenant: TenantId::parse(row.text(6)?).map_err(|error| unreadable("session", error))?,
     })
+}
+
+/// Returns the latest end of a session. Sessions of earlier versions have none stored.
+fn read_end(created_ms: i64, ends_ms: Option<i64>) -> Timestamp {
+    ends_ms.map_or(Timestamp(created_ms).plus_ms(LIFE_MS), Timestamp)
 }

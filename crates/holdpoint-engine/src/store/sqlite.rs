@@ -14,8 +14,10 @@ use rusqlite::{Connection, OpenFlags, ToSql, params_from_iter};
 use tokio::sync::Semaphore;
 
 mod folding;
+mod peek;
 
 use self::folding::Folding;
+pub(crate) use self::peek::peek;
 use super::migrations;
 use super::{Answer, Error, Param, Query, Row, Tx};
 

@@ -1,5 +1,7 @@
 //! Sessions: how long they last, what ends them, and that a link signs in once.
 
+use std::sync::atomic::Ordering;
+
 use holdpoint_engine::core::Timestamp;
 use holdpoint_engine::{ApiKey, Engine};
 
@@ -10,6 +12,8 @@ on_both! {
     a_session_lasts_while_it_is_used_and_no_longer_than_a_week,
     a_session_is_ended_by_its_own_key_alone,
     a_link_signs_in_once_and_in_time,
+    a_link_with_an_end_makes_a_session_that_ends_then,
+    a_link_that_cannot_be_used_costs_no_commit,
     a_key_that_has_ended_lets_nobody_in,
     what_has_ended_is_deleted,
 }
@@ -79,7 +83,7 @@ async fn a_session_is_ended_by_its_own_key_alone(house: House) {
 
 async fn a_link_signs_in_once_and_in_time(house: House) {
     let (engine, key) = (&house.engine, key(&house, "ann").await);
-    engine.add_session_link(&key.key_id, "link").await.unwrap();
+    engine.add_session_link(&key.key_id, "link", None).await.unwrap();
     let other = house.second_engine(|options| options).await;
     let both =
         tokio::join!(engine.sign_in_by_link("link", "s1", "t1"), other.sign_in_by_link("link", "s2", "t2"));
@@ -87,16 +91,45 @@ async fn a_link_signs_in_once_and_in_time(house: House) {
     assert_eq!(both.iter().flatten().count(), 1, "of two at once one");
     assert_eq!(engine.sign_in_by_link("link", "s3", "t3").await.unwrap(), None);
     assert_eq!(engine.sign_in_by_link("none", "s4", "t4").await.unwrap(), None);
-    engine.add_session_link(&key.key_id, "late").await.unwrap();
+    engine.add_session_link(&key.key_id, "late", None).await.unwrap();
     house.clock.advance(i64::try_from(Engine::SESSION_LINK_MS).unwrap());
     assert_eq!(engine.sign_in_by_link("late", "s5", "t5").await.unwrap(), None);
     assert_eq!(engine.sessions(&tenant(), &key.key_id, 10).await.unwrap().len(), 1);
     other.close().await;
 }
 
+async fn a_link_with_an_end_makes_a_session_that_ends_then(house: House) {
+    let (engine, key) = (&house.engine, key(&house, "ann").await);
+    let end = Timestamp(NOON + 20 * HOUR);
+    engine.add_session_link(&key.key_id, "link", Some(end)).await.unwrap();
+    let (mut session, _) = engine.sign_in_by_link("link", "s1", "t1").await.unwrap().unwrap();
+    assert_eq!((session.expires_at, session.ends_at), (Timestamp(NOON + 12 * HOUR), end));
+    for _ in 0..3 {
+        house.clock.advance(6 * HOUR);
+        session = engine.use_session(session).await.unwrap();
+    }
+    assert_eq!((session.expires_at, session.ends_at), (end, end), "use does not extend it beyond its end");
+    assert_eq!(engine.session_by_hash("t1").await.unwrap().unwrap().0, session);
+    let soon = engine.now().plus_ms(60_000);
+    let expires_at = engine.add_session_link(&key.key_id, "last", Some(soon)).await.unwrap();
+    let (last, _) = engine.sign_in_by_link("last", "s2", "t2").await.unwrap().unwrap();
+    assert_eq!((expires_at, last.expires_at, last.ends_at), (soon, soon, soon));
+}
+
+async fn a_link_that_cannot_be_used_costs_no_commit(house: House) {
+    let (engine, key) = (&house.engine, key(&house, "ann").await);
+    engine.add_session_link(&key.key_id, "link", None).await.unwrap();
+    assert!(engine.sign_in_by_link("link", "s1", "t1").await.unwrap().is_some());
+    let before = engine.counters().commits.load(Ordering::SeqCst);
+    for link in ["link", "none", ""] {
+        assert_eq!(engine.sign_in_by_link(link, "s2", "t2").await.unwrap(), None);
+    }
+    assert_eq!(engine.counters().commits.load(Ordering::SeqCst), before);
+}
+
 async fn a_key_that_has_ended_lets_nobody_in(house: House) {
     let (engine, key) = (&house.engine, key(&house, "ann").await);
-    engine.add_session_link(&key.key_id, "link").await.unwrap();
+    engine.add_session_link(&key.key_id, "link", None).await.unwrap();
     engine.add_session(&key, "s0", "t0").await.unwrap();
     assert!(engine.revoke_key(&tenant(), &key.key_id).await.unwrap());
     assert_eq!(engine.sign_in_by_link("link", "s1", "t1").await.unwrap(), None);
@@ -107,7 +140,7 @@ async fn a_key_that_has_ended_lets_nobody_in(house: House) {
 async fn what_has_ended_is_deleted(house: House) {
     let (engine, key) = (&house.engine, key(&house, "ann").await);
     engine.add_session(&key, "s1", "t1").await.unwrap();
-    engine.add_session_link(&key.key_id, "link").await.unwrap();
+    engine.add_session_link(&key.key_id, "link", None).await.unwrap();
     house.clock.advance(11 * HOUR);
     engine.add_session(&key, "s2", "t2").await.unwrap();
     engine.worker().tidy().await;

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::app::App;
 use crate::auth::{Caller, CanManageKeys, SCOPES_DEFAULT, check_scopes, fresh_secret, stored_key};
-use crate::body::{Body, InPath, NoBody, OptionalBody, check_principal, check_word};
+use crate::body::{Body, InPath, NoBody, OptionalBody, check_word, parse_principal, parse_word};
 use crate::error::ApiError;
 use crate::idempotency::{Answer, Did, Sent};
 
@@ -90,8 +90,7 @@ fn drafted(caller: &Caller, body: CreateKey, now: Timestamp) -> Result<(ApiKey, 
     let secret = fresh_secret(test)?;
     let mut key = stored_key(&secret, tenant, now)?;
     if let Some(principal) = body.principal {
-        check_principal("principal", &principal)?;
-        key.principal = principal;
+        key.principal = parse_principal("principal", &principal)?;
     }
     (key.roles, key.groups, key.scopes, key.expires_at) = (roles, groups, scopes, expires_at);
     Ok((key, secret))
@@ -162,9 +161,9 @@ fn make_successor(
 ) -> Result<(ApiKey, String), ApiError> {
     let scopes = allowed_scopes(caller, Some(old.scopes.clone()), None)?;
     let asked = expiry(body.expires_at.as_deref(), body.expires_in_seconds, now)?;
-    // By default the successor is valid for as long as the key was, and no longer than the caller's key.
+    // By default the successor is valid for as long as the key was, and no longer than the caller's key or session.
     let lived = |end: Timestamp| now.plus_ms(u64::try_from(end.0 - old.created_at.0).unwrap_or_default());
-    let usual = || Some(old.expires_at.map(lived)?.min(caller.0.expires_at.unwrap_or(Timestamp(i64::MAX))));
+    let usual = || Some(old.expires_at.map(lived)?.min(caller.ends_at().unwrap_or(Timestamp(i64::MAX))));
     let expires_at = allowed_expiry(caller, asked.or_else(usual))?;
     let secret = fresh_secret(old.test)?;
     let fresh = stored_key(&secret, old.tenant.clone(), now)?;
@@ -236,12 +235,18 @@ fn expiry(at: Option<&str>, seconds: Option<u64>, now: Timestamp) -> Result<Opti
     }
 }
 
-/// A key that ends makes no key that outlives it: it could live on for ever that way.
+/// Returns the end of a new key: the one that was asked for, or that of the caller's key or session. A credential that
+/// ends makes no key that outlives it: it could extend its own life that way.
 fn allowed_expiry(caller: &Caller, wanted: Option<Timestamp>) -> Result<Option<Timestamp>, ApiError> {
-    match (caller.0.expires_at, wanted) {
+    match (caller.ends_at(), wanted) {
         (Some(own), Some(wanted)) if wanted > own => {
-            let message = "a key cannot outlive the key that makes it";
-            let details = json!({"expiresAtMax": own.to_string()});
+            let by_session = caller.1.is_some() && caller.0.expires_at.is_none_or(|end| end > own);
+            let message = if by_session {
+                "expiresAt: a key made over a session cannot outlive the session; send this request with an API key"
+            } else {
+                "expiresAt: a key cannot outlive the key that makes it"
+            };
+            let details = json!({"field": "expiresAt", "expiresAtMax": own.to_string()});
             Err(ApiError::new(StatusCode::FORBIDDEN, "forbidden", message).with(details))
         }
         (own, wanted) => Ok(wanted.or(own)),
@@ -283,8 +288,7 @@ fn words(field: &str, given: Option<Vec<String>>) -> Result<Vec<String>, ApiErro
     if given.len() > WORDS_MAX {
         return Err(ApiError::invalid(field, format!("at most {WORDS_MAX} of them")));
     }
-    given.iter().try_for_each(|word| check_word(field, word))?;
-    Ok(given)
+    given.iter().map(|word| parse_word(field, word)).collect()
 }
 
 fn show(key: &ApiKey) -> Value {

@@ -8,6 +8,9 @@ use crate::auth::SCOPES;
 /// A word as keys are made of: tenant, principal, role, group.
 const WORD: &str = r"^[^\s,\u0000-\u001f\u007f-\u009f]{1,128}$";
 
+const PRINCIPAL: &str =
+    "Stored in normalization form NFKC. Control and format characters and mixed scripts are refused.";
+
 pub(crate) fn all() -> Value {
     let word = json!({"type": ["string", "null"], "pattern": WORD});
     let instant = json!({"$ref": "#/components/schemas/Instant"});
@@ -44,6 +47,7 @@ pub(crate) fn all() -> Value {
     for member in ["scopes", "addScopes"] {
         wanted[member]["type"] = json!(["array", "null"]);
     }
+    wanted["principal"]["description"] = json!(PRINCIPAL);
     wanted["addScopes"]["description"] = json!("Added to the default scopes. Not together with scopes.");
     let always =
         ["keyId", "lineage", "tenant", "principal", "roles", "groups", "scopes", "test", "createdAt"];

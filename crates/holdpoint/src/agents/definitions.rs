@@ -31,6 +31,9 @@ pub(crate) async fn put(
     }
     check_frame(&definition)?;
     let tenant = caller.tenant().clone();
+    let approval = json!({"approval": definition.get("approval")});
+    let named = json!({"nodes": [{"id": "agent", "config": approval}]});
+    app.engine.find_people_warnings(&tenant, &named).await?;
     let register = async |engine: Engine| {
         let (workflow, stored) = engine.put_agent(&tenant, definition).await?;
         Ok(Did::Workflow(workflow, stored))

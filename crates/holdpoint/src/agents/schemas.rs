@@ -157,6 +157,7 @@ fn said(more: &[&str]) -> Value {
             }
             "mode" => json!({
                 "enum": ["queue", "live_then_queue", "steer", "interrupt_then_queue", "resume_open_run", null],
+                "description": "interrupt_then_queue cancels the open run and also requires the scope runs:cancel.",
             }),
             "tags" => json!({
                 "type": ["array", "null"], "maxItems": limits::TAGS_MAX,

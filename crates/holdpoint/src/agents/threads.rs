@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{translate, waiting, wire};
 use crate::app::App;
-use crate::auth::{Caller, CanCancelRuns, CanCreateRuns, CanReadRuns};
+use crate::auth::{Caller, CanCancelRuns, CanCreateRuns, CanReadRuns, Permission};
 use crate::body::{Body, InPath, OptionalBody, Page, Params};
 use crate::error::ApiError;
 use crate::idempotency::{Answer, Did, Sent};
@@ -27,6 +27,11 @@ pub(crate) async fn say(
     translate::check_thread(&thread)?;
     let messages = translate::messages(&caller, body.message, body.messages)?;
     let (mode, more) = (InputMode::from(body.mode), (body.tags, body.metadata));
+    if mode == InputMode::InterruptThenQueue {
+        // This mode cancels the open run. The scope is required even if no run is open, so that a key without it
+        // cannot find out whether one is.
+        caller.clone().require(CanCancelRuns::ACCESS)?;
+    }
     let speak = async |engine: Engine| {
         let agent = addressee(&app, &caller, &thread, body.agent_id, mode).await?;
         let talk = translate::talk(&caller, agent, Some(thread.clone()), messages, more);

@@ -151,7 +151,8 @@ impl Asked<'_> {
         let engine = &self.app.engine;
         if plan.cancels_run {
             if !self.caller.may("runs:cancel") {
-                let message = "cancelling this interrupt ends the run, and this key may not cancel runs";
+                let message =
+                    "cancelling this interrupt cancels the run; this key lacks the scope runs:cancel";
                 return Err(Undone::Refused(Violation::new("FORBIDDEN", message)));
             }
             let why = Some("an interrupt was cancelled in the front end".to_owned());

@@ -22,12 +22,16 @@ pub(crate) struct RateLimit {
 
 impl RateLimit {
     /// Beyond this many buckets those that are full are forgotten. Whoever comes when none is full shares one.
-    const BUCKETS_MAX: usize = 10_000;
+    pub(super) const BUCKETS_MAX: usize = 10_000;
     const SHARED: &str = "";
 
     /// Both at least 1.
     pub(crate) fn new(per_second: u32, burst: u32) -> Self {
-        let interval = Duration::from_secs(1) / per_second.max(1);
+        Self::every(Duration::from_secs(1) / per_second.max(1), burst)
+    }
+
+    /// Returns a limit whose buckets hold `burst` requests and get another one after each `interval`.
+    pub(crate) fn every(interval: Duration, burst: u32) -> Self {
         let slack = interval * (burst.max(1) - 1);
         Self { interval, slack, full_at: Mutex::default() }
     }
@@ -43,21 +47,54 @@ impl RateLimit {
     /// Takes one request out of a bucket; else how long to wait until there is one.
     pub(crate) fn wait(&self, id: &str, now: Instant) -> Option<Duration> {
         let mut full_at = self.full_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let id = Self::bucket(&mut full_at, id, now);
+        let wait = self.left(&full_at, id, now);
+        if wait.is_none() {
+            self.add(&mut full_at, id, now, Duration::MAX);
+        }
+        wait
+    }
+
+    /// Returns how long to wait until the bucket holds a request, without taking one.
+    pub(super) fn look(&self, id: &str, now: Instant) -> Option<Duration> {
+        let mut full_at = self.full_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let id = Self::bucket(&mut full_at, id, now);
+        self.left(&full_at, id, now)
+    }
+
+    /// Takes one request out of a bucket even if it is empty. It is full again after `debt_max` at the latest.
+    pub(super) fn charge(&self, id: &str, now: Instant, debt_max: Duration) {
+        let mut full_at = self.full_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let id = Self::bucket(&mut full_at, id, now);
+        self.add(&mut full_at, id, now, debt_max);
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.full_at.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    /// Returns the name of the bucket that counts `id`: its own, or the shared one if there is no room for another.
+    fn bucket<'a>(full_at: &mut HashMap<String, Instant>, id: &'a str, now: Instant) -> &'a str {
         if full_at.len() >= Self::BUCKETS_MAX && !full_at.contains_key(id) {
             full_at.retain(|_, at| *at > now);
         }
         let crowded = full_at.len() >= Self::BUCKETS_MAX && !full_at.contains_key(id);
-        let id = if crowded { Self::SHARED } else { id };
+        if crowded { Self::SHARED } else { id }
+    }
+
+    fn left(&self, full_at: &HashMap<String, Instant>, id: &str, now: Instant) -> Option<Duration> {
         let at = full_at.get(id).copied().unwrap_or(now).max(now);
-        let wait = at.duration_since(now).saturating_sub(self.slack);
-        if !wait.is_zero() {
-            return Some(wait);
-        }
+        Some(at.duration_since(now).saturating_sub(self.slack)).filter(|wait| !wait.is_zero())
+    }
+
+    fn add(&self, full_at: &mut HashMap<String, Instant>, id: &str, now: Instant, debt_max: Duration) {
+        let owed = full_at.get(id).map_or(Duration::ZERO, |at| at.saturating_duration_since(now));
+        let at = now + owed.saturating_add(self.interval).min(debt_max);
         match full_at.get_mut(id) {
-            Some(known) => *known = at + self.interval,
-            None => drop(full_at.insert(id.to_owned(), at + self.interval)),
+            Some(known) => *known = at,
+            None => drop(full_at.insert(id.to_owned(), at)),
         }
-        None
     }
 }
 

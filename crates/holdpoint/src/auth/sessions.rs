@@ -10,6 +10,7 @@ use holdpoint_core::Timestamp;
 use holdpoint_engine::{ApiKey, Engine, Session};
 use tokio::sync::watch;
 
+use super::failures::FailureGuard;
 use super::minting::{hash, random_hex};
 use crate::error::ApiError;
 use crate::response_headers::Reach;
@@ -35,12 +36,22 @@ impl SignedIn {
 }
 
 /// Sessions that were used lately, so that not every request asks the store. Another node may end one without this one
-/// hearing of it: what is remembered counts for a moment only.
+/// hearing of it: what is remembered counts for a moment only. After that the entry only says that this node knows the
+/// session, so that it may be looked up however many unknown tokens come from its address.
 #[derive(Debug, Default)]
 pub(crate) struct SessionRing {
-    by_hash: RwLock<HashMap<String, (SignedIn, Instant)>>,
-    /// Counts what ended here, so that what was read before is not kept after it.
+    by_hash: RwLock<HashMap<String, Remembered>>,
+    /// Counts what ended here, so that what was read before is not trusted after it.
     endings: watch::Sender<u64>,
+}
+
+#[derive(Debug)]
+struct Remembered {
+    found: SignedIn,
+    /// When the store was asked.
+    asked: Instant,
+    /// The count of endings when the store was asked.
+    endings: u64,
 }
 
 impl SessionRing {
@@ -49,35 +60,44 @@ impl SessionRing {
     const TRUSTED: Duration = Duration::from_secs(1);
 
     /// The session of a token, whether it is still good or not.
-    pub(crate) async fn find(&self, engine: &Engine, token: &str) -> Result<Option<SignedIn>, ApiError> {
+    pub(crate) async fn find(
+        &self,
+        engine: &Engine,
+        failures: &FailureGuard<'_>,
+        token: &str,
+    ) -> Result<Option<SignedIn>, ApiError> {
         let hash = hash(token);
         if let Some(known) = self.remembered(&hash, Instant::now()) {
             return Ok(Some(known));
         }
+        if !self.by_hash.read().unwrap_or_else(PoisonError::into_inner).contains_key(&hash) {
+            failures.check()?;
+        }
         // The clock starts before the question: what was read is no younger than that.
-        let (asked, before) = (Instant::now(), *self.endings.borrow());
-        let Some((session, key)) = engine.session_by_hash(&hash).await? else { return Ok(None) };
+        let (asked, endings) = (Instant::now(), *self.endings.borrow());
+        let Some((session, key)) = engine.session_by_hash(&hash).await? else {
+            failures.count();
+            return Ok(None);
+        };
         let found = SignedIn { session: Arc::new(used(engine, session).await), key: Arc::new(key) };
         let mut ring = self.by_hash.write().unwrap_or_else(PoisonError::into_inner);
-        if ring.len() >= Self::SESSIONS_MAX {
+        if ring.len() >= Self::SESSIONS_MAX && !ring.contains_key(&hash) {
             ring.clear();
         }
-        if *self.endings.borrow() == before {
-            ring.insert(hash, (found.clone(), asked));
-        }
+        ring.insert(hash, Remembered { found: found.clone(), asked, endings });
         Ok(Some(found))
     }
 
     fn remembered(&self, hash: &str, now: Instant) -> Option<SignedIn> {
         let ring = self.by_hash.read().unwrap_or_else(PoisonError::into_inner);
-        let (known, asked) = ring.get(hash)?;
-        (now.saturating_duration_since(*asked) < Self::TRUSTED).then(|| known.clone())
+        let known = ring.get(hash)?;
+        let is_fresh = now.saturating_duration_since(known.asked) < Self::TRUSTED
+            && known.endings == *self.endings.borrow();
+        is_fresh.then(|| known.found.clone())
     }
 
-    /// Called when a session or a key was revoked.
+    /// Called when a session or a key was revoked: every session is read from the store again.
     pub(crate) fn clear(&self) {
-        let mut ring = self.by_hash.write().unwrap_or_else(PoisonError::into_inner);
-        ring.clear();
         self.endings.send_modify(|count| *count += 1);
     }
 

@@ -4,19 +4,19 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use clap::Args;
-use holdpoint_engine::SealKey;
+use holdpoint_engine::{Options, SealKey};
 
 const VARIABLE: &str = "HOLDPOINT_SEAL_KEY";
 
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct SealArgs {
-    /// File with the key that seals secrets in the database; made when it is missing. All nodes of a database need the
+    /// File with the key that seals secrets in the database; made at the first start. All nodes of a database need the
     /// same key: copy the file, or set HOLDPOINT_SEAL_KEY to its content [default: seal.key in the data folder]
     #[arg(long, env = "HOLDPOINT_SEAL_KEY_FILE", value_name = "FILE")]
     seal_key_file: Option<PathBuf>,
 }
 
-/// The key itself, or where it is. Read, and made if need be, when the database is opened.
+/// The key itself, or its file. The file is read when the database is opened, and made if the database has no key yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SealSettings {
     Key(SealKey),
@@ -39,11 +39,10 @@ impl SealArgs {
 }
 
 impl SealSettings {
-    pub(crate) fn key(&self) -> anyhow::Result<SealKey> {
+    pub(crate) fn apply(&self, options: Options) -> Options {
         match self {
-            Self::Key(key) => Ok(key.clone()),
-            Self::File(path) => SealKey::kept_in(path)
-                .with_context(|| format!("cannot use the seal key in {}", path.display())),
+            Self::Key(key) => options.seal_key(key.clone()),
+            Self::File(path) => options.seal_key_file(path),
         }
     }
 }

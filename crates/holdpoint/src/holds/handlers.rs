@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use holdpoint_core::{Run, RunRef, Start};
+use holdpoint_core::{Run, RunRef, Start, check_new_entry};
 use holdpoint_engine::{Done, Engine};
 use serde_json::Value;
 use tokio::time::Instant;
@@ -31,6 +31,9 @@ pub(crate) async fn create(
     app.engine.prepare_holds(caller.tenant()).await?;
     let named = body.approvers.unwrap_or_default();
     let unknown = app.engine.find_unknown_people(caller.tenant(), &named).await?;
+    for name in &unknown {
+        check_new_entry(name).map_err(|bad| ApiError::invalid("approvers", bad))?;
+    }
     let begin = async |engine: Engine| Ok(Did::Run(engine.hold(&request, start).await?));
     sending.carry_out(&app, &caller, move |done| created(done, &unknown), begin).await
 }

@@ -2,10 +2,9 @@
 //! once, or comes with a link that somebody with the key has made.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use axum::Json;
-use axum::extract::{ConnectInfo, FromRequestParts, State};
+use axum::extract::{FromRequestParts, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -17,12 +16,11 @@ use serde_json::{Value, json};
 use crate::app::App;
 use crate::auth::sessions::{check_origin, cookie, fresh_token, set_cookie, token_hash};
 use crate::auth::{
-    Caller, CanManageKeys, CanSignIn, Permission, RateLimit, SignedIn, check_scopes, too_many,
+    Caller, CanManageKeys, CanSignIn, FailureGuard, Origin, Permission, SignedIn, check_scopes,
 };
 use crate::body::{Body, InPath, NoBody, OptionalBody};
 use crate::error::ApiError;
 use crate::idempotency::Sent;
-use crate::links::{Peer, whose};
 use crate::request_log::Record;
 
 /// More sessions than a key has use for; the list is not paged.
@@ -35,15 +33,10 @@ pub(crate) struct SignIn {
     once: Option<String>,
 }
 
-/// How often something that is neither a key nor a link may be tried from one address: ten times, then once a second.
-pub(crate) fn limit() -> RateLimit {
-    RateLimit::new(1, 10)
-}
-
 /// Where a request comes from, and that a page of others has not sent it. The record of the request learns who signs in.
 #[derive(Debug)]
 pub(crate) struct Visitor {
-    from: String,
+    from: Origin,
     record: Option<Arc<Record>>,
 }
 
@@ -53,9 +46,8 @@ impl FromRequestParts<App> for Visitor {
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
         // Nobody is signed in as somebody else by a form on a page that they happen to look at.
         check_origin(&parts.headers, app.links.public_url())?;
-        let from = parts.extensions.get::<ConnectInfo<Peer>>().map(|ConnectInfo(peer)| peer.0.ip());
         let record = parts.extensions.get::<Arc<Record>>().cloned();
-        Ok(Self { from: whose(from), record })
+        Ok(Self { from: Origin::of(parts), record })
     }
 }
 
@@ -64,44 +56,39 @@ pub(crate) async fn create(
     Visitor { from, record }: Visitor,
     Sent(_, Body(body)): Sent<Body<SignIn>>,
 ) -> Result<Response, ApiError> {
-    let signed_in = match (body.key, body.once) {
-        (Some(key), None) => with_key(&app, &key).await,
-        (None, Some(once)) => with_link(&app, &once).await,
+    let failures = app.failure_guard(&from);
+    let (token, signed_in) = match (body.key, body.once) {
+        (Some(key), None) => with_key(&app, &failures, &key).await?,
+        (None, Some(once)) => with_link(&app, &failures, &once).await?,
         _ => {
             return Err(ApiError::invalid("key", "give a key, or the token of a link as once, and not both"));
         }
     };
-    match signed_in {
-        Ok((token, signed_in)) => {
-            if let Some(record) = record {
-                record.set_caller(&signed_in.key.principal, &signed_in.key.tenant);
-            }
-            let shown = shown(&signed_in.key, Some(&signed_in));
-            let cookie = kept(&app, &token, &signed_in)?;
-            Ok((StatusCode::CREATED, [(header::SET_COOKIE, cookie)], Json(shown)).into_response())
-        }
-        // Good ones are not held up by it: behind a proxy all have one address.
-        Err(error) if error.status() == StatusCode::UNAUTHORIZED => {
-            match app.sign_ins.wait(&from, Instant::now()) {
-                None => Err(error),
-                Some(wait) => Err(too_many(wait, "route", "signing in is tried too often from this address")),
-            }
-        }
-        Err(error) => Err(error),
+    if let Some(record) = record {
+        record.set_caller(&signed_in.key.principal, &signed_in.key.tenant);
     }
+    let shown = shown(&signed_in.key, Some(&signed_in));
+    let cookie = kept(&app, &token, &signed_in)?;
+    Ok((StatusCode::CREATED, [(header::SET_COOKIE, cookie)], Json(shown)).into_response())
 }
 
-async fn with_key(app: &App, key: &str) -> Result<(String, SignedIn), ApiError> {
-    let Caller(key, _) = Caller::holding(app, key).await?;
+async fn with_key(app: &App, failures: &FailureGuard<'_>, key: &str) -> Result<(String, SignedIn), ApiError> {
+    let Caller(key, _) = Caller::holding(app, failures, key).await?;
     let (token, hash, id) = fresh_token("ses_")?;
     let session = app.engine.add_session(&key, &id, &hash).await?;
     Ok((token, SignedIn { session: session.into(), key }))
 }
 
-async fn with_link(app: &App, once: &str) -> Result<(String, SignedIn), ApiError> {
+async fn with_link(
+    app: &App,
+    failures: &FailureGuard<'_>,
+    once: &str,
+) -> Result<(String, SignedIn), ApiError> {
+    failures.check()?;
     let (token, hash, id) = fresh_token("ses_")?;
     let found = app.engine.sign_in_by_link(&token_hash(once), &id, &hash).await?;
     let (session, key) = found.ok_or_else(|| {
+        failures.count();
         let message = "this link was used, has expired, or is none; `holdpoint inbox --link` makes another";
         ApiError::new(StatusCode::UNAUTHORIZED, "link_used", message)
     })?;
@@ -121,31 +108,22 @@ pub(crate) async fn show(
     CanSignIn(caller): CanSignIn,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let Some((token, signed_in)) = of(&app, &headers).await? else {
-        return Ok(Json(shown(&caller.0, None)).into_response());
+    let Caller(key, signed_in) = caller;
+    let (Some(signed_in), Some(token)) = (signed_in, cookie(&headers, app.reach)) else {
+        return Ok(Json(shown(&key, None)).into_response());
     };
+    let signed_in = SignedIn { session: signed_in.session, key };
     let cookie = kept(&app, token, &signed_in)?;
-    Ok(([(header::SET_COOKIE, cookie)], Json(shown(&caller.0, Some(&signed_in)))).into_response())
-}
-
-/// The session that a request was made with; none when it came with a key.
-async fn of<'h>(app: &App, headers: &'h HeaderMap) -> Result<Option<(&'h str, SignedIn)>, ApiError> {
-    match cookie(headers, app.reach) {
-        Some(token) if !headers.contains_key(header::AUTHORIZATION) => {
-            Ok(Some((token, Caller::signed_in(app, token).await?)))
-        }
-        _ => Ok(None),
-    }
+    Ok(([(header::SET_COOKIE, cookie)], Json(shown(&signed_in.key, Some(&signed_in)))).into_response())
 }
 
 /// Signs out. Whoever came with a key was not signed in, and need not be told.
 pub(crate) async fn end(
     State(app): State<App>,
     CanSignIn(caller): CanSignIn,
-    headers: HeaderMap,
     Sent(_, NoBody): Sent<NoBody>,
 ) -> Result<Response, ApiError> {
-    if let Some((_, signed_in)) = of(&app, &headers).await? {
+    if let Some(signed_in) = caller.1.clone() {
         revoked(&app, caller, signed_in.session.session_id.clone()).await?;
     }
     let gone = set_cookie("", 0, app.reach)?;
@@ -155,9 +133,8 @@ pub(crate) async fn end(
 pub(crate) async fn list(
     State(app): State<App>,
     CanSignIn(caller): CanSignIn,
-    headers: HeaderMap,
 ) -> Result<Json<Value>, ApiError> {
-    let own = of(&app, &headers).await?.map(|(_, signed_in)| signed_in.session.session_id.clone());
+    let own = caller.1.as_ref().map(|signed_in| signed_in.session.session_id.clone());
     let found = app.engine.sessions(caller.tenant(), &caller.0.key_id, LIST_MAX).await?;
     let shown: Vec<Value> = found.iter().map(|one| listed(one, own.as_deref())).collect();
     Ok(Json(json!({"sessions": shown})))
@@ -192,12 +169,14 @@ pub(crate) struct SessionLinkRequest {
     key_id: Option<String>,
 }
 
-/// Creates a link that signs in once: as the caller, or with another key whose scopes the caller holds.
+/// Creates a link that signs in once: as the caller, or with another key whose scopes the caller holds. The session that
+/// it makes ends no later than the session or the key that made the link.
 pub(crate) async fn link(
     State(app): State<App>,
     CanSignIn(caller): CanSignIn,
     Sent(_, OptionalBody(body)): Sent<OptionalBody<SessionLinkRequest>>,
 ) -> Result<Response, ApiError> {
+    let ends_at = caller.ends_at();
     let key_id = match body.key_id.filter(|id| *id != caller.0.key_id) {
         None => caller.0.key_id.clone(),
         Some(other) => {
@@ -208,7 +187,7 @@ pub(crate) async fn link(
             key.key_id
         }
     };
-    let (url, expires_at) = make_link(&app.engine, app.links.public_url(), &key_id).await?;
+    let (url, expires_at) = make_link(&app.engine, app.links.public_url(), &key_id, ends_at).await?;
     let shown = json!({"url": url, "expiresAt": expires_at.to_string()});
     Ok((StatusCode::CREATED, Json(shown)).into_response())
 }
@@ -218,9 +197,10 @@ pub(crate) async fn make_link(
     engine: &Engine,
     public_url: &str,
     key_id: &str,
+    session_ends_at: Option<Timestamp>,
 ) -> Result<(String, Timestamp), ApiError> {
     let (token, hash, _) = fresh_token("")?;
-    let expires_at = engine.add_session_link(key_id, &hash).await?;
+    let expires_at = engine.add_session_link(key_id, &hash, session_ends_at).await?;
     Ok((format!("{public_url}/inbox#once={token}"), expires_at))
 }
 

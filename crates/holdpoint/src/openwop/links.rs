@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::{asks, translate, wire};
 use crate::app::App;
 use crate::auth::{Caller, CanAnswer};
-use crate::body::{Body, InPath, OptionalBody, Params, check_principal};
+use crate::body::{Body, InPath, OptionalBody, Params, parse_principal};
 use crate::error::ApiError;
 use crate::grants;
 use crate::idempotency::{Answer, Did, Sender, Sent};
@@ -31,6 +31,9 @@ pub(crate) async fn mint(
     let of = caller.run(&run)?;
     let named = addressed.or(body.interrupt_id.take())?;
     let node = NodeId::parse(&node).map_err(|_| Refusal::InterruptNotFound)?;
+    if let Some(name) = body.sub.take() {
+        body.sub = Some(addressee(&app, &caller, name).await?);
+    }
     let wanted = wanted(&caller, body, app.links.life_ms_max())?;
     // A receipt holds everything but the link itself, which is shown once and kept nowhere.
     let (kept, mut made) = (Arc::new(OnceLock::new()), None);
@@ -67,11 +70,17 @@ async fn is_known(app: &App, tenant: &TenantId, asked: &Interrupt, name: &str) -
     Ok(!asked.lists_plainly(name) || app.engine.has_principal(tenant, name).await?)
 }
 
+/// Returns the name that a link answers in: that of a principal of the tenant as it is stored, or a new one.
+async fn addressee(app: &App, caller: &Caller, name: String) -> Result<String, ApiError> {
+    let is_stored = name == caller.0.principal
+        || (!name.is_ascii() && app.engine.has_principal(caller.tenant(), &name).await?);
+    if is_stored { Ok(name) } else { parse_principal("for", &name) }
+}
+
 /// Answers in one's own name, unless the caller may act for others.
 fn wanted(caller: &Caller, body: wire::MintToken, life_ms_max: u64) -> Result<Wanted, ApiError> {
     let (own, seconds_max) = (caller.principal().name, life_ms_max / 1000);
     if let Some(name) = &body.sub {
-        check_principal("for", name)?;
         if *name != own && !caller.may("approvals:act-as") {
             let error = forbidden("for: a link in another name needs the scope approvals:act-as");
             return Err(error.with(json!({"scopeRequired": "approvals:act-as"})));

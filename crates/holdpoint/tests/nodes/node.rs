@@ -105,6 +105,10 @@ impl Node {
         self.child.id()
     }
 
+    pub(crate) fn data(&self) -> PathBuf {
+        self.site.folder.join(format!("node-{}", self.number))
+    }
+
     pub(crate) fn client(&self) -> Client {
         Client::new(&self.url, self.site.key.as_deref())
     }

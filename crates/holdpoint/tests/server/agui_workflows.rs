@@ -142,7 +142,9 @@ fn a_form_that_is_cancelled_ends_the_run_for_those_who_may_end_it() {
     let scopes = ["runs:create", "runs:read", "approvals:respond"];
     let key = server.client.post("/v1/keys", &json!({"scopes": scopes})).body;
     let limited = Front::new(&server.client.with_key(key["key"].as_str()), "filing", "t1");
-    limited.resume(json!([cancelled(&id)])).assert_refused("FORBIDDEN");
+    let refused = limited.resume(json!([cancelled(&id)]));
+    refused.assert_refused("FORBIDDEN");
+    assert!(refused.last()["message"].as_str().unwrap().contains("runs:cancel"), "{refused:?}");
     assert_eq!(front.resume(json!([cancelled(&id)])).last()["outcome"], json!({"type": "cancelled"}));
     assert_eq!(
         front.resume(json!([cancelled(&id)])).last()["outcome"],

@@ -11,6 +11,8 @@ on_both! {
     of_sixteen_who_open_a_link_at_once_one_is_signed_in,
     a_session_ends_with_its_key,
     a_session_is_ended_by_its_owner_and_by_nobody_else,
+    a_session_cannot_outlive_itself_by_links_or_keys,
+    credentials_that_are_not_valid_are_limited_by_address_and_known_ones_pass,
 }
 
 /// A browser: a cookie, and no key.
@@ -215,15 +217,71 @@ fn a_session_is_ended_by_its_owner_and_by_nobody_else(place: &Place) {
     assert_eq!(Browser { cookie: "holdpoint_session=nobody".to_owned(), ..one }.get("/v1/runs").0, 401);
 }
 
+fn a_session_cannot_outlive_itself_by_links_or_keys(place: &Place) {
+    let server = place.start(&[]);
+    let first = signed_in(&server.client, KEY);
+    let make_key = |browser: &Browser, body: Value| browser.send("POST", "/v1/keys", Some(&body), &[PAGE]);
+    let (status, of_session) = make_key(&first, json!({"scopes": ["keys:manage"]}));
+    assert_eq!(status, 201, "{of_session}");
+    let end = of_session["expiresAt"].clone();
+    assert!(end.is_string(), "a key made over a session ends with it: {of_session}");
+    let (status, link) = first.send("POST", "/v1/session:link", None, &[PAGE]);
+    assert_eq!(status, 201, "{link}");
+    let token = link["url"].as_str().unwrap().split_once("#once=").unwrap().1;
+    let second = Browser::sign_in(&server.client, &json!({"once": token})).unwrap();
+    assert_eq!(first.send("DELETE", "/v1/session", None, &[PAGE]).0, 204);
+    let by_key = signed_in(&server.client, of_session["key"].as_str().unwrap());
+    for next in [&second, &by_key] {
+        let (status, key) = make_key(next, json!({}));
+        assert_eq!((status, &key["expiresAt"]), (201, &end), "{key}");
+        let (status, refused) = make_key(next, json!({"expiresAt": "2090-01-01T00:00:00Z"}));
+        assert_eq!((status, &refused["details"]["expiresAtMax"]), (403, &end), "{refused}");
+    }
+    let (_, refused) = make_key(&second, json!({"expiresInSeconds": 8 * 24 * 3600}));
+    assert!(refused["message"].as_str().unwrap().contains("send this request with an API key"), "{refused}");
+    assert_eq!(make_key(&second, json!({"expiresInSeconds": 60})).0, 201);
+    let (endless, _) = made(&server.client, json!({"scopes": ["runs:read"]}));
+    let rotate = format!("/v1/keys/{}:rotate", endless["keyId"].as_str().unwrap());
+    let late = json!({"expiresAt": "2090-01-01T00:00:00Z"});
+    assert_eq!(second.send("POST", &rotate, Some(&late), &[PAGE]).0, 403);
+    let (status, successor) = second.send("POST", &rotate, None, &[PAGE]);
+    assert_eq!((status, &successor["expiresAt"]), (201, &end), "{successor}");
+}
+
+fn credentials_that_are_not_valid_are_limited_by_address_and_known_ones_pass(place: &Place) {
+    let server = place.start(&["--auth-failure-limit", "1"]);
+    let (_, unused) = made(&server.client, json!({"scopes": ["runs:read"]}));
+    let browser = signed_in(&server.client, KEY);
+    assert_eq!(browser.get("/v1/runs").0, 200);
+    let with_key = |key: &str| server.client.with_key(Some(key)).get("/v1/runs");
+    with_key("hp_unknown").assert_envelope(401, "unauthenticated");
+    let header = ("authorization", "Bearer hp_unknown");
+    let refused = server.client.with_key(None).exchange("GET", "/v1/runs", None, &[header]);
+    assert_eq!(refused.status(), 429, "{}", refused.body());
+    let wait: u64 = refused.headers()["retry-after"].to_str().unwrap().parse().unwrap();
+    assert!((1..=60).contains(&wait), "{wait}");
+    assert!(refused.body().contains(r#""scope":"address""#), "{}", refused.body());
+    with_key("hp_another").assert_envelope(429, "rate_limited");
+    for body in [json!({"key": "hp_unknown"}), json!({"once": "unknown"})] {
+        assert_eq!(Browser::sign_in(&server.client, &body).err().unwrap().status(), 429, "{body}");
+    }
+    let stranger =
+        Browser { cookie: "holdpoint_session=unknown".to_owned(), ..signed_in(&server.client, KEY) };
+    assert_eq!(stranger.get("/v1/runs").0, 429);
+    assert_eq!((server.client.get("/v1/runs").status, browser.get("/v1/runs").0), (200, 200));
+    // This node has not seen the key yet, and cannot tell it from a guess without asking the database.
+    with_key(&unused).assert_envelope(429, "rate_limited");
+}
+
 #[test]
-fn keys_that_are_none_are_not_tried_for_ever_and_good_ones_get_through() {
+fn unknown_keys_are_limited_by_default_and_a_sign_in_takes_a_key_or_a_link() {
     let server = Server::start();
-    let attempt = |key: &str| Browser::sign_in(&server.client, &json!({"key": key}));
-    let statuses: Vec<u16> =
-        (0..30).map(|at| attempt(&format!("hp_{at}")).err().unwrap().status().as_u16()).collect();
-    assert_eq!(statuses[..10], [401; 10]);
+    let attempt = |at: usize| server.client.with_key(Some(&format!("hp_{at}"))).get("/v1/runs").status;
+    assert_eq!(server.client.get("/v1/runs").status, 200);
+    let statuses: Vec<u16> = (0..300).map(attempt).collect();
+    assert_eq!(statuses[..100], [401; 100]);
     assert!(statuses.contains(&429), "{statuses:?}");
-    assert!(attempt(KEY).is_ok());
+    assert!(Browser::sign_in(&server.client, &json!({"key": KEY})).is_ok());
     for body in [json!({}), json!({"key": KEY, "once": "a"})] {
         assert_eq!(Browser::sign_in(&server.client, &body).err().unwrap().status(), 400, "{body}");
     }

@@ -1,21 +1,34 @@
 //! Starting and stopping the program.
 
+use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 
+use rustix::fs::{Mode, OFlags};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::{Value, json};
 
 use crate::harness::{Client, KEY, PROGRAM, Server, accept, clean, gated};
 use crate::sessions::Browser;
 
 /// Runs a command line as somebody would who copies it into a shell.
-fn shell(line: &str, folder: &std::path::Path) -> String {
+pub(crate) fn shell(line: &str, folder: &std::path::Path) -> String {
     let mut command = Command::new("sh");
     let output = clean(&mut command).args(["-c", line]).current_dir(folder).output().unwrap();
     assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
+}
+
+/// A pseudo-terminal: the end that shows what is printed, and the end that programs print to.
+fn terminal() -> (File, File) {
+    let shown = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&shown).unwrap();
+    unlockpt(&shown).unwrap();
+    let name = ptsname(&shown, Vec::new()).unwrap();
+    let printed = rustix::fs::open(&name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap();
+    (File::from(shown), File::from(printed))
 }
 
 #[test]
@@ -25,12 +38,12 @@ fn the_lines_printed_at_the_first_start_work_when_copied() {
         let mut command = Command::new(PROGRAM);
         let command =
             clean(&mut command).args(["serve", "--listen", "127.0.0.1:0"]).current_dir(folder.path());
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let (reader, writer) = terminal();
+        let child = command.stdout(writer).stderr(Stdio::null()).spawn().unwrap();
         // The last line to copy ends the greeting: what to try first, later how to get in.
         let mut said: Vec<String> = Vec::new();
-        for line in lines.map(Result::unwrap) {
-            said.push(line);
+        for line in BufReader::new(reader).lines().map(Result::unwrap) {
+            said.push(line.trim_end().to_owned());
             if said.last().is_some_and(|line| line.contains(" answer ") || line.contains(" inbox --link")) {
                 break;
             }
@@ -131,7 +144,8 @@ fn wrong_settings_are_explained() {
         assert_eq!(log.status.code(), Some(2));
         assert!(String::from_utf8_lossy(&log.stderr).contains("HOLDPOINT_LOG"));
     }
-    let table: [(&[&str], i32, &str); 9] = [
+    let table: [(&[&str], i32, &str); 10] = [
+        (&["--bootstrap-key", "short"], 2, "at least 16 characters"),
         (&["--listen", "everywhere"], 2, "such as 127.0.0.1:8484"),
         (&["--database", "sqlite:nowhere/x.db"], 1, "nowhere/x.db"),
         (&["--database", "oracle:x"], 2, "two forms: sqlite:PATH"),

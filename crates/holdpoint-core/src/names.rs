@@ -1,0 +1,172 @@
+//! Names of principals, roles and groups: one spelling for each name, without characters that cannot be seen and without
+//! a mix of scripts that makes one name look like another.
+
+use std::borrow::Cow;
+
+use icu_normalizer::ComposingNormalizerBorrowed;
+use icu_properties::props::{DefaultIgnorableCodePoint, GeneralCategory, Script};
+use icu_properties::script::ScriptWithExtensions;
+use icu_properties::{CodePointMapData, CodePointSetData};
+
+/// Scripts that are written together: Japanese, Chinese and Korean names with Latin letters.
+const TOGETHER: [&[Script]; 3] = [
+    &[Script::Latin, Script::Han, Script::Hiragana, Script::Katakana],
+    &[Script::Latin, Script::Han, Script::Bopomofo],
+    &[Script::Latin, Script::Han, Script::Hangul],
+];
+
+/// A character that a new name must not contain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadName {
+    #[error("U+{:04X} is not accepted: control, format and other invisible characters hide what a name is", u32::from(*.0))]
+    Invisible(char),
+    #[error(
+        "U+{:04X} is not accepted: it belongs to another script than the characters before it, and could make one name \
+         look like another", u32::from(*.0)
+    )]
+    MixedScripts(char),
+}
+
+/// Returns a name in Unicode normalization form NFKC.
+pub(crate) fn normalize_name(name: &str) -> Cow<'_, str> {
+    if name.is_ascii() {
+        return Cow::Borrowed(name);
+    }
+    ComposingNormalizerBorrowed::new_nfkc().normalize(name)
+}
+
+/// Returns a new name in its normal form. Names that were stored before this rule are not checked.
+pub fn parse_new_name(name: &str) -> Result<Cow<'_, str>, BadName> {
+    let name = normalize_name(name);
+    if let Some(bad) = name.chars().find(|c| is_invisible(*c)) {
+        return Err(BadName::Invisible(bad));
+    }
+    match name.is_ascii() {
+        true => Ok(name),
+        false => {
+            find_other_script(&name).map_or(Ok(()), |bad| Err(BadName::MixedScripts(bad))).map(|()| name)
+        }
+    }
+}
+
+/// Checks a new entry of an approver list: a name, or `role:`, `group:` or `scope:` and a name.
+pub fn check_new_entry(entry: &str) -> Result<(), BadName> {
+    let name = match entry.split_once(':') {
+        Some(("role" | "group" | "scope", name)) => name,
+        _ => entry,
+    };
+    parse_new_name(name).map(|_| ())
+}
+
+/// Returns true if an entry of a list means this name: as it is spelled, or in its normal form. The name itself is not
+/// normalized: an old name that only looks like the entry is another one.
+pub(crate) fn means(entry: &str, name: &str) -> bool {
+    entry == name || (!entry.is_ascii() && normalize_name(entry) == name)
+}
+
+fn is_invisible(c: char) -> bool {
+    if c.is_ascii() {
+        return c.is_ascii_control();
+    }
+    let category = CodePointMapData::<GeneralCategory>::new().get(c);
+    let unseen = [
+        GeneralCategory::Control,
+        GeneralCategory::Format,
+        GeneralCategory::LineSeparator,
+        GeneralCategory::ParagraphSeparator,
+        GeneralCategory::PrivateUse,
+        GeneralCategory::Unassigned,
+    ];
+    unseen.contains(&category) || CodePointSetData::new::<DefaultIgnorableCodePoint>().contains(c)
+}
+
+/// Returns the first character whose script is not written together with those before it.
+fn find_other_script(name: &str) -> Option<char> {
+    let scripts = ScriptWithExtensions::new();
+    let is_common = |c: &char| {
+        [Script::Common, Script::Inherited].contains(&scripts.get_script_val(*c))
+            && scripts.get_script_extensions_val(*c).iter().count() <= 1
+    };
+    let letters: Vec<char> = name.chars().filter(|c| !is_common(c)).collect();
+    let first = letters.first()?;
+    let alone: Vec<Script> = scripts.get_script_extensions_val(*first).iter().collect();
+    let alone = alone.iter().map(std::slice::from_ref);
+    // The end of the longest beginning that one group of scripts can write.
+    let written = alone.chain(TOGETHER).map(|group| {
+        let fits = |c: &&char| group.iter().any(|script| scripts.has_script(**c, *script));
+        letters.iter().take_while(fits).count()
+    });
+    letters.get(written.max().unwrap_or_default()).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ordinary_names_are_accepted_in_one_spelling() {
+        for name in [
+            "ann",
+            "ann@example.com",
+            "key_0123",
+            "spiffe://a/b",
+            "Zoë",
+            "анна-7",
+            "Ελένη",
+            "田中.tanaka",
+            "さくらサクラ桜",
+            "김민준-kim",
+            "ㄅ王wang",
+            "محمد",
+            "अनिल",
+        ] {
+            assert_eq!(parse_new_name(name).as_deref(), Ok(name));
+        }
+        for (given, kept) in [("ａｎｎ", "ann"), ("ﬁn", "fin"), ("Zoe\u{308}", "Zoë"), ("Å", "Å")] {
+            assert_eq!(parse_new_name(given).as_deref(), Ok(kept), "{given}");
+        }
+    }
+
+    #[test]
+    fn characters_that_cannot_be_seen_are_refused_by_number() {
+        for bad in [
+            '\0',
+            '\n',
+            '\u{7f}',
+            '\u{85}',
+            '\u{200b}',
+            '\u{200d}',
+            '\u{202e}',
+            '\u{2066}',
+            '\u{2028}',
+            '\u{feff}',
+            '\u{ad}',
+            '\u{34f}',
+            '\u{fe0f}',
+            '\u{e0041}',
+            '\u{e000}',
+        ] {
+            let refused = parse_new_name(&format!("ann{bad}")).unwrap_err();
+            assert_eq!(refused, BadName::Invisible(bad));
+            assert!(refused.to_string().contains(&format!("U+{:04X}", u32::from(bad))), "{refused}");
+        }
+    }
+
+    #[test]
+    fn scripts_that_are_not_written_together_are_refused() {
+        for (name, bad) in
+            [("аnn", 'n'), ("annа", 'а'), ("pаypal", 'а'), ("αnn", 'n'), ("аα", 'α'), ("김さ", 'さ')]
+        {
+            assert_eq!(parse_new_name(name), Err(BadName::MixedScripts(bad)), "{name}");
+        }
+        let refused = parse_new_name("аnn").unwrap_err().to_string();
+        assert!(refused.contains("U+006E"), "{refused}");
+    }
+
+    #[test]
+    fn an_entry_means_a_name_as_spelled_or_in_its_normal_form_and_no_other() {
+        assert!(means("ann", "ann") && means("ａｎｎ", "ann") && means("ann\u{200b}", "ann\u{200b}"));
+        assert!(!means("ann", "ａｎｎ"), "an old name that only looks alike");
+        assert!(!means("ann", "ann\u{200b}") && !means("ann\u{200b}", "ann"));
+    }
+}
