@@ -21,6 +21,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0015_lists.sql"),
     include_str!("migrations/0016_lineages.sql"),
     include_str!("migrations/0017_grants.sql"),
+    include_str!("migrations/0018_webhook_owners.sql"),
 ];
 
 pub(super) const CREATE_VERSIONS: &str =
