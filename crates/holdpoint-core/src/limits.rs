@@ -102,3 +102,6 @@ pub const WEBHOOKS_PER_TENANT_MAX: u64 = 1000;
 pub const WEBHOOK_URL_CHARS_MAX: usize = 2048;
 pub const WEBHOOK_ATTEMPTS_MAX: u32 = 100;
 pub const WEBHOOK_WAIT_MS_MAX: u64 = 24 * 60 * 60 * 1000;
+/// Seconds for which deliveries are signed with two secrets after a rotation: by default, and at most.
+pub const WEBHOOK_OVERLAP_SECONDS_DEFAULT: u64 = 24 * 60 * 60;
+pub const WEBHOOK_OVERLAP_SECONDS_MAX: u64 = 30 * 24 * 60 * 60;

@@ -49,7 +49,7 @@ words! {
 words! {
     SubscriptionState {
         Active = "active",
-        /// By an operator.
+        /// By an operator, or because its owner has no active key.
         Paused = "paused",
         /// Too much went wrong; somebody has to look at it.
         Failed = "failed",
@@ -81,6 +81,12 @@ words! {
         /// The circuit of a best-effort subscription: opened, closed again.
         CircuitOpened = "circuit-opened",
         CircuitClosed = "circuit-closed",
+        /// The last key of the owner's lineage was revoked.
+        KeyRevoked = "key-revoked",
+        /// The last key of the owner's lineage has expired.
+        KeyExpired = "key-expired",
+        /// A new secret was made; the state is the same.
+        SecretRotated = "secret-rotated",
     }
 }
 

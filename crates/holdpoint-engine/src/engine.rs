@@ -56,6 +56,7 @@ mod sessions;
 mod staleness;
 mod starting;
 mod threads;
+mod webhook_secrets;
 mod webhooks;
 
 pub use agents::{InputMode, Interrupted, Talk};
@@ -72,6 +73,7 @@ pub use options::Options;
 pub use pending::{Assignee, PendingCounts, PendingFilter, PendingOrder, PendingPage};
 pub use quotas::{QuotaExceeded, Quotas, Usage};
 pub use starting::StartOptions;
+pub(crate) use webhook_secrets::SigningSecrets;
 pub use webhooks::NewWebhook;
 
 /// How often a command is decided again because others changed the run first.

@@ -65,7 +65,7 @@ pub use store::receipts::Receipt;
 pub use store::runs::{RunFilter, RunSummary};
 pub use store::secrets::LinkSecret;
 pub use store::sessions::Session;
-pub use store::webhooks::{Webhook, WebhookChange};
+pub use store::webhooks::{OldSecret, Webhook, WebhookChange, WebhookOwner};
 pub use store::workflows::{Registered, WorkflowSummary};
 pub use store::{Error as StoreError, Location, ceiling};
 pub use trace::{SpanName, cause};

@@ -297,6 +297,8 @@ permission! {
     CanAnswerAsks: any ["approvals:respond", "runs:create"],
     CanSendEvents: all ["events:send"],
     CanManageWebhooks: all ["webhooks:manage"],
+    // A webhook is sent what `runs:read` shows.
+    CanSubscribe: all ["webhooks:manage", "runs:read"],
     CanSeePending: any ["approvals:respond", "runs:read"],
     CanManageKeys: all ["keys:manage"],
     CanManageTenants: all ["tenants:manage"],

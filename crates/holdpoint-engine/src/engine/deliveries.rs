@@ -134,6 +134,7 @@ impl Engine {
             Statement::new(deliveries::PURGE, params![old.max(dead), dead, old, limit]),
             Statement::new(attempts::PURGE, params![old, limit]),
             Statement::new(webhooks::PURGE_LOG, params![dead.min(old), limit]),
+            Statement::new(webhooks::ERASE_OLD_SECRETS, params![now]),
         ];
         let mut most = 0;
         for write in writes {

@@ -12,9 +12,9 @@ use crate::committer::{Reply, Work};
 use crate::error::Error;
 use crate::outgoing;
 use crate::store::deliveries;
-use crate::store::webhooks::{self, Sealed, Webhook};
+use crate::store::webhooks::{self, Webhook, WebhookOwner};
 use crate::store::{self, Statement, params};
-use crate::webhooks::{Hooks, fingerprint, fresh_secret};
+use crate::webhooks::{Hooks, fingerprint};
 
 const NOT_FOUND: Error = Error::NotFound("webhook");
 /// Rows that are ended or deleted in one go.
@@ -29,14 +29,16 @@ pub struct NewWebhook {
     pub mode: Mode,
     pub ordered: bool,
     pub retry: RetryPolicy,
+    /// Without one it depends on no key.
+    pub owner: Option<WebhookOwner>,
 }
 
 impl NewWebhook {
-    /// Best effort, for these events of all runs.
+    /// Best effort, for these events of all runs, without an owner.
     pub fn new(tenant: TenantId, url: impl Into<String>, events: impl IntoIterator<Item = String>) -> Self {
         let filter = Filter { events: events.into_iter().collect(), tags: Vec::new() };
         let (mode, ordered, retry) = (Mode::BestEffort, true, RetryPolicy::default());
-        Self { tenant, url: url.into(), filter, mode, ordered, retry }
+        Self { tenant, url: url.into(), filter, mode, ordered, retry, owner: None }
     }
 }
 
@@ -46,20 +48,16 @@ impl From<BadPolicy> for Error {
     }
 }
 
-/// The name under which secrets of callbacks are sealed. It has no run id, because copies of a run share its secret.
-const CALLBACK_PLACE: &str = "callback";
-
 impl Engine {
     /// Registers a subscription. The secret comes back this once and is kept sealed. A URL that must not be called is
     /// refused with [`Error::Target`]; a name that has no address at the moment may get one.
     pub async fn add_webhook(&self, new: NewWebhook) -> Result<(Webhook, String), Error> {
         new.retry.check()?;
         self.check_target(&new.url).await?;
-        let secret = fresh_secret().ok_or_else(|| failed("there is no randomness"))?;
         let id = format!("wh_{}", Uuid::now_v7().simple());
-        let sealed = self.seal()?.seal(&place(&id), secret.as_bytes()).map_err(failed)?;
+        let (secret, sealed) = self.make_webhook_secret(&id)?;
         let now = self.now();
-        let NewWebhook { tenant, url, filter, mode, ordered, retry } = new;
+        let NewWebhook { tenant, url, filter, mode, ordered, retry, owner } = new;
         let webhook = Webhook {
             tenant,
             id,
@@ -70,10 +68,14 @@ impl Engine {
             retry,
             fingerprint: fingerprint(&secret),
             state: SubscriptionState::Active,
+            stored_state: SubscriptionState::Active,
+            reason: None,
+            owner,
+            old_secret: None,
             breaker: Breaker::default(),
             created_at: now,
             updated_at: now,
-            sealed: Sealed(sealed),
+            sealed,
             mark: fresh_mark(),
         };
         let rows = webhooks::insert(&webhook, limits::WEBHOOKS_PER_TENANT_MAX)?;
@@ -103,7 +105,7 @@ impl Engine {
         after: Option<&str>,
         limit: u64,
     ) -> Result<Vec<Webhook>, Error> {
-        Ok(webhooks::page(self.db(), tenant, after.unwrap_or_default(), limit).await?)
+        Ok(webhooks::page(self.db(), tenant, after.unwrap_or_default(), self.now(), limit).await?)
     }
 
     pub async fn webhook(&self, tenant: &TenantId, id: &str) -> Result<Webhook, Error> {
@@ -126,37 +128,67 @@ impl Engine {
 
     /// Stops deliveries. Those of a durable subscription wait.
     pub async fn pause_webhook(&self, tenant: &TenantId, id: &str) -> Result<Webhook, Error> {
-        let pauses = |state| state == SubscriptionState::Active;
-        self.turn_webhook(tenant, id, pauses, SubscriptionState::Paused, ChangeReason::OperatorPaused).await
+        let pause = |from: &Webhook| {
+            (from.state == SubscriptionState::Active)
+                .then(|| Webhook { state: SubscriptionState::Paused, ..from.clone() })
+        };
+        self.turn_webhook(tenant, id, pause, ChangeReason::OperatorPaused).await
     }
 
-    /// Sets a paused or failed subscription going again, with a closed circuit. One that is gone for good stays so.
-    pub async fn resume_webhook(&self, tenant: &TenantId, id: &str) -> Result<Webhook, Error> {
-        let resumes = |state: SubscriptionState| state.may_resume() && state != SubscriptionState::Active;
-        let (to, why) = (SubscriptionState::Active, ChangeReason::OperatorResumed);
-        let resumed = self.turn_webhook(tenant, id, resumes, to, why).await?;
+    /// Resumes a paused or failed subscription with a closed circuit, and makes the caller its owner. One that is gone for
+    /// good stays so.
+    pub async fn resume_webhook(
+        &self,
+        tenant: &TenantId,
+        id: &str,
+        owner: Option<WebhookOwner>,
+    ) -> Result<Webhook, Error> {
+        let resume = |from: &Webhook| {
+            let stands_still = from.state.may_resume() && from.state != SubscriptionState::Active;
+            let (state, breaker, owner) = (SubscriptionState::Active, Breaker::default(), owner.clone());
+            stands_still.then(|| Webhook { state, breaker, owner, ..from.clone() })
+        };
+        let resumed = self.turn_webhook(tenant, id, resume, ChangeReason::OperatorResumed).await?;
         self.hooks().wake_for_durable();
         Ok(resumed)
     }
 
-    /// One that is not in a state to be turned stays as it is, and that is no error.
+    /// Stores that subscriptions of a tenant are paused because their owners have no active key. What is missed here is
+    /// stored with the next delivery, which is not sent.
+    pub async fn pause_lapsed_webhooks(&self, tenant: &TenantId) -> Result<(), Error> {
+        let all = self.webhooks(tenant, None, limits::WEBHOOKS_PER_TENANT_MAX).await?;
+        for hook in all.iter().filter(|hook| hook.has_lapsed()) {
+            self.pause_lapsed(hook).await?;
+        }
+        Ok(())
+    }
+
+    /// Stores that a subscription is paused, if its owner has no active key and the store does not say so yet.
+    pub(crate) async fn pause_lapsed(&self, hook: &Webhook) -> Result<(), Error> {
+        if !hook.has_lapsed() {
+            return Ok(());
+        }
+        let pause = |hook: &mut Webhook| {
+            hook.stored_state = hook.state;
+            hook.reason
+        };
+        self.change_webhook(&hook.tenant, &hook.id, pause).await
+    }
+
+    /// Changes a subscription as `turn` says. If it returns None the subscription stays as it is, which is no error.
     async fn turn_webhook(
         &self,
         tenant: &TenantId,
         id: &str,
-        turns: impl Fn(SubscriptionState) -> bool,
-        state: SubscriptionState,
+        turn: impl Fn(&Webhook) -> Option<Webhook>,
         why: ChangeReason,
     ) -> Result<Webhook, Error> {
         for _ in 0..ATTEMPTS_MAX {
             let from = self.webhook(tenant, id).await?;
-            if !turns(from.state) {
+            let Some(to) = turn(&from) else {
                 self.keep_done(Done::Webhook(&from)).await?;
                 return Ok(from);
-            }
-            let resets = state == SubscriptionState::Active;
-            let breaker = if resets { Breaker::default() } else { from.breaker.clone() };
-            let to = Webhook { state, breaker, ..from.clone() };
+            };
             if let Some(to) = self.swap_webhook(&from, to, Some(why)).await? {
                 self.hooks().reset(id);
                 return Ok(to);
@@ -172,7 +204,15 @@ impl Engine {
         to: Webhook,
         why: Option<ChangeReason>,
     ) -> Result<Option<Webhook>, Error> {
-        let to = Webhook { mark: fresh_mark(), updated_at: self.now(), ..to };
+        // A lapse that is stored along with another change keeps its own reason.
+        let why = if from.has_lapsed() && to.state == from.state { to.reason } else { why };
+        let reason = match to.state {
+            SubscriptionState::Active => None,
+            _ if to.state == from.stored_state => to.reason,
+            _ => why,
+        };
+        let (mark, updated_at) = (fresh_mark(), self.now());
+        let to = Webhook { mark, updated_at, reason, stored_state: to.state, ..to };
         let rows = webhooks::change(from, &to, why)?;
         let swapped = self.submit(Work::Plain(rows), Done::Webhook(&to)).await?;
         Ok(matches!(swapped, Reply::Touched(1)).then_some(to))
@@ -260,25 +300,7 @@ impl Engine {
     }
 
     pub(crate) async fn find_webhook(&self, tenant: &TenantId, id: &str) -> Result<Option<Webhook>, Error> {
-        Ok(webhooks::find(self.db(), tenant, id).await?)
-    }
-
-    /// Seals the secret that the callbacks of a run are signed with: the given one, or a new one. Returns the sealed text
-    /// for [`Start::callback_secret`](holdpoint_core::Start::callback_secret), and the secret.
-    pub fn seal_callback_secret(&self, given: Option<String>) -> Result<(String, String), Error> {
-        let secret = given.or_else(fresh_secret).ok_or_else(|| failed("there is no randomness"))?;
-        let sealed = self.seal()?.seal(CALLBACK_PLACE, secret.as_bytes()).map_err(failed)?;
-        Ok((sealed, secret))
-    }
-
-    pub(crate) fn callback_secret(&self, sealed: &str) -> Result<String, Error> {
-        let secret = self.seal()?.open(CALLBACK_PLACE, sealed).map_err(failed)?;
-        String::from_utf8(secret).map_err(failed)
-    }
-
-    pub(crate) fn webhook_secret(&self, hook: &Webhook) -> Result<String, Error> {
-        let secret = self.seal()?.open(&place(&hook.id), &hook.sealed.0).map_err(failed)?;
-        String::from_utf8(secret).map_err(failed)
+        Ok(webhooks::find(self.db(), tenant, id, self.now()).await?)
     }
 
     /// Writes rows that rely on nothing, together with whatever else is being written.
@@ -291,15 +313,10 @@ impl Engine {
     }
 }
 
-/// What a secret is bound to: it opens for no other subscription.
-fn place(id: &str) -> String {
-    format!("webhook/{id}")
-}
-
-fn fresh_mark() -> String {
+pub(super) fn fresh_mark() -> String {
     Uuid::now_v7().simple().to_string()
 }
 
-fn failed(why: impl ToString) -> Error {
+pub(super) fn failed(why: impl ToString) -> Error {
     store::Error::Failed(why.to_string()).into()
 }

@@ -23,6 +23,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0017_grants.sql"),
     include_str!("migrations/0018_usage.sql"),
     include_str!("migrations/0019_session_ends.sql"),
+    include_str!("migrations/0020_webhook_owners.sql"),
 ];
 
 pub(super) const CREATE_VERSIONS: &str =

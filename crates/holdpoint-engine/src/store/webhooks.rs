@@ -7,6 +7,7 @@ use holdpoint_core::webhook::{Breaker, ChangeReason, Filter, Mode, RetryPolicy, 
 use holdpoint_core::{TenantId, Timestamp};
 use serde::de::DeserializeOwned;
 
+use super::keys::ApiKey;
 use super::{Database, Error, Row, Statement, params, unreadable};
 
 /// How often the list of subscriptions has changed.
@@ -14,34 +15,52 @@ pub(crate) const REVISION: &str = "SELECT v.revision FROM webhook_revision v WHE
 /// What is needed to tell which events whom concern.
 pub(crate) const LIST: &str =
     "SELECT tenant_id, webhook_id, events, tags, mode, ordered, state FROM webhooks ORDER BY webhook_id";
-/// Not when the tenant has $16 of them already.
+/// Not when the tenant has $19 of them already.
 const INSERT: &str =
     "INSERT INTO webhooks (tenant_id, webhook_id, url, events, tags, mode, ordered, retry, secret, \
-    fingerprint, state, breaker, mark, created_ms, updated_ms)
-    SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15 FROM webhook_revision
-    WHERE place = 1 AND (SELECT COUNT(*) FROM webhooks WHERE tenant_id = $1) < $16";
+    fingerprint, state, breaker, mark, created_ms, updated_ms, owner_principal, owner_key, owner_lineage)
+    SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18 FROM webhook_revision
+    WHERE place = 1 AND (SELECT COUNT(*) FROM webhooks WHERE tenant_id = $1) < $19";
 const REMOVE: &str = "DELETE FROM webhooks WHERE tenant_id = $1 AND webhook_id = $2";
 /// Only while the row is as it was when it was read.
-const CHANGE: &str = "UPDATE webhooks SET state = $1, breaker = $2, mark = $3, updated_ms = $4
-    WHERE tenant_id = $5 AND webhook_id = $6 AND mark = $7";
-/// These two only when the change above was made.
+const CHANGE: &str = "UPDATE webhooks SET state = $1, breaker = $2, mark = $3, updated_ms = $4, reason = $5,
+        owner_principal = $6, owner_key = $7, owner_lineage = $8
+    WHERE tenant_id = $9 AND webhook_id = $10 AND mark = $11";
+/// Replaces the secret. Only while the row is as it was when it was read.
+const ROTATE: &str =
+    "UPDATE webhooks SET secret = $1, fingerprint = $2, old_secret = $3, old_fingerprint = $4,
+        old_until_ms = $5, mark = $6, updated_ms = $7
+    WHERE tenant_id = $8 AND webhook_id = $9 AND mark = $10";
+/// Erases secrets whose overlap has ended.
+pub(crate) const ERASE_OLD_SECRETS: &str = "UPDATE webhooks SET old_secret = NULL, old_fingerprint = NULL, old_until_ms = NULL WHERE old_until_ms <= $1";
+/// These two only when a change above was made.
 const LOG: &str = "INSERT INTO webhook_log (tenant_id, webhook_id, at_ms, from_state, to_state, reason)
     SELECT tenant_id, webhook_id, $1, $2, $3, $4 FROM webhooks
     WHERE tenant_id = $5 AND webhook_id = $6 AND mark = $7";
 const BUMP_IF: &str = "UPDATE webhook_revision SET revision = revision + 1 WHERE place = 1 AND EXISTS
     (SELECT 1 FROM webhooks WHERE tenant_id = $1 AND webhook_id = $2 AND mark = $3)";
 const BUMP: &str = "UPDATE webhook_revision SET revision = revision + 1 WHERE place = $1";
+/// The last column tells at the instant $1 how the lineage of the owner ended: by its newest key, if none is active.
 macro_rules! select {
     ($rest:literal) => {
         concat!(
             "SELECT tenant_id, webhook_id, url, events, tags, mode, ordered, retry, secret, fingerprint, state,
-            breaker, mark, created_ms, updated_ms FROM webhooks WHERE tenant_id = $1 AND webhook_id ",
+            breaker, mark, created_ms, updated_ms, reason, owner_principal, owner_key, owner_lineage,
+            old_secret, old_fingerprint, old_until_ms,
+            CASE WHEN owner_lineage IS NULL THEN 'active' ELSE COALESCE(
+                (SELECT CASE WHEN k.revoked_ms IS NOT NULL THEN 'key-revoked'
+                    WHEN k.expires_ms <= $1 THEN 'key-expired' ELSE 'active' END
+                FROM keys k WHERE k.tenant_id = webhooks.tenant_id
+                    AND (k.lineage = webhooks.owner_lineage OR k.key_id = webhooks.owner_lineage)
+                ORDER BY CASE WHEN k.revoked_ms IS NULL AND (k.expires_ms IS NULL OR k.expires_ms > $1)
+                    THEN 0 ELSE 1 END, k.created_ms DESC, k.key_id LIMIT 1), 'key-revoked') END
+            FROM webhooks WHERE tenant_id = $2 AND webhook_id ",
             $rest
         )
     };
 }
-const ONE: &str = select!("= $2");
-const PAGE: &str = select!("> $2 ORDER BY webhook_id LIMIT $3");
+const ONE: &str = select!("= $3");
+const PAGE: &str = select!("> $3 ORDER BY webhook_id LIMIT $4");
 const CHANGES: &str = "SELECT seq, at_ms, from_state, to_state, reason FROM webhook_log
     WHERE tenant_id = $1 AND webhook_id = $2 AND seq > $3 ORDER BY seq LIMIT $4";
 pub(crate) const PURGE_LOG: &str = "DELETE FROM webhook_log WHERE seq IN
@@ -60,12 +79,51 @@ pub struct Webhook {
     pub retry: RetryPolicy,
     /// The first eight digits of the secret's SHA-256.
     pub fingerprint: String,
+    /// Paused if the owner has no active key, also before that is stored.
     pub state: SubscriptionState,
+    /// The reason for the state, unless it is active or an earlier version stored it.
+    pub reason: Option<ChangeReason>,
+    /// None if an earlier version stored it; then it depends on no key.
+    pub owner: Option<WebhookOwner>,
+    /// The secret before the last rotation, until its overlap ends.
+    pub old_secret: Option<OldSecret>,
     pub breaker: Breaker,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
+    pub(crate) stored_state: SubscriptionState,
     pub(crate) sealed: Sealed,
     pub(crate) mark: String,
+}
+
+impl Webhook {
+    /// Returns true if it stands still because its owner has no active key, and the store does not say so yet.
+    pub(crate) fn has_lapsed(&self) -> bool {
+        self.state != self.stored_state
+    }
+}
+
+/// The principal and the key that a webhook belongs to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WebhookOwner {
+    pub principal: String,
+    pub key_id: String,
+    /// Deliveries stop when no key of this lineage is active.
+    pub lineage: String,
+}
+
+impl From<&ApiKey> for WebhookOwner {
+    fn from(key: &ApiKey) -> Self {
+        let (principal, key_id, lineage) = (key.principal.clone(), key.key_id.clone(), key.lineage.clone());
+        Self { principal, key_id, lineage }
+    }
+}
+
+/// A secret that still signs deliveries beside its successor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OldSecret {
+    pub fingerprint: String,
+    pub until: Timestamp,
+    pub(crate) sealed: Sealed,
 }
 
 /// A secret that does not open without its key, and still need not be in a log.
@@ -108,6 +166,9 @@ pub(crate) fn insert(webhook: &Webhook, most: u64) -> Result<Vec<Statement>, Err
         mark.as_str(),
         webhook.created_at,
         webhook.updated_at,
+        webhook.owner.as_ref().map(|owner| owner.principal.as_str()),
+        webhook.owner.as_ref().map(|owner| owner.key_id.as_str()),
+        webhook.owner.as_ref().map(|owner| owner.lineage.as_str()),
         most
     ];
     let bump = Statement::new(BUMP_IF, params![tenant.as_str(), id.as_str(), mark.as_str()]);
@@ -126,29 +187,70 @@ pub(crate) fn change(
     why: Option<ChangeReason>,
 ) -> Result<Vec<Statement>, Error> {
     let (tenant, id, mark) = (to.tenant.as_str(), to.id.as_str(), to.mark.as_str());
-    let values =
-        params![to.state.as_str(), json(&to.breaker)?, mark, to.updated_at, tenant, id, from.mark.as_str()];
+    let values = params![
+        to.state.as_str(),
+        json(&to.breaker)?,
+        mark,
+        to.updated_at,
+        to.reason.map(ChangeReason::as_str),
+        to.owner.as_ref().map(|owner| owner.principal.as_str()),
+        to.owner.as_ref().map(|owner| owner.key_id.as_str()),
+        to.owner.as_ref().map(|owner| owner.lineage.as_str()),
+        tenant,
+        id,
+        from.mark.as_str()
+    ];
     let change = Statement::new(CHANGE, values);
     let log = why.map(|why| {
-        let (before, after) = (from.state.as_str(), to.state.as_str());
+        let (before, after) = (from.stored_state.as_str(), to.state.as_str());
         Statement::new(LOG, params![to.updated_at, before, after, why.as_str(), tenant, id, mark])
     });
     let bump = || Statement::new(BUMP_IF, params![tenant, id, mark]);
-    let bump = (from.state != to.state).then(bump);
+    let bump = (from.stored_state != to.state).then(bump);
     Ok(std::iter::once(change).chain(log).chain(bump).collect())
 }
 
-pub(crate) async fn find(db: &Database, tenant: &TenantId, id: &str) -> Result<Option<Webhook>, Error> {
-    db.query_one(ONE, params![tenant.as_str(), id]).await?.as_ref().map(read).transpose()
+/// Stores a new secret, and the one before it if it stays valid. Touches a row, last, if nobody was faster.
+pub(crate) fn rotate(from: &Webhook, to: &Webhook) -> Vec<Statement> {
+    let (tenant, id, mark) = (to.tenant.as_str(), to.id.as_str(), to.mark.as_str());
+    let old = to.old_secret.as_ref();
+    let values = params![
+        to.sealed.0.as_str(),
+        to.fingerprint.as_str(),
+        old.map(|old| old.sealed.0.as_str()),
+        old.map(|old| old.fingerprint.as_str()),
+        old.map(|old| old.until),
+        mark,
+        to.updated_at,
+        tenant,
+        id,
+        from.mark.as_str()
+    ];
+    let (state, why) = (from.stored_state.as_str(), ChangeReason::SecretRotated.as_str());
+    let log = params![to.updated_at, state, state, why, tenant, id, mark];
+    vec![Statement::new(ROTATE, values), Statement::new(LOG, log)]
+}
+
+/// Returns the subscription as it is at the instant `now`.
+pub(crate) async fn find(
+    db: &Database,
+    tenant: &TenantId,
+    id: &str,
+    now: Timestamp,
+) -> Result<Option<Webhook>, Error> {
+    let row = db.query_one(ONE, params![now, tenant.as_str(), id]).await?;
+    row.as_ref().map(|row| read(row, now)).transpose()
 }
 
 pub(crate) async fn page(
     db: &Database,
     tenant: &TenantId,
     after: &str,
+    now: Timestamp,
     limit: u64,
 ) -> Result<Vec<Webhook>, Error> {
-    db.query(PAGE, params![tenant.as_str(), after, limit]).await?.iter().map(read).collect()
+    let rows = db.query(PAGE, params![now, tenant.as_str(), after, limit]).await?;
+    rows.iter().map(|row| read(row, now)).collect()
 }
 
 pub(crate) async fn changes(
@@ -171,7 +273,16 @@ pub(crate) async fn changes(
     rows.iter().map(change).collect()
 }
 
-fn read(row: &Row) -> Result<Webhook, Error> {
+fn read(row: &Row, now: Timestamp) -> Result<Webhook, Error> {
+    let stored_state = word(row.text(10)?, SubscriptionState::parse)?;
+    let stored_reason = row.optional_text(15)?.map(|text| word(text, ChangeReason::parse)).transpose()?;
+    let (state, reason) = match row.text(22)? {
+        "active" => (stored_state, stored_reason),
+        ended if stored_state == SubscriptionState::Active => {
+            (SubscriptionState::Paused, Some(word(ended, ChangeReason::parse)?))
+        }
+        _ => (stored_state, stored_reason),
+    };
     Ok(Webhook {
         tenant: TenantId::parse(row.text(0)?).map_err(|error| unreadable("webhook", error))?,
         id: row.text(1)?.to_owned(),
@@ -182,12 +293,30 @@ fn read(row: &Row) -> Result<Webhook, Error> {
         retry: parsed(row.text(7)?)?,
         sealed: Sealed(row.text(8)?.to_owned()),
         fingerprint: row.text(9)?.to_owned(),
-        state: word(row.text(10)?, SubscriptionState::parse)?,
+        state,
+        reason,
+        stored_state,
+        owner: read_owner(row)?,
+        old_secret: read_old_secret(row)?.filter(|old| old.until > now),
         breaker: parsed(row.text(11)?)?,
         mark: row.text(12)?.to_owned(),
         created_at: Timestamp(row.int(13)?),
         updated_at: Timestamp(row.int(14)?),
     })
+}
+
+fn read_owner(row: &Row) -> Result<Option<WebhookOwner>, Error> {
+    let texts = (row.optional_text(16)?, row.optional_text(17)?, row.optional_text(18)?);
+    let (Some(principal), Some(key_id), Some(lineage)) = texts else { return Ok(None) };
+    let (principal, key_id, lineage) = (principal.to_owned(), key_id.to_owned(), lineage.to_owned());
+    Ok(Some(WebhookOwner { principal, key_id, lineage }))
+}
+
+fn read_old_secret(row: &Row) -> Result<Option<OldSecret>, Error> {
+    let values = (row.optional_text(19)?, row.optional_text(20)?, row.optional_int(21)?);
+    let (Some(sealed), Some(fingerprint), Some(until)) = values else { return Ok(None) };
+    let (sealed, fingerprint) = (Sealed(sealed.to_owned()), fingerprint.to_owned());
+    Ok(Some(OldSecret { fingerprint, until: Timestamp(until), sealed }))
 }
 
 fn json(value: &impl serde::Serialize) -> Result<String, Error> {

@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::settings::millis;
 use super::{Lane, Notice, Render, Rendered, sign};
-use crate::engine::Engine;
+use crate::engine::{Engine, SigningSecrets};
 use crate::error::Error;
 use crate::outgoing::{Method, Request};
 use crate::store::deliveries::{Delivery, DeliveryKind, attempts};
@@ -37,10 +37,10 @@ struct Target {
     retry: RetryPolicy,
 }
 
-/// The secret of a subscription with the id of the subscription, or the secret of a run's callbacks.
+/// The secrets of a subscription with the id of the subscription, or the secret of a run's callbacks.
 struct Signer {
     webhook: Option<String>,
-    secret: String,
+    secrets: SigningSecrets,
 }
 
 struct Sent {
@@ -117,7 +117,8 @@ impl Carrier {
             let Some(started) = &run.started else { return Ok(Errand::Drop) };
             let Some(url) = started.callback_url.clone() else { return Ok(Errand::Drop) };
             let secret = started.callback_secret.as_deref().map(|sealed| self.engine.callback_secret(sealed));
-            let signed = secret.transpose()?.map(|secret| Signer { webhook: None, secret });
+            let signer = |secret| Signer { webhook: None, secrets: SigningSecrets { secret, next: None } };
+            let signed = secret.transpose()?.map(signer);
             return Ok(Errand::Go(Target { url, signed, retry: RetryPolicy::default() }));
         }
         let Some(hook) = self.engine.find_webhook(&of.tenant, &delivery.webhook).await? else {
@@ -125,19 +126,22 @@ impl Carrier {
         };
         match hook.state {
             SubscriptionState::Active => Ok(Errand::Go(self.target(&hook)?)),
-            SubscriptionState::Paused => Ok(Errand::NotNow),
+            SubscriptionState::Paused => {
+                self.engine.pause_lapsed(&hook).await?;
+                Ok(Errand::NotNow)
+            }
             SubscriptionState::Failed | SubscriptionState::DeadLettered => Ok(Errand::GiveUp),
         }
     }
 
     fn target(&self, hook: &Webhook) -> Result<Target, Error> {
-        let secret = self.engine.webhook_secret(hook)?;
+        let secrets = self.engine.webhook_secrets(hook)?;
         let retry = match hook.mode {
             Mode::Durable => hook.retry.clone(),
             // Somebody replays what was tried once; that is tried once more.
             Mode::BestEffort => RetryPolicy { max_attempts: 1, ..hook.retry.clone() },
         };
-        let signed = Some(Signer { webhook: Some(hook.id.clone()), secret });
+        let signed = Some(Signer { webhook: Some(hook.id.clone()), secrets });
         Ok(Target { url: hook.url.clone(), signed, retry })
     }
 
@@ -165,7 +169,10 @@ impl Carrier {
     pub(super) async fn try_once(&self, lane: &Lane, notice: Notice) -> Result<(), Error> {
         let tenant = &notice.of.tenant;
         let Some(hook) = self.engine.find_webhook(tenant, &lane.webhook).await? else { return Ok(()) };
-        if hook.state != SubscriptionState::Active || !self.passes(lane, &hook).await? {
+        if hook.state != SubscriptionState::Active {
+            return self.engine.pause_lapsed(&hook).await;
+        }
+        if !self.passes(lane, &hook).await? {
             return Ok(());
         }
         let new =
@@ -298,14 +305,16 @@ fn headers(
     durable: bool,
 ) -> Vec<(String, String)> {
     let mut ours = vec![("Event-Type", rendered.event_type.clone())];
-    if let Some(Signer { webhook, secret }) = &target.signed {
+    if let Some(Signer { webhook, secrets }) = &target.signed {
         let seconds = at.0.div_euclid(1000);
         ours.extend(webhook.clone().map(|id| ("Webhook-Id", id)));
         ours.extend([
             ("Timestamp", seconds.to_string()),
-            ("Signature", sign(secret, seconds, &rendered.body)),
+            ("Signature", sign(&secrets.secret, seconds, &rendered.body)),
             ("Signature-Algorithm", "v1".to_owned()),
         ]);
+        let next = secrets.next.as_ref().map(|next| sign(next, seconds, &rendered.body));
+        ours.extend(next.map(|signature| ("Signature-Next", signature)));
     }
     if durable {
         ours.extend([("Delivery-Id", delivery.id.clone()), ("Dedup-Key", delivery.dedup_key.clone())]);

@@ -40,12 +40,12 @@ const AGENT_CALLING: &str = "01a1e653-83b1-733e-a1ad-39ae0ab33576";
 const HOLD_OPEN: &str = "01a1e653-83a4-72a2-a06f-c943b4b34a22";
 const HOLD_ACCEPTED: &str = "01a1e653-83a7-7386-81b5-5ed3515d5157";
 
-/// The schema as version 15 left it: its migrations in the dialect of the database.
-fn schema(place: &Place) -> String {
+/// The schema as a version left it: its migrations in the dialect of the database.
+pub(crate) fn schema(place: &Place, version: usize) -> String {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/store/migrations");
     let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
     files.sort();
-    let text: String = files[..15].iter().map(|file| std::fs::read_to_string(file).unwrap()).collect();
+    let text: String = files[..version].iter().map(|file| std::fs::read_to_string(file).unwrap()).collect();
     let versions = "CREATE TABLE schema_versions (version BIGINT NOT NULL PRIMARY KEY);\n";
     versions.to_owned()
         + &match place {
@@ -92,7 +92,7 @@ struct Restored {
 
 impl Subject for Restored {
     async fn at(place: Place) -> Self {
-        place.execute(&schema(&place)).await.unwrap();
+        place.execute(&schema(&place, 15)).await.unwrap();
         place.execute(include_str!("stored_before_grants/rows.sql")).await.unwrap();
         let (payments, calls) = (Arc::default(), Calls::default());
         let payment = Payment(Arc::clone(&payments));

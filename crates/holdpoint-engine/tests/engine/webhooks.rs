@@ -21,6 +21,9 @@ mod crashes;
 mod durable;
 mod nodes;
 mod order;
+mod owners;
+mod rotation;
+mod stored_before_owners;
 
 on_both! {
     a_secret_is_told_once_and_kept_sealed,
@@ -190,7 +193,7 @@ async fn nobody_sees_or_touches_the_webhook_of_another_tenant(mut post: Post) {
     let engine = &post.house.engine;
     assert!(matches!(engine.webhook(&other, &mine.id).await, Err(Error::NotFound("webhook"))));
     assert!(matches!(engine.pause_webhook(&other, &mine.id).await, Err(Error::NotFound(_))));
-    assert!(matches!(engine.resume_webhook(&other, &mine.id).await, Err(Error::NotFound(_))));
+    assert!(matches!(engine.resume_webhook(&other, &mine.id, None).await, Err(Error::NotFound(_))));
     assert!(!engine.remove_webhook(&other, &mine.id).await.unwrap());
     assert_eq!(engine.webhooks(&other, None, 10).await.unwrap().len(), 2);
     let of = post.house.start("gated").await;
@@ -237,7 +240,7 @@ async fn pausing_and_resuming_is_written_down_and_done_once(post: Post) {
         assert_eq!(paused.state, SubscriptionState::Paused);
     }
     for _ in 0..2 {
-        let resumed = engine.resume_webhook(&tenant(), &hook.id).await.unwrap();
+        let resumed = engine.resume_webhook(&tenant(), &hook.id, None).await.unwrap();
         assert_eq!(resumed.state, SubscriptionState::Active);
     }
     let changes = engine.webhook_changes(&tenant(), &hook.id, 0, 10).await.unwrap();

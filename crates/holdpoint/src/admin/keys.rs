@@ -197,6 +197,9 @@ pub(crate) async fn revoke(
         app.keys.clear();
         // Sessions end with their keys.
         app.sessions.clear();
+        if let Err(error) = app.engine.pause_lapsed_webhooks(caller.tenant()).await {
+            tracing::warn!(%error, "webhooks of a revoked key are paused at their next delivery");
+        }
         revoked
     });
     revoking.await.map_err(ApiError::internal)?

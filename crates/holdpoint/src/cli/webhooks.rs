@@ -17,6 +17,7 @@ Examples:
   holdpoint webhooks add https://example.com/hooks --events run.completed,run.failed
   holdpoint webhooks add https://example.com/hooks --events interrupt.requested --durable --tag eu
   holdpoint webhooks list
+  holdpoint webhooks rotate ID --overlap 2d
   holdpoint webhooks deliveries ID --state dead-lettered
   holdpoint webhooks replay ID DELIVERY
   holdpoint webhooks replay ID --from 2h --to 1h
@@ -38,8 +39,10 @@ pub(crate) enum Action {
     Remove(Named),
     /// Send nothing for a while; what is durable waits
     Pause(Named),
-    /// Set a paused or failed webhook going again
+    /// Resume a paused or failed webhook, and become its owner
     Resume(Named),
+    /// Make a new secret and show it, once; deliveries are signed with both secrets for an overlap
+    Rotate(Rotate),
     /// List what a webhook was told, newest first
     Deliveries(deliveries::List),
     /// List what was given up
@@ -56,6 +59,18 @@ pub(crate) struct Named {
     /// As `webhooks list` shows it
     #[arg(value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
     id: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Rotate {
+    #[command(flatten)]
+    named: Named,
+    /// Time until the old secret ends: a number and s, m, h, d or w. Default: a day
+    #[arg(long, value_name = "1d", value_parser = values::seconds)]
+    overlap: Option<u64>,
+    /// End the old secret at once, for example after a leak
+    #[arg(long, conflicts_with = "overlap")]
+    at_once: bool,
 }
 
 #[derive(Debug, Args)]
@@ -119,6 +134,12 @@ fn perform(client: &Client, output: &Output, action: Action) -> Result<(), Failu
         }
         Action::Pause(named) => turn(client, output, &named.id, "pause")?,
         Action::Resume(named) => turn(client, output, &named.id, "resume")?,
+        Action::Rotate(Rotate { named, overlap, at_once }) => {
+            let path = format!("{}:rotate", path(&named.id));
+            let overlap = if at_once { Some(0) } else { overlap };
+            let reply = client.post(&path, &json!({"overlapSeconds": overlap}))?;
+            output.show(&reply, |made| rotated(output, made));
+        }
         Action::Deliveries(asked) => deliveries::list(client, output, &asked)?,
         Action::DeadLetters(asked) => deliveries::dead_letters(client, output, &asked)?,
         Action::Replay(asked) => deliveries::replay(client, output, &asked)?,
@@ -165,11 +186,23 @@ fn added(output: &Output, made: &Value) -> String {
     )
 }
 
+fn rotated(output: &Output, made: &Value) -> String {
+    let facts = [
+        ("secret", cell(&made["secret"])),
+        ("webhookId", cell(&made["webhookId"])),
+        ("secretFingerprint", cell(&made["secretFingerprint"])),
+        ("old secret", cell(&made["oldSecret"]["fingerprint"])),
+        ("valid until", cell(&made["oldSecret"]["validUntil"])),
+    ];
+    format!("{}\n\nKeep the secret now: the server cannot show it again.", output.facts(&facts))
+}
+
 fn list(output: &Output, page: &Value) -> String {
     let row = |hook: &Value| {
         let mut row: Vec<String> =
-            ["webhookId", "state", "mode", "circuit"].map(|name| cell(&hook[name])).into();
+            ["webhookId", "state", "reason", "mode", "circuit"].map(|name| cell(&hook[name])).into();
         row.extend([
+            cell(&hook["owner"]["principal"]),
             age_cell(&hook["createdAt"]),
             cell(&hook["secretFingerprint"]),
             output.fit(&cell(&hook["url"]), 60),
@@ -178,7 +211,8 @@ fn list(output: &Output, page: &Value) -> String {
         row
     };
     let rows: Vec<_> = page["webhooks"].as_array().into_iter().flatten().map(row).collect();
-    let titles = ["WEBHOOK", "STATUS", "MODE", "CIRCUIT", "AGE", "SECRET", "URL", "EVENTS"];
+    let titles =
+        ["WEBHOOK", "STATUS", "REASON", "MODE", "CIRCUIT", "OWNER", "AGE", "SECRET", "URL", "EVENTS"];
     output.table(&titles, &rows, "no webhooks")
 }
 
@@ -192,6 +226,9 @@ fn show(output: &Output, hook: &Value, log: &Value) -> String {
         ("webhook", cell(&hook["webhookId"])),
         ("url", cell(&hook["url"])),
         ("status", cell(&hook["state"])),
+        ("reason", cell(&hook["reason"])),
+        ("owner", cell(&hook["owner"]["principal"])),
+        ("owner key", cell(&hook["owner"]["keyId"])),
         ("mode", cell(&hook["mode"])),
         ("retries", retries),
         ("circuit", cell(&hook["circuit"])),
@@ -200,6 +237,8 @@ fn show(output: &Output, hook: &Value, log: &Value) -> String {
         ("events", cell(&hook["events"])),
         ("tags", cell(&hook["tags"])),
         ("secret", format!("{} (fingerprint)", cell(&hook["secretFingerprint"]))),
+        ("old secret", cell(&hook["oldSecret"]["fingerprint"])),
+        ("valid until", cell(&hook["oldSecret"]["validUntil"])),
         ("created", cell(&hook["createdAt"])),
     ];
     let row = |event: &Value| {

@@ -12,11 +12,11 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use holdpoint_core::webhook::SubscriptionState;
-use holdpoint_engine::{Done, Engine, Error, outgoing};
+use holdpoint_engine::{Done, Engine, Error, Webhook, WebhookOwner, outgoing};
 use serde_json::{Value, json};
 
 use crate::app::App;
-use crate::auth::CanManageWebhooks;
+use crate::auth::{CanManageWebhooks, CanSubscribe};
 use crate::body::{Body, InPath, NoBody, OptionalBody, Page, Params};
 use crate::error::ApiError;
 use crate::idempotency::{Answer, Did, Sent};
@@ -26,7 +26,7 @@ pub(super) use translate::{ALGORITHMS, policy};
 
 async fn create(
     State(app): State<App>,
-    CanManageWebhooks(caller): CanManageWebhooks,
+    CanSubscribe(caller): CanSubscribe,
     Sent(sending, Body(body)): Sent<Body<wire::CreateWebhook>>,
 ) -> Result<Answer, ApiError> {
     let new = translate::new_webhook(&caller, body)?;
@@ -37,13 +37,42 @@ async fn create(
         made = Some((webhook.clone(), secret));
         Ok(Did::Webhook(Box::new(webhook)))
     };
-    let mut answer = sending.carry_out(&app, &caller, added, add).await?;
+    let answer = sending.carry_out(&app, &caller, added, add).await?;
+    Ok(with_secret(answer, made))
+}
+
+/// Adds a new secret to the answer, unless the request was carried out before.
+fn with_secret(mut answer: Answer, made: Option<(Webhook, String)>) -> Answer {
     if let (Some((webhook, secret)), false) = (made, answer.replayed) {
         let mut shown = translate::webhook(&webhook);
         shown["secret"] = json!(secret);
         answer.body = shown.to_string();
     }
-    Ok(answer)
+    answer
+}
+
+async fn rotate(
+    State(app): State<App>,
+    CanManageWebhooks(caller): CanManageWebhooks,
+    InPath(id): InPath<String>,
+    Sent(sending, OptionalBody(body)): Sent<OptionalBody<wire::RotateWebhook>>,
+) -> Result<Answer, ApiError> {
+    let overlap_ms = translate::overlap_ms(body.overlap_seconds)?;
+    let mut made = None;
+    let rotate = async |engine: Engine| {
+        let (webhook, secret) = engine.rotate_webhook_secret(caller.tenant(), &id, overlap_ms).await?;
+        tracing::info!(webhook = webhook.id, fingerprint = webhook.fingerprint, "a webhook has a new secret");
+        made = Some((webhook.clone(), secret));
+        Ok(Did::Webhook(Box::new(webhook)))
+    };
+    let answer = sending.carry_out(&app, &caller, rotated, rotate).await?;
+    Ok(with_secret(answer, made))
+}
+
+/// Without the secret: a request that is sent again gets everything else.
+fn rotated(done: Done<'_>) -> Answer {
+    let Done::Webhook(webhook) = done else { return Answer::nothing() };
+    Answer::json(StatusCode::OK, &translate::webhook(webhook))
 }
 
 /// Without the secret: a request that is sent again gets everything else.
@@ -119,14 +148,17 @@ async fn pause(
     sending.carry_out(&app, &caller, |done| turned(SubscriptionState::Paused, done), pause).await
 }
 
+/// The caller becomes the owner of a webhook that stood still.
 async fn resume(
     State(app): State<App>,
-    CanManageWebhooks(caller): CanManageWebhooks,
+    CanSubscribe(caller): CanSubscribe,
     InPath(id): InPath<String>,
     Sent(sending, OptionalBody(_)): Sent<OptionalBody<wire::Nothing>>,
 ) -> Result<Answer, ApiError> {
-    let resume =
-        async |engine: Engine| Ok(Did::Webhook(Box::new(engine.resume_webhook(caller.tenant(), &id).await?)));
+    let owner = Some(WebhookOwner::from(&*caller.0));
+    let resume = async |engine: Engine| {
+        Ok(Did::Webhook(Box::new(engine.resume_webhook(caller.tenant(), &id, owner).await?)))
+    };
     sending.carry_out(&app, &caller, |done| turned(SubscriptionState::Active, done), resume).await
 }
 

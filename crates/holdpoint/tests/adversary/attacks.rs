@@ -247,7 +247,8 @@ impl<'w> Sequence<'w> {
             "answerAsk" => json!({"answer": "Because."}),
             "sendEvent" => json!({"eventType": "approval", "eventId": self.marker, "payload": accept}),
             "replayDeliveries" => json!({"from": "2020-01-01T00:00:00Z", "to": "2099-01-01T00:00:00Z"}),
-            "rotateKey" | "rotateSecrets" | "mintToken" | "cancelThread" | "interruptThread" => json!({}),
+            "rotateKey" | "rotateSecrets" | "rotateWebhook" | "mintToken" | "cancelThread"
+            | "interruptThread" => json!({}),
             _ => return None,
         })
     }

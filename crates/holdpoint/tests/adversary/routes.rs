@@ -67,6 +67,7 @@ pub(crate) const OPERATIONS: &[(&str, Class)] = &[
     ("deleteWebhook", Attacked),
     ("pauseWebhook", Attacked),
     ("resumeWebhook", Attacked),
+    ("rotateWebhook", Attacked),
     ("replayDelivery", Attacked),
     ("replayDeliveries", Attacked),
     ("discover", Read),

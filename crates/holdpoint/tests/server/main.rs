@@ -115,6 +115,7 @@ mod webhooks_hostile;
 mod webhooks_kept_secret;
 mod webhooks_killed;
 mod webhooks_on_the_command_line;
+mod webhooks_owned;
 mod webhooks_recipes;
 mod webhooks_two_nodes;
 mod wire;

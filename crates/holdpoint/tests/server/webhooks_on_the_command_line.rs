@@ -52,6 +52,11 @@ fn webhooks_are_added_looked_at_and_removed() {
     let shown = said(&server.run(&["webhooks", "show", id]));
     assert!(shown.contains("operator-paused") && shown.contains("2 attempts, none"), "{shown}");
     assert!(said(&server.run(&["webhooks", "resume", id])).contains("active"));
+    let rotated = said(&server.run(&["webhooks", "rotate", id, "--overlap", "2h", "--json"]));
+    let rotated: Value = serde_json::from_str(&rotated).unwrap();
+    assert_eq!(rotated["oldSecret"]["fingerprint"], made["secretFingerprint"]);
+    let shown = said(&server.run(&["webhooks", "rotate", id, "--at-once"]));
+    assert!(shown.contains("Keep the secret now") && !shown.contains("valid until"), "{shown}");
     assert!(said(&server.run(&["webhooks", "remove", id])).contains("removed"));
     let gone = server.run(&["webhooks", "show", id]);
     assert_eq!(gone.status.code(), Some(1));

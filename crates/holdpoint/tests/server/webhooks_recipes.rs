@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::json;
 
-use crate::harness::{PROGRAM, gated};
+use crate::harness::{Client, PROGRAM, gated};
 use crate::receiver::{Delivered, Hook, Receiver, server};
 
 const DOCUMENT: &str = include_str!("../../../../docs/protocols/webhooks.md");
@@ -111,8 +111,23 @@ fn judged(takes: impl Fn(&Delivered, &str) -> bool) {
         for (what, forged) in forgeries(one) {
             assert!(!takes(&forged, &hook.secret), "{what}");
         }
+        rotated(client, &receiver, &hook, &takes);
         assert_eq!(client.send("DELETE", &hook.path(), None).status, 204);
     }
+}
+
+/// During the overlap of a rotation a delivery is genuine for each of the two secrets.
+fn rotated(client: &Client, receiver: &Receiver, hook: &Hook, takes: impl Fn(&Delivered, &str) -> bool) {
+    let made = client.post(&format!("{}:rotate", hook.path()), &json!({})).body;
+    let seen = receiver.so_far().len();
+    client.start_run("gated");
+    let one = receiver.wait_for(seen + 1).pop().unwrap();
+    assert!(takes(&one, &hook.secret), "the old secret");
+    assert!(takes(&one, made["secret"].as_str().unwrap()), "the new secret");
+    assert!(!takes(&one, "another"), "another secret");
+    let mut forged = one.clone();
+    forged.headers.insert("x-openwop-signature-next".to_owned(), "sha256=00".to_owned());
+    assert!(!takes(&forged, made["secret"].as_str().unwrap()), "a forged signature");
 }
 
 #[test]

@@ -117,7 +117,7 @@ async fn a_paused_subscription_hears_nothing(mut post: Post) {
     post.house.start("gated").await;
     post.deliver().await;
     assert_eq!(peer.heard().len(), 0, "neither what was waiting nor what came later");
-    post.house.engine.resume_webhook(&tenant(), &hook.id).await.unwrap();
+    post.house.engine.resume_webhook(&tenant(), &hook.id, None).await.unwrap();
     post.house.start("gated").await;
     assert_eq!(post.deliver().await, 1);
 }

@@ -146,7 +146,7 @@ async fn one_that_is_gone_is_left_alone_and_nothing_of_it_is_lost(mut post: Post
     let reasons: Vec<_> = post.deliveries(&hook).await.into_iter().filter_map(|one| one.reason).collect();
     assert_eq!(reasons, ["gone", "subscription_ended", "subscription_ended", "subscription_ended"]);
     assert_eq!(post.states(&hook).await, [DeliveryState::DeadLettered; 4]);
-    let resumed = post.house.engine.resume_webhook(&tenant(), &hook.id).await.unwrap();
+    let resumed = post.house.engine.resume_webhook(&tenant(), &hook.id, None).await.unwrap();
     assert_eq!(resumed.state, SubscriptionState::DeadLettered, "it is gone for good");
     let changes = post.house.engine.webhook_changes(&tenant(), &hook.id, 0, 10).await.unwrap();
     assert_eq!(changes.iter().map(|one| one.reason).collect::<Vec<_>>(), [ChangeReason::SourceRemoved]);
@@ -160,7 +160,7 @@ async fn a_paused_subscription_catches_up(mut post: Post) {
     post.house.start("gated").await;
     assert_eq!(post.deliver().await, 0);
     assert_eq!(post.states(&hook).await, [DeliveryState::Queued; 2]);
-    post.house.engine.resume_webhook(&tenant(), &hook.id).await.unwrap();
+    post.house.engine.resume_webhook(&tenant(), &hook.id, None).await.unwrap();
     assert_eq!(post.deliver().await, 2);
     assert_eq!(peer.heard().len(), 2);
 }

@@ -119,12 +119,15 @@ pub(in crate::cli) fn judge(
     let seconds: i64 = text.parse().map_err(|_| "X-openwop-Timestamp is not a number of seconds")?;
     let signature = find("signature").ok_or("there is no X-openwop-Signature")?;
     let given = signature.strip_prefix("sha256=").ok_or("X-openwop-Signature does not begin with sha256=")?;
+    // During the overlap of a rotation there is a second signature, with the new secret.
+    let next = find("signature-next").and_then(|text| text.strip_prefix("sha256=")).unwrap_or_default();
     let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).map_err(|error| error.to_string())?;
     mac.update(text.as_bytes());
     mac.update(b".");
     mac.update(body);
     let expected = hex(&mac.finalize().into_bytes());
-    if !bool::from(expected.as_bytes().ct_eq(given.to_ascii_lowercase().as_bytes())) {
+    let matches = |given: &str| expected.as_bytes().ct_eq(given.to_ascii_lowercase().as_bytes());
+    if !bool::from(matches(given) | matches(next)) {
         return Err(
             "bad signature: another secret, another timestamp, or not the bytes that were sent".to_string()
         );
@@ -161,6 +164,9 @@ mod tests {
         assert_eq!(judged(&[stamp, &signed], body, "key", 1_700_000_300), Ok(good));
         let twins = ["OpenWOP-Timestamp:1700000000", &signed.replace("X-openwop", "OpenWOP")];
         assert!(judged(&twins, body, "key", 1_699_999_700).is_ok());
+        let other = "X-openwop-Signature: sha256=00";
+        let next = format!("X-openwop-Signature-Next: sha256={SIGNATURE}");
+        assert!(judged(&[stamp, other, &next], body, "key", 1_700_000_000).is_ok(), "the new secret");
         let told = |lines: &[&str], body: &[u8], secret: &str, now: i64| {
             judged(lines, body, secret, now).unwrap_err()
         };

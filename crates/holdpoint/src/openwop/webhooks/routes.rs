@@ -1,6 +1,6 @@
 //! The routes of webhooks.
 
-use super::{create, deliveries, events, list, pause, remove, resume, show};
+use super::{create, deliveries, events, list, pause, remove, resume, rotate, show};
 use crate::routes::Content::{Json, Nothing};
 use crate::routes::Route;
 
@@ -32,9 +32,14 @@ fn subscriptions() -> Vec<Route> {
             .optional_body("Nothing")
             .answers(200, Json("Webhook")),
         Route::post("/v1/webhooks/{webhookId}:resume", "resumeWebhook", resume)
-            .says("Set a paused or failed webhook going again")
+            .says("Resume a paused or failed webhook; the caller becomes its owner")
             .optional_body("Nothing")
             .answers(200, Json("Webhook")),
+        Route::post("/v1/webhooks/{webhookId}:rotate", "rotateWebhook", rotate)
+            .says("Make a new secret, shown this once; deliveries are signed with both for an overlap")
+            .optional_body("RotateWebhook")
+            .answers(200, Json("WebhookCreated"))
+            .private(),
         Route::get("/v1/webhooks/{webhookId}/events", "listWebhookEvents", events)
             .says(
                 "What became of a webhook: changes of its state, oldest first, or its attempts, newest first",

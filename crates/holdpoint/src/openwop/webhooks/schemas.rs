@@ -52,6 +52,7 @@ pub(crate) fn all() -> Vec<(&'static str, Value)> {
         ("CreateWebhook", create()),
         ("WebhookCreated", created),
         ("Webhook", webhook()),
+        ("RotateWebhook", rotate()),
         ("Webhooks", list("webhooks", "Webhook")),
         ("WebhookEvent", event()),
         ("WebhookEvents", list("events", "WebhookEvent")),
@@ -133,23 +134,58 @@ fn webhook() -> Value {
     let (text, flag) = (json!({"type": "string"}), json!({"type": "boolean"}));
     let instant = json!({"$ref": "#/components/schemas/Instant"});
     let texts = json!({"type": "array", "items": {"type": "string"}});
+    let fingerprint = json!({"type": "string", "pattern": "^[0-9a-f]{8}$"});
+    let mut reason = words(ChangeReason::ALL, ChangeReason::as_str);
+    reason["description"] =
+        json!("Why it is not active. Missing if it is, or if an earlier version stored it.");
     json!({
         "type": "object",
         "required": [
             "webhookId", "tenantId", "url", "events", "tags", "state", "mode", "durable", "ordered", "retryPolicy",
-            "secretFingerprint", "signatureAlgorithm", "circuit", "failuresInARow", "createdAt", "updatedAt",
+            "secretFingerprint", "signatureAlgorithm", "circuit", "failuresInARow", "createdAt", "updatedAt", "owner",
         ],
         "properties": {
             "webhookId": text, "tenantId": text, "url": text, "events": texts, "tags": texts,
             "state": words(SubscriptionState::ALL, SubscriptionState::as_str),
             "mode": words(Mode::ALL, Mode::as_str),
             "durable": flag, "ordered": flag, "retryPolicy": retry_policy(false),
-            "secretFingerprint": {"type": "string", "pattern": "^[0-9a-f]{8}$"},
+            "secretFingerprint": fingerprint,
             "signatureAlgorithm": {"type": "string", "enum": ALGORITHMS},
             "circuit": {"type": "string", "enum": ["closed", "open"]},
             "circuitOpenUntil": instant, "failuresInARow": {"type": "integer", "minimum": 0},
-            "createdAt": instant, "updatedAt": instant,
+            "createdAt": instant, "updatedAt": instant, "reason": reason, "owner": owner(),
+            "oldSecret": {
+                "type": "object",
+                "description": "The secret before the last rotation, while deliveries are signed with both.",
+                "required": ["fingerprint", "validUntil"],
+                "properties": {"fingerprint": fingerprint, "validUntil": instant},
+            },
         },
+    })
+}
+
+fn rotate() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "overlapSeconds": {
+                "type": ["integer", "null"], "minimum": 0, "maximum": limits::WEBHOOK_OVERLAP_SECONDS_MAX,
+                "default": limits::WEBHOOK_OVERLAP_SECONDS_DEFAULT,
+                "description": "Seconds for which deliveries are signed with the old secret, too.",
+            },
+        },
+        "additionalProperties": false,
+    })
+}
+
+fn owner() -> Value {
+    let text = json!({"type": "string"});
+    json!({
+        "type": ["object", "null"],
+        "description": "Who created the webhook or resumed it last. It is paused when the lineage of this key has no \
+            active key. Null if an earlier version stored it.",
+        "required": ["principal", "keyId", "lineage"],
+        "properties": {"principal": text, "keyId": text, "lineage": text},
     })
 }
 

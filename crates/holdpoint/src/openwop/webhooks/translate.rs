@@ -3,7 +3,7 @@
 use axum::http::StatusCode;
 use holdpoint_core::webhook::{AttemptOutcome, Backoff, DeliveryState, Filter, Mode, RetryPolicy};
 use holdpoint_core::{Event, Timestamp, limits};
-use holdpoint_engine::{Attempt, Delivery, NewWebhook, Webhook, WebhookChange};
+use holdpoint_engine::{Attempt, Delivery, NewWebhook, Webhook, WebhookChange, WebhookOwner};
 use serde_json::{Map, Value, json};
 
 use super::wire;
@@ -42,7 +42,18 @@ pub(super) fn new_webhook(caller: &Caller, body: wire::CreateWebhook) -> Result<
         mode: if body.durable.unwrap_or(false) { Mode::Durable } else { Mode::BestEffort },
         ordered: body.ordered.unwrap_or(true),
         retry: retry_policy(body.retry_policy)?,
+        owner: Some(WebhookOwner::from(&*caller.0)),
     })
+}
+
+/// Returns the time for which the old secret stays valid.
+pub(super) fn overlap_ms(seconds: Option<u64>) -> Result<u64, ApiError> {
+    let seconds = seconds.unwrap_or(limits::WEBHOOK_OVERLAP_SECONDS_DEFAULT);
+    if seconds > limits::WEBHOOK_OVERLAP_SECONDS_MAX {
+        let message = format!("must be 0 to {}", limits::WEBHOOK_OVERLAP_SECONDS_MAX);
+        return Err(ApiError::invalid("overlapSeconds", message));
+    }
+    Ok(seconds * 1000)
 }
 
 /// A key belongs to one tenant, and manages the webhooks of that one only.
@@ -149,12 +160,22 @@ pub(super) fn webhook(webhook: &Webhook) -> Value {
         "retryPolicy": policy(&webhook.retry), "secretFingerprint": webhook.fingerprint,
         "signatureAlgorithm": ALGORITHMS[0], "circuit": if webhook.breaker.is_open() { "open" } else { "closed" },
         "failuresInARow": webhook.breaker.in_a_row(), "createdAt": webhook.created_at.to_string(),
-        "updatedAt": webhook.updated_at.to_string(),
+        "updatedAt": webhook.updated_at.to_string(), "owner": webhook.owner.as_ref().map(owner),
     });
+    if let Some(reason) = webhook.reason {
+        shown["reason"] = json!(reason.as_str());
+    }
+    if let Some(old) = &webhook.old_secret {
+        shown["oldSecret"] = json!({"fingerprint": old.fingerprint, "validUntil": old.until.to_string()});
+    }
     if let Some(until) = webhook.breaker.open_until() {
         shown["circuitOpenUntil"] = json!(until.to_string());
     }
     shown
+}
+
+fn owner(owner: &WebhookOwner) -> Value {
+    json!({"principal": owner.principal, "keyId": owner.key_id, "lineage": owner.lineage})
 }
 
 pub(in crate::openwop) fn policy(policy: &RetryPolicy) -> Value {

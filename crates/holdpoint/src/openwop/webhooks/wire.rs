@@ -39,6 +39,12 @@ pub(super) struct OfTenant {
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Nothing {}
 
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct RotateWebhook {
+    pub overlap_seconds: Option<u64>,
+}
+
 #[derive(Debug, Deserialize)]
 pub(super) struct ListEvents {
     #[serde(rename = "type")]

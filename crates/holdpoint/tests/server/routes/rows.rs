@@ -6,19 +6,21 @@ use super::{Row, row};
 use crate::harness::KEY;
 
 const MANAGE: &str = "webhooks:manage";
+const SUBSCRIBE: &str = "webhooks:manage and runs:read";
 
 pub(super) fn of_webhooks() -> Vec<Row> {
     vec![
         Row {
             body: Some(json!({"url": "https://8.8.8.8/", "events": ["cap.breached"]})),
-            ..row("createWebhook", MANAGE, 201, 201)
+            ..row("createWebhook", SUBSCRIBE, 201, 201)
         },
         row("listWebhooks", MANAGE, 200, 200),
         row("getWebhook", MANAGE, 200, 404),
         row("deleteWebhook", MANAGE, 204, 404),
         row("pauseWebhook", MANAGE, 200, 404),
         // Active already: nothing is to be done, and nothing is sent.
-        row("resumeWebhook", MANAGE, 200, 404),
+        row("resumeWebhook", SUBSCRIBE, 200, 404),
+        row("rotateWebhook", MANAGE, 200, 404),
         row("listWebhookEvents", MANAGE, 200, 404),
         row("listDeliveries", MANAGE, 200, 404),
         row("listDeadLetters", MANAGE, 200, 404),

@@ -1,0 +1,95 @@
+//! Secrets that sign deliveries and callbacks: making, sealing and rotating them.
+
+use holdpoint_core::TenantId;
+
+use super::webhooks::{failed, fresh_mark};
+use super::{ATTEMPTS_MAX, Done, Engine};
+use crate::committer::{Reply, Work};
+use crate::error::Error;
+use crate::store::webhooks::{self, OldSecret, Sealed, Webhook};
+use crate::webhooks::{fingerprint, fresh_secret};
+
+/// The name under which secrets of callbacks are sealed. It has no run id, because copies of a run share its secret.
+const CALLBACK_PLACE: &str = "callback";
+
+/// The secrets that sign the deliveries of a subscription.
+pub(crate) struct SigningSecrets {
+    /// Signs in the header of the protocol.
+    pub secret: String,
+    /// Signs in an additional header during the overlap of a rotation, and takes the place of the other one afterwards.
+    pub next: Option<String>,
+}
+
+impl Engine {
+    /// Replaces the secret of a subscription and returns the new one, this once. The old one stays valid for the overlap;
+    /// one that was still valid from an earlier rotation ends now.
+    pub async fn rotate_webhook_secret(
+        &self,
+        tenant: &TenantId,
+        id: &str,
+        overlap_ms: u64,
+    ) -> Result<(Webhook, String), Error> {
+        let (secret, sealed) = self.make_webhook_secret(id)?;
+        for _ in 0..ATTEMPTS_MAX {
+            let from = self.webhook(tenant, id).await?;
+            let now = self.now();
+            let old_secret = (overlap_ms > 0).then(|| OldSecret {
+                fingerprint: from.fingerprint.clone(),
+                until: now.plus_ms(overlap_ms),
+                sealed: from.sealed.clone(),
+            });
+            let to = Webhook {
+                fingerprint: fingerprint(&secret),
+                sealed: sealed.clone(),
+                old_secret,
+                mark: fresh_mark(),
+                updated_at: now,
+                ..from.clone()
+            };
+            let rotation = Work::Plain(webhooks::rotate(&from, &to));
+            if let Reply::Touched(1) = self.submit(rotation, Done::Webhook(&to)).await? {
+                return Ok((to, secret));
+            }
+        }
+        Err(Error::Busy)
+    }
+
+    /// Returns a new secret for a subscription, as text and sealed.
+    pub(super) fn make_webhook_secret(&self, id: &str) -> Result<(String, Sealed), Error> {
+        let secret = fresh_secret().ok_or_else(|| failed("there is no randomness"))?;
+        let sealed = self.seal()?.seal(&place(id), secret.as_bytes()).map_err(failed)?;
+        Ok((secret, Sealed(sealed)))
+    }
+
+    /// Returns the secrets that sign a delivery now. During an overlap the old secret signs in the header of the protocol,
+    /// so that receivers that know only the old one accept deliveries until its end.
+    pub(crate) fn webhook_secrets(&self, hook: &Webhook) -> Result<SigningSecrets, Error> {
+        let open = |sealed: &Sealed| {
+            let secret = self.seal()?.open(&place(&hook.id), &sealed.0).map_err(failed)?;
+            String::from_utf8(secret).map_err(failed)
+        };
+        let newest = open(&hook.sealed)?;
+        match &hook.old_secret {
+            None => Ok(SigningSecrets { secret: newest, next: None }),
+            Some(old) => Ok(SigningSecrets { secret: open(&old.sealed)?, next: Some(newest) }),
+        }
+    }
+
+    /// Seals the secret that the callbacks of a run are signed with: the given one, or a new one. Returns the sealed text
+    /// for [`Start::callback_secret`](holdpoint_core::Start::callback_secret), and the secret.
+    pub fn seal_callback_secret(&self, given: Option<String>) -> Result<(String, String), Error> {
+        let secret = given.or_else(fresh_secret).ok_or_else(|| failed("there is no randomness"))?;
+        let sealed = self.seal()?.seal(CALLBACK_PLACE, secret.as_bytes()).map_err(failed)?;
+        Ok((sealed, secret))
+    }
+
+    pub(crate) fn callback_secret(&self, sealed: &str) -> Result<String, Error> {
+        let secret = self.seal()?.open(CALLBACK_PLACE, sealed).map_err(failed)?;
+        String::from_utf8(secret).map_err(failed)
+    }
+}
+
+/// The place that a secret is sealed for: it opens for no other subscription.
+fn place(id: &str) -> String {
+    format!("webhook/{id}")
+}

@@ -1,0 +1,53 @@
+//! A webhook of a database that was written before webhooks had owners. It works, and depends on no key.
+
+use holdpoint_engine::core::webhook::SubscriptionState;
+use holdpoint_engine::{WebhookOwner, sign};
+
+use super::{Post, ok};
+use crate::house::tenant;
+use crate::peer::Peer;
+use crate::place::{Place, on_both};
+use crate::stored_before_grants::schema;
+
+on_both! {
+    a_stored_webhook_has_no_owner_and_is_delivered,
+}
+
+const WEBHOOK: &str = "wh_01a1ea609a467336a365b3fbe464a91d";
+const SECRET: &str = "abbd1d2d9a84b6b98099a672ec467a93c434cb21112f12320a524df37fa4c91a";
+/// The secret, sealed for the webhook with the key of these tests.
+const SEALED: &str = "s1.qGx+ZL87BTY9OIlJgvDZemafICqjNFvxfmXuWr0FKA2sQHKogeN8myPylcpycVYoREhlWlAskibhUFbYmvKtfRpi/\
+    etqGf8Ijsyu32yBzfolqL1ej3iDKGd7etc";
+
+async fn a_stored_webhook_has_no_owner_and_is_delivered(place: Place) {
+    let peer = Peer::saying([ok()]).await;
+    place.execute(&schema(&place, 17)).await.unwrap();
+    let url = peer.url("/hook");
+    let rows = format!(
+        "INSERT INTO webhooks (tenant_id, webhook_id, url, events, tags, mode, ordered, retry, secret, fingerprint, state,
+            breaker, mark, created_ms, updated_ms)
+        VALUES ('{}', '{WEBHOOK}', '{url}', '[\"run.started\"]', '[]', 'durable', 1,
+            '{{\"maxAttempts\":10,\"backoff\":\"exponential\",\"baseMs\":60000,\"maxMs\":21600000}}', '{SEALED}',
+            '1d3e5ba1', 'active', '{{\"inARow\":0,\"failed\":false}}', 'm', 1800000000000, 1800000000000);
+        UPDATE webhook_revision SET revision = 1;
+        INSERT INTO schema_versions (version) VALUES {};",
+        tenant(),
+        (1..=17).map(|version| format!("({version})")).collect::<Vec<_>>().join(", ")
+    );
+    place.execute(&rows).await.unwrap();
+    let mut post = Post::with(place, |settings| settings).await;
+    let hook = post.house.engine.webhook(&tenant(), WEBHOOK).await.unwrap();
+    assert_eq!((hook.state, &hook.owner, hook.reason), (SubscriptionState::Active, &None, None));
+    assert_eq!(hook.old_secret, None);
+    post.house.start("gated").await;
+    assert_eq!(post.deliver().await, 1);
+    let body = peer.heard()[0].split_once("\r\n\r\n").unwrap().1.to_owned();
+    let at = post.house.clock.now().0 / 1000;
+    let signature = peer.header("X-openwop-Signature").pop().flatten();
+    assert_eq!(signature, Some(sign(SECRET, at, body.as_bytes())));
+    let engine = &post.house.engine;
+    engine.pause_webhook(&tenant(), WEBHOOK).await.unwrap();
+    let owner = WebhookOwner { principal: "ann".into(), key_id: "key_ann".into(), lineage: "key_ann".into() };
+    let resumed = engine.resume_webhook(&tenant(), WEBHOOK, Some(owner.clone())).await.unwrap();
+    assert_eq!(resumed.owner, Some(owner));
+}
