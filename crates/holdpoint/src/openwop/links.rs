@@ -80,11 +80,9 @@ async fn addressee(app: &App, caller: &Caller, name: String) -> Result<String, A
 /// Answers in one's own name, unless the caller may act for others.
 fn wanted(caller: &Caller, body: wire::MintToken, life_ms_max: u64) -> Result<Wanted, ApiError> {
     let (own, seconds_max) = (caller.principal().name, life_ms_max / 1000);
-    if let Some(name) = &body.sub {
-        if *name != own && !caller.may("approvals:act-as") {
-            let error = forbidden("for: a link in another name needs the scope approvals:act-as");
-            return Err(error.with(json!({"scopeRequired": "approvals:act-as"})));
-        }
+    if body.sub.as_ref().is_some_and(|name| *name != own) && !caller.may("approvals:act-as") {
+        let error = forbidden("for: a link in another name needs the scope approvals:act-as");
+        return Err(error.with(json!({"scopeRequired": "approvals:act-as"})));
     }
     let life_ms = match body.expires_in_seconds {
         None => Wanted::LIFE_MS_DEFAULT.min(life_ms_max),
