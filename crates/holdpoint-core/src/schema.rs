@@ -5,6 +5,7 @@
 
 mod evaluation;
 mod graph;
+mod parts;
 mod pattern;
 mod references;
 
@@ -20,8 +21,9 @@ use serde_json::{Value, json};
 
 use crate::limits;
 use crate::refusal::json_bytes;
-use evaluation::{Fault, Stop, evaluate};
+use evaluation::{Stop, evaluate};
 use graph::{Graph, Keyword};
+use parts::Fault;
 
 /// A schema that was compiled once.
 pub(crate) struct Schema(Graph);
@@ -59,7 +61,9 @@ impl Schema {
         let compiled = Self::compile(schema)?;
         let (size, max) = (compiled.0.unfolded_size(), limits::SCHEMA_UNFOLDED_MAX);
         if size > max {
-            return Err(format!("has {size} subschemas with its references unfolded; at most {max} are accepted"));
+            return Err(format!(
+                "has {size} subschemas with its references unfolded; at most {max} are accepted"
+            ));
         }
         let mut bytes = 0;
         for pattern in &compiled.0.patterns {
@@ -123,7 +127,8 @@ impl Schema {
     fn reason(&self, stop: Stop) -> String {
         match stop {
             Stop::TooMuchWork => {
-                "needs too much work to be checked by its schema; use a smaller value or a simpler schema".to_owned()
+                "needs too much work to be checked by its schema; use a smaller value or a simpler schema"
+                    .to_owned()
             }
             Stop::TooDeep => "is nested too deeply to be checked by its schema".to_owned(),
             Stop::Unsupported(pattern) => {
@@ -223,6 +228,9 @@ mod tests {
         assert!(compile(json!({"$ref": "#/$defs/a", "$defs": {"a": true}})).is_ok());
         assert!(compile(json!({"$ref": "#/$defs/b", "$defs": {"a": true}})).is_err());
         assert!(compile(json!({"$ref": "#b"})).is_err());
+        assert!(
+            compile(json!({"const": {"$ref": "#/nowhere", "$id": "x"}, "enum": [{"$anchor": 1}]})).is_ok()
+        );
         assert!(compile(json!({"type": 5})).is_err());
         assert!(compile(json!({"items": {"pattern": 5}})).is_err());
         assert!(compile(json!("string")).is_err());

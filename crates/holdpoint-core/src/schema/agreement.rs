@@ -22,7 +22,8 @@ const SINGLE: [&str; 7] = [
 ];
 
 fn value() -> impl Strategy<Value = Value> {
-    let scalars = [json!(null), json!(true), json!(0), json!(1), json!(1.0), json!(2.5), json!("a"), json!("ab")];
+    let scalars =
+        [json!(null), json!(true), json!(0), json!(1), json!(1.0), json!(2.5), json!("a"), json!("ab")];
     select(scalars.to_vec()).prop_recursive(3, 16, 4, |inner| {
         prop_oneof![
             vec(inner.clone(), 0..4).prop_map(Value::from),
@@ -65,25 +66,27 @@ fn reference() -> impl Strategy<Value = Value> {
 }
 
 fn schema(leaves: BoxedStrategy<Value>) -> BoxedStrategy<Value> {
-    leaves.prop_recursive(4, 24, 3, |inner| {
-        let list = || vec(inner.clone(), 1..3);
-        let named = || vec((select(&NAMES[..]), inner.clone()), 1..3).prop_map(object);
-        prop_oneof![
-            (select(&["allOf", "anyOf", "oneOf", "prefixItems"][..]), list())
-                .prop_map(|(name, list)| json!({ name: list })),
-            (select(&["properties", "dependentSchemas", "dependencies"][..]), named())
-                .prop_map(|(name, named)| json!({ name: named })),
-            (select(&SINGLE[..]), inner.clone()).prop_map(|(name, schema)| json!({ name: schema })),
-            (select(&["^a", "b"][..]), inner.clone())
-                .prop_map(|(text, schema)| json!({ "patternProperties": {text: schema} })),
-            (inner.clone(), 0..3, 1..3)
-                .prop_map(|(item, min, max)| json!({"contains": item, "minContains": min, "maxContains": max})),
-            (inner.clone(), inner.clone(), inner.clone())
-                .prop_map(|(test, yes, no)| json!({"if": test, "then": yes, "else": no})),
-            vec(inner.clone(), 2..4).prop_map(joined),
-        ]
-    })
-    .boxed()
+    leaves
+        .prop_recursive(4, 24, 3, |inner| {
+            let list = || vec(inner.clone(), 1..3);
+            let named = || vec((select(&NAMES[..]), inner.clone()), 1..3).prop_map(object);
+            prop_oneof![
+                (select(&["allOf", "anyOf", "oneOf", "prefixItems"][..]), list())
+                    .prop_map(|(name, list)| json!({ name: list })),
+                (select(&["properties", "dependentSchemas", "dependencies"][..]), named())
+                    .prop_map(|(name, named)| json!({ name: named })),
+                (select(&SINGLE[..]), inner.clone()).prop_map(|(name, schema)| json!({ name: schema })),
+                (select(&["^a", "b"][..]), inner.clone())
+                    .prop_map(|(text, schema)| json!({ "patternProperties": {text: schema} })),
+                (inner.clone(), 0..3, 1..3).prop_map(
+                    |(item, min, max)| json!({"contains": item, "minContains": min, "maxContains": max})
+                ),
+                (inner.clone(), inner.clone(), inner.clone())
+                    .prop_map(|(test, yes, no)| json!({"if": test, "then": yes, "else": no})),
+                vec(inner.clone(), 2..4).prop_map(joined),
+            ]
+        })
+        .boxed()
 }
 
 /// Puts the keywords of several schemas into one.
