@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use super::definition::{AgentFlaw, Connections, Definition};
 use super::earlier::Earlier;
 use super::model::{self, Model};
-use super::tool::{Call, Returned, ToolError, ToolSpec, Toolbox, Tools, WorkflowTool};
+use super::tool::{self, Call, Returned, ToolError, ToolSpec, Toolbox, Tools, WorkflowTool};
 use super::workflows;
 use crate::context::{EffectContext, Stop};
 use crate::engine::Engine;
@@ -184,7 +184,11 @@ impl Setup {
 pub(super) fn flaws(node: &workflow::Node) -> Vec<Flaw> {
     if node.config.contains_key("model") {
         let parsed = Definition::parse(&Value::Object(node.config.clone()));
-        return parsed.err().into_iter().map(|flaw| config_flaw(node, &flaw.field, flaw.message)).collect();
+        let flaw = match parsed {
+            Ok(definition) => tool::schema_flaw(&definition.tools).map(|bad| (bad.field, bad.message)),
+            Err(flaw) => Some((flaw.field, flaw.message)),
+        };
+        return flaw.into_iter().map(|(field, message)| config_flaw(node, &field, message)).collect();
     }
     let named = node.config.get("agentId").and_then(Value::as_str).is_some_and(|id| !id.is_empty());
     let other = node.config.keys().find(|name| *name != "agentId");

@@ -21,8 +21,8 @@ use serde_json::Value;
 use crate::outgoing;
 
 pub(crate) use cut::cut;
-pub(super) use definition::declared_flaw;
 pub use definition::{BadTools, only_for_operators};
+pub(super) use definition::{declared_flaw, schema_flaw};
 pub(crate) use glob::Glob;
 pub use rust::RustTool;
 pub use set::{Tools, WorkflowTool};

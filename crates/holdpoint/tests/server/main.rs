@@ -81,6 +81,7 @@ mod reading;
 mod receiver;
 mod requesters;
 mod routes;
+mod schemas;
 mod sessions;
 mod start;
 mod streams;
