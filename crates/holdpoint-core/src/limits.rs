@@ -24,7 +24,7 @@ pub const SCHEMA_PATTERN_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// how many evaluations may be inside of one another, which bounds the stack.
 pub const SCHEMA_WORK_MAX: u64 = 200_000;
 pub const SCHEMA_WORK_PER_VALUE_MAX: u64 = 16;
-pub const SCHEMA_EVALUATION_LEVELS_MAX: usize = 500;
+pub const SCHEMA_EVALUATION_LEVELS_MAX: usize = 400;
 /// How many approvals one gate may need, and how often it is written down that somebody voted again.
 pub const REQUIRED_APPROVALS_MAX: u64 = 100;
 pub const REPEATED_VOTES_MAX: u32 = 100;

@@ -5,6 +5,7 @@
 
 mod evaluation;
 mod graph;
+mod parts;
 mod pattern;
 mod references;
 
@@ -20,8 +21,9 @@ use serde_json::{Value, json};
 
 use crate::limits;
 use crate::refusal::json_bytes;
-use evaluation::{Fault, Stop, evaluate};
+use evaluation::{Stop, evaluate};
 use graph::{Graph, Keyword};
+use parts::Fault;
 
 /// A schema that was compiled once.
 pub(crate) struct Schema(Graph);
@@ -226,6 +228,9 @@ mod tests {
         assert!(compile(json!({"$ref": "#/$defs/a", "$defs": {"a": true}})).is_ok());
         assert!(compile(json!({"$ref": "#/$defs/b", "$defs": {"a": true}})).is_err());
         assert!(compile(json!({"$ref": "#b"})).is_err());
+        assert!(
+            compile(json!({"const": {"$ref": "#/nowhere", "$id": "x"}, "enum": [{"$anchor": 1}]})).is_ok()
+        );
         assert!(compile(json!({"type": 5})).is_err());
         assert!(compile(json!({"items": {"pattern": 5}})).is_err());
         assert!(compile(json!("string")).is_err());

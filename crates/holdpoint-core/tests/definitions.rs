@@ -367,6 +367,24 @@ fn what_an_older_version_kept_without_a_look_is_still_read() {
 }
 
 #[test]
+fn a_stored_schema_beyond_the_limits_for_new_ones_still_judges_values() {
+    let mut definitions: serde_json::Map<String, Value> = (0..40)
+        .map(|n| {
+            let next = json!({"$ref": format!("#/$defs/d{}", n + 1)});
+            (format!("d{n}"), json!({"anyOf": [next, next]}))
+        })
+        .collect();
+    definitions.insert("d40".to_owned(), json!({"required": ["a"]}));
+    let schema = json!({"$ref": "#/$defs/d0", "$defs": definitions});
+    let stored = with([("/configurableSchema", Some(schema.clone()))]);
+    assert!(flaws(&stored)[0].contains("at most 10000"), "{:?}", flaws(&stored));
+    Workflow::restore(&stored, 3).expect("it was accepted once");
+    assert!(holdpoint_core::check_schema(&schema).is_err());
+    let check = holdpoint_core::checker(&schema).expect("it was accepted once");
+    assert_eq!((check(&json!({"a": 1})).is_ok(), check(&json!({})).is_ok()), (true, false));
+}
+
+#[test]
 fn a_workflow_says_whether_its_runs_hold_what_not_everybody_should_see() {
     let sensitive = |changes| Workflow::parse(&with([changes]), 1).expect("sound").is_sensitive();
     let class = |class: Value| ("/metadata", Some(json!({"complianceClass": class})));

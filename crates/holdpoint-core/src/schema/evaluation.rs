@@ -3,13 +3,13 @@
 //! The verdict of a subschema that references lead to is remembered for each part of the value. So the work grows
 //! with the size of the schema times the size of the value, not exponentially.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use serde_json::Value;
 
 use super::graph::{Graph, Keyword, NodeId};
+use super::parts::{Fault, Part, are_unique, mark, merge, size};
 use super::references::address;
-use crate::canonical::canonical;
 use crate::limits;
 
 /// The reason why a value cannot be judged.
@@ -21,57 +21,12 @@ pub(super) enum Stop {
     Unsupported(usize),
 }
 
-/// The place where a value does not fit: a part of the value, a subschema and one of its keywords.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Fault {
-    pub(super) node: NodeId,
-    /// None if the value does not pass the assertions, or if the subschema is `false`.
-    pub(super) keyword: Option<usize>,
-    pub(super) address: usize,
-    level: usize,
-}
-
 type Outcome = Result<Option<Fault>, Stop>;
-
-/// A part of the value.
-#[derive(Clone, Copy)]
-struct Part<'v> {
-    value: &'v Value,
-    /// The nesting level of the part.
-    level: usize,
-}
-
-impl<'v> Part<'v> {
-    fn inner(self, value: &'v Value) -> Self {
-        Self { value, level: self.level + 1 }
-    }
-
-    /// Returns the number of members or items.
-    fn length(self) -> usize {
-        match self.value {
-            Value::Object(members) => members.len(),
-            Value::Array(items) => items.len(),
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,
-        }
-    }
-}
 
 pub(super) fn evaluate(graph: &Graph, value: &Value) -> Outcome {
     let budget = limits::SCHEMA_WORK_MAX + limits::SCHEMA_WORK_PER_VALUE_MAX * size(value);
     let mut evaluation = Evaluation { graph, budget, depth: 0, known: HashMap::new() };
     evaluation.judge(0, Part { value, level: 0 }, &mut [])
-}
-
-/// Returns the number of values in a value. Long texts count as several.
-fn size(value: &Value) -> u64 {
-    1 + match value {
-        Value::Array(items) => items.iter().map(size).sum(),
-        Value::Object(members) => {
-            members.iter().map(|(name, value)| name.len() as u64 / 16 + size(value)).sum()
-        }
-        Value::String(text) => text.len() as u64 / 16,
-        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
-    }
 }
 
 struct Evaluation<'g> {
@@ -405,22 +360,4 @@ impl Evaluation<'_> {
         self.spend(usize::try_from(2 * size(part.value)).unwrap_or(usize::MAX))?;
         Ok((!are_unique(items)).then_some(own))
     }
-}
-
-fn mark(evaluated: &mut [bool], position: usize, now: bool) {
-    if let Some(seen) = evaluated.get_mut(position) {
-        *seen |= now;
-    }
-}
-
-fn merge(evaluated: &mut [bool], more: &[bool]) {
-    for (seen, now) in evaluated.iter_mut().zip(more) {
-        *seen |= now;
-    }
-}
-
-/// Compares canonical texts, in which 1 and 1.0 are equal. Whole numbers beyond 2^53 are compared as floats.
-fn are_unique(items: &[Value]) -> bool {
-    let mut seen = HashSet::with_capacity(items.len());
-    items.iter().all(|item| seen.insert(canonical(item)))
 }

@@ -116,7 +116,7 @@ impl Graph {
                 builder.fill(id, place, members)?;
             }
         }
-        Ok(builder.graph)
+        builder.finish()
     }
 
     /// Returns how many subschemas there are after each reference is replaced by its target. A reference back to a
@@ -147,6 +147,7 @@ struct Builder<'s> {
     anchors: Anchors<'s>,
     /// Nodes by the address of their subschema.
     known: HashMap<usize, NodeId>,
+    assertions: Vec<Value>,
     known_assertions: HashMap<String, usize>,
     known_patterns: HashMap<String, usize>,
     open: Vec<(NodeId, Place<'s>)>,
@@ -158,6 +159,7 @@ impl<'s> Builder<'s> {
             graph: Graph::default(),
             anchors: Anchors::collect(schema),
             known: HashMap::new(),
+            assertions: Vec::new(),
             known_assertions: HashMap::new(),
             known_patterns: HashMap::new(),
             open: Vec::new(),
@@ -178,7 +180,7 @@ impl<'s> Builder<'s> {
     }
 
     fn fill(&mut self, id: NodeId, place: Place<'s>, members: &'s Map<String, Value>) -> Result<(), String> {
-        self.graph.nodes[id].assertions = self.assertions(members)?;
+        self.graph.nodes[id].assertions = self.assertions(members);
         let mut keywords = Vec::new();
         if let Some(text) = members.get("pattern").and_then(Value::as_str) {
             keywords.push(Keyword::Pattern(self.pattern(text)));
@@ -186,7 +188,7 @@ impl<'s> Builder<'s> {
         if members.get("uniqueItems") == Some(&Value::Bool(true)) {
             keywords.push(Keyword::UniqueItems);
         }
-        keywords.extend(self.of_objects(place, members)?);
+        keywords.extend(self.of_objects(place, members));
         keywords.extend(self.of_arrays(place, members));
         keywords.extend(self.in_place(place, members)?);
         // What is unevaluated is known after everything else.
@@ -201,11 +203,7 @@ impl<'s> Builder<'s> {
         Ok(())
     }
 
-    fn of_objects(
-        &mut self,
-        place: Place<'s>,
-        members: &'s Map<String, Value>,
-    ) -> Result<Vec<Keyword>, String> {
+    fn of_objects(&mut self, place: Place<'s>, members: &'s Map<String, Value>) -> Vec<Keyword> {
         let mut keywords = Vec::new();
         let named: HashMap<String, NodeId> = self.by_name(place, members, "properties").into_iter().collect();
         let matching = self.by_name(place, members, "patternProperties");
@@ -222,7 +220,7 @@ impl<'s> Builder<'s> {
         for list in ["dependentRequired", "dependencies"] {
             for (name, needed) in members.get(list).and_then(Value::as_object).into_iter().flatten() {
                 let node = match needed {
-                    Value::Array(_) => self.requirement(needed)?,
+                    Value::Array(_) => self.requirement(needed),
                     _ => self.node(place.of(needed)),
                 };
                 dependent.push((name.clone(), node));
@@ -231,7 +229,7 @@ impl<'s> Builder<'s> {
         if !dependent.is_empty() {
             keywords.push(Keyword::Dependent(dependent));
         }
-        Ok(keywords)
+        keywords
     }
 
     fn of_arrays(&mut self, place: Place<'s>, members: &'s Map<String, Value>) -> Vec<Keyword> {
@@ -262,13 +260,10 @@ impl<'s> Builder<'s> {
                 keywords.push(Keyword::Ref(target));
             }
         }
-        let lists: [(&str, fn(Vec<NodeId>) -> Keyword); 3] =
-            [("allOf", Keyword::AllOf), ("anyOf", Keyword::AnyOf), ("oneOf", Keyword::OneOf)];
-        for (name, keyword) in lists {
-            if members.contains_key(name) {
-                keywords.push(keyword(self.listed(place, members, name)));
-            }
-        }
+        let mut all = |name: &str| members.get(name).map(|_| self.listed(place, members, name));
+        keywords.extend(all("allOf").map(Keyword::AllOf));
+        keywords.extend(all("anyOf").map(Keyword::AnyOf));
+        keywords.extend(all("oneOf").map(Keyword::OneOf));
         let mut one = |name: &str| members.get(name).map(|schema| self.node(place.of(schema)));
         keywords.extend(one("not").map(Keyword::Not));
         if let Some(test) = one("if") {
@@ -292,33 +287,46 @@ impl<'s> Builder<'s> {
         schemas.map(|schema| self.node(place.of(schema))).collect()
     }
 
-    fn requirement(&mut self, names: &Value) -> Result<NodeId, String> {
+    fn requirement(&mut self, names: &Value) -> NodeId {
         let members = Map::from_iter([("required".to_owned(), names.clone())]);
-        let assertions = self.assertions(&members)?;
+        let assertions = self.assertions(&members);
         self.graph.nodes.push(Node { assertions, ..Node::default() });
-        Ok(self.graph.nodes.len() - 1)
+        self.graph.nodes.len() - 1
     }
 
     /// Equal assertions share one validator.
-    fn assertions(&mut self, members: &Map<String, Value>) -> Result<Option<usize>, String> {
+    fn assertions(&mut self, members: &Map<String, Value>) -> Option<usize> {
         let chosen: Map<String, Value> = ASSERTIONS
             .iter()
             .filter_map(|name| Some(((*name).to_owned(), members.get(*name)?.clone())))
             .collect();
         if chosen.is_empty() {
-            return Ok(None);
+            return None;
         }
-        let schema = json!(chosen);
+        let schema = Value::Object(chosen);
         let text = schema.to_string();
         if let Some(known) = self.known_assertions.get(&text) {
-            return Ok(Some(*known));
+            return Some(*known);
         }
-        let validator = jsonschema::draft202012::options().build(&schema);
-        let validator = validator.map_err(|error| format!("is not a JSON Schema: {error}"))?;
-        let id = self.graph.assertions.len();
-        self.graph.assertions.push(Assertions { validator, bytes: text.len() });
+        let id = self.assertions.len();
         self.known_assertions.insert(text, id);
-        Ok(Some(id))
+        self.assertions.push(schema);
+        Some(id)
+    }
+
+    /// Compiles all assertions at once, as definitions of one document.
+    fn finish(mut self) -> Result<Graph, String> {
+        let named = |(id, schema): (usize, &Value)| (id.to_string(), schema.clone());
+        let definitions: Map<String, Value> = self.assertions.iter().enumerate().map(named).collect();
+        let document = json!({ "$defs": definitions });
+        let validators = jsonschema::draft202012::options().build_map(&document);
+        let validators = validators.map_err(|error| format!("is not a JSON Schema: {error}"))?;
+        for (id, schema) in self.assertions.iter().enumerate() {
+            let validator = validators.get(&format!("#/$defs/{id}")).cloned();
+            let validator = validator.ok_or("has assertions that cannot be compiled")?;
+            self.graph.assertions.push(Assertions { validator, bytes: schema.to_string().len() });
+        }
+        Ok(self.graph)
     }
 
     fn pattern(&mut self, text: &str) -> usize {

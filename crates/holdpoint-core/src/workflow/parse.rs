@@ -13,64 +13,10 @@ use crate::limits;
 use crate::schema::Schema;
 
 mod channels;
+mod members;
 mod settings;
 
-const TOP_MEMBERS: [&str; 23] = [
-    "id",
-    "name",
-    "description",
-    "version",
-    "type",
-    "isActive",
-    "status",
-    "tenantId",
-    "scopeId",
-    "slug",
-    "nodes",
-    "edges",
-    "triggers",
-    "variables",
-    "groups",
-    "channels",
-    "configurableSchema",
-    "defaults",
-    "metadata",
-    "settings",
-    "acceptsInheritedArtifacts",
-    "createdAt",
-    "updatedAt",
-];
-const NODE_MEMBERS: [&str; 17] = [
-    "id",
-    "typeId",
-    "name",
-    "position",
-    "config",
-    "inputs",
-    "credentialsRef",
-    "settings",
-    "outputRole",
-    "disabled",
-    "notes",
-    "groupId",
-    "agent",
-    "artifactType",
-    "cardType",
-    "outputSensitivity",
-    "grant",
-];
-const EDGE_MEMBERS: [&str; 8] = [
-    "id",
-    "sourceNodeId",
-    "sourceOutput",
-    "targetNodeId",
-    "targetInput",
-    "condition",
-    "label",
-    "triggerRule",
-];
-const VARIABLE_MEMBERS: [&str; 7] =
-    ["name", "type", "description", "required", "defaultValue", "sensitive", "format"];
+use members::{EDGE_MEMBERS, NODE_MEMBERS, TOP_MEMBERS, VARIABLE_MEMBERS};
 
 /// Compiles a schema: a new one within the limits, or one that was stored by an earlier version.
 pub(super) type CompileSchema = fn(&Value) -> Result<Schema, String>;

@@ -17,7 +17,7 @@ use super::definition::{AgentFlaw, Definition};
 use super::earlier::Earlier;
 use super::model::{self, Model};
 use super::rules::stricter;
-use super::tool::{Owner, Programs, ToolSpec, Toolbox, Tools, Workbench, WorkflowTool};
+use super::tool::{self, Owner, Programs, ToolSpec, Toolbox, Tools, Workbench, WorkflowTool};
 use super::workflows;
 use crate::context::{EffectContext, Stop};
 use crate::engine::Engine;
@@ -185,7 +185,11 @@ fn tenant_of(context: &EffectContext) -> TenantId {
 pub(super) fn flaws(node: &workflow::Node) -> Vec<Flaw> {
     if node.config.contains_key("model") {
         let parsed = Definition::parse(&Value::Object(node.config.clone()));
-        return parsed.err().into_iter().map(|flaw| config_flaw(node, &flaw.field, flaw.message)).collect();
+        let flaw = match parsed {
+            Ok(definition) => tool::schema_flaw(&definition.tools).map(|bad| (bad.field, bad.message)),
+            Err(flaw) => Some((flaw.field, flaw.message)),
+        };
+        return flaw.into_iter().map(|(field, message)| config_flaw(node, &field, message)).collect();
     }
     let named = node.config.get("agentId").and_then(Value::as_str).is_some_and(|id| !id.is_empty());
     let other = node.config.keys().find(|name| *name != "agentId");

@@ -22,8 +22,8 @@ use crate::outgoing;
 
 pub(crate) use cut::cut;
 pub(crate) use definition::Workbench;
-pub(super) use definition::declared_flaw;
 pub use definition::{BadTools, only_for_operators};
+pub(super) use definition::{declared_flaw, schema_flaw};
 pub(crate) use glob::Glob;
 pub(crate) use mcp::Programs;
 pub use rust::RustTool;

@@ -281,6 +281,18 @@ impl Engine {
         let behind = behind.map(|(run, seq)| (run.as_str(), seq));
         Ok(messages::page(&self.0.db, tenant, thread, behind, limit).await?)
     }
+
+    /// Returns the last messages of a thread, or those before a place, the last one first.
+    pub async fn last_messages(
+        &self,
+        tenant: &TenantId,
+        thread: &str,
+        before: Option<(&RunId, u64)>,
+        limit: u64,
+    ) -> Result<Vec<Said>, Error> {
+        let before = before.map(|(run, seq)| (run.as_str(), seq));
+        Ok(messages::last(&self.0.db, tenant, thread, before, limit).await?)
+    }
 }
 
 fn invalid(flaw: AgentFlaw) -> Error {

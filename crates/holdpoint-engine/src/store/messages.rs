@@ -11,6 +11,11 @@ const INSERT: &str = "INSERT INTO messages (tenant_id, thread_id, run_id, seq, a
 /// Behind a place, the first ones first.
 const PAGE: &str = "SELECT run_id, seq, at_ms, message FROM messages WHERE tenant_id = $1 AND thread_id = $2
     AND (run_id > $3 OR (run_id = $3 AND seq > $4)) ORDER BY run_id, seq LIMIT $5";
+/// Before a place, the last ones first.
+const LAST: &str = "SELECT run_id, seq, at_ms, message FROM messages WHERE tenant_id = $1 AND thread_id = $2
+    AND (run_id < $3 OR (run_id = $3 AND seq < $4)) ORDER BY run_id DESC, seq DESC LIMIT $5";
+/// Greater than the id of every run, byte by byte.
+const END: &str = "\u{10FFFF}";
 /// Before a run, the last ones first.
 const BEFORE: &str =
     "SELECT run_id, seq, at_ms, message FROM messages WHERE tenant_id = $1 AND thread_id = $2
@@ -65,6 +70,19 @@ pub(crate) async fn page(
 ) -> Result<Vec<Said>, Error> {
     let (run, seq) = behind.unwrap_or(("", 0));
     let rows = db.query(PAGE, params![tenant.as_str(), thread, run, seq, limit]).await?;
+    rows.iter().map(read).collect()
+}
+
+/// Returns the last messages before a place, or of the whole thread, the last one first.
+pub(crate) async fn last(
+    db: &Database,
+    tenant: &TenantId,
+    thread: &str,
+    before: Option<(&str, u64)>,
+    limit: u64,
+) -> Result<Vec<Said>, Error> {
+    let (run, seq) = before.unwrap_or((END, 0));
+    let rows = db.query(LAST, params![tenant.as_str(), thread, run, seq, limit]).await?;
     rows.iter().map(read).collect()
 }
 

@@ -1,4 +1,5 @@
-//! Reads what was said in a thread: of agents from the table of messages, of workflows from the logs of their runs.
+//! Reads the last part of what was said in a thread: of agents from the table of messages, of workflows from the logs of
+//! their runs. The limits are those of a snapshot, so that a request costs the same however long its thread is.
 
 use std::sync::Arc;
 
@@ -11,15 +12,17 @@ use super::wire::Message;
 use crate::error::ApiError;
 
 /// Messages read at a time.
-const PAGE: u64 = 500;
+const PAGE: u64 = 250;
 /// Runs of a workflow in a thread that are told, the last ones.
 const RUNS_MAX: u64 = 50;
 
-/// What was said, the oldest first.
+/// What was said last, the oldest first.
 #[derive(Debug, Default)]
 pub(super) struct History {
     /// With the run in which it was said.
     said: Vec<(RunId, Message)>,
+    /// Set if the thread has older messages.
+    is_cut: bool,
 }
 
 impl History {
@@ -36,18 +39,22 @@ impl History {
     }
 
     async fn of_agent(engine: &Engine, tenant: &TenantId, thread: &str) -> Result<Self, ApiError> {
-        let mut all: Vec<Said> = Vec::new();
+        let (mut all, mut bytes): (Vec<Said>, usize) = (Vec::new(), 0);
+        let mut history = Self::default();
         loop {
-            let behind = all.last().map(|last| (last.run.clone(), last.seq));
-            let behind = behind.as_ref().map(|(run, seq)| (run, *seq));
-            let page = engine.messages(tenant, thread, behind, PAGE).await?;
-            let is_last = (page.len() as u64) < PAGE;
+            let before = all.last().map(|first| (first.run.clone(), first.seq));
+            let before = before.as_ref().map(|(run, seq)| (run, *seq));
+            let page = engine.last_messages(tenant, thread, before, PAGE).await?;
+            bytes += page.iter().map(|said| messages::weight(&said.message)).sum::<usize>();
+            let is_first = (page.len() as u64) < PAGE;
             all.extend(page);
-            if is_last {
+            history.is_cut =
+                !is_first && (all.len() >= messages::MESSAGES_MAX || bytes >= messages::BYTES_MAX);
+            if is_first || history.is_cut {
                 break;
             }
         }
-        let mut history = Self::default();
+        all.reverse();
         for one in all.chunk_by(|one, other| one.run == other.run) {
             let said: Vec<_> = one.iter().map(|said| Arc::new(said.message.clone())).collect();
             if let Some(first) = one.first() {
@@ -59,8 +66,13 @@ impl History {
 
     async fn of_workflow(engine: &Engine, tenant: &TenantId, thread: &str) -> Result<Self, ApiError> {
         let mut history = Self::default();
-        let runs = engine.thread_runs(tenant, thread, None, RUNS_MAX).await?;
-        for summary in runs.into_iter().rev() {
+        let mut runs = Vec::new();
+        let mut count = 0;
+        for summary in engine.thread_runs(tenant, thread, None, RUNS_MAX).await? {
+            if count >= messages::MESSAGES_MAX {
+                history.is_cut = true;
+                break;
+            }
             let of = RunRef { tenant: tenant.clone(), run: summary.run };
             let run = engine.run(&of).await?;
             let (mut log, mut next) = (Vec::new(), 0);
@@ -71,7 +83,13 @@ impl History {
                 log.extend(page);
             }
             let unborn = Run::unborn(of.run.clone(), run.workflow.clone());
-            history.add(&of.run, messages::of_workflow(unborn, &log));
+            let said = messages::of_workflow(unborn, &log);
+            count += said.len();
+            runs.push((of.run, said));
+        }
+        history.is_cut |= runs.len() as u64 == RUNS_MAX;
+        for (run, said) in runs.into_iter().rev() {
+            history.add(&run, said);
         }
         Ok(history)
     }
@@ -84,9 +102,15 @@ impl History {
         self.said.is_empty()
     }
 
-    /// Whether something was told under this name.
-    pub(super) fn knows(&self, id: &str) -> bool {
-        self.told().any(|message| message.id() == id)
+    #[cfg(test)]
+    pub(super) fn of(said: Vec<Message>, is_cut: bool) -> Self {
+        let run = RunId::parse("r").unwrap();
+        Self { said: said.into_iter().map(|message| (run.clone(), message)).collect(), is_cut }
+    }
+
+    /// Returns whether the thread has messages that are older than these.
+    pub(super) fn is_cut(&self) -> bool {
+        self.is_cut
     }
 
     pub(super) fn told(&self) -> impl Iterator<Item = &Message> {

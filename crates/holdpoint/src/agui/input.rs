@@ -1,5 +1,7 @@
 //! What a client sends, checked and sorted: what is new in it, and what answers calls of its own tools. Pure.
 
+use std::collections::HashSet;
+
 use holdpoint_core::agent::{Message, Role};
 use holdpoint_core::limits;
 use serde_json::{Map, Value, json};
@@ -60,15 +62,20 @@ fn role(message: &InputMessage) -> Option<Role> {
 /// What the thread does not have yet, in its order, in the name of `by`. The last of it carries the tools that the client
 /// has and what it knows about the situation.
 pub(super) fn new_messages(input: &RunAgentInput, history: &History, by: &str) -> Vec<Message> {
+    let mut known: HashSet<&str> = history.told().map(wire::Message::id).collect();
+    let wishes: HashSet<&str> = history.told().filter_map(wish).collect();
+    let old = older_than(input, history, &known);
     let mut new: Vec<Message> = Vec::new();
-    for (given, role) in input.messages.iter().filter_map(|given| Some((given, role(given)?))) {
-        let id = given.id.clone().unwrap_or_default();
+    for (at, given) in input.messages.iter().enumerate() {
+        let Some(role) = role(given) else { continue };
+        let id = given.id.as_deref().unwrap_or_default();
         let content = given.content.as_ref().map(|content| content.0.clone()).unwrap_or_default();
-        if history.knows(&id) || new.iter().any(|one| one.id == id) {
+        if !known.insert(id) || (role == Role::User && at < old) {
             continue;
         }
         // Some front ends put their instructions in front of every request, under another name each time.
-        if role == Role::System && is_known_wish(history, &content) {
+        let text = || Message::new("", role, content.clone()).text();
+        if role == Role::System && wishes.contains(text().as_str()) {
             continue;
         }
         let mut message = Message::new(id, role, content);
@@ -89,12 +96,22 @@ pub(super) fn new_messages(input: &RunAgentInput, history: &History, by: &str) -
     new
 }
 
-fn is_known_wish(history: &History, content: &Value) -> bool {
-    let text = Message::new("", Role::System, content.clone()).text();
-    history.told().any(|told| match told {
-        wire::Message::System { content, .. } | wire::Message::Developer { content, .. } => *content == text,
-        wire::Message::User { .. } | wire::Message::Assistant { .. } | wire::Message::Tool { .. } => false,
-    })
+fn wish(told: &wire::Message) -> Option<&str> {
+    match told {
+        wire::Message::System { content, .. } | wire::Message::Developer { content, .. } => Some(content),
+        wire::Message::User { .. } | wire::Message::Assistant { .. } | wire::Message::Tool { .. } => None,
+    }
+}
+
+/// Returns the number of messages at the beginning of an input that were said before. Of a long thread only the last
+/// messages are read, so a client may send older ones: those are before a message that is known, or before one of an
+/// agent or a tool.
+fn older_than(input: &RunAgentInput, history: &History, known: &HashSet<&str>) -> usize {
+    let is_known = |given: &InputMessage| {
+        role(given).is_none() || given.id.as_deref().is_some_and(|id| known.contains(id))
+    };
+    let last = || input.messages.iter().rposition(is_known).map_or(0, |last| last + 1);
+    if history.is_cut() { last() } else { 0 }
 }
 
 /// What the client's own tools returned, by the name of the call on the wire.
@@ -151,6 +168,24 @@ mod tests {
         assert_eq!(new[1].metadata["clientTools"], json!([{"name": "f"}]));
         assert_eq!((new[1].role, new[0].by.as_deref()), (Role::System, Some("ann")));
         assert!(result_of(&input, "c").is_some() && result_of(&input, "d").is_none());
+    }
+
+    #[test]
+    fn of_a_long_thread_messages_before_the_known_ones_are_old() {
+        let user = |id: &str| json!({"id": id, "role": "user", "content": id});
+        let system = json!({"id": "s", "role": "system", "content": "be brief"});
+        let reply = json!({"id": "r:reply-9", "role": "assistant", "content": "b"});
+        let said = || vec![wire::Message::User { id: "u9".into(), content: json!("u9") }];
+        let new = |messages: Vec<Value>, history: &History| -> Vec<String> {
+            let input = input(json!({"threadId": "t", "runId": "r", "messages": messages}));
+            new_messages(&input, history, "ann").into_iter().map(|one| one.id).collect()
+        };
+        let (cut, whole) = (History::of(said(), true), History::of(said(), false));
+        assert_eq!(new(vec![user("u1"), user("u9"), user("u10")], &cut), ["u10"]);
+        assert_eq!(new(vec![user("u1"), user("u9"), user("u10")], &whole), ["u1", "u10"]);
+        assert_eq!(new(vec![user("u1"), reply.clone(), user("u10"), user("u11")], &cut), ["u10", "u11"]);
+        assert_eq!(new(vec![system, user("u1"), reply, user("u10")], &cut), ["s", "u10"]);
+        assert_eq!(new(vec![user("u10")], &cut), ["u10"], "a client without memory");
     }
 
     #[test]

@@ -12,9 +12,15 @@ use super::wire::{Message, ToolCall};
 /// What a snapshot has at most: the last messages, and fewer where they are large, since clients take no larger frame
 /// than 10 MiB.
 pub(super) const MESSAGES_MAX: usize = 1000;
-const BYTES_MAX: usize = 8 * 1024 * 1024;
+pub(super) const BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Where a message that was told to an agent keeps the word that the client has for its author.
 pub(super) const ROLE: &str = "role";
+
+/// Returns about how many bytes a message has in a snapshot.
+pub(super) fn weight(message: &agent::Message) -> usize {
+    let size = |value: &Value| value.as_str().map_or_else(|| value.to_string().len(), str::len);
+    size(&message.content) + message.calls.iter().map(|call| size(&call.arguments)).sum::<usize>()
+}
 
 /// What was said in a run that is of one agent alone.
 pub(super) fn of_agent(run: &RunId, said: &[Arc<agent::Message>]) -> Vec<Message> {

@@ -1,5 +1,7 @@
-//! Everything about one run in one document, for somebody who is to find out what went wrong. It is made to be handed
-//! on: what people and nodes said is hidden, its shape is not.
+//! Everything about one run in one document, for the person who finds out what went wrong. It is made to be handed on:
+//! only ids, types, codes, states, times, numbers and shapes are shown.
+
+mod mask;
 
 use axum::Json;
 use axum::extract::State;
@@ -10,6 +12,7 @@ use holdpoint_engine::Recorded;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
+use self::mask::masked;
 use super::documents::document;
 use super::snapshot::Snapshot;
 use super::wire::EventDoc;
@@ -41,7 +44,7 @@ pub(crate) async fn show(
         "run": masked(json!(Snapshot::of(&run))),
         "metrics": {"eventCount": count, "nodeCount": nodes.len()},
         "events": events.into_iter().map(|event| masked(json!(event))).collect::<Vec<Value>>(),
-        "spans": spans,
+        "spans": spans.into_iter().map(masked).collect::<Vec<Value>>(),
         "redactionApplied": true,
         "redactionMode": "mask",
         "truncated": truncated,
@@ -73,82 +76,4 @@ fn told(of: &RunRef, run: &Run, recorded: Vec<Recorded>) -> (Vec<EventDoc>, Vec<
         events.push(document(teller.run(), &one));
     }
     (events, spans)
-}
-
-/// Members whose values come from people, models, definitions or other systems.
-const CONTENT: [&str; 20] = [
-    "answers",
-    "channels",
-    "chunk",
-    "comment",
-    "configurable",
-    "data",
-    "editedArtifactData",
-    "feedback",
-    "inputs",
-    "meta",
-    "metadata",
-    "next",
-    "outputs",
-    "previous",
-    "questions",
-    "refineFeedback",
-    "resumeValue",
-    "tags",
-    "value",
-    "variables",
-];
-
-/// Hides the texts inside of content, and leaves everything else.
-fn masked(value: Value) -> Value {
-    match value {
-        Value::Object(members) => {
-            // Why somebody cancelled or paused is for them to tell; why a node was skipped is ours.
-            let by_somebody = members.contains_key("cancelledBy") || members.contains_key("pausedBy");
-            let shown = members.into_iter().map(|(name, value)| {
-                let reason = by_somebody && (name == "reason" || name == "pauseReason");
-                let hidden = reason || CONTENT.contains(&name.as_str());
-                (name, if hidden { without_texts(value) } else { masked(value) })
-            });
-            Value::Object(shown.collect())
-        }
-        Value::Array(items) => Value::Array(items.into_iter().map(masked).collect()),
-        other => other,
-    }
-}
-
-/// Names and numbers stay: they tell what went wrong more often than what was written.
-fn without_texts(value: Value) -> Value {
-    match value {
-        Value::String(text) => json!(format!("[text of {} characters]", text.chars().count())),
-        Value::Array(items) => Value::Array(items.into_iter().map(without_texts).collect()),
-        Value::Object(members) => {
-            Value::Object(members.into_iter().map(|(name, value)| (name, without_texts(value))).collect())
-        }
-        other => other,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_was_said_is_hidden_and_its_shape_is_kept() {
-        let shown = masked(json!({
-            "runId": "r", "inputs": {"key": "sk-secret", "amount": 3, "list": ["a", null, true]},
-            "payload": {"nodeId": "n", "outputs": {"deep": {"text": "secret"}}, "error": {"message": "why"}},
-            "cancelled": {"cancelledBy": "ann", "reason": "secret"}, "skipped": {"reason": "rule"},
-        }));
-        let expected = json!({
-            "runId": "r",
-            "inputs": {"key": "[text of 9 characters]", "amount": 3, "list": ["[text of 1 characters]", null, true]},
-            "payload": {
-                "nodeId": "n", "outputs": {"deep": {"text": "[text of 6 characters]"}},
-                "error": {"message": "why"},
-            },
-            "cancelled": {"cancelledBy": "ann", "reason": "[text of 6 characters]"}, "skipped": {"reason": "rule"},
-        });
-        assert_eq!(shown, expected);
-    }
 }

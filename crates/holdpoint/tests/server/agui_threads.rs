@@ -11,7 +11,35 @@ use crate::harness::{KEY, Server};
 use crate::place::{Place, on_both};
 use crate::receiver::{Receiver, Reply};
 
-on_both!(a_client_without_memory_resumes_after_kill_9);
+on_both!(
+    a_client_without_memory_resumes_after_kill_9,
+    a_client_of_a_long_thread_says_one_new_message_and_gets_the_last_ones,
+);
+
+/// A request reads the last 1000 messages of its thread. A client may send older ones, which are not said again.
+fn a_client_of_a_long_thread_says_one_new_message_and_gets_the_last_ones(place: &Place) {
+    let server = place.start(&FLAGS);
+    declare(&server.client, &mailer("http://127.0.0.1:9", "allow", &[]));
+    let front = Front::new(&server.client, "mailer", "t1");
+    let user = |n: usize| json!({"id": format!("u{n}"), "role": "user", "content": n.to_string()});
+    let mut messages: Vec<Value> = (0..1500).map(user).collect();
+    let told = front.post(json!({"messages": messages}));
+    let reply = told.assert_success().messages().last().unwrap().clone();
+    assert_eq!((told.messages().len(), &reply["role"]), (1000, &json!("assistant")));
+    messages.push(reply);
+    messages.push(user(1500));
+    for again in [&messages[..], &messages[1501..]] {
+        let told = front.post(json!({"messages": again}));
+        assert_eq!(told.assert_success().messages().len(), 1000);
+    }
+    let said = server.client.get("/v1/threads/t1/messages?limit=200").body;
+    assert_eq!(said["messages"][0]["id"], "u0", "{said}");
+    let last = front.thread()["messages"].as_array().unwrap().clone();
+    let ids: Vec<&str> = last.iter().filter_map(|one| one["id"].as_str()).collect();
+    assert_eq!(ids.iter().filter(|id| **id == "u1500").count(), 1, "said once");
+    let users = last.iter().filter(|one| one["role"] == "user").count();
+    assert_eq!((ids[0], users), ("u503", 998), "two replies are among the last 1000");
+}
 
 fn a_client_without_memory_resumes_after_kill_9(place: &Place) {
     let post_office = Receiver::start();

@@ -61,7 +61,17 @@ impl Server {
         more: &[&str],
         finish: impl FnOnce(&mut Command) -> &mut Command,
     ) -> Self {
-        let mut command = Command::new(PROGRAM);
+        Self::spawn(Command::new(PROGRAM), listen, data, more, finish)
+    }
+
+    /// Starts a program that runs the server with the arguments it gets.
+    pub(crate) fn spawn(
+        mut command: Command,
+        listen: &str,
+        data: &Path,
+        more: &[&str],
+        finish: impl FnOnce(&mut Command) -> &mut Command,
+    ) -> Self {
         command.args(["serve", "--listen", listen, "--bootstrap-key", KEY, "--data"]).arg(data).args(more);
         let mut child = finish(clean(&mut command).stdout(Stdio::piped())).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();

@@ -92,6 +92,7 @@ mod request_log;
 mod requesters;
 mod response_headers;
 mod routes;
+mod schemas;
 mod sessions;
 mod start;
 mod streams;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use holdpoint_core::WorkflowId;
+use holdpoint_core::{WorkflowId, check_schema};
 use serde_json::{Map, Value};
 
 use super::glob::Glob;
@@ -140,6 +140,16 @@ pub(in crate::agent) fn declared_flaw(tools: &[Value]) -> Option<BadTools> {
         }
         let parsed = Members::of(tool, &at).and_then(|members| workflow(&members, members.name()?));
         parsed.err()
+    })
+}
+
+/// Checks the schemas of new tools against the limits for schemas that callers supply.
+pub(in crate::agent) fn schema_flaw(tools: &[Value]) -> Option<BadTools> {
+    tools.iter().enumerate().find_map(|(index, tool)| {
+        ["parameters", "asks/responseSchema"].into_iter().find_map(|member| {
+            let why = check_schema(tool.pointer(&format!("/{member}"))?).err()?;
+            Some(BadTools::new(format!("tools[{index}].{}", member.replace('/', ".")), why))
+        })
     })
 }
 

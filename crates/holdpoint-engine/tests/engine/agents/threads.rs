@@ -182,6 +182,12 @@ async fn a_thread_keeps_what_was_said_in_its_order(office: Office) {
     let behind = (&said[2].run, said[2].seq);
     let rest = office.house.engine.messages(&tenant(), "t", Some(behind), 2).await.unwrap();
     assert_eq!(rest, said[3..5]);
+    let mut reversed = said.clone();
+    reversed.reverse();
+    let (tenant, engine) = (tenant(), &office.house.engine);
+    assert_eq!(engine.last_messages(&tenant, "t", None, 3).await.unwrap(), reversed[..3]);
+    let before = Some((&said[5].run, said[5].seq));
+    assert_eq!(engine.last_messages(&tenant, "t", before, 100).await.unwrap(), reversed[3..]);
 }
 
 async fn a_later_run_knows_what_was_said_before(office: Office) {

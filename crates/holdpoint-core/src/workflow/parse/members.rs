@@ -1,0 +1,58 @@
+//! The members that OpenWOP defines for workflows, nodes, edges and variables.
+
+pub(super) const TOP_MEMBERS: [&str; 23] = [
+    "id",
+    "name",
+    "description",
+    "version",
+    "type",
+    "isActive",
+    "status",
+    "tenantId",
+    "scopeId",
+    "slug",
+    "nodes",
+    "edges",
+    "triggers",
+    "variables",
+    "groups",
+    "channels",
+    "configurableSchema",
+    "defaults",
+    "metadata",
+    "settings",
+    "acceptsInheritedArtifacts",
+    "createdAt",
+    "updatedAt",
+];
+pub(super) const NODE_MEMBERS: [&str; 17] = [
+    "id",
+    "typeId",
+    "name",
+    "position",
+    "config",
+    "inputs",
+    "credentialsRef",
+    "settings",
+    "outputRole",
+    "disabled",
+    "notes",
+    "groupId",
+    "agent",
+    "artifactType",
+    "cardType",
+    "outputSensitivity",
+    "grant",
+];
+pub(super) const EDGE_MEMBERS: [&str; 8] = [
+    "id",
+    "sourceNodeId",
+    "sourceOutput",
+    "targetNodeId",
+    "targetInput",
+    "condition",
+    "label",
+    "triggerRule",
+];
+pub(super) const VARIABLE_MEMBERS: [&str; 7] =
+    ["name", "type", "description", "required", "defaultValue", "sensitive", "format"];

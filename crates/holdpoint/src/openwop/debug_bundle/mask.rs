@@ -1,0 +1,264 @@
+//! Masks a document for readers who may know what a run did, but not what was said in it.
+//!
+//! The rule is an allow-list. A text stays only if its member is known to hold an id, a type, a code, a state or a time,
+//! and if it looks like one. Everything inside of an unknown member is content: its texts are masked, and so are the
+//! names of its members unless they are known. Numbers, flags and shapes stay.
+
+use serde_json::{Map, Value};
+
+/// Members that hold an id, a type, a code, a state or a time, or a list of them.
+const PLAIN: &str = "\
+    actedBy action actions agentId answeredBy approversList artifactId artifactType askedBy by callId \
+    cancelledBy channel childRunId childWorkflowId claimedAt code completedAt conversationId currentNodeId \
+    customKind decidedAt decidedBy divergenceKind drainPolicy edgeId endedAt eventId eventType expected \
+    expiresAt failedNodeId forkedBy forkMode found gateId grant grantId grantIds id interruptId kind messageId \
+    model name nodeId openedBy openInterruptIds openwop.cap_kind openwop.compliance_class openwop.event_type \
+    openwop.interrupt_id openwop.interrupt_kind openwop.node_id openwop.node_type openwop.parent.node_id \
+    openwop.parent.run_id openwop.parent.workflow_id openwop.protocol_version openwop.replay.mode \
+    openwop.replay.source_run_id openwop.run_id openwop.tenant_id openwop.workflow_id originalEventId \
+    parentNodeId parentRunId parentSpanId pausedAt pausedBy permission principal reducer requestedAt requestedBy \
+    resolvedAt resolvedBy resource resumedBy resumeMode role runId sourceRunId spanId startedAt status step \
+    tenant timestamp toolCallId toolName traceId transport type typeId until version workflowId workflowVersion \
+    writtenAt";
+
+/// Members in which the server itself writes a code, and callers may write a text.
+const CODED: &str = "\
+    decision outcome pauseReason reason";
+
+/// The codes that the server writes there.
+const CODES: &str = "\
+    conversation-input disabled granted low-confidence overridden parent-cancelled rejected system:parent \
+    timeout";
+
+/// Members whose value is an object or a list with members of these lists.
+const NESTED: &str = "\
+    attributes childRuns details divergencePoint error interrupt lastError message owner payload quorum \
+    quorumProgress toolCalls usage via votes";
+
+/// Members whose value is an object by the ids of nodes.
+const BY_NODE: &str = "\
+    nodeStates";
+
+/// Members whose value is an object by the names of variables or channels. The values are content.
+const BY_NAME: &str = "\
+    channels inputs outputs variables";
+
+/// Names that may stay in content: those of the protocol.
+const NAMES: &str = "\
+    answer answers arguments artifactData content correlation data description editedArtifactData feedback \
+    ignored items key options outcomeSchema parameters properties question questions requiredApprovals schema \
+    text title value";
+
+/// Returns whether a word is in one of the lists above.
+fn is_in(list: &str, word: &str) -> bool {
+    list.split_whitespace().any(|known| known == word)
+}
+
+/// Characters of the longest id, type, code, state or time.
+const PLAIN_CHARS_MAX: usize = 256;
+
+/// Masks a document whose members are known by the lists above.
+pub(super) fn masked(value: Value) -> Value {
+    match value {
+        Value::Object(members) => renamed(members, is_plain, masked_member),
+        Value::Array(items) => items.into_iter().map(masked).collect(),
+        Value::String(text) => mask(&text),
+        other => other,
+    }
+}
+
+fn masked_member(name: &str, value: Value) -> Value {
+    let is = |list: &str| is_in(list, name);
+    match value {
+        Value::String(text) if is(PLAIN) => plain(text),
+        Value::String(text) if is(CODED) && is_in(CODES, &text) => Value::String(text),
+        Value::Array(items) if is(PLAIN) => items.into_iter().map(plain_or_content).collect(),
+        Value::Object(_) | Value::Array(_) if is(NESTED) => masked(value),
+        Value::Object(members) if is(BY_NODE) => renamed(members, is_plain, |_, value| masked(value)),
+        Value::Object(members) if is(BY_NAME) => renamed(members, is_plain, |_, value| content(value)),
+        other => content(other),
+    }
+}
+
+fn plain_or_content(value: Value) -> Value {
+    match value {
+        Value::String(text) => plain(text),
+        other => content(other),
+    }
+}
+
+fn plain(text: String) -> Value {
+    if is_plain(&text) { Value::String(text) } else { mask(&text) }
+}
+
+/// Masks a value that came from people, models, definitions or other systems.
+fn content(value: Value) -> Value {
+    let is_known = |name: &str| [PLAIN, CODED, NESTED, NAMES].iter().any(|list| is_in(list, name));
+    match value {
+        Value::String(text) => mask(&text),
+        Value::Array(items) => items.into_iter().map(content).collect(),
+        Value::Object(members) => renamed(members, is_known, |_, value| content(value)),
+        other => other,
+    }
+}
+
+/// Applies a function to all values, and replaces names that must not be shown by their position.
+fn renamed(
+    members: Map<String, Value>,
+    is_shown: impl Fn(&str) -> bool,
+    apply: impl Fn(&str, Value) -> Value,
+) -> Value {
+    let rename = |(position, (name, value)): (usize, (String, Value))| {
+        let value = apply(&name, value);
+        (if is_shown(&name) { name } else { format!("[name {}]", position + 1) }, value)
+    };
+    Value::Object(members.into_iter().enumerate().map(rename).collect())
+}
+
+/// Returns whether a text looks like an id, a type, a code, a state or a time.
+fn is_plain(text: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-.:/@+#".contains(c);
+    text.chars().all(is_plain) && text.len() <= PLAIN_CHARS_MAX
+}
+
+/// Returns what stands for a text: its length, rounded to a power of ten.
+fn mask(text: &str) -> Value {
+    let length = text.chars().count();
+    let (mut least, mut most) = (0, 9);
+    while length > most {
+        (least, most) = (most + 1, most * 10 + 9);
+    }
+    Value::String(format!("[text of {least} to {most} characters]"))
+}
+
+#[cfg(test)]
+mod tests {
+    use holdpoint_core::{Event, Run, RunId, RunRef, TenantId, Timestamp, Workflow};
+    use holdpoint_engine::Recorded;
+    use serde_json::json;
+
+    use super::*;
+    use crate::openwop::snapshot::Snapshot;
+
+    const GOLDEN: &str = include_str!("../../../../holdpoint-core/tests/golden/events.jsonl");
+    const CANARY: &str = "the canary sings";
+
+    #[test]
+    fn what_was_said_is_hidden_and_its_shape_is_kept() {
+        let shown = masked(json!({
+            "runId": "r", "inputs": {"key": "sk-secret", "amount": 3, "list": ["a", null, {"ann@example.org": true}]},
+            "payload": {"nodeId": "n", "outputs": {"text": {"status": "secret"}}, "error": {"code": "e", "message": "why"}},
+            "cancelled": {"cancelledBy": "ann", "reason": "secret"}, "reason": "timeout", "nodeStates": {"a b": {"status": "ok"}},
+        }));
+        let short = "[text of 0 to 9 characters]";
+        let expected = json!({
+            "runId": "r", "inputs": {"key": short, "amount": 3, "list": [short, null, {"[name 1]": true}]},
+            "payload": {"nodeId": "n", "outputs": {"text": {"status": short}}, "error": {"code": "e", "message": short}},
+            "cancelled": {"cancelledBy": short, "reason": short}, "reason": "timeout", "nodeStates": {"[name 1]": {"status": "ok"}},
+        });
+        assert_eq!(shown, expected);
+        assert_eq!(mask(&"x".repeat(1500)), "[text of 1000 to 9999 characters]");
+    }
+
+    #[test]
+    fn ids_types_codes_and_times_stay() {
+        let event = json!({
+            "eventId": "r1:4", "type": "interrupt.resolved", "timestamp": "2026-01-02T03:04:05.006Z", "sequence": 4,
+            "payload": {
+                "nodeId": "gate", "action": "accept", "decision": "granted", "resolvedBy": "user:ann@example.org",
+                "via": {"type": "key", "id": "key_1"}, "grantIds": ["g.1"],
+            },
+        });
+        assert_eq!(masked(event.clone()), event);
+    }
+
+    /// Replaces one text after the other in each golden event, and the texts of those that are still events are
+    /// looked for in the masked documents.
+    #[test]
+    fn a_canary_in_any_member_of_any_event_is_masked() {
+        let mut tried = 0;
+        for line in GOLDEN.lines() {
+            let golden: Value = serde_json::from_str(line).unwrap();
+            for pointer in texts(&golden, String::new()) {
+                let mut changed = golden.clone();
+                *changed.pointer_mut(&pointer).unwrap() = json!(CANARY);
+                let Ok(event) = serde_json::from_value::<Event>(changed) else { continue };
+                tried += 1;
+                assert_hidden(&event, &pointer);
+            }
+            assert_hidden(&serde_json::from_value(with_canaries(&golden)).unwrap(), line);
+        }
+        assert!(tried > 100, "{tried}");
+    }
+
+    /// Adds a canary to each free value of an event: data, answers, messages, results and the like.
+    fn with_canaries(golden: &Value) -> Value {
+        let mut event = golden.clone();
+        let free = json!({"said": CANARY, CANARY: [CANARY, {"status": CANARY}], "reason": CANARY, "message": {"code": CANARY}});
+        for member in [
+            "data",
+            "value",
+            "content",
+            "arguments",
+            "outputs",
+            "inputs",
+            "metadata",
+            "result",
+            "next",
+            "meta",
+        ] {
+            for parent in ["", "/message"] {
+                let Some(Value::Object(members)) = event.pointer_mut(parent) else { continue };
+                if members.contains_key(member) {
+                    members.insert(member.to_owned(), free.clone());
+                }
+            }
+        }
+        if serde_json::from_value::<Event>(event.clone()).is_ok() { event } else { golden.clone() }
+    }
+
+    fn texts(value: &Value, at: String) -> Vec<String> {
+        match value {
+            Value::String(_) if at != "/type" => vec![at],
+            Value::Array(items) => {
+                let inner = |(n, item): (usize, &Value)| texts(item, format!("{at}/{n}"));
+                items.iter().enumerate().flat_map(inner).collect()
+            }
+            Value::Object(members) => {
+                members.iter().flat_map(|(name, value)| texts(value, format!("{at}/{name}"))).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Folds the event behind the golden ones that give it something to refer to.
+    fn assert_hidden(event: &Event, of: &str) {
+        let node = |id: &str| json!({"id": id, "typeId": "core.noop", "name": id, "position": {"x": 0, "y": 0}, "config": {}, "inputs": {}});
+        let definition = json!({
+            "id": "pay", "name": "pay", "version": "1", "nodes": [node("a")], "edges": [], "triggers": [],
+            "variables": [], "metadata": {}, "settings": {},
+        });
+        let workflow = Workflow::parse(&definition, 1).unwrap();
+        let id = RunId::parse("r1").unwrap();
+        let mut run = Run::unborn(id.clone(), std::sync::Arc::new(workflow));
+        let of_run = RunRef { tenant: TenantId::parse("acme").unwrap(), run: id };
+        let before = GOLDEN.lines().filter(|line| !line.contains("\"run.c") && !line.contains("\"run.f"));
+        let before: Vec<Event> = before.map(|line| serde_json::from_str(line).unwrap()).collect();
+        let events = before.iter().take(12).chain([event]).chain(&before[12..]);
+        let recorded = events.enumerate().map(|(seq, event)| Recorded {
+            seq: seq as u64,
+            at: Timestamp(1_700_000_000_000),
+            event: event.clone(),
+        });
+        let recorded: Vec<Recorded> = recorded.collect();
+        for one in &recorded {
+            run.apply(&one.event, one.at);
+        }
+        let (events, spans) = super::super::told(&of_run, &run, recorded);
+        let mut shown: Vec<Value> = events.into_iter().map(|event| masked(json!(event))).collect();
+        shown.extend(spans.into_iter().map(masked));
+        shown.push(masked(json!(Snapshot::of(&run))));
+        let shown = json!(shown).to_string();
+        assert!(!shown.contains("canary"), "{of}: {shown}");
+    }
+}
