@@ -99,7 +99,7 @@ impl Connection {
 impl Connections {
     /// Returns the model of a definition with the settings of the connection that it names.
     pub(super) fn resolve_model(&self, model: &Value, user: User<'_>) -> Result<Value, AgentFlaw> {
-        resolve("model", model, (&self.models, &BESIDE_MODELS), user).map(|(model, _)| model)
+        resolve("model", model, (&self.models, &BESIDE_MODELS), user).map(|resolved| resolved.value)
     }
 
     /// Returns the tool at this place of a definition with the settings of the connection that it names, and what the
@@ -110,7 +110,8 @@ impl Connections {
         tool: &Value,
         user: User<'_>,
     ) -> Result<(Value, Option<Origin>), AgentFlaw> {
-        let (merged, used) = resolve(&format!("tools[{at}]"), tool, (&self.tools, &BESIDE_TOOLS), user)?;
+        let Resolved { value, used } =
+            resolve(&format!("tools[{at}]"), tool, (&self.tools, &BESIDE_TOOLS), user)?;
         let origin = used.map(|(name, connection)| {
             let settings = &connection.settings;
             Origin {
@@ -121,8 +122,14 @@ impl Connections {
                 tenant: user.tenant.clone(),
             }
         });
-        Ok((merged, origin))
+        Ok((value, origin))
     }
+}
+
+/// A model or a tool of a definition, and the connection that it uses.
+struct Resolved<'a> {
+    value: Value,
+    used: Option<(&'a str, &'a Connection)>,
 }
 
 /// Merges the members beside `use` into the settings of the connection. A connection that the definition may not use
@@ -132,8 +139,10 @@ fn resolve<'a>(
     value: &Value,
     (connections, beside): (&'a BTreeMap<String, Connection>, &[&str]),
     user: User<'_>,
-) -> Result<(Value, Option<(&'a str, &'a Connection)>), AgentFlaw> {
-    let Some(name) = value.get("use") else { return Ok((value.clone(), None)) };
+) -> Result<Resolved<'a>, AgentFlaw> {
+    let Some(name) = value.get("use") else {
+        return Ok(Resolved { value: value.clone(), used: None });
+    };
     let known = name.as_str().and_then(|name| connections.get_key_value(name));
     let (name, connection) = known.filter(|(_, connection)| connection.admits(user)).ok_or_else(|| {
         let message = format!("{name} is no connection of this server; look at its configuration folder");
@@ -154,7 +163,7 @@ fn resolve<'a>(
     let mut merged = settings.clone();
     let own = given().filter(|(name, _)| *name != "use");
     merged.extend(own.map(|(name, value)| (name.clone(), value.clone())));
-    Ok((Value::Object(merged), Some((name, connection))))
+    Ok(Resolved { value: Value::Object(merged), used: Some((name, connection)) })
 }
 
 /// Rejects a definition that names connections of agent files. `own` is the agent whose file the definition comes from:

@@ -19,7 +19,7 @@ pub(crate) const QUORUM: &str = "requiredApprovals";
 pub(crate) struct AnswerRules {
     members: Map<String, Value>,
     timeout_ms: Option<u64>,
-    /// Whoever allows a call may not change its input.
+    /// An approver may not change the input of a call.
     as_it_is: bool,
 }
 

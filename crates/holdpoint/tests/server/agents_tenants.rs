@@ -137,7 +137,7 @@ fn a_connection_of_an_agent_file_serves_that_agent_alone(place: &Place) {
     let office = Office::new();
     let server = office.open(place);
     let client = &server.client;
-    // The definition of the file asks before it calls; whoever writes another definition may not use its connection.
+    // The definition of the file asks before it calls. Another definition may not use its connection.
     let shown = client.get("/v1/agents/mailer").body["definition"].clone();
     assert_eq!(shown["tools"][0]["use"], "agent:mailer:tool:0");
     let mut open = shown;

@@ -43,7 +43,7 @@ const HELD_OFF: Duration = Duration::from_secs(1);
 
 const WHY_BYTES_MAX: usize = 500;
 
-/// A server that is reached, shared by all who have it.
+/// A server and its session. Definitions may share it.
 struct Server {
     name: String,
     way: Way,

@@ -62,7 +62,7 @@ pub(super) struct Places {
     free: Arc<Semaphore>,
     /// The programs that run, to find one that is idle.
     running: Mutex<Vec<Weak<Session>>>,
-    /// Wakes those who wait for a place when a program has become idle.
+    /// Wakes the callers that wait for a place when a program has become idle.
     idle: Notify,
 }
 
@@ -102,7 +102,7 @@ impl Places {
         running.push(Arc::downgrade(session));
     }
 
-    /// Tells those who wait that a program is idle.
+    /// Tells waiting callers that a program is idle.
     pub(super) fn tell_idle(&self) {
         self.idle.notify_waiters();
     }
