@@ -377,7 +377,7 @@ fn a_stored_schema_beyond_the_limits_for_new_ones_still_judges_values() {
     definitions.insert("d40".to_owned(), json!({"required": ["a"]}));
     let schema = json!({"$ref": "#/$defs/d0", "$defs": definitions});
     let stored = with([("/configurableSchema", Some(schema.clone()))]);
-    assert!(flaws(&stored)[0].contains("at most 10000"), "{:?}", flaws(&stored));
+    assert_eq!(flaws(&stored), ["configurableSchema"]);
     Workflow::restore(&stored, 3).expect("it was accepted once");
     assert!(holdpoint_core::check_schema(&schema).is_err());
     let check = holdpoint_core::checker(&schema).expect("it was accepted once");
