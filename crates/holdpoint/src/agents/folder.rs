@@ -20,6 +20,8 @@ const MADE: &str = "agent:";
 const OF_MODELS: [&str; 4] = ["apiKey", "baseUrl", "headers", "file"];
 const OF_TOOLS: [&str; 2] = ["command", "env"];
 
+type ParseConnection = fn(Value) -> Result<Connection, AgentFlaw>;
+
 #[derive(Debug, Default)]
 pub(crate) struct Folder {
     pub connections: Connections,
@@ -86,7 +88,7 @@ impl Folder {
 
     fn take_connections(&mut self, value: Value) -> Result<(), String> {
         for (kind, named) in object("it", value)? {
-            let (known, parse): (_, fn(Value) -> Result<Connection, AgentFlaw>) = match kind.as_str() {
+            let (known, parse): (_, ParseConnection) = match kind.as_str() {
                 "models" => (&mut self.connections.models, Connection::model),
                 "tools" => (&mut self.connections.tools, Connection::tool),
                 "programsMax" => {
