@@ -1,5 +1,5 @@
-//! What an operator says about everything that definitions only name: which tenants may use it, and what holds for
-//! approvals of its calls, whatever the definition says.
+//! Settings of the operator for connections and providers: the tenants that may use them, and requirements for
+//! approvals. They hold for every definition.
 
 mod approval;
 mod tenants;

@@ -38,7 +38,7 @@ pub(crate) struct Shared {
     pub engine: Engine,
     pub keys: KeyRing,
     pub sessions: SessionRing,
-    /// How many credentials that are not valid may be sent from each address.
+    /// The limit of invalid credentials for each address.
     pub failures: FailureLimit,
     pub links: Links,
     /// What streams and polls of the same runs share.
@@ -56,7 +56,7 @@ pub(crate) struct Shared {
     pub streams: Streams,
     /// Whose pages browsers let call.
     pub cors_origins: Vec<String>,
-    /// How browsers reach the server.
+    /// The scheme by which browsers reach the server.
     pub reach: Reach,
     pub metrics: MetricsSettings,
     /// Turns true when the server is going down; streams end then.

@@ -326,7 +326,6 @@ fn read(path: &Path) -> anyhow::Result<File> {
     })
 }
 
-/// A key travels in a header. A short one is the operator's risk, and said to be one.
 #[cfg(test)]
 mod tests {
     use super::*;

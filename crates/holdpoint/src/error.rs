@@ -97,6 +97,9 @@ impl ApiError {
     }
 }
 
+/// Seconds after which a request that exceeded a quota may succeed.
+pub(crate) const QUOTA_RETRY_SECONDS: u64 = 5;
+
 fn correlation_id() -> String {
     let mut bytes = [0; 8];
     // Only a label for a log line: without randomness it is less unique, not less right.
@@ -213,8 +216,9 @@ impl From<Error> for ApiError {
                     true => StatusCode::TOO_MANY_REQUESTS,
                     false => StatusCode::UNPROCESSABLE_ENTITY,
                 };
-                Self::new(status, "quota_exceeded", exceeded.to_string())
-                    .with(json!({"quota": exceeded.quota, "limit": exceeded.limit}))
+                let error = Self::new(status, "quota_exceeded", exceeded.to_string())
+                    .with(json!({"quota": exceeded.quota, "limit": exceeded.limit}));
+                if exceeded.is_temporary() { error.retry_after_s(QUOTA_RETRY_SECONDS) } else { error }
             }
             Error::TooMany(what) => {
                 let message = format!("this tenant has as many {what} as it may have; try again later");

@@ -44,7 +44,7 @@ struct Named {
     operation: &'static str,
 }
 
-/// What is known of a request so far. It travels with the request as an extension.
+/// The log record of a request, stored as an extension of the request.
 #[derive(Debug)]
 pub(crate) struct Record {
     log: RequestLog,

@@ -3,7 +3,7 @@
 
 use axum::http::{HeaderMap, HeaderValue, header};
 
-/// How browsers reach the server.
+/// The scheme by which browsers reach the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Reach {
     #[default]

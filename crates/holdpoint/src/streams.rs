@@ -9,9 +9,9 @@ use serde_json::json;
 
 use crate::app::App;
 use crate::auth::{Caller, Guard};
-use crate::error::ApiError;
+use crate::error::{ApiError, QUOTA_RETRY_SECONDS};
 
-/// How many streams of each tenant are open. Clones share the counts.
+/// Counts the open streams of each tenant. Clones share the counts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Streams {
     open: Arc<Mutex<HashMap<TenantId, u64>>>,
@@ -63,7 +63,8 @@ impl Streams {
                 self.limit
             );
             return Err(ApiError::new(StatusCode::TOO_MANY_REQUESTS, "quota_exceeded", message)
-                .with(json!({"quota": "streams", "limit": self.limit})));
+                .with(json!({"quota": "streams", "limit": self.limit}))
+                .retry_after_s(QUOTA_RETRY_SECONDS));
         }
         *count += 1;
         Ok(StreamSlot { streams: self.clone(), tenant: tenant.clone() })

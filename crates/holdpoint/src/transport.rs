@@ -136,7 +136,7 @@ impl Warnings {
     }
 }
 
-/// What the connections of a listener share.
+/// State shared by the connections of a listener.
 struct Shared {
     service: TowerToHyperService<Router>,
     tls: Option<Arc<Tls>>,

@@ -228,7 +228,8 @@ pub(crate) fn greet(config: &Config, address: SocketAddr, prepared: &Prepared) {
     }
     if prepared.key_is_elsewhere {
         lines.push(
-            "  API key      another node made the first one at this moment and showed it there".to_owned(),
+            "  API key      another node created the first key; it is in client.json of that node's data folder"
+                .to_owned(),
         );
         lines.push(
             "               for one that all nodes know, start any of them with --bootstrap-key".to_owned(),

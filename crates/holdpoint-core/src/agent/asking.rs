@@ -73,12 +73,12 @@ impl Ticket {
     /// whoever was at it is gone.
     pub fn outcome_unknown(key: String, call: &ToolCall, asking: &Asking, why: Option<&str>) -> Self {
         let why = why.unwrap_or("the server stopped while it was under way");
+        let edit = if asking.needs_several() { "" } else { " edit to say what it returned," };
         let suspension = Suspension {
             id: format!("unknown_{}_{}", call.id, call.begun),
             action: OUTCOME_UNKNOWN.to_owned(),
             message: format!(
-                "Nobody knows whether {} was carried out: {why}. Accept to call it again, edit to say what it \
-                 returned, reject to leave it.",
+                "Nobody knows whether {} was carried out: {why}. Accept to call it again,{edit} reject to leave it.",
                 call.name
             ),
             parameters: json!({ "name": call.name, "arguments": call.effective_arguments() }),

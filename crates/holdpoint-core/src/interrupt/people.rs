@@ -69,7 +69,7 @@ fn check_lists(data: &Value, at: &str) -> Result<(), BadRequest> {
 
 /// Rejects rules about people in an interrupt that the host answers by itself: they could not be enforced.
 pub(super) fn check_unnamed(data: &Value) -> Result<(), BadRequest> {
-    match PEOPLE.iter().find(|member| data.get(**member).is_some()) {
+    match PEOPLE.iter().chain([&OPERATOR_APPROVAL]).find(|member| data.get(**member).is_some()) {
         None => Ok(()),
         Some(member) => {
             let message = "cannot be given here: the host answers this interrupt itself";
@@ -206,8 +206,8 @@ pub(super) fn may_decide(data: &Value, who: &Principal) -> bool {
     admitted(data, who) && governance::may_decide(data, who)
 }
 
-/// What the lists say, in words that mean the same in each: `name`, `role:x`, `group:y`, `scope:z`. An entry that is not
-/// in its normal form is followed by that form, which means the same.
+/// Returns the entries of all lists in one form: `name`, `role:x`, `group:y`, `scope:z`. An entry that is not in NFKC is
+/// followed by its NFKC form.
 pub(super) fn entries(data: &Value) -> Vec<String> {
     let mut entries = governance::entries(data);
     for (list, plain) in list_sets(data).flat_map(|set| approvers(set).chain(audience(set))) {

@@ -1,4 +1,4 @@
-//! Whether the rules of a tool's connection let a call be made now.
+//! Checks a call against the rules of its tool's connection before it is made.
 
 use holdpoint_core::agent::ToolCall;
 use holdpoint_core::permission::Behaviour;
@@ -7,10 +7,10 @@ use serde_json::Value;
 use super::tool::{Owner, ToolSpec};
 use crate::context::EffectContext;
 
-/// What the operator's rules for the connection of a tool say of a call that is about to be made.
+/// The verdict of a connection's rules on a call.
 pub(super) enum Clearance {
     Cleared,
-    /// It must be asked about first, under these rules.
+    /// The call needs an approval under these rules.
     Ask,
     Deny(String),
 }

@@ -9,17 +9,13 @@ use tokio::sync::watch;
 use super::sealing::{SealSource, Settled};
 use super::{Engine, Options, Shared};
 use crate::agent::Agents;
-use crate::bus::Bus;
-use crate::committer::{Audience, Committer, Counters, MailOp, Troubles, Work};
+use crate::committer::{Audience, Committer, MailOp, Troubles, Work};
 use crate::error::Error;
-use crate::feed::Feed;
-use crate::hands::Hands;
 use crate::measures::Measures;
 use crate::outgoing::{Outgoing, Policy};
 use crate::peers::{Outbox, Peers};
 use crate::providers::Providers;
 use crate::registry::Registry;
-use crate::run_cache::RunCache;
 use crate::seal::Seal;
 use crate::store::postgres::{self, Settings};
 use crate::store::{self, Database, Location, Statement};
@@ -52,29 +48,26 @@ impl Engine {
         let calls = webhook_outgoing.or(outgoing).unwrap_or_else(|| Outgoing::new(Policy::default()));
         let hooks = Arc::new(Hooks::new(webhooks, calls));
         let seal = SealSource::choose(seal, &location).await?;
-        let (cache, bus) = (Arc::new(RunCache::default()), Arc::new(Bus::default()));
-        let (counters, hands) = (Arc::new(Counters::default()), Arc::new(Hands::default()));
-        let (measures, feed) = (Arc::new(Measures::new(nodes.names())), Arc::new(Feed::default()));
         let audience = Audience {
-            measures: measures.clone(),
-            feed: feed.clone(),
-            hooks: hooks.clone(),
-            cache: cache.clone(),
-            bus: bus.clone(),
-            counters: counters.clone(),
+            measures: Arc::new(Measures::new(nodes.names())),
+            feed: Arc::default(),
+            hooks,
+            cache: Arc::default(),
+            bus: Arc::default(),
+            counters: Arc::default(),
             outbox: None,
             callers: None,
         };
         let (stop, stopping) = watch::channel(false);
         let ground = Ground { location, alone, troubles, now: clock.now(), seal: seal.as_ref() };
-        let (db, committer, settled) = ground.open(audience, stopping).await?;
+        let (db, committer, settled) = ground.open(audience.clone(), stopping).await?;
         let shared = Shared {
             name,
             db,
             committer,
-            cache,
-            bus,
-            hands,
+            cache: audience.cache,
+            bus: audience.bus,
+            hands: Arc::default(),
             clock,
             nodes,
             answerer,
@@ -82,10 +75,10 @@ impl Engine {
             seal: settled.as_ref().map(|settled| Seal::new(&settled.key)),
             sequences: Arc::default(),
             logs: Arc::default(),
-            counters,
-            measures,
-            feed,
-            hooks,
+            counters: audience.counters,
+            measures: audience.measures,
+            feed: audience.feed,
+            hooks: audience.hooks,
             agents: Agents::new(agents),
             providers: Providers::new(providers)?,
             lease_ms: millis(lease),

@@ -4,18 +4,17 @@
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
 
-use holdpoint_core::{Run, RunError, RunRef, TenantId};
+use holdpoint_core::{Run, RunError, RunRef, TenantId, Timestamp};
 
 use super::Engine;
 use crate::error::Error;
 use crate::store::usage;
 
-/// How long a usage that was read is used for admitting runs.
-const FRESH: Duration = Duration::from_secs(1);
+/// The time for which a usage reading admits runs, in milliseconds.
+const FRESH_MS: i64 = 1000;
 /// The same for the number of deliveries, which is counted row by row.
-const FRESH_DELIVERIES: Duration = Duration::from_secs(5);
+const FRESH_DELIVERIES_MS: i64 = 5000;
 /// Tenants whose usage is remembered.
 const SEEN_MAX: usize = 10_000;
 
@@ -97,54 +96,60 @@ impl QuotaExceeded {
 
 /// The usage of tenants as this node has read it.
 #[derive(Debug, Default)]
-pub(super) struct Admissions(Mutex<HashMap<TenantId, Seen>>);
+pub(super) struct Admissions(Mutex<HashMap<TenantId, UsageReading>>);
 
 #[derive(Clone, Copy, Debug)]
-struct Seen {
-    at: Instant,
+struct UsageReading {
+    at: Timestamp,
     open_runs: u64,
     stored_bytes: u64,
     deliveries: u64,
-    deliveries_at: Instant,
+    deliveries_at: Timestamp,
     /// Runs that were admitted since.
     admitted: u64,
 }
 
-impl Seen {
+impl UsageReading {
     fn check(&self, quotas: &Quotas) -> Result<(), QuotaExceeded> {
         check(OPEN_RUNS, quotas.open_runs, self.open_runs + self.admitted + 1)?;
         check(STORED_BYTES, quotas.stored_bytes, self.stored_bytes)?;
-        check(DELIVERIES, quotas.deliveries, self.deliveries)
+        check(DELIVERIES, quotas.deliveries, self.deliveries.saturating_add(1))
     }
 }
 
 impl Admissions {
-    fn lock(&self) -> MutexGuard<'_, HashMap<TenantId, Seen>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<TenantId, UsageReading>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Admits a run on a usage that was read lately. Returns false if the usage must be read again.
-    fn admit(&self, tenant: &TenantId, quotas: &Quotas) -> bool {
+    fn admit(&self, tenant: &TenantId, quotas: &Quotas, now: Timestamp) -> bool {
         let mut all = self.lock();
-        let Some(seen) = all.get_mut(tenant).filter(|seen| seen.at.elapsed() < FRESH) else { return false };
-        let permitted = seen.check(quotas).is_ok();
-        seen.admitted += u64::from(permitted);
+        let reading = all.get_mut(tenant).filter(|reading| is_within(reading.at, now, FRESH_MS));
+        let Some(reading) = reading else { return false };
+        let permitted = reading.check(quotas).is_ok();
+        reading.admitted += u64::from(permitted);
         permitted
     }
 
-    fn deliveries(&self, tenant: &TenantId) -> Option<(u64, Instant)> {
+    fn deliveries(&self, tenant: &TenantId, now: Timestamp) -> Option<(u64, Timestamp)> {
         let all = self.lock();
-        let seen = all.get(tenant).filter(|seen| seen.deliveries_at.elapsed() < FRESH_DELIVERIES)?;
-        Some((seen.deliveries, seen.deliveries_at))
+        let is_fresh = |reading: &&UsageReading| is_within(reading.deliveries_at, now, FRESH_DELIVERIES_MS);
+        all.get(tenant).filter(is_fresh).map(|reading| (reading.deliveries, reading.deliveries_at))
     }
 
-    fn put(&self, tenant: &TenantId, seen: Seen) {
+    fn put(&self, tenant: &TenantId, reading: UsageReading) {
         let mut all = self.lock();
         if all.len() >= SEEN_MAX {
             all.clear();
         }
-        all.insert(tenant.clone(), seen);
+        all.insert(tenant.clone(), reading);
     }
+}
+
+/// Returns whether less than `ms` milliseconds have passed. A clock that was set back makes every reading old.
+fn is_within(since: Timestamp, now: Timestamp, ms: i64) -> bool {
+    (0..ms).contains(&now.0.saturating_sub(since.0))
 }
 
 impl Engine {
@@ -156,34 +161,31 @@ impl Engine {
     pub async fn usage(&self, tenant: &TenantId) -> Result<Usage, Error> {
         let (open_runs, stored_bytes) = usage::of_tenant(self.db(), tenant).await?;
         let definitions = usage::definitions(self.db(), tenant).await?;
-        let deliveries = self.count_deliveries(tenant).await?;
+        let limit = Some(self.0.quotas.deliveries).filter(|limit| *limit > 0);
+        let most = limit.unwrap_or(i64::MAX.unsigned_abs());
+        let deliveries = usage::deliveries(self.db(), tenant, most).await?;
         Ok(Usage { open_runs, stored_bytes, definitions, deliveries })
     }
 
     /// Admits one more run of a tenant, or says which quota is used up.
     pub(super) async fn admit_run(&self, tenant: &TenantId) -> Result<(), Error> {
         let (quotas, admissions) = (&self.0.quotas, &self.0.admissions);
-        if admissions.admit(tenant, quotas) {
+        let at = self.now();
+        if admissions.admit(tenant, quotas, at) {
             return Ok(());
         }
         let (open_runs, stored_bytes) = usage::of_tenant(self.db(), tenant).await?;
-        let (deliveries, deliveries_at) = match admissions.deliveries(tenant) {
-            Some(known) => known,
-            None => (self.count_deliveries(tenant).await?, Instant::now()),
+        let (deliveries, deliveries_at) = match (quotas.deliveries, admissions.deliveries(tenant, at)) {
+            (0, _) => (0, at),
+            (_, Some(known)) => known,
+            (most, None) => (usage::deliveries(self.db(), tenant, most).await?, at),
         };
-        let at = Instant::now();
-        let mut seen = Seen { at, open_runs, stored_bytes, deliveries, deliveries_at, admitted: 0 };
-        let checked = seen.check(quotas);
-        seen.admitted = u64::from(checked.is_ok());
-        admissions.put(tenant, seen);
+        let mut reading =
+            UsageReading { at, open_runs, stored_bytes, deliveries, deliveries_at, admitted: 0 };
+        let checked = reading.check(quotas);
+        reading.admitted = u64::from(checked.is_ok());
+        admissions.put(tenant, reading);
         Ok(checked?)
-    }
-
-    async fn count_deliveries(&self, tenant: &TenantId) -> Result<u64, Error> {
-        match self.0.quotas.deliveries {
-            0 => Ok(usage::deliveries(self.db(), tenant, i64::MAX.unsigned_abs()).await?),
-            most => Ok(usage::deliveries(self.db(), tenant, most.saturating_add(1)).await?),
-        }
     }
 
     /// Checks that a run may start the child run `of`. The outer error is a failure of the store.

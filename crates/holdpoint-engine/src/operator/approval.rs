@@ -1,5 +1,4 @@
-//! What an operator requires of approvals. It is joined with what a definition says: the stricter of both holds, member
-//! by member.
+//! Requirements of the operator for approvals, joined member by member with the definition; the stricter value wins.
 
 use holdpoint_core::{AUTH_REQUIRED, Kind, OPERATOR_APPROVAL, Request};
 use serde::Deserialize;
@@ -15,8 +14,7 @@ const TIMEOUT: &str = "timeoutMs";
 const EDITABLE: &str = "editable";
 const KNOWN: [&str; 7] = [AUDIENCE, SEPARATED, REQUIRED, POLICY, PROFILE, TIMEOUT, EDITABLE];
 
-/// What an operator requires of the approvals of a connection or a provider: the members of an approval, `timeoutMs` and
-/// `editable`.
+/// Requirements for approvals of a connection or a provider: the members of an approval, `timeoutMs` and `editable`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(try_from = "Value")]
 pub struct OperatorApproval(Map<String, Value>);

@@ -14,7 +14,7 @@ pub(crate) const OUTCOME_UNKNOWN: &str = "outcome_unknown";
 /// What a node's config may say about who decides, besides naming people.
 pub(crate) const QUORUM: &str = "requiredApprovals";
 
-/// What holds for the answers to the interrupts of a graph: members of an approval, and a deadline.
+/// Rules for answers to the interrupts of a graph: members of an approval, and a timeout.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct AnswerRules {
     members: Map<String, Value>,

@@ -73,7 +73,8 @@ impl Node for ProviderNode {
                     return Err(Stop::failed("too_many_pauses", message));
                 }
                 let artifact = format!("{}.{pauses}", context.artifact_id());
-                let rules = turn.rules(context).or(rules).unwrap_or_default();
+                let rules = turn.rules(context).or(rules);
+                let rules = rules.unwrap_or_else(|| AnswerRules::of_config(context.config()));
                 let request = asking::request(&turn.graph, artifact, &rules, &pause, trouble.as_ref());
                 context.interrupt(request)?;
                 // It was not asked before, so that asking it ended the turn.

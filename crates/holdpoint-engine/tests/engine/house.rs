@@ -7,7 +7,7 @@ use holdpoint_engine::core::{
     Answer, Command, Event, InterruptId, NodeId, Owner, Principal, Run, RunId, RunRef, Start, TenantId,
     WorkflowId,
 };
-use holdpoint_engine::{Clock, Engine, Error, Fault, Options, PendingCursor, SealKey};
+use holdpoint_engine::{Clock, Engine, Error, Fault, Location, Options, PendingCursor, SealKey};
 use serde_json::{Value, json};
 
 use crate::place::{Place, Subject};
@@ -29,8 +29,12 @@ impl Subject for House {
 
 /// All engines of a house have one key, as nodes must.
 fn sealed(place: &Place) -> Options {
+    sealed_at(place.location())
+}
+
+pub(crate) fn sealed_at(location: Location) -> Options {
     let key: SealKey = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA".parse().unwrap();
-    Options::new(place.location()).seal_key(key)
+    Options::new(location).seal_key(key)
 }
 
 impl House {

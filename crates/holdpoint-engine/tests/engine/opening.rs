@@ -2,11 +2,11 @@
 
 use holdpoint_engine::core::RunRef;
 use holdpoint_engine::core::mailbox::RunDispatchStatus;
-use holdpoint_engine::{Engine, Error, Location, Options, StoreError};
+use holdpoint_engine::{Engine, Error, Location, StoreError};
 use serde_json::json;
 
 use crate::effects::{Shop, shopping, with_shop};
-use crate::house::{House, NOON, gated, line, tenant};
+use crate::house::{House, NOON, gated, line, sealed_at, tenant};
 use crate::place::{Place, Subject, Texts, on_both};
 
 on_both! {
@@ -16,7 +16,7 @@ on_both! {
 }
 
 async fn refused(location: Location) -> StoreError {
-    match Engine::open(Options::new(location)).await {
+    match Engine::open(sealed_at(location)).await {
         Err(Error::Store(error)) => error,
         Err(other) => panic!("{other}"),
         Ok(_) => panic!("it opened"),

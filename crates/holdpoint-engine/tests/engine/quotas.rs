@@ -16,6 +16,7 @@ on_both! {
     a_fork_of_a_large_run_is_rejected_before_it_is_read,
     stored_bytes_stop_new_runs_and_not_answers,
     definitions_are_limited_and_the_same_one_again_is_not,
+    waiting_deliveries_stop_new_runs,
     lists_do_not_read_definitions_twice,
 }
 
@@ -145,13 +146,32 @@ async fn a_fork_of_a_large_run_is_rejected_before_it_is_read(place: Place) {
 async fn stored_bytes_stop_new_runs_and_not_answers(place: Place) {
     let house = house(place, Quotas { stored_bytes: 1000, ..Quotas::default() }).await;
     let of = house.start_with("gated", json!({"text": "x".repeat(2000)})).await;
-    // What was read before the start is used for a second.
-    while quota(try_start(&house, "gated").await) == "ok" {
-        tokio::task::yield_now().await;
-    }
+    assert_eq!(quota(try_start(&house, "gated").await), "ok", "a reading counts for a second");
+    house.clock.advance(1000);
     assert_eq!(quota(try_start(&house, "gated").await), "storedBytes");
     assert!(house.answer(&of, "gate", accept()).await.is_ok());
     assert_eq!(house.status(&of).await, "completed");
+}
+
+async fn waiting_deliveries_stop_new_runs(place: Place) {
+    let house = house(place, Quotas { deliveries: 2, ..Quotas::default() }).await;
+    let add = async |id: &str| {
+        let sql = format!(
+            "INSERT INTO deliveries (delivery_id, tenant_id, webhook_id, run_id, event_seq, event_type, kind, state, \
+             ordered, attempt, due_ms, dedup_key, created_ms) VALUES ('{id}', 'default', 'w', 'r', 0, 'run.started', \
+             'event', 'queued', 0, 0, 9999999999999, '{id}', 0)"
+        );
+        house.place.execute(&sql).await.unwrap();
+    };
+    add("one").await;
+    assert_eq!(quota(try_start(&house, "gated").await), "ok");
+    add("two").await;
+    house.clock.advance(5000);
+    assert_eq!(quota(try_start(&house, "gated").await), "deliveries");
+    assert_eq!(usage(&house).await.deliveries, 2);
+    house.place.execute("DELETE FROM deliveries").await.unwrap();
+    house.clock.advance(5000);
+    assert_eq!(quota(try_start(&house, "gated").await), "ok");
 }
 
 async fn definitions_are_limited_and_the_same_one_again_is_not(place: Place) {

@@ -61,13 +61,7 @@ pub(crate) fn all() -> Value {
             "required": ["keys"],
             "properties": {"keys": {"type": "array", "items": {"$ref": "#/components/schemas/Key"}}},
         },
-        "RotateSecrets": {
-            "type": "object",
-            "properties": {"revokeOld": {
-                "type": ["boolean", "null"], "description": "End every link that was signed before, at once.",
-            }},
-            "additionalProperties": false,
-        },
+        "RotateSecrets": rotate_secrets(),
         "Secret": {
             "type": "object",
             "required": ["kid", "createdAt"],
@@ -81,6 +75,13 @@ pub(crate) fn all() -> Value {
         "Usage": usage(),
         "Health": health(),
     })
+}
+
+fn rotate_secrets() -> Value {
+    let revoke = json!({
+        "type": ["boolean", "null"], "description": "End every link that was signed before, at once.",
+    });
+    json!({"type": "object", "properties": {"revokeOld": revoke}, "additionalProperties": false})
 }
 
 fn rotate_key() -> Value {

@@ -16,7 +16,7 @@ const PAGE: u64 = 250;
 /// Runs of a workflow in a thread that are told, the last ones.
 const RUNS_MAX: u64 = 50;
 
-/// What was said last, the oldest first.
+/// The last messages of a thread, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct History {
     /// With the run in which it was said.

@@ -107,8 +107,15 @@ impl SessionRing {
         if let Some(known) = self.remembered(hash, Instant::now()) {
             return Ok(Some(known));
         }
-        let found = engine.session_by_hash(hash).await?;
-        Ok(found.map(|(session, key)| SignedIn { session: Arc::new(session), key: Arc::new(key) }))
+        let (asked, endings) = (Instant::now(), *self.endings.borrow());
+        let Some((session, key)) = engine.session_by_hash(hash).await? else { return Ok(None) };
+        let found = SignedIn { session: Arc::new(session), key: Arc::new(key) };
+        // Other streams of the session use the same answer.
+        let mut ring = self.by_hash.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = ring.get_mut(hash) {
+            *known = Remembered { found: found.clone(), asked, endings };
+        }
+        Ok(Some(found))
     }
 
     /// Tells when a session or a key was revoked at this node.

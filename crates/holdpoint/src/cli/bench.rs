@@ -257,16 +257,10 @@ async fn bench(connection: &Connection, action: &Action) -> Result<Report, Failu
     match action {
         Action::Cycle { load, database, runs, warmup, idle, slow } => {
             let ground = prepare(connection, database, load)?;
-            // All connections of a benchmark come from one address.
-            let flags = &["--connections-per-address", "0"];
-            let (driver, own) = start(connection, load, ground.address("bench")?, flags).await?;
-            let load = cycle::Load {
-                concurrency: load.concurrency,
-                runs: *runs,
-                warmup: *warmup,
-                idle: *idle,
-                slow: *slow,
-            };
+            let (driver, own) = start(connection, load, ground.address("bench")?, &[]).await?;
+            let connections = cycle::Connections { idle: *idle, slow: *slow };
+            let load =
+                cycle::Load { concurrency: load.concurrency, runs: *runs, warmup: *warmup, connections };
             cycle::bench(&driver, own.as_ref(), &ground, &load).await
         }
         Action::Agent { load, database, runs, history, thinking } => {

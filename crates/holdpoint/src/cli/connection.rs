@@ -49,7 +49,7 @@ pub(crate) struct Settings {
     /// Without a slash at the end.
     pub(crate) server: String,
     pub(crate) key: String,
-    /// Which servers to trust, and the client certificate; None for the defaults.
+    /// Trusted authorities and the client certificate; None for the defaults.
     pub(crate) tls: Option<TlsConfig>,
 }
 
@@ -113,7 +113,7 @@ impl Settings {
 /// Warns once in the life of the process. With `--json` nothing but the server's answer is printed.
 fn warn_of_plain_http(server: &str) {
     static WARNED: Once = Once::new();
-    if is_readable_on_the_way(server) {
+    if sends_key_unencrypted(server) {
         WARNED.call_once(|| {
             eprintln!("warning: the API key is sent to {server} without encryption; use https:// if the server has it");
         });
@@ -121,7 +121,7 @@ fn warn_of_plain_http(server: &str) {
 }
 
 /// Returns whether requests leave this machine by plain http.
-fn is_readable_on_the_way(server: &str) -> bool {
+fn sends_key_unencrypted(server: &str) -> bool {
     let Ok(uri) = server.parse::<hyper::Uri>() else { return false };
     let host = uri.host().unwrap_or_default().trim_matches(['[', ']']).to_ascii_lowercase();
     let is_loopback = host == "localhost"
@@ -213,9 +213,9 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_readable_on_the_way_to_another_machine_by_plain_http() {
+    fn plain_http_to_another_machine_is_unencrypted() {
         for server in ["http://10.0.0.7:8484", "http://holdpoint.example.com", "http://[2001:db8::1]:8484"] {
-            assert!(is_readable_on_the_way(server), "{server}");
+            assert!(sends_key_unencrypted(server), "{server}");
         }
         for server in [
             "https://holdpoint.example.com",
@@ -225,9 +225,9 @@ mod tests {
             "http://LOCALHOST:8484",
             "http://a.localhost",
         ] {
-            assert!(!is_readable_on_the_way(server), "{server}");
+            assert!(!sends_key_unencrypted(server), "{server}");
         }
-        assert!(is_readable_on_the_way("http://127.0.0.1.example.com"));
+        assert!(sends_key_unencrypted("http://127.0.0.1.example.com"));
     }
 
     #[test]

@@ -66,6 +66,14 @@ impl Failure {
         {
             return failure.hint(format!("this server seems to speak plain HTTP: try http://{rest}"));
         }
+        if why.contains("CaUsedAsEndEntity") {
+            let hint = "the server's certificate is one of an authority; make a certificate with basicConstraints=CA:FALSE \
+                        and trust it, or its authority, with --ca FILE";
+            return failure.hint(hint);
+        }
+        if why.contains("invalid peer certificate") {
+            return failure.hint("trust the authority of the server's certificate with --ca FILE");
+        }
         failure.hint("is the server running? start it with `holdpoint serve`, or name another with --server")
     }
 

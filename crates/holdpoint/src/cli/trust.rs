@@ -1,4 +1,4 @@
-//! Which servers the command line trusts by TLS, and the certificate that it shows to them.
+//! TLS settings of the command line: trusted authorities and the client certificate.
 
 use std::path::{Path, PathBuf};
 

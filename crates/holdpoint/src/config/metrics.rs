@@ -1,4 +1,4 @@
-//! Who may read `/metrics`, and where.
+//! Settings of `/metrics`: address and required scope.
 
 use std::net::SocketAddr;
 

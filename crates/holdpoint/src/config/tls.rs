@@ -53,7 +53,7 @@ impl TlsArgs {
     }
 }
 
-/// How clients reach the server without a proxy.
+/// The scheme of the server's own listener.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Scheme {
     #[default]

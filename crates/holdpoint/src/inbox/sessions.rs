@@ -33,7 +33,7 @@ pub(crate) struct SignIn {
     once: Option<String>,
 }
 
-/// Where a request comes from, and that a page of others has not sent it. The record of the request learns who signs in.
+/// The address of a sign-in request, after the origin check, and the log record of the request.
 #[derive(Debug)]
 pub(crate) struct Visitor {
     from: Origin,

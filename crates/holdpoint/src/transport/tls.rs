@@ -15,7 +15,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::{Error, RootCertStore, ServerConfig};
 
-/// How often the files are checked for changes.
+/// The interval of checks for changed files.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The files of TLS, all in PEM format.
@@ -87,7 +87,7 @@ impl Tls {
     }
 }
 
-/// What tells one version of a file from another: time, size and inode. None if there is no such file.
+/// The version of a file: mtime, size and inode. None if the file does not exist.
 type Stamp = Option<(i64, i64, u64, u64)>;
 
 impl TlsFiles {

@@ -105,6 +105,7 @@ fn of_holds_and_agents(id: &str, client: &Client, run: &str) -> (Value, Value, u
     let decision = |action: &str| json!({"toolCallId": "c1", "action": action});
     match id {
         "rotateKey" => (json!({"overlapSeconds": 60}), json!({"overlapSeconds": 90}), 201),
+        "rotateWebhook" => (json!({"overlapSeconds": 60}), json!({"overlapSeconds": 90}), 200),
         "rotateSecrets" => (json!({}), json!({"revokeOld": true}), 200),
         "pauseWebhook" => (json!({}), json!({"more": 1}), 200),
         "createHold" => (json!({"title": "a"}), json!({"title": "b"}), 201),

@@ -125,7 +125,10 @@ fn the_command_line_trusts_the_authority_that_it_is_given() {
     assert!(trusting.status.success(), "{}", String::from_utf8_lossy(&trusting.stderr));
     for more in [vec![], vec!["--ca".to_owned(), files.authority("theirs")]] {
         let more: Vec<&str> = more.iter().map(String::as_str).collect();
-        assert_eq!(command_line(&server, &more).status.code(), Some(3), "{more:?}");
+        let refused = command_line(&server, &more);
+        assert_eq!(refused.status.code(), Some(3), "{more:?}");
+        let said = String::from_utf8_lossy(&refused.stderr);
+        assert!(said.contains("hint: trust the authority"), "{said}");
     }
     let missing = command_line(&server, &["--ca", "/nonexistent.pem"]);
     assert_eq!(missing.status.code(), Some(2));

@@ -47,7 +47,7 @@ pub fn only_for_operators(tools: &Value) -> Option<BadTools> {
     })
 }
 
-/// What entries of definitions are made into tools with.
+/// The dependencies for building the tools of a definition.
 #[derive(Clone, Copy)]
 pub(crate) struct Workbench<'a> {
     /// The folder that paths are relative to, and in which programs are started.

@@ -38,8 +38,8 @@ const PING: Duration = Duration::from_secs(5);
 /// A server that was lost once is reached again at once; after that each time later, up to this.
 const PAUSE: Duration = Duration::from_millis(250);
 const PAUSE_MAX: Duration = Duration::from_secs(30);
-/// How long a server is not tried again that found no place among the programs.
-const HELD_OFF: Duration = Duration::from_secs(1);
+/// The pause before a server is tried again that could not start because of `programsMax`.
+const LIMIT_PAUSE: Duration = Duration::from_secs(1);
 
 const WHY_BYTES_MAX: usize = 500;
 
@@ -111,7 +111,7 @@ impl Server {
                 Err(why) => {
                     let why = format!("the MCP server {} cannot be started: {why}", self.name);
                     tracing::warn!(server = self.name, "{why}");
-                    state.hold_off(&why, HELD_OFF);
+                    state.hold_off(&why, LIMIT_PAUSE);
                     return Err(why);
                 }
             },

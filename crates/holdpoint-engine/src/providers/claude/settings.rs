@@ -56,7 +56,7 @@ pub(crate) struct Settings {
     /// The tenants that may use the profile.
     #[serde(default)]
     pub(super) tenants: Tenants,
-    /// What holds for the approvals of its calls.
+    /// Requirements for approvals of its calls.
     #[serde(default)]
     pub(super) approval: OperatorApproval,
 }

@@ -28,7 +28,7 @@ pub(crate) struct Settings {
     /// The tenants that may use the server.
     #[serde(default)]
     pub tenants: Tenants,
-    /// What holds for the answers to its interrupts.
+    /// Requirements for answers to its interrupts.
     #[serde(default)]
     pub approval: OperatorApproval,
     connect_timeout_ms: Option<u64>,

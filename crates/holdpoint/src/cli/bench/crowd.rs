@@ -1,5 +1,4 @@
-//! Connections that hold a server's attention beside the measured load: idle ones, and clients that send their request
-//! byte by byte.
+//! Idle and slow connections that stay open during a benchmark.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

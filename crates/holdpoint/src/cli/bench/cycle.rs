@@ -31,12 +31,17 @@ pub(super) struct Cycle {
     pub(super) whole: Duration,
 }
 
-/// What the benchmark does.
+/// The parameters of the benchmark.
 pub(super) struct Load {
     pub(super) concurrency: u32,
     pub(super) runs: u32,
     pub(super) warmup: u32,
-    /// Connections beside the cycles.
+    pub(super) connections: Connections,
+}
+
+/// Connections that stay open beside the cycles.
+#[derive(Clone, Copy)]
+pub(super) struct Connections {
     pub(super) idle: u32,
     pub(super) slow: u32,
 }
@@ -48,7 +53,7 @@ pub(super) async fn bench(
     load: &Load,
 ) -> Result<Report, Failure> {
     let Load { concurrency, runs, warmup, .. } = *load;
-    let crowd = Crowd::gather(driver.server(), load.idle, load.slow).await?;
+    let crowd = Crowd::gather(driver.server(), load.connections.idle, load.connections.slow).await?;
     let warm = pass(driver, warmup, concurrency).await;
     if let Some(error) = warm.first_error {
         return Err(Failure::refused(format!("the warm-up failed: {error}")));
@@ -63,7 +68,7 @@ pub(super) async fn bench(
         None => Fsyncs::Unknown("only a server of the benchmark's own is traced".to_string()),
     };
     let costs = Costs::between(&before, &after, pass.cycles as f64);
-    Ok(with_crowd(report(&pass, concurrency, &costs, &fsyncs), load, crowd))
+    Ok(with_crowd(report(&pass, concurrency, &costs, &fsyncs), load.connections, crowd))
 }
 
 pub(super) async fn pass(driver: &Driver, count: u32, concurrency: u32) -> Pass {
@@ -116,11 +121,11 @@ async fn cycle(driver: &Driver) -> Result<Cycle, Failure> {
 }
 
 /// Adds the connections beside the cycles, if there were some.
-fn with_crowd(mut report: Report, load: &Load, (idle, slow, closed): (u64, u64, u64)) -> Report {
-    if load.idle + load.slow > 0 {
+fn with_crowd(mut report: Report, wanted: Connections, (idle, slow, closed): (u64, u64, u64)) -> Report {
+    if wanted.idle + wanted.slow > 0 {
         report.json["connections"] = json!({"idle": idle, "slow": slow, "slowClosed": closed});
-        report.facts.push(("idle connections", format!("{idle} of {} open at the end", load.idle)));
-        report.facts.push(("slow clients", format!("{slow} of {}, closed {closed} times", load.slow)));
+        report.facts.push(("idle connections", format!("{idle} of {} open at the end", wanted.idle)));
+        report.facts.push(("slow clients", format!("{slow} of {}, closed {closed} times", wanted.slow)));
     }
     report
 }

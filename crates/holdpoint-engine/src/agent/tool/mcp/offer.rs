@@ -26,7 +26,7 @@ pub(in crate::agent::tool) struct Offer {
     names: Mutex<BTreeMap<String, String>>,
 }
 
-/// What the definition says about the server's tools.
+/// The definition's settings for the server's tools.
 #[derive(Debug)]
 struct Rules {
     /// None for all tools.
@@ -160,7 +160,7 @@ impl Rules {
         wanted
     }
 
-    /// What servers say of themselves counts only where the definition says so.
+    /// Builds the spec of a tool. Annotations of the server count only with `trustAnnotations`.
     fn spec(&self, tool: &Tool) -> ToolSpec {
         let named = self.idempotent.iter().any(|glob| glob.matches(&tool.name));
         let hinted = tool
