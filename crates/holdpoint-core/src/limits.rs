@@ -24,6 +24,8 @@ pub const SCHEMA_PATTERN_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// how many evaluations may be inside of one another, which bounds the stack.
 pub const SCHEMA_WORK_MAX: u64 = 200_000;
 pub const SCHEMA_WORK_PER_VALUE_MAX: u64 = 16;
+/// The same for the largest values.
+pub const SCHEMA_WORK_CEILING: u64 = 2_000_000;
 pub const SCHEMA_EVALUATION_LEVELS_MAX: usize = 400;
 /// How many approvals one gate may need, and how often it is written down that somebody voted again.
 pub const REQUIRED_APPROVALS_MAX: u64 = 100;
@@ -35,6 +37,8 @@ pub const DENIALS_MAX: u32 = 100;
 /// Questions that approvers may put beside one decision, and characters of a question or its answer.
 pub const ASKS_MAX: usize = 100;
 pub const ASK_CHARS_MAX: usize = 4096;
+/// Characters of the reason for a pause or a cancellation.
+pub const REASON_CHARS_MAX: usize = 4096;
 /// Characters of a conversation's name, conversations of a run, and the highest number of a turn.
 pub const CONVERSATION_ID_CHARS_MAX: usize = 256;
 pub const CONVERSATIONS_MAX: usize = 1000;

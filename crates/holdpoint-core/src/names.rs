@@ -25,7 +25,12 @@ pub enum BadName {
          look like another", u32::from(*.0)
     )]
     MixedScripts(char),
+    #[error("must not begin with {0}: entries of approver lists begin so")]
+    Prefix(&'static str),
 }
+
+/// The beginnings of entries of approver lists that are not names of principals.
+const PREFIXES: [&str; 3] = ["role:", "group:", "scope:"];
 
 /// Returns a name in Unicode normalization form NFKC.
 pub(crate) fn normalize_name(name: &str) -> Cow<'_, str> {
@@ -40,6 +45,9 @@ pub fn parse_new_name(name: &str) -> Result<Cow<'_, str>, BadName> {
     let name = normalize_name(name);
     if let Some(bad) = name.chars().find(|c| is_invisible(*c)) {
         return Err(BadName::Invisible(bad));
+    }
+    if let Some(prefix) = PREFIXES.iter().find(|prefix| name.starts_with(**prefix)) {
+        return Err(BadName::Prefix(prefix));
     }
     match name.is_ascii() {
         true => Ok(name),
@@ -77,7 +85,8 @@ fn is_invisible(c: char) -> bool {
         GeneralCategory::PrivateUse,
         GeneralCategory::Unassigned,
     ];
-    unseen.contains(&category) || CodePointSetData::new::<DefaultIgnorableCodePoint>().contains(c)
+    let blank = c == '\u{2800}';
+    blank || unseen.contains(&category) || CodePointSetData::new::<DefaultIgnorableCodePoint>().contains(c)
 }
 
 /// Returns the first character whose script is not written together with those before it.
@@ -145,6 +154,7 @@ mod tests {
             '\u{fe0f}',
             '\u{e0041}',
             '\u{e000}',
+            '\u{2800}',
         ] {
             let refused = parse_new_name(&format!("ann{bad}")).unwrap_err();
             assert_eq!(refused, BadName::Invisible(bad));
@@ -161,6 +171,14 @@ mod tests {
         }
         let refused = parse_new_name("аnn").unwrap_err().to_string();
         assert!(refused.contains("U+006E"), "{refused}");
+    }
+
+    #[test]
+    fn names_do_not_begin_like_entries_of_other_kinds() {
+        assert_eq!(parse_new_name("role:admin"), Err(BadName::Prefix("role:")));
+        assert_eq!(parse_new_name("ｇroup:a"), Err(BadName::Prefix("group:")));
+        assert_eq!(check_new_entry("role：admin"), Err(BadName::Prefix("role:")));
+        assert!(check_new_entry("role:admin").is_ok() && parse_new_name("roles").is_ok());
     }
 
     #[test]

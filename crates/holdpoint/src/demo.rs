@@ -22,9 +22,15 @@ const WORKFLOW: &str = include_str!("welcome/sample-approval.json");
 pub(crate) async fn register(engine: &Engine, tenant: &TenantId) -> anyhow::Result<()> {
     for (name, text) in AGENTS {
         let definition: Value = serde_json::from_str(text).with_context(|| format!("demo/{name}.json"))?;
-        engine.put_agent(tenant, definition).await.with_context(|| format!("the demo agent {name}"))?;
+        engine
+            .put_agent_of_file(tenant, definition)
+            .await
+            .with_context(|| format!("the demo agent {name}"))?;
     }
-    engine.register(tenant, serde_json::from_str(WORKFLOW)?).await.context("the demo workflow")?;
+    engine
+        .register_for_operator(tenant, serde_json::from_str(WORKFLOW)?)
+        .await
+        .context("the demo workflow")?;
     Ok(())
 }
 

@@ -64,7 +64,7 @@ async fn register(engine: &Engine, tenant: &TenantId, path: &Path) -> Result<Str
     if let Some(why) = definition.get("id").and_then(|id| id.as_str()).and_then(crate::reserved::workflow) {
         return Err(Failed::Flawed(format!("id: {why}")));
     }
-    match engine.register(tenant, definition).await {
+    match engine.register_for_operator(tenant, definition).await {
         Ok((workflow, stored)) => {
             tracing::info!(id = %workflow.id, stored, "workflow registered");
             Ok(workflow.id.to_string())

@@ -84,7 +84,7 @@ pub(crate) async fn prepare(
     let first = engine.key_count().await? == 0;
     if first {
         let sample: Value = serde_json::from_str(SAMPLE).context("the built-in sample workflow")?;
-        engine.register(tenant, sample).await?;
+        engine.register_for_operator(tenant, sample).await?;
     }
     let left = read_client_file(&config.data);
     let shown_key = match (&config.access.bootstrap_key, first) {

@@ -1,6 +1,7 @@
 //! Decides how a run ends before its time.
 
 use super::check_unfinished;
+use super::pause::check_reason;
 use crate::event::{Event, RunError};
 use crate::ids::Principal;
 use crate::refusal::Refusal;
@@ -8,6 +9,7 @@ use crate::run::Run;
 
 pub(super) fn cancel(run: &Run, reason: Option<&str>, by: &Principal) -> Result<Vec<Event>, Refusal> {
     check_unfinished(run)?;
+    check_reason(reason)?;
     Ok(vec![Event::RunCancelled { reason: reason.map(str::to_owned), by: by.name.clone(), parent: None }])
 }
 

@@ -1,8 +1,10 @@
 //! Decides who may make a run stand still, and let it go on.
 
 use super::check_unfinished;
+use super::finish::room;
 use crate::event::{Drain, Event};
 use crate::ids::Principal;
+use crate::limits;
 use crate::refusal::Refusal;
 use crate::run::Run;
 
@@ -16,6 +18,11 @@ pub(super) fn pause(
     if run.started.is_none() || run.paused.is_some() {
         return Err(Refusal::WrongState(run.status()));
     }
+    check_reason(reason)?;
+    // A run that is paused again and again must not grow without an end.
+    if room(run) == 0 {
+        return Err(Refusal::TooLarge { what: "the run", bytes: run.bytes, max: limits::RUN_BYTES_MAX });
+    }
     Ok(vec![Event::RunPaused { reason: reason.map(str::to_owned), drain, by: by.name.clone() }])
 }
 
@@ -25,4 +32,15 @@ pub(super) fn resume(run: &Run, by: &Principal) -> Result<Vec<Event>, Refusal> {
         return Err(Refusal::WrongState(run.status()));
     }
     Ok(vec![Event::RunResumed { by: by.name.clone() }])
+}
+
+/// Rejects a reason that is too long.
+pub(super) fn check_reason(reason: Option<&str>) -> Result<(), Refusal> {
+    match reason.map(|reason| reason.chars().count()) {
+        Some(chars) if chars > limits::REASON_CHARS_MAX => {
+            let message = format!("is longer than {} characters", limits::REASON_CHARS_MAX);
+            Err(Refusal::invalid("reason", message))
+        }
+        Some(_) | None => Ok(()),
+    }
 }

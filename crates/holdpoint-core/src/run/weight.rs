@@ -3,6 +3,9 @@
 use crate::event::Event;
 use crate::refusal::json_bytes;
 
+/// Bytes that count for a pause and the resumption after it.
+const PAUSE_BYTES: usize = 256;
+
 /// How much an event adds to what a run carries around.
 pub(super) fn weight(event: &Event) -> usize {
     match event {
@@ -25,6 +28,7 @@ pub(super) fn weight(event: &Event) -> usize {
         Event::ToolBegun { arguments: Some(arguments), .. } => json_bytes(arguments),
         Event::ToolReturned { content, .. } => json_bytes(content),
         Event::MessageChunk { chunk, meta, .. } => chunk.len() + json_bytes(meta),
+        Event::RunPaused { reason, .. } => PAUSE_BYTES + reason.as_ref().map_or(0, String::len),
         Event::NodeCompleted { .. }
         | Event::NodeRetried { .. }
         | Event::ToolCalled { .. }
@@ -36,7 +40,6 @@ pub(super) fn weight(event: &Event) -> usize {
         | Event::CapBreached { .. }
         | Event::NodeAwaiting { .. }
         | Event::ChildChanged { .. }
-        | Event::RunPaused { .. }
         | Event::RunResumed { .. }
         | Event::ReplayDiverged { .. }
         | Event::RunStarted(_)

@@ -212,3 +212,22 @@ fn many_patterns_with_nested_repetition_are_bounded() {
         (0..60).map(|n| json!({"pattern": format!("^[a-z]{{1,{}}}$", 700 + n)})).collect();
     assert!(Schema::register(&json!({ "anyOf": large })).unwrap_err().contains("patterns"));
 }
+
+/// The budget grows with the value, up to a ceiling.
+#[test]
+fn large_values_have_a_ceiling_of_work() {
+    let names: Vec<String> = ('a'..='p').map(String::from).collect();
+    let each: Vec<Value> = (0..600).map(|n| json!({"required": names, "minProperties": n % 16})).collect();
+    let wide = Schema::register(&json!({"items": {"allOf": each}})).unwrap();
+    let object: serde_json::Map<String, Value> = names.iter().map(|name| (name.clone(), json!(0))).collect();
+    let (_, message) = wide.check(&Value::Array(vec![Value::Object(object); 9000])).unwrap_err();
+    assert!(message.contains("too much work"), "{message}");
+
+    let shared = json!({
+        "items": {"allOf": [{"$ref": "#/$defs/a"}, {"$ref": "#/$defs/b"}]}, "$defs": {"a": {}, "b": {"title": "x"}},
+    });
+    let shared = Schema::register(&shared).unwrap();
+    assert!(shared.check(&json!(vec![0; 10_000])).is_ok());
+    let (_, message) = shared.check(&json!(vec![0; 500_000])).unwrap_err();
+    assert!(message.contains("too much work"), "{message}");
+}

@@ -25,6 +25,7 @@ type Outcome = Result<Option<Fault>, Stop>;
 
 pub(super) fn evaluate(graph: &Graph, value: &Value) -> Outcome {
     let budget = limits::SCHEMA_WORK_MAX + limits::SCHEMA_WORK_PER_VALUE_MAX * size(value);
+    let budget = budget.min(limits::SCHEMA_WORK_CEILING);
     let mut evaluation = Evaluation { graph, budget, depth: 0, known: HashMap::new() };
     evaluation.judge(0, Part { value, level: 0 }, &mut [])
 }
@@ -97,6 +98,8 @@ impl Evaluation<'_> {
             // The schema refers to itself without looking at another part of the value: that adds no condition.
             Some(Verdict::Open) => Ok(Some(None)),
             None => {
+                // Stands for the memory of the entry.
+                self.spend(2)?;
                 self.known.insert(key, Verdict::Open);
                 Ok(None)
             }
@@ -128,7 +131,7 @@ impl Evaluation<'_> {
     fn passes_assertions(&mut self, id: NodeId, value: &Value) -> Result<bool, Stop> {
         let Some(assertions) = self.graph.nodes[id].assertions else { return Ok(true) };
         let assertions = &self.graph.assertions[assertions];
-        self.spend(1 + (assertions.bytes + value.as_str().map_or(0, str::len)) / 64)?;
+        self.spend(1 + assertions.bytes / 16 + value.as_str().map_or(0, str::len) / 64)?;
         Ok(assertions.validator.is_valid(value))
     }
 

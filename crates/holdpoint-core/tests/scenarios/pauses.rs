@@ -1,6 +1,6 @@
 //! Runs that stand still: what is taken meanwhile and what is not.
 
-use holdpoint_core::{Drain, Event, NodeStatus, Obligation, Refusal, Status};
+use holdpoint_core::{Command, Drain, Event, NodeStatus, Obligation, Refusal, Status, limits};
 use serde_json::json;
 
 use crate::story::{given, on};
@@ -101,4 +101,25 @@ fn a_paused_run_can_be_cancelled() {
         .when(cancel())
         .then([run_cancelled()])
         .status_is(Status::Cancelled);
+}
+
+#[test]
+fn a_reason_that_is_too_long_is_rejected() {
+    let long = || Some("x".repeat(limits::REASON_CHARS_MAX + 1));
+    let pause = Command::Pause { reason: long(), drain: Drain::Immediate, by: ada() };
+    given([started()]).when(pause).refused_for("reason");
+    given([started()]).when(Command::Cancel { reason: long(), by: ada() }).refused_for("reason");
+}
+
+#[test]
+fn pauses_count_toward_the_size_of_a_run() {
+    let (reason, times) =
+        ("x".repeat(limits::REASON_CHARS_MAX), limits::RUN_BYTES_MAX / limits::REASON_CHARS_MAX);
+    let paused = Event::RunPaused { reason: Some(reason), drain: Drain::Immediate, by: ada().name };
+    let resumed = Event::RunResumed { by: ada().name };
+    let story =
+        (0..times).fold(given([started()]), |story, _| story.given([paused.clone(), resumed.clone()]));
+    let (bytes, max) = (story.run().bytes, limits::RUN_BYTES_MAX);
+    assert!(bytes >= max);
+    story.when(pause(Drain::Immediate)).refused(Refusal::TooLarge { what: "the run", bytes, max });
 }

@@ -12,6 +12,7 @@ use holdpoint_core::{
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use super::definitions::Author;
 use super::starting::fresh_id;
 use super::{ATTEMPTS_MAX, Engine, StartOptions};
 use crate::agent::{AgentFlaw, Agents, NODE, check_reserved_names, workflow_id};
@@ -78,7 +79,7 @@ impl Engine {
         definition: Value,
     ) -> Result<(Arc<Workflow>, bool), Error> {
         check_reserved_names(&definition, None).map_err(invalid)?;
-        self.declare_agent(tenant, definition).await
+        self.declare_agent(Author::Caller, tenant, definition).await
     }
 
     /// Declares an agent from a file of the operator's. It may name the connections that were made from this file
@@ -90,11 +91,12 @@ impl Engine {
     ) -> Result<(Arc<Workflow>, bool), Error> {
         let own = definition.get("agentId").and_then(Value::as_str);
         check_reserved_names(&definition, own).map_err(invalid)?;
-        self.declare_agent(tenant, definition).await
+        self.declare_agent(Author::Operator, tenant, definition).await
     }
 
     async fn declare_agent(
         &self,
+        author: Author,
         tenant: &TenantId,
         definition: Value,
     ) -> Result<(Arc<Workflow>, bool), Error> {
@@ -112,7 +114,7 @@ impl Engine {
             "id": id.as_str(), "name": name, "version": "1", "nodes": [node], "edges": [], "triggers": [],
             "variables": crate::agent::variables(&definition), "metadata": {}, "settings": settings,
         });
-        self.register(tenant, workflow).await
+        self.register_by(author, tenant, workflow).await
     }
 
     /// The definition of an agent as it is now.
@@ -170,6 +172,7 @@ impl Engine {
                     self.say(of, talk.messages.clone()).await
                 }
                 (Some(of), InputMode::InterruptThenQueue) => {
+                    self.check_growth(&tenant).await?;
                     let by = Principal::named(&talk.owner.principal);
                     self.cancel(of, Some("interrupted by input".to_owned()), by).await?;
                     continue;

@@ -11,6 +11,15 @@ use crate::error::Error;
 use crate::store::workflows::{self, Registered, WorkflowSummary};
 use crate::store::{self, keys};
 
+/// The author of a definition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Author {
+    /// A caller of the API. The quota for definitions holds.
+    Caller,
+    /// The operator or the host itself.
+    Operator,
+}
+
 impl Engine {
     /// Registers a definition. The same one again changes nothing; another under the same id is a new revision, and
     /// runs keep the revision they were started with. True when something was stored.
@@ -21,13 +30,34 @@ impl Engine {
         tenant: &TenantId,
         definition: Value,
     ) -> Result<(Arc<Workflow>, bool), Error> {
+        self.register_by(Author::Caller, tenant, definition).await
+    }
+
+    /// Registers a definition of the operator or of the host itself. It is stored also if the tenant has used up its quota
+    /// for definitions.
+    pub async fn register_for_operator(
+        &self,
+        tenant: &TenantId,
+        definition: Value,
+    ) -> Result<(Arc<Workflow>, bool), Error> {
+        self.register_by(Author::Operator, tenant, definition).await
+    }
+
+    pub(super) async fn register_by(
+        &self,
+        author: Author,
+        tenant: &TenantId,
+        definition: Value,
+    ) -> Result<(Arc<Workflow>, bool), Error> {
         let (engine, tenant) = (self.clone(), tenant.clone());
-        let registering = tokio::spawn(async move { engine.register_whole(&tenant, definition).await });
+        let registering =
+            tokio::spawn(async move { engine.register_whole(author, &tenant, definition).await });
         registering.await.map_err(|error| store::Error::Failed(error.to_string()))?
     }
 
     async fn register_whole(
         &self,
+        author: Author,
         tenant: &TenantId,
         definition: Value,
     ) -> Result<(Arc<Workflow>, bool), Error> {
@@ -45,7 +75,7 @@ impl Engine {
             workflow.loops_checked = !unchanged || latest.is_some_and(|known| known.loops_checked);
             if unchanged {
                 self.keep_done(Done::Workflow { workflow: &workflow, stored: false }).await?;
-            } else {
+            } else if author == Author::Caller {
                 self.admit_definition(tenant).await?;
             }
             if unchanged || self.store_revision(tenant, &workflow, &definition).await? {

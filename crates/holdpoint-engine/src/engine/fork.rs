@@ -64,8 +64,7 @@ impl Engine {
         if request.mode == ForkMode::Replay && request.overlay != Overlay::default() {
             return Err(Refusal::invalid("runOptionsOverlay", "is only for branches").into());
         }
-        let copied = if request.mode == ForkMode::Replay { u64::MAX } else { request.from_seq };
-        self.admit_copy(source, copied).await?;
+        self.admit_copy(source).await?;
         let (log, starts) = events::with_starts(self.db(), source).await?;
         let Some(Event::RunStarted(started)) = log.first().map(|first| &first.event) else {
             return Err(Error::NotFound("run"));

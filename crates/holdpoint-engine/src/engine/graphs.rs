@@ -200,7 +200,7 @@ impl Engine {
                 let shipped = shipped.ok_or_else(|| {
                     no_graph("no workflow of this name is registered; GET /v1/workflows lists those that are")
                 })?;
-                self.register(tenant, shipped).await?;
+                self.register_for_operator(tenant, shipped).await?;
             }
             return Ok(id);
         }
@@ -219,7 +219,7 @@ impl Engine {
         }
         let known = self.latest(tenant, id).await?;
         if known.is_none_or(|known| !stands_for(&known, id.as_str())) {
-            self.register(tenant, standing_for(id.as_str())).await?;
+            self.register_for_operator(tenant, standing_for(id.as_str())).await?;
         }
         Ok(true)
     }

@@ -19,7 +19,7 @@ impl Engine {
     /// Makes sure that a tenant can make holds. To be called before one is made: it may be a commit of its own.
     pub async fn prepare_holds(&self, tenant: &TenantId) -> Result<(), Error> {
         if self.latest(tenant, &hold_workflow()?).await?.is_none_or(|known| !is_hold_workflow(&known)) {
-            self.register(tenant, definition()).await?;
+            self.register_for_operator(tenant, definition()).await?;
         }
         Ok(())
     }

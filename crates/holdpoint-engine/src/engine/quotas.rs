@@ -31,7 +31,7 @@ pub struct Quotas {
     pub deliveries: u64,
     /// Runs that one run has started, directly or through others.
     pub family_runs: u64,
-    /// Bytes of events that one fork may copy.
+    /// Bytes of the events of a run that is forked.
     pub fork_bytes: u64,
 }
 
@@ -76,7 +76,7 @@ const DELIVERIES: (&str, &str) =
     ("deliveries", "repair or delete webhooks whose deliveries wait, or raise --quota-deliveries");
 const FAMILY_RUNS: (&str, &str) =
     ("familyRuns", "start fewer runs from one run, or raise --quota-family-runs");
-const FORK_BYTES: (&str, &str) = ("forkBytes", "branch earlier in the run, or raise --quota-fork-bytes");
+const FORK_BYTES: (&str, &str) = ("forkBytes", "raise --quota-fork-bytes");
 
 /// Returns an error if a quota does not permit `wanted`.
 fn check(
@@ -207,13 +207,20 @@ impl Engine {
         Ok(exceeded.map_or(Ok(()), |exceeded| Err(RunError::new("quota_exceeded", exceeded.to_string()))))
     }
 
-    /// Checks that a fork may copy the events of a run before `from_seq`.
-    pub(super) async fn admit_copy(&self, source: &RunRef, from_seq: u64) -> Result<(), Error> {
+    /// Checks that a run may be forked. Its whole log is read, also where a part of it is copied.
+    pub(super) async fn admit_copy(&self, source: &RunRef) -> Result<(), Error> {
         let most = self.0.quotas.fork_bytes;
         if most > 0 {
-            check(FORK_BYTES, most, usage::log_bytes(self.db(), source, from_seq).await?)?;
+            check(FORK_BYTES, most, usage::log_bytes(self.db(), source).await?)?;
         }
         self.admit_run(&source.tenant).await
+    }
+
+    /// Checks that the quotas permit more data, before something is cancelled to make room for a new run.
+    pub async fn check_growth(&self, tenant: &TenantId) -> Result<(), Error> {
+        let (usage, quotas) = (self.usage(tenant).await?, &self.0.quotas);
+        check(STORED_BYTES, quotas.stored_bytes, usage.stored_bytes)?;
+        Ok(check(DELIVERIES, quotas.deliveries, usage.deliveries.saturating_add(1))?)
     }
 
     /// Checks that one more revision of a definition may be stored.

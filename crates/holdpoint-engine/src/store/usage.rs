@@ -24,7 +24,7 @@ const DEFINITIONS: &str =
 const FAMILY: &str = "SELECT COUNT(*) FROM (SELECT 1 FROM runs
     WHERE tenant_id = $1 AND run_id > $2 AND run_id < $3 AND parent_run_id <> $4 LIMIT $5) AS family";
 const LOG_BYTES: &str = "SELECT CAST(COALESCE(SUM(OCTET_LENGTH(events)), 0) AS BIGINT) FROM events
-    WHERE tenant_id = $1 AND run_id = $2 AND seq < $3";
+    WHERE tenant_id = $1 AND run_id = $2";
 
 /// The number of rows of a tenant's usage at most.
 const SHARDS: u8 = 64;
@@ -76,10 +76,9 @@ pub(crate) async fn family(db: &Database, root: &RunRef, parent: &RunId, limit: 
     count(db, FAMILY, params![root.tenant.as_str(), from, to, parent.as_str(), limit]).await
 }
 
-/// Returns the bytes of the commits of a run that begin before an event.
-pub(crate) async fn log_bytes(db: &Database, of: &RunRef, before: u64) -> Result<u64, Error> {
-    let before = i64::try_from(before).unwrap_or(i64::MAX);
-    count(db, LOG_BYTES, params![of.tenant.as_str(), of.run.as_str(), before]).await
+/// Returns the bytes of the events of a run.
+pub(crate) async fn log_bytes(db: &Database, of: &RunRef) -> Result<u64, Error> {
+    count(db, LOG_BYTES, params![of.tenant.as_str(), of.run.as_str()]).await
 }
 
 /// Returns the id of the run at the top of a family: a run at depth n has n numbers behind the id of that run.

@@ -16,6 +16,7 @@ on_both! {
     a_fork_of_a_large_run_is_rejected_before_it_is_read,
     stored_bytes_stop_new_runs_and_not_answers,
     definitions_are_limited_and_the_same_one_again_is_not,
+    definitions_of_the_operator_and_of_the_host_are_stored_over_the_quota,
     waiting_deliveries_stop_new_runs,
     lists_do_not_read_definitions_twice,
 }
@@ -130,13 +131,12 @@ fn fork(mode: ForkMode, from_seq: u64) -> ForkRequest {
 }
 
 async fn a_fork_of_a_large_run_is_rejected_before_it_is_read(place: Place) {
-    let house = house(place, Quotas { fork_bytes: 8000, open_runs: 3, ..Quotas::default() }).await;
+    let house = house(place, Quotas { fork_bytes: 8000, open_runs: 2, ..Quotas::default() }).await;
     let large = house.start_with("gated", json!({"text": "x".repeat(8000)})).await;
     let replay = house.engine.fork(&large, fork(ForkMode::Replay, 0)).await;
     assert_eq!(quota(replay), "forkBytes");
-    // The beginning of the run is the event with its inputs.
-    assert_eq!(quota(house.engine.fork(&large, fork(ForkMode::Branch, 1)).await), "forkBytes");
-    assert_eq!(quota(house.engine.fork(&large, fork(ForkMode::Branch, 0)).await), "ok");
+    // The whole log is read for a branch.
+    assert_eq!(quota(house.engine.fork(&large, fork(ForkMode::Branch, 0)).await), "forkBytes");
     let small = house.start("gated").await;
     assert_eq!(quota(house.engine.fork(&small, fork(ForkMode::Branch, 1)).await), "openRuns");
     house.answer(&small, "gate", accept()).await.unwrap();
@@ -151,6 +151,13 @@ async fn stored_bytes_stop_new_runs_and_not_answers(place: Place) {
     assert_eq!(quota(try_start(&house, "gated").await), "storedBytes");
     assert!(house.answer(&of, "gate", accept()).await.is_ok());
     assert_eq!(house.status(&of).await, "completed");
+}
+
+async fn definitions_of_the_operator_and_of_the_host_are_stored_over_the_quota(place: Place) {
+    let house = house(place, Quotas { definitions: 1, ..Quotas::default() }).await;
+    assert_eq!(quota(house.engine.register(&tenant(), gated("another")).await), "definitions");
+    assert_eq!(quota(house.engine.register_for_operator(&tenant(), gated("another")).await), "ok");
+    assert_eq!(quota(house.engine.prepare_holds(&tenant()).await), "ok");
 }
 
 async fn waiting_deliveries_stop_new_runs(place: Place) {

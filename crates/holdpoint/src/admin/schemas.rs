@@ -114,9 +114,9 @@ fn usage() -> Value {
         "storedBytes": counted("Bytes of the events of all runs."),
         "definitions": counted("Stored revisions of workflows and agents."),
         "deliveries": counted("Durable deliveries that are not over, counted up to the limit."),
-        "streams": counted("Streams that are open at this node."),
+        "streams": counted("Streams and long polls that are open at this node."),
         "familyRuns": each("Runs that one run starts, directly or through others."),
-        "forkBytes": each("Bytes of events that one fork copies."),
+        "forkBytes": each("Bytes of the events of a run that is forked."),
     });
     let required: Vec<&String> = properties.as_object().into_iter().flat_map(|all| all.keys()).collect();
     json!({"type": "object", "required": required, "properties": properties})

@@ -76,7 +76,7 @@ pub(crate) fn all() -> Value {
         },
         "CancelThread": {
             "type": "object", "additionalProperties": false,
-            "properties": {"reason": {"type": ["string", "null"]}},
+            "properties": {"reason": {"type": ["string", "null"], "maxLength": limits::REASON_CHARS_MAX}},
         },
         "DecideCall": decide(),
         "CallDecided": {

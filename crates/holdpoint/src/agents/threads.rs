@@ -82,6 +82,7 @@ async fn begin_anew(
     app.engine.agent(caller.tenant(), &talk.agent).await?;
     for _ in 0..ATTEMPTS_MAX {
         if let Some(open) = app.engine.open_run(caller.tenant(), thread).await? {
+            app.engine.check_growth(caller.tenant()).await?;
             let why = Some("interrupted by input".to_owned());
             app.engine.cancel(&open, why, caller.principal()).await?;
         }

@@ -16,6 +16,7 @@ use crate::body::{Body, InPath, NoBody};
 use crate::error::ApiError;
 use crate::idempotency::Sent;
 use crate::sse::weight;
+use crate::streams::StreamPermit;
 
 pub(crate) async fn chat(
     State(app): State<App>,
@@ -25,9 +26,9 @@ pub(crate) async fn chat(
 ) -> Result<Response, ApiError> {
     let streams = weight(&headers, "text/event-stream") > weight(&headers, "application/json");
     let within = Duration::from_millis(translate::wait_ms(chat.wait_ms)?);
-    let permit = streams.then(|| caller.open_stream(&app)).transpose()?;
+    let permit = caller.open_stream(&app)?;
     let begun = carry_out(&app, &caller, translate::wanted(chat)?).await?;
-    if let Some(permit) = permit {
+    if streams {
         return Ok(stream::response(&app, permit, begun));
     }
     let Begun { handle, after, .. } = begun;
@@ -39,7 +40,8 @@ pub(crate) async fn chat(
             _ = stopping.wait_for(|stopping| *stopping) => Ok(Standing::Running),
         }
     };
-    let settled = caller.guard(&app).during(wait).await?;
+    let StreamPermit { guard, slot: _slot } = permit;
+    let settled = guard.during(wait).await?;
     let (status, outcome) = translate::answered(translate::outcome(handle.state_key, settled))?;
     Ok((status, Json(outcome)).into_response())
 }

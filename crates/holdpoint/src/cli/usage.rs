@@ -17,9 +17,9 @@ const QUOTAS: [(&str, &str); 7] = [
     ("storedBytes", "bytes of the events of all runs"),
     ("definitions", "stored revisions of workflows and agents"),
     ("deliveries", "durable deliveries that are not over"),
-    ("streams", "open streams at this node"),
+    ("streams", "open streams and long polls at this node"),
     ("familyRuns", "runs that one run starts"),
-    ("forkBytes", "bytes that one fork copies"),
+    ("forkBytes", "bytes of a run that is forked"),
 ];
 
 pub(crate) fn run(client: &Client, output: &Output) -> Result<(), Failure> {

@@ -61,12 +61,14 @@ impl ConnectionArgs {
         }
         let default = Limits::default();
         let Timeouts { header, idle, write } = default.timeouts;
+        let connections = total.map_or_else(|| default_total(files_max), count);
         let per_address = match self.connections_per_address.or(file.connections_per_address) {
-            None => default.per_address,
+            // One address does not take all connections.
+            None => default.per_address.map(|most| most.min(connections / 2).max(1)),
             Some(number) => (number > 0).then(|| count(number)),
         };
         Ok(Limits {
-            connections: total.map_or_else(|| default_total(files_max), count),
+            connections,
             per_address,
             timeouts: Timeouts {
                 header: choose(self.header_timeout, file.header_timeout, "header_timeout", header)?,

@@ -26,10 +26,10 @@ pub(crate) struct QuotaArgs {
     /// Runs that one run starts, directly or through others [default: 10000]
     #[arg(long = "quota-family-runs", help_heading = HEADING, env = "HOLDPOINT_QUOTA_FAMILY_RUNS", value_name = "N")]
     family_runs: Option<u64>,
-    /// Bytes of events that one fork may copy [default: 67108864, 64 MiB]
+    /// Bytes of the events of a run that is forked [default: 67108864, 64 MiB]
     #[arg(long = "quota-fork-bytes", help_heading = HEADING, env = "HOLDPOINT_QUOTA_FORK_BYTES", value_name = "N")]
     fork_bytes: Option<u64>,
-    /// Streams of events that are open at this node [default: 10000]
+    /// Streams of events and long polls that are open at this node [default: 10000]
     #[arg(long = "quota-streams", help_heading = HEADING, env = "HOLDPOINT_QUOTA_STREAMS", value_name = "N")]
     streams: Option<u64>,
 }

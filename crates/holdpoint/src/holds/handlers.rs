@@ -18,6 +18,7 @@ use crate::auth::{Caller, CanCancelRuns, CanCreateRuns, CanReadRuns};
 use crate::body::{Body, InPath, NoBody, Params};
 use crate::error::ApiError;
 use crate::idempotency::{Answer, Did, Sent};
+use crate::streams::StreamPermit;
 
 pub(super) const WAIT_SECONDS_MAX: u64 = 60;
 
@@ -68,7 +69,8 @@ pub(crate) async fn show(
     }
     let of = of(&caller, &hold)?;
     let wait = settled(&app, &of, Instant::now() + Duration::from_secs(seconds));
-    let run = caller.guard(&app).during(wait).await?;
+    let StreamPermit { guard, slot: _slot } = caller.open_stream(&app)?;
+    let run = guard.during(wait).await?;
     shown(&run).map(Json).ok_or_else(no_hold)
 }
 

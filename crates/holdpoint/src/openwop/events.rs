@@ -17,6 +17,7 @@ use crate::auth::{Caller, CanReadRuns};
 use crate::body::{InPath, Params};
 use crate::error::ApiError;
 use crate::sse::{self, weight};
+use crate::streams::StreamPermit;
 
 #[cfg(test)]
 mod crowd;
@@ -89,7 +90,8 @@ pub(crate) async fn poll(
     let deadline = Instant::now() + Duration::from_secs(seconds);
     let reader = Reader::open(&app.log, caller.run(&run)?, Shape::Documents, next).await?;
     let mut listing = Listing::new(reader, modes).tells_end();
-    caller.guard(&app).during(listing.wait(deadline)).await?;
+    let StreamPermit { guard, slot: _slot } = caller.open_stream(&app)?;
+    guard.during(listing.wait(deadline)).await?;
     listing.into_response().await
 }
 

@@ -196,7 +196,7 @@ fn send_event() -> Value {
 }
 
 fn of_control() -> [(&'static str, Value); 5] {
-    let reason = json!({"type": ["string", "null"]});
+    let reason = json!({"type": ["string", "null"], "maxLength": limits::REASON_CHARS_MAX});
     let overlay = json!({
         "type": "object",
         "additionalProperties": false,

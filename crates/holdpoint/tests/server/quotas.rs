@@ -95,3 +95,21 @@ fn a_stream_over_the_quota_is_rejected_before_anything_begins() {
     }
     open_stream(&server);
 }
+
+#[test]
+fn a_message_that_would_exceed_a_quota_does_not_cancel_the_open_run() {
+    let (_folder, server) = server(&["--quota-stored-bytes", "2000", "--demo"]);
+    let client = &server.client;
+    let say = |mode: &str| {
+        client
+            .post("/v1/threads/t1/messages", &json!({"agentId": "approve", "message": "Hello", "mode": mode}))
+    };
+    let begun = say("queue");
+    assert_eq!(begun.status, 202, "{begun:?}");
+    let run = begun.body["runId"].as_str().unwrap();
+    while client.status(run) != "waiting-approval" {
+        std::thread::yield_now();
+    }
+    say("interrupt_then_queue").assert_envelope(422, "quota_exceeded");
+    assert_eq!(client.status(run), "waiting-approval");
+}
