@@ -8,9 +8,9 @@ import { gate, refined } from "../harness/workflows.mjs";
 
 const IMAGE = "<img/src=x/onerror=window.hit=1>";
 const QUOTES = `"'><svg/onload=window.hit=1>&lt;`;
-/** Reversed by a mark: with it “nimda” reads “admin”. */
+/** Reversed by a mark: with it “nimda” reads “admin”. No new principal has such a name. */
 const REVERSED = "\u202enimda\u202c\u200f";
-const SHOWN = "⟦U+202E⟧nimda⟦U+202C⟧⟦U+200F⟧";
+const BOLD = "<b>nimda</b>";
 const HIDDEN = /[\u200e\u200f\u202a-\u202e\u2066-\u2069]/;
 
 /** All of them stand there as they are written, and none reverses what stands around it. */
@@ -25,38 +25,39 @@ async function checkNames(person, what, names) {
 
 onEach("names of people", (server) => {
     story("are inert in votes, in what was decided, in the history, in the timeline, in the list and in the bar above", async (arrives) => {
-        const [image, quotes, reversed] = [await server.person(IMAGE), await server.person(QUOTES), await server.person(REVERSED)];
-        const voted = await server.asks(gate("named", { requiredApprovals: 3, approversList: [IMAGE, QUOTES, REVERSED] }));
+        await assert.rejects(server.person(REVERSED), /U\+202E is not accepted/);
+        const [image, quotes, bold] = [await server.person(IMAGE), await server.person(QUOTES), await server.person(BOLD)];
+        const voted = await server.asks(gate("named", { requiredApprovals: 3, approversList: [IMAGE, QUOTES, BOLD] }));
         await server.answer(voted, { action: "accept" }, image);
         await server.answer(voted, { action: "accept" }, quotes);
         const again = await server.asks(refined("renamed"));
-        await server.answer(again, { action: "refine", refineFeedback: { scope: "whole", text: "Better." } }, reversed);
+        await server.answer(again, { action: "refine", refineFeedback: { scope: "whole", text: "Better." } }, bold);
         await server.opened(again.runId);
 
-        const evil = await arrives(server, { key: reversed });
+        const evil = await arrives(server, { key: bold });
         await evil.go("/inbox?whose=all");
         await evil.page.locator(".item-title").nth(1).waitFor();
-        await checkNames(evil, "list", [IMAGE, QUOTES, SHOWN]);
+        await checkNames(evil, "list", [IMAGE, QUOTES, BOLD]);
         await evil.page.locator("#top .account > summary").click();
-        await evil.page.locator(".account-menu", { hasText: SHOWN }).waitFor();
+        await evil.page.locator(".account-menu", { hasText: BOLD }).waitFor();
 
         await evil.moves(voted.path);
         await evil.page.locator(".votes li").nth(1).waitFor();
-        await checkNames(evil, "votes", [IMAGE, QUOTES, `${SHOWN} (you)`]);
+        await checkNames(evil, "votes", [IMAGE, QUOTES, `${BOLD} (you)`]);
         await evil.press("Accept");
         await evil.sees("You accepted this.");
         const ann = await arrives(server);
         await ann.go(voted.path);
-        await ann.sees(`${SHOWN} accepted this`);
+        await ann.sees(`${BOLD} accepted this`);
         await checkNames(ann, "decided", [IMAGE, QUOTES]);
         await ann.moves(again.path);
-        await ann.sees(`${SHOWN} had wished:`);
-        await checkNames(ann, "history", [`${SHOWN}: asked for changes`]);
+        await ann.sees(`${BOLD} had wished:`);
+        await checkNames(ann, "history", [`${BOLD}: asked for changes`]);
         for (const { runId } of [voted, again]) {
             await ann.moves(`/inbox/runs/${runId}`);
-            await ann.page.locator(".event-line", { hasText: SHOWN }).first().click();
-            await ann.page.locator(".event-detail", { hasText: SHOWN }).waitFor();
-            await checkNames(ann, "timeline", runId === voted.runId ? [IMAGE, QUOTES, SHOWN] : [SHOWN]);
+            await ann.page.locator(".event-line", { hasText: BOLD }).first().click();
+            await ann.page.locator(".event-detail", { hasText: BOLD }).waitFor();
+            await checkNames(ann, "timeline", runId === voted.runId ? [IMAGE, QUOTES, BOLD] : [BOLD]);
         }
     });
 
