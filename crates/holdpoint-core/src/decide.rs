@@ -24,6 +24,8 @@ mod resolve;
 mod side_questions;
 mod start;
 
+pub use pause::check_reason;
+
 pub fn decide(run: &Run, command: &Command, now: Timestamp) -> Result<Vec<Event>, Refusal> {
     match command {
         Command::Start(start) => start::start(run, start, now),

@@ -26,7 +26,7 @@ pub mod workflow;
 
 pub use canonical::{canonical, digest, hex};
 pub use command::{ChannelWrite, Chunk, Command, Completion, Dispatch, Effect, Outcome, Start};
-pub use decide::decide;
+pub use decide::{check_reason, decide};
 pub use event::{
     Cap, ChildResult, Drain, Event, Fork, ForkMode, Owner, Parent, Reducer, RunError, Started, TIMED_OUT,
 };

@@ -34,8 +34,8 @@ pub(super) fn resume(run: &Run, by: &Principal) -> Result<Vec<Event>, Refusal> {
     Ok(vec![Event::RunResumed { by: by.name.clone() }])
 }
 
-/// Rejects a reason that is too long.
-pub(super) fn check_reason(reason: Option<&str>) -> Result<(), Refusal> {
+/// Rejects a reason for a pause or a cancellation that is too long.
+pub fn check_reason(reason: Option<&str>) -> Result<(), Refusal> {
     match reason.map(|reason| reason.chars().count()) {
         Some(chars) if chars > limits::REASON_CHARS_MAX => {
             let message = format!("is longer than {} characters", limits::REASON_CHARS_MAX);

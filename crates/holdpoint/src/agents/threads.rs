@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use holdpoint_core::{Principal, RunRef};
+use holdpoint_core::{Principal, RunRef, check_reason};
 use holdpoint_engine::{Done, Engine, Error, InputMode, RunSummary, Talk};
 use serde_json::{Value, json};
 
@@ -220,6 +220,7 @@ pub(crate) async fn cancel(
     Sent(sending, OptionalBody(body)): Sent<OptionalBody<wire::CancelThread>>,
 ) -> Result<Answer, ApiError> {
     translate::check_thread(&thread)?;
+    check_reason(body.reason.as_deref())?;
     let by = caller.principal();
     let cancel = async |engine: Engine| {
         let open = engine.open_run(caller.tenant(), &thread).await?;

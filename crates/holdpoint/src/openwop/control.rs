@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use holdpoint_core::{Command, RunRef};
+use holdpoint_core::{Command, RunRef, check_reason};
 use holdpoint_engine::{Done, Engine};
 use serde_json::{Value, json};
 
@@ -23,6 +23,7 @@ pub(crate) async fn cancel(
     Sent(sending, OptionalBody(body)): Sent<OptionalBody<wire::Cancel>>,
 ) -> Result<Answer, ApiError> {
     let (of, by) = (caller.run(&run)?, caller.principal());
+    check_reason(body.reason.as_deref())?;
     let cancel = async |engine: Engine| Ok(Did::Run(engine.cancel(&of, body.reason, by).await?));
     sending.carry_out(&app, &caller, cancelled, cancel).await
 }
@@ -40,6 +41,7 @@ pub(crate) async fn bulk_cancel(
     if !(1..=BULK_MAX).contains(&body.run_ids.len()) {
         return Err(ApiError::invalid("runIds", format!("must name 1 to {BULK_MAX} runs")));
     }
+    check_reason(body.reason.as_deref())?;
     let work = async {
         let mut results = Vec::with_capacity(body.run_ids.len());
         let mut all_final = true;
@@ -76,6 +78,7 @@ pub(crate) async fn pause(
     Sent(sending, OptionalBody(body)): Sent<OptionalBody<wire::Pause>>,
 ) -> Result<Answer, ApiError> {
     let of = caller.run(&run)?;
+    check_reason(body.reason.as_deref())?;
     let command = Command::Pause { reason: body.reason, drain: body.drain_policy, by: caller.principal() };
     let pause = async |engine: Engine| Ok(Did::Run(engine.execute(&of, &command).await?));
     sending.carry_out(&app, &caller, paused, pause).await
