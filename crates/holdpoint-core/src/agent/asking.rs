@@ -98,7 +98,7 @@ impl Ticket {
     ) -> Self {
         let mut data = asking.people.clone();
         let arguments = call.effective_arguments();
-        // Where several approvers must agree, none of them can edit: each would agree to something else.
+        // Edits are not offered to several approvers: each of them would agree to another payload.
         let offered = |action: &&&str| **action != "edit-accept" || !asking.needs_several();
         let actions: Vec<&&str> = actions.iter().filter(offered).collect();
         data.extend([

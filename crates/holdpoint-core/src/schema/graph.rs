@@ -191,7 +191,7 @@ impl<'s> Builder<'s> {
         keywords.extend(self.of_objects(place, members));
         keywords.extend(self.of_arrays(place, members));
         keywords.extend(self.in_place(place, members)?);
-        // What is unevaluated is known after everything else.
+        // Unevaluated members and items are known after all other keywords.
         let one = |name: &str| members.get(name).map(|schema| place.of(schema));
         keywords.extend(one("unevaluatedProperties").map(|at| Keyword::UnevaluatedMembers(self.node(at))));
         keywords.extend(one("unevaluatedItems").map(|at| Keyword::UnevaluatedItems(self.node(at))));

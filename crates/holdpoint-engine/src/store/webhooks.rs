@@ -180,7 +180,7 @@ pub(crate) fn remove(tenant: &TenantId, id: &str) -> Vec<Statement> {
     vec![Statement::new(BUMP, params![1_i64]), remove]
 }
 
-/// From one look of the row to another. Touches a row, last, if nobody was faster.
+/// From one look of the row to another. The last statement touches a row if the webhook was not changed meanwhile.
 pub(crate) fn change(
     from: &Webhook,
     to: &Webhook,
@@ -210,7 +210,7 @@ pub(crate) fn change(
     Ok(std::iter::once(change).chain(log).chain(bump).collect())
 }
 
-/// Stores a new secret, and the one before it if it stays valid. Touches a row, last, if nobody was faster.
+/// Stores a new secret, and the one before it if it stays valid. The last statement touches a row if the webhook was not changed meanwhile.
 pub(crate) fn rotate(from: &Webhook, to: &Webhook) -> Vec<Statement> {
     let (tenant, id, mark) = (to.tenant.as_str(), to.id.as_str(), to.mark.as_str());
     let old = to.old_secret.as_ref();

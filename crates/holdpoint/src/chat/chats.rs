@@ -36,7 +36,7 @@ pub(crate) async fn chat(
     let wait = async {
         tokio::select! {
             settled = app.engine.graph_settled(&handle.of, after.as_deref(), Instant::now() + within) => Ok(settled?),
-            // Going down, nobody is kept waiting: the graph goes on afterwards.
+            // A server that goes down answers at once; the graph continues after the restart.
             _ = stopping.wait_for(|stopping| *stopping) => Ok(Standing::Running),
         }
     };

@@ -80,13 +80,13 @@ fn sign_ins_refusals_and_administrative_acts_have_lines_of_their_own() {
         audit(&ann, ("POST", "/v1/runs", Some(&json!({})))),
         ["refused", "createRun", "ann", "-", "forbidden"]
     );
-    let nobody = client.with_key(None);
-    let no_key = audit(&nobody, ("GET", "/v1/runs", None));
+    let anonymous = client.with_key(None);
+    let no_key = audit(&anonymous, ("GET", "/v1/runs", None));
     assert_eq!(no_key, ["refused", "listRuns", "-", "-", "unauthenticated"]);
     let sign_in = json!({"key": key["key"]});
-    let signed_in = audit(&nobody, ("POST", "/v1/session", Some(&sign_in)));
+    let signed_in = audit(&anonymous, ("POST", "/v1/session", Some(&sign_in)));
     assert_eq!(signed_in, ["sign-in", "createSession", "ann", "-", "-"]);
-    let refused = audit(&nobody, ("POST", "/v1/session", Some(&json!({"key": "hp_none"}))));
+    let refused = audit(&anonymous, ("POST", "/v1/session", Some(&json!({"key": "hp_none"}))));
     assert_eq!(refused, ["refused", "createSession", "-", "-", "unauthenticated"]);
     let id = key["keyId"].as_str().unwrap();
     let revoked = audit(client, ("DELETE", &format!("/v1/keys/{id}"), None));

@@ -66,13 +66,13 @@ fn metrics_need_no_key_unless_the_operator_requires_a_scope() {
     let server = Server::start_in(folder.path(), &["--metrics-scope", "runs:read"]);
     let reader = keyed(&server.client, &json!({"scopes": ["runs:read"]}));
     let other = keyed(&server.client, &json!({"scopes": ["events:send"]}));
-    let nobody = server.client.with_key(None);
+    let anonymous = server.client.with_key(None);
     assert_eq!(
-        [&reader, &other, &nobody].map(|client| get(client, "/metrics").status().as_u16()),
+        [&reader, &other, &anonymous].map(|client| get(client, "/metrics").status().as_u16()),
         [200, 403, 401]
     );
     assert!(get(&other, "/metrics").body().contains("runs:read"));
-    assert_eq!(get(&nobody, "/healthz").status(), 200);
+    assert_eq!(get(&anonymous, "/healthz").status(), 200);
 }
 
 #[test]
