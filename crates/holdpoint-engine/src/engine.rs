@@ -72,6 +72,7 @@ pub use once::{Done, Once, Respond};
 pub use options::Options;
 pub use pending::{Assignee, PendingCounts, PendingFilter, PendingOrder, PendingPage};
 pub use quotas::{QuotaExceeded, Quotas, Usage};
+pub use sessions::CredentialLimits;
 pub use starting::StartOptions;
 pub(crate) use webhook_secrets::SigningSecrets;
 pub use webhooks::NewWebhook;

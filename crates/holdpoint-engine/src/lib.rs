@@ -39,10 +39,10 @@ pub use clock::Clock;
 pub use committer::{Counters, Fault};
 pub use context::{ChannelOptions, Context, EffectContext, Stop};
 pub use engine::{
-    Assignee, Checked, Done, Engine, ForkRequest, GrantRecord, GraphError, GraphStart, Handle, InputMode,
-    Interrupted, NewWebhook, Once, Options, Overlay, PendingCounts, PendingFilter, PendingOrder, PendingPage,
-    QuotaExceeded, Quotas, Received, Reception, RefusedBy, Respond, Resume, STATE_KEY_CHARS_MAX, Standing,
-    StartOptions, Taker, Talk, Usage,
+    Assignee, Checked, CredentialLimits, Done, Engine, ForkRequest, GrantRecord, GraphError, GraphStart,
+    Handle, InputMode, Interrupted, NewWebhook, Once, Options, Overlay, PendingCounts, PendingFilter,
+    PendingOrder, PendingPage, QuotaExceeded, Quotas, Received, Reception, RefusedBy, Respond, Resume,
+    STATE_KEY_CHARS_MAX, Standing, StartOptions, Taker, Talk, Usage,
 };
 pub use error::Error;
 pub use feed::{Committed, Listener};
@@ -56,6 +56,7 @@ pub use providers::{BadProviders, ProviderSettings};
 pub use seal::{BadSealKey, SealKey, Unopenable};
 pub use store::deliveries::attempts::{Attempt, AttemptFilter};
 pub use store::deliveries::{Delivery, DeliveryFilter, DeliveryKind};
+pub use store::dependence::Dependence;
 pub use store::events::Recorded;
 pub use store::grants::Consumption;
 pub use store::keys::ApiKey;

@@ -13,6 +13,7 @@ pub(crate) mod arrivals;
 pub(crate) mod awaited;
 mod ceiling;
 pub(crate) mod deliveries;
+pub(crate) mod dependence;
 pub(crate) mod dispatches;
 pub(crate) mod events;
 pub(crate) mod facets;

@@ -15,7 +15,7 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{StatusCode, header};
 use holdpoint_core::{Answer, Owner, Principal, RunId, RunRef, Start, TenantId, Timestamp, Via};
-use holdpoint_engine::{ApiKey, Session};
+use holdpoint_engine::{ApiKey, CredentialLimits, Dependence, Session};
 use serde_json::{Value, json};
 
 pub(crate) use failures::{FailureGuard, FailureLimit, Origin};
@@ -126,6 +126,15 @@ impl Caller {
         [self.0.expires_at, session_ends_at].into_iter().flatten().min()
     }
 
+    /// Returns the sessions that keys and sessions depend on which the caller makes: a sign-out ends them too.
+    pub(crate) fn dependents(&self) -> Dependence {
+        self.1.as_ref().map_or_else(|| self.0.depends_on.clone(), |signed_in| signed_in.session.dependents())
+    }
+
+    pub(crate) fn limits(&self) -> CredentialLimits {
+        CredentialLimits { ends_at: self.ends_at(), depends_on: self.dependents() }
+    }
+
     pub(crate) fn owner(&self) -> Owner {
         Owner { tenant: self.0.tenant.clone(), principal: self.0.principal.clone() }
     }
@@ -228,12 +237,14 @@ impl Caller {
 /// Returns the session if it and its key are still valid.
 fn check_session(found: Option<SignedIn>, now: Timestamp) -> Result<SignedIn, ApiError> {
     let valid = |found: &SignedIn| found.session.revoked_at.is_none() && found.session.expires_at > now;
-    let signed_in = found.filter(valid).ok_or_else(|| {
-        let message = "this session has ended; sign in again";
-        ApiError::new(StatusCode::UNAUTHORIZED, "session_ended", message)
-    })?;
+    let signed_in = found.filter(valid).ok_or_else(session_ended)?;
     check_good(&signed_in.key, now)?;
     Ok(signed_in)
+}
+
+pub(crate) fn session_ended() -> ApiError {
+    let message = "this session has ended; sign in again";
+    ApiError::new(StatusCode::UNAUTHORIZED, "session_ended", message)
 }
 
 fn lacks(named: &str, missing: &str) -> ApiError {

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 use holdpoint_core::TenantId;
-use holdpoint_engine::{ApiKey, Engine};
+use holdpoint_engine::{ApiKey, CredentialLimits, Engine};
 use serde_json::{Value, json};
 
 use crate::auth::{TEST_KEY_PREFIX, fresh_secret, stored_key};
@@ -127,7 +127,9 @@ pub(crate) async fn prepare(
     let sign_in = match made {
         Some(key_id) if audience == Audience::Terminal => {
             let public_url = config.link_settings(address).public_url;
-            Some(make_link(engine, &public_url, key_id, None).await.map_err(broken)?.0)
+            Some(
+                make_link(engine, &public_url, key_id, &CredentialLimits::default()).await.map_err(broken)?.0,
+            )
         }
         _ => None,
     };

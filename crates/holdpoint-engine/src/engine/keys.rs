@@ -9,17 +9,20 @@ use crate::store::keys::{self, ApiKey};
 
 impl Engine {
     /// Stores a key, and its tenant if it is new. A key that is already stored stays as it is, and a tenant that has
-    /// live keys takes no test key, nor the other way round. True when it was stored.
+    /// live keys takes no test key, nor the other way round. A key that depends on a revoked session is not stored.
+    /// Returns true if the key was stored.
     pub async fn add_key(&self, key: &ApiKey) -> Result<bool, Error> {
         let tenant = keys::insert_tenant(&key.tenant, key.created_at);
-        let rows = vec![tenant, keys::decide_kind(key), keys::insert(key)];
+        let mut rows = vec![tenant, keys::decide_kind(key)];
+        rows.extend(keys::insert(key));
         Ok(matches!(self.submit(Work::Plain(rows), Done::KeyAdded(key)).await?, Reply::Touched(1)))
     }
 
     /// Stores the first key of a tenant and the key of its owner. Returns true if the first key was stored.
     pub async fn add_first_keys(&self, key: &ApiKey, owner: &ApiKey) -> Result<bool, Error> {
         let tenant = keys::insert_tenant(&key.tenant, key.created_at);
-        let rows = vec![tenant, keys::decide_kind(key), keys::insert(owner), keys::insert(key)];
+        let mut rows = vec![tenant, keys::decide_kind(key)];
+        rows.extend([owner, key].into_iter().flat_map(keys::insert));
         Ok(matches!(self.submit(Work::Plain(rows), Done::KeyAdded(key)).await?, Reply::Touched(1)))
     }
 
@@ -31,7 +34,7 @@ impl Engine {
         predecessor: &str,
         ends_at: Timestamp,
     ) -> Result<bool, Error> {
-        let rows = keys::insert_successor(successor, predecessor, ends_at).into();
+        let rows = keys::insert_successor(successor, predecessor, ends_at);
         Ok(matches!(self.submit(Work::Plain(rows), Done::KeyAdded(successor)).await?, Reply::Touched(1)))
     }
 

@@ -6,8 +6,18 @@ use holdpoint_core::{TenantId, Timestamp};
 use super::Engine;
 use crate::committer::Reply;
 use crate::error::Error;
+use crate::store::dependence::Dependence;
 use crate::store::keys::ApiKey;
 use crate::store::sessions::{self, Link, Session};
+
+/// Limits of a session or a key that is made with a credential which can end.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CredentialLimits {
+    /// The latest end.
+    pub ends_at: Option<Timestamp>,
+    /// The sessions over which it is made. It ends when one of them is revoked.
+    pub depends_on: Dependence,
+}
 
 impl Engine {
     /// How long a session that nobody uses is good for.
@@ -36,6 +46,7 @@ impl Engine {
             expires_at: now.plus_ms(Self::SESSION_IDLE_MS),
             ends_at: now.plus_ms(Self::SESSION_LIFE_MS),
             revoked_at: None,
+            depends_on: key.depends_on.clone(),
         };
         self.write(vec![sessions::insert(&session, token_hash)]).await?;
         Ok(session)
@@ -62,30 +73,37 @@ impl Engine {
         Ok(sessions::of_key(self.db(), (tenant, key_id), self.now(), limit).await?)
     }
 
-    /// False when the key has no such session.
+    /// Revokes a session, and with it the keys, sessions and sign-in links that were made over it. Returns false if the
+    /// key has no such session.
     pub async fn revoke_session(
         &self,
         tenant: &TenantId,
         key_id: &str,
         session_id: &str,
     ) -> Result<bool, Error> {
-        let revoke = sessions::revoke(tenant, key_id, session_id, self.now());
-        Ok(matches!(self.write(vec![revoke]).await?, Reply::Touched(1)))
+        // A session never changes its key, so that this answer stays right.
+        if !sessions::is_owned(self.db(), (tenant, key_id), session_id).await? {
+            return Ok(false);
+        }
+        self.write(sessions::revoke(tenant, key_id, session_id, self.now())).await?;
+        Ok(true)
     }
 
     /// Stores a link that signs in with this key once, and returns when the link expires. The session that the link
-    /// makes ends at `session_ends_at` at the latest: no session or key can extend its own life by a link.
+    /// makes ends at `limits.ends_at` at the latest: no session or key can extend its own life by a link. Returns None
+    /// if a session that the link depends on was revoked.
     pub async fn add_session_link(
         &self,
         key_id: &str,
         link_hash: &str,
-        session_ends_at: Option<Timestamp>,
-    ) -> Result<Timestamp, Error> {
+        limits: &CredentialLimits,
+    ) -> Result<Option<Timestamp>, Error> {
         let usual = self.now().plus_ms(Self::SESSION_LINK_MS);
+        let (session_ends_at, depends_on) = (limits.ends_at, &limits.depends_on);
         let expires_at = session_ends_at.map_or(usual, |end| end.min(usual));
-        let link = Link { token_hash: link_hash, key_id, expires_at, session_ends_at };
-        self.write(vec![sessions::insert_link(link)]).await?;
-        Ok(expires_at)
+        let link = Link { token_hash: link_hash, key_id, expires_at, session_ends_at, depends_on };
+        let stored = self.write(sessions::insert_link(link)).await?;
+        Ok(matches!(stored, Reply::Touched(1)).then_some(expires_at))
     }
 
     /// Uses a link up and signs in with its key. Returns None if there is no such link, if it was used, or if it or its

@@ -2,6 +2,7 @@
 
 use holdpoint_core::{TenantId, Timestamp};
 
+use super::dependence::Dependence;
 use super::{Database, Error, Param, Row, Statement, params, unreadable};
 
 const INSERT_TENANT: &str =
@@ -9,14 +10,16 @@ const INSERT_TENANT: &str =
 const TENANT: &str = "SELECT tenant_id FROM tenants WHERE tenant_id = $1";
 const DECIDE: &str = "UPDATE tenants SET test = $1 WHERE tenant_id = $2 AND test IS NULL";
 const INSERT: &str = "INSERT INTO keys (key_id, key_hash, tenant_id, principal, roles, scopes, created_ms,
-        expires_ms, group_names, lineage, test)
-    SELECT $1, $2, tenant_id, $3, $4, $5, $6, $7, $8, $9, test FROM tenants WHERE tenant_id = $10 AND test = $11
+        expires_ms, group_names, lineage, depends_on, test)
+    SELECT $1, $2, tenant_id, $3, $4, $5, $6, $7, $8, $9, $10, test FROM tenants WHERE tenant_id = $11 AND test = $12
+        AND NOT EXISTS (SELECT 1 FROM sessions WHERE session_id = $13 AND revoked_ms IS NOT NULL)
     ON CONFLICT DO NOTHING";
 /// A successor is stored only while its predecessor is active.
 const INSERT_SUCCESSOR: &str = "INSERT INTO keys (key_id, key_hash, tenant_id, principal, roles, scopes,
-        created_ms, expires_ms, group_names, lineage, test)
-    SELECT $1, $2, tenant_id, $3, $4, $5, $6, $7, $8, $9, test FROM keys WHERE tenant_id = $10 AND key_id = $11
-        AND revoked_ms IS NULL AND (expires_ms IS NULL OR expires_ms > $12)
+        created_ms, expires_ms, group_names, lineage, depends_on, test)
+    SELECT $1, $2, tenant_id, $3, $4, $5, $6, $7, $8, $9, $10, test FROM keys WHERE tenant_id = $11 AND key_id = $12
+        AND revoked_ms IS NULL AND (expires_ms IS NULL OR expires_ms > $13)
+        AND NOT EXISTS (SELECT 1 FROM sessions WHERE session_id = $14 AND revoked_ms IS NOT NULL)
     ON CONFLICT DO NOTHING";
 /// Ends the predecessor of a stored successor, unless it expires earlier.
 const END_PREDECESSOR: &str = "UPDATE keys
@@ -24,19 +27,22 @@ const END_PREDECESSOR: &str = "UPDATE keys
     WHERE tenant_id = $2 AND key_id = $3 AND EXISTS (SELECT 1 FROM keys made WHERE made.key_id = $4)";
 const KIND: &str = "SELECT test FROM tenants WHERE tenant_id = $1 AND test IS NOT NULL";
 const BY_HASH: &str = "SELECT key_id, key_hash, tenant_id, principal, roles, scopes, created_ms, revoked_ms,
-    expires_ms, test, group_names, COALESCE(lineage, key_id) FROM keys WHERE key_hash = $1";
+    expires_ms, test, group_names, COALESCE(lineage, key_id), depends_on FROM keys WHERE key_hash = $1";
 const OF_TENANT: &str =
     "SELECT key_id, key_hash, tenant_id, principal, roles, scopes, created_ms, revoked_ms,
-    expires_ms, test, group_names, COALESCE(lineage, key_id) FROM keys WHERE tenant_id = $1
+    expires_ms, test, group_names, COALESCE(lineage, key_id), depends_on FROM keys WHERE tenant_id = $1
     ORDER BY created_ms, key_id LIMIT $2";
 const OF_LINEAGE: &str =
     "SELECT key_id, key_hash, tenant_id, principal, roles, scopes, created_ms, revoked_ms,
-    expires_ms, test, group_names, COALESCE(lineage, key_id) FROM keys
+    expires_ms, test, group_names, COALESCE(lineage, key_id), depends_on FROM keys
     WHERE tenant_id = $1 AND (lineage = $2 OR key_id = $2)";
 const BY_ID: &str = "SELECT key_id, key_hash, tenant_id, principal, roles, scopes, created_ms, revoked_ms,
-    expires_ms, test, group_names, COALESCE(lineage, key_id) FROM keys WHERE tenant_id = $1 AND key_id = $2";
+    expires_ms, test, group_names, COALESCE(lineage, key_id), depends_on FROM keys WHERE tenant_id = $1 AND key_id = $2";
 const REVOKE: &str =
     "UPDATE keys SET revoked_ms = COALESCE(revoked_ms, $1) WHERE tenant_id = $2 AND key_id = $3";
+/// $2 is a pattern for the id of a session.
+const REVOKE_DEPENDENTS: &str =
+    "UPDATE keys SET revoked_ms = $1 WHERE depends_on LIKE $2 AND revoked_ms IS NULL";
 const OF_PRINCIPAL: &str =
     "SELECT key_id FROM keys WHERE tenant_id = $1 AND principal = $2 AND revoked_ms IS NULL LIMIT 1";
 const COUNT: &str = "SELECT COUNT(*) FROM keys";
@@ -61,6 +67,8 @@ pub struct ApiKey {
     pub expires_at: Option<Timestamp>,
     /// For trying things out; its tenant holds nothing else.
     pub test: bool,
+    /// The sessions over which the key was made. The key ends when one of them is revoked.
+    pub depends_on: Dependence,
 }
 
 impl ApiKey {
@@ -79,19 +87,24 @@ pub(crate) fn decide_kind(key: &ApiKey) -> Statement {
     Statement::new(DECIDE, params![i64::from(key.test), key.tenant.as_str()])
 }
 
-/// A key whose hash is already stored stays as it is; one of the other kind than its tenant is not stored.
-pub(crate) fn insert(key: &ApiKey) -> Statement {
+/// A key whose hash is already stored stays as it is; one of the other kind than its tenant is not stored, and neither
+/// is one that depends on a revoked session.
+pub(crate) fn insert(key: &ApiKey) -> Vec<Statement> {
     let mut values = own_values(key);
-    values.extend(params![key.tenant.as_str(), i64::from(key.test)]);
-    Statement::new(INSERT, values)
+    values.extend(params![key.tenant.as_str(), i64::from(key.test), key.depends_on.nearest()]);
+    let mut statements: Vec<Statement> = key.depends_on.lock().into_iter().collect();
+    statements.push(Statement::new(INSERT, values));
+    statements
 }
 
 /// Stores the successor of a key and ends the key. The row count of the last statement is 1 if both happened.
-pub(crate) fn insert_successor(key: &ApiKey, predecessor: &str, ends_at: Timestamp) -> [Statement; 2] {
+pub(crate) fn insert_successor(key: &ApiKey, predecessor: &str, ends_at: Timestamp) -> Vec<Statement> {
     let mut values = own_values(key);
-    values.extend(params![key.tenant.as_str(), predecessor, key.created_at]);
+    values.extend(params![key.tenant.as_str(), predecessor, key.created_at, key.depends_on.nearest()]);
     let end = params![ends_at, key.tenant.as_str(), predecessor, key.key_id.as_str()];
-    [Statement::new(INSERT_SUCCESSOR, values), Statement::new(END_PREDECESSOR, end)]
+    let mut statements: Vec<Statement> = key.depends_on.lock().into_iter().collect();
+    statements.extend([Statement::new(INSERT_SUCCESSOR, values), Statement::new(END_PREDECESSOR, end)]);
+    statements
 }
 
 fn own_values(key: &ApiKey) -> Vec<Param> {
@@ -104,8 +117,14 @@ fn own_values(key: &ApiKey) -> Vec<Param> {
         key.created_at,
         key.expires_at.map(|at| at.0),
         key.groups.join(" "),
-        key.lineage.as_str()
+        key.lineage.as_str(),
+        key.depends_on.stored().as_deref()
     ]
+}
+
+/// Revokes the keys that depend on a session.
+pub(super) fn revoke_dependents(session_id: &str, now: Timestamp) -> Statement {
+    Statement::new(REVOKE_DEPENDENTS, params![now, Dependence::pattern(session_id)])
 }
 
 pub(crate) fn revoke(tenant: &TenantId, key_id: &str, now: Timestamp) -> Statement {
@@ -170,5 +189,6 @@ pub(super) fn read(row: &Row) -> Result<ApiKey, Error> {
         test: row.int(9)? == 1,
         groups: words(row.text(10)?),
         lineage: row.text(11)?.to_owned(),
+        depends_on: Dependence::read(row.optional_text(12)?),
     })
 }

@@ -24,6 +24,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0018_usage.sql"),
     include_str!("migrations/0019_session_ends.sql"),
     include_str!("migrations/0020_webhook_owners.sql"),
+    include_str!("migrations/0021_session_dependents.sql"),
 ];
 
 pub(super) const CREATE_VERSIONS: &str =

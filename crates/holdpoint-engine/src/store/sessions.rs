@@ -3,40 +3,50 @@
 
 use holdpoint_core::{TenantId, Timestamp};
 
+use super::dependence::Dependence;
 use super::keys::{self, ApiKey};
 use super::{Database, Error, Row, Statement, params, unreadable};
 
 const INSERT: &str =
-    "INSERT INTO sessions (session_id, token_hash, key_id, tenant_id, created_ms, used_ms, expires_ms, ends_ms)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
+    "INSERT INTO sessions (session_id, token_hash, key_id, tenant_id, created_ms, used_ms, expires_ms, ends_ms, depends_on)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
 /// What a key is comes first, as `keys` reads it.
 const BY_HASH: &str =
     "SELECT k.key_id, k.key_hash, k.tenant_id, k.principal, k.roles, k.scopes, k.created_ms, k.revoked_ms,
-    k.expires_ms, k.test, k.group_names, COALESCE(k.lineage, k.key_id), s.session_id, s.created_ms, s.used_ms, s.expires_ms, s.revoked_ms, s.ends_ms
+    k.expires_ms, k.test, k.group_names, COALESCE(k.lineage, k.key_id), k.depends_on, s.session_id, s.created_ms, s.used_ms, s.expires_ms,
+    s.revoked_ms, s.ends_ms, s.depends_on
     FROM sessions s JOIN keys k ON k.key_id = s.key_id WHERE s.token_hash = $1";
 const OF_KEY: &str =
-    "SELECT session_id, created_ms, used_ms, expires_ms, revoked_ms, key_id, tenant_id, ends_ms FROM sessions
+    "SELECT session_id, created_ms, used_ms, expires_ms, revoked_ms, key_id, tenant_id, ends_ms, depends_on FROM sessions
     WHERE key_id = $1 AND tenant_id = $2 AND revoked_ms IS NULL AND expires_ms > $3
     ORDER BY created_ms DESC, session_id LIMIT $4";
 const USE: &str =
     "UPDATE sessions SET used_ms = $1, expires_ms = $2 WHERE session_id = $3 AND revoked_ms IS NULL";
 const REVOKE: &str = "UPDATE sessions SET revoked_ms = COALESCE(revoked_ms, $1)
     WHERE session_id = $2 AND key_id = $3 AND tenant_id = $4";
+const OWNED: &str =
+    "SELECT session_id FROM sessions WHERE session_id = $1 AND key_id = $2 AND tenant_id = $3";
+/// $2 is a pattern for the id of a session.
+const REVOKE_DEPENDENTS: &str =
+    "UPDATE sessions SET revoked_ms = $1 WHERE depends_on LIKE $2 AND revoked_ms IS NULL";
+const DELETE_DEPENDENT_LINKS: &str = "DELETE FROM session_links WHERE depends_on LIKE $1";
 const PURGE: &str = "DELETE FROM sessions WHERE session_id IN (
     SELECT session_id FROM sessions WHERE expires_ms <= $1 ORDER BY expires_ms LIMIT $2)";
 
-const INSERT_LINK: &str = "INSERT INTO session_links (token_hash, key_id, expires_ms, session_ends_ms)
-    SELECT $1, key_id, $2, $3 FROM keys WHERE key_id = $4";
+const INSERT_LINK: &str =
+    "INSERT INTO session_links (token_hash, key_id, expires_ms, session_ends_ms, depends_on)
+    SELECT $1, key_id, $2, $3, $4 FROM keys WHERE key_id = $5
+        AND NOT EXISTS (SELECT 1 FROM sessions WHERE session_id = $6 AND revoked_ms IS NOT NULL)";
 const LINK: &str =
     "SELECT key_id FROM session_links WHERE token_hash = $1 AND session_id IS NULL AND expires_ms > $2";
 const CLAIM_LINK: &str = "UPDATE session_links SET session_id = $1
     WHERE token_hash = $2 AND session_id IS NULL AND expires_ms > $3";
 /// Whoever has claimed the link signs in, with a key that is still good.
 const INSERT_BY_LINK: &str =
-    "INSERT INTO sessions (session_id, token_hash, key_id, tenant_id, created_ms, used_ms, expires_ms, ends_ms)
+    "INSERT INTO sessions (session_id, token_hash, key_id, tenant_id, created_ms, used_ms, expires_ms, ends_ms, depends_on)
     SELECT l.session_id, $1, k.key_id, k.tenant_id, $2, $3,
       CASE WHEN l.session_ends_ms < $4 THEN l.session_ends_ms ELSE $4 END,
-      CASE WHEN l.session_ends_ms < $5 THEN l.session_ends_ms ELSE $5 END
+      CASE WHEN l.session_ends_ms < $5 THEN l.session_ends_ms ELSE $5 END, NULLIF(COALESCE(k.depends_on, '') || COALESCE(l.depends_on, ''), '')
     FROM session_links l JOIN keys k ON k.key_id = l.key_id
     WHERE l.token_hash = $6 AND l.session_id = $7 AND k.revoked_ms IS NULL
       AND (k.expires_ms IS NULL OR k.expires_ms > $8)";
@@ -60,6 +70,15 @@ pub struct Session {
     /// The latest end of the session, however often it is used.
     pub ends_at: Timestamp,
     pub revoked_at: Option<Timestamp>,
+    /// The sessions over which this one, or its key, was made. It ends when one of them is revoked.
+    pub depends_on: Dependence,
+}
+
+impl Session {
+    /// Returns the dependence of what is made over this session.
+    pub fn dependents(&self) -> Dependence {
+        self.depends_on.clone().over(&self.session_id)
+    }
 }
 
 pub(crate) fn insert(session: &Session, token_hash: &str) -> Statement {
@@ -71,7 +90,8 @@ pub(crate) fn insert(session: &Session, token_hash: &str) -> Statement {
         session.created_at,
         session.used_at,
         session.expires_at,
-        session.ends_at
+        session.ends_at,
+        session.depends_on.stored().as_deref()
     ];
     Statement::new(INSERT, values)
 }
@@ -80,8 +100,26 @@ pub(crate) fn used(session_id: &str, now: Timestamp, expires_at: Timestamp) -> S
     Statement::new(USE, params![now, expires_at, session_id])
 }
 
-pub(crate) fn revoke(tenant: &TenantId, key_id: &str, session_id: &str, now: Timestamp) -> Statement {
-    Statement::new(REVOKE, params![now, session_id, key_id, tenant.as_str()])
+/// Revokes a session and what depends on it. The session comes first: what is being made over it has then either been
+/// committed and is found below, or finds the session revoked. Links come before sessions, because a link that is being
+/// used becomes a session.
+pub(crate) fn revoke(tenant: &TenantId, key_id: &str, session_id: &str, now: Timestamp) -> Vec<Statement> {
+    let pattern = Dependence::pattern(session_id);
+    vec![
+        Statement::new(REVOKE, params![now, session_id, key_id, tenant.as_str()]),
+        Statement::new(DELETE_DEPENDENT_LINKS, params![pattern.as_str()]),
+        Statement::new(REVOKE_DEPENDENTS, params![now, pattern.as_str()]),
+        keys::revoke_dependents(session_id, now),
+    ]
+}
+
+/// Returns true if the session belongs to the key.
+pub(crate) async fn is_owned(
+    db: &Database,
+    (tenant, key_id): (&TenantId, &str),
+    session_id: &str,
+) -> Result<bool, Error> {
+    Ok(db.query_one(OWNED, params![session_id, key_id, tenant.as_str()]).await?.is_some())
 }
 
 /// A link that signs in once.
@@ -92,12 +130,18 @@ pub(crate) struct Link<'a> {
     pub expires_at: Timestamp,
     /// The latest end of the session that the link makes, if the link sets one.
     pub session_ends_at: Option<Timestamp>,
+    /// The sessions over which the link is made.
+    pub depends_on: &'a Dependence,
 }
 
-pub(crate) fn insert_link(link: Link<'_>) -> Statement {
-    let ends_ms = link.session_ends_at.map(|at| at.0);
-    let values = params![link.token_hash, link.expires_at, ends_ms, link.key_id];
-    Statement::new(INSERT_LINK, values)
+/// The row count of the last statement is 0 if the link depends on a revoked session.
+pub(crate) fn insert_link(link: Link<'_>) -> Vec<Statement> {
+    let (ends_ms, depends_on) = (link.session_ends_at.map(|at| at.0), link.depends_on);
+    let (stored, nearest) = (depends_on.stored(), depends_on.nearest());
+    let values = params![link.token_hash, link.expires_at, ends_ms, stored.as_deref(), link.key_id, nearest];
+    let mut statements: Vec<Statement> = depends_on.lock().into_iter().collect();
+    statements.push(Statement::new(INSERT_LINK, values));
+    statements
 }
 
 /// Returns true if there is such a link and it can still be used.
@@ -127,14 +171,15 @@ pub(crate) async fn by_hash(db: &Database, hash: &str) -> Result<Option<(Session
     let Some(row) = db.query_one(BY_HASH, params![hash]).await? else { return Ok(None) };
     let key = keys::read(&row)?;
     let session = Session {
-        session_id: row.text(12)?.to_owned(),
+        session_id: row.text(13)?.to_owned(),
         key_id: key.key_id.clone(),
         tenant: key.tenant.clone(),
-        created_at: Timestamp(row.int(13)?),
-        used_at: Timestamp(row.int(14)?),
-        expires_at: Timestamp(row.int(15)?),
-        revoked_at: row.optional_int(16)?.map(Timestamp),
-        ends_at: read_end(row.int(13)?, row.optional_int(17)?),
+        created_at: Timestamp(row.int(14)?),
+        used_at: Timestamp(row.int(15)?),
+        expires_at: Timestamp(row.int(16)?),
+        revoked_at: row.optional_int(17)?.map(Timestamp),
+        ends_at: read_end(row.int(14)?, row.optional_int(18)?),
+        depends_on: Dependence::read(row.optional_text(19)?),
     };
     Ok(Some((session, key)))
 }
@@ -157,6 +202,7 @@ fn read(row: &Row) -> Result<Session, Error> {
         expires_at: Timestamp(row.int(3)?),
         revoked_at: row.optional_int(4)?.map(Timestamp),
         ends_at: read_end(row.int(1)?, row.optional_int(7)?),
+        depends_on: Dependence::read(row.optional_text(8)?),
         key_id: row.text(5)?.to_owned(),
         tenant: TenantId::parse(row.text(6)?).map_err(|error| unreadable("session", error))?,
     })

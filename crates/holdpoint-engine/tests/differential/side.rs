@@ -8,7 +8,7 @@ use holdpoint_engine::core::{
     Answer, Command, InterruptId, Owner, Principal, Run, RunId, RunRef, Start, TenantId, Timestamp,
     WorkflowId,
 };
-use holdpoint_engine::{ApiKey, Clock, Engine, Error, Mailbox, Options, RunFilter};
+use holdpoint_engine::{ApiKey, Clock, Dependence, Engine, Error, Mailbox, Options, RunFilter};
 use serde_json::{Map, Value};
 
 use crate::dice::TENANTS;
@@ -143,6 +143,7 @@ impl Side {
                     revoked_at: None,
                     expires_at: (number % 3 == 0).then(|| self.clock.now().plus_ms(*number as u64)),
                     test: number % 5 == 0,
+                    depends_on: Dependence::default(),
                 };
                 said(self.engine.add_key(&key).await)
             }

@@ -1,7 +1,7 @@
 //! Keys: what is stored of them, and that a tenant is for tests or for real.
 
-use holdpoint_engine::ApiKey;
 use holdpoint_engine::core::{TenantId, Timestamp};
+use holdpoint_engine::{ApiKey, Dependence};
 
 use crate::house::{House, NOON, gated, tenant};
 use crate::place::on_both;
@@ -29,6 +29,7 @@ fn key(name: &str, tenant: &TenantId, test: bool) -> ApiKey {
         revoked_at: None,
         expires_at: None,
         test,
+        depends_on: Dependence::default(),
     }
 }
 

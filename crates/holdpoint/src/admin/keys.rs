@@ -9,7 +9,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::app::App;
-use crate::auth::{Caller, CanManageKeys, SCOPES_DEFAULT, check_scopes, fresh_secret, stored_key};
+use crate::auth::{
+    Caller, CanManageKeys, SCOPES_DEFAULT, check_scopes, fresh_secret, session_ended, stored_key,
+};
 use crate::body::{Body, InPath, NoBody, OptionalBody, check_word, parse_principal, parse_word};
 use crate::error::ApiError;
 use crate::idempotency::{Answer, Did, Sent};
@@ -48,7 +50,7 @@ pub(crate) async fn create(
     let add = async |engine: Engine| {
         let (key, secret) = drafted(&caller, body, engine.now())?;
         if !engine.add_key(&key).await? {
-            return Err(not_stored(&app, &key).await?);
+            return Err(explain_unstored(&app, &key).await?);
         }
         made = Some((key.clone(), secret));
         Ok(Did::KeyAdded(Box::new(key)))
@@ -93,6 +95,7 @@ fn drafted(caller: &Caller, body: CreateKey, now: Timestamp) -> Result<(ApiKey, 
         key.principal = parse_principal("principal", &principal)?;
     }
     (key.roles, key.groups, key.scopes, key.expires_at) = (roles, groups, scopes, expires_at);
+    key.depends_on = caller.dependents();
     Ok((key, secret))
 }
 
@@ -102,11 +105,12 @@ fn added(done: Done<'_>) -> Answer {
     Answer::json(StatusCode::CREATED, &show(key))
 }
 
-/// The hash of a fresh key is not taken; so it is the tenant that did not fit.
-async fn not_stored(app: &App, key: &ApiKey) -> Result<ApiError, ApiError> {
+/// The hash of a fresh key is unique. So the tenant did not fit, or a session on which the key depends was revoked.
+async fn explain_unstored(app: &App, key: &ApiKey) -> Result<ApiError, ApiError> {
     let message = match (app.engine.tenant_is_test(&key.tenant).await?, key.test) {
         (Some(true), false) => "this tenant is for tests and takes test keys only: send \"test\": true",
         (Some(false), true) => "this tenant has live keys; test keys need a tenant of their own",
+        _ if !key.depends_on.is_empty() => return Ok(session_ended()),
         _ => return Ok(ApiError::internal("the id of a new key was taken")),
     };
     Ok(ApiError::new(StatusCode::CONFLICT, "key_kind_mismatch", message))
@@ -169,7 +173,8 @@ fn make_successor(
     let fresh = stored_key(&secret, old.tenant.clone(), now)?;
     let (principal, lineage) = (old.principal.clone(), old.lineage.clone());
     let (roles, groups) = (old.roles.clone(), old.groups.clone());
-    Ok((ApiKey { principal, lineage, roles, groups, scopes, expires_at, ..fresh }, secret))
+    let depends_on = old.depends_on.clone().joined(&caller.dependents());
+    Ok((ApiKey { principal, lineage, roles, groups, scopes, expires_at, depends_on, ..fresh }, secret))
 }
 
 pub(crate) async fn list(

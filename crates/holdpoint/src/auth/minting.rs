@@ -2,7 +2,7 @@
 
 use axum::http::StatusCode;
 use holdpoint_core::{TenantId, Timestamp, hex};
-use holdpoint_engine::ApiKey;
+use holdpoint_engine::{ApiKey, Dependence};
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
@@ -35,6 +35,7 @@ pub(crate) fn stored_key(secret: &str, tenant: TenantId, now: Timestamp) -> Resu
         revoked_at: None,
         expires_at: None,
         test: secret.starts_with(TEST_KEY_PREFIX),
+        depends_on: Dependence::default(),
     })
 }
 

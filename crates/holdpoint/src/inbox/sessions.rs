@@ -9,14 +9,14 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use holdpoint_core::Timestamp;
-use holdpoint_engine::{ApiKey, Engine, Session};
+use holdpoint_engine::{ApiKey, CredentialLimits, Engine, Session};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::app::App;
 use crate::auth::sessions::{check_origin, cookie, fresh_token, set_cookie, token_hash};
 use crate::auth::{
-    Caller, CanManageKeys, CanSignIn, FailureGuard, Origin, Permission, SignedIn, check_scopes,
+    Caller, CanManageKeys, CanSignIn, FailureGuard, Origin, Permission, SignedIn, check_scopes, session_ended,
 };
 use crate::body::{Body, InPath, NoBody, OptionalBody};
 use crate::error::ApiError;
@@ -152,11 +152,13 @@ pub(crate) async fn revoke(
     }
 }
 
-/// Goes on when the caller goes away: a session that is ended on disk must not stay good in memory.
+/// Revokes a session and what was made over it. Goes on when the caller goes away: a session that is revoked on disk must
+/// not stay valid in memory.
 async fn revoked(app: &App, caller: Caller, session_id: String) -> Result<bool, ApiError> {
     let app = app.clone();
     let revoking = tokio::spawn(async move {
         let revoked = app.engine.revoke_session(caller.tenant(), &caller.0.key_id, &session_id).await;
+        app.keys.clear();
         app.sessions.clear();
         revoked
     });
@@ -170,13 +172,13 @@ pub(crate) struct SessionLinkRequest {
 }
 
 /// Creates a link that signs in once: as the caller, or with another key whose scopes the caller holds. The session that
-/// it makes ends no later than the session or the key that made the link.
+/// it makes ends no later than the session or the key that made the link, and with the sign-out of that session.
 pub(crate) async fn link(
     State(app): State<App>,
     CanSignIn(caller): CanSignIn,
     Sent(_, OptionalBody(body)): Sent<OptionalBody<SessionLinkRequest>>,
 ) -> Result<Response, ApiError> {
-    let ends_at = caller.ends_at();
+    let limits = caller.limits();
     let key_id = match body.key_id.filter(|id| *id != caller.0.key_id) {
         None => caller.0.key_id.clone(),
         Some(other) => {
@@ -187,7 +189,7 @@ pub(crate) async fn link(
             key.key_id
         }
     };
-    let (url, expires_at) = make_link(&app.engine, app.links.public_url(), &key_id, ends_at).await?;
+    let (url, expires_at) = make_link(&app.engine, app.links.public_url(), &key_id, &limits).await?;
     let shown = json!({"url": url, "expiresAt": expires_at.to_string()});
     Ok((StatusCode::CREATED, Json(shown)).into_response())
 }
@@ -197,10 +199,11 @@ pub(crate) async fn make_link(
     engine: &Engine,
     public_url: &str,
     key_id: &str,
-    session_ends_at: Option<Timestamp>,
+    limits: &CredentialLimits,
 ) -> Result<(String, Timestamp), ApiError> {
     let (token, hash, _) = fresh_token("")?;
-    let expires_at = engine.add_session_link(key_id, &hash, session_ends_at).await?;
+    let stored = engine.add_session_link(key_id, &hash, limits).await?;
+    let expires_at = stored.ok_or_else(session_ended)?;
     Ok((format!("{public_url}/inbox#once={token}"), expires_at))
 }
 

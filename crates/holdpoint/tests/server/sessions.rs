@@ -12,6 +12,7 @@ on_both! {
     a_session_ends_with_its_key,
     a_session_is_ended_by_its_owner_and_by_nobody_else,
     a_session_cannot_outlive_itself_by_links_or_keys,
+    a_sign_out_ends_keys_sessions_and_links_made_over_the_session,
     credentials_that_are_not_valid_are_limited_by_address_and_known_ones_pass,
 }
 
@@ -229,7 +230,6 @@ fn a_session_cannot_outlive_itself_by_links_or_keys(place: &Place) {
     assert_eq!(status, 201, "{link}");
     let token = link["url"].as_str().unwrap().split_once("#once=").unwrap().1;
     let second = Browser::sign_in(&server.client, &json!({"once": token})).unwrap();
-    assert_eq!(first.send("DELETE", "/v1/session", None, &[PAGE]).0, 204);
     let by_key = signed_in(&server.client, of_session["key"].as_str().unwrap());
     for next in [&second, &by_key] {
         let (status, key) = make_key(next, json!({}));
@@ -246,6 +246,35 @@ fn a_session_cannot_outlive_itself_by_links_or_keys(place: &Place) {
     assert_eq!(second.send("POST", &rotate, Some(&late), &[PAGE]).0, 403);
     let (status, successor) = second.send("POST", &rotate, None, &[PAGE]);
     assert_eq!((status, &successor["expiresAt"]), (201, &end), "{successor}");
+}
+
+fn a_sign_out_ends_keys_sessions_and_links_made_over_the_session(place: &Place) {
+    let server = place.start(&[]);
+    let first = signed_in(&server.client, KEY);
+    let make_link = |browser: &Browser| {
+        let (status, link) = browser.send("POST", "/v1/session:link", None, &[PAGE]);
+        assert_eq!(status, 201, "{link}");
+        json!({"once": link["url"].as_str().unwrap().split_once("#once=").unwrap().1})
+    };
+    let second = Browser::sign_in(&server.client, &make_link(&first)).unwrap();
+    let open_link = make_link(&second);
+    let body = json!({"scopes": ["keys:manage", "runs:read"]});
+    let (_, of_second) = second.send("POST", "/v1/keys", Some(&body), &[PAGE]);
+    let by_key = server.client.with_key(of_second["key"].as_str());
+    let (_, of_key) = made(&by_key, json!({"scopes": ["runs:read"]}));
+    let (endless, rotated) = made(&server.client, json!({"scopes": ["runs:read"]}));
+    let rotate = format!("/v1/keys/{}:rotate", endless["keyId"].as_str().unwrap());
+    let (status, successor) = second.send("POST", &rotate, None, &[PAGE]);
+    assert_eq!(status, 201, "{successor}");
+    let key_status = |key: &str| server.client.with_key(Some(key)).get("/v1/runs").status;
+    let made_keys = [of_second["key"].as_str().unwrap(), &of_key, successor["key"].as_str().unwrap()];
+    assert_eq!(made_keys.map(key_status), [200; 3]);
+
+    assert_eq!(first.send("DELETE", "/v1/session", None, &[PAGE]).0, 204);
+    assert_eq!(made_keys.map(key_status), [401; 3], "the keys end with the sign-out");
+    assert_eq!((second.get("/v1/runs").0, first.get("/v1/runs").0), (401, 401));
+    assert_eq!(Browser::sign_in(&server.client, &open_link).err().unwrap().status(), 401);
+    assert_eq!([KEY, rotated.as_str()].map(key_status), [200; 2], "keys that were made with a key stay");
 }
 
 fn credentials_that_are_not_valid_are_limited_by_address_and_known_ones_pass(place: &Place) {

@@ -2,7 +2,7 @@
 
 use holdpoint_engine::core::webhook::{ChangeReason, DeliveryState, SubscriptionState};
 use holdpoint_engine::core::{TenantId, Timestamp};
-use holdpoint_engine::{ApiKey, NewWebhook, Webhook, WebhookOwner};
+use holdpoint_engine::{ApiKey, Dependence, NewWebhook, Webhook, WebhookOwner};
 
 use super::{Post, durably, furnished, ok};
 use crate::house::{NOON, tenant};
@@ -33,6 +33,7 @@ fn key(name: &str) -> ApiKey {
         revoked_at: None,
         expires_at: None,
         test: false,
+        depends_on: Dependence::default(),
     }
 }
 

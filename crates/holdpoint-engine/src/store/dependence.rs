@@ -1,0 +1,56 @@
+//! `Dependence`: the sessions over which a key, a session or a sign-in link was made. Revoking one of them ends it.
+
+use super::{Statement, params};
+
+/// Locks a session, so that its revocation comes either before this transaction or after it.
+const LOCK: &str = "UPDATE sessions SET used_ms = used_ms WHERE session_id = $1";
+
+/// Ids of sessions, the oldest first. Empty for what was made with a key. Each session of the list depends on those
+/// before it and is revoked with them, so that the last one tells whether all are active.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Dependence(Vec<String>);
+
+impl Dependence {
+    /// Adds the sessions of another dependence. Those that are in both stand where the other one has them.
+    #[must_use]
+    pub fn joined(mut self, other: &Self) -> Self {
+        self.0.retain(|id| !other.0.contains(id));
+        self.0.extend_from_slice(&other.0);
+        self
+    }
+
+    /// Returns the dependence of what is made over a session that has this dependence.
+    #[must_use]
+    pub fn over(mut self, session_id: &str) -> Self {
+        self.0.push(session_id.to_owned());
+        self
+    }
+
+    /// Returns true if nothing of it can be revoked by a sign-out.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Returns the session that is revoked whenever one of the list is.
+    pub(super) fn nearest(&self) -> Option<&str> {
+        self.0.last().map(String::as_str)
+    }
+
+    pub(super) fn lock(&self) -> Option<Statement> {
+        Some(Statement::new(LOCK, params![self.nearest()?]))
+    }
+
+    pub(super) fn stored(&self) -> Option<String> {
+        (!self.is_empty()).then(|| format!(" {} ", self.0.join(" ")))
+    }
+
+    pub(super) fn read(stored: Option<&str>) -> Self {
+        Self(stored.unwrap_or_default().split_whitespace().map(str::to_owned).collect())
+    }
+
+    /// Returns a pattern for LIKE that finds what depends on the session. `_` of an id stands for any character there;
+    /// ids are random, so that no other id matches.
+    pub(super) fn pattern(session_id: &str) -> String {
+        format!("% {session_id} %")
+    }
+}
