@@ -20,6 +20,8 @@ pub const SCHEMA_BYTES_MAX: usize = 64 * 1024;
 pub const SCHEMA_LEVELS_MAX: usize = 32;
 pub const SCHEMA_UNFOLDED_MAX: u64 = 10_000;
 pub const SCHEMA_PATTERN_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Bytes of the compiled patterns of all schemas of a definition.
+pub const DEFINITION_PATTERN_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Work of judging one value by a schema: evaluations of a subschema, for any value and for each part of the value; and
 /// how many evaluations may be inside of one another, which bounds the stack.
 pub const SCHEMA_WORK_MAX: u64 = 200_000;

@@ -3,6 +3,7 @@
 //! Callers supply the schemas and the values, so both are limited: a schema when it is registered, and the work of
 //! judging each value. References to other documents are refused: a schema must be complete.
 
+mod definition;
 mod evaluation;
 mod graph;
 mod parts;
@@ -21,6 +22,7 @@ use serde_json::{Value, json};
 
 use crate::limits;
 use crate::refusal::json_bytes;
+pub(crate) use definition::check_patterns;
 use evaluation::{Stop, evaluate};
 use graph::{Graph, Keyword};
 use parts::Fault;

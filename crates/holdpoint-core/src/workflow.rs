@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use serde_json::{Map, Value};
 
 use crate::ids::{NodeId, WorkflowId};
-use crate::schema::Schema;
+use crate::schema::{Schema, check_patterns};
 
 mod channel;
 mod condition;
@@ -231,6 +231,7 @@ impl std::fmt::Display for Flaw {
 impl Workflow {
     /// Parses and validates a definition. Every flaw is reported, not only the first.
     pub fn parse(definition: &Value, revision: u64) -> Result<Self, Vec<Flaw>> {
+        check_patterns(definition).map_err(|why| vec![Flaw::at_top("(document)", why)])?;
         Self::parse_with(definition, revision, Schema::register)
     }
 

@@ -26,6 +26,7 @@ pub(crate) fn all() -> Vec<Route> {
             .says("Make a link that signs in once, within half an hour: as the caller, or with another key of the tenant")
             .optional_body("WantedSessionLink")
             .answers(201, Json("SessionLink"))
+            .fails(&[404])
             .not_kept()
             .private(),
         Route::get("/v1/sessions", "listSessions", sessions::list)

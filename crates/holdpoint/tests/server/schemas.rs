@@ -100,6 +100,35 @@ fn answers_that_would_exhaust_a_validator_are_refused_over_a_link_and_with_a_key
     assert_up(client);
 }
 
+/// Each schema alone is within the limits.
+#[test]
+fn a_definition_with_many_large_patterns_is_refused_before_they_are_compiled() {
+    let (server, _folder) = small_server();
+    let schema = json!({"type": "object", "properties": {"a": {"pattern": r"^\w{20000}$"}}});
+    let asked = json!({"kind": "custom", "data": {"customKind": "k"}, "resumeSchema": schema});
+    let nodes = |count: usize| -> Vec<(String, &str, Value)> {
+        (0..count).map(|at| (format!("n{at}"), "core.interrupt", asked.clone())).collect()
+    };
+    let put = |count: usize| {
+        let nodes = nodes(count);
+        let nodes: Vec<_> =
+            nodes.iter().map(|(id, kind, config)| (id.as_str(), *kind, config.clone())).collect();
+        let body = line("w", &nodes).to_string();
+        server.client.send("PUT", "/v1/workflows/w", Some(body.as_bytes()))
+    };
+    assert_eq!(put(1).status, 201);
+    let refused = put(200);
+    assert_eq!(refused.status, 400, "{refused:?}");
+    assert!(refused.body["message"].as_str().unwrap().contains("MiB compiled"), "{refused:?}");
+    let tool = |at: usize| json!({"type": "scripted", "name": format!("t{at}"), "parameters": schema});
+    let tools: Vec<Value> = (0..50).map(tool).collect();
+    let agent = json!({"model": {"type": "scripted", "replies": [{"text": "x"}]}, "tools": tools});
+    let refused = server.client.send("PUT", "/v1/agents/helper", Some(agent.to_string().as_bytes()));
+    assert_eq!(refused.status, 400, "{refused:?}");
+    assert!(refused.body["message"].as_str().unwrap().contains("MiB compiled"), "{refused:?}");
+    assert_up(&server.client);
+}
+
 #[test]
 fn schemas_that_would_exhaust_a_validator_are_refused_wherever_they_are_given() {
     let (server, _folder) = small_server();
