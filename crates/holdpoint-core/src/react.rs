@@ -102,6 +102,7 @@ pub fn react(run: &Run, event: &Event, at: Timestamp) -> Vec<Obligation> {
         | Event::NodeAwaiting { .. }
         | Event::ChildChanged { .. }
         | Event::ChildEnded { .. }
+        | Event::PauseRequested { .. }
         | Event::RunPaused { .. }
         | Event::ReplayDiverged { .. } => Vec::new(),
     }
