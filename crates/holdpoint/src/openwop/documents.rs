@@ -1,6 +1,6 @@
 //! Recorded events as the protocol's documents.
 
-use holdpoint_core::{Event, InterruptId, NodeId, Run, RunError};
+use holdpoint_core::{Drain, Event, InterruptId, NodeId, Run, RunError};
 use holdpoint_engine::Recorded;
 use serde_json::{Map, Value, json};
 
@@ -37,6 +37,7 @@ fn describe<'a>(run: &'a Run, recorded: &'a Recorded) -> Description<'a> {
         | Event::RunCompleted
         | Event::RunFailed { .. }
         | Event::RunCancelled { .. }
+        | Event::PauseRequested { .. }
         | Event::RunPaused { .. }
         | Event::RunResumed { .. }
         | Event::CapBreached { .. }
@@ -128,6 +129,13 @@ fn of_run<'a>(run: &Run, recorded: &'a Recorded) -> Description<'a> {
             }
             ("run.failed", None, payload)
         }
+        Event::PauseRequested { reason, by } => {
+            let mut payload = json!({"drainPolicy": Drain::DrainCurrentNode, "requestedBy": by});
+            if let Some(reason) = reason {
+                payload["reason"] = json!(reason);
+            }
+            ("holdpoint.pause.requested", None, payload)
+        }
         Event::RunPaused { reason, drain, by } => {
             let mut payload = json!({"drainPolicy": drain, "pausedBy": by});
             if let Some(reason) = reason {
@@ -170,6 +178,10 @@ fn of_run<'a>(run: &Run, recorded: &'a Recorded) -> Description<'a> {
             }
             if !started.metadata.is_empty() {
                 payload["metadata"] = json!(started.metadata);
+            }
+            // The protocol has a number in runs and a text in events.
+            if let Some(version) = started.engine_version {
+                payload["engineVersion"] = json!(version.to_string());
             }
             ("run.started", None, payload)
         }
