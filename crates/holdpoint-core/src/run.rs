@@ -157,15 +157,9 @@ impl Run {
             Event::VariableChanged { name, next, .. } => self.set_variable(name, next),
             Event::ChannelWritten { .. } => self.write_channel(event, at),
             Event::LoopTurned { edge, iteration } => self.turn_back(edge, *iteration),
-            Event::PauseRequested { reason, by } => {
-                let (reason, by) = (reason.clone(), by.clone());
-                self.draining = Some(Pause { at, reason, drain: Drain::DrainCurrentNode, by });
+            Event::PauseRequested { .. } | Event::RunPaused { .. } | Event::RunResumed { .. } => {
+                self.pause(event, at);
             }
-            Event::RunPaused { reason, drain, by } => {
-                self.paused = Some(Pause { at, reason: reason.clone(), drain: *drain, by: by.clone() });
-                self.draining = None;
-            }
-            Event::RunResumed { .. } => (self.paused, self.draining) = (None, None),
             Event::RunCompleted | Event::RunFailed { .. } | Event::RunCancelled { .. } => {
                 self.finish(event, at);
             }
@@ -186,6 +180,17 @@ impl Run {
             | Event::ClarificationResolved { .. } => {}
         }
         self.record_uses(event, at);
+    }
+
+    /// Folds pauses and their ends.
+    fn pause(&mut self, event: &Event, at: Timestamp) {
+        (self.paused, self.draining) = (None, None);
+        if let Event::PauseRequested { reason, by } = event {
+            let (reason, by) = (reason.clone(), by.clone());
+            self.draining = Some(Pause { at, reason, drain: Drain::DrainCurrentNode, by });
+        } else if let Event::RunPaused { reason, drain, by } = event {
+            self.paused = Some(Pause { at, reason: reason.clone(), drain: *drain, by: by.clone() });
+        }
     }
 
     fn finish(&mut self, event: &Event, at: Timestamp) {

@@ -119,6 +119,25 @@ fn completed(run: &Run, node: &NodeId, outputs: &Map<String, Value>) -> Value {
     payload
 }
 
+fn of_pause<'a>(event: &Event) -> Description<'a> {
+    let (name, mut payload, reason) = match event {
+        Event::PauseRequested { reason, by } => {
+            let payload = json!({"drainPolicy": Drain::DrainCurrentNode, "requestedBy": by});
+            ("holdpoint.pause.requested", payload, reason.as_ref())
+        }
+        Event::RunPaused { reason, drain, by } => {
+            ("run.paused", json!({"drainPolicy": drain, "pausedBy": by}), reason.as_ref())
+        }
+        Event::RunResumed { by } => ("run.resumed", json!({"resumedBy": by}), None),
+        // The caller sends only the events that are about pauses.
+        _ => (event.name(), Value::Null, None),
+    };
+    if let Some(reason) = reason {
+        payload["reason"] = json!(reason);
+    }
+    (name, None, payload)
+}
+
 fn of_run<'a>(run: &Run, recorded: &'a Recorded) -> Description<'a> {
     let duration_ms = recorded.at.0 - run.begun_at().0;
     match &recorded.event {
@@ -129,21 +148,9 @@ fn of_run<'a>(run: &Run, recorded: &'a Recorded) -> Description<'a> {
             }
             ("run.failed", None, payload)
         }
-        Event::PauseRequested { reason, by } => {
-            let mut payload = json!({"drainPolicy": Drain::DrainCurrentNode, "requestedBy": by});
-            if let Some(reason) = reason {
-                payload["reason"] = json!(reason);
-            }
-            ("holdpoint.pause.requested", None, payload)
+        Event::PauseRequested { .. } | Event::RunPaused { .. } | Event::RunResumed { .. } => {
+            of_pause(&recorded.event)
         }
-        Event::RunPaused { reason, drain, by } => {
-            let mut payload = json!({"drainPolicy": drain, "pausedBy": by});
-            if let Some(reason) = reason {
-                payload["reason"] = json!(reason);
-            }
-            ("run.paused", None, payload)
-        }
-        Event::RunResumed { by } => ("run.resumed", None, json!({"resumedBy": by})),
         Event::CapBreached { cap, limit, observed, node } => {
             let mut payload = json!({"kind": cap, "limit": limit, "observed": observed});
             if let Some(node) = node {

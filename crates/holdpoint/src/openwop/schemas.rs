@@ -43,20 +43,6 @@ pub(crate) fn parameters() -> Value {
             "description": "enforce: refused with 409 while another run with the same scopeId is unfinished.",
             "schema": {"type": "string", "enum": ["enforce"]},
         },
-        "traceparent": {
-            "name": "traceparent", "in": "header",
-            "description": "The caller's W3C trace; one that cannot be read is ignored.",
-            "schema": {"type": "string"},
-        },
-        "tracestate": {
-            "name": "tracestate", "in": "header",
-            "description": "Passed on beside traceparent, at most 512 characters; without a traceparent it is ignored.",
-            "schema": {"type": "string"},
-        },
-        "maxEvents": {
-            "name": "maxEvents", "in": "query", "description": "Events in the bundle at most: the first ones.",
-            "schema": {"type": "integer", "minimum": 1, "maximum": i64::MAX},
-        },
         "streamMode": {
             "name": "streamMode", "in": "query",
             "description": "Which events are shown: one mode, or several with commas between; values stands alone. \
@@ -87,7 +73,38 @@ pub(crate) fn parameters() -> Value {
     for (name, parameter) in waiting::parameters() {
         all[name] = parameter;
     }
+    for (name, parameter) in of_traces_and_bundles() {
+        all[name] = parameter;
+    }
     all
+}
+
+fn of_traces_and_bundles() -> [(&'static str, Value); 3] {
+    [
+        (
+            "traceparent",
+            json!({
+                "name": "traceparent", "in": "header",
+                "description": "The caller's W3C trace; one that cannot be read is ignored.",
+                "schema": {"type": "string"},
+            }),
+        ),
+        (
+            "tracestate",
+            json!({
+                "name": "tracestate", "in": "header",
+                "description": "Passed on beside traceparent, at most 512 characters; without a traceparent it is ignored.",
+                "schema": {"type": "string"},
+            }),
+        ),
+        (
+            "maxEvents",
+            json!({
+                "name": "maxEvents", "in": "query", "description": "Events in the bundle at most: the first ones.",
+                "schema": {"type": "integer", "minimum": 1, "maximum": i64::MAX},
+            }),
+        ),
+    ]
 }
 
 pub(crate) fn all() -> Value {
