@@ -141,7 +141,7 @@ def tell():
 
 
 def subscribed(event):
-    return call("POST", "/v1/webhooks", {"url": "http://127.0.0.1:9/", "events": [event]})["webhookId"]
+    return call("POST", "/v1/webhooks", {"url": "http://127.0.0.1:9/", "events": [event], "durable": False})["webhookId"]
 
 
 def talk(count):

@@ -34,7 +34,7 @@ onEach("who decides", (server) => {
         const [bob, cleo] = [await arrives(server, { key: await server.person("bob") }), await arrives(server, { key: await server.person("cleo") })];
         bob.expects(/403/);
         for (const person of [bob, cleo]) await person.go("/inbox");
-        for (const [id, config] of [["listed", { approversList: ["cleo"] }], ["audience", { audience: { subjects: ["cleo"] } }]]) {
+        for (const [id, config] of [["listed", { approversList: ["cleo"] }], ["audience", { approversList: ["cleo"], audience: { subjects: ["eve"] } }]]) {
             const [theirs, ours] = [await server.asks(gate(`theirs-${id}`, config)), await server.asks(gate(`ours-${id}`))];
             const hers = (person) => title(person).filter({ hasText: `Is theirs-${id} good?` });
             await bob.moves("/inbox");

@@ -126,6 +126,10 @@ pub struct Start {
     pub scope: Option<String>,
     pub callback_url: Option<String>,
     pub trace: Option<String>,
+    /// As [`Started::trace_state`](crate::Started::trace_state).
+    pub trace_state: Option<String>,
+    /// As [`Started::engine_version`](crate::Started::engine_version).
+    pub engine_version: Option<u64>,
     pub parent: Option<Parent>,
     pub fork: Option<Fork>,
     /// As [`Started::forked_by`](crate::Started::forked_by).
@@ -154,6 +158,8 @@ impl Start {
             scope: None,
             callback_url: None,
             trace: None,
+            trace_state: None,
+            engine_version: None,
             parent: None,
             fork: None,
             forked_by: Vec::new(),

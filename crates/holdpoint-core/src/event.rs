@@ -313,6 +313,13 @@ pub enum Event {
     ChildChanged { child: RunId, status: Status },
     #[serde(rename = "holdpoint.child.ended")]
     ChildEnded { child: RunId, status: Status, result: ChildResult },
+    /// The run pauses once the nodes at work have ended.
+    #[serde(rename = "holdpoint.pause.requested")]
+    PauseRequested {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+        by: String,
+    },
     #[serde(rename = "run.paused")]
     RunPaused {
         #[serde(default, skip_serializing_if = "Option::is_none")]

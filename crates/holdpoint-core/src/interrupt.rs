@@ -33,7 +33,9 @@ pub use grant::{GrantUse, covered_node};
 pub use kind::Kind;
 pub use low_confidence::{Decision, ESCALATION_THRESHOLD_DEFAULT, escalation_threshold};
 pub use members::{GateOutputs, as_answer, repeats_answer, with_ignored};
-pub use people::{OPERATOR_APPROVAL, PEOPLE, find_named_people, is_host_name};
+pub use people::{
+    AudienceRule, OPERATOR_APPROVAL, PEOPLE, find_named_people, find_unrestricted_audiences, is_host_name,
+};
 pub use quorum::Vote;
 pub use request::{BadRequest, Request};
 
@@ -121,6 +123,8 @@ pub struct Interrupt {
     pub taken_over: bool,
     /// The effects that its grant was used for, in the order in which they began.
     pub uses: Vec<GrantUse>,
+    /// The effect of `audience`: recorded by the version that started the run.
+    pub audience: AudienceRule,
     pub(crate) compiled: Compiled,
 }
 

@@ -32,10 +32,11 @@ pub use event::{
 };
 pub use ids::{BadId, InterruptId, NodeId, Principal, RunId, RunRef, TenantId, Timestamp, WorkflowId};
 pub use interrupt::{
-    AUTH_REQUIRED, Answer, Ask, Assignees, BadRequest, Compiled, Decision, ESCALATION_THRESHOLD_DEFAULT,
-    ExternalEvent, GateOutputs, GrantUse, Heard, Interrupt, Kind, OPERATOR_APPROVAL, PEOPLE, Reply, Request,
-    Resolution, Vote, as_answer, covered_node, escalation_threshold, find_named_people, is_host_name,
-    repeats_answer, with_ignored,
+    AUTH_REQUIRED, Answer, Ask, Assignees, AudienceRule, BadRequest, Compiled, Decision,
+    ESCALATION_THRESHOLD_DEFAULT, ExternalEvent, GateOutputs, GrantUse, Heard, Interrupt, Kind,
+    OPERATOR_APPROVAL, PEOPLE, Reply, Request, Resolution, Vote, as_answer, covered_node,
+    escalation_threshold, find_named_people, find_unrestricted_audiences, is_host_name, repeats_answer,
+    with_ignored,
 };
 pub use names::{BadName, check_new_entry, parse_new_name};
 pub use react::{Obligation, Timer, react};

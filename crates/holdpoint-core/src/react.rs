@@ -56,9 +56,7 @@ pub fn react(run: &Run, event: &Event, at: Timestamp) -> Vec<Obligation> {
             wakes.then_some(Obligation::Activate).into_iter().chain(clear_deadline(run, *id)).collect()
         }
         Event::SleepStarted { node, until } => vec![wake_at(node, *until)],
-        Event::SleepEnded { node } => {
-            std::iter::once(Obligation::Activate).chain(clear_sleep(run, node)).collect()
-        }
+        Event::SleepEnded { node } => wake(run, node),
         // A run that has done its work leaves those it has started to theirs.
         Event::RunCompleted => clear_all(run),
         Event::RunFailed { .. } | Event::RunCancelled { .. } => {
@@ -102,6 +100,7 @@ pub fn react(run: &Run, event: &Event, at: Timestamp) -> Vec<Obligation> {
         | Event::NodeAwaiting { .. }
         | Event::ChildChanged { .. }
         | Event::ChildEnded { .. }
+        | Event::PauseRequested { .. }
         | Event::RunPaused { .. }
         | Event::ReplayDiverged { .. } => Vec::new(),
     }
@@ -109,6 +108,10 @@ pub fn react(run: &Run, event: &Event, at: Timestamp) -> Vec<Obligation> {
 
 fn wake_at(node: &NodeId, due: Timestamp) -> Obligation {
     Obligation::SetTimer { timer: Timer::Sleep(node.clone()), due }
+}
+
+fn wake(run: &Run, node: &NodeId) -> Vec<Obligation> {
+    std::iter::once(Obligation::Activate).chain(clear_sleep(run, node)).collect()
 }
 
 fn clear_deadline(run: &Run, id: InterruptId) -> Option<Obligation> {

@@ -46,8 +46,8 @@ pub enum Refusal {
     )]
     MayNotReply(String),
     #[error(
-        "{0} is listed here and could be a role, and no key has it as its principal: make a key for {0}, or name \
-         people in audience.subjects and roles as role:{0}"
+        "{0} is listed here and could be a role, and no key has it as its principal: make a key for {0}, or \
+         list the role as role:{0}"
     )]
     UnknownName(String),
     #[error("this interrupt is answered with a key; a link is not enough")]

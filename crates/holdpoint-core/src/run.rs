@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use crate::event::{Event, RunError, Started};
+use crate::event::{Drain, Event, RunError, Started};
 use crate::ids::{NodeId, RunId, Timestamp};
 use crate::interrupt::Interrupt;
 use crate::workflow::{Workflow, judge_edge};
@@ -61,6 +61,8 @@ pub struct Run {
     /// In the order in which they were opened.
     pub conversations: Vec<Arc<Conversation>>,
     pub paused: Option<Pause>,
+    /// A pause that waits for the nodes at work.
+    pub draining: Option<Pause>,
     /// Of a replay: it came to something else than its source.
     pub diverged: bool,
     copied: CopiedPart,
@@ -91,6 +93,7 @@ impl Run {
             children: Vec::new(),
             conversations: Vec::new(),
             paused: None,
+            draining: None,
             diverged: false,
             copied: CopiedPart::Nothing,
             end: None,
@@ -154,10 +157,9 @@ impl Run {
             Event::VariableChanged { name, next, .. } => self.set_variable(name, next),
             Event::ChannelWritten { .. } => self.write_channel(event, at),
             Event::LoopTurned { edge, iteration } => self.turn_back(edge, *iteration),
-            Event::RunPaused { reason, drain, by } => {
-                self.paused = Some(Pause { at, reason: reason.clone(), drain: *drain, by: by.clone() });
+            Event::PauseRequested { .. } | Event::RunPaused { .. } | Event::RunResumed { .. } => {
+                self.pause(event, at);
             }
-            Event::RunResumed { .. } => self.paused = None,
             Event::RunCompleted | Event::RunFailed { .. } | Event::RunCancelled { .. } => {
                 self.finish(event, at);
             }
@@ -178,6 +180,17 @@ impl Run {
             | Event::ClarificationResolved { .. } => {}
         }
         self.record_uses(event, at);
+    }
+
+    /// Folds pauses and their ends.
+    fn pause(&mut self, event: &Event, at: Timestamp) {
+        (self.paused, self.draining) = (None, None);
+        if let Event::PauseRequested { reason, by } = event {
+            let (reason, by) = (reason.clone(), by.clone());
+            self.draining = Some(Pause { at, reason, drain: Drain::DrainCurrentNode, by });
+        } else if let Event::RunPaused { reason, drain, by } = event {
+            self.paused = Some(Pause { at, reason: reason.clone(), drain: *drain, by: by.clone() });
+        }
     }
 
     fn finish(&mut self, event: &Event, at: Timestamp) {

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 use crate::approved;
 use crate::store;
-use crate::trace::SpanName;
+use crate::trace::{SpanName, trace_headers};
 
 mod effects;
 
@@ -134,10 +134,11 @@ impl Context {
         self.run.nodes[self.position].visit
     }
 
-    /// What this visit is called in traces; `None` when the run was never started.
-    pub(crate) fn span(&self) -> Option<SpanName> {
-        let tenant = &self.started()?.owner.tenant;
-        Some(SpanName::of_visit(tenant, &self.run, &self.node().id, self.visit()))
+    /// Returns the headers that name the trace of this visit; none when the run was never started.
+    pub(crate) fn trace_headers(&self) -> Vec<(String, String)> {
+        let Some(started) = self.started() else { return Vec::new() };
+        let span = SpanName::of_visit(&started.owner.tenant, &self.run, &self.node().id, self.visit());
+        trace_headers(span, &self.run)
     }
 
     pub fn node(&self) -> &workflow::Node {

@@ -132,6 +132,9 @@ enum Tried {
 }
 
 impl Engine {
+    /// The version of the stored form, which every run records at its start. It grows with each migration.
+    pub const VERSION: u64 = crate::store::ENGINE_VERSION;
+
     /// Writes what was submitted and closes the store. Later calls fail.
     pub async fn close(&self) {
         self.0.stop.send_replace(true);

@@ -69,6 +69,6 @@ pub use store::sessions::Session;
 pub use store::webhooks::{OldSecret, Webhook, WebhookChange, WebhookOwner};
 pub use store::workflows::{Registered, WorkflowSummary};
 pub use store::{Error as StoreError, Location, ceiling};
-pub use trace::{SpanName, cause};
+pub use trace::{SpanName, cause, read_trace_state, trace_headers};
 pub use webhooks::{Courier, Render, Rendered, Rendering, WebhookSettings, fingerprint, sign};
 pub use worker::Worker;

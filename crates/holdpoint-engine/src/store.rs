@@ -39,6 +39,7 @@ pub(crate) mod webhooks;
 pub(crate) mod workflows;
 
 pub use ceiling::ceiling;
+pub(crate) use migrations::VERSION as ENGINE_VERSION;
 pub(crate) use statement::{Answer, Lock, Param, Query, Row, Statement, Tx, params};
 
 /// Trouble with the database. None of these is an answer to a caller's question.

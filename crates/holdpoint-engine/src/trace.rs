@@ -59,6 +59,23 @@ impl SpanName {
     }
 }
 
+/// Returns the headers of a request that is part of a run: `traceparent`, and the caller's `tracestate`.
+pub fn trace_headers(span: SpanName, run: &Run) -> Vec<(String, String)> {
+    let state = run.started.as_ref().and_then(|started| started.trace_state.clone());
+    let state = state.map(|state| ("tracestate".to_owned(), state));
+    std::iter::once(("traceparent".to_owned(), span.to_string())).chain(state).collect()
+}
+
+/// Returns a `tracestate` as W3C allows it: printable ASCII, at most 512 characters. Anything else is dropped.
+pub fn read_trace_state(text: &str) -> Option<String> {
+    let text = text.trim();
+    let is_printable = text.bytes().all(|byte| (b' '..=b'~').contains(&byte));
+    (is_printable && (1..=TRACE_STATE_CHARS_MAX).contains(&text.len())).then(|| text.to_owned())
+}
+
+/// The length that every participant of a trace must pass on.
+const TRACE_STATE_CHARS_MAX: usize = 512;
+
 /// What the caller of the run was doing; of a fork, that of its source.
 fn caller(run: &Run) -> Option<SpanName> {
     run.started.as_ref().and_then(|started| SpanName::parse(started.trace.as_deref()?))

@@ -188,6 +188,9 @@ impl Caller {
 
     /// By the key that is sent, or by the session of a browser.
     pub(crate) async fn authenticate(parts: &Parts, app: &App) -> Result<Self, ApiError> {
+        if parts.headers.get_all(header::AUTHORIZATION).iter().nth(1).is_some() {
+            return Err(ApiError::invalid("Authorization", "must be given once"));
+        }
         let from = Origin::of(parts);
         let failures = app.failure_guard(&from);
         let caller =

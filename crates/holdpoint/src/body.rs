@@ -8,7 +8,7 @@ use axum::http::StatusCode;
 use axum::http::request::Parts;
 use bytes::Bytes;
 use holdpoint_core::{StrictValue, is_host_name, limits, parse_new_name};
-use serde::de::{DeserializeOwned, Error as _};
+use serde::de::{DeserializeOwned, Error as _, IgnoredAny};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value, json};
 
@@ -74,17 +74,18 @@ pub(crate) async fn read<S: Send + Sync>(request: Request, state: &S) -> Result<
 }
 
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
-    let parsed = serde_json::from_slice(bytes).map_err(|error| {
+    let refused = |error: serde_json::Error| {
         let problem = if error.is_data() { "the body does not fit" } else { "the body is not valid JSON" };
         let why = without_values(&error.to_string());
         ApiError::new(StatusCode::BAD_REQUEST, "validation_error", format!("{problem}: {why}"))
-    })?;
+    };
     // Serde would also take a list for a struct, member by member.
     if bytes.trim_ascii_start().first() != Some(&b'{') {
+        serde_json::from_slice::<IgnoredAny>(bytes).map_err(refused)?;
         let message = "the body does not fit: expected an object";
         return Err(ApiError::new(StatusCode::BAD_REQUEST, "validation_error", message));
     }
-    Ok(parsed)
+    serde_json::from_slice(bytes).map_err(refused)
 }
 
 /// An error of serde without what it quotes from the request, which may be a secret: the place is enough to find it.
@@ -167,8 +168,27 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Params<T> {
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
         match Query::<T>::from_request_parts(parts, state).await {
             Ok(Query(params)) => Ok(Self(params)),
-            Err(rejection) => Err(ApiError::invalid("query", rejection.body_text())),
+            Err(rejection) => Err(refused_parameter(&rejection.body_text())),
         }
+    }
+}
+
+/// Names the parameter that axum refused, and says what is wrong with it without repeating its value.
+fn refused_parameter(text: &str) -> ApiError {
+    let said = text.split_once("query string: ").map_or(text, |(_, said)| said);
+    let quoted = said.strip_prefix("duplicate field `").and_then(|rest| rest.split('`').next());
+    if let Some(field) = quoted {
+        return ApiError::invalid(field, "is given more than once");
+    }
+    match said.split_once(": ").filter(|(field, _)| !field.contains([' ', '`'])) {
+        Some((field, why)) if why.contains("duplicate field") => {
+            ApiError::invalid(field, "is given more than once")
+        }
+        Some((field, why)) if why.contains("digit") || why.contains("number") || why.contains("integer") => {
+            ApiError::invalid(field, "must be a whole number in the range of the parameter")
+        }
+        Some((field, why)) => ApiError::invalid(field, without_values(why)),
+        None => ApiError::invalid("query", without_values(said)),
     }
 }
 
@@ -182,7 +202,7 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for InPath<
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
         match Path::<T>::from_request_parts(parts, state).await {
             Ok(Path(params)) => Ok(Self(params)),
-            Err(rejection) => Err(ApiError::invalid("path", rejection.body_text())),
+            Err(_) => Err(ApiError::invalid("path", "has a part that is not valid UTF-8 text")),
         }
     }
 }
@@ -249,7 +269,8 @@ mod tests {
             (r#"{}"#, "missing field `name`"),
             (r#"{"name": "a", "name": "b"}"#, "duplicate field `name`"),
             (r#"{"name": null}"#, "invalid type: null, expected a string"),
-            (r#"["hunter2", "hunter2"]"#, "invalid type: string, expected a sequence"),
+            (r#"["hunter2", "hunter2"]"#, "expected an object"),
+            (r#"["hunter2", "#, "not valid JSON"),
         ] {
             let error = said(body);
             assert!(error.contains(words), "{body}: {error}");

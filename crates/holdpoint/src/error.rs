@@ -72,6 +72,11 @@ impl ApiError {
             .with(json!({"field": field}))
     }
 
+    /// A URL of a webhook or a callback that the guard of outgoing calls refuses.
+    pub(crate) fn rejected_url(field: &str, message: impl std::fmt::Display) -> Self {
+        Self { code: "webhook_url_rejected", ..Self::invalid(field, message) }
+    }
+
     pub(crate) fn not_found(what: &str) -> Self {
         Self::new(StatusCode::NOT_FOUND, "not_found", format!("{what} not found"))
     }
@@ -114,6 +119,11 @@ impl IntoResponse for ApiError {
         let unavailable = (self.status == StatusCode::SERVICE_UNAVAILABLE).then_some(1);
         if let Some(seconds) = self.retry_after_s.or(unavailable) {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        // The same whatever was wrong: a challenge must not tell keys apart.
+        if self.status == StatusCode::UNAUTHORIZED {
+            let challenge = HeaderValue::from_static("Bearer realm=\"holdpoint\"");
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
         }
         // Who may not call is told so before the body is read. What is left of it ends the connection, and a client
         // that is not told would send its next request into a closed one.

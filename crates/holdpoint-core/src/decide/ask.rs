@@ -80,7 +80,8 @@ fn requested(run: &Run, node: &NodeId, request: &Request) -> Result<Event, RunEr
         digest: Some(digest(&data)),
         data,
         resume_schema: request.resume_schema.clone(),
-        timeout_ms: request.timeout_ms.filter(|_| waits),
+        // As with `settings.timeout`, zero means that there is no deadline.
+        timeout_ms: request.timeout_ms.filter(|ms| waits && *ms > 0),
     })
 }
 

@@ -3,7 +3,7 @@
 
 use crate::event::{Cap, Event, RunError};
 use crate::ids::Timestamp;
-use crate::run::Run;
+use crate::run::{Pause, Run};
 use crate::workflow::{Turn, next_turn};
 
 /// The events, followed by everything they entail.
@@ -30,7 +30,7 @@ fn consequences(run: &Run) -> Vec<Event> {
     }
     let name = |position: usize| run.workflow.nodes[position].id.clone();
     match next_turn(run) {
-        Some(Turn::Begin(_)) => Vec::new(),
+        Some(Turn::Begin(_)) => drained(run),
         Some(Turn::Skip(position, reason)) => vec![Event::NodeSkipped { node: name(position), reason }],
         Some(Turn::Stuck(position, why)) => vec![Event::RunFailed {
             error: RunError::new("condition_failed", why),
@@ -38,8 +38,14 @@ fn consequences(run: &Run) -> Vec<Event> {
         }],
         Some(Turn::Back(at)) => turn_back(run, at),
         None if run.nodes.iter().all(|state| state.status.has_ended()) => vec![Event::RunCompleted],
-        None => Vec::new(),
+        None => drained(run),
     }
+}
+
+/// The pause that waited for nodes at work, once there are none.
+fn drained(run: &Run) -> Vec<Event> {
+    let Some(Pause { reason, drain, by, .. }) = run.draining.clone() else { return Vec::new() };
+    if run.has_node_to_drain() { Vec::new() } else { vec![Event::RunPaused { reason, drain, by }] }
 }
 
 fn turn_back(run: &Run, at: usize) -> Vec<Event> {

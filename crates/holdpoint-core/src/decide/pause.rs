@@ -1,4 +1,4 @@
-//! Decides who may make a run stand still, and let it go on.
+//! Decides whether a run pauses, at once or after the nodes at work, and whether it resumes.
 
 use super::check_unfinished;
 use super::finish::room;
@@ -15,7 +15,9 @@ pub(super) fn pause(
     by: &Principal,
 ) -> Result<Vec<Event>, Refusal> {
     check_unfinished(run)?;
-    if run.started.is_none() || run.paused.is_some() {
+    // A pause that drains can be made immediate.
+    let again = run.draining.is_some() && drain == Drain::DrainCurrentNode;
+    if run.started.is_none() || run.paused.is_some() || again {
         return Err(Refusal::WrongState(run.status()));
     }
     check_reason(reason)?;
@@ -23,12 +25,16 @@ pub(super) fn pause(
     if room(run) == 0 {
         return Err(Refusal::TooLarge { what: "the run", bytes: run.bytes, max: limits::RUN_BYTES_MAX });
     }
-    Ok(vec![Event::RunPaused { reason: reason.map(str::to_owned), drain, by: by.name.clone() }])
+    let (reason, by) = (reason.map(str::to_owned), by.name.clone());
+    if drain == Drain::DrainCurrentNode && run.has_node_to_drain() {
+        return Ok(vec![Event::PauseRequested { reason, by }]);
+    }
+    Ok(vec![Event::RunPaused { reason, drain, by }])
 }
 
 pub(super) fn resume(run: &Run, by: &Principal) -> Result<Vec<Event>, Refusal> {
     check_unfinished(run)?;
-    if run.paused.is_none() {
+    if run.paused.is_none() && run.draining.is_none() {
         return Err(Refusal::WrongState(run.status()));
     }
     Ok(vec![Event::RunResumed { by: by.name.clone() }])

@@ -33,6 +33,8 @@ pub(super) fn start(run: &Run, start: &Start, now: Timestamp) -> Result<Vec<Even
         scope: start.scope.clone(),
         callback_url: start.callback_url.clone(),
         trace: start.trace.clone(),
+        trace_state: start.trace_state.clone(),
+        engine_version: start.engine_version,
         parent: start.parent.clone(),
         fork: start.fork.clone(),
         forked_by: start.forked_by.clone(),

@@ -33,6 +33,7 @@ impl Event {
             | Self::ToolReturned { .. }
             | Self::NodeDispatched { call: Some(_), .. }
             | Self::SleepEnded { .. }
+            | Self::PauseRequested { .. }
             | Self::RunPaused { .. }
             | Self::RunResumed { .. }
             | Self::RunCancelled { .. }
@@ -131,6 +132,7 @@ impl Event {
             | Self::CapBreached { .. }
             | Self::ChildChanged { .. }
             | Self::ChildEnded { .. }
+            | Self::PauseRequested { .. }
             | Self::RunPaused { .. }
             | Self::RunResumed { .. }
             | Self::ReplayDiverged { .. }

@@ -30,6 +30,13 @@ pub struct Started {
     /// The caller's `traceparent`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<String>,
+    /// The caller's `tracestate`, passed on as it is. Only beside a `traceparent`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace_state: Option<String>,
+    /// The version of the engine that started the run. Absent in runs of versions that did not record it: in these, an
+    /// `audience` restricts who may approve.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub engine_version: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<Parent>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

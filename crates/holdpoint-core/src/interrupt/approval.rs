@@ -63,6 +63,7 @@ pub(super) fn judge(
         return Err(Refusal::invalid("resumeValue.action", message));
     }
     check_extras(&action, &decided)?;
+    members::check_claimed_instant(&decided)?;
     let acted_by = people::speaker(answer, decider).map(str::to_owned);
     let who = Who { by: decider.to_owned(), acted_by };
     if action == "ask" {

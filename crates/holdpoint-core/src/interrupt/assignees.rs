@@ -3,16 +3,17 @@
 
 use serde_json::{Map, Value};
 
-use super::{Interrupt, Kind, OPERATOR_APPROVAL, PEOPLE, people};
+use super::{AudienceRule, Interrupt, Kind, OPERATOR_APPROVAL, PEOPLE, people};
 use crate::ids::Principal;
 
 /// What an approval may say about people besides [`PEOPLE`]: what a governed gate requires.
 const GOVERNED: [&str; 4] = ["gateId", "requiredRole", "requiredScope", "override"];
 
-/// Who may decide one interrupt.
+/// Who may decide one interrupt, and whom it is shown to.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Assignees {
-    /// What the gate says about people, as it says it; nothing where anybody may decide.
+    /// What the gate says about people, as it says it; nothing where it names nobody. An audience that informs is named
+    /// [`INFORMED`](people::INFORMED); one that restricts, in rows of earlier versions, keeps its name.
     pub said: Option<Value>,
     /// Those whose wish the run is, where nobody may grant their own.
     pub barred: Vec<String>,
@@ -26,7 +27,7 @@ impl Assignees {
 
     /// Whether an answer of `who`, in their own name, would be heard.
     pub fn admit(&self, who: &Principal) -> bool {
-        self.said.as_ref().is_none_or(|said| people::may_decide(said, who))
+        self.said.as_ref().is_none_or(|said| people::may_decide(said, who, AudienceRule::Restricts))
             && !self.barred.contains(&who.name)
     }
 }
@@ -37,15 +38,19 @@ impl Interrupt {
     pub(crate) fn heeds_people(&self) -> bool {
         self.kind == Kind::Approval
             || self.data.get("toolCall").is_some()
-            || people::names_anybody(&self.data)
+            || people::names_anybody(&self.data, self.audience)
     }
 
     /// Whom it is for; the run is the wish of `requesters`.
     pub fn assignees(&self, requesters: &[&str]) -> Assignees {
-        if !self.heeds_people() {
+        if !self.heeds_people() && !people::names_audience(&self.data) {
             return Assignees::default();
         }
-        let member = |name: &&str| Some(((*name).to_owned(), self.data.get(*name)?.clone()));
+        let member = |name: &&str| {
+            let informs = **name == *"audience" && self.audience == AudienceRule::Informs;
+            let shown_as = if informs { people::INFORMED } else { name };
+            Some((shown_as.to_owned(), self.data.get(*name)?.clone()))
+        };
         let governed = GOVERNED.iter().filter(|_| self.kind == Kind::Approval);
         let members = PEOPLE.iter().chain([&OPERATOR_APPROVAL]).chain(governed);
         let said = Value::Object(members.filter_map(member).collect::<Map<_, _>>());
@@ -63,7 +68,7 @@ impl Interrupt {
             return true;
         }
         let own = ask.by == name || ask.acted_by.as_deref() == Some(name);
-        !own && people::may_decide(&self.data, who)
+        !own && people::may_decide(&self.data, who, self.audience)
     }
 
     /// Questions of approvers that nobody has answered.
@@ -115,7 +120,12 @@ mod tests {
         assert!(leads.admit(&lead) && !leads.admit(&ann));
         let both = assignees(json!({"approversList": ["ann", "bob"], "audience": {"roles": ["lead"]}}));
         assert!(both.admit(&lead), "in the list and in the audience");
-        assert!(!both.admit(&ann), "in the list alone");
+        assert!(!both.admit(&ann), "in the list alone, in a row of an earlier version");
+        let told = assignees(json!({"approversList": ["ann"], "informedAudience": {"roles": ["lead"]}}));
+        assert!(told.admit(&ann) && !told.admit(&lead), "an audience that informs lets nobody in or out");
+        assert_eq!(told.entries(), ["ann", "role:lead"]);
+        let informed = assignees(json!({"informedAudience": {"roles": ["lead"]}}));
+        assert!(informed.admit(&ann) && informed.admit(&lead));
         let operator =
             assignees(json!({"approversList": ["ann"], "operatorApproval": {"approverRoleRefs": ["lead"]}}));
         assert!(!operator.admit(&ann) && !operator.admit(&lead), "each is in one of both lists");

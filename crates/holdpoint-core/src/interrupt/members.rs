@@ -4,6 +4,7 @@
 use serde_json::{Map, Value};
 
 use super::{Kind, Request, is_governed};
+use crate::refusal::Refusal;
 use crate::schema::is_instant;
 
 /// The member of a recorded answer that holds the members which its kind does not read.
@@ -47,8 +48,19 @@ const OUTPUTS: [&str; 13] = [
     "quorum",
 ];
 
-/// Moves members that an approval does not read to `ignored`. The client's `decidedAt` becomes `claimedAt` if it is an
-/// instant.
+/// Rejects a `decidedAt` of the client that is not an instant.
+pub(super) fn check_claimed_instant(answer: &Map<String, Value>) -> Result<(), Refusal> {
+    match answer.get("decidedAt") {
+        None => Ok(()),
+        Some(Value::String(at)) if is_instant(at) => Ok(()),
+        Some(_) => {
+            let message = "must be an instant such as 2026-05-01T10:00:00Z, or be left out";
+            Err(Refusal::invalid("resumeValue.decidedAt", message))
+        }
+    }
+}
+
+/// Moves members that an approval does not read to `ignored`. The client's `decidedAt` becomes `claimedAt`.
 pub(super) fn set_aside_unknown(answer: &mut Map<String, Value>, resume_schema: Option<&Value>) {
     let claimed = answer.remove("decidedAt");
     let action = answer.get("action").and_then(Value::as_str);
@@ -59,16 +71,8 @@ pub(super) fn set_aside_unknown(answer: &mut Map<String, Value>, resume_schema: 
             && (edits || name != "editedArtifactData")
             && (refines || name != "refineFeedback")
     };
-    let mut ignored = set_aside(answer, known);
-    match claimed {
-        Some(Value::String(at)) if is_instant(&at) => {
-            answer.insert("claimedAt".to_owned(), Value::String(at));
-        }
-        Some(other) => {
-            ignored.insert("decidedAt".to_owned(), other);
-        }
-        None => {}
-    }
+    let ignored = set_aside(answer, known);
+    answer.extend(claimed.map(|at| ("claimedAt".to_owned(), at)));
     record(answer, ignored);
 }
 
@@ -112,6 +116,10 @@ pub fn as_answer(recorded: &Value) -> Value {
         members.retain(|name, _| !["quorum", "actedBy"].contains(&name.as_str()));
         if let Some(claimed) = members.remove("claimedAt") {
             members.insert("decidedAt".to_owned(), claimed);
+        }
+        // Earlier versions recorded whatever a client sent.
+        if check_claimed_instant(members).is_err() {
+            members.remove("decidedAt");
         }
     }
     answer

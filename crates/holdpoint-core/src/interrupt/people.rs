@@ -26,9 +26,21 @@ const LISTS: [(&str, Prefix); 3] = [
     ("approverGroupRefs", Prefix::Group),
 ];
 
-/// The same in `audience`. Who decides must be in both, where both are there.
+/// The same in `audience`, which names whom an interrupt is shown to.
 const AUDIENCE: [(&str, Prefix); 3] =
     [("subjects", Prefix::Name), ("groups", Prefix::Group), ("roles", Prefix::Role)];
+
+/// The member of [`Assignees::said`](super::Assignees::said) with an `audience` that informs.
+pub(super) const INFORMED: &str = "informedAudience";
+
+/// The effect of an `audience`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AudienceRule {
+    /// It names who is told, and does not restrict who may approve.
+    Informs,
+    /// An approver must be in it: in runs that an earlier version started.
+    Restricts,
+}
 
 #[derive(Clone, Copy, PartialEq)]
 enum Prefix {
@@ -101,8 +113,10 @@ pub(super) fn decider(answer: &Answer) -> Result<&str, Refusal> {
     for member in ["voter", "decidedBy"] {
         let Some(given) = answer.value.get(member) else { continue };
         let Some(name) = given.as_str().filter(|name| is_name(name)) else {
-            let message =
-                format!("must be 1 to {} characters without control characters", limits::ID_CHARS_MAX);
+            let message = format!(
+                "must be 1 to {} characters without control characters, and not begin or end with a blank",
+                limits::ID_CHARS_MAX
+            );
             return Err(Refusal::invalid(format!("resumeValue.{member}"), message));
         };
         if named.is_some_and(|before| before != name) {
@@ -151,7 +165,9 @@ pub fn is_host_name(name: &str) -> bool {
 }
 
 fn is_name(text: &str) -> bool {
-    (1..=limits::ID_CHARS_MAX).contains(&text.chars().count()) && !text.contains(char::is_control)
+    (1..=limits::ID_CHARS_MAX).contains(&text.chars().count())
+        && !text.contains(char::is_control)
+        && text.trim() == text
 }
 
 /// `requesters` are those whose wish the run is.
@@ -168,7 +184,7 @@ pub(super) fn check(
     if asked.is_governed() {
         governance::check(data, who, &answer.value)?;
     }
-    if !admitted(data, who) {
+    if !admitted(data, who, asked.audience) {
         return Err(Refusal::NotAnApprover(decider.to_owned()));
     }
     // The entry may mean a role, and then nobody has that name.
@@ -185,10 +201,20 @@ pub(super) fn check(
     }
 }
 
-/// Whether anything is said about who may decide.
-pub(super) fn names_anybody(data: &Value) -> bool {
-    let mut lists = list_sets(data).flat_map(|set| approvers(set).chain(audience(set)));
-    is_separated(data) || lists.any(|(list, _)| list.as_array().is_some_and(|entries| !entries.is_empty()))
+/// Returns whether the data restricts who may decide.
+pub(super) fn names_anybody(data: &Value, rule: AudienceRule) -> bool {
+    let restricting = |set| audience(set).filter(move |_| rule == AudienceRule::Restricts);
+    let mut lists = list_sets(data).flat_map(|set| approvers(set).chain(restricting(set)));
+    is_separated(data) || lists.any(|(list, _)| has_entries(list))
+}
+
+/// Returns whether the data names whom the interrupt is shown to.
+pub(super) fn names_audience(data: &Value) -> bool {
+    list_sets(data).flat_map(audience).any(|(list, _)| has_entries(list))
+}
+
+fn has_entries(list: &Value) -> bool {
+    list.as_array().is_some_and(|entries| !entries.is_empty())
 }
 
 /// Whether those whose wish the run is must not decide.
@@ -196,21 +222,23 @@ pub(super) fn is_separated(data: &Value) -> bool {
     data.get("requesterMayNotApprove") == Some(&Value::Bool(true))
 }
 
-/// Whether the lists let somebody decide.
-fn admitted(data: &Value, who: &Principal) -> bool {
-    list_sets(data).all(|set| admits(who, approvers(set)) && admits(who, audience(set)))
+/// Returns whether the lists let `who` decide.
+fn admitted(data: &Value, who: &Principal, rule: AudienceRule) -> bool {
+    let in_audience = |set| rule == AudienceRule::Informs || admits(who, audience(set));
+    list_sets(data).all(|set| admits(who, approvers(set)) && in_audience(set))
 }
 
-/// Whether an answer of `who` in their own name could be heard, as far as the data tells.
-pub(super) fn may_decide(data: &Value, who: &Principal) -> bool {
-    admitted(data, who) && governance::may_decide(data, who)
+/// Returns whether an answer of `who` in their own name could be heard, as far as the data tells.
+pub(super) fn may_decide(data: &Value, who: &Principal, rule: AudienceRule) -> bool {
+    admitted(data, who, rule) && governance::may_decide(data, who)
 }
 
 /// Returns the entries of all lists in one form: `name`, `role:x`, `group:y`, `scope:z`. An entry that is not in NFKC is
 /// followed by its NFKC form.
 pub(super) fn entries(data: &Value) -> Vec<String> {
     let mut entries = governance::entries(data);
-    for (list, plain) in list_sets(data).flat_map(|set| approvers(set).chain(audience(set))) {
+    let informed = members(data.get(INFORMED), &AUDIENCE);
+    for (list, plain) in list_sets(data).flat_map(|set| approvers(set).chain(audience(set))).chain(informed) {
         for entry in list.as_array().into_iter().flatten().filter_map(Value::as_str) {
             let entry = match (entry.split_once(':'), plain) {
                 (Some(("role" | "group", _)), _) | (_, Prefix::Anything | Prefix::Name) => entry.to_owned(),
@@ -231,20 +259,35 @@ pub(super) fn entries(data: &Value) -> Vec<String> {
 /// JSON pointers into the config of a node that may name people: for gates, `core.interrupt` and agents.
 const NAMED_IN: [&str; 3] = ["", "/data", "/approval"];
 
+fn nodes_of(definition: &Value) -> impl Iterator<Item = (String, Vec<&Value>)> {
+    let nodes = definition.get("nodes").and_then(Value::as_array).into_iter().flatten();
+    nodes.map(|node| {
+        let id = node.get("id").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let config = node.get("config").unwrap_or(&Value::Null);
+        (id, NAMED_IN.iter().filter_map(|place| config.pointer(place)).collect())
+    })
+}
+
+/// Returns the nodes of a definition that name an audience and no approvers: everybody may decide there.
+pub fn find_unrestricted_audiences(definition: &Value) -> Vec<String> {
+    let is_open = |data: &&Value| {
+        let lists = approvers(data).any(|(list, _)| has_entries(list));
+        names_audience(data) && !lists && governance::entries(data).is_empty()
+    };
+    nodes_of(definition).filter(|(_, places)| places.iter().any(is_open)).map(|(id, _)| id).collect()
+}
+
 /// Returns the people that the nodes of a definition name, each with the id of its node.
 pub fn find_named_people(definition: &Value) -> Vec<(String, String)> {
-    let nodes = definition.get("nodes").and_then(Value::as_array).into_iter().flatten();
-    let of_node = |node: &Value| {
-        let id = node.get("id").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let of_node = |(id, places): (String, Vec<&Value>)| {
         let mut named: Vec<String> = Vec::new();
-        let config = node.get("config").unwrap_or(&Value::Null);
-        for data in NAMED_IN.iter().filter_map(|place| config.pointer(place)) {
+        for data in places {
             let new: Vec<_> = entries(data).into_iter().filter(|entry| !named.contains(entry)).collect();
             named.extend(new);
         }
         named.into_iter().map(move |entry| (id.clone(), entry)).collect::<Vec<_>>()
     };
-    nodes.flat_map(of_node).collect()
+    nodes_of(definition).flat_map(of_node).collect()
 }
 
 impl Principal {
@@ -264,12 +307,18 @@ fn list_sets(data: &Value) -> impl Iterator<Item = &Value> {
 }
 
 fn approvers(data: &Value) -> impl Iterator<Item = (&Value, Prefix)> {
-    LISTS.iter().filter_map(|(list, plain)| Some((data.get(*list)?, *plain)))
+    members(Some(data), &LISTS)
 }
 
 fn audience(data: &Value) -> impl Iterator<Item = (&Value, Prefix)> {
-    let audience = data.get("audience");
-    AUDIENCE.iter().filter_map(move |(member, plain)| Some((audience?.get(*member)?, *plain)))
+    members(data.get("audience"), &AUDIENCE)
+}
+
+fn members<'d>(
+    of: Option<&'d Value>,
+    lists: &'static [(&'static str, Prefix)],
+) -> impl Iterator<Item = (&'d Value, Prefix)> {
+    lists.iter().filter_map(move |(list, plain)| Some((of?.get(*list)?, *plain)))
 }
 
 /// Whether `name` is an entry that could be a name, a role or a group.

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::Run;
 use crate::event::Event;
 use crate::ids::{InterruptId, NodeId, Timestamp};
-use crate::interrupt::{Ask, Compiled, Heard, Interrupt, Kind, Reply, Resolution, Vote};
+use crate::interrupt::{Ask, AudienceRule, Compiled, Heard, Interrupt, Kind, Reply, Resolution, Vote};
 
 impl Run {
     pub(super) fn ask(&mut self, event: &Event, at: Timestamp) {
@@ -41,8 +41,15 @@ impl Run {
             resolution: None,
             taken_over: false,
             uses: Vec::new(),
+            audience: self.audience_rule(),
             compiled: Compiled::default(),
         }));
+    }
+
+    /// Returns the effect of `audience` in this run. Runs of versions that did not record theirs keep the older rule.
+    fn audience_rule(&self) -> AudienceRule {
+        let version = self.started.as_ref().and_then(|started| started.engine_version);
+        if version.is_some() { AudienceRule::Informs } else { AudienceRule::Restricts }
     }
 
     /// Votes, questions and whoever was turned away: what comes before a decision.

@@ -223,9 +223,25 @@ impl Run {
         }
         let running = self.nodes.iter().position(|state| state.status == NodeStatus::Running);
         running.map(Work::Enter).or_else(|| match next_turn(self) {
+            // Nothing begins in a run that is about to pause.
+            Some(Turn::Begin(_)) if self.draining.is_some() => None,
             Some(Turn::Begin(position)) => Some(Work::Begin(position)),
             Some(Turn::Skip(..) | Turn::Stuck(..) | Turn::Back(_)) | None => None,
         })
+    }
+
+    /// Returns whether a node is at work that a pause can wait for: it ends without anybody's answer.
+    pub(crate) fn has_node_to_drain(&self) -> bool {
+        let ends_by_itself = |state: &NodeState| match state.status {
+            NodeStatus::Running | NodeStatus::Sleeping(_) => true,
+            NodeStatus::Pending
+            | NodeStatus::Waiting(_)
+            | NodeStatus::Awaiting(_)
+            | NodeStatus::Completed
+            | NodeStatus::Failed
+            | NodeStatus::Skipped => false,
+        };
+        self.nodes.iter().any(ends_by_itself)
     }
 
     /// A node's input ports with their values, or the port that has none and why.

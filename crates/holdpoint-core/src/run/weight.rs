@@ -28,7 +28,9 @@ pub(super) fn weight(event: &Event) -> usize {
         Event::ToolBegun { arguments: Some(arguments), .. } => json_bytes(arguments),
         Event::ToolReturned { content, .. } => json_bytes(content),
         Event::MessageChunk { chunk, meta, .. } => chunk.len() + json_bytes(meta),
-        Event::RunPaused { reason, .. } => PAUSE_BYTES + reason.as_ref().map_or(0, String::len),
+        Event::PauseRequested { reason, .. } | Event::RunPaused { reason, .. } => {
+            PAUSE_BYTES + reason.as_ref().map_or(0, String::len)
+        }
         Event::NodeCompleted { .. }
         | Event::NodeRetried { .. }
         | Event::ToolCalled { .. }

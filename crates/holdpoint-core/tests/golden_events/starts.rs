@@ -15,6 +15,8 @@ pub(super) fn bare_start() -> Started {
         scope: None,
         callback_url: None,
         trace: None,
+        trace_state: None,
+        engine_version: None,
         parent: None,
         fork: None,
         forked_by: Vec::new(),
@@ -74,6 +76,14 @@ pub(super) fn of_starts_and_ends() -> Vec<Event> {
             callback_secret: Some("sealed".to_owned()),
             ..bare_start()
         })),
+        Event::RunStarted(Box::new(Started {
+            trace: Some("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".to_owned()),
+            trace_state: Some("vendor=1".to_owned()),
+            engine_version: Some(20),
+            ..bare_start()
+        })),
+        Event::PauseRequested { reason: None, by: "ada".to_owned() },
+        Event::PauseRequested { reason: Some("a look first".to_owned()), by: "ada".to_owned() },
         paused(Drain::DrainCurrentNode, None),
         paused(Drain::Immediate, Some("a look first")),
         Event::RunResumed { by: "ada".to_owned() },

@@ -145,8 +145,8 @@ fn a_decision_has_the_time_of_the_server_and_the_claimed_time_of_the_client() {
         );
     }
     for odd in [json!("yesterday"), json!("2020-13-01T00:00:00Z"), json!(5), json!(null)] {
-        let value = record_of(offering(["accept"]), json!({"decidedAt": odd}));
-        assert_eq!(value, decided(json!({"action": "accept", "ignored": {"decidedAt": odd}})));
+        let answered = json!({"action": "accept", "decidedAt": odd});
+        offering(["accept"]).when(answer(1, answered)).refused_for("resumeValue.decidedAt");
     }
     let forged = record_of(offering(["accept"]), json!({"claimedAt": "2020-01-01T00:00:00Z"}));
     assert_eq!(forged.get("claimedAt"), None);

@@ -7,6 +7,7 @@ mod agents;
 mod answers;
 mod approvals;
 mod asks;
+mod audiences;
 mod boundaries;
 mod branches;
 mod caps;

@@ -28,13 +28,72 @@ fn nothing_begins_while_a_run_is_paused() {
 
 #[test]
 fn a_node_at_work_may_finish_when_the_run_is_drained() {
-    given([start(), begin("gate"), pause(Drain::DrainCurrentNode)])
+    let by = || "ada".to_owned();
+    let drain = Drain::DrainCurrentNode;
+    given([start(), begin("gate")])
+        .when(pause(drain))
+        .then([Event::PauseRequested { reason: None, by: by() }])
+        .status_is(Status::Running)
+        .next_is("enter gate")
         .when(done("gate"))
-        .then([completed("gate")])
+        .then([completed("gate"), Event::RunPaused { reason: None, drain, by: by() }])
         .status_is(Status::Paused)
         .next_is("nothing")
         .given([resume()])
         .next_is("begin after");
+}
+
+#[test]
+fn a_run_of_an_earlier_version_that_was_paused_beside_a_node_at_work_takes_its_result() {
+    let paused = Event::RunPaused { reason: None, drain: Drain::DrainCurrentNode, by: ada().name };
+    given([started(), node_started("gate"), paused])
+        .status_is(Status::Paused)
+        .when(done("gate"))
+        .then([completed("gate")])
+        .status_is(Status::Paused)
+        .next_is("nothing");
+}
+
+#[test]
+fn a_sleep_is_drained_and_an_interrupt_is_not_waited_for() {
+    let drain = Drain::DrainCurrentNode;
+    given([start(), begin("gate"), sleep("gate", crate::story::DAWN), pause(drain)])
+        .status_is(Status::Running)
+        .given([wake("gate")])
+        .next_is("enter gate")
+        .given([done("gate")])
+        .status_is(Status::Paused);
+    given([start(), begin("gate"), ask("gate", approval()), pause(drain)]).status_is(Status::Paused);
+}
+
+#[test]
+fn a_node_that_asks_or_fails_while_the_run_drains_ends_the_wait() {
+    let drain = Drain::DrainCurrentNode;
+    given([start(), begin("gate"), pause(drain)])
+        .given([ask("gate", approval())])
+        .status_is(Status::Paused)
+        .given([accept(1), resume()])
+        .next_is("enter gate");
+}
+
+#[test]
+fn a_pause_that_drains_is_withdrawn_by_resume_and_overtaken_by_an_immediate_one() {
+    let draining = || given([start(), begin("gate"), pause(Drain::DrainCurrentNode)]);
+    draining().when(pause(Drain::DrainCurrentNode)).refused(Refusal::WrongState(Status::Running));
+    draining()
+        .when(resume())
+        .then([Event::RunResumed { by: "ada".to_owned() }])
+        .status_is(Status::Running)
+        .when(done("gate"))
+        .then([completed("gate")])
+        .next_is("begin after");
+    draining()
+        .when(pause(Drain::Immediate))
+        .then([Event::RunPaused { reason: None, drain: Drain::Immediate, by: "ada".to_owned() }])
+        .status_is(Status::Paused)
+        .when(done("gate"))
+        .refused(Refusal::WrongState(Status::Paused));
+    draining().when(cancel()).then([run_cancelled()]).status_is(Status::Cancelled);
 }
 
 #[test]
@@ -79,11 +138,11 @@ fn answers_and_deadlines_are_taken_and_show_when_the_run_goes_on() {
             .next_is("nothing")
             .given([resume()])
             .next_is("enter gate");
-        given([start(), begin("gate"), sleep("gate", crate::story::DAWN), pause(drain)])
-            .when(wake("gate"))
-            .accepted()
-            .next_is("nothing");
     }
+    given([start(), begin("gate"), sleep("gate", crate::story::DAWN), pause(Drain::Immediate)])
+        .when(wake("gate"))
+        .accepted()
+        .next_is("nothing");
 }
 
 #[test]

@@ -74,10 +74,21 @@ fn questions_nobody_answered_have_no_answers_to_report() {
     let question =
         request(holdpoint_core::Kind::Clarification, json!({"questions": [{"id": "q", "question": "?"}]}));
     for silent in [custom(), question] {
-        given([start(), begin("gate"), ask("gate", Request { timeout_ms: Some(0), ..silent })])
+        given([start(), begin("gate"), ask("gate", Request { timeout_ms: Some(1), ..silent })])
+            .later(1)
             .when(expire(1))
             .then([timed_out(1), resumed("gate", 1)]);
     }
+}
+
+#[test]
+fn a_timeout_of_zero_is_no_deadline() {
+    given([start(), begin("gate"), ask("gate", Request { timeout_ms: Some(0), ..approval() })])
+        .later(TIMEOUT_MS)
+        .when(expire(1))
+        .refused(Refusal::NotDue)
+        .when(accept(1))
+        .accepted();
 }
 
 #[test]

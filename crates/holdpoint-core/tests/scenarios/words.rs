@@ -263,6 +263,8 @@ pub(crate) fn started_with(inputs: Value) -> Event {
         scope: None,
         callback_url: None,
         trace: None,
+        trace_state: None,
+        engine_version: None,
         parent: None,
         fork: None,
         forked_by: Vec::new(),

@@ -185,6 +185,8 @@ impl Engine {
             tags: started.tags.clone(),
             // What the run does belongs to what the node that starts it does.
             trace: Some(SpanName::of_visit(tenant, parent, &known.node, known.visit).to_string()),
+            trace_state: started.trace_state.clone(),
+            engine_version: Some(Self::VERSION),
             parent: Some(Parent {
                 run: parent.id.clone(),
                 workflow: parent.workflow.id.clone(),

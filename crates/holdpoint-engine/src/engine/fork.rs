@@ -176,6 +176,8 @@ fn start_of_copy(
         requested_by: started.requested_by.clone(),
         credentials: credentials_of_copy(started, request),
         trace: started.trace.clone(),
+        trace_state: started.trace_state.clone(),
+        engine_version: Some(Engine::VERSION),
         fork: Some(fork),
         forked_by,
         ..Start::new(started.owner.clone())

@@ -1,7 +1,7 @@
 //! Warnings about names in approver lists that no key of the tenant has.
 
 use holdpoint_core::workflow::Flaw;
-use holdpoint_core::{Principal, TenantId, check_new_entry, find_named_people};
+use holdpoint_core::{Principal, TenantId, check_new_entry, find_named_people, find_unrestricted_audiences};
 use serde_json::Value;
 
 use super::Engine;
@@ -40,8 +40,8 @@ impl Engine {
         Ok(entries.iter().filter(is_unknown).cloned().collect())
     }
 
-    /// Returns a warning for each name in a definition that no active key of the tenant has. Such a name is refused if
-    /// no new principal could have it.
+    /// Returns a warning for each name in a definition that no active key of the tenant has, and for each audience that
+    /// stands alone. A name is refused if no new principal could have it.
     pub async fn find_people_warnings(
         &self,
         tenant: &TenantId,
@@ -61,10 +61,16 @@ impl Engine {
         if !flaws.is_empty() {
             return Err(Error::InvalidWorkflow(flaws));
         }
-        Ok(lines
+        let unknown = lines
             .into_iter()
-            .map(|(node, entry)| format!("node {node}: {}", Self::describe_unknown_person(entry)))
-            .collect())
+            .map(|(node, entry)| format!("node {node}: {}", Self::describe_unknown_person(entry)));
+        let open = find_unrestricted_audiences(definition).into_iter().map(|node| {
+            format!(
+                "node {node}: audience does not restrict who may approve; name approvers in approversList, \
+                 approverRoleRefs or approverGroupRefs"
+            )
+        });
+        Ok(unknown.chain(open).collect())
     }
 
     /// Returns the warning about an entry that no key of the tenant matches.

@@ -51,7 +51,7 @@ impl Engine {
                 Some(_) | None => None,
             };
             let id = options.id.clone().map_or_else(|| id_after(previous.as_ref()), Ok)?;
-            let command = Command::Start(Box::new(self.with_requesters(&start, previous).await?));
+            let command = Command::Start(Box::new(self.completed_start(&start, previous).await?));
             let of = RunRef { tenant: tenant.clone(), run: id.clone() };
             let latest = self.0.registry.latest(&self.0.db, &tenant, workflow).await?;
             let Some(latest) = latest else {
@@ -89,9 +89,10 @@ impl Engine {
         }
     }
 
-    /// Adds the requesters of the thread's previous run: its messages and variables are part of the new run.
-    async fn with_requesters(&self, start: &Start, previous: Option<RunId>) -> Result<Start, Error> {
-        let mut start = start.clone();
+    /// Adds the version of the engine, and the requesters of the thread's previous run: its messages and variables are
+    /// part of the new run.
+    async fn completed_start(&self, start: &Start, previous: Option<RunId>) -> Result<Start, Error> {
+        let mut start = Start { engine_version: Some(Self::VERSION), ..start.clone() };
         let Some(run) = previous else { return Ok(start) };
         let previous = match self.run(&RunRef { tenant: start.owner.tenant.clone(), run }).await {
             Ok(previous) => previous,

@@ -1,4 +1,5 @@
-//! `core.delay`: sleeps for its `delayMs` input or its `ms` config. A sleeping run is a row, not a timer in memory.
+//! `core.delay`: sleeps for its `delayMs` input or its `ms` config, or under the name `durationMs` for either. A sleeping
+//! run is a row, not a timer in memory.
 
 use holdpoint_core::RunError;
 use holdpoint_core::workflow::{self, Flaw};
@@ -6,23 +7,35 @@ use holdpoint_core::workflow::{self, Flaw};
 use super::{Outputs, PureNode, config_ms, unknown_config};
 use crate::context::{Context, Stop};
 
+/// The same time under either name: the second is that of later OpenWOP fixtures.
+const INPUTS: [&str; 2] = ["delayMs", "durationMs"];
+const CONFIG: [&str; 2] = ["ms", "durationMs"];
+
 pub(super) struct Delay;
 
 impl PureNode for Delay {
     fn check(&self, node: &workflow::Node) -> Vec<Flaw> {
-        let mut flaws = unknown_config(node, &["ms"]);
-        match config_ms(node, "ms") {
-            Err(flaw) => flaws.push(flaw),
-            Ok(None) if !node.inputs.contains_key("delayMs") => {
+        let mut flaws = unknown_config(node, &CONFIG);
+        flaws.extend(CONFIG.iter().filter_map(|field| config_ms(node, field).err()));
+        let is_given = |name: &&&str| node.config.contains_key(**name);
+        match CONFIG.iter().filter(is_given).count() {
+            0 if !INPUTS.iter().any(|port| node.inputs.contains_key(*port)) => {
                 flaws.push(Flaw::of_node(&node.id, "config.ms", "is missing, and so is the input delayMs"));
             }
-            Ok(_) => {}
+            0 | 1 => {}
+            _ => flaws.push(Flaw::of_node(
+                &node.id,
+                "config.durationMs",
+                "is the same as ms; give one of them",
+            )),
         }
         flaws
     }
 
     fn run(&self, context: &mut Context) -> Result<Outputs, Stop> {
-        let ms = match context.inputs.get("delayMs").or_else(|| context.config().get("ms")) {
+        let input = INPUTS.iter().find_map(|port| context.inputs.get(*port));
+        let configured = || CONFIG.iter().find_map(|field| context.config().get(*field));
+        let ms = match input.or_else(configured) {
             Some(value) => value.as_u64().ok_or_else(|| {
                 Stop::Failed(RunError::new(
                     "invalid_input",

@@ -9,7 +9,6 @@ use super::{Node, Outputs};
 use crate::approved::{self, APPROVED_BY};
 use crate::context::{EffectContext, Stop};
 use crate::outgoing::{Error, Outgoing, Policy, Request, Response, activity_key};
-use crate::trace::SpanName;
 
 mod settings;
 
@@ -85,7 +84,7 @@ struct Plan {
     node: NodeId,
     /// One call in each visit, so this tells the calls of the node apart.
     visit: u32,
-    trace: Option<SpanName>,
+    trace: Vec<(String, String)>,
 }
 
 impl Plan {
@@ -100,7 +99,7 @@ impl Plan {
             run: context.run_id().clone(),
             node: context.node().id.clone(),
             visit: context.visit(),
-            trace: context.span(),
+            trace: context.trace_headers(),
         })
     }
 
@@ -137,7 +136,7 @@ impl Plan {
         let body = self.body(&mut headers)?;
         let key = activity_key(&self.tenant, &self.run, &self.node, self.visit, PROVIDER);
         headers.push(("idempotency-key".to_owned(), key));
-        headers.extend(self.trace.map(|span| ("traceparent".to_owned(), span.to_string())));
+        headers.extend(self.trace.iter().cloned());
         Ok(Request {
             method: self.settings.method,
             url: url.into(),

@@ -5,14 +5,13 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 const LISTS: [&str; 3] = ["approversList", "approverRoleRefs", "approverGroupRefs"];
-const AUDIENCE: &str = "audience";
 const SEPARATED: &str = "requesterMayNotApprove";
 const REQUIRED: &str = "requiredApprovals";
 const POLICY: &str = "rejectionPolicy";
 const PROFILE: &str = "profile";
 const TIMEOUT: &str = "timeoutMs";
 const EDITABLE: &str = "editable";
-const KNOWN: [&str; 7] = [AUDIENCE, SEPARATED, REQUIRED, POLICY, PROFILE, TIMEOUT, EDITABLE];
+const KNOWN: [&str; 6] = [SEPARATED, REQUIRED, POLICY, PROFILE, TIMEOUT, EDITABLE];
 
 /// Requirements for approvals of a connection or a provider: the members of an approval, `timeoutMs` and `editable`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -43,6 +42,11 @@ impl TryFrom<Value> for OperatorApproval {
             BadApproval { field, message: message.to_owned() }
         };
         let Value::Object(members) = value else { return Err(bad("", "must be an object")) };
+        if members.contains_key("audience") {
+            let message = "does not restrict who may approve; name approvers in approversList, approverRoleRefs or \
+                approverGroupRefs";
+            return Err(bad("audience", message));
+        }
         let is_known = |name: &str| LISTS.contains(&name) || KNOWN.contains(&name);
         if let Some(name) = members.keys().find(|name| !is_known(name)) {
             let known = [&LISTS[..], &KNOWN[..]].concat().join(", ");
@@ -168,7 +172,7 @@ mod tests {
             (json!({"approvers": ["ann"]}), "approval.approvers"),
             (json!({"approversList": []}), "approval.approversList"),
             (json!({"approversList": "ann"}), "approval.approversList"),
-            (json!({"audience": {"roles": "x"}}), "approval.audience.roles"),
+            (json!({"audience": {"roles": ["x"]}}), "approval.audience"),
             (json!({"requiredApprovals": 0}), "approval.requiredApprovals"),
             (json!({"requesterMayNotApprove": "yes"}), "approval.requesterMayNotApprove"),
             (json!({"rejectionPolicy": "none"}), "approval.rejectionPolicy"),

@@ -32,7 +32,10 @@ pub(super) const CREATE_VERSIONS: &str =
 pub(super) const CURRENT_VERSION: &str = "SELECT COALESCE(MAX(version), 0) FROM schema_versions";
 pub(super) const RECORD_VERSION: &str = "INSERT INTO schema_versions (version) VALUES ($1)";
 
-/// The version this build brings a database to.
+/// The version this build brings a database to. It grows whenever the stored form changes.
+pub(crate) const VERSION: u64 = MIGRATIONS.len() as u64;
+
+/// The same, as databases store it.
 pub(super) fn known() -> i64 {
     i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX)
 }

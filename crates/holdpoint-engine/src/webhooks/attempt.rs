@@ -323,6 +323,7 @@ fn headers(
         ("Content-Type".to_owned(), "application/json".to_owned()),
         ("User-Agent".to_owned(), AGENT.to_owned()),
     ];
+    headers.extend(rendered.trace.iter().cloned());
     for (name, value) in ours {
         headers.push((format!("X-openwop-{name}"), value.clone()));
         headers.push((format!("OpenWOP-{name}"), value));

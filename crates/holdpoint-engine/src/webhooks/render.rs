@@ -12,6 +12,8 @@ pub struct Rendered {
     /// What the event is called on the wire.
     pub event_type: String,
     pub body: Vec<u8>,
+    /// Headers that name the trace of the run.
+    pub trace: Vec<(String, String)>,
 }
 
 /// Nothing means that there is nothing to say any more.

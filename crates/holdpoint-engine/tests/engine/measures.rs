@@ -200,7 +200,8 @@ async fn a_child_belongs_to_the_node_that_starts_it(house: House) {
     house.register(line("parent", &[call("one"), call("two")])).await;
     let trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
     for given in [Some(trace.to_owned()), None] {
-        let begun = Start { trace: given.clone(), ..start(json!({})) };
+        let trace_state = given.as_ref().map(|_| "vendor=opaque".to_owned());
+        let begun = Start { trace: given.clone(), trace_state: trace_state.clone(), ..start(json!({})) };
         let parent = house.engine.start(&WorkflowId::parse("parent").unwrap(), begun).await.unwrap();
         assert_eq!(cause(&parent), given.as_deref().and_then(SpanName::parse));
         let of = RunRef { tenant: tenant(), run: parent.id.clone() };
@@ -210,6 +211,9 @@ async fn a_child_belongs_to_the_node_that_starts_it(house: House) {
             let run: Arc<Run> = house.run(&child).await;
             let caller = SpanName::of_visit(&tenant(), &parent, &NodeId::parse(node).unwrap(), 1);
             assert_eq!(cause(&run), Some(caller));
+            let started = run.started.as_ref().unwrap();
+            assert_eq!(started.trace_state, trace_state, "passed on as it is");
+            assert_eq!(started.engine_version, Some(Engine::VERSION));
             assert_eq!(SpanName::of_run(&tenant(), &run).trace, SpanName::of_run(&tenant(), &parent).trace);
             house.answer(&child, "gate", accept()).await.unwrap();
         }
@@ -220,6 +224,7 @@ async fn a_child_belongs_to_the_node_that_starts_it(house: House) {
         let copy = fork(&house, &child, ForkMode::Replay, 1).await;
         let (source, copy) = (house.run(&child).await, house.run(&copy).await);
         assert_eq!(cause(&copy), None);
+        assert_eq!(copy.started.as_ref().unwrap().trace_state, trace_state);
         assert_eq!(SpanName::of_source(&tenant(), &source.id, &copy), SpanName::of_run(&tenant(), &source));
     }
 }

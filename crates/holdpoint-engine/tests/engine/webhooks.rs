@@ -43,14 +43,14 @@ impl Render for Plain {
             let recorded = self.0.events(of, seq).await?.into_iter().next().unwrap();
             let event_type = recorded.event.name().to_owned();
             let body = json!({"runId": of.run.as_str(), "sequence": seq, "type": event_type});
-            Ok(Some(Rendered { event_type, body: body.to_string().into_bytes() }))
+            Ok(Some(Rendered { event_type, body: body.to_string().into_bytes(), trace: Vec::new() }))
         })
     }
 
     fn callback<'a>(&'a self, of: &'a RunRef, seq: u64) -> Rendering<'a> {
         Box::pin(async move {
             let body = json!({"runId": of.run.as_str(), "asks": seq}).to_string().into_bytes();
-            Ok(Some(Rendered { event_type: "interrupt.requested".to_owned(), body }))
+            Ok(Some(Rendered { event_type: "interrupt.requested".to_owned(), body, trace: Vec::new() }))
         })
     }
 }

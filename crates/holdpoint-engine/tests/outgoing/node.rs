@@ -142,6 +142,7 @@ async fn flaws_are_found_when_the_definition_is_registered(house: House) {
         ("headers.host", json!({"host": "x"})),
         ("headers.Idempotency-Key", json!({"Idempotency-Key": "x"})),
         ("headers.traceparent", json!({"traceparent": "x"})),
+        ("headers.tracestate", json!({"tracestate": "x"})),
         ("headers.x-a", json!({"x-a": 1})),
         ("headers.x-a", json!({"x-a": "a\r\nb: secret"})),
         ("timeoutMs", json!(0)),

@@ -89,7 +89,8 @@ async fn the_key_is_that_of_the_contract_and_the_trace_goes_along(place: Place) 
     let peer = Peer::saying([Reply::json(200, "{}")]).await;
     house.register(line("call", &[("pay", "core.http", json!({"url": peer.url("/")}))])).await;
     let trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
-    let begun = Start { trace: Some(trace.to_owned()), ..start(json!({})) };
+    let trace_state = Some("vendor=opaque,other=1".to_owned());
+    let begun = Start { trace: Some(trace.to_owned()), trace_state: trace_state.clone(), ..start(json!({})) };
     house.engine.start_as(&run_id("run-1"), &WorkflowId::parse("call").unwrap(), begun).await.unwrap();
     house.drain().await;
     let hash = Sha256::digest(b"openwop:activity:v2\0default\0run-1\0pay\x001\0core.http");
@@ -99,6 +100,7 @@ async fn the_key_is_that_of_the_contract_and_the_trace_goes_along(place: Place) 
     let span = SpanName::of_visit(&tenant(), &*house.run(&of).await, &NodeId::parse("pay").unwrap(), 1);
     assert!(span.to_string().starts_with("00-4bf92f3577b34da6a3ce929d0e0e4736-"), "{span}");
     assert_eq!(peer.header("traceparent"), [Some(span.to_string())]);
+    assert_eq!(peer.header("tracestate"), [trace_state], "as it came");
     assert!(!span.to_string().contains("00f067aa0ba902b7"), "{span}");
     assert_eq!(house.status(&of).await, "completed");
     assert!(!house.log(&of).await.concat().contains(&URL_SAFE_NO_PAD.encode(hash)), "keys are not recorded");

@@ -38,7 +38,7 @@ struct Fixed;
 
 impl Render for Fixed {
     fn event<'a>(&'a self, _of: &'a RunRef, _seq: u64) -> Rendering<'a> {
-        let said = Rendered { event_type: "run.started".to_owned(), body: b"{}".to_vec() };
+        let said = Rendered { event_type: "run.started".to_owned(), body: b"{}".to_vec(), trace: Vec::new() };
         Box::pin(async move { Ok(Some(said)) })
     }
 

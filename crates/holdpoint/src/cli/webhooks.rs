@@ -15,7 +15,7 @@ use super::{Connection, open, values};
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   holdpoint webhooks add https://example.com/hooks --events run.completed,run.failed
-  holdpoint webhooks add https://example.com/hooks --events interrupt.requested --durable --tag eu
+  holdpoint webhooks add https://example.com/hooks --events interrupt.requested --tag eu
   holdpoint webhooks list
   holdpoint webhooks rotate ID --overlap 2d
   holdpoint webhooks deliveries ID --state dead-lettered
@@ -84,17 +84,20 @@ pub(crate) struct Add {
     /// Only runs with one of these tags; repeat for more
     #[arg(long = "tag", value_name = "TAG")]
     tags: Vec<String>,
-    /// Try again until it is taken or given up; otherwise each event is tried once
+    /// Try each event once, and drop it if it is not taken
+    #[arg(long, conflicts_with_all = ["durable", "unordered", "max_attempts", "backoff"])]
+    best_effort: bool,
+    /// Try again until it is taken or given up. The default
     #[arg(long)]
     durable: bool,
     /// Do not hold back later events of a run for earlier ones
-    #[arg(long, requires = "durable")]
+    #[arg(long)]
     unordered: bool,
     /// How often a durable delivery is tried at most [default: 10]
-    #[arg(long, requires = "durable", value_name = "N")]
+    #[arg(long, value_name = "N")]
     max_attempts: Option<u32>,
     /// How waits grow between attempts [default: exponential]
-    #[arg(long, requires = "durable", value_name = "HOW", value_parser = PossibleValuesParser::new(["none", "fixed", "exponential"]))]
+    #[arg(long, value_name = "HOW", value_parser = PossibleValuesParser::new(["none", "fixed", "exponential"]))]
     backoff: Option<String>,
 }
 
@@ -167,7 +170,7 @@ fn request(wanted: Add) -> Value {
     put("url", Some(json!(wanted.url)));
     put("events", Some(json!(wanted.events)));
     put("tags", (!wanted.tags.is_empty()).then(|| json!(wanted.tags)));
-    put("durable", wanted.durable.then_some(Value::Bool(true)));
+    put("durable", (wanted.durable || wanted.best_effort).then_some(Value::Bool(wanted.durable)));
     put("ordered", wanted.unordered.then_some(Value::Bool(false)));
     let mut policy = Map::new();
     policy.extend(wanted.max_attempts.map(|attempts| ("maxAttempts".to_string(), json!(attempts))));
@@ -283,10 +286,9 @@ mod tests {
         let more = ["--max-attempts", "3", "--backoff", "fixed"];
         assert_eq!(read(&[&flags[..], &more[..]].concat()), Some(full));
         assert_eq!(read(&[]), None);
-        assert_eq!(
-            read(&["--events", "run.completed", "--max-attempts", "3"]),
-            None,
-            "what is not durable has no retries"
-        );
+        let one = json!({"url": "https://a.example", "events": ["run.completed"], "durable": false});
+        assert_eq!(read(&["--events", "run.completed", "--best-effort"]), Some(one));
+        let refused = ["--events", "run.completed", "--best-effort", "--max-attempts", "3"];
+        assert_eq!(read(&refused), None, "best effort has no retries");
     }
 }

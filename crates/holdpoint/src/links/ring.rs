@@ -1,6 +1,6 @@
 //! The secrets as this node knows them. What is remembered is a copy that is soon read again; the store decides.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use holdpoint_core::Timestamp;
@@ -16,6 +16,8 @@ pub(crate) struct Ring {
     known: RwLock<Option<Known>>,
     /// Held while the store is asked: one asks, the others wait for what it hears.
     asking: tokio::sync::Mutex<()>,
+    /// When the store was last asked because of an unknown secret.
+    unknown_asked: Mutex<Option<Instant>>,
 }
 
 #[derive(Clone, Debug)]
@@ -46,6 +48,32 @@ impl Ring {
         self.known(engine).await?.signing.ok_or_else(|| ApiError::internal("no secret signs links"))
     }
 
+    /// Returns the secrets read anew, because a token names one that this node does not know: another node may have
+    /// rotated a moment ago. None if the store was asked for the same reason a moment ago, so that tokens which
+    /// nobody has signed cost the database one query a second.
+    pub(crate) async fn secrets_with(
+        &self,
+        engine: &Engine,
+        kid: &str,
+    ) -> Result<Option<Arc<[Secret]>>, ApiError> {
+        let known = self.known(engine).await?;
+        if known.secrets.iter().any(|secret| secret.kid == kid) {
+            return Ok(Some(known.secrets));
+        }
+        let _asking = self.asking.lock().await;
+        let now = Instant::now();
+        {
+            let mut last = self.unknown_asked.lock().unwrap_or_else(PoisonError::into_inner);
+            if last.is_some_and(|last| now.saturating_duration_since(last) < Self::TRUSTED) {
+                // Another request may have read it while this one waited.
+                let known = self.remembered(now).map(|known| known.secrets);
+                return Ok(known.filter(|secrets| secrets.iter().any(|secret| secret.kid == kid)));
+            }
+            *last = Some(now);
+        }
+        Ok(Some(self.ask(engine).await?.secrets))
+    }
+
     /// Called after a rotation. What was read before is not kept after it: whoever reads has ended by then.
     pub(crate) async fn forget(&self) {
         let _asking = self.asking.lock().await;
@@ -60,6 +88,11 @@ impl Ring {
         if let Some(known) = self.remembered(Instant::now()) {
             return Ok(known);
         }
+        self.ask(engine).await
+    }
+
+    /// Reads the secrets. The caller holds the lock for asking.
+    async fn ask(&self, engine: &Engine) -> Result<Known, ApiError> {
         let asked = Instant::now();
         let stored = engine.secrets().await?;
         let read = |row: &LinkSecret| Secret::parse(&row.kid, &row.secret);
@@ -91,6 +124,27 @@ mod tests {
     use super::*;
     use holdpoint_engine::{Location, Options};
 
+    async fn assert_rereads_for_unknown_secrets(ring: &Ring, engine: &Engine) {
+        let has = |secrets: Option<Arc<[Secret]>>, kid: &str| {
+            secrets.is_some_and(|secrets| secrets.iter().any(|secret| secret.kid == kid))
+        };
+        let fourth = fresh(engine.now()).unwrap();
+        engine.rotate_secrets(&fourth, false).await.unwrap();
+        let lags = ring.secrets(engine).await.unwrap();
+        assert!(lags.iter().all(|secret| secret.kid != fourth.kid), "what is remembered does not know it");
+        assert!(has(ring.secrets_with(engine, &fourth.kid).await.unwrap(), &fourth.kid));
+        // Names that nobody has: the store is not asked again within the moment.
+        let asked = ring.known.read().unwrap().as_ref().unwrap().asked;
+        for forged in ["000000000000", "ffffffffffff"] {
+            assert!(ring.secrets_with(engine, forged).await.unwrap().is_none());
+        }
+        assert_eq!(ring.known.read().unwrap().as_ref().unwrap().asked, asked);
+        assert!(
+            has(ring.secrets_with(engine, &fourth.kid).await.unwrap(), &fourth.kid),
+            "what is known is known"
+        );
+    }
+
     #[tokio::test]
     async fn a_rotation_elsewhere_counts_here_after_a_moment_and_one_here_at_once() {
         let folder = tempfile::tempdir().unwrap();
@@ -115,6 +169,7 @@ mod tests {
         ring.forget().await;
         assert_eq!(ring.signing(&engine).await.unwrap().kid, third.kid);
         assert_eq!(ring.secrets(&engine).await.unwrap().len(), 2, "a retired one still verifies");
+        assert_rereads_for_unknown_secrets(&ring, &engine).await;
         let shown = format!("{ring:?}");
         assert!(!shown.contains(&third.secret) && shown.contains(&third.kid), "{shown}");
     }

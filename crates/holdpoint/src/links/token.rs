@@ -145,6 +145,11 @@ pub(crate) fn verify(text: &str, ring: &[Secret]) -> Option<Claims> {
     }
 }
 
+/// Returns the name of the secret that a token says it was signed with, if that is none of these.
+pub(crate) fn unknown_kid(text: &str, ring: &[Secret]) -> Option<String> {
+    read(text).map(|read| read.kid).filter(|kid| !ring.iter().any(|secret| secret.kid == *kid))
+}
+
 /// Returns the id of a token: the beginning of its digest. It does not give access.
 pub(crate) fn id(text: &str) -> String {
     let digest = holdpoint_core::hex(&Sha256::digest(text.as_bytes()));

@@ -15,7 +15,7 @@ pub(crate) fn parameters() -> Value {
 
 pub(crate) fn all() -> Value {
     json!({
-        "Nothing": {"type": "object", "description": "Nothing needs to be said."},
+        "Nothing": {"type": "object", "description": "Nothing needs to be said.", "additionalProperties": false},
         "Dispatch": dispatch(),
         "DispatchChanged": changed_dispatch(),
         "Dispatches": {

@@ -16,6 +16,7 @@ pub(crate) struct ListDispatches {
 
 /// A body with nothing to say. It is read all the same: one left unread would cost the caller its connection.
 #[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Nothing {}
 
 #[derive(Debug, Serialize)]

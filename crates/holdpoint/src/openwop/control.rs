@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use holdpoint_core::{Command, RunRef, check_reason};
+use holdpoint_core::{Command, RunRef, Status, check_reason};
 use holdpoint_engine::{Done, Engine};
 use serde_json::{Value, json};
 
@@ -84,10 +84,14 @@ pub(crate) async fn pause(
     sending.carry_out(&app, &caller, paused, pause).await
 }
 
+/// The status is the one that was asked for. A run that drains has it once the nodes at work have ended.
 fn paused(done: Done<'_>) -> Answer {
     let Done::Run(run) = done else { return Answer::nothing() };
-    let at = run.paused.as_ref().map_or(run.updated_at, |pause| pause.at);
-    let shown = json!({"runId": run.id, "status": run.status().as_str(), "pausedAt": at.to_string()});
+    let mut shown = json!({"runId": run.id, "status": Status::Paused.as_str()});
+    match &run.paused {
+        Some(pause) => shown["pausedAt"] = json!(pause.at.to_string()),
+        None => shown["draining"] = json!(true),
+    }
     Answer::json(StatusCode::ACCEPTED, &shown)
 }
 

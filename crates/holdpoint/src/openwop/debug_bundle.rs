@@ -15,29 +15,35 @@ use std::collections::BTreeSet;
 use self::mask::masked;
 use super::documents::document;
 use super::snapshot::Snapshot;
-use super::wire::EventDoc;
+use super::wire::{self, EventDoc};
 use crate::app::App;
 use crate::auth::CanReadRuns;
-use crate::body::InPath;
+use crate::body::{InPath, Params};
 use crate::error::ApiError;
 use crate::telemetry::{Teller, described};
 
-/// Events of one bundle; of a longer log the first ones.
+/// Events of one bundle at most; of a longer log the first ones.
 const EVENTS_MAX: u64 = 10_000;
 
 pub(crate) async fn show(
     State(app): State<App>,
     CanReadRuns(caller): CanReadRuns,
     InPath(run): InPath<String>,
+    Params(asked): Params<wire::DebugBundle>,
 ) -> Result<Response, ApiError> {
+    let max = match asked.max_events {
+        Some(0) => return Err(ApiError::invalid("maxEvents", "must be 1 or more")),
+        Some(max) => max.min(EVENTS_MAX),
+        None => EVENTS_MAX,
+    };
     let of = caller.run(&run)?;
     let run = app.engine.run(&of).await?;
-    let recorded = recorded(&app, &of).await?;
+    let recorded = recorded(&app, &of, max).await?;
     let truncated = run.seq > recorded.len() as u64;
     let (events, spans) = told(&of, &run, recorded);
     let count = events.len();
     let nodes: BTreeSet<&String> = events.iter().filter_map(|event| event.node_id.as_ref()).collect();
-    let bundle = json!({
+    let mut bundle = json!({
         "bundleVersion": "1.0",
         "generatedAt": app.engine.now().to_string(),
         "host": {"name": "holdpoint", "version": env!("CARGO_PKG_VERSION"), "vendor": "holdpoint"},
@@ -49,10 +55,13 @@ pub(crate) async fn show(
         "redactionMode": "mask",
         "truncated": truncated,
     });
+    if truncated {
+        bundle["truncatedReason"] = json!("maxEvents");
+    }
     Ok(([(header::CACHE_CONTROL, "no-store")], Json(bundle)).into_response())
 }
 
-async fn recorded(app: &App, of: &RunRef) -> Result<Vec<Recorded>, ApiError> {
+async fn recorded(app: &App, of: &RunRef, max: u64) -> Result<Vec<Recorded>, ApiError> {
     let mut recorded: Vec<Recorded> = Vec::new();
     loop {
         let more = app.engine.events(of, recorded.len() as u64).await?;
@@ -60,8 +69,8 @@ async fn recorded(app: &App, of: &RunRef) -> Result<Vec<Recorded>, ApiError> {
             return Ok(recorded);
         }
         recorded.extend(more);
-        if recorded.len() as u64 >= EVENTS_MAX {
-            recorded.truncate(usize::try_from(EVENTS_MAX).unwrap_or(usize::MAX));
+        if recorded.len() as u64 >= max {
+            recorded.truncate(usize::try_from(max).unwrap_or(usize::MAX));
             return Ok(recorded);
         }
     }

@@ -7,7 +7,7 @@ use axum::http::header;
 use axum::response::IntoResponse;
 use holdpoint_core::webhook::RetryPolicy;
 use holdpoint_core::{AUTH_REQUIRED, limits};
-use holdpoint_engine::WebhookSettings;
+use holdpoint_engine::{Engine, WebhookSettings};
 use serde_json::{Value, json};
 
 use super::routes;
@@ -51,7 +51,7 @@ fn described(fixtures: &[String], has: fn(&str) -> bool) -> Value {
             "escalationThreshold": {"type": "number", "minimum": 0, "maximum": 1},
             "mockProvider": {"type": "object", "description": "For test keys: {id, config}."},
         },
-        "engineVersion": 1,
+        "engineVersion": Engine::VERSION,
         "eventLogSchemaVersion": EVENT_LOG_SCHEMA,
         // Who holds no role that somebody gave them is let in nowhere that takes one.
         "authorization": {"supported": true, "failClosed": true},

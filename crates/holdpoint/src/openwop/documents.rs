@@ -1,6 +1,6 @@
 //! Recorded events as the protocol's documents.
 
-use holdpoint_core::{Event, InterruptId, NodeId, Run, RunError};
+use holdpoint_core::{Drain, Event, InterruptId, NodeId, Run, RunError};
 use holdpoint_engine::Recorded;
 use serde_json::{Map, Value, json};
 
@@ -37,6 +37,7 @@ fn describe<'a>(run: &'a Run, recorded: &'a Recorded) -> Description<'a> {
         | Event::RunCompleted
         | Event::RunFailed { .. }
         | Event::RunCancelled { .. }
+        | Event::PauseRequested { .. }
         | Event::RunPaused { .. }
         | Event::RunResumed { .. }
         | Event::CapBreached { .. }
@@ -118,6 +119,25 @@ fn completed(run: &Run, node: &NodeId, outputs: &Map<String, Value>) -> Value {
     payload
 }
 
+fn of_pause<'a>(event: &Event) -> Description<'a> {
+    let (name, mut payload, reason) = match event {
+        Event::PauseRequested { reason, by } => {
+            let payload = json!({"drainPolicy": Drain::DrainCurrentNode, "requestedBy": by});
+            ("holdpoint.pause.requested", payload, reason.as_ref())
+        }
+        Event::RunPaused { reason, drain, by } => {
+            ("run.paused", json!({"drainPolicy": drain, "pausedBy": by}), reason.as_ref())
+        }
+        Event::RunResumed { by } => ("run.resumed", json!({"resumedBy": by}), None),
+        // The caller sends only the events that are about pauses.
+        _ => (event.name(), Value::Null, None),
+    };
+    if let Some(reason) = reason {
+        payload["reason"] = json!(reason);
+    }
+    (name, None, payload)
+}
+
 fn of_run<'a>(run: &Run, recorded: &'a Recorded) -> Description<'a> {
     let duration_ms = recorded.at.0 - run.begun_at().0;
     match &recorded.event {
@@ -128,14 +148,9 @@ fn of_run<'a>(run: &Run, recorded: &'a Recorded) -> Description<'a> {
             }
             ("run.failed", None, payload)
         }
-        Event::RunPaused { reason, drain, by } => {
-            let mut payload = json!({"drainPolicy": drain, "pausedBy": by});
-            if let Some(reason) = reason {
-                payload["reason"] = json!(reason);
-            }
-            ("run.paused", None, payload)
+        Event::PauseRequested { .. } | Event::RunPaused { .. } | Event::RunResumed { .. } => {
+            of_pause(&recorded.event)
         }
-        Event::RunResumed { by } => ("run.resumed", None, json!({"resumedBy": by})),
         Event::CapBreached { cap, limit, observed, node } => {
             let mut payload = json!({"kind": cap, "limit": limit, "observed": observed});
             if let Some(node) = node {
@@ -170,6 +185,10 @@ fn of_run<'a>(run: &Run, recorded: &'a Recorded) -> Description<'a> {
             }
             if !started.metadata.is_empty() {
                 payload["metadata"] = json!(started.metadata);
+            }
+            // The protocol has a number in runs and a text in events.
+            if let Some(version) = started.engine_version {
+                payload["engineVersion"] = json!(version.to_string());
             }
             ("run.started", None, payload)
         }

@@ -84,11 +84,19 @@ fn wanted(caller: &Caller, body: wire::MintToken, life_ms_max: u64) -> Result<Wa
         let error = forbidden("for: a link in another name needs the scope approvals:act-as");
         return Err(error.with(json!({"scopeRequired": "approvals:act-as"})));
     }
-    let life_ms = match body.expires_in_seconds {
-        None => Wanted::LIFE_MS_DEFAULT.min(life_ms_max),
-        Some(seconds) if (1..=seconds_max).contains(&seconds) => seconds * 1000,
-        Some(_) => {
+    let life_ms = match (body.expires_in_seconds, body.ttl_ms) {
+        (None, None) => Wanted::LIFE_MS_DEFAULT.min(life_ms_max),
+        (Some(seconds), None) if (1..=seconds_max).contains(&seconds) => seconds * 1000,
+        (None, Some(ms)) if (1..=life_ms_max).contains(&ms) => ms,
+        (Some(_), None) => {
             return Err(ApiError::invalid("expiresInSeconds", format!("must be 1 to {seconds_max}")));
+        }
+        (None, Some(_)) => return Err(ApiError::invalid("ttlMs", format!("must be 1 to {life_ms_max}"))),
+        (Some(_), Some(_)) => {
+            return Err(ApiError::invalid(
+                "ttlMs",
+                "cannot be combined with expiresInSeconds; give one of them",
+            ));
         }
     };
     let sub = body.sub.unwrap_or_else(|| own.clone());

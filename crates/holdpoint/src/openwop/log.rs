@@ -58,16 +58,17 @@ impl Log {
         }
     }
 
-    /// The name and the document of one event, as every reader sees it. Nothing when there is no such event.
+    /// Returns the name and the document of one event, as every reader sees it, and the run at that time or shortly
+    /// after. None when there is no such event.
     pub(crate) async fn document(
         &self,
         of: &RunRef,
         seq: u64,
-    ) -> Result<Option<(&'static str, Bytes)>, ApiError> {
+    ) -> Result<Option<(&'static str, Bytes, Arc<Run>)>, ApiError> {
         let page = self.page(of, Shape::Documents, seq, None).await?;
         Ok(page.and_then(|page| {
             let frame = page.frames.iter().find(|frame| frame.sequence == seq)?;
-            Some((frame.kind, page.text.slice(frame.data.clone())))
+            Some((frame.kind, page.text.slice(frame.data.clone()), page.end.clone()))
         }))
     }
 

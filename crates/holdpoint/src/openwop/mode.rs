@@ -73,6 +73,7 @@ pub(crate) fn modes_of(event: &Event) -> Modes {
         | Event::AgentDecided { .. }
         | Event::StepRecorded { .. }
         | Event::SleepStarted { .. }
+        | Event::PauseRequested { .. }
         | Event::SleepEnded { .. }
         | Event::NodeRetried { .. }
         | Event::VariableChanged { .. }

@@ -67,7 +67,7 @@ fn of_runs() -> Vec<Route> {
         Route::post("/v1/runs", "createRun", runs::create)
             .says("Start a run")
             .body("CreateRun")
-            .takes(&["X-Dedup", "traceparent"])
+            .takes(&["X-Dedup", "traceparent", "tracestate"])
             .answers(201, Json("RunCreated"))
             .fails(&[422]),
         Route::get("/v1/runs", "listRuns", runs::list)
@@ -128,6 +128,7 @@ fn made() -> Vec<Route> {
             .answers(200, Json("Artifact")),
         Route::get("/v1/runs/{runId}/debug-bundle", "getDebugBundle", debug_bundle::show)
             .says("Everything about one run in one document")
+            .takes(&["maxEvents"])
             .answers(200, Json("DebugBundle")),
     ]
 }

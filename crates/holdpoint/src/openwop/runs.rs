@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use holdpoint_core::{Status, TIMED_OUT, WorkflowId};
+use holdpoint_core::{RunId, Status, TIMED_OUT, WorkflowId};
 use holdpoint_engine::{Done, Engine, Error, RunFilter, StartOptions};
 use serde_json::{Value, json};
 
@@ -42,7 +42,7 @@ pub(crate) async fn create(
     }
     let given = check_callback_secret(body.callback_url.is_some(), body.callback_secret.clone())?;
     let mut start = translate::start(&caller, body)?;
-    start.trace = options.trace;
+    (start.trace, start.trace_state) = (options.trace, options.trace_state);
     let mut made_secret = None;
     if start.callback_url.is_some() {
         let (is_given, (sealed, secret)) = (given.is_some(), app.engine.seal_callback_secret(given)?);
@@ -131,7 +131,7 @@ pub(crate) async fn list(
         tag: filter.tag,
         created_from: instant("createdAfter", filter.created_after.as_deref())?,
         created_to: instant("createdBefore", filter.created_before.as_deref())?,
-        before: page.cursor.clone(),
+        before: page.cursor.as_deref().map(parse_cursor).transpose()?,
         limit: page.rows()?,
     };
     let mut found = app.engine.runs(caller.tenant(), filter).await?;
@@ -160,7 +160,16 @@ pub(crate) async fn list(
         .collect();
     let mut shown = json!({"runs": shown});
     if let (true, Some(last)) = (more, found.last()) {
-        shown["nextCursor"] = json!(last.run);
+        shown["nextCursor"] = json!(format!("{BEFORE}{}", last.run));
     }
     Ok(Json(shown))
+}
+
+/// The beginning of a cursor; the id of the last run on its page follows.
+const BEFORE: &str = "before-";
+
+fn parse_cursor(text: &str) -> Result<String, ApiError> {
+    let run = text.strip_prefix(BEFORE).and_then(|id| RunId::parse(id).ok());
+    let run = run.ok_or_else(|| ApiError::invalid("cursor", "is not one that this server handed out"))?;
+    Ok(run.to_string())
 }

@@ -43,11 +43,6 @@ pub(crate) fn parameters() -> Value {
             "description": "enforce: refused with 409 while another run with the same scopeId is unfinished.",
             "schema": {"type": "string", "enum": ["enforce"]},
         },
-        "traceparent": {
-            "name": "traceparent", "in": "header",
-            "description": "The caller's W3C trace; one that cannot be read is ignored.",
-            "schema": {"type": "string"},
-        },
         "streamMode": {
             "name": "streamMode", "in": "query",
             "description": "Which events are shown: one mode, or several with commas between; values stands alone. \
@@ -70,14 +65,46 @@ pub(crate) fn parameters() -> Value {
             "schema": {"type": "integer", "minimum": 1, "maximum": 60, "default": 30},
         },
         "Last-Event-ID": {
-            "name": "Last-Event-ID", "in": "header", "description": "Where a reader that comes back goes on.",
+            "name": "Last-Event-ID", "in": "header",
+            "description": "Where a reader that comes back goes on. Beyond the end of the log it goes on at the end.",
             "schema": {"type": "integer", "format": "int64", "minimum": 0, "maximum": i64::MAX},
         },
     });
     for (name, parameter) in waiting::parameters() {
         all[name] = parameter;
     }
+    for (name, parameter) in of_traces_and_bundles() {
+        all[name] = parameter;
+    }
     all
+}
+
+fn of_traces_and_bundles() -> [(&'static str, Value); 3] {
+    [
+        (
+            "traceparent",
+            json!({
+                "name": "traceparent", "in": "header",
+                "description": "The caller's W3C trace; one that cannot be read is ignored.",
+                "schema": {"type": "string"},
+            }),
+        ),
+        (
+            "tracestate",
+            json!({
+                "name": "tracestate", "in": "header",
+                "description": "Passed on beside traceparent, at most 512 characters; without a traceparent it is ignored.",
+                "schema": {"type": "string"},
+            }),
+        ),
+        (
+            "maxEvents",
+            json!({
+                "name": "maxEvents", "in": "query", "description": "Events in the bundle at most: the first ones.",
+                "schema": {"type": "integer", "minimum": 1, "maximum": i64::MAX},
+            }),
+        ),
+    ]
 }
 
 pub(crate) fn all() -> Value {
@@ -101,6 +128,7 @@ pub(crate) fn all() -> Value {
                     "answer": {"type": "string", "minLength": 1, "maxLength": limits::ASK_CHARS_MAX},
                     "interruptId": interrupt_id(),
                 },
+                "additionalProperties": false,
             }),
         ),
         ("MintToken", links::wanted()),
@@ -188,6 +216,7 @@ fn send_event() -> Value {
             "correlation": {"type": ["object", "null"], "maxProperties": limits::CORRELATION_MEMBERS_MAX},
             "payload": {"description": "What happened, as whoever waits for it gets it."},
         },
+        "additionalProperties": false,
         "examples": [{
             "eventType": "payment.settled", "eventId": "evt_1042", "correlation": {"orderId": "o-7"},
             "payload": {"amount": 30},

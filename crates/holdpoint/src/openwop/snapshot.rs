@@ -12,8 +12,8 @@ use super::documents::{HIDDEN, shown};
 use crate::instants::{iso, optional_iso};
 use crate::links::Minted;
 
-/// Counts changes to what events mean; the events themselves are only ever added to.
-pub(super) const EVENT_LOG_SCHEMA: u32 = 1;
+/// The form of the event log, as the protocol numbers it. Less than 2 means a run without a log of events.
+pub(super) const EVENT_LOG_SCHEMA: u32 = 2;
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -37,6 +37,8 @@ pub(crate) struct Snapshot<'a> {
     #[serde(flatten)]
     pause: Option<Paused<'a>>,
     #[serde(flatten)]
+    draining: Option<Draining<'a>>,
+    #[serde(flatten)]
     parent: Option<Above<'a>>,
     #[serde(flatten)]
     fork: Option<Forked<'a>>,
@@ -52,6 +54,8 @@ pub(crate) struct Snapshot<'a> {
     channels: Option<Value>,
     variables: Values<'a>,
     event_log_schema_version: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    engine_version: Option<u64>,
 }
 
 /// What the run was started with.
@@ -95,6 +99,18 @@ struct Paused<'a> {
     #[serde(serialize_with = "iso")]
     paused_at: Timestamp,
     paused_by: &'a str,
+    drain_policy: Drain,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pause_reason: Option<&'a str>,
+}
+
+/// A pause that waits for the nodes at work.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Draining<'a> {
+    #[serde(serialize_with = "iso")]
+    pause_requested_at: Timestamp,
+    pause_requested_by: &'a str,
     drain_policy: Drain,
     #[serde(skip_serializing_if = "Option::is_none")]
     pause_reason: Option<&'a str>,
@@ -190,6 +206,7 @@ impl<'a> Snapshot<'a> {
                 Some(End::Completed { .. } | End::Cancelled { .. }) | None => None,
             },
             pause: run.paused.as_ref().filter(|_| !run.finished()).map(paused),
+            draining: run.draining.as_ref().filter(|_| !run.finished()).map(draining),
             parent: run.started.as_deref().and_then(|started| started.parent.as_ref()).map(above),
             fork: run.started.as_deref().and_then(|started| started.fork.as_ref()).map(forked),
             forked_by: run.started.as_deref().map(|started| &started.forked_by[..]).unwrap_or_default(),
@@ -201,6 +218,7 @@ impl<'a> Snapshot<'a> {
                 .map(|states| shown(run, &states)),
             variables: Values { run, values: run.variables.as_object() },
             event_log_schema_version: EVENT_LOG_SCHEMA,
+            engine_version: run.started.as_deref().and_then(|started| started.engine_version),
         }
     }
 
@@ -241,6 +259,15 @@ fn paused(pause: &Pause) -> Paused<'_> {
     Paused {
         paused_at: pause.at,
         paused_by: &pause.by,
+        drain_policy: pause.drain,
+        pause_reason: pause.reason.as_deref(),
+    }
+}
+
+fn draining(pause: &Pause) -> Draining<'_> {
+    Draining {
+        pause_requested_at: pause.at,
+        pause_requested_by: &pause.by,
         drain_policy: pause.drain,
         pause_reason: pause.reason.as_deref(),
     }
@@ -313,87 +340,4 @@ fn node_state<'a>(state: &'a NodeState, type_id: &'a str) -> Node<'a> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use holdpoint_core::{Event, Workflow};
-    use serde_json::json;
-
-    use super::*;
-
-    fn run(events: &[Value]) -> Value {
-        let node = |id: &str| json!({"id": id, "typeId": "core.noop", "name": id, "position": {"x": 0, "y": 0}, "config": {}, "inputs": {}});
-        let flow = json!({
-            "id": "f", "name": "f", "version": "1", "nodes": [node("a"), node("b")], "edges": [], "triggers": [],
-            "variables": [{"name": "pin", "type": "string", "sensitive": true}], "metadata": {}, "settings": {},
-        });
-        let events: Vec<Event> =
-            events.iter().map(|event| serde_json::from_value(event.clone()).unwrap()).collect();
-        let workflow = Arc::new(Workflow::parse(&flow, 1).unwrap());
-        let run = Run::replay(RunId::parse("r").unwrap(), workflow, (0..).map(Timestamp).zip(&events));
-        serde_json::to_value(Snapshot::of(&run)).unwrap()
-    }
-
-    fn started(more: Value) -> Value {
-        let mut started = json!({
-            "type": "run.started", "workflow": "f", "revision": 1, "owner": {"tenant": "t", "principal": "ann"},
-        });
-        started.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        started
-    }
-
-    #[test]
-    fn a_parent_shows_its_children_and_the_node_that_waits_for_one() {
-        let seen = run(&[
-            started(json!({})),
-            json!({"type": "node.started", "node": "a"}),
-            json!({"type": "node.dispatched", "node": "a", "child": "r.1", "workflow": "g", "wait": true, "cascade": true}),
-            json!({"type": "holdpoint.child.changed", "child": "r.1", "status": "waiting-approval"}),
-        ]);
-        let child = json!({"runId": "r.1", "workflowId": "g", "nodeId": "a", "status": "waiting-approval"});
-        assert_eq!((&seen["childRuns"], &seen["currentNodeId"]), (&json!([child]), &json!("a")));
-        assert_eq!(seen["nodeStates"]["a"]["status"], "awaiting");
-    }
-
-    #[test]
-    fn a_run_shows_where_it_comes_from() {
-        let parent = json!({"run": "up", "workflow": "g", "node": "call", "depth": 1});
-        let fork = json!({"source": "s", "origin": "o", "from_seq": 3, "mode": "branch"});
-        let seen = run(&[started(json!({"parent": parent, "fork": fork}))]);
-        assert_eq!((&seen["parentRunId"], &seen["parentNodeId"]), (&json!("up"), &json!("call")));
-        assert_eq!((&seen["sourceRunId"], &seen["fromSeq"]), (&json!("s"), &json!(3)));
-        assert_eq!(seen["forkMode"], "branch");
-        let plain = run(&[started(json!({}))]);
-        for absent in
-            ["parentRunId", "sourceRunId", "forkMode", "childRuns", "pausedAt", "error", "interrupt"]
-        {
-            assert!(plain.get(absent).is_none(), "{absent}");
-        }
-    }
-
-    #[test]
-    fn a_paused_run_says_since_when_and_why_until_it_goes_on() {
-        let pause = json!({"type": "run.paused", "reason": "lunch", "drain": "immediate", "by": "ann"});
-        let paused = run(&[started(json!({})), pause.clone()]);
-        assert_eq!(
-            (&paused["status"], &paused["pausedAt"]),
-            (&json!("paused"), &json!("1970-01-01T00:00:00.001Z"))
-        );
-        assert_eq!((&paused["pauseReason"], &paused["drainPolicy"]), (&json!("lunch"), &json!("immediate")));
-        let resumed = run(&[started(json!({})), pause, json!({"type": "run.resumed", "by": "ann"})]);
-        assert!(resumed.get("pausedAt").is_none());
-    }
-
-    #[test]
-    fn a_failure_has_the_protocols_members_and_secrets_stay_secret() {
-        let error = json!({"code": "boom", "message": "it broke", "retryable": true});
-        let seen = run(&[
-            started(json!({"inputs": {"pin": "1234", "other": 1}})),
-            json!({"type": "run.failed", "error": error, "node": "a"}),
-        ]);
-        let details = json!({"retryable": true, "failedNodeId": "a"});
-        assert_eq!(seen["error"], json!({"code": "boom", "message": "it broke", "details": details}));
-        let shown = json!({"pin": "[redacted]", "other": 1});
-        assert_eq!((&seen["inputs"], &seen["variables"]), (&shown, &shown));
-    }
-}
+mod tests;

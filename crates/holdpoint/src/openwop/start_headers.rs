@@ -3,7 +3,7 @@
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
-use holdpoint_engine::SpanName;
+use holdpoint_engine::{SpanName, read_trace_state};
 use serde_json::{Map, Value};
 
 use crate::auth::Caller;
@@ -15,6 +15,8 @@ pub(crate) struct StartHeaders {
     dedup: Option<String>,
     /// A `traceparent` that can be read; any other is as good as none.
     pub trace: Option<String>,
+    /// The `tracestate` beside it.
+    pub trace_state: Option<String>,
     forced_version: bool,
 }
 
@@ -60,8 +62,11 @@ impl<S: Send + Sync> FromRequestParts<S> for StartHeaders {
         let headers = &parts.headers;
         let dedup = text(headers, "x-dedup").map(str::to_owned);
         let trace = text(headers, "traceparent").and_then(SpanName::parse).map(|name| name.to_string());
+        let states = headers.get_all("tracestate").iter().filter_map(|value| value.to_str().ok());
+        // Several headers are one list, as HTTP joins them.
+        let state = trace.as_ref().and_then(|_| read_trace_state(&states.collect::<Vec<_>>().join(",")));
         let forced_version = headers.contains_key("x-force-engine-version");
-        Ok(Self { dedup, trace, forced_version })
+        Ok(Self { dedup, trace, trace_state: state, forced_version })
     }
 }
 

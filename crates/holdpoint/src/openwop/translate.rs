@@ -40,7 +40,7 @@ pub(crate) fn refused_url(field: &str, refused: &Refused) -> ApiError {
         Refused::Url(why) => (*why).to_owned(),
         Refused::Header(_) => "cannot be called".to_owned(),
     };
-    ApiError::invalid(field, why)
+    ApiError::rejected_url(field, why)
 }
 
 /// What came of an answer to a node, told from the fold right after it.

@@ -38,13 +38,13 @@ async fn create(
         Ok(Did::Webhook(Box::new(webhook)))
     };
     let answer = sending.carry_out(&app, &caller, added, add).await?;
-    Ok(with_secret(answer, made))
+    Ok(with_secret(answer, made, translate::new_subscription))
 }
 
 /// Adds a new secret to the answer, unless the request was carried out before.
-fn with_secret(mut answer: Answer, made: Option<(Webhook, String)>) -> Answer {
+fn with_secret(mut answer: Answer, made: Option<(Webhook, String)>, show: fn(&Webhook) -> Value) -> Answer {
     if let (Some((webhook, secret)), false) = (made, answer.replayed) {
-        let mut shown = translate::webhook(&webhook);
+        let mut shown = show(&webhook);
         shown["secret"] = json!(secret);
         answer.body = shown.to_string();
     }
@@ -66,7 +66,7 @@ async fn rotate(
         Ok(Did::Webhook(Box::new(webhook)))
     };
     let answer = sending.carry_out(&app, &caller, rotated, rotate).await?;
-    Ok(with_secret(answer, made))
+    Ok(with_secret(answer, made, translate::webhook))
 }
 
 /// Without the secret: a request that is sent again gets everything else.
@@ -80,13 +80,13 @@ fn added(done: Done<'_>) -> Answer {
     let (Done::WebhookAdded { webhook, .. } | Done::Webhook(webhook)) = done else {
         return Answer::nothing();
     };
-    Answer::json(StatusCode::CREATED, &translate::webhook(webhook))
+    Answer::json(StatusCode::CREATED, &translate::new_subscription(webhook))
 }
 
 fn not_added(error: Error) -> ApiError {
     match error {
         Error::Target(outgoing::Error::Refused(refused)) => super::translate::refused_url("url", &refused),
-        Error::Target(_) => ApiError::invalid("url", "has no address that could be called"),
+        Error::Target(_) => ApiError::rejected_url("url", "has no address that can be called"),
         Error::TooMany(_) => {
             let message = "this tenant has as many webhooks as it may have; remove one first";
             ApiError::new(StatusCode::CONFLICT, "too_many_webhooks", message)

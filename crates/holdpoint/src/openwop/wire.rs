@@ -1,4 +1,5 @@
-//! The protocol's own shapes. Unknown members of requests are ignored: clients of several ages exist.
+//! The protocol's own shapes. Unknown members of its requests are ignored: clients of several ages exist. Bodies of routes
+//! that are ours reject them.
 
 use holdpoint_core::{Drain, ForkMode, RunId, StrictValue, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -120,10 +121,12 @@ impl TryFrom<StrictValue> for Unwrapped {
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct MintToken {
     pub intent: Option<Intent>,
     pub expires_in_seconds: Option<u64>,
+    /// The same in milliseconds.
+    pub ttl_ms: Option<u64>,
     #[serde(rename = "for")]
     pub sub: Option<String>,
     /// Required if the node has several open interrupts.
@@ -131,7 +134,7 @@ pub(crate) struct MintToken {
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct AnswerAsk {
     pub answer: String,
     /// Required if the node has several open interrupts.
@@ -152,7 +155,7 @@ pub(crate) struct ListPending {
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct SendEvent {
     // Of any type at first, so that whoever sends another one is told which.
     pub event_type: Option<StrictValue>,
@@ -180,6 +183,12 @@ pub(crate) struct Poll {
     pub stream_mode: Option<String>,
     pub last_sequence: Option<i64>,
     pub timeout: Option<u64>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct DebugBundle {
+    pub max_events: Option<u64>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -77,16 +77,14 @@ fn what_sleeps_while_paused_goes_on_after_the_resume() {
     let client = &server.client;
     let nap = [("nap", "core.delay", json!({"ms": 300})), ("after", "core.noop", json!({}))];
     client.put("/v1/workflows/nap", &line("nap", &nap));
-    for policy in ["immediate", "drain-current-node"] {
-        let run = client.start_run("nap");
-        // It may have ended before; then there is nothing to see.
-        if post(client, &run, ":pause", &json!({"drainPolicy": policy})).status == 202 {
-            client.until(&run, |event| event["type"] == "holdpoint.sleep.ended");
-            assert_eq!(client.status(&run), "paused");
-            assert_eq!(post(client, &run, ":resume", &json!({})).status, 202);
-        }
-        assert_eq!(client.ended(&run).last().unwrap()["type"], "run.completed");
+    let run = client.start_run("nap");
+    // It may have ended before; then there is nothing to see.
+    if post(client, &run, ":pause", &json!({"drainPolicy": "immediate"})).status == 202 {
+        client.until(&run, |event| event["type"] == "holdpoint.sleep.ended");
+        assert_eq!(client.status(&run), "paused");
+        assert_eq!(post(client, &run, ":resume", &json!({})).status, 202);
     }
+    assert_eq!(client.ended(&run).last().unwrap()["type"], "run.completed");
 }
 
 #[test]

@@ -104,7 +104,7 @@ fn a_call_back_goes_to_where_outgoing_calls_may_go() {
         "https://example.org:0/",
     ] {
         let answer = start(client, &json!({"callbackUrl": wrong}));
-        answer.assert_envelope(400, "validation_error");
+        answer.assert_envelope(400, "webhook_url_rejected");
         assert_eq!(answer.body["details"]["field"], "callbackUrl", "{wrong}");
         assert!(!answer.body.to_string().contains("hunter2"), "{answer:?}");
     }

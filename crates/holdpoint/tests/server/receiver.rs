@@ -190,9 +190,9 @@ pub(crate) struct Hook {
 }
 
 impl Hook {
-    /// Registers one with these members beside its URL.
+    /// Registers one with these members beside its URL; best effort unless they say otherwise.
     pub(crate) fn add(client: &Client, url: &str, more: Value) -> Self {
-        let mut body = json!({"url": url, "events": ["run.completed"]});
+        let mut body = json!({"url": url, "events": ["run.completed"], "durable": false});
         body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         let made = client.post("/v1/webhooks", &body);
         assert_eq!(made.status, 201, "{made:?}");

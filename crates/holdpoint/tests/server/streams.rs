@@ -85,7 +85,7 @@ fn frames(text: &str) -> Vec<(u64, String, String)> {
     text.split_terminator("\n\n").filter(|text| !text.starts_with(':')).map(frame).collect()
 }
 
-/// The same for every run: its id, instants and durations have one name each.
+/// The same for every run and every version: its id, instants, durations and the engine's version have one name each.
 fn normal(run: &str, text: &str) -> String {
     let mut normal = String::new();
     let mut rest = text;
@@ -98,6 +98,9 @@ fn normal(run: &str, text: &str) -> String {
         } else if let Some(after) = rest.strip_prefix("key_") {
             normal.push_str("KEY");
             rest = after.trim_start_matches(|c: char| c.is_ascii_hexdigit());
+        } else if let Some(after) = rest.strip_prefix("\"engineVersion\":") {
+            normal.push_str("\"engineVersion\":N");
+            rest = after.trim_start_matches(|c: char| c.is_ascii_digit() || c == '"');
         } else if let Some(after) = rest.strip_prefix("\"durationMs\":") {
             normal.push_str("\"durationMs\":MS");
             rest = after.trim_start_matches(|c: char| c.is_ascii_digit());

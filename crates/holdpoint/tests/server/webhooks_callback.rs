@@ -69,6 +69,6 @@ fn without_the_switch_no_callback_leads_to_this_machine(place: &Place) {
     server.client.put("/v1/workflows/gated", &gated("gated"));
     let body = json!({"workflowId": "gated", "callbackUrl": "http://127.0.0.1:9/"});
     let refused = server.client.post("/v1/runs", &body);
-    refused.assert_envelope(400, "validation_error");
+    refused.assert_envelope(400, "webhook_url_rejected");
     assert_eq!(refused.body["details"]["field"], "callbackUrl");
 }

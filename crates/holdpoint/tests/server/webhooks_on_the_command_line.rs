@@ -26,7 +26,7 @@ fn webhooks_are_added_looked_at_and_removed() {
     receiver.answers(&[Reply::Status(500); 2]);
     let shown =
         said(&server.run(&["webhooks", "add", &receiver.url, "--events", "run.failed,run.completed"]));
-    assert!(shown.contains("Keep the secret now") && shown.contains("best-effort"), "{shown}");
+    assert!(shown.contains("Keep the secret now") && shown.contains("durable"), "{shown}");
     let flags = ["--events", "run.started", "--durable", "--max-attempts", "2", "--backoff", "none"];
     let made = added(&server, &[&[receiver.url.as_str()], &flags[..]].concat());
     let (id, secret) = (made["webhookId"].as_str().unwrap(), made["secret"].as_str().unwrap());

@@ -111,7 +111,7 @@ fn request(context: &EffectContext, url: String, body: &Value) -> Result<Request
     let key = activity_key(tenant, run, node, context.visit(), PUBLISH);
     let mut headers =
         vec![("content-type".to_owned(), "application/json".to_owned()), ("idempotency-key".to_owned(), key)];
-    headers.extend(context.span().map(|span| ("traceparent".to_owned(), span.to_string())));
+    headers.extend(context.trace_headers());
     let body = body.to_string().into_bytes();
     let (timeout_ms, body_bytes_max) = (TIMEOUT_MS, ANSWER_BYTES_MAX);
     Ok(Request { method: Method::Post, url, headers, body, timeout_ms, body_bytes_max })

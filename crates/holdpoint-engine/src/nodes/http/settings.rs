@@ -71,7 +71,8 @@ impl Settings {
 
 /// Whether authors may set a header. What identifies the call is ours, and so is what frames it.
 pub(super) fn header_is_free(name: &str) -> bool {
-    let ours = ["idempotency-key", "traceparent"].iter().any(|ours| name.eq_ignore_ascii_case(ours));
+    let ours =
+        ["idempotency-key", "traceparent", "tracestate"].iter().any(|ours| name.eq_ignore_ascii_case(ours));
     !ours && may_be_set(name)
 }
 

@@ -29,7 +29,13 @@ pub(crate) fn pause(
     output.show(&reply, |now| {
         let status = output.status(&cell(&now["status"]));
         let resume = output.command(&format!("runs resume {}", clean(run)));
-        format!("run {} is {status}\nlet it go on with: {resume}", clean(run))
+        match now["draining"].as_bool() {
+            Some(true) => format!(
+                "run {} will be {status} once the nodes at work have ended\ntake that back with: {resume}",
+                clean(run)
+            ),
+            _ => format!("run {} is {status}\nlet it go on with: {resume}", clean(run)),
+        }
     });
     Ok(())
 }

@@ -38,6 +38,7 @@ fn facts(output: &Output, run: &Value) -> Vec<(&'static str, String)> {
         ("status", cell(&run["status"])),
         ("error", error),
         ("paused", paused(run, &at("pausedAt"))),
+        ("pause requested", pause_requested(run, &at("pauseRequestedAt"))),
         ("owner", format!("{}/{}", cell(&run["owner"]["tenant"]), cell(&run["owner"]["principal"]))),
         ("node", cell(&run["currentNodeId"])),
         ("started by", of_two(run, "parentRunId", "at node", "parentNodeId")),
@@ -55,11 +56,26 @@ fn paused(run: &Value, at: &str) -> String {
     if run["pausedAt"].is_null() {
         return "-".to_string();
     }
-    let reason = match &run["pauseReason"] {
+    format!("{at} by {}, {}{}", cell(&run["pausedBy"]), cell(&run["drainPolicy"]), pause_reason(run))
+}
+
+/// A pause that waits for the nodes at work.
+fn pause_requested(run: &Value, at: &str) -> String {
+    if run["pauseRequestedAt"].is_null() {
+        return "-".to_string();
+    }
+    format!(
+        "{at} by {}, when the nodes at work have ended{}",
+        cell(&run["pauseRequestedBy"]),
+        pause_reason(run)
+    )
+}
+
+fn pause_reason(run: &Value) -> String {
+    match &run["pauseReason"] {
         Value::Null => String::new(),
         reason => format!(": {}", cell(reason)),
-    };
-    format!("{at} by {}, {}{reason}", cell(&run["pausedBy"]), cell(&run["drainPolicy"]))
+    }
 }
 
 fn forked(run: &Value) -> String {
@@ -135,6 +151,10 @@ mod tests {
         let text = shown(&pause);
         assert!(text.contains("x by ann, immediate: lunch"), "{text}");
         assert!(text.ends_with("let it go on with: holdpoint runs resume r1"), "{text}");
+        let asked =
+            json!({"pauseRequestedAt": "x", "pauseRequestedBy": "ann", "drainPolicy": "drain-current-node"});
+        let text = shown(&asked);
+        assert!(text.contains("x by ann, when the nodes at work have ended"), "{text}");
     }
 
     #[test]

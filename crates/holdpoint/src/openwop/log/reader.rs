@@ -45,6 +45,8 @@ impl Reader {
         // What comes after this is heard of, what came before it is counted.
         let news = log.engine.subscribe(&of);
         let known = log.engine.length(&of).await?;
+        // A reader of another log, of one before a restored backup for example, must not miss what comes next.
+        let next = next.min(known);
         let (log, stopping) = (log.clone(), log.stopping.clone());
         let mut reader =
             Self { log, of, shape, next, run: None, known, look: false, ended: false, news, stopping };

@@ -36,7 +36,7 @@ fn definitions_and_runs() -> Value {
             "required": ["id", "version", "revision"],
             "properties": {
                 "id": text, "version": text, "revision": {"type": "integer", "minimum": 1},
-                "warnings": {"type": "array", "items": text, "description": "One for each name, role, group or scope in a list of approvers that no key of this tenant has."},
+                "warnings": {"type": "array", "items": text, "description": "One for each name, role, group or scope in a list of approvers that no key of this tenant has, and one for each audience without approvers."},
             },
         },
         "RunCreated": {
@@ -88,8 +88,11 @@ fn control() -> Value {
         },
         "RunPaused": {
             "type": "object",
-            "required": ["runId", "status", "pausedAt"],
-            "properties": {"runId": text, "status": status, "pausedAt": reference("Instant")},
+            "required": ["runId", "status"],
+            "properties": {
+                "runId": text, "status": status, "pausedAt": reference("Instant"),
+                "draining": {"type": "boolean", "description": "The run pauses once the nodes at work have ended; it is running until then."},
+            },
         },
         "RunResumed": {
             "type": "object",
@@ -281,6 +284,7 @@ fn snapshot() -> Value {
             "configurable": object, "inputs": object,
             "pausedAt": reference("Instant"), "pausedBy": text, "pauseReason": text,
             "drainPolicy": {"type": "string", "enum": ["immediate", "drain-current-node"]},
+            "pauseRequestedAt": reference("Instant"), "pauseRequestedBy": text,
             "parentRunId": text, "parentNodeId": text, "childRuns": {"type": "array", "items": child()},
             "sourceRunId": text, "fromSeq": {"type": "integer", "minimum": 0},
             "forkMode": {"type": "string", "enum": ["replay", "branch"]},
@@ -290,6 +294,10 @@ fn snapshot() -> Value {
                 "description": "Requesters that a child run inherits besides owner and forkers: principals that had sent messages to an agent above it.",
             },
             "eventLogSchemaVersion": {"type": "integer", "minimum": 0},
+            "engineVersion": {
+                "type": "integer", "minimum": 1,
+                "description": "The version of the engine that started the run; missing in runs of versions that did not record it.",
+            },
         },
     })
 }

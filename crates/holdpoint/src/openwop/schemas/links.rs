@@ -15,12 +15,21 @@ pub(super) fn wanted() -> Value {
                 "type": ["integer", "null"], "minimum": 1, "maximum": Engine::LINK_LIFE_MS_MAX / 1000,
                 "description": "Half an hour unless told otherwise; the operator may allow less than the maximum.",
             },
+            "ttlMs": {
+                "type": ["integer", "null"], "minimum": 1, "maximum": Engine::LINK_LIFE_MS_MAX,
+                "description": "The same in milliseconds, instead of expiresInSeconds.",
+            },
             "for": {
                 "type": ["string", "null"], "pattern": r"^[^\s,\u0000-\u001f\u007f-\u009f]{1,128}$",
                 "description": "In whose name the link answers. Another name than one's own needs approvals:act-as.",
             },
             "interruptId": super::interrupt_id(),
         },
+        "not": {
+            "required": ["ttlMs", "expiresInSeconds"],
+            "properties": {"ttlMs": {"type": "integer"}, "expiresInSeconds": {"type": "integer"}},
+        },
+        "additionalProperties": false,
     })
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::http::StatusCode;
 use holdpoint_core::{Event, InterruptId, Run, RunRef};
-use holdpoint_engine::{Error, Render, Rendered, Rendering, StoreError};
+use holdpoint_engine::{Error, Render, Rendered, Rendering, SpanName, StoreError, trace_headers};
 use serde_json::json;
 
 use crate::app::{App, Shared};
@@ -38,13 +38,13 @@ fn settled(rendered: Result<Option<Rendered>, ApiError>) -> Result<Option<Render
 
 impl Shared {
     async fn event(&self, of: &RunRef, seq: u64) -> Result<Option<Rendered>, ApiError> {
-        let Some((kind, document)) = self.log.document(of, seq).await? else { return Ok(None) };
+        let Some((kind, document, run)) = self.log.document(of, seq).await? else { return Ok(None) };
         let around = json!({"runId": of.run, "workspaceId": of.tenant}).to_string();
         let mut body = around.trim_end_matches('}').as_bytes().to_vec();
         body.extend_from_slice(b",\"event\":");
         body.extend_from_slice(&document);
         body.push(b'}');
-        Ok(Some(Rendered { event_type: kind.to_owned(), body }))
+        Ok(Some(Rendered { event_type: kind.to_owned(), body, trace: trace(of, &run) }))
     }
 
     /// Renders a callback, or returns None if the interrupt was answered or has expired. The link has the rights that
@@ -74,8 +74,14 @@ impl Shared {
             body["interruptToken"] = json!(minted.token);
             body["expiresAt"] = json!(minted.claims.expires_at.to_string());
         }
-        Ok(Some(Rendered { event_type: CALLBACK.to_owned(), body: body.to_string().into_bytes() }))
+        let body = body.to_string().into_bytes();
+        Ok(Some(Rendered { event_type: CALLBACK.to_owned(), body, trace: trace(of, &run) }))
     }
+}
+
+/// Returns the headers that name the span of the run.
+fn trace(of: &RunRef, run: &Run) -> Vec<(String, String)> {
+    trace_headers(SpanName::of_run(&of.tenant, run), run)
 }
 
 async fn asked_at(app: &Shared, of: &RunRef, seq: u64) -> Result<Option<InterruptId>, ApiError> {

@@ -41,6 +41,10 @@ pub(crate) fn all() -> Vec<(&'static str, Value)> {
         })
     };
     let mut created = webhook();
+    created["properties"]["subscriptionId"] =
+        json!({"type": "string", "description": "The same as webhookId."});
+    created["properties"]["eventTypes"] =
+        json!({"type": "array", "items": {"type": "string"}, "description": "The same as events."});
     created["properties"]["secret"] = json!({
         "type": "string", "pattern": "^[0-9a-f]{64}$",
         "description": "Shown once: not when the request is sent again under its Idempotency-Key.",
@@ -93,6 +97,7 @@ fn retry_policy(nullable: bool) -> Value {
         "properties": {
             "maxAttempts": attempts, "backoff": backoff, "baseMs": wait, "maxMs": wait,
         },
+        "additionalProperties": false,
     })
 }
 
@@ -114,7 +119,7 @@ fn create() -> Value {
             },
             "durable": {
                 "type": ["boolean", "null"],
-                "description": "Tried again until it is taken or given up; otherwise each event is tried once.",
+                "description": "true unless told otherwise: tried again until it is taken or given up. With false each event is tried once.",
             },
             "ordered": {
                 "type": ["boolean", "null"],
@@ -270,5 +275,6 @@ fn replay_window() -> Value {
                 "type": ["array", "null"], "items": event_names(), "description": "All, unless some are named.",
             },
         },
+        "additionalProperties": false,
     })
 }

@@ -39,7 +39,8 @@ pub(super) fn new_webhook(caller: &Caller, body: wire::CreateWebhook) -> Result<
         tenant: caller.tenant().clone(),
         url,
         filter: Filter { events, tags: body.tags },
-        mode: if body.durable.unwrap_or(false) { Mode::Durable } else { Mode::BestEffort },
+        // As discovery says. Best effort is what the protocol's older text has.
+        mode: if body.durable.unwrap_or(true) { Mode::Durable } else { Mode::BestEffort },
         ordered: body.ordered.unwrap_or(true),
         retry: retry_policy(body.retry_policy)?,
         owner: Some(WebhookOwner::from(&*caller.0)),
@@ -149,6 +150,14 @@ pub(super) fn number(cursor: Option<&str>) -> Result<Option<u64>, ApiError> {
         Some(None) => Err(ApiError::invalid("cursor", "is not one of ours")),
         other => Ok(other.flatten()),
     }
+}
+
+/// A new subscription, with the names of its id and its events that published clients read.
+pub(super) fn new_subscription(hook: &Webhook) -> Value {
+    let mut shown = webhook(hook);
+    shown["subscriptionId"] = json!(hook.id);
+    shown["eventTypes"] = json!(hook.filter.events);
+    shown
 }
 
 /// A subscription as its owner sees it. There is no secret in it.

@@ -1,4 +1,5 @@
-//! What is said about webhooks. Unknown members are ignored, but for a secret, which is ours to make.
+//! Requests about webhooks. A registration is OpenWOP's and may have unknown members; all other bodies are ours and may
+//! not.
 
 use holdpoint_core::StrictValue;
 use serde::Deserialize;
@@ -22,7 +23,7 @@ pub(super) struct CreateWebhook {
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct RetryPolicy {
     pub max_attempts: Option<u32>,
     pub backoff: Option<String>,
@@ -37,6 +38,7 @@ pub(super) struct OfTenant {
 }
 
 #[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Nothing {}
 
 #[derive(Debug, Default, Deserialize)]
@@ -57,6 +59,7 @@ pub(super) struct ListDeliveries {
 }
 
 #[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct ReplayWindow {
     pub from: Option<String>,
     pub to: Option<String>,

@@ -13,7 +13,8 @@ export function controlPanel({ run, api, scopes, keyFor, redraw, done, turn }) {
         return null;
     }
     const base = `/v1/runs/${encodeURIComponent(run.runId)}`;
-    const isPaused = run.status === "paused";
+    // A pause that waits for the nodes at work can be taken back, too.
+    const isPaused = run.status === "paused" || Boolean(run.pauseRequestedAt);
     const ways = [
         isPaused
             ? simpleWay("resume", texts.resumeRun, texts.resumeAbout, "plain")
