@@ -65,9 +65,9 @@ impl Inbox {
 }
 
 impl Drop for Inbox {
-    /// Drops every job that was or is being sent, so that its caller is told that nobody writes it. A receiver drops only
-    /// what it finds when it goes: a job that is sent at that moment would stay in the channel, and its caller would wait
-    /// for as long as the committer can be asked.
+    /// Drops every job that was or is being sent, which tells its caller that it is not written. A receiver drops only what
+    /// it finds when it goes: a job that is sent at that moment would stay in the channel, and its caller would wait for as
+    /// long as the committer exists.
     fn drop(&mut self) {
         self.jobs.close();
         loop {

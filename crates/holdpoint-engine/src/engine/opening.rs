@@ -13,7 +13,7 @@ use crate::committer::{Audience, Committer, MailOp, Troubles, Work};
 use crate::error::Error;
 use crate::measures::Measures;
 use crate::outgoing::{Outgoing, Policy};
-use crate::peers::{Outbox, Peers};
+use crate::peers::Peers;
 use crate::providers::Providers;
 use crate::registry::Registry;
 use crate::seal::Seal;
@@ -33,6 +33,7 @@ impl Engine {
             alone,
             name,
             lease,
+            backstop,
             retention,
             events_kept,
             events_kept_max,
@@ -82,6 +83,7 @@ impl Engine {
             agents: Agents::new(agents),
             providers: Providers::new(providers)?,
             lease_ms: millis(lease),
+            backstop,
             retention_ms: millis(retention),
             events_kept_ms: millis(events_kept),
             events_kept_max,
@@ -132,13 +134,12 @@ impl Ground<'_> {
             Location::Postgres(url) => {
                 let settings = Arc::new(Settings::parse(&url)?);
                 postgres::prepare(&settings).await?;
-                let outbox = Arc::new(Outbox::default());
-                audience.outbox = settings.notify.then(|| outbox.clone());
+                audience.outbox = settings.notify.then(|| audience.bus.outbox.clone());
                 let db =
                     Database::Postgres(postgres::Readers::new(settings.clone(), audience.counters.clone()));
                 let settled = settle(self.seal, &db).await?;
                 let committer = on_postgres(&settings, &audience, self.troubles);
-                let peers = Peers { db: db.clone(), settings, bus: audience.bus.clone(), outbox };
+                let peers = Peers { db: db.clone(), settings, bus: audience.bus.clone() };
                 tokio::spawn(peers.run(stopping));
                 Ok((db, committer, settled))
             }
