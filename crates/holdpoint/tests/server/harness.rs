@@ -138,7 +138,7 @@ impl Drop for Server {
     }
 }
 
-/// What a server takes that is not told where to listen, as an environment variable: another may have the usual port.
+/// The environment variable that lets the system choose the port of a server, whose default port may be taken.
 pub(crate) const ANY_PORT: (&str, &str) = ("HOLDPOINT_LISTEN", "127.0.0.1:0");
 
 /// Tests must not depend on what the developer's shell has set.

@@ -11,7 +11,7 @@ fn no_test_listens_on_a_fixed_port() {
     assert_none(&files, |file| fixed_ports(&file.text));
 }
 
-/// Tests of every kind, and what they start. The rules are written down with samples that break them.
+/// Returns whether a file is a test or is started by tests. The rules themselves have samples that break them.
 fn is_test(file: &File) -> bool {
     let tests = file.path.contains("/tests/") && !file.path.contains("/tests/tidy/");
     let script = file.path.starts_with("scripts/") || file.path.starts_with("clients/");
@@ -19,7 +19,7 @@ fn is_test(file: &File) -> bool {
     (tests || script) && program
 }
 
-/// Lines that listen at an address whose port is written there, and is not 0.
+/// Finds lines that listen at an address whose port is written there and is not 0.
 fn fixed_ports(text: &str) -> Vec<Violation> {
     let listens =
         |line: &str| ["bind(", "listen(", "--listen", "--port"].iter().any(|word| line.contains(word));
@@ -30,7 +30,7 @@ fn fixed_ports(text: &str) -> Vec<Violation> {
         .collect()
 }
 
-/// Whether a number other than 0 stands where a port does: behind an address, or as the first argument.
+/// Returns whether a number other than 0 stands where a port does: behind an address, or as the first argument.
 fn has_fixed_port(line: &str) -> bool {
     let before = ["127.0.0.1:", "0.0.0.0:", "[::1]:", "[::]:", "localhost:"];
     let apart =
