@@ -13,6 +13,8 @@ use crate::store::dispatches::Doable;
 
 #[cfg(test)]
 mod exploration;
+#[cfg(test)]
+mod world;
 
 #[derive(Debug)]
 pub(crate) struct WorkSignal {
@@ -83,7 +85,7 @@ pub(crate) struct LookMark {
 }
 
 /// The reasons why available rows stay in the queue, as a look found them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Shortage {
     /// Threads are free, and no hand is.
     hands: bool,

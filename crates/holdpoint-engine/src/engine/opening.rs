@@ -12,6 +12,7 @@ use crate::agent::Agents;
 use crate::committer::{Audience, Committer, MailOp, Troubles, Work};
 use crate::error::Error;
 use crate::measures::Measures;
+use crate::nodes::NodeTypes;
 use crate::outgoing::{Outgoing, Policy};
 use crate::peers::Peers;
 use crate::providers::Providers;
@@ -49,16 +50,7 @@ impl Engine {
         let calls = webhook_outgoing.or(outgoing).unwrap_or_else(|| Outgoing::new(Policy::default()));
         let hooks = Arc::new(Hooks::new(webhooks, calls));
         let seal = SealSource::choose(seal, &location).await?;
-        let audience = Audience {
-            measures: Arc::new(Measures::new(nodes.names())),
-            feed: Arc::default(),
-            hooks,
-            cache: Arc::default(),
-            bus: Arc::default(),
-            counters: Arc::default(),
-            outbox: None,
-            callers: None,
-        };
+        let audience = audience(hooks, &nodes);
         let (stop, stopping) = watch::channel(false);
         let ground = Ground { location, alone, troubles, now: clock.now(), seal: seal.as_ref() };
         let (db, committer, settled) = ground.open(audience.clone(), stopping).await?;
@@ -102,6 +94,20 @@ impl Engine {
             return Err(store::Error::Closed.into());
         }
         self.key_count().await.map(|_| ())
+    }
+}
+
+/// The parts that hear of commits, before the database is known.
+fn audience(hooks: Arc<Hooks>, nodes: &NodeTypes) -> Audience {
+    Audience {
+        measures: Arc::new(Measures::new(nodes.names())),
+        feed: Arc::default(),
+        hooks,
+        cache: Arc::default(),
+        bus: Arc::default(),
+        counters: Arc::default(),
+        outbox: None,
+        callers: None,
     }
 }
 

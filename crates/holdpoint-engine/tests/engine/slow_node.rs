@@ -44,9 +44,9 @@ impl Control {
         Self { node: SlowNode { begun, ends: Arc::new(Semaphore::new(0)) }, begun: has_begun }
     }
 
-    /// Adds the node, and leaves the worker nothing to rely on but signals.
+    /// Adds the node, and leaves the worker nothing to rely on but signals: it would also look when a lease is over.
     pub(crate) fn furnish(&self, options: Options) -> Options {
-        options.node("test.slow", self.node.clone()).backstop(NEVER)
+        options.node("test.slow", self.node.clone()).backstop(NEVER).lease(NEVER)
     }
 
     pub(crate) async fn one_begins(&mut self) {

@@ -201,19 +201,7 @@ pub(crate) enum Action {
     /// Two runs are started in one thread. When the first ends, the second is ready: measured is the time from the end
     /// of the first one's work to the beginning of the second one's, the commit in between included. On PostgreSQL also
     /// the time from a start on a node without a worker to the beginning of the work on another node.
-    Wake {
-        #[command(flatten)]
-        database: Database,
-        /// How often each time is taken in each pass
-        #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..))]
-        samples: u32,
-        /// Clients that start runs all the time in the second pass
-        #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=4096))]
-        clients: u32,
-        /// Where its database is for the while; on a tmpfs, fsync costs nothing
-        #[arg(long, value_name = "DIR", default_value_os_t = std::env::temp_dir())]
-        scratch: PathBuf,
-    },
+    Wake(wake::Load),
 }
 
 #[derive(Debug, Args)]
@@ -265,7 +253,7 @@ fn measure(connection: &Connection, action: &Action) -> Result<Report, Failure> 
 fn runtime(action: &Action) -> tokio::runtime::Builder {
     let threads = match action {
         Action::Mailbox { threads, .. } => threads,
-        Action::Wake { .. } => &None,
+        Action::Wake(_) => &None,
         _ => return tokio::runtime::Builder::new_current_thread(),
     };
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
@@ -342,10 +330,7 @@ async fn bench(connection: &Connection, action: &Action) -> Result<Report, Failu
             let ground = Ground::prepare(database, scratch)?;
             mailbox::bench(&ground, scratch, *concurrency, Duration::from_secs(*seconds)).await
         }
-        Action::Wake { database, samples, clients, scratch } => {
-            let ground = Ground::prepare(database, scratch)?;
-            wake::bench(&ground, scratch, &wake::Load { samples: *samples, clients: *clients }).await
-        }
+        Action::Wake(load) => wake::bench(load).await,
     }
 }
 

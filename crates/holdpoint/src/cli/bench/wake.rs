@@ -1,11 +1,12 @@
 //! `bench wake`: how long work that has become ready waits until a worker begins it, through the library. Without load
 //! and beside clients that start runs all the time.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use clap::Args;
 use holdpoint_core::{Owner, Start, TenantId, WorkflowId};
 use holdpoint_engine::{EffectContext, Engine, Node, Options, Outputs, Stop};
 use serde_json::{Value, json};
@@ -16,16 +17,26 @@ use tokio::task::JoinSet;
 use super::super::failure::Failure;
 use super::super::output::Progress;
 use super::Report;
-use super::ground::Ground;
+use super::ground::{Database, Ground};
 use super::measure::{Spread, round};
 use super::scratch::{Folder, random_name};
 
 /// For anything that should take milliseconds.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-pub(super) struct Load {
-    pub(super) samples: u32,
-    pub(super) clients: u32,
+#[derive(Debug, Args)]
+pub(crate) struct Load {
+    #[command(flatten)]
+    database: Database,
+    /// How often each time is taken in each pass
+    #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..))]
+    samples: u32,
+    /// Clients that start runs all the time in the second pass
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    clients: u32,
+    /// Where its database is for the while; on a tmpfs, fsync costs nothing
+    #[arg(long, value_name = "DIR", default_value_os_t = std::env::temp_dir())]
+    scratch: PathBuf,
 }
 
 /// Says when it begins, and ends when it is let go.
@@ -70,9 +81,10 @@ struct Pass {
     load_runs_per_second: f64,
 }
 
-pub(super) async fn bench(ground: &Ground, scratch: &Path, load: &Load) -> Result<Report, Failure> {
-    let folder = Folder::create(scratch)?;
-    let mut bench = Bench::open(ground, &folder.path).await?;
+pub(super) async fn bench(load: &Load) -> Result<Report, Failure> {
+    let ground = Ground::prepare(&load.database, &load.scratch)?;
+    let folder = Folder::create(&load.scratch)?;
+    let mut bench = Bench::open(&ground, &folder.path).await?;
     let (stop, stopping) = watch::channel(false);
     let worker = tokio::spawn(bench.engine.worker().run(stopping));
     let progress = Progress::new("passes", 2);
@@ -86,7 +98,7 @@ pub(super) async fn bench(ground: &Ground, scratch: &Path, load: &Load) -> Resul
         other.close().await;
     }
     bench.engine.close().await;
-    Ok(report(ground, load, &idle, &loaded))
+    Ok(report(&ground, load, &idle, &loaded))
 }
 
 impl Bench {
