@@ -33,8 +33,15 @@ fn fixed_ports(text: &str) -> Vec<Violation> {
 /// Returns whether a number other than 0 stands where a port does: behind an address, or as the first argument.
 fn has_fixed_port(line: &str) -> bool {
     let before = ["127.0.0.1:", "0.0.0.0:", "[::1]:", "[::]:", "localhost:"];
-    let apart =
-        ["127.0.0.1\", ", "0.0.0.0\", ", "localhost\", ", "listen(", "--port ", "--port=", "--port\", \""];
+    let apart = [
+        "127.0.0.1\", ",
+        "0.0.0.0\", ",
+        "localhost\", ",
+        "server.listen(",
+        "--port ",
+        "--port=",
+        "--port\", \"",
+    ];
     let places = before
         .iter()
         .chain(&apart)
