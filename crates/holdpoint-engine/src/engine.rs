@@ -79,7 +79,7 @@ pub use webhooks::NewWebhook;
 
 /// The backstop behind the wake-ups: alone, and where other nodes may leave work behind.
 const BACKSTOP: Duration = Duration::from_secs(30);
-pub(crate) const BACKSTOP_SHARED: Duration = Duration::from_secs(1);
+const BACKSTOP_SHARED: Duration = Duration::from_secs(1);
 /// How often a command is decided again because others changed the run first.
 const ATTEMPTS_MAX: usize = 64;
 
