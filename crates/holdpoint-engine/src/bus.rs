@@ -1,15 +1,14 @@
 //! Wakes those who wait for something to happen in this process. Only a hint: everybody reads the store again.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use holdpoint_core::mailbox::Fenced;
-use holdpoint_core::{Obligation, RunRef, TenantId, Timestamp};
-use tokio::sync::{Notify, watch};
+use holdpoint_core::{RunRef, TenantId};
+use tokio::sync::watch;
 
-use crate::committer::Mail;
+use crate::peers::Outbox;
 use crate::store::threads::Thread;
+use crate::work_signal::WorkSignal;
 
 /// What somebody wants to hear of.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -22,18 +21,13 @@ enum Topic {
     Waiting(TenantId),
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Bus {
     readers: Mutex<HashMap<Topic, watch::Sender<u64>>>,
-    work: Notify,
-    /// When the worker means to look again by itself.
-    next_look: AtomicI64,
-}
-
-impl Default for Bus {
-    fn default() -> Self {
-        Self { readers: Mutex::default(), work: Notify::new(), next_look: AtomicI64::new(i64::MAX) }
-    }
+    /// For the worker.
+    pub(crate) work: Arc<WorkSignal>,
+    /// For other nodes, where there may be some.
+    pub(crate) outbox: Arc<Outbox>,
 }
 
 impl Bus {
@@ -92,34 +86,6 @@ impl Bus {
         }
     }
 
-    /// Wakes the worker when a change gave it something to do sooner than it knows.
-    /// True when there is a dispatch that any node may take.
-    pub(crate) fn remind(&self, mail: &Mail, obligations: &[Obligation]) -> bool {
-        let queued = match mail {
-            Mail::Enqueue(_) => true,
-            Mail::Take(taking) => !taking.is_taken(),
-            Mail::Held { what, .. } => matches!(what, Fenced::Nack { .. }),
-            Mail::None | Mail::Performed(_) | Mail::Reclaim(_) | Mail::Cancel(_) | Mail::Reconcile(_) => {
-                false
-            }
-        };
-        let sooner = obligations.iter().any(|obligation| match obligation {
-            Obligation::SetTimer { due, .. } => due.0 < self.next_look.load(Ordering::SeqCst),
-            Obligation::Activate
-            | Obligation::ClearTimer { .. }
-            | Obligation::StartChild { .. }
-            | Obligation::CancelChild { .. } => false,
-        });
-        if queued || sooner {
-            self.wake_worker();
-        }
-        queued
-    }
-
-    pub(crate) fn wake_worker(&self) {
-        self.work.notify_one();
-    }
-
     /// The runs somebody reads here, and what the readers have been told of each.
     pub(crate) fn watched(&self) -> Vec<(RunRef, u64)> {
         let readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -148,15 +114,6 @@ impl Bus {
             Topic::Run(_) | Topic::Begun(_) => None,
         };
         readers.keys().filter_map(tenant).collect()
-    }
-
-    /// Nothing means that the worker wants to hear of everything.
-    pub(crate) fn set_next_look(&self, at: Option<Timestamp>) {
-        self.next_look.store(at.map_or(i64::MAX, |at| at.0), Ordering::SeqCst);
-    }
-
-    pub(crate) async fn work(&self) {
-        self.work.notified().await;
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use holdpoint_core::{Command, Event, Obligation, Principal, Refusal, Run, RunRef, TenantId, Timestamp};
 use tokio::sync::watch;
@@ -77,6 +78,9 @@ pub use starting::StartOptions;
 pub(crate) use webhook_secrets::SigningSecrets;
 pub use webhooks::NewWebhook;
 
+/// The backstop behind the wake-ups: alone, and where other nodes may leave work behind.
+const BACKSTOP: Duration = Duration::from_secs(30);
+const BACKSTOP_SHARED: Duration = Duration::from_secs(1);
 /// How often a command is decided again because others changed the run first.
 const ATTEMPTS_MAX: usize = 64;
 
@@ -108,6 +112,7 @@ struct Shared {
     providers: Providers,
     name: String,
     lease_ms: u64,
+    backstop: Option<Duration>,
     retention_ms: u64,
     /// How long an event from outside is kept for who comes later.
     events_kept_ms: u64,
@@ -338,6 +343,24 @@ impl Engine {
 
     pub(crate) fn db(&self) -> &Database {
         &self.0.db
+    }
+
+    /// Returns how long the worker and the courier wait at most before they look at the store without being woken.
+    pub(crate) fn backstop(&self) -> Duration {
+        let usual = if self.is_shared() { BACKSTOP_SHARED } else { BACKSTOP };
+        self.0.backstop.unwrap_or(usual)
+    }
+
+    /// Returns whether the worker of this process sleeps and nothing has woken it. For tests of the wake-ups.
+    #[doc(hidden)]
+    pub fn worker_is_idle(&self) -> bool {
+        self.0.bus.work.is_idle()
+    }
+
+    /// Returns whether another node on this database was heard of lately. For tests with several nodes.
+    #[doc(hidden)]
+    pub fn hears_other_nodes(&self) -> bool {
+        self.0.bus.outbox.somebody_listens()
     }
 
     pub(crate) fn is_shared(&self) -> bool {

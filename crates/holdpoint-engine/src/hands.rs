@@ -11,6 +11,43 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use uuid::Uuid;
 
 use crate::committer::Claim;
+use crate::work_signal::WorkSignal;
+
+/// Hands of a worker: one is taken for each dispatch in flight.
+#[derive(Clone, Debug)]
+pub(crate) struct HandPool {
+    free: Arc<Semaphore>,
+    signal: Arc<WorkSignal>,
+}
+
+impl HandPool {
+    pub(crate) fn new(hands: usize, signal: Arc<WorkSignal>) -> Self {
+        Self { free: Arc::new(Semaphore::new(hands)), signal }
+    }
+
+    pub(crate) fn free(&self) -> usize {
+        self.free.available_permits()
+    }
+
+    pub(crate) fn take(&self) -> Option<Hand> {
+        let permit = self.free.clone().try_acquire_owned().ok()?;
+        Some(Hand { permit: Some(permit), signal: self.signal.clone() })
+    }
+}
+
+/// A hand that is taken. Dropping it frees it and tells the worker, which may have work for it.
+#[derive(Debug)]
+pub(crate) struct Hand {
+    permit: Option<OwnedSemaphorePermit>,
+    signal: Arc<WorkSignal>,
+}
+
+impl Drop for Hand {
+    fn drop(&mut self) {
+        drop(self.permit.take());
+        self.signal.hand_freed();
+    }
+}
 
 /// Whoever works here, if anybody does.
 #[derive(Debug, Default)]
@@ -19,7 +56,7 @@ pub(crate) struct Hands(Mutex<Option<Open>>);
 #[derive(Debug)]
 struct Open {
     consumer: String,
-    free: Arc<Semaphore>,
+    pool: HandPool,
     to_worker: UnboundedSender<Handed>,
 }
 
@@ -30,7 +67,7 @@ pub(crate) struct Handed {
     pub lease_until: Timestamp,
     /// The run as it was when it was claimed.
     pub run: Arc<Run>,
-    pub hand: Option<OwnedSemaphorePermit>,
+    pub hand: Option<Hand>,
 }
 
 /// A dispatch that is claimed when it is made, if its thread is free.
@@ -42,16 +79,16 @@ pub(crate) struct Taking {
     claim: Arc<Claim>,
     /// Whether the thread was free when it was last judged.
     taken: AtomicBool,
-    hand: Mutex<Option<OwnedSemaphorePermit>>,
+    hand: Mutex<Option<Hand>>,
     /// A worker that goes down waits for what was taken in its name.
     to_worker: UnboundedSender<Handed>,
 }
 
 impl Hands {
     /// From here on work is handed over, until [`Hands::close`] is called.
-    pub(crate) fn open(&self, consumer: &str, free: Arc<Semaphore>) -> UnboundedReceiver<Handed> {
+    pub(crate) fn open(&self, consumer: &str, pool: HandPool) -> UnboundedReceiver<Handed> {
         let (to_worker, handed) = unbounded_channel();
-        *self.lock() = Some(Open { consumer: consumer.to_owned(), free, to_worker });
+        *self.lock() = Some(Open { consumer: consumer.to_owned(), pool, to_worker });
         handed
     }
 
@@ -62,8 +99,8 @@ impl Hands {
     /// A hand for this dispatch, if one is free.
     pub(crate) fn take(&self, of: &RunRef, dispatch_id: &str, lease_until: Timestamp) -> Option<Taking> {
         let open = self.lock();
-        let Open { consumer, free, to_worker } = open.as_ref()?;
-        let hand = free.clone().try_acquire_owned().ok()?;
+        let Open { consumer, pool, to_worker } = open.as_ref()?;
+        let hand = pool.take()?;
         let row = RunDispatch::queued(&of.tenant, dispatch_id, "", of.run.as_str(), lease_until);
         let claim = Arc::new(Claim {
             run: of.clone(),

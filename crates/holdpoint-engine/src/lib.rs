@@ -31,6 +31,7 @@ mod seal;
 mod store;
 mod trace;
 mod webhooks;
+mod work_signal;
 mod worker;
 
 pub use answering::{Answerer, Question, Unanswerable};

@@ -74,12 +74,20 @@ impl Outbox {
         }
     }
 
-    fn somebody_listens(&self) -> bool {
+    pub(crate) fn somebody_listens(&self) -> bool {
         elapsed_ms() - self.heard_ms.load(Ordering::Relaxed) < BELIEVED_MS
     }
 
     fn take(&self) -> Hints {
         std::mem::take(&mut *self.hints.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Puts hints back that could not be sent.
+    fn put_back(&self, unsent: Hints) {
+        let mut hints = self.hints.lock().unwrap_or_else(PoisonError::into_inner);
+        hints.work |= unsent.work;
+        hints.runs.extend(unsent.runs);
+        self.filled.notify_one();
     }
 }
 
@@ -108,7 +116,6 @@ pub(crate) struct Peers {
     pub db: Database,
     pub settings: Arc<Settings>,
     pub bus: Arc<Bus>,
-    pub outbox: Arc<Outbox>,
 }
 
 impl Peers {
@@ -124,6 +131,8 @@ impl Peers {
             let ended = match Ear::open(&self.settings).await {
                 Ok((ear, hints)) => {
                     hears.store(true, Ordering::Relaxed);
+                    // What was said before went unheard.
+                    self.bus.work.raise();
                     self.listen(&node, &ear, hints, &mut stop).await
                 }
                 Err(error) => Err(error),
@@ -151,15 +160,26 @@ impl Peers {
                     Some(hint) => self.hear(node, &hint),
                     None => return Err(Error::Unavailable("the connection for listening has ended".to_owned())),
                 },
-                () = self.outbox.filled.notified() => {
+                () = self.bus.outbox.filled.notified() => {
                     tokio::time::sleep(GATHER).await;
-                    ear.tell(&self.news(node)).await?;
+                    self.tell(node, ear).await?;
                 }
                 _ = hello.tick() => ear.tell(&format!("{node} hello")).await?,
                 _ = stop.changed() => {}
             }
         }
-        Ok(())
+        // Others go on with what this node leaves behind.
+        self.tell(node, ear).await
+    }
+
+    /// Tells others what happened here since the last time.
+    async fn tell(&self, node: &str, ear: &Ear) -> Result<(), Error> {
+        let hints = self.bus.outbox.take();
+        let told = ear.tell(&line(node, &hints)).await;
+        if told.is_err() {
+            self.bus.outbox.put_back(hints);
+        }
+        told
     }
 
     /// Looks now and then, and often while nobody could tell us. A question that gets no answer is asked again.
@@ -230,27 +250,19 @@ impl Peers {
         Ok(())
     }
 
-    /// What happened here since the last time, in one line.
-    fn news(&self, node: &str) -> String {
-        let hints = self.outbox.take();
-        let mut text = format!("{node} {}", if hints.work { "work" } else { "runs" });
-        if hints.runs.len() > HINTS_MAX {
-            text.push_str(" all");
-        } else {
-            hints.runs.iter().for_each(|run| text.push_str(&format!(" {run:x}")));
-        }
-        text
-    }
-
     /// A hint of another node: who, what, and the runs it is about.
     fn hear(&self, node: &str, hint: &str) {
         let mut words = hint.split(' ');
         if words.next() == Some(node) {
             return;
         }
-        self.outbox.heard_ms.store(elapsed_ms(), Ordering::Relaxed);
+        if !self.bus.outbox.somebody_listens() {
+            // A node that has just started must hear of this one before it sends hints.
+            self.bus.outbox.filled.notify_one();
+        }
+        self.bus.outbox.heard_ms.store(elapsed_ms(), Ordering::Relaxed);
         match words.next() {
-            Some("work") => self.bus.wake_worker(),
+            Some("work") => self.bus.work.raise(),
             Some("runs") => {}
             _ => return,
         }
@@ -272,4 +284,15 @@ impl Peers {
             }
         }
     }
+}
+
+/// Hints in one line, as other nodes read them.
+fn line(node: &str, hints: &Hints) -> String {
+    let mut text = format!("{node} {}", if hints.work { "work" } else { "runs" });
+    if hints.runs.len() > HINTS_MAX {
+        text.push_str(" all");
+    } else {
+        hints.runs.iter().for_each(|run| text.push_str(&format!(" {run:x}")));
+    }
+    text
 }

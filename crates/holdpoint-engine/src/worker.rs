@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use holdpoint_core::{Run, Timestamp};
 use tokio::sync::mpsc::UnboundedReceiver;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::task::{Id, JoinSet};
 use tokio::time::Instant;
@@ -15,7 +15,8 @@ use uuid::Uuid;
 
 use crate::engine::{Engine, Looks};
 use crate::error::Error;
-use crate::hands::Handed;
+use crate::hands::{Hand, HandPool, Handed};
+use crate::work_signal::{Shortage, WorkSignal};
 
 mod asks;
 mod giving_back;
@@ -34,10 +35,8 @@ use crate::committer::{Claim, ClaimOrder};
 const IN_FLIGHT_MAX: usize = 512;
 /// Dispatches claimed at once: other nodes want some, too.
 const CLAIM_MAX: usize = 64;
-/// Looks at the store this often even if nobody said that there is something to do: alone, and where other nodes
-/// may leave work behind.
-const BACKSTOP: Duration = Duration::from_secs(30);
-const BACKSTOP_SHARED: Duration = Duration::from_secs(1);
+/// How long the worker waits before it asks again for what other nodes kept it from claiming; doubled each time.
+const CONTENDED: Duration = Duration::from_millis(10);
 /// How long the worker waits before it tries again what the store would not let it do.
 const TROUBLE: Duration = Duration::from_secs(1);
 const PURGE_EVERY: Duration = Duration::from_secs(60);
@@ -47,14 +46,16 @@ pub struct Worker {
     engine: Engine,
     consumer: String,
     in_flight: JoinSet<Result<(), Error>>,
-    claims: HashMap<Id, (Arc<Claim>, Option<OwnedSemaphorePermit>)>,
-    /// Hands that are free: one for each dispatch in flight is taken.
-    free: Arc<Semaphore>,
+    claims: HashMap<Id, (Arc<Claim>, Option<Hand>)>,
+    hands: HandPool,
     leases: Arc<Leases>,
     asks: asks::Asks,
     looks: Looks,
-    /// Something was in the queue at the last look that could not be claimed: no hand was free, or its thread was busy.
-    left: bool,
+    signal: Arc<WorkSignal>,
+    /// When the last look began: what became possible since then, it may not have seen.
+    looked_at: Timestamp,
+    /// Looks in a row that found something ready, had a hand free and could claim nothing.
+    contended: u32,
     /// Claims that could not be given back, and why they should be. Tried again at every look.
     unreturned: Vec<(Arc<Claim>, String)>,
 }
@@ -67,17 +68,19 @@ impl Worker {
         let leases = Arc::new(Leases::new(engine.clone()));
         let (in_flight, claims) = (JoinSet::new(), HashMap::new());
         let (asks, looks) = (asks::Asks::default(), Looks::default());
-        let free = Arc::new(Semaphore::new(IN_FLIGHT_MAX));
+        let signal = engine.bus().work.clone();
         Self {
+            looked_at: engine.now(),
             engine,
             consumer,
             in_flight,
             claims,
-            free,
+            hands: HandPool::new(IN_FLIGHT_MAX, signal.clone()),
             leases,
             asks,
             looks,
-            left: false,
+            signal,
+            contended: 0,
             unreturned: Vec::new(),
         }
     }
@@ -103,7 +106,7 @@ impl Worker {
     /// Works until told to stop, then finishes what is in flight.
     pub async fn run(mut self, mut stop: watch::Receiver<bool>) {
         let beating = tokio::spawn(self.leases.clone().keep());
-        let mut handed = self.engine.hands().open(&self.consumer, self.free.clone());
+        let mut handed = self.engine.hands().open(&self.consumer, self.hands.clone());
         let mut purged = Instant::now();
         let mut expiring: Option<JoinHandle<()>> = None;
         while !*stop.borrow() {
@@ -121,8 +124,6 @@ impl Worker {
             while let Some(ended) = self.in_flight.try_join_next_with_id() {
                 self.close_or_log(ended).await;
             }
-            // From here on every new timer wakes us: one that is written after we looked would be missed otherwise.
-            self.engine.bus().set_next_look(None);
             let next = match self.look().await {
                 Ok((0, None)) => self.next_look().await,
                 Ok((_, None)) => continue,
@@ -134,6 +135,9 @@ impl Worker {
             self.wait(next, &mut stop, &mut handed).await;
         }
         self.engine.hands().close();
+        self.signal.end_looks();
+        // Other nodes look for what this one was about to see.
+        self.engine.bus().outbox.note_work();
         while let Some(handed) = handed.recv().await {
             self.begin(handed);
         }
@@ -150,18 +154,19 @@ impl Worker {
         stop: &mut watch::Receiver<bool>,
         handed: &mut UnboundedReceiver<Handed>,
     ) {
-        let engine = self.engine.clone();
+        let signal = self.signal.clone();
         let look = tokio::time::sleep(most);
         tokio::pin!(look);
         loop {
             tokio::select! {
-                () = engine.bus().work() => return,
+                () = signal.wait() => return,
                 () = &mut look => return,
                 _ = stop.changed() => return,
                 Some(handed) = handed.recv() => self.begin(handed),
                 Some(ended) = self.in_flight.join_next_with_id() => {
+                    // If a row waits for this hand, freeing it raises the signal.
                     self.close_or_log(ended).await;
-                    if self.left || !self.unreturned.is_empty() {
+                    if !self.unreturned.is_empty() {
                         return;
                     }
                 }
@@ -178,6 +183,8 @@ impl Worker {
 
     /// Begins what is due. How much that was, and why something could not be begun.
     async fn look(&mut self) -> Result<(usize, Option<Error>), Error> {
+        let mark = self.signal.begin_look();
+        self.looked_at = self.engine.now();
         let mut trouble = None;
         for (claim, why) in std::mem::take(&mut self.unreturned) {
             trouble = self.give_back(claim, why).await.err().or(trouble);
@@ -185,10 +192,8 @@ impl Worker {
         let mut done = tally(timers::fire_all(&self.engine).await, &mut trouble);
         let mut doable = self.engine.doable().await?;
         if doable.lapsed {
-            let (ready, error) =
-                upkeep::reclaim(&self.engine).await.unwrap_or_else(|error| (false, Some(error)));
-            doable.ready |= ready;
-            trouble = trouble.or(error);
+            trouble = trouble.or(upkeep::reclaim(&self.engine).await.unwrap_or_else(Some));
+            doable = self.engine.doable().await?;
         }
         done += tally(self.asks.look(&self.engine).await.map(|begun| (begun, None)), &mut trouble);
         if doable.unreconciled {
@@ -197,9 +202,11 @@ impl Worker {
         if doable.unmet {
             done += tally(self.engine.arrange_meetings(&mut self.looks).await, &mut trouble);
         }
-        let free = self.free.available_permits().min(CLAIM_MAX);
-        let claimed = if free > 0 && doable.ready { self.claim(free).await? } else { 0 };
-        self.left = doable.ready && claimed == 0;
+        let free = self.hands.free();
+        let claimed = if free > 0 && doable.ready { self.claim(free.min(CLAIM_MAX)).await? } else { 0 };
+        let contended = doable.ready && free > 0 && claimed == 0;
+        self.contended = if contended { self.contended.saturating_add(1) } else { 0 };
+        self.signal.end_look(mark, Shortage::of(&doable, free));
         done += claimed;
         Ok((done, trouble))
     }
@@ -218,7 +225,7 @@ impl Worker {
                 }
                 continue;
             };
-            let hand = self.free.clone().try_acquire_owned().ok();
+            let hand = self.hands.take();
             self.carry_out(claim, lease_until, None, hand);
         }
         Ok(count)
@@ -234,7 +241,7 @@ impl Worker {
         claim: Arc<Claim>,
         lease_until: Timestamp,
         run: Option<Arc<Run>>,
-        hand: Option<OwnedSemaphorePermit>,
+        hand: Option<Hand>,
     ) {
         let lease = Arc::new(Lease::new(lease_until));
         let holder = Holder::new(self.engine.clone(), claim.clone(), lease.clone());
@@ -251,23 +258,23 @@ impl Worker {
                 None
             }
         };
-        self.engine.bus().set_next_look(next);
+        self.signal.sleep_until(next);
         let now = self.engine.now();
         let ms = next.map_or(u64::MAX, |at| u64::try_from(at.0 - now.0).unwrap_or(0));
-        let backstop = if self.engine.is_shared() { BACKSTOP_SHARED } else { BACKSTOP };
-        Duration::from_millis(ms).min(backstop)
+        let again = match self.contended.checked_sub(1) {
+            Some(times) => CONTENDED.saturating_mul(1 << times.min(16)),
+            None => Duration::MAX,
+        };
+        Duration::from_millis(ms).min(again).min(self.engine.backstop())
     }
 
-    /// When there will be something to do that nobody announces. With all hands busy, a dispatch that waits is
-    /// nothing to do: the end of one in flight is announced.
+    /// Returns when time alone makes something possible that the last look has not seen.
     async fn next_wakeup(&self) -> Result<Option<Timestamp>, Error> {
-        let asks = if self.asks.has_room() { self.engine.next_ask().await? } else { None };
-        let timer = [self.engine.next_timer().await?, asks].into_iter().flatten().min();
-        if self.free.available_permits() == 0 {
-            return Ok(timer);
-        }
-        let dispatch = self.engine.next_dispatch().await?;
-        Ok([timer, dispatch].into_iter().flatten().min())
+        let since = self.looked_at;
+        let ask = if self.asks.has_room() { self.engine.next_ask().await? } else { None };
+        let (timer, dispatch) =
+            (self.engine.next_timer(since).await?, self.engine.next_dispatch(since).await?);
+        Ok([ask, timer, dispatch].into_iter().flatten().min())
     }
 
     async fn close_or_log(&mut self, ended: Ended) {

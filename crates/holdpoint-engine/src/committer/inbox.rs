@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::Receiver;
+use tokio::sync::mpsc::error::TryRecvError;
 
 use super::work::Job;
 
@@ -60,6 +61,23 @@ impl Inbox {
     /// A batch of so many is on the disk, which took so long, and they are about to be told.
     pub(super) fn committed(&mut self, batch: usize, took: Duration) {
         self.patience.committed(batch + self.jobs.len() + self.alone.len(), took);
+    }
+}
+
+impl Drop for Inbox {
+    /// Drops every job that was or is being sent, which tells its caller that it is not written. A receiver drops only what
+    /// it finds when it goes: a job that is sent at that moment would stay in the channel, and its caller would wait for as
+    /// long as the committer exists.
+    fn drop(&mut self) {
+        self.jobs.close();
+        loop {
+            match self.jobs.try_recv() {
+                Ok(_) => {}
+                Err(TryRecvError::Disconnected) => return,
+                // Its sender has its place and has not put it there yet.
+                Err(TryRecvError::Empty) => std::thread::yield_now(),
+            }
+        }
     }
 }
 
@@ -124,6 +142,35 @@ impl Patience {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::committer::work::{Reply, Work};
+
+    fn job() -> (Job, tokio::sync::oneshot::Receiver<Result<Reply, crate::store::Error>>) {
+        let (reply, answer) = tokio::sync::oneshot::channel();
+        let (work, sizes) = (Work::Rows(Vec::new()), Vec::new());
+        (Job { work, receipt: None, writes: Vec::new(), sizes, doubtful: false, reply }, answer)
+    }
+
+    #[test]
+    fn a_job_that_is_sent_while_the_writer_stops_is_answered() {
+        let (sender, jobs) = tokio::sync::mpsc::channel(8);
+        let (waiting, of_waiting) = job();
+        sender.try_send(waiting).unwrap();
+        // What `try_send` does first; the thread that does it may be stopped in between.
+        let place = sender.try_reserve().unwrap();
+        let inbox = Inbox::new(jobs, 8);
+        let stopping = std::thread::spawn(move || drop(inbox));
+        while !sender.is_closed() {
+            std::thread::yield_now();
+        }
+        // The first is dropped by the time the writer has gone through what it found.
+        assert!(of_waiting.blocking_recv().is_err());
+        let (late, of_late) = job();
+        place.send(late);
+        stopping.join().unwrap();
+        let mut of_late = of_late;
+        assert!(matches!(of_late.try_recv(), Err(tokio::sync::oneshot::error::TryRecvError::Closed)));
+        assert!(sender.try_send(job().0).is_err());
+    }
 
     const SLOW: Duration = Duration::from_millis(2);
 

@@ -11,7 +11,7 @@ use tokio::sync::mpsc::Receiver;
 use tokio::sync::oneshot;
 
 use super::inbox::Inbox;
-use super::work::{Change, Job, Mail, MailOp, Reply, Work};
+use super::work::{Change, Guard, Job, Mail, Reply, Work};
 use super::{flow, solo};
 use crate::bus::Bus;
 use crate::feed::{Committed, Feed};
@@ -268,21 +268,30 @@ impl<T: Tx> Writing<T> {
                 counters.changes.fetch_add(changes.len() as u64, Ordering::Relaxed);
                 if job.writes.iter().any(|row| row.sql == awaited::INSERT) {
                     // The event may have been first.
-                    self.audience.bus.wake_worker();
+                    self.audience.bus.work.raise();
                 }
                 for (change, size) in changes.iter().zip(&job.sizes) {
                     self.audience.tell(change, *size);
                 }
             }
-            if let (Work::Mail(MailOp::Enqueue(_)), Reply::Each(each)) = (&job.work, &reply)
-                && each.iter().any(Result::is_ok)
+            if let Work::Mail(op) = &job.work
+                && self.audience.bus.work.operated(op, &reply)
             {
-                self.audience.tell_of_work();
+                self.audience.tell_others_of_work();
             }
             let answer = match reply {
-                Reply::Unsure(why) => Err(Error::Unknown(why)),
+                Reply::Unsure(why) => {
+                    self.audience.tell_of_work();
+                    Err(Error::Unknown(why))
+                }
                 reply => Ok(reply),
             };
+            if let (Work::Changes(changes), Ok(Reply::Conflict(Guard::Claim))) = (&job.work, &answer)
+                && changes.iter().any(|change| matches!(change.mail, Mail::Held { .. }))
+            {
+                // The claim is not its holder's any more, and may have ended just now: an interrupt has overtaken it.
+                self.audience.tell_of_work();
+            }
             answers.push((job.reply, answer));
         }
         self.audience.answer(answers);
@@ -290,6 +299,10 @@ impl<T: Tx> Writing<T> {
 
     pub(super) fn fail(&self, jobs: Vec<Job>, error: &Error) {
         tracing::error!(%error, jobs = jobs.len(), "a commit failed; its callers are told");
+        if matches!(error, Error::Unknown(_)) {
+            // It may have landed all the same.
+            self.audience.tell_of_work();
+        }
         for job in jobs {
             if let Work::Changes(changes) = &job.work {
                 changes.iter().for_each(|change| self.audience.cache.forget(&change.of));
@@ -333,11 +346,11 @@ impl Audience {
         {
             taking.give(&change.after);
         }
-        let mut work = self.bus.remind(&change.mail, &change.obligations);
+        let mut work = self.bus.work.changed(&change.mail, &change.obligations);
         // Questions of approvers are brought to whoever answers them.
         let asked = change.events.iter().any(|event| matches!(event, Event::AskRaised { .. }));
         if asked || !change.nudges.is_empty() {
-            self.bus.wake_worker();
+            self.bus.work.raise();
             work = true;
         }
         if let Some(outbox) = &self.outbox {
@@ -353,7 +366,11 @@ impl Audience {
     }
 
     fn tell_of_work(&self) {
-        self.bus.wake_worker();
+        self.bus.work.raise();
+        self.tell_others_of_work();
+    }
+
+    fn tell_others_of_work(&self) {
         if let Some(outbox) = &self.outbox {
             outbox.note_work();
         }

@@ -13,6 +13,7 @@ use crate::committer::{Reply, Work};
 use crate::error::Error;
 use crate::store::arrivals::{self, Arrival, Fresh, Key, State};
 use crate::store::{Statement, awaited, params, unreadable};
+use crate::work_signal::WorkSignal;
 
 mod matching;
 #[cfg(test)]
@@ -92,7 +93,11 @@ impl Engine {
         let key = Key { tenant: tenant.clone(), event_id: event.event_id.clone() };
         for _ in 0..ATTEMPTS_MAX {
             if engine.write_down(&key, event, by).await? {
-                return engine.find_takers(&key).await;
+                // Where this stops, and be it that the caller goes away, a worker must finish it.
+                let unfinished = Unfinished(&engine.bus().work);
+                let received = engine.find_takers(&key).await?;
+                std::mem::forget(unfinished);
+                return Ok(received);
             }
             // Deleted just now, if it is not there.
             let Some(known) = arrivals::find(engine.db(), &key).await? else { continue };
@@ -181,6 +186,7 @@ impl Engine {
                 // Before it is put aside: whoever looks too early finds it open, and sees to it first.
                 let behind = awaited::look_behind(&key.tenant, topic, (run, *id), self.now());
                 self.write(vec![behind]).await?;
+                self.bus().work.raise();
             }
             let aside = key.put_aside(kept, &outcome);
             matches!(self.write(vec![aside]).await?, Reply::Touched(rows) if rows > 0)
@@ -218,6 +224,15 @@ impl Engine {
             Reply::Touched(rows) => Ok(usize::try_from(rows).unwrap_or(usize::MAX)),
             _ => Ok(0),
         }
+    }
+}
+
+/// Wakes the worker when it is dropped.
+struct Unfinished<'s>(&'s WorkSignal);
+
+impl Drop for Unfinished<'_> {
+    fn drop(&mut self) {
+        self.0.raise();
     }
 }
 

@@ -180,12 +180,13 @@ impl Engine {
         Ok(dispatches::newer(self.db(), stored).await?)
     }
 
-    pub(crate) async fn next_dispatch(&self) -> Result<Option<Timestamp>, Error> {
-        Ok(dispatches::next_wakeup(self.db(), self.now()).await?)
+    /// Returns when time makes something possible that was not possible at `since`.
+    pub(crate) async fn next_dispatch(&self, since: Timestamp) -> Result<Option<Timestamp>, Error> {
+        Ok(dispatches::next_wakeup(self.db(), since).await?)
     }
 
-    pub(crate) async fn next_timer(&self) -> Result<Option<Timestamp>, Error> {
-        Ok(timers::next_due(self.db(), self.now()).await?)
+    pub(crate) async fn next_timer(&self, since: Timestamp) -> Result<Option<Timestamp>, Error> {
+        Ok(timers::next_due(self.db(), since).await?)
     }
 
     /// Timers that have come due, each of them for us alone for a while.

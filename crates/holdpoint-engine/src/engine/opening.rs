@@ -12,8 +12,9 @@ use crate::agent::Agents;
 use crate::committer::{Audience, Committer, MailOp, Troubles, Work};
 use crate::error::Error;
 use crate::measures::Measures;
+use crate::nodes::NodeTypes;
 use crate::outgoing::{Outgoing, Policy};
-use crate::peers::{Outbox, Peers};
+use crate::peers::Peers;
 use crate::providers::Providers;
 use crate::registry::Registry;
 use crate::seal::Seal;
@@ -33,6 +34,7 @@ impl Engine {
             alone,
             name,
             lease,
+            backstop,
             retention,
             events_kept,
             events_kept_max,
@@ -48,16 +50,7 @@ impl Engine {
         let calls = webhook_outgoing.or(outgoing).unwrap_or_else(|| Outgoing::new(Policy::default()));
         let hooks = Arc::new(Hooks::new(webhooks, calls));
         let seal = SealSource::choose(seal, &location).await?;
-        let audience = Audience {
-            measures: Arc::new(Measures::new(nodes.names())),
-            feed: Arc::default(),
-            hooks,
-            cache: Arc::default(),
-            bus: Arc::default(),
-            counters: Arc::default(),
-            outbox: None,
-            callers: None,
-        };
+        let audience = audience(hooks, &nodes);
         let (stop, stopping) = watch::channel(false);
         let ground = Ground { location, alone, troubles, now: clock.now(), seal: seal.as_ref() };
         let (db, committer, settled) = ground.open(audience.clone(), stopping).await?;
@@ -82,6 +75,7 @@ impl Engine {
             agents: Agents::new(agents),
             providers: Providers::new(providers)?,
             lease_ms: millis(lease),
+            backstop,
             retention_ms: millis(retention),
             events_kept_ms: millis(events_kept),
             events_kept_max,
@@ -100,6 +94,20 @@ impl Engine {
             return Err(store::Error::Closed.into());
         }
         self.key_count().await.map(|_| ())
+    }
+}
+
+/// The parts that hear of commits, before the database is known.
+fn audience(hooks: Arc<Hooks>, nodes: &NodeTypes) -> Audience {
+    Audience {
+        measures: Arc::new(Measures::new(nodes.names())),
+        feed: Arc::default(),
+        hooks,
+        cache: Arc::default(),
+        bus: Arc::default(),
+        counters: Arc::default(),
+        outbox: None,
+        callers: None,
     }
 }
 
@@ -132,13 +140,12 @@ impl Ground<'_> {
             Location::Postgres(url) => {
                 let settings = Arc::new(Settings::parse(&url)?);
                 postgres::prepare(&settings).await?;
-                let outbox = Arc::new(Outbox::default());
-                audience.outbox = settings.notify.then(|| outbox.clone());
+                audience.outbox = settings.notify.then(|| audience.bus.outbox.clone());
                 let db =
                     Database::Postgres(postgres::Readers::new(settings.clone(), audience.counters.clone()));
                 let settled = settle(self.seal, &db).await?;
                 let committer = on_postgres(&settings, &audience, self.troubles);
-                let peers = Peers { db: db.clone(), settings, bus: audience.bus.clone(), outbox };
+                let peers = Peers { db: db.clone(), settings, bus: audience.bus.clone() };
                 tokio::spawn(peers.run(stopping));
                 Ok((db, committer, settled))
             }

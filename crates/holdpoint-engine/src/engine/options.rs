@@ -35,6 +35,8 @@ pub struct Options {
     pub(super) alone: bool,
     pub(super) name: String,
     pub(super) lease: Duration,
+    /// None selects the default of the database.
+    pub(super) backstop: Option<Duration>,
     pub(super) retention: Duration,
     pub(super) events_kept: Duration,
     pub(super) events_kept_max: u64,
@@ -60,6 +62,7 @@ impl Options {
             alone: true,
             name: "worker".to_owned(),
             lease: LEASE,
+            backstop: None,
             retention: RETENTION,
             events_kept: RETENTION,
             events_kept_max: EVENTS_KEPT_MAX,
@@ -173,6 +176,14 @@ impl Options {
     #[must_use]
     pub fn second_handle(mut self) -> Self {
         self.alone = false;
+        self
+    }
+
+    /// Sets how often the worker and the courier look at the store without being woken. For tests of the wake-ups.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn backstop(mut self, every: Duration) -> Self {
+        self.backstop = Some(every);
         self
     }
 

@@ -23,10 +23,6 @@ use crate::store::{Statement, params};
 /// Durable deliveries of one subscription that are claimed before their turn, so that claims are shared; in all.
 const AHEAD: usize = 16;
 const CLAIMED_MAX: usize = 256;
-/// Looks at the store this often even if nobody said that there is something to do: alone, and where other nodes may
-/// leave work behind.
-const BACKSTOP: Duration = Duration::from_secs(30);
-const BACKSTOP_SHARED: Duration = Duration::from_secs(1);
 const TROUBLE: Duration = Duration::from_secs(1);
 /// How often it is written down what was not tried.
 const TELL_MISSED_EVERY: Duration = Duration::from_secs(1);
@@ -38,6 +34,8 @@ pub struct Courier {
     /// Each tells whether it was durable.
     in_flight: JoinSet<bool>,
     overall: Arc<Semaphore>,
+    /// When the store was last looked at: what became due since then, that look may not have seen.
+    looked_at: Timestamp,
     /// Of whoever may tell it to stop.
     stop: Option<watch::Receiver<bool>>,
 }
@@ -55,6 +53,7 @@ impl Courier {
         Self {
             carrier: Arc::new(Carrier { engine: engine.clone(), render }),
             name: format!("{}-{}", engine.name(), Uuid::now_v7().simple()),
+            looked_at: engine.now(),
             engine,
             in_flight: JoinSet::new(),
             overall: Arc::new(Semaphore::new(overall)),
@@ -82,7 +81,7 @@ impl Courier {
         let engine = self.engine.clone();
         let hooks = engine.hooks();
         let (mut told, mut looked) = (Instant::now(), None::<Instant>);
-        let mut pause = BACKSTOP_SHARED;
+        let mut pause = engine.backstop();
         while !*stop.borrow() {
             let asked = hooks.durable.swap(false, Ordering::SeqCst);
             let durable = asked || looked.is_none_or(|at| at.elapsed() >= pause);
@@ -178,6 +177,7 @@ impl Courier {
 
     async fn claim(&mut self) -> Result<usize, Error> {
         let (db, now) = (self.engine.db(), self.engine.now());
+        self.looked_at = now;
         if deliveries::any_lapsed(db, now).await? {
             tracing::warn!("deliveries of a node that went silent are taken over");
             self.engine.write(vec![Statement::new(deliveries::TAKE_BACK, params![now])]).await?;
@@ -241,16 +241,17 @@ impl Courier {
     }
 
     async fn next_look(&self) -> Duration {
-        let now = self.engine.now();
-        let next = deliveries::next(self.engine.db(), now).await.unwrap_or_else(|error| {
+        let (now, since) = (self.engine.now(), self.looked_at);
+        let next = deliveries::next(self.engine.db(), since).await.unwrap_or_else(|error| {
             tracing::error!(%error, "the next delivery could not be read");
             None
         });
         let until = |at: Timestamp| u64::try_from(at.0.saturating_sub(now.0)).unwrap_or(0);
         let lanes = self.engine.hooks().lanes();
         let untold = lanes.iter().any(|lane| lane.has_missed());
-        let backstop = if self.engine.is_shared() || untold { BACKSTOP_SHARED } else { BACKSTOP };
-        let rested = lanes.iter().filter_map(|lane| lane.rests_until(now)).min();
+        let backstop = self.engine.backstop();
+        let backstop = if untold { backstop.min(TELL_MISSED_EVERY) } else { backstop };
+        let rested = lanes.iter().filter_map(|lane| lane.rests_until(since)).min();
         let next = next.into_iter().chain(rested).min();
         next.map_or(backstop, |at| Duration::from_millis(until(at)).min(backstop))
     }

@@ -14,8 +14,8 @@ use crate::store::{self, Statement};
 const BATCH: usize = 100;
 const PURGE_BATCH: usize = 1000;
 
-/// Takes back claims whose lease ran out. Whether there may be something to claim now, and what went wrong.
-pub(super) async fn reclaim(engine: &Engine) -> Result<(bool, Option<Error>), Error> {
+/// Takes back claims whose lease ran out. Returns what went wrong with some of them.
+pub(super) async fn reclaim(engine: &Engine) -> Result<Option<Error>, Error> {
     let now = engine.now();
     let op = MailOp::Reclaim { now, limit: BATCH, returnable: true };
     let returned = match engine.mail(op).await? {
@@ -35,7 +35,7 @@ pub(super) async fn reclaim(engine: &Engine) -> Result<(bool, Option<Error>), Er
     if returned + closed > 0 {
         tracing::warn!(returned, closed, "claims of holders that went silent are taken back");
     }
-    Ok((returned > 0, trouble))
+    Ok(trouble)
 }
 
 /// Sees to the runs of dispatches that ended without them. How many that were, and what went wrong with others.

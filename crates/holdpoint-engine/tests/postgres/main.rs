@@ -10,6 +10,9 @@
 mod house;
 #[path = "../place/mod.rs"]
 mod place;
+#[allow(dead_code)]
+#[path = "../engine/slow_node.rs"]
+mod slow_node;
 
 mod certificates;
 mod cluster;
@@ -19,3 +22,4 @@ mod refusals;
 mod server;
 mod shares;
 mod tls;
+mod wakeups;

@@ -17,6 +17,7 @@ mod parked;
 mod postmaster;
 mod scratch;
 mod server;
+mod wake;
 mod webhooks;
 
 use std::path::PathBuf;
@@ -35,8 +36,8 @@ use server::OwnServer;
 pub(crate) const EXAMPLES: &str = "\
 Without --server (or HOLDPOINT_SERVER) a server of its own is started on a free port with an empty
 data folder, and removed afterwards. A server or a database that is named keeps what the benchmark made.
---postgres starts a PostgreSQL of its own and removes it; its programs must be installed. `bench mailbox` uses the
-library in its own process and talks to no server.
+--postgres starts a PostgreSQL of its own and removes it; its programs must be installed. `bench mailbox` and
+`bench wake` use the library in their own process and talk to no server.
 
 Examples:
   holdpoint bench cycle
@@ -50,7 +51,8 @@ Examples:
   holdpoint bench inbox --pending 100000
   holdpoint bench parked --runs 10000
   holdpoint bench webhooks --rounds 5
-  holdpoint bench mailbox --postgres --concurrency 16 --seconds 5";
+  holdpoint bench mailbox --postgres --concurrency 16 --seconds 5
+  holdpoint bench wake --postgres";
 
 /// Unlike the other commands, a benchmark does not look for a server.
 pub(crate) const SERVER_HELP: &str =
@@ -194,6 +196,12 @@ pub(crate) enum Action {
         #[arg(long, value_name = "DIR", default_value_os_t = std::env::temp_dir())]
         scratch: PathBuf,
     },
+    /// The wake-ups: how long work that has become ready waits for a worker, without load and beside clients
+    ///
+    /// Two runs are started in one thread. When the first ends, the second is ready: measured is the time from the end
+    /// of the first one's work to the beginning of the second one's, the commit in between included. On PostgreSQL also
+    /// the time from a start on a node without a worker to the beginning of the work on another node.
+    Wake(wake::Load),
 }
 
 #[derive(Debug, Args)]
@@ -243,8 +251,10 @@ fn measure(connection: &Connection, action: &Action) -> Result<Report, Failure> 
 
 /// A client needs one thread; an engine takes as many as a server would.
 fn runtime(action: &Action) -> tokio::runtime::Builder {
-    let Action::Mailbox { threads, .. } = action else {
-        return tokio::runtime::Builder::new_current_thread();
+    let threads = match action {
+        Action::Mailbox { threads, .. } => threads,
+        Action::Wake(_) => &None,
+        _ => return tokio::runtime::Builder::new_current_thread(),
     };
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     if let Some(threads) = threads {
@@ -320,6 +330,7 @@ async fn bench(connection: &Connection, action: &Action) -> Result<Report, Failu
             let ground = Ground::prepare(database, scratch)?;
             mailbox::bench(&ground, scratch, *concurrency, Duration::from_secs(*seconds)).await
         }
+        Action::Wake(load) => wake::bench(load).await,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use crate::harness::{PROGRAM, clean};
+use crate::harness::{ANY_PORT, PROGRAM, clean};
 
 const PAGE: &str = include_str!("../../../../docs/agents.md");
 /// What is another one each time.
@@ -66,7 +66,7 @@ fn the_first_five_minutes_with_agents_go_as_the_page_says() {
     let path = format!("{programs}:{}", std::env::var("PATH").unwrap());
     let mut bash = Command::new("timeout");
     bash.args(["60", "bash", "-c", &script]).current_dir(folder.path()).stdin(Stdio::null());
-    let ended = clean(&mut bash).env("PATH", path).env("HOLDPOINT_LISTEN", "127.0.0.1:0").output().unwrap();
+    let ended = clean(&mut bash).env("PATH", path).env(ANY_PORT.0, ANY_PORT.1).output().unwrap();
     let said = String::from_utf8(ended.stdout).unwrap();
     let complaints = String::from_utf8(ended.stderr).unwrap();
     assert!(ended.status.success(), "{said}\n{complaints}");

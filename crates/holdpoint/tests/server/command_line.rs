@@ -229,6 +229,25 @@ fn the_benchmark_of_the_mailbox_compares_shared_commits_with_single_ones() {
 }
 
 #[test]
+fn the_benchmark_of_wake_ups_takes_every_sample() {
+    let start = |database: &[&str]| {
+        let words = "bench wake --samples 5 --clients 2 --json";
+        let mut command = Command::new(PROGRAM);
+        let command = clean(&mut command).args(words.split(' ')).args(database);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()
+    };
+    let (file, server) = (start(&[]).unwrap(), start(&["--postgres"]).unwrap());
+    for (bench, other_node) in [(file, false), (server, true)] {
+        let report = json_of(&bench.wait_with_output().unwrap());
+        for pass in ["idle", "loaded"] {
+            assert!(report[pass]["behindHolderMs"]["p99"].is_number(), "{report}");
+            assert_eq!(report[pass]["otherNodeMs"]["p99"].is_number(), other_node, "{report}");
+        }
+        assert!(report["loaded"]["loadRunsPerSecond"].as_f64().is_some_and(|runs| runs > 0.0), "{report}");
+    }
+}
+
+#[test]
 fn the_benchmark_of_decisions_counts_each_decision_once() {
     let start = |database: &[&str]| {
         // More time than it takes: it ends when nothing waits any more.

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::harness::{PROGRAM, Server, clean, gated};
+use crate::harness::{ANY_PORT, PROGRAM, Server, clean, gated};
 
 /// One node that calls.
 fn calling(id: &str, url: &str) -> Value {
@@ -92,7 +92,13 @@ fn the_environment_is_heard_and_what_is_no_network_stops_the_start() {
     std::fs::write(folder.path().join("bad.toml"), "outgoing_deny = [\"10.0.0.1/8\"]").unwrap();
     let run = |words: &[&str], name: &str, value: &str| {
         let mut command = Command::new(PROGRAM);
-        clean(&mut command).args(words).env(name, value).current_dir(folder.path()).output().unwrap()
+        clean(&mut command)
+            .args(words)
+            .env(ANY_PORT.0, ANY_PORT.1)
+            .env(name, value)
+            .current_dir(folder.path())
+            .output()
+            .unwrap()
     };
     let check = ["workflows", "check", "calls.json"];
     let allow = "HOLDPOINT_OUTGOING_ALLOW";

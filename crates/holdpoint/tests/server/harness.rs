@@ -138,6 +138,9 @@ impl Drop for Server {
     }
 }
 
+/// The environment variable that lets the system choose the port of a server, whose default port may be taken.
+pub(crate) const ANY_PORT: (&str, &str) = ("HOLDPOINT_LISTEN", "127.0.0.1:0");
+
 /// Tests must not depend on what the developer's shell has set.
 pub(crate) fn clean(command: &mut Command) -> &mut Command {
     let ours = |name: &str| name.starts_with("HOLDPOINT_") || name.starts_with("OTEL_");

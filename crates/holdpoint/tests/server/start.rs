@@ -10,7 +10,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::{Value, json};
 
-use crate::harness::{Client, KEY, PROGRAM, Server, accept, clean, gated};
+use crate::harness::{ANY_PORT, Client, KEY, PROGRAM, Server, accept, clean, gated};
 use crate::sessions::Browser;
 
 /// Runs a command line as somebody would who copies it into a shell.
@@ -140,13 +140,15 @@ fn wrong_settings_are_explained() {
     std::fs::create_dir(folder.path().join("flows")).unwrap();
     std::fs::write(folder.path().join("flows/broken.json"), "{\"id\": \"x\"}").unwrap();
     for level in ["very=loud=indeed", "warning"] {
-        let log = Command::new(PROGRAM).arg("serve").env("HOLDPOINT_LOG", level).output().unwrap();
+        let mut command = Command::new(PROGRAM);
+        clean(&mut command).arg("serve").env(ANY_PORT.0, ANY_PORT.1).env("HOLDPOINT_LOG", level);
+        let log = command.current_dir(folder.path()).output().unwrap();
         assert_eq!(log.status.code(), Some(2));
         assert!(String::from_utf8_lossy(&log.stderr).contains("HOLDPOINT_LOG"));
     }
     let table: [(&[&str], i32, &str); 10] = [
         (&["--bootstrap-key", "short"], 2, "at least 16 characters"),
-        (&["--listen", "everywhere"], 2, "such as 127.0.0.1:8484"),
+        (&["--listen", "everywhere"], 2, "give an address and a port, such as"),
         (&["--database", "sqlite:nowhere/x.db"], 1, "nowhere/x.db"),
         (&["--database", "oracle:x"], 2, "two forms: sqlite:PATH"),
         (&["--config", "bad.toml"], 2, "listn"),
@@ -158,7 +160,7 @@ fn wrong_settings_are_explained() {
     ];
     for (flags, code, message) in table {
         let mut command = Command::new(PROGRAM);
-        clean(&mut command).arg("serve").args(flags).current_dir(folder.path());
+        clean(&mut command).arg("serve").args(flags).env(ANY_PORT.0, ANY_PORT.1).current_dir(folder.path());
         let output = command.output().unwrap();
         let error = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(code), "{flags:?}: {error}");

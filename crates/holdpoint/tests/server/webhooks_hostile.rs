@@ -196,7 +196,11 @@ fn without_its_authority_a_subscriber_is_a_stranger_and_a_file_that_is_none_stop
     for file in [missing.to_str().unwrap(), key.to_str().unwrap()] {
         for command in [&["serve"][..], &["workflows", "check", "-"]] {
             let mut program = std::process::Command::new(crate::harness::PROGRAM);
-            crate::harness::clean(&mut program).args(command).env("HOLDPOINT_OUTGOING_CA", file);
+            let (listen, any) = crate::harness::ANY_PORT;
+            crate::harness::clean(&mut program)
+                .args(command)
+                .env(listen, any)
+                .env("HOLDPOINT_OUTGOING_CA", file);
             let output =
                 program.stdin(std::process::Stdio::null()).current_dir(folder.path()).output().unwrap();
             let said = String::from_utf8_lossy(&output.stderr).into_owned();

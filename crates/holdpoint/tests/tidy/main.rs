@@ -3,6 +3,7 @@
 
 mod code;
 mod names;
+mod ports;
 mod requirements;
 mod shape;
 mod tree;

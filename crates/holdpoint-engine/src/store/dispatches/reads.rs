@@ -42,7 +42,8 @@ const NOW: &str = "SELECT
     EXISTS (SELECT 1 FROM dispatches WHERE status = 'claimed' AND lease_until_ms < $1) AS lapsed,
     EXISTS (SELECT 1 FROM dispatches WHERE unreconciled = 1) AS unreconciled,
     EXISTS (SELECT 1 FROM awaited WHERE look_ms <= $1) AS awaited,
-    EXISTS (SELECT 1 FROM arrivals WHERE look_ms <= $1) AS arrived";
+    EXISTS (SELECT 1 FROM arrivals WHERE look_ms <= $1) AS arrived,
+    EXISTS (SELECT 1 FROM dispatches WHERE status = 'queued' AND available_ms <= $1) AS queued";
 const NEWER: &str =
     "SELECT dispatch_id FROM dispatches WHERE tenant_id = $1 AND thread_id = $2 AND run_id = $3
     AND seq > $4 ORDER BY seq DESC LIMIT 1";
@@ -51,8 +52,11 @@ const LAST_ACKED: &str =
     AND status = 'acked' ORDER BY seq DESC LIMIT 1";
 
 /// What a worker could do at this moment.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Doable {
+    /// Something is available, whether or not its thread is free.
+    pub queued: bool,
+    /// Something can be claimed.
     pub ready: bool,
     pub lapsed: bool,
     pub unreconciled: bool,
@@ -124,7 +128,8 @@ pub(crate) async fn next_wakeup(db: &Database, now: Timestamp) -> Result<Option<
 pub(crate) async fn doable(db: &Database, now: Timestamp) -> Result<Doable, Error> {
     let Some(row) = db.query_one(NOW, params![now]).await? else { return Ok(Doable::default()) };
     let flag = |column| Ok::<_, Error>(row.int(column)? != 0);
-    Ok(Doable { ready: flag(0)?, lapsed: flag(1)?, unreconciled: flag(2)?, unmet: flag(3)? || flag(4)? })
+    let unmet = flag(3)? || flag(4)?;
+    Ok(Doable { queued: flag(5)?, ready: flag(0)?, lapsed: flag(1)?, unreconciled: flag(2)?, unmet })
 }
 
 /// The newest dispatch of the run that came after this row.
