@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::{PendingToolCall, SuspendTicket, Suspension, Ticket, ToolCall, ToolCallResumeMode};
 use crate::interrupt::{Interrupt, Kind, Request};
-use crate::permission::call_digest;
+use crate::permission::{RuleNote, call_digest};
 use crate::run::Run;
 
 /// What front ends tell questions about calls apart by.
@@ -67,6 +67,17 @@ impl Ticket {
             false => &["accept", "edit-accept", "reject", "ask"],
         };
         Self::approval(key, call, asking, (&title, actions), &suspension)
+    }
+
+    /// Shows the approver the words of the rule that asks.
+    #[must_use]
+    pub fn with_rule(mut self, note: &RuleNote) -> Self {
+        let Some(text) = note.text() else { return self };
+        self.request.data["rule"] = json!(note);
+        if let Some(Value::String(message)) = self.request.data.pointer_mut("/suspension/message") {
+            *message = format!("{message} {text}");
+        }
+        self
     }
 
     /// The call was begun, and nobody knows what became of it. `why` is what is known of the reason; nothing when

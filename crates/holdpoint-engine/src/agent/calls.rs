@@ -119,7 +119,7 @@ fn settle(
         }
         // A copy cannot use a decision of its source: it asks again.
         CallStatus::Running if is_granted_elsewhere(context, &call) => {
-            ask(context, setup, &call, target.owner)?;
+            ask(context, setup, &call, &target)?;
             None
         }
         CallStatus::Running => {
@@ -143,7 +143,7 @@ fn follow(
 ) -> Result<bool, Stop> {
     match clearance {
         Clearance::Cleared => return Ok(true),
-        Clearance::Ask => ask(context, setup, call, target.owner)?,
+        Clearance::Ask => ask(context, setup, call, target)?,
         Clearance::Deny(why) => deny(context, setup, call, Some(&why))?,
     }
     Ok(false)
@@ -163,7 +163,7 @@ fn resume(
     };
     check_as_shown(asked)?;
     if asked.taken_over || is_granted_elsewhere(context, call) {
-        return ask(context, setup, call, target.owner).map(|()| None);
+        return ask(context, setup, call, target).map(|()| None);
     }
     match resumption {
         Resumption::Cancel { reason } => {
@@ -185,7 +185,7 @@ fn resume(
             let primary = target.spec.primary.as_deref();
             let verdict = setup.definition.permissions.judge(&call.name, primary, &arguments);
             if verdict.behaviour == Behaviour::Deny {
-                return deny(context, setup, call, Some(&verdict.why)).map(|()| None);
+                return deny(context, setup, call, Some(&verdict.explained())).map(|()| None);
             }
             let clearance = target.clearance(context, call, &arguments);
             let cleared = follow(context, setup, call, (target, clearance))?;
@@ -199,10 +199,12 @@ fn ask(
     context: &mut EffectContext,
     setup: &Setup,
     call: &ToolCall,
-    owner: Option<&Owner>,
+    target: &Target<'_>,
 ) -> Result<(), Stop> {
-    let ticket = Ticket::permission(key(context, call), call, &setup.asking(owner));
-    suspend(context, call, ticket)
+    let ticket = Ticket::permission(key(context, call), call, &setup.asking(target.owner));
+    let verdict = setup.judge(&call.name, target.spec.primary.as_deref(), call.effective_arguments());
+    let asks = verdict.behaviour == Behaviour::Ask;
+    suspend(context, call, if asks { ticket.with_rule(&verdict.note) } else { ticket })
 }
 
 /// Returns whether a decision that the call depends on belongs to another run.

@@ -37,7 +37,7 @@ impl Target<'_> {
             Behaviour::Allow => Clearance::Cleared,
             Behaviour::Ask if asked.is_some_and(|asked| rules.held_for(asked)) => Clearance::Cleared,
             Behaviour::Ask => Clearance::Ask,
-            Behaviour::Deny => Clearance::Deny(verdict.why),
+            Behaviour::Deny => Clearance::Deny(verdict.explained()),
         }
     }
 }

@@ -217,7 +217,7 @@ fn gate(setup: &Setup, offered: &Offered, call: &CallRequest) -> Gate {
         return denied("its arguments are no JSON object");
     }
     let verdict = setup.judge(&call.name, spec.primary.as_deref(), &call.arguments);
-    Gate { behaviour: verdict.behaviour, why: Some(verdict.why), idempotent: spec.idempotent, client }
+    Gate { behaviour: verdict.behaviour, why: Some(verdict.explained()), idempotent: spec.idempotent, client }
 }
 
 fn outputs(agent: &Agent) -> Outputs {
