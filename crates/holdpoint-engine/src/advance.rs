@@ -117,7 +117,7 @@ impl Draft {
             Ok(outcome) => outcome,
             // A pure node has no store that could be broken.
             Err(stop) => stop
-                .outcome()
+                .outcome(&self.run.workflow.nodes[position].id)
                 .unwrap_or_else(|error| Outcome::Failed(RunError::new("node_failed", error.to_string()))),
         }
     }

@@ -98,7 +98,7 @@ impl Bus {
         let queued = match mail {
             Mail::Enqueue(_) => true,
             Mail::Take(taking) => !taking.is_taken(),
-            Mail::Held { what, .. } => matches!(what, Fenced::Nack { .. }),
+            Mail::Held { what, .. } => matches!(what, Fenced::Nack { .. } | Fenced::Postpone { .. }),
             Mail::None | Mail::Performed(_) | Mail::Reclaim(_) | Mail::Cancel(_) | Mail::Reconcile(_) => {
                 false
             }

@@ -84,20 +84,29 @@ impl Ticket {
     /// whoever was at it is gone.
     pub fn outcome_unknown(key: String, call: &ToolCall, asking: &Asking, why: Option<&str>) -> Self {
         let why = why.unwrap_or("the server stopped while it was under way");
+        let message = format!("Nobody knows whether {} was carried out: {why}.", call.name);
+        let title = format!("Outcome of {} is unknown", call.name);
+        Self::again(key, call, asking, (&title, &message))
+    }
+
+    /// The call was approved and could not be made, because its server is away.
+    pub fn not_made(key: String, call: &ToolCall, asking: &Asking, why: &str) -> Self {
+        let message = format!("{} was not carried out: {why}.", call.name);
+        Self::again(key, call, asking, (&format!("{} was not carried out", call.name), &message))
+    }
+
+    /// Asks whether a call that was begun is made again.
+    fn again(key: String, call: &ToolCall, asking: &Asking, (title, message): (&str, &str)) -> Self {
         let edit = if asking.needs_several() { "" } else { " edit to say what it returned," };
         let suspension = Suspension {
             id: format!("unknown_{}_{}", call.id, call.begun),
             action: OUTCOME_UNKNOWN.to_owned(),
-            message: format!(
-                "Nobody knows whether {} was carried out: {why}. Accept to call it again,{edit} reject to leave it.",
-                call.name
-            ),
+            message: format!("{message} Accept to call it again,{edit} reject to leave it."),
             parameters: json!({ "name": call.name, "arguments": call.effective_arguments() }),
             response_schema: None,
         };
-        let title = format!("Outcome of {} is unknown", call.name);
         let actions = ["accept", "edit-accept", "reject", "ask"];
-        Self::approval(key, call, asking, (&title, &actions), &suspension)
+        Self::approval(key, call, asking, (title, &actions), &suspension)
     }
 
     fn approval(

@@ -27,7 +27,8 @@ async fn graphs_pause_here_go_on_there_and_tell_nobody_where() {
     assert_eq!(server.sent(), 1, "one letter was approved");
     let names = server.names().await;
     assert!(names.len() > 10, "{names:?}");
-    for key in ["letter", "panel", "row", "tour", "typed", "schema", "plain", "fire", "paper", "book", "nap"] {
+    for key in ["letter", "panel", "row", "tour", "typed", "schema", "plain", "fire", "paper", "book", "nap"]
+    {
         let told = house.told(key).await;
         assert!(!names.iter().any(|name| told.contains(name.as_str())), "{key}: {told}");
         assert!(!told.contains(TOKEN) && !told.contains(&server.url), "{key}: {told}");
