@@ -96,6 +96,13 @@ pub enum Command {
         /// With the end of the child.
         result: Option<ChildResult>,
     },
+    /// A server outside that a running node needs is away. The node is entered again until then; without a time it waits
+    /// for an operator.
+    Delay {
+        node: NodeId,
+        error: RunError,
+        until: Option<Timestamp>,
+    },
     /// The machinery gave up on the run; the error is the run's end.
     Abandon {
         error: RunError,

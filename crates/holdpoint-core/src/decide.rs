@@ -50,6 +50,7 @@ pub fn decide(run: &Run, command: &Command, now: Timestamp) -> Result<Vec<Event>
         Command::Pause { reason, drain, by } => pause::pause(run, reason.as_deref(), *drain, by),
         Command::Resume { by } => pause::resume(run, by),
         Command::TimeOut => expire::time_out(run, now),
+        Command::Delay { node, error, until } => failure::delay(run, node, error, *until),
         Command::Abandon { error } => cancel::abandon(run, error),
     }
 }

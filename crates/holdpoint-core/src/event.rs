@@ -46,6 +46,15 @@ pub enum Event {
     },
     #[serde(rename = "node.failed")]
     NodeFailed { node: NodeId, error: RunError },
+    /// A server outside that the node needs is away. The node is entered again until then; without a time it waits for an
+    /// operator.
+    #[serde(rename = "holdpoint.node.delayed")]
+    NodeDelayed {
+        node: NodeId,
+        error: RunError,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        until: Option<Timestamp>,
+    },
     #[serde(rename = "node.skipped")]
     NodeSkipped { node: NodeId, reason: String },
     #[serde(rename = "node.suspended")]

@@ -42,7 +42,7 @@ pub use names::{BadName, check_new_entry, parse_new_name};
 pub use react::{Obligation, Timer, react};
 pub use refusal::Refusal;
 pub use run::{
-    Child, Conversation, End, NodeState, NodeStatus, Pause, Run, Status, UnusableGrant, Verdict, Work,
+    Child, Conversation, Delay, End, NodeState, NodeStatus, Pause, Run, Status, UnusableGrant, Verdict, Work,
 };
 pub use schema::{check_schema, checker};
 pub use strict::{StrictValue, parse_strict};

@@ -224,6 +224,13 @@ pub fn backoff_ms(failed: u32, jitter: f64) -> u64 {
     (base * (0.8 + 0.4 * jitter.clamp(0.0, 1.0))) as u64
 }
 
+/// The pause before a server is tried again that has been away for this long: as long again, capped, and moved as that of
+/// [`backoff_ms`].
+pub fn outage_pause_ms(away_ms: u64, jitter: f64) -> u64 {
+    let base = away_ms.clamp(RETRY_FIRST_MS, RETRY_CAP_MS) as f64;
+    (base * (0.8 + 0.4 * jitter.clamp(0.0, 1.0))) as u64
+}
+
 fn invalid(words: &str) -> MailboxError {
     MailboxError::Validation(words.to_owned())
 }
@@ -237,5 +244,12 @@ mod tests {
         let middle: Vec<u64> = [1, 2, 3, 7, 8, 100].map(|failed| backoff_ms(failed, 0.5)).to_vec();
         assert_eq!(middle, [250, 500, 1000, 16_000, 30_000, 30_000]);
         assert_eq!((backoff_ms(1, 0.0), backoff_ms(1, 1.0)), (200, 300));
+    }
+
+    #[test]
+    fn a_server_that_is_away_is_tried_again_after_as_long_again_up_to_the_cap() {
+        let middle: Vec<u64> = [0, 250, 900, 20_000, 600_000].map(|away| outage_pause_ms(away, 0.5)).to_vec();
+        assert_eq!(middle, [250, 250, 900, 20_000, 30_000]);
+        assert_eq!((outage_pause_ms(0, 0.0), outage_pause_ms(0, 1.0)), (200, 300));
     }
 }

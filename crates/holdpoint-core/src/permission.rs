@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 pub use digest::call_digest;
-pub use judge::{Considered, Verdict};
+pub use judge::{Considered, RuleNote, Verdict};
 pub use rule::Rule;
 pub use set::PermissionSet;
 pub use specificity::Specificity;

@@ -1,6 +1,6 @@
 //! What an event obliges the shell to do later. Each obligation becomes a row in the event's own transaction.
 
-use crate::event::Event;
+use crate::event::{Event, Started};
 use crate::ids::{InterruptId, NodeId, RunId, Timestamp};
 use crate::run::{Run, deadline};
 
@@ -38,11 +38,7 @@ pub enum Timer {
 /// `run` is the fold just before `event`.
 pub fn react(run: &Run, event: &Event, at: Timestamp) -> Vec<Obligation> {
     match event {
-        Event::RunStarted(started) => {
-            let limit = deadline(&run.workflow, started, at);
-            let limit = limit.map(|due| Obligation::SetTimer { timer: Timer::Run, due });
-            std::iter::once(Obligation::Activate).chain(limit).collect()
-        }
+        Event::RunStarted(started) => begin(run, started, at),
         Event::RunResumed { .. } | Event::MessageAdded { .. } => vec![Obligation::Activate],
         Event::NodeDispatched { child, .. } => vec![Obligation::StartChild { child: child.clone() }],
         Event::ChildEnded { child, .. } if run.awaits(child) => vec![Obligation::Activate],
@@ -66,6 +62,7 @@ pub fn react(run: &Run, event: &Event, at: Timestamp) -> Vec<Obligation> {
         | Event::NodeStarted { .. }
         | Event::NodeCompleted { .. }
         | Event::NodeSkipped { .. }
+        | Event::NodeDelayed { .. }
         | Event::NodeSuspended { .. }
         | Event::NodeResumed { .. }
         | Event::ApprovalRequested { .. }
@@ -104,6 +101,12 @@ pub fn react(run: &Run, event: &Event, at: Timestamp) -> Vec<Obligation> {
         | Event::RunPaused { .. }
         | Event::ReplayDiverged { .. } => Vec::new(),
     }
+}
+
+fn begin(run: &Run, started: &Started, at: Timestamp) -> Vec<Obligation> {
+    let limit = deadline(&run.workflow, started, at);
+    let limit = limit.map(|due| Obligation::SetTimer { timer: Timer::Run, due });
+    std::iter::once(Obligation::Activate).chain(limit).collect()
 }
 
 fn wake_at(node: &NodeId, due: Timestamp) -> Obligation {

@@ -28,7 +28,7 @@ pub(crate) use clock::deadline;
 pub use conversations::Conversation;
 use grants::CopiedPart;
 pub use grants::UnusableGrant;
-pub use state::{Child, End, NodeState, NodeStatus, Pause, Status, Verdict, Work};
+pub use state::{Child, Delay, End, NodeState, NodeStatus, Pause, Status, Verdict, Work};
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Run {
@@ -121,9 +121,7 @@ impl Run {
             Event::NodeCompleted { node, .. } => self.complete_node(node, event, at),
             Event::NodeFailed { node, error } => self.fail_node(node, error, at),
             Event::NodeSkipped { node, .. } => self.touch(node, |state| state.status = NodeStatus::Skipped),
-            Event::NodeSuspended { node, interrupt, all } => {
-                self.touch(node, |one| one.wait(*interrupt, *all));
-            }
+            Event::NodeSuspended { .. } | Event::NodeDelayed { .. } => self.hold_node(event, at),
             Event::NodeResumed { node, .. } => self.touch(node, |state| state.status = NodeStatus::Running),
             Event::NodeRetried { node, .. } => self.touch(node, NodeState::retry),
             Event::InterruptRequested { .. } => self.ask(event, at),
@@ -233,6 +231,15 @@ impl Run {
         });
     }
 
+    /// The node waits, for an answer or for a server.
+    fn hold_node(&mut self, event: &Event, at: Timestamp) {
+        if let Event::NodeSuspended { node, interrupt, all } = event {
+            self.touch(node, |state| state.wait(*interrupt, *all));
+        } else if let Event::NodeDelayed { node, error, until } = event {
+            self.touch(node, |state| state.delay(error, *until, at));
+        }
+    }
+
     fn fail_node(&mut self, node: &NodeId, error: &RunError, at: Timestamp) {
         self.touch(node, |state| state.fail(error, at));
         for child in self.runs_of_calls(node) {
@@ -273,7 +280,10 @@ impl Run {
 
     pub(super) fn touch(&mut self, node: &NodeId, change: impl FnOnce(&mut NodeState)) {
         if let Some(position) = self.workflow.position(node) {
+            // Something happens to the node again: a delay is over, unless this is one.
+            let before = self.nodes[position].delay.take();
             change(&mut self.nodes[position]);
+            self.nodes[position].continue_delay(before);
         }
     }
 }

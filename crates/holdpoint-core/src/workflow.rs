@@ -22,7 +22,7 @@ pub use expression::{Expression, Scope};
 pub use loops::Loop;
 pub use ports::NoInput;
 pub(crate) use ports::{readable_variables, resolve_inputs};
-pub(crate) use turns::{Turn, judge_edge, next_turn};
+pub(crate) use turns::{Turn, beginnable, judge_edge, next_turn};
 
 /// How ids of workflows begin that are agents: one node each, registered as agents are. No other workflow can be named so.
 pub const AGENT_PREFIX: &str = "agent:";

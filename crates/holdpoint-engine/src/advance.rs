@@ -40,7 +40,7 @@ impl Draft {
 
     /// Runs pure nodes until the run ends, waits, or comes to a node that needs a worker.
     pub(crate) fn advance(&mut self, types: &NodeTypes) -> Result<(), Refusal> {
-        while let Some(work) = self.run.next_work() {
+        while let Some(work) = self.next_inside(types) {
             let node = &self.run.workflow.nodes[work.position()];
             let pure = match types.get(&node.type_id) {
                 Some(NodeType::Effect(_)) => return Ok(()),
@@ -58,6 +58,21 @@ impl Draft {
             self.finish(work.position(), outcome)?;
         }
         Ok(())
+    }
+
+    /// Returns the next node. A gate that can be asked comes before every effect: nobody is asked later because a call is
+    /// slow. A gate without its inputs is not early but waits for its turn.
+    fn next_inside(&self, types: &NodeTypes) -> Option<Work> {
+        let next = self.run.next_work()?;
+        let nodes = &self.run.workflow.nodes;
+        let asks = |work: &Work| {
+            let node = &nodes[work.position()];
+            types.asks(node) && self.run.inputs_of(node).is_ok()
+        };
+        match types.get(&nodes[next.position()].type_id) {
+            Some(NodeType::Effect(_)) => Some(self.run.ready_work().into_iter().find(asks).unwrap_or(next)),
+            Some(NodeType::Pure(_)) | None => Some(next),
+        }
     }
 
     /// Begins the next node, which has effects, and returns it.
@@ -102,7 +117,7 @@ impl Draft {
             Ok(outcome) => outcome,
             // A pure node has no store that could be broken.
             Err(stop) => stop
-                .outcome()
+                .outcome(&self.run.workflow.nodes[position].id)
                 .unwrap_or_else(|error| Outcome::Failed(RunError::new("node_failed", error.to_string()))),
         }
     }

@@ -11,6 +11,7 @@ mod earlier;
 pub mod model;
 pub(crate) mod node;
 pub(crate) mod rules;
+mod servers;
 mod setup;
 mod speech;
 pub mod tool;

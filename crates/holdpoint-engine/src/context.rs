@@ -11,7 +11,7 @@ use holdpoint_core::{Interrupt, InterruptId, NodeId, Request, Resolution, Run, R
 use serde_json::{Map, Value};
 
 use crate::approved;
-use crate::store;
+use crate::error::Error;
 use crate::trace::{SpanName, trace_headers};
 
 mod effects;
@@ -40,7 +40,10 @@ pub enum Stop {
     Dispatched(Box<Dispatch>),
     /// The run ended or went to another worker meanwhile; whatever this node still does, it does in vain.
     Lost,
-    /// The store failed; the dispatch is tried again.
+    /// A server outside that the node needs is away. The node is entered again, with longer and longer pauses, until the
+    /// server is back or an operator has to let the run go on; what is on record is not done again.
+    Unavailable(String),
+    /// The store failed, or the run is not as it should be; the dispatch is tried again.
     #[doc(hidden)]
     Broken(String),
 }
@@ -50,8 +53,8 @@ impl Stop {
         Self::Failed(RunError::new(code, message))
     }
 
-    /// What the stop means for the run.
-    pub(crate) fn outcome(self) -> Result<Outcome, store::Error> {
+    /// What the stop of a node means for the run. An error if the node is to be entered again.
+    pub(crate) fn outcome(self, node: &NodeId) -> Result<Outcome, Error> {
         Ok(match self {
             Self::Failed(error) => Outcome::Failed(error),
             Self::TimedOut => {
@@ -65,7 +68,8 @@ impl Stop {
             Self::Dispatched(dispatch) => Outcome::Dispatched(dispatch),
             // Refused when the run really is lost, which is the usual case.
             Self::Lost => Outcome::Failed(RunError::new("run_lost", "the node says that it lost its run")),
-            Self::Broken(message) => return Err(store::Error::Failed(message)),
+            Self::Unavailable(why) => return Err(Error::Unavailable { node: node.clone(), why }),
+            Self::Broken(why) => return Err(Error::Unfinished(why)),
         })
     }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use holdpoint_core::mailbox::MailboxError;
 use holdpoint_core::workflow::Flaw;
-use holdpoint_core::{Refusal, RunId};
+use holdpoint_core::{NodeId, Refusal, RunId};
 
 use crate::engine::QuotaExceeded;
 use crate::outgoing;
@@ -66,6 +66,12 @@ pub enum Error {
     /// Too much is waiting to be written, or others keep changing the run. Trying again later helps.
     #[error("the engine is busy; try again")]
     Busy,
+    /// A server outside that a node of a run needs is away.
+    #[error("{why}")]
+    Unavailable { node: NodeId, why: String },
+    /// A node could not be executed to an end; its dispatch is tried again.
+    #[error("{0}")]
+    Unfinished(String),
     #[error(transparent)]
     Mailbox(#[from] MailboxError),
     #[error(transparent)]

@@ -113,6 +113,18 @@ impl Mailbox {
         self.fenced(dispatch_id, token, Fenced::Nack { retry_at, error: error.to_owned() }, now).await
     }
 
+    /// Back into the queue until `retry_at`, without a failed attempt: the work waits for something that is away.
+    pub async fn postpone(
+        &self,
+        dispatch_id: &str,
+        token: &str,
+        retry_at: Timestamp,
+        error: &str,
+        now: Timestamp,
+    ) -> Result<RunDispatch> {
+        self.fenced(dispatch_id, token, Fenced::Postpone { retry_at, error: error.to_owned() }, now).await
+    }
+
     pub async fn dead_letter(
         &self,
         dispatch_id: &str,

@@ -104,6 +104,7 @@ impl<const N: usize> Counts<N> {
     }
 }
 
+const DELAYS: [&str; 2] = ["waiting", "given_up"];
 const RUN_ENDS: [&str; 3] = ["completed", "failed", "cancelled"];
 
 /// A fork is a run like any other that begins and ends; what it copied or replayed has been counted where it happened.
@@ -121,6 +122,8 @@ pub struct Measures {
     /// By kind.
     pub interrupts_requested: Counts<{ Kind::ALL.len() }>,
     pub interrupts: Family<3>,
+    /// Nodes that wait for a server that is away, and those that were given up until an operator lets them go on.
+    pub delays: Counts<2>,
 }
 
 impl Measures {
@@ -136,6 +139,7 @@ impl Measures {
             activities: types.iter().map(activity).collect(),
             interrupts_requested: Counts::new(Kind::ALL.map(Kind::as_str)),
             interrupts: Family::new(["resolved", "timeout", "cancelled"], &INTERRUPT_BOUNDS),
+            delays: Counts::new(DELAYS),
         }
     }
 
@@ -154,6 +158,7 @@ impl Measures {
                 Event::NodeFailed { node, .. } | Event::NodeRetried { node, .. } => {
                     self.node_ended(change, at, node, "failed");
                 }
+                Event::NodeDelayed { until, .. } => self.delays.add(DELAYS[usize::from(until.is_none())]),
                 Event::InterruptRequested { kind, .. } => self.interrupts_requested.add(kind.as_str()),
                 Event::InterruptResolved { id, .. } | Event::InterruptTimedOut { id } => {
                     self.answered(run, *id);

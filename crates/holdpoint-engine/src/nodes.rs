@@ -56,6 +56,11 @@ pub trait PureNode: Send + Sync {
         &[]
     }
 
+    /// Returns whether the node does nothing but ask: then it is entered before nodes with effects that could begin as well.
+    fn asks(&self) -> bool {
+        false
+    }
+
     /// Returns whether the node starts other runs. Such a node uses the grants of the gates before it, like a node with
     /// effects.
     #[doc(hidden)]
@@ -220,6 +225,11 @@ impl NodeTypes {
 
     pub(crate) fn get(&self, type_id: &str) -> Option<&NodeType> {
         self.by_id.get(type_id)
+    }
+
+    /// See [`PureNode::asks`].
+    pub(crate) fn asks(&self, node: &workflow::Node) -> bool {
+        matches!(self.get(&node.type_id), Some(NodeType::Pure(pure)) if pure.asks())
     }
 
     /// Returns whether a node acts outside of its run.

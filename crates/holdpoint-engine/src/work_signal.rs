@@ -209,7 +209,10 @@ impl WorkSignal {
     fn moved(&self, what: &Fenced) -> bool {
         match what {
             // Back in the queue, or its run must be seen to.
-            Fenced::Nack { .. } | Fenced::DeadLetter { .. } | Fenced::Supersede { .. } => true,
+            Fenced::Nack { .. }
+            | Fenced::Postpone { .. }
+            | Fenced::DeadLetter { .. }
+            | Fenced::Supersede { .. } => true,
             Fenced::Ack | Fenced::Complete(_) => self.claim_ended(),
             Fenced::Touch
             | Fenced::RecordStart { .. }

@@ -25,7 +25,7 @@ mod leases;
 mod timers;
 mod upkeep;
 
-use giving_back::give_back;
+use giving_back::{Setback, give_back};
 pub(crate) use holder::Holder;
 use leases::{Lease, Leases};
 
@@ -57,7 +57,7 @@ pub struct Worker {
     /// Looks in a row that found something ready, had a hand free and could claim nothing.
     contended: u32,
     /// Claims that could not be given back, and why they should be. Tried again at every look.
-    unreturned: Vec<(Arc<Claim>, String)>,
+    unreturned: Vec<(Arc<Claim>, Setback)>,
 }
 
 type Ended = Result<(Id, Result<(), Error>), tokio::task::JoinError>;
@@ -288,9 +288,9 @@ impl Worker {
     async fn close(&mut self, ended: Ended) -> Result<(), Error> {
         let (id, why) = match ended {
             Ok((id, Ok(()))) => (id, None),
-            Ok((id, Err(error))) => (id, Some(error.to_string())),
+            Ok((id, Err(error))) => (id, Some(Setback::from(error))),
             Err(error) if error.is_cancelled() => (error.id(), None),
-            Err(error) => (error.id(), Some(format!("the worker panicked: {error}"))),
+            Err(error) => (error.id(), Some(Setback::Failed(format!("the worker panicked: {error}")))),
         };
         let Some((claim, _)) = self.claims.remove(&id) else { return Ok(()) };
         self.leases.remove(&claim);
@@ -300,7 +300,7 @@ impl Worker {
         }
     }
 
-    async fn give_back(&mut self, claim: Arc<Claim>, why: String) -> Result<(), Error> {
+    async fn give_back(&mut self, claim: Arc<Claim>, why: Setback) -> Result<(), Error> {
         let given = give_back(&self.engine, claim.clone(), why.clone()).await;
         if given.is_err() {
             self.unreturned.push((claim, why));

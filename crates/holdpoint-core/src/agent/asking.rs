@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::{PendingToolCall, SuspendTicket, Suspension, Ticket, ToolCall, ToolCallResumeMode};
 use crate::interrupt::{Interrupt, Kind, Request};
-use crate::permission::call_digest;
+use crate::permission::{RuleNote, call_digest};
 use crate::run::Run;
 
 /// What front ends tell questions about calls apart by.
@@ -69,24 +69,44 @@ impl Ticket {
         Self::approval(key, call, asking, (&title, actions), &suspension)
     }
 
+    /// Shows the approver the words of the rule that asks.
+    #[must_use]
+    pub fn with_rule(mut self, note: &RuleNote) -> Self {
+        let Some(text) = note.text() else { return self };
+        self.request.data["rule"] = json!(note);
+        if let Some(Value::String(message)) = self.request.data.pointer_mut("/suspension/message") {
+            *message = format!("{message} {text}");
+        }
+        self
+    }
+
     /// The call was begun, and nobody knows what became of it. `why` is what is known of the reason; nothing when
     /// whoever was at it is gone.
     pub fn outcome_unknown(key: String, call: &ToolCall, asking: &Asking, why: Option<&str>) -> Self {
         let why = why.unwrap_or("the server stopped while it was under way");
+        let message = format!("Nobody knows whether {} was carried out: {why}.", call.name);
+        let title = format!("Outcome of {} is unknown", call.name);
+        Self::again(key, call, asking, (&title, &message))
+    }
+
+    /// The call was approved and could not be made, because its server is away.
+    pub fn not_made(key: String, call: &ToolCall, asking: &Asking, why: &str) -> Self {
+        let message = format!("{} was not carried out: {why}.", call.name);
+        Self::again(key, call, asking, (&format!("{} was not carried out", call.name), &message))
+    }
+
+    /// Asks whether a call that was begun is made again.
+    fn again(key: String, call: &ToolCall, asking: &Asking, (title, message): (&str, &str)) -> Self {
         let edit = if asking.needs_several() { "" } else { " edit to say what it returned," };
         let suspension = Suspension {
             id: format!("unknown_{}_{}", call.id, call.begun),
             action: OUTCOME_UNKNOWN.to_owned(),
-            message: format!(
-                "Nobody knows whether {} was carried out: {why}. Accept to call it again,{edit} reject to leave it.",
-                call.name
-            ),
+            message: format!("{message} Accept to call it again,{edit} reject to leave it."),
             parameters: json!({ "name": call.name, "arguments": call.effective_arguments() }),
             response_schema: None,
         };
-        let title = format!("Outcome of {} is unknown", call.name);
         let actions = ["accept", "edit-accept", "reject", "ask"];
-        Self::approval(key, call, asking, (&title, &actions), &suspension)
+        Self::approval(key, call, asking, (title, &actions), &suspension)
     }
 
     fn approval(

@@ -1,8 +1,10 @@
 //! Decides what the failure of a node does: it is tried again, goes where an edge takes failures, or ends the run.
 
+use super::finish::check_running;
 use crate::event::{Event, RunError};
 use crate::ids::{NodeId, Timestamp};
 use crate::limits;
+use crate::refusal::Refusal;
 use crate::run::Run;
 
 /// A failure that may pass is tried again for as long as the workflow wants, with longer and longer waits.
@@ -19,6 +21,21 @@ pub(super) fn fail_or_retry(run: &Run, node: NodeId, error: RunError, now: Times
         Event::NodeRetried { node: node.clone(), attempt: retries + 1, delay_ms, error },
         Event::SleepStarted { node, until: now.plus_ms(delay_ms) },
     ]
+}
+
+/// A delay is told when it begins and when the node is not entered by itself any more.
+pub(super) fn delay(
+    run: &Run,
+    node: &NodeId,
+    error: &RunError,
+    until: Option<Timestamp>,
+) -> Result<Vec<Event>, Refusal> {
+    check_running(run, node)?;
+    let known = run.node_state(node).and_then(|state| state.delay.as_ref());
+    if known.is_some_and(|known| known.until == until) {
+        return Ok(Vec::new());
+    }
+    Ok(vec![Event::NodeDelayed { node: node.clone(), error: error.clone(), until }])
 }
 
 /// A failure ends the run unless an edge of the node is made for failures.

@@ -20,7 +20,9 @@ use crate::run::{NodeStatus, Run, Work};
 pub(super) fn begin(run: &Run, node: &NodeId, effect: Effect) -> Result<Vec<Event>, Refusal> {
     check_unfinished(run)?;
     let position = run.workflow.position(node).ok_or(Refusal::NodeNotRunning)?;
-    if run.next_work() != Some(Work::Begin(position)) {
+    let begins = Work::Begin(position);
+    // Of several nodes whose turn has come, the engine chooses.
+    if run.next_work() != Some(begins) && !run.ready_work().contains(&begins) {
         return Err(Refusal::NodeNotRunning);
     }
     let (limit, observed) = (run.executions_max(), run.starts + 1);

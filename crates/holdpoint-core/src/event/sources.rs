@@ -32,6 +32,7 @@ impl Event {
             | Self::ToolBegun { .. }
             | Self::ToolReturned { .. }
             | Self::NodeDispatched { call: Some(_), .. }
+            | Self::NodeDelayed { .. }
             | Self::SleepEnded { .. }
             | Self::PauseRequested { .. }
             | Self::RunPaused { .. }
@@ -126,6 +127,7 @@ impl Event {
             | Self::ToolBegun { .. }
             | Self::ToolReturned { .. }
             | Self::SleepEnded { .. }
+            | Self::NodeDelayed { .. }
             | Self::ArtifactCreated { .. }
             | Self::LoopTurned { .. }
             | Self::LoopbackLimit { .. }

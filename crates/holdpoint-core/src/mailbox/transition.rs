@@ -13,6 +13,11 @@ pub enum Fenced {
         retry_at: Timestamp,
         error: String,
     },
+    /// Back to the queue without a failed attempt: the work waits for a server that is away.
+    Postpone {
+        retry_at: Timestamp,
+        error: String,
+    },
     DeadLetter {
         error: String,
     },
@@ -82,6 +87,7 @@ impl RunDispatch {
             Fenced::Touch | Fenced::Supersede { .. } => row,
             Fenced::Ack => row.ended(RunDispatchStatus::Acked, now),
             Fenced::Nack { retry_at, error } => row.failed(error, *retry_at, now),
+            Fenced::Postpone { retry_at, error } => row.returned(error, *retry_at),
             Fenced::DeadLetter { error } => {
                 row.last_error = Some(error.clone());
                 row.ended(RunDispatchStatus::DeadLetter, now)
@@ -150,13 +156,19 @@ impl RunDispatch {
     }
 
     fn failed(mut self, error: &str, retry_at: Timestamp, now: Timestamp) -> Self {
-        self.unproject();
-        self.last_error = Some(error.to_owned());
         // A row may come with all its attempts used up; what it is given all the same does not count.
         self.attempt_count = self.attempt_count.saturating_add(1).min(self.max_attempts);
         if self.attempt_count >= self.max_attempts {
+            self.unproject();
+            self.last_error = Some(error.to_owned());
             return self.ended(RunDispatchStatus::DeadLetter, now);
         }
+        self.returned(error, retry_at)
+    }
+
+    fn returned(mut self, error: &str, retry_at: Timestamp) -> Self {
+        self.unproject();
+        self.last_error = Some(error.to_owned());
         self.status = RunDispatchStatus::Queued;
         self.available_at = retry_at;
         self.unclaim();

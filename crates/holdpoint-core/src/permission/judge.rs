@@ -17,6 +17,39 @@ pub struct Verdict {
     pub why: String,
     /// The other rules that match, the strongest first.
     pub considered: Vec<Considered>,
+    /// The words of the rule that decided.
+    #[serde(skip)]
+    pub note: RuleNote,
+}
+
+/// The words that a rule has for people who are asked, and for models that are turned away.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct RuleNote {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+}
+
+impl RuleNote {
+    /// Returns the note as one text. None if the rule says nothing.
+    pub fn text(&self) -> Option<String> {
+        match (&self.reason, &self.source) {
+            (Some(reason), Some(source)) => Some(format!("{reason} ({source})")),
+            (Some(text), None) | (None, Some(text)) => Some(text.clone()),
+            (None, None) => None,
+        }
+    }
+}
+
+impl Verdict {
+    /// Returns why the rules decided so, with the words of the rule itself.
+    pub fn explained(&self) -> String {
+        match self.note.text() {
+            Some(note) => format!("{}: {note}", self.why),
+            None => self.why.clone(),
+        }
+    }
 }
 
 /// A rule that matches and did not decide.
@@ -41,7 +74,8 @@ impl PermissionSet {
         let Some(((at, winner), losers)) = matching.split_first() else {
             let behaviour = self.default_behaviour();
             let why = format!("no rule matches; the default is {behaviour}");
-            return Verdict { behaviour, rule: None, why, considered: Vec::new() };
+            let (considered, note) = (Vec::new(), RuleNote::default());
+            return Verdict { behaviour, rule: None, why, considered, note };
         };
         let considered = losers.iter().map(|(at, loser)| Considered {
             rule: *at,
@@ -53,6 +87,7 @@ impl PermissionSet {
             rule: Some(*at),
             why: format!("rules[{at}], `{winner}`, {}", why_won(winner, losers)),
             considered: considered.collect(),
+            note: RuleNote { reason: winner.reason.clone(), source: winner.source.clone() },
         }
     }
 }

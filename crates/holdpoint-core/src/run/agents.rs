@@ -13,11 +13,11 @@ impl Run {
     /// Of what a model says only how far it has got is kept; the text comes once more with the reply.
     pub(super) fn hear_piece(&mut self, node: &NodeId, last: bool, meta: &Map<String, Value>) {
         let Some(told) = Told::with(meta).filter(|_| !last) else { return };
-        self.touch(node, |state| {
-            if let Some(agent) = &mut state.agent {
-                Arc::make_mut(agent).told = Some(told);
-            }
-        });
+        // Not touched: a model that breaks off again and again ends no delay with what it says.
+        let Some(position) = self.workflow.position(node) else { return };
+        if let Some(agent) = &mut self.nodes[position].agent {
+            Arc::make_mut(agent).told = Some(told);
+        }
     }
 
     pub(super) fn hear_agent(&mut self, event: &Event) {

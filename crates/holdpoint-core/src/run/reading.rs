@@ -10,7 +10,7 @@ use crate::ids::{InterruptId, NodeId, RunId, Timestamp};
 use crate::interrupt::{Interrupt, Kind};
 use crate::limits::NODE_EXECUTIONS_MAX;
 use crate::refusal::Refusal;
-use crate::workflow::{NoInput, Node, Turn, next_turn, readable_variables, resolve_inputs};
+use crate::workflow::{NoInput, Node, Turn, beginnable, next_turn, readable_variables, resolve_inputs};
 
 impl Run {
     pub fn status(&self) -> Status {
@@ -242,6 +242,20 @@ impl Run {
             | NodeStatus::Skipped => false,
         };
         self.nodes.iter().any(ends_by_itself)
+    }
+
+    /// Returns everything that a worker can do now: the nodes that run, or if none does, those whose turn has come. Where
+    /// loops wait for one another, [`Run::next_work`] may be none of them.
+    pub fn ready_work(&self) -> Vec<Work> {
+        match self.next_work() {
+            None => Vec::new(),
+            Some(Work::Begin(_)) => beginnable(self).into_iter().map(Work::Begin).collect(),
+            Some(Work::Enter(_)) => {
+                let nodes = self.nodes.iter().enumerate();
+                let running = nodes.filter(|(_, state)| state.status == NodeStatus::Running);
+                running.map(|(position, _)| Work::Enter(position)).collect()
+            }
+        }
     }
 
     /// A node's input ports with their values, or the port that has none and why.

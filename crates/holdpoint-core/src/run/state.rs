@@ -39,6 +39,17 @@ pub struct NodeState {
     pub agent: Option<Arc<Agent>>,
     /// It goes on when nothing is open any more that it has asked, and not with the first answer.
     pub waits_for_all: bool,
+    /// A server outside that it needs is away, and nothing has happened to the node since.
+    pub delay: Option<Arc<Delay>>,
+}
+
+/// The wait of a node for a server outside that is away.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Delay {
+    pub since: Timestamp,
+    /// When the node is entered for the last time. None if only an operator lets it go on.
+    pub until: Option<Timestamp>,
+    pub error: RunError,
 }
 
 impl NodeState {
@@ -46,6 +57,18 @@ impl NodeState {
         self.status = NodeStatus::Failed;
         self.error = Some(error.clone());
         self.ended_at = Some(at);
+    }
+
+    pub(super) fn delay(&mut self, error: &RunError, until: Option<Timestamp>, at: Timestamp) {
+        self.delay = Some(Arc::new(Delay { since: at, until, error: error.clone() }));
+    }
+
+    /// A delay that ends without success began with the one before it.
+    pub(super) fn continue_delay(&mut self, before: Option<Arc<Delay>>) {
+        let (Some(delay), Some(before)) = (&mut self.delay, before) else { return };
+        if delay.until.is_none() {
+            Arc::make_mut(delay).since = before.since;
+        }
     }
 
     pub(super) fn wait(&mut self, interrupt: InterruptId, for_all: bool) {
@@ -94,6 +117,7 @@ impl NodeState {
             children: Vec::new(),
             agent: None,
             waits_for_all: false,
+            delay: None,
         }
     }
 }

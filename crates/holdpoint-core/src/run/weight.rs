@@ -48,6 +48,7 @@ pub(super) fn weight(event: &Event) -> usize {
         | Event::NodeStarted { .. }
         | Event::NodeFailed { .. }
         | Event::NodeSkipped { .. }
+        | Event::NodeDelayed { .. }
         | Event::NodeSuspended { .. }
         | Event::NodeResumed { .. }
         | Event::ApprovalRequested { .. }

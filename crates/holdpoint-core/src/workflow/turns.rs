@@ -32,6 +32,20 @@ pub(crate) fn next_turn(run: &Run) -> Option<Turn> {
     })
 }
 
+/// Returns every node that may begin now, in the order of the file. Nodes that a way back may begin anew are left out.
+pub(crate) fn beginnable(run: &Run) -> Vec<usize> {
+    if next_way_back(run).is_some() {
+        return Vec::new();
+    }
+    let pending = (0..run.workflow.nodes.len()).filter(|at| run.nodes[*at].status == NodeStatus::Pending);
+    let turns = pending.filter_map(|position| turn_of(run, position)).filter(|turn| !is_early(run, turn));
+    let begun = turns.filter_map(|turn| match turn {
+        Turn::Begin(position) => Some(position),
+        Turn::Skip(..) | Turn::Stuck(..) | Turn::Back(_) => None,
+    });
+    begun.collect()
+}
+
 fn next_way_back(run: &Run) -> Option<Turn> {
     run.workflow.loops.iter().enumerate().find_map(|(at, found)| match way_back(run, found) {
         Ok(true) if is_quiet(run, found) => Some(Turn::Back(at)),

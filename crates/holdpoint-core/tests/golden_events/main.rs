@@ -92,6 +92,11 @@ fn events() -> Vec<Event> {
     events.extend(answers::events());
     events.extend(credentials::events());
     events.extend(grants::events());
+    let until = Some(Timestamp(1_700_000_000_000));
+    events.extend([
+        Event::NodeDelayed { node: node("a"), error: error(), until },
+        Event::NodeDelayed { node: node("a"), error: error(), until: None },
+    ]);
     events
 }
 

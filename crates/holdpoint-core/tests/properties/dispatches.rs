@@ -43,6 +43,8 @@ fn words() -> impl Strategy<Value = Fenced> {
         4 => Just(Fenced::Touch),
         2 => Just(Fenced::Ack),
         8 => ((0..2000_i64), error()).prop_map(|(at, error)| Fenced::Nack { retry_at: Timestamp(at), error }),
+        4 => ((0..2000_i64), error())
+            .prop_map(|(at, error)| Fenced::Postpone { retry_at: Timestamp(at), error }),
         1 => error().prop_map(|error| Fenced::DeadLetter { error }),
         8 => Just(Fenced::RecordStart { instance_id: "instance".to_owned() }),
         8 => results().prop_map(Fenced::RecordResult),
@@ -144,7 +146,12 @@ impl Desk {
         let answer = self.row.fenced(token, what, self.epoch, self.now);
         let Err(denied) = answer else {
             assert!(holds, "{token:?} moved {:?}", self.row);
-            return self.keep(answer.expect("it is no error"));
+            let after = answer.expect("it is no error");
+            let failed = after.attempt_count - self.row.attempt_count;
+            assert_eq!(failed == 1, matches!(what, Fenced::Nack { .. }), "{what:?}");
+            let back = matches!(what, Fenced::Postpone { .. }) || after.status == RunDispatchStatus::Queued;
+            assert_eq!(back, after.status == RunDispatchStatus::Queued, "{what:?}");
+            return self.keep(after);
         };
         match denied.error {
             MailboxError::StaleClaim { status, .. } => {
@@ -177,9 +184,9 @@ impl Desk {
         assert!([0, 1].contains(&(after.attempt_count - before.attempt_count)));
         assert!(after.dispatch_epoch >= before.dispatch_epoch && after.dispatch_epoch <= self.epoch);
         assert_eq!(after.updated_at, self.now);
-        // Only a failed attempt brings a row back, and the last one brings none.
+        // A row comes back with an error, and the last failed attempt brings none.
         let came_back = after.status == RunDispatchStatus::Queued;
-        assert!(!came_back || (after.attempt_count > before.attempt_count && after.last_error.is_some()));
+        assert!(!came_back || after.last_error.is_some());
         assert!(!came_back || after.attempt_count < after.max_attempts);
         assert_eq!(identity(before), identity(&after));
         self.row = after;

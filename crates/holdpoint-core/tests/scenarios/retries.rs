@@ -1,6 +1,6 @@
 //! Failures that may pass: tried again, after longer and longer waits.
 
-use holdpoint_core::{Event, NodeStatus, Status, Timestamp, Workflow};
+use holdpoint_core::{Command, Event, NodeStatus, Outcome, Refusal, Status, Timestamp, Workflow};
 use serde_json::{Value, json};
 
 use crate::story::{DAWN, on};
@@ -86,4 +86,37 @@ fn a_try_keeps_the_steps_of_the_one_before() {
         .given([wake("gate")])
         .when(record("gate", "charge", json!(2)))
         .refused_for("step");
+}
+
+#[test]
+fn a_delay_is_told_once_and_once_more_when_it_is_given_up() {
+    let delay = |until: Option<u64>| Command::Delay {
+        node: node_id("gate"),
+        error: busy(),
+        until: until.map(|ms| DAWN.plus_ms(ms)),
+    };
+    let delayed = |until: Option<u64>| Event::NodeDelayed {
+        node: node_id("gate"),
+        error: busy(),
+        until: until.map(|ms| DAWN.plus_ms(ms)),
+    };
+    let story = on(tried_again(json!({}), json!({})))
+        .given([start(), begin("gate")])
+        .when(delay(Some(500)))
+        .then([delayed(Some(500))])
+        .obliges([])
+        .status_is(Status::Running)
+        .next_is("enter gate")
+        .later(100)
+        .when(delay(Some(500)))
+        .then([])
+        .later(400)
+        .when(delay(None))
+        .then([delayed(None)])
+        .status_is(Status::Running);
+    let known = story.run().node_state(&node_id("gate")).and_then(|state| state.delay.clone());
+    assert_eq!(known.map(|delay| (delay.since, delay.until)), Some((DAWN, None)));
+    let story = story.given([finish("gate", Outcome::Completed(Box::default()))]);
+    assert_eq!(story.run().node_state(&node_id("gate")).and_then(|state| state.delay.clone()), None);
+    story.when(delay(Some(9))).refused(Refusal::RunFinished(Status::Completed));
 }

@@ -8,13 +8,14 @@ use std::sync::Arc;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use holdpoint_core::agent::{Act, CallStatus, Resumption, Ticket, ToolCall};
-use holdpoint_core::permission::{Behaviour, call_digest};
+use holdpoint_core::permission::Behaviour;
 use holdpoint_core::{Interrupt, Kind, Resolution};
 use serde_json::{Value, json};
 
-use super::clearance::{Clearance, Target};
+use super::clearance::{Clearance, Target, check_approved, is_granted_elsewhere, uses_grants};
+use super::servers::{self, Offer, wait_for_server};
 use super::setup::Setup;
-use super::tool::{Call, Change, Owner, Returned, ToolError, ToolSpec};
+use super::tool::{Call, Change, Owner, Returned, ToolError};
 use super::watch::Watch;
 use super::workflows;
 use crate::approved::check_as_shown;
@@ -33,32 +34,71 @@ struct Due {
     owner: Option<Owner>,
 }
 
+impl Due {
+    fn is_inside(&self) -> bool {
+        self.owner.as_ref().is_some_and(Owner::is_inside)
+    }
+}
+
 pub(super) async fn go_on(
     context: &mut EffectContext,
     setup: &Setup,
-    specs: &[Arc<ToolSpec>],
+    offer: &Offer<'_>,
     ready: Vec<Arc<ToolCall>>,
 ) -> Result<(), Stop> {
-    let mut due = Vec::new();
+    let (mut due, mut away, sequential) = (Vec::new(), None, setup.definition.sequential);
+    let all = ready.len();
     for call in ready {
         if call.run.is_some() {
             workflows::finish(context, &call)?;
             continue;
         }
-        due.extend(settle(context, setup, specs, call)?);
+        if let Some(why) = offer.missing(&call) {
+            away = Some(why);
+            if sequential {
+                break;
+            }
+            continue;
+        }
+        due.extend(settle(context, setup, offer, call)?);
     }
-    let due = start_runs(context, setup, specs, due)?;
-    if setup.definition.sequential {
+    if due.len() < all && !due.iter().all(Due::is_inside) {
+        // People are asked before any server is waited for.
+        context.write_down().await?;
+    }
+    let due = start_runs(context, setup, offer, due)?;
+    if sequential {
         for one in due {
-            let suspended = make(context, setup, vec![one]).await?;
+            let (one, unreached) = reached(context, vec![one]).await;
+            away = unreached.or(away);
+            let suspended = make(context, setup, one).await?;
             // What a tool wants to know first concerns those behind it: they are looked at again with the answer.
-            if suspended {
-                return Ok(());
+            if suspended || away.is_some() {
+                break;
             }
         }
-        return Ok(());
+    } else {
+        let (due, unreached) = reached(context, due).await;
+        away = unreached.or(away);
+        make(context, setup, due).await?;
     }
-    make(context, setup, due).await.map(|_| ())
+    match away {
+        Some(why) => wait_for_server(context, why).await,
+        None => Ok(()),
+    }
+}
+
+/// Returns the calls whose servers are there, and why another one is not.
+async fn reached(context: &EffectContext, due: Vec<Due>) -> (Vec<Due>, Option<String>) {
+    let reach = servers::reach(context, due.iter().map(|one| one.owner.as_ref())).await;
+    let (mut there, mut away) = (Vec::with_capacity(due.len()), None);
+    for (one, reach) in due.into_iter().zip(reach) {
+        match reach {
+            Ok(()) => there.push(one),
+            Err(error) => away = Some(error.to_string()),
+        }
+    }
+    (there, away)
 }
 
 /// Starts the runs of calls that are workflows, and returns the others. Runs hold nobody up, also where calls are made one
@@ -66,12 +106,12 @@ pub(super) async fn go_on(
 fn start_runs(
     context: &mut EffectContext,
     setup: &Setup,
-    specs: &[Arc<ToolSpec>],
+    offer: &Offer<'_>,
     due: Vec<Due>,
 ) -> Result<Vec<Due>, Stop> {
     let mut others = Vec::with_capacity(due.len());
     for one in due {
-        let spec = specs.iter().find(|spec| spec.name == one.call.name);
+        let spec = offer.find(&one.call.name);
         match setup.workflow(&one.call.name).zip(spec) {
             Some((tool, spec)) => workflows::start(context, (tool, spec), &one.call, one.arguments)?,
             None => others.push(one),
@@ -84,10 +124,10 @@ fn start_runs(
 fn settle(
     context: &mut EffectContext,
     setup: &Setup,
-    specs: &[Arc<ToolSpec>],
+    offer: &Offer<'_>,
     call: Arc<ToolCall>,
 ) -> Result<Option<Due>, Stop> {
-    let spec = specs.iter().find(|spec| spec.name == call.name);
+    let spec = offer.find(&call.name);
     let owner = setup.owner(&call.name);
     if call.is_in_doubt() {
         let asking = setup.asking(owner.as_ref());
@@ -119,7 +159,7 @@ fn settle(
         }
         // A copy cannot use a decision of its source: it asks again.
         CallStatus::Running if is_granted_elsewhere(context, &call) => {
-            ask(context, setup, &call, target.owner)?;
+            ask(context, setup, &call, &target)?;
             None
         }
         CallStatus::Running => {
@@ -143,7 +183,7 @@ fn follow(
 ) -> Result<bool, Stop> {
     match clearance {
         Clearance::Cleared => return Ok(true),
-        Clearance::Ask => ask(context, setup, call, target.owner)?,
+        Clearance::Ask => ask(context, setup, call, target)?,
         Clearance::Deny(why) => deny(context, setup, call, Some(&why))?,
     }
     Ok(false)
@@ -163,7 +203,7 @@ fn resume(
     };
     check_as_shown(asked)?;
     if asked.taken_over || is_granted_elsewhere(context, call) {
-        return ask(context, setup, call, target.owner).map(|()| None);
+        return ask(context, setup, call, target).map(|()| None);
     }
     match resumption {
         Resumption::Cancel { reason } => {
@@ -185,7 +225,7 @@ fn resume(
             let primary = target.spec.primary.as_deref();
             let verdict = setup.definition.permissions.judge(&call.name, primary, &arguments);
             if verdict.behaviour == Behaviour::Deny {
-                return deny(context, setup, call, Some(&verdict.why)).map(|()| None);
+                return deny(context, setup, call, Some(&verdict.explained())).map(|()| None);
             }
             let clearance = target.clearance(context, call, &arguments);
             let cleared = follow(context, setup, call, (target, clearance))?;
@@ -195,29 +235,11 @@ fn resume(
 }
 
 /// Asks whether a call may be made.
-fn ask(
-    context: &mut EffectContext,
-    setup: &Setup,
-    call: &ToolCall,
-    owner: Option<&Owner>,
-) -> Result<(), Stop> {
-    let ticket = Ticket::permission(key(context, call), call, &setup.asking(owner));
-    suspend(context, call, ticket)
-}
-
-/// Returns whether a decision that the call depends on belongs to another run.
-fn is_granted_elsewhere(context: &EffectContext, call: &ToolCall) -> bool {
-    context.run().usable_grants_of_call(&context.node().id, &call.id).is_err()
-}
-
-/// An approval is good for the call that was shown, and for no other.
-fn check_approved(asked: &Interrupt, call: &ToolCall, arguments: &Value) -> Result<(), Stop> {
-    let shown = asked.data.get("callDigest").and_then(Value::as_str);
-    if shown.is_none_or(|shown| shown == call_digest(&call.name, arguments)) {
-        return Ok(());
-    }
-    let message = format!("call {} is not the one that was approved", call.id);
-    Err(Stop::failed("approval_mismatch", message))
+fn ask(context: &mut EffectContext, setup: &Setup, call: &ToolCall, target: &Target<'_>) -> Result<(), Stop> {
+    let ticket = Ticket::permission(key(context, call), call, &setup.asking(target.owner));
+    let verdict = setup.judge(&call.name, target.spec.primary.as_deref(), call.effective_arguments());
+    let asks = verdict.behaviour == Behaviour::Ask;
+    suspend(context, call, if asks { ticket.with_rule(&verdict.note) } else { ticket })
 }
 
 fn decision(asked: &Interrupt) -> Option<Value> {
@@ -225,12 +247,6 @@ fn decision(asked: &Interrupt) -> Option<Value> {
         Some(Resolution::Answered { value, .. }) => Some(value.clone()),
         Some(Resolution::TimedOut { .. }) | None => None,
     }
-}
-
-/// Returns whether the call uses grants, so that its begin must be recorded.
-fn uses_grants(context: &EffectContext, call: &ToolCall) -> bool {
-    let grants = context.run().usable_grants_of_call(&context.node().id, &call.id);
-    grants.is_ok_and(|grants| !grants.is_empty())
 }
 
 /// Makes calls, all at once, and says whether one of them wants something first.
@@ -247,7 +263,7 @@ async fn make(context: &mut EffectContext, setup: &Setup, due: Vec<Due>) -> Resu
         context.act(Act::Begin { call: one.call.id.clone(), arguments: edited })?;
     }
     // From here on the world may change.
-    let inside = due.iter().all(|one| one.owner.as_ref().is_some_and(Owner::is_inside));
+    let inside = due.iter().all(Due::is_inside);
     let unnoticed = inside && !context.replays() && !context.has_gathered_enough();
     if !unnoticed {
         context.write_down().await?;
@@ -279,6 +295,8 @@ fn made<'a>(one: &'a Due, call: &'a Call) -> Made<'a> {
         loop {
             match owner.call(call).await {
                 Err(ToolError::Unknown(_)) if one.idempotent && tried < TRIES_MAX => tried += 1,
+                // An earlier try may have been heard.
+                Err(ToolError::Unreachable(why)) if tried > 1 => return (one, Err(ToolError::Unknown(why))),
                 result => return (one, result),
             }
         }
@@ -330,6 +348,12 @@ fn note(
             let asking = setup.asking(one.owner.as_ref());
             let ticket = Ticket::outcome_unknown(key(context, &call), &call, &asking, Some(&why));
             return suspend(context, &call, ticket).map(|()| true);
+        }
+        // What somebody has approved is not lost: they can have it made later.
+        Err(ToolError::Unreachable(why)) if uses_grants(context, &one.call) => {
+            let asking = setup.asking(one.owner.as_ref());
+            let ticket = Ticket::not_made(key(context, &one.call), &one.call, &asking, &why);
+            return suspend(context, &one.call, ticket).map(|()| true);
         }
         Err(error) => (CallStatus::Failed, json!({ "error": error.to_string() })),
     };

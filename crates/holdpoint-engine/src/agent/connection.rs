@@ -26,6 +26,8 @@ pub struct Connections {
     pub tools: BTreeMap<String, Connection>,
     /// The number of programs of MCP connections that may run at a time; 32 if it is None.
     pub programs_max: Option<usize>,
+    /// The time in milliseconds that runs wait for a model or a server of tools that is away; ten minutes if it is None.
+    pub outage_ms: Option<u64>,
 }
 
 /// A model, a server of tools or a tool of the operator's, and who may use it.

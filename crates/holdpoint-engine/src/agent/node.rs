@@ -11,11 +11,11 @@ use holdpoint_core::workflow::Flaw;
 use holdpoint_core::{Run, RunRef, workflow};
 use serde_json::{Value, json};
 
-use super::model::{Finish, Prompt, Reply, unparsed};
+use super::model::{Finish, ModelError, Prompt, Reply, unparsed};
 use super::setup::Setup;
 use super::speech::{Speech, Whole, listen, message_id};
-use super::tool::ToolSpec;
-use super::{calls, client, doubt, setup};
+use super::tool::{Survey, ToolSpec};
+use super::{calls, client, doubt, servers, setup};
 use crate::context::{EffectContext, Stop};
 use crate::engine::Engine;
 use crate::nodes::{Node, Outputs};
@@ -43,13 +43,22 @@ impl Node for AgentNode {
         let setup = setup::of(context).await?;
         hear_inputs(context)?;
         doubt::check_ratified(context)?;
-        let specs = setup.tools(context).await?;
+        let mut listed = Survey::default();
         loop {
             let agent = context.agent().cloned().unwrap_or_default();
-            let offered = Offered::new(&specs, &agent);
-            match agent.next(setup.definition.resume) {
-                Next::Model => ask_model(context, &setup, &agent, &offered).await?,
-                Next::Calls(ready) => calls::go_on(context, &setup, &offered.specs, ready).await?,
+            let next = agent.next(setup.definition.resume);
+            listed = setup.survey(context, listed, &next).await?;
+            let offered = Offered::new(&listed.specs, &agent);
+            match next {
+                // The model is offered all tools or is not asked.
+                Next::Model => match &listed.away {
+                    Some(why) => return servers::wait_for_server(context, why.clone()).await,
+                    None => ask_model(context, &setup, &agent, &offered).await?,
+                },
+                Next::Calls(ready) => {
+                    let offer = servers::Offer { specs: &offered.specs, away: listed.away.as_deref() };
+                    calls::go_on(context, &setup, &offer, ready).await?;
+                }
                 Next::Overruled => context.act(Act::Overrule)?,
                 Next::Wait => return Err(Stop::Suspended(setup.definition.resume)),
                 Next::Finish => return Ok(outputs(&agent)),
@@ -112,7 +121,13 @@ async fn ask_model(
     let begun = context.clock();
     let mut speech = Speech::of(agent);
     let reply = listen(context, setup.model.as_ref(), &prompt, &mut speech).await?;
-    let reply = reply.map_err(|error| Stop::failed(error.code(), error.to_string()))?;
+    let reply = match reply {
+        Ok(reply) => reply,
+        Err(error @ ModelError::Unavailable { .. }) => {
+            return servers::wait_for_server(context, error.to_string()).await;
+        }
+        Err(error) => return Err(Stop::failed(error.code(), error.to_string())),
+    };
     let took_ms = u64::try_from(context.clock().0 - begun.0).ok();
     let (text, finish, confidence) = (reply.text.clone(), reply.finish, reply.confidence);
     let recorded = record(setup, agent, offered, reply, took_ms)?;
@@ -217,7 +232,7 @@ fn gate(setup: &Setup, offered: &Offered, call: &CallRequest) -> Gate {
         return denied("its arguments are no JSON object");
     }
     let verdict = setup.judge(&call.name, spec.primary.as_deref(), &call.arguments);
-    Gate { behaviour: verdict.behaviour, why: Some(verdict.why), idempotent: spec.idempotent, client }
+    Gate { behaviour: verdict.behaviour, why: Some(verdict.explained()), idempotent: spec.idempotent, client }
 }
 
 fn outputs(agent: &Agent) -> Outputs {

@@ -6,7 +6,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use holdpoint_core::agent::Asking;
+use holdpoint_core::agent::{Asking, Next, ToolCall};
 use holdpoint_core::permission::Verdict;
 use holdpoint_core::workflow::{self, AGENT_PREFIX, Flaw};
 use holdpoint_core::{Run, RunRef, TenantId, Workflow, WorkflowId};
@@ -17,7 +17,7 @@ use super::definition::{AgentFlaw, Definition};
 use super::earlier::Earlier;
 use super::model::{self, Model};
 use super::rules::stricter;
-use super::tool::{self, Owner, Programs, ToolSpec, Toolbox, Tools, Workbench, WorkflowTool};
+use super::tool::{self, Needed, Owner, Programs, Survey, Toolbox, Tools, Workbench, WorkflowTool};
 use super::workflows;
 use crate::context::{EffectContext, Stop};
 use crate::engine::Engine;
@@ -26,6 +26,8 @@ use crate::outgoing::{Outgoing, Policy};
 
 /// The node of a workflow that is an agent and nothing else.
 pub(crate) const NODE: &str = "agent";
+/// How long runs wait for a server that is away, unless the operator says otherwise.
+const OUTAGE_MS: u64 = 600_000;
 /// Definitions that are kept ready.
 const READY_MAX: usize = 256;
 
@@ -97,6 +99,11 @@ impl Agents {
         Self { settings, earlier: Earlier::default(), ready: Mutex::default(), programs }
     }
 
+    /// Returns how long runs wait for a model or a server of tools that is away.
+    pub(crate) fn outage_ms(&self) -> u64 {
+        self.settings.connections.outage_ms.unwrap_or(OUTAGE_MS)
+    }
+
     fn prepare(&self, place: Place, definition: &Map<String, Value>) -> Result<Arc<Setup>, AgentFlaw> {
         if let Some(setup) = self.ready.lock().unwrap_or_else(PoisonError::into_inner).get(&place) {
             return Ok(setup.clone());
@@ -135,13 +142,29 @@ impl Agents {
 }
 
 impl Setup {
-    pub(super) async fn tools(&self, context: &EffectContext) -> Result<Vec<Arc<ToolSpec>>, Stop> {
+    /// Lists the tools that are needed next, if `listed` does not have them.
+    pub(super) async fn survey(
+        &self,
+        context: &EffectContext,
+        listed: Survey,
+        next: &Next,
+    ) -> Result<Survey, Stop> {
+        let needed = match next {
+            Next::Model => Needed::All,
+            Next::Calls(ready) => ready.iter().map(|call| self.needed_for(call)).max().unwrap_or_default(),
+            Next::Overruled | Next::Wait | Next::Finish => Needed::Nothing,
+        };
+        if listed.covers(needed) {
+            return Ok(listed);
+        }
         let tenant = tenant_of(context);
-        // A server of tools that is down may come back.
-        let listed = self.tools.list(&tenant).await;
-        let mut specs = listed.map_err(|error| Stop::Broken(error.to_string()))?;
-        specs.extend(workflows::specs(context.engine(), &tenant, self.tools.workflows()).await?);
-        Ok(specs)
+        let mut survey = self.tools.survey(&tenant, needed).await;
+        survey.specs.extend(workflows::specs(context.engine(), &tenant, self.tools.workflows()).await?);
+        Ok(survey)
+    }
+
+    fn needed_for(&self, call: &ToolCall) -> Needed {
+        if call.client || call.run.is_some() { Needed::Fixed } else { self.tools.needed_for(&call.name) }
     }
 
     pub(super) fn workflow(&self, tool: &str) -> Option<&WorkflowTool> {

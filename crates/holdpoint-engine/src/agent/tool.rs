@@ -27,7 +27,7 @@ pub(super) use definition::{declared_flaw, schema_flaw};
 pub(crate) use glob::Glob;
 pub(crate) use mcp::Programs;
 pub use rust::RustTool;
-pub(crate) use set::{Origin, Owner};
+pub(crate) use set::{Needed, Origin, Owner, Survey};
 pub use set::{Tools, WorkflowTool};
 
 /// What is known of a tool before it is called.
@@ -88,12 +88,16 @@ pub enum ToolError {
     /// It surely was not made: the agent is told.
     #[error("{0}")]
     NotCalled(String),
+    /// It surely was not made, because the server is away: it may come back.
+    #[error("{0}")]
+    Unreachable(String),
     /// Nobody knows whether it was made.
     #[error("{0}")]
     Unknown(String),
 }
 
 pub type Calling<'a> = Pin<Box<dyn Future<Output = Result<Returned, ToolError>> + Send + 'a>>;
+pub type Reaching<'a> = Pin<Box<dyn Future<Output = Result<(), ToolError>> + Send + 'a>>;
 pub type Listing<'a> = Pin<Box<dyn Future<Output = Result<Vec<Arc<ToolSpec>>, ToolError>> + Send + 'a>>;
 
 /// Where tools come from: one tool, or a server that has several.
@@ -103,6 +107,11 @@ pub trait Toolbox: Send + Sync {
 
     /// Dropped before it is done, the call is given up; whether it was made is then not known.
     fn call<'a>(&'a self, call: &'a Call) -> Calling<'a>;
+
+    /// Reaches the server before a call is made, where there is one. A call that is not begun is not lost.
+    fn reach(&self) -> Reaching<'_> {
+        Box::pin(async { Ok(()) })
+    }
 
     /// Whether neither a list nor a call waits for anything or reaches anybody. Nothing has to be on disk before such a call
     /// is made, for it can be made again without anybody noticing.
@@ -117,6 +126,15 @@ const NAME_CHARS_MAX: usize = 64;
 pub(super) fn is_name(text: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     (1..=NAME_CHARS_MAX).contains(&text.len()) && text.chars().all(fits)
+}
+
+/// The error of a call that our HTTP client never sent.
+fn unsent(error: &outgoing::Error, why: String) -> ToolError {
+    // What the operator's policy refuses stays refused.
+    match error {
+        outgoing::Error::Refused(_) => ToolError::NotCalled(why),
+        _ => ToolError::Unreachable(why),
+    }
 }
 
 /// A call of our HTTP client that surely never reached anybody.

@@ -100,6 +100,16 @@ impl Engine {
         }
     }
 
+    /// Returns the thread whose queue has the dispatches of a run. An id that is no run's is that of a thread.
+    pub async fn queue_of(&self, tenant: &TenantId, id: &str) -> Result<String, Error> {
+        let Ok(run) = RunId::parse(id) else { return Ok(id.to_owned()) };
+        match self.run(&RunRef { tenant: tenant.clone(), run }).await {
+            Ok(run) => Ok(run.thread().to_owned()),
+            Err(Error::NotFound(_)) => Ok(id.to_owned()),
+            Err(error) => Err(error),
+        }
+    }
+
     async fn dispatch(&self, tenant: &TenantId, dispatch_id: &str) -> Result<Stored, Error> {
         let found = dispatches::by_id(self.db(), dispatch_id).await?;
         found.filter(|stored| stored.row.tenant == *tenant).ok_or(Error::NotFound("dispatch"))

@@ -21,6 +21,10 @@ const SHOWN: [&str; 7] =
 const OTHERS: [&str; 4] = ["title", "artifactId", "timeoutMs", "onTimeout"];
 
 impl PureNode for ApprovalGate {
+    fn asks(&self) -> bool {
+        true
+    }
+
     fn check(&self, node: &workflow::Node) -> Vec<Flaw> {
         let mut flaws = unknown_config(node, &[&SHOWN[..], &PEOPLE[..], &OTHERS[..]].concat());
         flaws.extend(config_ms(node, "timeoutMs").err());

@@ -13,6 +13,10 @@ pub(super) struct ClarificationGate;
 const SHOWN: [&str; 2] = ["questions", "contextType"];
 
 impl PureNode for ClarificationGate {
+    fn asks(&self) -> bool {
+        true
+    }
+
     fn check(&self, node: &workflow::Node) -> Vec<Flaw> {
         let mut flaws = unknown_config(node, &[&SHOWN[..], &PEOPLE[..], &["timeoutMs"]].concat());
         flaws.extend(config_ms(node, "timeoutMs").err());

@@ -17,6 +17,10 @@ const LIFECYCLE: &str = "open-exchange-close";
 const TURNS_MAX: u64 = 100;
 
 impl PureNode for ConversationGate {
+    fn asks(&self) -> bool {
+        true
+    }
+
     fn check(&self, node: &workflow::Node) -> Vec<Flaw> {
         let mut flaws = unknown_config(node, &[&KNOWN[..], &PEOPLE[..]].concat());
         flaws.extend(config_ms(node, "timeoutMs").err());

@@ -29,6 +29,10 @@ const SHOWN: [&str; 10] = [
 const OTHERS: [&str; 3] = ["timeoutSec", "timeoutMs", "resumeSchema"];
 
 impl PureNode for GovernedGate {
+    fn asks(&self) -> bool {
+        true
+    }
+
     fn check(&self, node: &workflow::Node) -> Vec<Flaw> {
         let mut flaws = unknown_config(node, &[&SHOWN[..], &OTHERS[..]].concat());
         flaws.extend(config_count(node, "quorum").err());

@@ -14,6 +14,10 @@ pub(crate) const ASKED: &str = "interrupt";
 pub(super) struct Hold;
 
 impl PureNode for Hold {
+    fn asks(&self) -> bool {
+        true
+    }
+
     fn check(&self, node: &workflow::Node) -> Vec<Flaw> {
         unknown_config(node, &[])
     }

@@ -9,6 +9,10 @@ use crate::context::{Context, Stop};
 pub(super) struct Interrupt;
 
 impl PureNode for Interrupt {
+    fn asks(&self) -> bool {
+        true
+    }
+
     fn check(&self, node: &workflow::Node) -> Vec<Flaw> {
         let mut flaws = unknown_config(node, &Request::MEMBERS);
         // A member that is not known has been told of.

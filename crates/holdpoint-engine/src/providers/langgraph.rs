@@ -217,10 +217,12 @@ fn of_attempt<'a>(runs: &'a [Run], case: &Case) -> Option<&'a Run> {
     runs.iter().find(|run| run.is_for(case.attempt()))
 }
 
-/// Answers under the server's names of what they answer.
+/// Answers under the server's names of what they answer. A single question is shown without a key, and its answer has none
+/// either: it may be the last one of several, and have another key than a question that was always alone.
 fn named(reference: &Reference, case: &Case, answers: &Answers) -> Result<Map<String, Value>, Trouble> {
     let names = reference.asked(case.attempt());
-    let named = answers.iter().map(|(key, value)| match names.get(key) {
+    let only = names.values().next().filter(|_| names.len() == 1 && answers.len() == 1);
+    let named = answers.iter().map(|(key, value)| match only.or_else(|| names.get(key)) {
         Some(name) => Ok((name.clone(), value.clone())),
         None => Err(Trouble::lasting(code::REJECTED, format!("nothing was asked under {key:?}"))),
     });

@@ -189,15 +189,15 @@ impl Holder {
         }
         let mut context = match Context::new(run.clone(), work.position(), now) {
             Ok(context) => EffectContext::new(context, self.clone()),
-            Err(stop) => return Ok(stop.outcome()?.into()),
+            Err(stop) => return Ok(stop.outcome(&node.id)?.into()),
         };
         let ended = effect.run(&mut context).await;
         let acts = context.take_acts();
         let outcome = match ended {
             Ok(outputs) => context.complete(outputs),
             // What is on record was permitted when it happened.
-            Err(stop) if self.replays() => stop.outcome()?,
-            Err(stop) => self.engine.nodes().permitted(stop.outcome()?),
+            Err(stop) if self.replays() => stop.outcome(&node.id)?,
+            Err(stop) => self.engine.nodes().permitted(stop.outcome(&node.id)?),
         };
         Ok(Done { acts, outcome })
     }

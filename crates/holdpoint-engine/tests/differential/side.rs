@@ -233,6 +233,7 @@ impl Side {
         Ok(vec![match what {
             Fenced::Touch | Fenced::Ack => mail.ack(id, token, now).await?,
             Fenced::Nack { retry_at, error } => mail.nack(id, token, *retry_at, error, now).await?,
+            Fenced::Postpone { retry_at, error } => mail.postpone(id, token, *retry_at, error, now).await?,
             Fenced::DeadLetter { error } => mail.dead_letter(id, token, error, now).await?,
             Fenced::RecordStart { instance_id } => {
                 mail.record_dispatch_start(id, token, instance_id, now).await?

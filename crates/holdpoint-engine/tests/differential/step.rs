@@ -292,7 +292,8 @@ fn act(dice: &mut Dice, run: &str, now: i64) -> Fenced {
     let words = dice.words();
     match dice.roll(10) {
         0..2 => Fenced::Ack,
-        2..4 => Fenced::Nack { retry_at: Timestamp(dice.instant(now)), error: words },
+        2 => Fenced::Nack { retry_at: Timestamp(dice.instant(now)), error: words },
+        3 => Fenced::Postpone { retry_at: Timestamp(dice.instant(now)), error: words },
         4 => Fenced::DeadLetter { error: words },
         5 => Fenced::RecordStart { instance_id: words },
         6 => Fenced::RecordResult(result(dice, run)),

@@ -25,6 +25,7 @@ mod doubts;
 mod front;
 mod hands;
 mod inside;
+mod outages;
 mod rules;
 mod streams;
 mod threads;

@@ -13,6 +13,7 @@ mod agents;
 mod arrivals;
 mod arrivals_kept;
 mod arrivals_races;
+mod asked_first;
 mod asks;
 mod content_review;
 mod crashes;

@@ -8,20 +8,42 @@ use crate::house::{House, asked, completed, failed, trouble};
 use crate::place::Place;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn several_questions_are_answered_one_by_one() {
-    let three = ["ann", "bob", "cleo"].map(|name| json!({"kind": "vote", "data": name})).to_vec();
-    let fake = Fake::playing([Step::Ask(three), Step::Finish(json!({"ok": 1}))]).await;
-    let (place, settings) = (Place::sqlite(), fake.settings());
-    let house = House::open(&place, settings).await;
-    let (kind, data) = asked(house.start("g", "k", json!({})).await);
-    assert_eq!((kind.as_str(), voters(&data)), ("multi", json!(["ann", "bob", "cleo"])));
-    let (_, data) = asked(house.resume("k", "r1", json!({"i1": "B"})).await);
-    assert_eq!(voters(&data), json!(["ann", "cleo"]));
-    // What stays open keeps its key.
-    let (kind, data) = asked(house.resume("k", "r2", json!({"i2": "C"})).await);
-    assert_eq!((kind.as_str(), data), ("vote", json!("ann")));
-    completed(house.resume("k", "r3", json!(null)).await);
-    assert_eq!(fake.look(|world| world.answers.clone()), [json!("B"), json!("C"), json!(null)]);
+async fn several_questions_are_answered_one_by_one_in_any_order() {
+    const VOTERS: [&str; 3] = ["ann", "bob", "cleo"];
+    for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
+        let three = VOTERS.map(|name| json!({"kind": "vote", "data": name})).to_vec();
+        let fake = Fake::playing([Step::Ask(three), ask(2), Step::Finish(json!({"ok": 1}))]).await;
+        let (place, settings) = (Place::sqlite(), fake.settings());
+        let house = House::open(&place, settings).await;
+        let (kind, data) = asked(house.start("g", "k", json!({})).await);
+        assert_eq!((kind.as_str(), voters(&data)), ("multi", json!(VOTERS)));
+        let [first, second, last] = order;
+        let (_, data) = asked(house.resume("k", "r1", json!({format!("i{first}"): first})).await);
+        let mut left = [second, last];
+        left.sort_unstable();
+        assert_eq!(voters(&data), json!(left.map(|at| VOTERS[at])), "{order:?}");
+        // What stays open keeps its key.
+        let (kind, data) = asked(house.resume("k", "r2", json!({format!("i{second}"): second})).await);
+        assert_eq!((kind.as_str(), data), ("vote", json!(VOTERS[last])), "{order:?}");
+        // One question is answered with the bare value, and so is the next one of the same graph.
+        assert_eq!(asked(house.resume("k", "r3", json!(last)).await).1, json!({"round": 2}), "{order:?}");
+        completed(house.resume("k", "r4", json!(null)).await);
+        let heard = fake.look(|world| world.answers.clone());
+        assert_eq!(heard, [json!(first), json!(second), json!(last), json!(null)], "{order:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_last_of_several_questions_is_answered_once_when_its_outcome_is_lost() {
+    let two = vec![json!("a?"), json!("b?")];
+    let fake = Fake::playing([Step::Ask(two), ask(2)]).await;
+    let place = Place::sqlite();
+    let house = House::open(&place, fake.settings()).await;
+    asked(house.start("g", "k", json!({})).await);
+    asked(house.resume("k", "r1", json!({"i0": "first"})).await);
+    fake.fail("POST /threads/X/runs", Fault::Cut);
+    assert_eq!(asked(house.resume("k", "r2", json!("second")).await).1, json!({"round": 2}));
+    assert_eq!(fake.look(|world| world.answers.clone()), [json!("first"), json!("second")]);
 }
 
 fn voters(data: &Value) -> Value {

@@ -17,6 +17,8 @@ async fn graphs_pause_here_go_on_there_and_tell_nobody_where() {
     tokio::join!(
         a_letter_is_revised_and_then_sent(&house),
         members_of_a_panel_vote_one_after_the_other(&house),
+        members_of_a_panel_vote_in_the_order_of_their_questions(&house),
+        nested_graphs_that_ask_again_are_answered_in_any_order(&house),
         an_answer_of_the_wrong_type_can_be_given_again(&house),
         questions_say_what_answers_look_like(&house),
         what_goes_wrong_is_told(&house),
@@ -25,7 +27,8 @@ async fn graphs_pause_here_go_on_there_and_tell_nobody_where() {
     assert_eq!(server.sent(), 1, "one letter was approved");
     let names = server.names().await;
     assert!(names.len() > 10, "{names:?}");
-    for key in ["letter", "panel", "typed", "schema", "plain", "fire", "paper", "book", "nap"] {
+    for key in ["letter", "panel", "row", "tour", "typed", "schema", "plain", "fire", "paper", "book", "nap"]
+    {
         let told = house.told(key).await;
         assert!(!names.iter().any(|name| told.contains(name.as_str())), "{key}: {told}");
         assert!(!told.contains(TOKEN) && !told.contains(&server.url), "{key}: {told}");
@@ -57,6 +60,28 @@ async fn members_of_a_panel_vote_one_after_the_other(house: &House) {
     assert_eq!((kind.as_str(), data), ("vote", json!({"member": "ann"})));
     let output = completed(house.resume("panel", "r3", json!(null)).await);
     assert_eq!(output["votes"], json!([["ann", null], ["bob", "yes"], ["cleo", "no"]]));
+}
+
+async fn members_of_a_panel_vote_in_the_order_of_their_questions(house: &House) {
+    asked(house.start("panel", "row", json!({"members": ["ann", "bob", "cleo"]})).await);
+    asked(house.resume("row", "r1", json!({"i0": "yes", "i1": "no"})).await);
+    let output = completed(house.resume("row", "r2", json!("last")).await);
+    assert_eq!(output["votes"], json!([["ann", "yes"], ["bob", "no"], ["cleo", "last"]]));
+}
+
+async fn nested_graphs_that_ask_again_are_answered_in_any_order(house: &House) {
+    let (kind, _) = asked(house.start("tour", "tour", json!({"members": ["oslo", "rome"]})).await);
+    assert_eq!(kind, "multi");
+    // The first stop goes on; what is left is the second, which asks three times.
+    let (_, data) = asked(house.resume("tour", "r1", json!({"i0": "done"})).await);
+    assert_eq!(data, json!({"name": "rome", "round": 1}));
+    let (_, data) = asked(house.resume("tour", "r2", json!("again")).await);
+    assert_eq!(data, json!({"name": "rome", "round": 2}));
+    let (_, data) = asked(house.resume("tour", "r3", json!("again")).await);
+    assert_eq!(data, json!({"name": "rome", "round": 3}));
+    let output = completed(house.resume("tour", "r4", json!("done")).await);
+    let votes = json!([["oslo", "done"], ["rome", "again"], ["rome", "again"], ["rome", "done"]]);
+    assert_eq!(output["votes"], votes);
 }
 
 fn members(data: &Value) -> Value {

@@ -145,7 +145,7 @@ impl Web {
 #[track_caller]
 pub(crate) fn not_called(outcome: Result<Returned, ToolError>) -> String {
     match outcome {
-        Err(ToolError::NotCalled(why)) => why,
+        Err(ToolError::NotCalled(why) | ToolError::Unreachable(why)) => why,
         other => panic!("{other:?}"),
     }
 }

@@ -15,6 +15,15 @@ use crate::error::ApiError;
 use crate::process::Process;
 use crate::telemetry::numbers;
 
+/// In the order of [`holdpoint_engine::Measures::delays`].
+const DELAYS: [(&str, &str); 2] = [
+    ("holdpoint_node_delays_total", "Nodes that began to wait for a server that is away."),
+    (
+        "holdpoint_node_delays_given_up_total",
+        "Nodes that wait for an operator, because a server stayed away.",
+    ),
+];
+
 /// The right to read metrics: everybody has it, unless the operator requires a scope.
 #[derive(Debug)]
 pub(crate) struct CanReadMetrics;
@@ -59,6 +68,10 @@ pub(crate) async fn text(State(app): State<App>, _: CanReadMetrics) -> impl Into
         "Waits for an answer of the database server.",
         count(&counters.round_trips),
     );
+    for ((_, value), (name, help)) in app.engine.measures().delays.read().zip(DELAYS) {
+        #[allow(clippy::cast_precision_loss)]
+        put(name, "counter", help, value as f64);
+    }
     if let Some(process) = Process::read("self") {
         put("process_cpu_seconds_total", "counter", "User and system CPU time.", process.cpu_seconds);
         put("process_resident_memory_bytes", "gauge", "Memory in use.", process.resident_bytes);

@@ -12,6 +12,8 @@ use holdpoint_engine::{Engine, Error};
 use serde_json::{Map, Value, json};
 
 const CONNECTIONS: &str = "connections.json";
+/// The largest `outageMs`: a week.
+const OUTAGE_MS_MAX: u64 = 7 * 24 * 3_600_000;
 /// The largest `programsMax`.
 const PROGRAMS_MAX: u64 = 1000;
 /// Names of connections that were made from definitions begin so.
@@ -98,7 +100,15 @@ impl Folder {
                     self.connections.programs_max = Some(most.ok_or_else(wrong)?);
                     continue;
                 }
-                _ => return Err(format!("{kind}: is not known; known: models, tools, programsMax")),
+                "outageMs" => {
+                    let most = named.as_u64().filter(|most| (1..=OUTAGE_MS_MAX).contains(most));
+                    let wrong = || format!("outageMs: must be a whole number from 1 to {OUTAGE_MS_MAX}");
+                    self.connections.outage_ms = Some(most.ok_or_else(wrong)?);
+                    continue;
+                }
+                _ => {
+                    return Err(format!("{kind}: is not known; known: models, tools, programsMax, outageMs"));
+                }
             };
             for (name, connection) in object(&kind, named)? {
                 if name.starts_with(MADE) {
@@ -229,6 +239,8 @@ mod tests {
             ),
             (json!({"models": {"main": {"approval": {}}}}), "models.main.permissions, approval: "),
             (json!({"programsMax": 0}), "programsMax: "),
+            (json!({"outageMs": 0}), "outageMs: "),
+            (json!({"outageMs": "long"}), "outageMs: "),
             (json!({"model": {}}), "model: "),
         ] {
             let why = folder.take_connections(connections.clone()).unwrap_err();

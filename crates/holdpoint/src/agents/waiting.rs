@@ -25,6 +25,10 @@ fn of(run: &Run) -> Option<Waiting> {
         Status::Paused => "manual_pause",
         Status::WaitingExternal => "external_event",
         Status::WaitingApproval if !tickets.is_empty() => "tool_permission",
+        // Other calls are at work; nobody has to wait for them to decide.
+        Status::Running if tickets.iter().any(|ticket| ticket.status == CallStatus::Suspended.as_str()) => {
+            "tool_permission"
+        }
         Status::WaitingApproval | Status::WaitingInput => "user_input",
         Status::Pending | Status::Running | Status::Completed | Status::Failed | Status::Cancelled => {
             return None;

@@ -28,6 +28,7 @@ pub(crate) async fn list(
     let after = page.cursor.as_deref().map(translate::parse_cursor).transpose()?;
     let rows = usize::try_from(page.rows()?).unwrap_or(usize::MAX);
     let mailbox = app.engine.mailbox(caller.tenant());
+    let thread = app.engine.queue_of(caller.tenant(), &thread).await?;
     let mut found = mailbox.page(&thread, statuses.as_deref(), after, rows).await?;
     let more = page.cut(&mut found)?;
     let next_cursor = found.last().filter(|_| more).map(|(at, _)| translate::cursor(at));

@@ -7,7 +7,7 @@ use crate::routes::Route;
 pub(crate) fn all() -> Vec<Route> {
     vec![
         Route::get("/v1/threads/{threadId}/dispatches", "listDispatches", dispatches::list)
-            .says("The activations in one queue, in the order in which they are served")
+            .says("The activations in one queue, in the order in which they are served; the id may be that of a run, for the queue of its thread")
             .takes(&["limit", "cursor", "dispatchStatus"])
             .answers(200, Json("Dispatches"))
             .never_fails(&[404]),

@@ -43,6 +43,7 @@ fn describe<'a>(run: &'a Run, recorded: &'a Recorded) -> Description<'a> {
         | Event::CapBreached { .. }
         | Event::ReplayDiverged { .. } => of_run(run, recorded),
         Event::NodeRetried { .. }
+        | Event::NodeDelayed { .. }
         | Event::VariableChanged { .. }
         | Event::ChannelWritten { .. }
         | Event::MessageChunk { .. }

@@ -95,6 +95,7 @@ pub(crate) fn modes_of(event: &Event) -> Modes {
         | Event::NodeCompleted { .. }
         | Event::NodeFailed { .. }
         | Event::NodeSkipped { .. }
+        | Event::NodeDelayed { .. }
         | Event::NodeSuspended { .. }
         | Event::InterruptRequested { .. }
         | Event::ApprovalRequested { .. }

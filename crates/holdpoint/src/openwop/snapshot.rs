@@ -2,8 +2,8 @@
 //! ask for most.
 
 use holdpoint_core::{
-    Child, Drain, End, Fork, ForkMode, Interrupt, NodeId, NodeState, NodeStatus, Owner, Parent, Pause,
-    Refusal, Run, RunError, RunId, Started, Timestamp, WorkflowId,
+    Child, Drain, End, Fork, ForkMode, Interrupt, NodeId, NodeStatus, Owner, Parent, Pause, Refusal, Run,
+    RunError, RunId, Started, Timestamp, WorkflowId,
 };
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
@@ -11,6 +11,10 @@ use serde_json::{Map, Value};
 use super::documents::{HIDDEN, shown};
 use crate::instants::{iso, optional_iso};
 use crate::links::Minted;
+
+mod nodes;
+
+use nodes::node_states;
 
 /// The form of the event log, as the protocol numbers it. Less than 2 means a run without a log of events.
 pub(super) const EVENT_LOG_SCHEMA: u32 = 2;
@@ -176,19 +180,6 @@ struct Offered {
     callback_url: String,
 }
 
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Node<'a> {
-    status: &'static str,
-    type_id: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "optional_iso")]
-    started_at: Option<Timestamp>,
-    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "optional_iso")]
-    completed_at: Option<Timestamp>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<&'a RunError>,
-}
-
 impl<'a> Snapshot<'a> {
     pub(crate) fn of(run: &'a Run) -> Self {
         Self {
@@ -322,21 +313,6 @@ fn current_node(run: &Run) -> Option<&NodeId> {
     let active = || run.nodes.iter().position(|state| busy(&state.status));
     let waiting = run.waiting_on().map(|interrupt| &interrupt.node);
     waiting.or_else(|| active().map(|position| &run.workflow.nodes[position].id))
-}
-
-fn node_states<S: Serializer>(run: &&Run, serializer: S) -> Result<S::Ok, S::Error> {
-    let states = run.workflow.nodes.iter().zip(&run.nodes);
-    serializer.collect_map(states.map(|(node, state)| (&node.id, node_state(state, &node.type_id))))
-}
-
-fn node_state<'a>(state: &'a NodeState, type_id: &'a str) -> Node<'a> {
-    Node {
-        status: state.status.as_str(),
-        type_id,
-        started_at: state.started_at,
-        completed_at: state.ended_at,
-        error: state.error.as_ref(),
-    }
 }
 
 #[cfg(test)]

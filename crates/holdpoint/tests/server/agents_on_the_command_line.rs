@@ -28,6 +28,9 @@ fn agents_are_declared_listed_and_spoken_to() {
 
     let told = server.run(&["agents", "run", "mailer", "Write to Bob", "--thread", "bob"]);
     assert!(told.status.success() && text(&told).contains("in thread bob"), "{told:?}");
+    let queue = text(&server.run(&["mailbox", "list", "latest"]));
+    assert!(queue.contains("DISPATCH") && queue.lines().count() >= 2, "{queue}");
+    assert_eq!(text(&server.run(&["mailbox", "list", "bob"])).lines().count(), queue.lines().count());
     let said = server.run(&["threads", "say", "bob", "And to Ann", "--json"]);
     let said: Value = serde_json::from_slice(&said.stdout).unwrap();
     assert_eq!(said["threadId"], "bob", "{said}");

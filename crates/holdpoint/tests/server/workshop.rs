@@ -28,6 +28,8 @@ pub(crate) struct Workshop {
     /// Behind a URL; a program is started by whoever uses it.
     web: Option<Child>,
     published: bool,
+    /// How long runs wait for servers that are away.
+    outage_ms: Option<u64>,
 }
 
 /// Something that was done, as our own server has noted it.
@@ -43,14 +45,14 @@ impl Workshop {
         let folder = tempfile::tempdir().unwrap();
         let env = json!({"NOTES": folder.path().join("notes")});
         let connection = json!({"type": "mcp", "name": "own", "command": ["python3", OWN], "env": env});
-        Self { folder, connections: vec![connection], web: None, published: false }
+        Self { folder, connections: vec![connection], web: None, published: false, outage_ms: None }
     }
 
     /// Our own server behind a URL: it lives on when the program that uses it is killed.
     pub(crate) fn web() -> Self {
         let (folder, web, url) = listening();
         let connection = json!({"type": "mcp", "name": "own", "url": format!("{url}/mcp")});
-        Self { folder, connections: vec![connection], web: Some(web), published: false }
+        Self { folder, connections: vec![connection], web: Some(web), published: false, outage_ms: None }
     }
 
     /// Its tools as plain requests, without MCP.
@@ -62,7 +64,7 @@ impl Workshop {
             "url": format!("{url}/plain/{name}"), "parameters": parameters})
         };
         let connections = ["note", "stall"].map(tool).to_vec();
-        Self { folder, connections, web: Some(web), published: false }
+        Self { folder, connections, web: Some(web), published: false, outage_ms: None }
     }
 
     /// A published server that is a program. Its repository remembers every time that a branch was checked out, the
@@ -80,13 +82,24 @@ impl Workshop {
         }
         let command = json!([python(), "-m", "mcp_server_git", "--repository", repository]);
         let connection = json!({"type": "mcp", "name": "git", "command": command});
-        Self { folder, connections: vec![connection], web: None, published: true }
+        Self { folder, connections: vec![connection], web: None, published: true, outage_ms: None }
     }
 
     /// Says more about the connection, or something else.
     pub(crate) fn with(mut self, member: &str, value: &Value) -> Self {
         self.connections.iter_mut().for_each(|connection| connection[member] = value.clone());
         self
+    }
+
+    /// Says how long runs wait for servers that are away.
+    pub(crate) fn waiting(mut self, ms: u64) -> Self {
+        self.outage_ms = Some(ms);
+        self
+    }
+
+    /// A path in its folder.
+    pub(crate) fn path(&self, name: &str) -> std::path::PathBuf {
+        self.folder.path().join(name)
     }
 
     /// Says that all calls may be repeated.
@@ -121,7 +134,11 @@ impl Workshop {
         let tools: Map<String, Value> = self.connections.iter().enumerate().map(named).collect();
         let used: Vec<Value> =
             tools.iter().map(|(name, tool)| json!({"type": tool["type"], "use": name})).collect();
-        std::fs::write(agents.join("connections.json"), json!({"tools": tools}).to_string()).unwrap();
+        let mut connections = json!({"tools": tools});
+        if let Some(ms) = self.outage_ms {
+            connections["outageMs"] = json!(ms);
+        }
+        std::fs::write(agents.join("connections.json"), connections.to_string()).unwrap();
         let mut definition = json!({
             "agentId": agent,
             "model": {"provider": "scripted", "steps": steps},

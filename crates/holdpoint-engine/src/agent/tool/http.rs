@@ -13,7 +13,7 @@ use url::Url;
 use super::cut::{TAKEN_BYTES_MAX, cut, excerpt};
 use super::definition::{BadTools, Members};
 use super::secret::Secret;
-use super::{Call, Calling, Check, Listing, Returned, ToolError, ToolSpec, Toolbox, never_sent};
+use super::{Call, Calling, Check, Listing, Returned, ToolError, ToolSpec, Toolbox, never_sent, unsent};
 use crate::outgoing::{self, Method, Outgoing, Request, Response, may_be_set};
 use template::{Template, scalar};
 
@@ -148,7 +148,7 @@ impl Toolbox for HttpTool {
 /// What a call that brought no answer comes to.
 pub(super) fn failed(error: &outgoing::Error) -> Result<Returned, ToolError> {
     if never_sent(error) {
-        return Err(ToolError::NotCalled(error.to_string()));
+        return Err(unsent(error, error.to_string()));
     }
     match error {
         // It was made and answered; only what was said is lost, and saying it again would not make it smaller.

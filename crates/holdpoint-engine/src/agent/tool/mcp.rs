@@ -161,13 +161,13 @@ impl Server {
 
     /// Makes a call, at another session if the first was gone before it could hear the call.
     async fn call(&self, params: CallToolRequestParams) -> Result<Returned, ToolError> {
-        let first = self.session().await.map_err(ToolError::NotCalled)?;
+        let first = self.session().await.map_err(ToolError::Unreachable)?;
         match self.attempt(&first, params.clone()).await {
             // It had ended before it could hear the call, and nobody had noticed.
             Err(Lost::Deaf(_)) => {
                 self.lost(&first, "it had ended").await;
                 drop(first);
-                let second = self.session().await.map_err(ToolError::NotCalled)?;
+                let second = self.session().await.map_err(ToolError::Unreachable)?;
                 let attempt = self.attempt(&second, params).await;
                 self.settle(&second, attempt).await
             }
@@ -197,10 +197,11 @@ impl Server {
                 Ok(returned)
             }
             Err(Lost::Refused(why)) => Err(ToolError::NotCalled(says(&why))),
+            Err(Lost::Away(why)) => Err(ToolError::Unreachable(says(&why))),
             Err(Lost::Answer(why)) => Err(ToolError::Unknown(says(&why))),
             Err(Lost::Deaf(why)) => {
                 self.lost(session, &why).await;
-                Err(ToolError::NotCalled(says(&why)))
+                Err(ToolError::Unreachable(says(&why)))
             }
             Err(Lost::Server(why)) => {
                 let says = says(&why);

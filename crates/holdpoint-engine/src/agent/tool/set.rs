@@ -4,13 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use futures_util::future::try_join_all;
 use holdpoint_core::permission::Verdict;
 use holdpoint_core::{TenantId, WorkflowId};
 use serde_json::Value;
 
 use super::{Call, NAME_CHARS_MAX, Returned, ToolError, ToolSpec, Toolbox};
 use crate::agent::rules::ConnectionRules;
+
+mod survey;
+
+pub(crate) use survey::{Needed, Survey};
 
 /// The tools of an agent. Servers are started when somebody first asks, and end with this.
 #[derive(Default)]
@@ -37,6 +40,8 @@ struct Entry {
     /// It is one tool, and its name was chosen for this agent.
     single: bool,
     origin: Option<Arc<Origin>>,
+    /// The last list of its tools.
+    last: Mutex<Option<Vec<Arc<ToolSpec>>>>,
 }
 
 /// The connection that an entry of a definition uses, and what it says besides its settings.
@@ -78,6 +83,11 @@ impl Owner {
         self.toolbox.call(&Call { name: self.own_name.clone(), ..call.clone() }).await
     }
 
+    /// See [`Toolbox::reach`].
+    pub(crate) async fn reach(&self) -> Result<(), ToolError> {
+        self.toolbox.reach().await
+    }
+
     /// Returns the rules of the tool's connection, if the operator gave it any.
     pub(crate) fn rules(&self) -> Option<&ConnectionRules> {
         self.ruled.as_ref().map(|ruled| &*ruled.rules)
@@ -113,16 +123,8 @@ impl fmt::Debug for Tools {
 impl Tools {
     /// What there is, under unique names. Fails when a server cannot be asked: a tool's name may depend on all others.
     pub async fn list(&self, tenant: &TenantId) -> Result<Vec<Arc<ToolSpec>>, ToolError> {
-        let lists = try_join_all(self.entries.iter().map(|entry| entry.toolbox.list(tenant))).await?;
-        let offered: Vec<(&Entry, Arc<ToolSpec>)> = self
-            .entries
-            .iter()
-            .zip(lists)
-            .flat_map(|(entry, list)| list.into_iter().map(move |spec| (entry, spec)))
-            .collect();
-        let (specs, known) = self.named(&offered);
-        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = known;
-        Ok(specs)
+        let Survey { specs, away, .. } = self.survey(tenant, Needed::All).await;
+        away.map_or(Ok(specs), |why| Err(ToolError::Unreachable(why)))
     }
 
     /// Makes a call of one of them; workflows are not among them.
@@ -155,7 +157,7 @@ impl Tools {
         origin: Option<Arc<Origin>>,
         toolbox: Arc<dyn Toolbox>,
     ) -> bool {
-        self.add(Entry { name: name.to_owned(), toolbox, single: true, origin })
+        self.add(Entry { name: name.to_owned(), toolbox, single: true, origin, last: Mutex::default() })
     }
 
     pub(super) fn add_several(
@@ -164,7 +166,7 @@ impl Tools {
         origin: Option<Arc<Origin>>,
         toolbox: Arc<dyn Toolbox>,
     ) -> bool {
-        self.add(Entry { name: name.to_owned(), toolbox, single: false, origin })
+        self.add(Entry { name: name.to_owned(), toolbox, single: false, origin, last: Mutex::default() })
     }
 
     pub(super) fn add_workflow(&mut self, workflow: WorkflowTool) -> bool {
@@ -191,8 +193,12 @@ impl Tools {
 
     /// A tool keeps its name if nobody else has it; what the definition itself names keeps it in any case. Others are
     /// called by their server too, and that longer name always reaches them, so that a call is still understood
-    /// after another server has grown a tool of the same name.
-    fn named(&self, offered: &[(&Entry, Arc<ToolSpec>)]) -> (Vec<Arc<ToolSpec>>, BTreeMap<String, Owner>) {
+    /// after another server has grown a tool of the same name. Without the tools of all servers only that longer name is safe.
+    fn named(
+        &self,
+        offered: &[(&Entry, Arc<ToolSpec>)],
+        complete: bool,
+    ) -> (Vec<Arc<ToolSpec>>, BTreeMap<String, Owner>) {
         let fixed = offered.iter().filter(|(entry, _)| entry.single).map(|(_, spec)| spec.name.as_str());
         let fixed: BTreeSet<&str> =
             fixed.chain(self.workflows.iter().map(|tool| tool.name.as_str())).collect();
@@ -204,7 +210,7 @@ impl Tools {
         for (entry, spec) in offered {
             let owner = entry.owner(spec);
             let long = prefixed(&entry.name, &spec.name);
-            let alone = counts[spec.name.as_str()] == 1 && !fixed.contains(spec.name.as_str());
+            let alone = complete && counts[spec.name.as_str()] == 1 && !fixed.contains(spec.name.as_str());
             let name = if entry.single || alone { spec.name.clone() } else { long.clone() };
             if known.contains_key(&name) || (!entry.single && fixed.contains(name.as_str())) {
                 tracing::warn!(
@@ -256,6 +262,7 @@ fn prefixed(server: &str, tool: &str) -> String {
 mod tests {
     use super::*;
     use crate::agent::tool::RustTool;
+    use futures_util::future::try_join_all;
     use holdpoint_core::{RunId, RunRef};
     use serde_json::json;
 

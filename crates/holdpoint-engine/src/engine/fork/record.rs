@@ -222,8 +222,12 @@ fn sign_again(event: &mut Event) {
 fn adopt_recorded_members(derived: &Event, recorded: &Event) -> Event {
     let mut derived = derived.clone();
     match (&mut derived, recorded) {
-        (Event::InterruptRequested { digest, .. }, Event::InterruptRequested { digest: old, .. }) => {
+        (
+            Event::InterruptRequested { digest, data, .. },
+            Event::InterruptRequested { digest: old, data: recorded, .. },
+        ) => {
             digest.clone_from(old);
+            adopt_ticket(data, recorded);
         }
         (Event::NodeStarted { uses, .. }, Event::NodeStarted { uses: old, .. }) => uses.clone_from(old),
         (Event::NodeCompleted { unmapped, .. }, Event::NodeCompleted { unmapped: old, .. }) => {
@@ -236,6 +240,17 @@ fn adopt_recorded_members(derived: &Event, recorded: &Event) -> Event {
         _ => {}
     }
     derived
+}
+
+/// Older versions did not show the words of the rule that asks about a call.
+fn adopt_ticket(data: &mut Value, recorded: &Value) {
+    let members = data.as_object_mut().filter(|_| recorded.get("rule").is_none());
+    if members.is_some_and(|members| members.remove("rule").is_some())
+        && let (Some(message), Some(old)) =
+            (data.pointer_mut("/suspension/message"), recorded.pointer("/suspension/message"))
+    {
+        message.clone_from(old);
+    }
 }
 
 #[cfg(test)]
@@ -285,6 +300,34 @@ mod tests {
         let older = failed(RunError::new("approval_rejected", "late"));
         let newer = failed(RunError::timed_out("approval_rejected", "late"));
         assert_eq!(record(older.clone()).same(0, &newer, &copy), Some(older));
+    }
+
+    #[test]
+    fn a_ticket_of_an_older_version_is_the_same_without_the_words_of_its_rule() {
+        let copy = RunId::parse("copy").unwrap();
+        let ticket = |data: Value| match asked("x", false) {
+            Event::InterruptRequested { id, node, kind, key, .. } => Event::InterruptRequested {
+                id,
+                node,
+                kind,
+                key,
+                resume_schema: None,
+                timeout_ms: None,
+                digest: Some(digest(&data)),
+                data,
+            },
+            other => other,
+        };
+        let older = ticket(json!({"suspension": {"message": "Allow it?"}}));
+        let newer = |message: &str, reason: &str| {
+            ticket(json!({"suspension": {"message": message}, "rule": {"reason": reason}}))
+        };
+        let now = newer("Allow it? money", "money");
+        assert_eq!(record(older.clone()).same(0, &now, &copy), Some(older.clone()));
+        assert_eq!(record(now.clone()).same(0, &now, &copy), Some(now.clone()));
+        assert_eq!(record(now).same(0, &newer("Allow it? time", "time"), &copy), None);
+        let other = ticket(json!({"suspension": {"message": "Send it?"}}));
+        assert_eq!(record(older).same(0, &other, &copy), None);
     }
 
     #[test]

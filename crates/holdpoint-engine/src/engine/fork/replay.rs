@@ -115,7 +115,7 @@ impl<'e> Replay<'e> {
         // Whoever finishes a node does not ask whose turn it is.
         let named = recorded.outcome_of().and_then(|node| self.run.workflow.position(node));
         let running = named.filter(|position| self.run.nodes[*position].status == NodeStatus::Running);
-        let work = running.map(Work::Enter).or_else(|| self.run.next_work());
+        let work = running.map(Work::Enter).or_else(|| self.begun(recorded)).or_else(|| self.run.next_work());
         let decided = match work {
             None => return Ok(Derived::Nothing("nothing")),
             Some(Work::Begin(position)) => {
@@ -137,6 +137,13 @@ impl<'e> Replay<'e> {
             Ok(()) if !draft.events.is_empty() => Derived::Events(draft.events),
             Ok(()) | Err(_) => Derived::Nothing("nothing"),
         })
+    }
+
+    /// The node that the record begins here, if its turn has come: of several that may begin, the record knows the order.
+    fn begun(&self, recorded: &Event) -> Option<Work> {
+        let Event::NodeStarted { node, .. } = recorded else { return None };
+        let begins = Work::Begin(self.run.workflow.position(node)?);
+        self.run.ready_work().into_iter().find(|work| *work == begins)
     }
 
     fn take(&mut self) {

@@ -24,6 +24,10 @@ struct Verdict {
 }
 
 impl PureNode for Review {
+    fn asks(&self) -> bool {
+        true
+    }
+
     fn check(&self, node: &workflow::Node) -> Vec<Flaw> {
         let mut flaws = unknown_config(node, &["timeoutMs"]);
         flaws.extend(config_ms(node, "timeoutMs").err());

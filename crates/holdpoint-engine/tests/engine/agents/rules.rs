@@ -12,6 +12,7 @@ use crate::place::on_both;
 on_both! {
     what_is_allowed_runs_and_what_is_denied_is_told_to_the_agent,
     a_denied_call_may_end_the_run,
+    the_words_of_a_rule_reach_the_approver_and_the_model,
     an_approver_may_change_the_arguments_and_both_are_on_record,
     a_tool_that_nobody_has_is_an_error_for_the_agent,
     what_an_agent_cannot_do_or_may_not_say_is_refused_when_it_is_declared,
@@ -31,6 +32,30 @@ async fn what_is_allowed_runs_and_what_is_denied_is_told_to_the_agent(office: Of
     assert_eq!(office.house.status(&of).await, "completed");
     assert_eq!(office.calls(), [("c1".to_owned(), json!({ "to": "a" }))]);
     assert_eq!(office.call(&of, "c2").await, CallStatus::Failed);
+}
+
+async fn the_words_of_a_rule_reach_the_approver_and_the_model(office: Office) {
+    let calls = [call("c1", "send", json!({ "to": "bob" })), call("c2", "look", json!({}))];
+    let mut definition = agent(&json!([{ "calls": calls }, { "text": "Well." }]));
+    definition["permissions"] = json!({ "rules": [
+        { "tool": "send", "behavior": "ask", "reason": "mail costs money", "source": "house rules" },
+        { "tool": "look", "behavior": "deny", "reason": "nobody looks here" },
+    ] });
+    office.hire(definition).await;
+    let of = office.told(None, "please").await;
+    let run = office.house.run(&of).await;
+    let data = &run.open_interrupts().next().unwrap().data;
+    assert_eq!(data["rule"], json!({ "reason": "mail costs money", "source": "house rules" }));
+    let message = data["suspension"]["message"].as_str().unwrap();
+    assert_eq!(message, "The agent wants to call send. Allow it? mail costs money (house rules)");
+    let told = office.agent(&of).await;
+    let told = told.messages.iter().find(|message| message.call_id.as_deref() == Some("c2")).unwrap();
+    let error = told.content["error"].as_str().unwrap();
+    assert!(error.starts_with("look is not allowed: ") && error.ends_with(": nobody looks here"), "{error}");
+    let log = office.house.log(&of).await;
+    let called = log.iter().filter(|event| event.contains("agent.toolCalled")).collect::<Vec<_>>();
+    assert!(called[0].contains("mail costs money (house rules)"), "{called:?}");
+    assert!(called[1].contains("nobody looks here"), "{called:?}");
 }
 
 async fn a_denied_call_may_end_the_run(office: Office) {

@@ -32,6 +32,39 @@ def build_panel():
     return graph.compile()
 
 
+class Stop(TypedDict, total=False):
+    name: str
+    round: int
+    votes: Annotated[list[list[Any]], operator.add]
+
+
+async def visit(stop: Stop) -> dict:
+    round = stop.get("round", 1)
+    said = interrupt({"kind": "stop", "data": {"name": stop["name"], "round": round}})
+    return {"round": round + 1, "votes": [[stop["name"], said]]}
+
+
+def again(stop: Stop) -> str:
+    return "visit" if stop["votes"][-1][1] == "again" else END
+
+
+def every_stop(state: Votes) -> list[Send]:
+    return [Send("stop", {"name": name}) for name in state["members"]]
+
+
+def build_tour():
+    """Every stop is a graph of its own that asks until it is told to go on."""
+    stop = StateGraph(Stop)
+    stop.add_node("visit", visit)
+    stop.add_edge(START, "visit")
+    stop.add_conditional_edges("visit", again, ["visit", END])
+    graph = StateGraph(Votes)
+    graph.add_node("stop", stop.compile())
+    graph.add_conditional_edges(START, every_stop, ["stop"])
+    graph.add_edge("stop", END)
+    return graph.compile()
+
+
 class Anything(TypedDict, total=False):
     seconds: float
     answer: Any
@@ -90,6 +123,7 @@ def alone(node):
 
 
 panel = build_panel()
+tour = build_tour()
 plain_question = alone(plain)
 schema_question = alone(schema)
 strict_question = alone(strict)

@@ -39,6 +39,7 @@ fn facts(output: &Output, run: &Value) -> Vec<(&'static str, String)> {
         ("error", error),
         ("paused", paused(run, &at("pausedAt"))),
         ("pause requested", pause_requested(run, &at("pauseRequestedAt"))),
+        ("delayed", delayed(run)),
         ("owner", format!("{}/{}", cell(&run["owner"]["tenant"]), cell(&run["owner"]["principal"]))),
         ("node", cell(&run["currentNodeId"])),
         ("started by", of_two(run, "parentRunId", "at node", "parentNodeId")),
@@ -76,6 +77,25 @@ fn pause_reason(run: &Value) -> String {
         Value::Null => String::new(),
         reason => format!(": {}", cell(reason)),
     }
+}
+
+/// The server that a node waits for, and whether it is still tried.
+fn delayed(run: &Value) -> String {
+    let mut nodes = run["nodeStates"].as_object().into_iter().flatten();
+    let Some((node, state)) = nodes.find(|(_, state)| state["delay"].is_object()) else {
+        return "-".to_string();
+    };
+    let delay = &state["delay"];
+    let tried = match &delay["until"] {
+        Value::Null => "given up; requeue its dispatch when the server is back".to_string(),
+        until => format!("tried until {}", cell(until)),
+    };
+    format!(
+        "node {} since {}, {tried}: {}",
+        clean(node),
+        cell(&delay["since"]),
+        cell(&delay["error"]["message"])
+    )
 }
 
 fn forked(run: &Value) -> String {
@@ -155,6 +175,16 @@ mod tests {
             json!({"pauseRequestedAt": "x", "pauseRequestedBy": "ann", "drainPolicy": "drain-current-node"});
         let text = shown(&asked);
         assert!(text.contains("x by ann, when the nodes at work have ended"), "{text}");
+    }
+
+    #[test]
+    fn a_run_whose_server_is_away_says_so() {
+        let error = json!({"message": "the MCP server own cannot be reached"});
+        let delayed = |delay: Value| json!({"nodeStates": {"agent": {"status": "running", "delay": delay}}});
+        let text = shown(&delayed(json!({"since": "noon", "until": "one", "error": error})));
+        assert!(text.contains("node agent since noon, tried until one: the MCP server own cannot"), "{text}");
+        let text = shown(&delayed(json!({"since": "noon", "error": error})));
+        assert!(text.contains("since noon, given up; requeue its dispatch"), "{text}");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Documents of what nodes do on their way: values they set, runs they start, rounds they go.
 
-use holdpoint_core::{Event, Run};
+use holdpoint_core::{Event, NodeId, Run, RunError, Timestamp};
 use holdpoint_engine::Recorded;
 use serde_json::{Value, json};
 
@@ -14,6 +14,7 @@ pub(super) fn describe<'a>(run: &Run, recorded: &'a Recorded) -> Description<'a>
             });
             ("node.retried", Some(node), payload)
         }
+        Event::NodeDelayed { node, error, until } => delayed(node, error, *until),
         Event::VariableChanged { node, name, previous, next } => {
             let shown = |value: &Value| if run.is_hidden(name) { json!(HIDDEN) } else { value.clone() };
             let mut payload = json!({"nodeId": node, "name": name, "next": shown(next)});
@@ -73,4 +74,12 @@ pub(super) fn describe<'a>(run: &Run, recorded: &'a Recorded) -> Description<'a>
         // The caller sends only those above.
         _ => ("", None, Value::Null),
     }
+}
+
+fn delayed<'a>(node: &'a NodeId, error: &RunError, until: Option<Timestamp>) -> Description<'a> {
+    let mut payload = json!({"nodeId": node, "error": failure(error)});
+    if let Some(until) = until {
+        payload["until"] = json!(until.to_string());
+    }
+    ("holdpoint.node.delayed", Some(node), payload)
 }

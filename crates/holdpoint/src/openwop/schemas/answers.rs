@@ -321,6 +321,14 @@ fn node_state() -> Value {
             ]},
             "typeId": {"type": "string"}, "startedAt": reference("Instant"), "completedAt": reference("Instant"),
             "error": reference("RunError"),
+            "delay": {
+                "type": "object",
+                "required": ["since", "error"],
+                "description": "A server outside that the node needs is away. The node is tried again until `until`; without it an operator must requeue the run's dispatch.",
+                "properties": {
+                    "since": reference("Instant"), "until": reference("Instant"), "error": reference("RunError"),
+                },
+            },
         },
     })
 }

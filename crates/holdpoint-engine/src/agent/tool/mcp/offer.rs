@@ -14,7 +14,9 @@ use crate::agent::tool::cut::excerpt;
 use crate::agent::tool::definition::{BadTools, Members, SCHEMA_BYTES_MAX, Workbench};
 use crate::agent::tool::glob::Glob;
 use crate::agent::tool::set::Origin;
-use crate::agent::tool::{Call, Calling, Listing, NAME_CHARS_MAX, Returned, ToolError, ToolSpec, Toolbox};
+use crate::agent::tool::{
+    Call, Calling, Listing, NAME_CHARS_MAX, Reaching, Returned, ToolError, ToolSpec, Toolbox,
+};
 
 const DESCRIPTION_BYTES_MAX: usize = 8 * 1024;
 
@@ -113,7 +115,7 @@ impl Offer {
     }
 
     async fn carry_out(&self, call: &Call) -> Result<Returned, ToolError> {
-        let name = self.own_name(&call.name).await.map_err(ToolError::NotCalled)?;
+        let name = self.own_name(&call.name).await?;
         let arguments = match &call.arguments {
             Value::Object(arguments) => arguments.clone(),
             Value::Null => JsonObject::new(),
@@ -129,19 +131,24 @@ impl Offer {
         self.server.call(params).await
     }
 
-    async fn own_name(&self, name: &str) -> Result<String, String> {
+    async fn own_name(&self, name: &str) -> Result<String, ToolError> {
         let known = || self.names.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned();
         if let Some(own) = known() {
             return Ok(own);
         }
-        self.listed().await?;
-        known().ok_or_else(|| format!("the MCP server {} has no tool {name}", self.server.name))
+        self.listed().await.map_err(ToolError::Unreachable)?;
+        let missing = || format!("the MCP server {} has no tool {name}", self.server.name);
+        known().ok_or_else(|| ToolError::NotCalled(missing()))
     }
 }
 
 impl Toolbox for Offer {
     fn list<'a>(&'a self, _: &'a TenantId) -> Listing<'a> {
-        Box::pin(async { self.listed().await.map_err(ToolError::NotCalled) })
+        Box::pin(async { self.listed().await.map_err(ToolError::Unreachable) })
+    }
+
+    fn reach(&self) -> Reaching<'_> {
+        Box::pin(async { self.server.session().await.map(drop).map_err(ToolError::Unreachable) })
     }
 
     fn call<'a>(&'a self, call: &'a Call) -> Calling<'a> {

@@ -109,6 +109,8 @@ pub(super) enum Lost {
     Deaf(String),
     /// It was not taken.
     Refused(String),
+    /// It was not sent, because nobody was there.
+    Away(String),
     /// It may have been heard; the server may still be there.
     Answer(String),
     /// It may have been heard; the server is gone.
@@ -141,7 +143,10 @@ fn over_http(error: &streamable::Error) -> Result<Returned, Lost> {
         StreamableHttpError::Client(Fault::Outgoing(error)) if !never_sent(error) => {
             http::failed(error).map_err(|error| Lost::Answer(error.to_string()))
         }
-        StreamableHttpError::Client(Fault::Outgoing(error)) => Err(Lost::Refused(error.to_string())),
+        StreamableHttpError::Client(Fault::Outgoing(error @ crate::outgoing::Error::Refused(_))) => {
+            Err(Lost::Refused(error.to_string()))
+        }
+        StreamableHttpError::Client(Fault::Outgoing(error)) => Err(Lost::Away(error.to_string())),
         StreamableHttpError::Client(fault @ Fault::Status { status: 300..500, .. }) => {
             Err(Lost::Refused(fault.to_string()))
         }

@@ -163,6 +163,7 @@ export const run = {
         "workflow.loopback-limit": "Too many rounds",
         "replay.diverged": "The replay differs from its source",
         "holdpoint.loop.turned": "Next round of a loop",
+        "holdpoint.node.delayed": "Step waits for a server that is away",
         "holdpoint.node.awaiting": "Step waits for another run",
         "holdpoint.child.changed": "News of another run",
         "holdpoint.child.ended": "Another run ended",
