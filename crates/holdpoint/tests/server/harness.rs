@@ -140,7 +140,9 @@ impl Drop for Server {
 
 /// Tests must not depend on what the developer's shell has set.
 pub(crate) fn clean(command: &mut Command) -> &mut Command {
-    let ours = |name: &str| name.starts_with("HOLDPOINT_") || name.starts_with("OTEL_");
+    let ours = |name: &str| {
+        name.starts_with("HOLDPOINT_") || name.starts_with("OTEL_") || name == "CLAUDE_PROJECT_DIR"
+    };
     for (name, _) in std::env::vars().filter(|(name, _)| ours(name)) {
         command.env_remove(name);
     }
