@@ -157,3 +157,13 @@ test("a run that somebody said no to is rejected, and one that failed says why",
     assert.ok(failed.includes("failed") && failed.includes("out_of_paper"), failed);
     assert.ok(!completed.includes("undefined"), completed);
 });
+
+test("a hold is called by its title, and one that was rejected or timed out is not shown as completed", () => {
+    const hold = (outcome) => run(1, "completed", { workflowId: "holdpoint-hold", outcome, title: "Deploy v2?" });
+    for (const [outcome, word] of [["rejected", "rejected"], ["timed_out", "timed out"], ["approved", "approved"], ["answered", "answered"]]) {
+        const shown = rows({ items: [hold(outcome)], isLoading: false }, { now: START, href: (id) => id });
+        const text = words(shown);
+        assert.ok(text.includes("Deploy v2?") && text.includes(word) && !text.includes("completed"), text);
+        assert.equal(find(shown, "span", "chip-good").length, outcome === "approved" ? 1 : 0, outcome);
+    }
+});

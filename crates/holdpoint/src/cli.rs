@@ -304,7 +304,7 @@ fn perform(command: ClientCommand, customize: impl FnOnce(Options) -> Options) -
 
 /// What wrong usage exits with: the answers of `ask` and `wait` have the small numbers.
 pub(crate) fn usage_exit_code(command: Option<&str>) -> u8 {
-    if matches!(command, Some("ask" | "wait")) { 64 } else { 2 }
+    if matches!(command, Some("ask" | "wait")) { ask::hook::exit_code(64) } else { 2 }
 }
 
 fn open(connection: &Connection) -> Result<Client, Failure> {

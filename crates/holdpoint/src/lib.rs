@@ -6,7 +6,8 @@
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::builder::{OsStr, Resettable};
+use clap::{CommandFactory, Parser, Subcommand};
 use holdpoint_engine::Options;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
@@ -69,6 +70,8 @@ enum Command {
     Serve(config::ServeArgs),
     /// Print the OpenAPI 3.1 document of this version's HTTP API
     Openapi,
+    /// Print the version
+    Version,
     #[command(flatten)]
     Client(cli::ClientCommand),
 }
@@ -114,7 +117,7 @@ pub fn main_with(customize: impl FnOnce(Options) -> Options) -> ExitCode {
         Err(told) if !told.use_stderr() => told.exit(),
         Err(error) => {
             // Where nothing can be said, the code still tells.
-            let _ = error.print();
+            let _ = without_variables(error).print();
             let command = std::env::args().nth(1);
             return ExitCode::from(cli::usage_exit_code(command.as_deref()));
         }
@@ -125,8 +128,22 @@ pub fn main_with(customize: impl FnOnce(Options) -> Options) -> ExitCode {
             println!("{:#}", openapi::document());
             ExitCode::SUCCESS
         }
+        Command::Version => {
+            print!("{}", Arguments::command().render_version());
+            ExitCode::SUCCESS
+        }
         Command::Client(command) => cli::run(command, customize),
     }
+}
+
+/// Returns the same error as it is without `HOLDPOINT_…` variables: clap counts them as flags that the user typed, and
+/// shows them in the usage line as if they were required.
+fn without_variables(error: clap::Error) -> clap::Error {
+    fn strip(command: clap::Command) -> clap::Command {
+        command.mut_args(|arg| arg.env(Resettable::<OsStr>::Reset)).mut_subcommands(strip)
+    }
+    let again = strip(Arguments::command()).try_get_matches_from(std::env::args_os());
+    again.err().filter(|other| other.kind() == error.kind()).unwrap_or(error)
 }
 
 fn serve(args: config::ServeArgs, customize: impl FnOnce(Options) -> Options) -> ExitCode {

@@ -9,11 +9,12 @@ mod token;
 use std::net::SocketAddr;
 
 use axum::http::StatusCode;
-use holdpoint_core::{Interrupt, Run, RunRef, TenantId, Timestamp};
+use holdpoint_core::{Interrupt, NodeId, Run, RunId, RunRef, TenantId, Timestamp};
 use holdpoint_engine::Engine;
 
 use crate::auth::RESPOND;
 use crate::error::ApiError;
+use crate::segment::encode;
 use limit::Limit;
 use ring::Ring;
 
@@ -31,6 +32,8 @@ pub(crate) struct Peer(pub SocketAddr);
 pub(crate) struct Settings {
     /// What the URLs of links begin with, without a slash at the end.
     pub public_url: String,
+    /// What the URLs of pages begin with: the public URL if the operator has named one, else nothing.
+    pub page_base: String,
     /// How long a link may be good for.
     pub life_ms_max: u64,
     /// Requests a second to each question in each name, and bad ones from each address; nothing means no limit.
@@ -40,7 +43,8 @@ pub(crate) struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         let rate_limit = Some(Self::RATE_DEFAULT);
-        Self { public_url: String::new(), life_ms_max: Self::LIFE_SECONDS_MAX_DEFAULT * 1000, rate_limit }
+        let life_ms_max = Self::LIFE_SECONDS_MAX_DEFAULT * 1000;
+        Self { public_url: String::new(), page_base: String::new(), life_ms_max, rate_limit }
     }
 }
 
@@ -92,6 +96,14 @@ impl Links {
     /// What the URLs of this server begin with, as others reach it.
     pub(crate) fn public_url(&self) -> &str {
         &self.settings.public_url
+    }
+
+    /// Returns the page of the inbox on which a person answers an interrupt: a path, or a URL if the operator has named
+    /// the public one.
+    pub(crate) fn page_url(&self, run: &RunId, node: &NodeId, interrupt: Option<&str>) -> String {
+        let (base, run, node) = (&self.settings.page_base, encode(run.as_str()), encode(node.as_str()));
+        let query = interrupt.map(|name| format!("?interrupt={}", encode(name))).unwrap_or_default();
+        format!("{base}/inbox/pauses/{run}/{node}{query}")
     }
 
     pub(crate) fn life_ms_max(&self) -> u64 {

@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use holdpoint_core::{Interrupt, Refusal, Request, Run, Start, TenantId, WorkflowId};
+use holdpoint_core::{
+    Interrupt, Kind, Refusal, Request, Resolution, Run, Start, TIMED_OUT, TenantId, WorkflowId,
+};
 use serde_json::{Map, Value, json};
 
 use super::Engine;
@@ -35,6 +37,21 @@ impl Engine {
     pub fn held(run: &Run) -> Option<&Interrupt> {
         let is_hold = run.workflow.id.as_str() == Self::HOLD_WORKFLOW && is_hold_workflow(&run.workflow);
         run.interrupts.first().filter(|_| is_hold).map(AsRef::as_ref)
+    }
+
+    /// Returns the status of a hold, as its requester sees it.
+    pub fn hold_status(run: &Run, held: &Interrupt) -> &'static str {
+        match &held.resolution {
+            Some(Resolution::TimedOut { .. }) => TIMED_OUT,
+            Some(Resolution::Answered { .. }) if held.kind != Kind::Approval => "answered",
+            Some(Resolution::Answered { value, .. }) => match value.get("action").and_then(Value::as_str) {
+                Some("reject") => "rejected",
+                _ => "approved",
+            },
+            // Whatever ends a run ends its hold without an answer, too.
+            None if run.finished() => "cancelled",
+            None => "waiting",
+        }
     }
 }
 

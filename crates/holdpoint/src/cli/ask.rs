@@ -1,132 +1,154 @@
 //! `holdpoint ask` and `holdpoint wait`: a question from a script, and its answer as an exit code. A server that goes
 //! away and comes back meanwhile is waited for.
 
+mod early_exit;
+pub(crate) mod hook;
+mod question;
+mod show;
+
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
-use clap::Args;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::client::{Client, Reply, encode};
 use super::connection::{Connection, Settings};
 use super::failure::Failure;
-use super::output::{Output, cell, quoted};
-use super::values;
+use super::output::{Output, age, cell, clean, ms_since, quoted};
 use super::watch::PAUSES_MS;
+use early_exit::EarlyExit;
+pub(crate) use question::Question;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   holdpoint ask 'Deploy v2?' && ./deploy.sh
   holdpoint ask 'Which region?' --choices eu,us --approvers ann --timeout 10m
   holdpoint ask 'How many?' --schema count.json --show @report.json
-  holdpoint ask 'Publish?' --approvers ann,role:editor --description 'The changelog is below.'
-  holdpoint ask 'Pay 900?' --approvals 2
-  holdpoint ask 'Sure?' --allow-self
+  git diff | holdpoint ask 'Merge it?' --show -
+  holdpoint ask 'Publish?' --approvers ann,role:editor --show @changelog.md --tag release
+  holdpoint ask 'Pay 900?' --approvals 2 --cancel-on-exit --idempotency-key invoice-17
+  holdpoint ask 'Sure?' --allow-self --link ann --link-expires 2h
   id=$(holdpoint ask 'Deploy v2?' --detach); holdpoint wait $id
+  holdpoint ask --hook claude-code --approvers ann     # in a PreToolUse hook: docs/hooks.md
 
 Standard output has the answer as JSON: what was chosen or filled in; of a yes or no all that was
-said; null where nobody answered. With --json it has the whole hold.
+said; null where nobody answered. With --json it has the whole hold, with --hook the decision in
+the format of the program.
 
 Exit codes: 0 approved or answered, 1 rejected, 2 nobody answered in time, 3 cancelled;
 64 wrong usage, 65 refused by the server, 69 the server cannot be reached, 77 no key or a wrong one.
+In a hook of Claude Code (with --hook, or where CLAUDE_PROJECT_DIR is set) every code but 0 is 2:
+nothing else keeps that program from going on.
 A server that restarts while this waits is waited for.";
 
 /// How long one look may take; the server answers sooner when there is an answer.
 const LOOK_SECONDS: u64 = 20;
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 
-#[derive(Debug, Args)]
-#[group(skip)]
-pub(crate) struct Question {
-    /// What to ask
-    #[arg(value_name = "TITLE")]
-    title: String,
-    /// More about it
-    #[arg(long, value_name = "TEXT")]
-    description: Option<String>,
-    /// One of these is the answer, instead of yes or no; separated by commas
-    #[arg(long, value_name = "A,B", value_delimiter = ',', conflicts_with = "schema")]
-    choices: Vec<String>,
-    /// A file with a JSON Schema: the answer is anything that fits it, filled in on a form
-    #[arg(long, value_name = "FILE")]
-    schema: Option<String>,
-    /// Who may answer: names, role:x, group:y, separated by commas
-    #[arg(long, value_name = "A,B", value_delimiter = ',')]
-    approvers: Vec<String>,
-    /// Number of principals that must approve; not with --choices or --schema
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    approvals: Option<u64>,
-    /// openwop-interrupt-auth-required: answers require a key; links are not accepted
-    #[arg(long, value_name = "PROFILE")]
-    profile: Option<String>,
-    /// Let the principal that makes the hold answer it, too; the hold, its page and its record show this
-    #[arg(long)]
-    allow_self: bool,
-    /// How long to wait for an answer: a number and s, m, h, d or w. Without it, for ever
-    #[arg(long, value_name = "10m", value_parser = values::seconds)]
-    timeout: Option<u64>,
-    /// Shown with the question: JSON, @file, or - for standard input
-    #[arg(long, value_name = "JSON|@FILE|-")]
-    show: Option<String>,
-    /// Print the id of the hold and do not wait
-    #[arg(long)]
-    detach: bool,
-}
-
 pub(crate) fn run(connection: &Connection, question: Question) -> ExitCode {
-    told(connection, || {
-        let (client, output) = (Client::new(Settings::find(connection)?), Output::of(connection));
-        let detach = question.detach;
-        let made = make(&client, &request(question)?)?;
-        super::workflows::warn(&made.value);
-        let id = made.value["holdId"].as_str().unwrap_or_default().to_owned();
-        if detach {
-            output.show(&made, |_| id.clone());
-            return Ok(ExitCode::SUCCESS);
-        }
-        eprintln!("{}", how_to_answer(&client, &output, &made.value));
-        answered(&client, &output, &id)
-    })
+    match question.hook {
+        Some(hook::Program::ClaudeCode) => hook::run(connection, question),
+        None => finish(connection, || ask(connection, question)),
+    }
 }
 
 pub(crate) fn wait(connection: &Connection, id: &str) -> ExitCode {
-    told(connection, || {
-        let (client, output) = (Client::new(Settings::find(connection)?), Output::of(connection));
-        answered(&client, &output, id)
+    finish(connection, || {
+        let client = Client::new(Settings::find(connection)?);
+        report(&Output::of(connection), &answered(&client, id)?)
     })
 }
 
 /// What goes wrong must not look like an answer.
-fn told(connection: &Connection, work: impl FnOnce() -> Result<ExitCode, Failure>) -> ExitCode {
-    work().unwrap_or_else(|failure| {
+fn finish(connection: &Connection, work: impl FnOnce() -> Result<u8, Failure>) -> ExitCode {
+    let code = work().unwrap_or_else(|failure| {
         eprintln!("{}", if connection.json { failure.json_line() } else { failure.to_string() });
-        failure.exit_code_beside_answers()
-    })
+        failure.code_beside_answers()
+    });
+    ExitCode::from(hook::exit_code(code))
 }
 
-/// Only what was said: the server knows the defaults.
-fn request(question: Question) -> Result<Value, Failure> {
-    let mut body = Map::new();
-    body.insert("title".to_owned(), json!(question.title));
-    let mut put = |name: &str, value: Option<Value>| body.extend(value.map(|value| (name.to_owned(), value)));
-    put("description", question.description.map(Value::from));
-    put("choices", (!question.choices.is_empty()).then(|| json!(question.choices)));
-    put("approvers", (!question.approvers.is_empty()).then(|| json!(question.approvers)));
-    put("requiredApprovals", question.approvals.map(Value::from));
-    put("profile", question.profile.map(Value::from));
-    put("requesterMayNotApprove", question.allow_self.then_some(Value::Bool(false)));
-    put("timeoutMs", question.timeout.map(|seconds| json!(seconds.saturating_mul(1000))));
-    let schema = question.schema.map(|file| values::json("--schema", &format!("@{file}"))).transpose()?;
-    put("schema", schema);
-    put("data", question.show.map(|source| values::json("--show", &source)).transpose()?);
-    Ok(Value::Object(body))
+fn ask(connection: &Connection, mut question: Question) -> Result<u8, Failure> {
+    let (client, output) = (Arc::new(Client::new(Settings::find(connection)?)), Output::of(connection));
+    let (detach, cancels) = (question.detach, question.cancel_on_exit);
+    let (key, link) = (question.idempotency_key.take(), question.link.take());
+    let link_seconds = question.link_expires;
+    let body = Value::Object(question.request()?);
+    let watcher = client.clone();
+    let watch =
+        || EarlyExit::watch(None, move |_, id| hook::exit_code(end_early(&watcher, id.filter(|_| cancels))));
+    let early_exit = (cancels || hook::is_hook()).then(watch).transpose()?;
+    let made = make(&client, &body, key)?;
+    super::workflows::warn(&made.value);
+    let id = made.value["holdId"].as_str().unwrap_or_default().to_owned();
+    if let Some(early_exit) = &early_exit {
+        early_exit.made(&id);
+    }
+    if let Some(name) = link {
+        mint(&client, &id, &name, link_seconds)?;
+    }
+    if detach {
+        output.show(&made, |_| id.clone());
+        return Ok(0);
+    }
+    let on_signal = if cancels { "cancels the question" } else { "ends the waiting, not the question" };
+    eprintln!("{}\nwaiting; Ctrl-C {on_signal}", how_to_answer(&client, &output, &made.value));
+    let hold = answered(&client, &id);
+    if let Some(early_exit) = early_exit {
+        early_exit.finish();
+    }
+    report(&output, &hold?)
 }
 
-/// Under a key of its own, so that what is sent again is not asked again.
-fn make(client: &Client, body: &Value) -> Result<Reply, Failure> {
-    let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes).map_err(|error| Failure::broken(format!("no randomness: {error}")))?;
-    let key = [("idempotency-key", format!("ask-{}", holdpoint_core::hex(&bytes)))];
+/// Reports that a signal ended the command, and cancels its hold, if there is one to cancel.
+fn end_early(client: &Client, id: Option<&str>) -> u8 {
+    let Some(id) = id else {
+        eprintln!("ended by a signal");
+        return 3;
+    };
+    match cancel(client, id) {
+        Ok(hold) if hold.value["status"] == "cancelled" => {
+            eprintln!("ended by a signal; the question was cancelled");
+        }
+        Ok(hold) => eprintln!("ended by a signal; the question was {} before", cell(&hold.value["status"])),
+        Err(failure) => {
+            eprintln!(
+                "ended by a signal, and the question {id} could not be cancelled: {}",
+                failure.message()
+            );
+            return failure.code_beside_answers();
+        }
+    }
+    3
+}
+
+fn cancel(client: &Client, id: &str) -> Result<Reply, Failure> {
+    client.delete(&format!("/v1/holds/{}", encode(id)))
+}
+
+/// Prints a link with which a person answers without a key. A question whose link cannot be made is cancelled.
+fn mint(client: &Client, id: &str, name: &str, seconds: Option<u64>) -> Result<(), Failure> {
+    let mut body = json!({"for": name});
+    if let Some(seconds) = seconds {
+        body["expiresInSeconds"] = json!(seconds);
+    }
+    let minted = client.post(&format!("/v1/runs/{}/interrupts/hold/tokens", encode(id)), &body);
+    let minted = minted.map_err(|failure| match cancel(client, id) {
+        Ok(_) => failure.about("the question was cancelled, because its link cannot be made"),
+        Err(_) => failure.about(&format!("the question {id} is open, and its link cannot be made")),
+    })?;
+    let until = &minted.value["expiresAt"];
+    // Half a minute more, so that the time since it was made does not make 29 minutes of 30.
+    let left = ms_since(until).map(|ms| format!(" ({})", age(ms - 30_000))).unwrap_or_default();
+    let url = clean(minted.value["url"].as_str().unwrap_or_default());
+    eprintln!("link for {}, valid until {}{left}:\n{url}", clean(name), cell(until));
+    Ok(())
+}
+
+/// Under a key of its own, if the caller has none, so that what is sent again is not asked again.
+fn make(client: &Client, body: &Value, key: Option<String>) -> Result<Reply, Failure> {
+    let key = [("idempotency-key", key.map_or_else(random_key, Ok)?)];
     let mut pauses = PAUSES_MS.iter();
     loop {
         match (client.post_with("/v1/holds", body, &key), pauses.next()) {
@@ -142,25 +164,25 @@ fn make(client: &Client, body: &Value) -> Result<Reply, Failure> {
     }
 }
 
+fn random_key() -> Result<String, Failure> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).map_err(|error| Failure::broken(format!("no randomness: {error}")))?;
+    Ok(format!("ask-{}", holdpoint_core::hex(&bytes)))
+}
+
 /// Whether it may well be otherwise in a moment.
 fn is_passing(failure: &Failure) -> bool {
     failure.is_passing() || failure.status() == Some(429)
 }
 
 /// Waits for as long as it takes, and says once for each time that the server is away.
-fn answered(client: &Client, output: &Output, id: &str) -> Result<ExitCode, Failure> {
+fn answered(client: &Client, id: &str) -> Result<Reply, Failure> {
     let path = format!("/v1/holds/{}?wait={LOOK_SECONDS}", encode(id));
     let mut pause = Duration::ZERO;
     loop {
         match client.get(&path) {
             Ok(hold) if hold.value["status"] == "waiting" => pause = Duration::ZERO,
-            Ok(hold) => {
-                output.show(&hold, |hold| hold["answer"].to_string());
-                if let Some(why) = why_nobody(&hold.value) {
-                    eprintln!("{why}");
-                }
-                return exit_code(&hold.value);
-            }
+            Ok(hold) => return Ok(hold),
             Err(failure) if is_passing(&failure) => {
                 if pause.is_zero() {
                     eprintln!("{}; waiting for it to come back", failure.message());
@@ -173,24 +195,33 @@ fn answered(client: &Client, output: &Output, id: &str) -> Result<ExitCode, Fail
     }
 }
 
-/// An answer speaks for itself; that there is none does not.
-fn why_nobody(hold: &Value) -> Option<&'static str> {
+/// Prints what came of a hold and returns the exit code for it.
+fn report(output: &Output, hold: &Reply) -> Result<u8, Failure> {
+    output.show(hold, |hold| hold["answer"].to_string());
+    if let Some(why) = describe_refusal(&hold.value) {
+        eprintln!("{why}");
+    }
+    exit_code(&hold.value)
+}
+
+/// An answer needs no words on standard error, except in a hook, where the agent reads them.
+fn describe_refusal(hold: &Value) -> Option<String> {
     match hold["status"].as_str() {
-        Some("timed_out") => Some("nobody answered in time"),
-        Some("cancelled") => Some("the question was cancelled"),
+        Some("timed_out") => Some("nobody answered in time".to_owned()),
+        Some("cancelled") => Some("the question was cancelled".to_owned()),
+        Some("rejected") if hook::is_hook() => Some(format!("rejected by {}", cell(&hold["answeredBy"]))),
         _ => None,
     }
 }
 
-fn exit_code(hold: &Value) -> Result<ExitCode, Failure> {
-    let code = match hold["status"].as_str() {
-        Some("approved" | "answered") => 0,
-        Some("rejected") => 1,
-        Some("timed_out") => 2,
-        Some("cancelled") => 3,
-        other => return Err(Failure::broken(format!("the server tells of a hold that is {other:?}"))),
-    };
-    Ok(ExitCode::from(code))
+fn exit_code(hold: &Value) -> Result<u8, Failure> {
+    match hold["status"].as_str() {
+        Some("approved" | "answered") => Ok(0),
+        Some("rejected") => Ok(1),
+        Some("timed_out") => Ok(2),
+        Some("cancelled") => Ok(3),
+        other => Err(Failure::broken(format!("the server tells of a hold that is {other:?}"))),
+    }
 }
 
 fn how_to_answer(client: &Client, output: &Output, hold: &Value) -> String {
@@ -200,75 +231,26 @@ fn how_to_answer(client: &Client, output: &Output, hold: &Value) -> String {
         at => format!(", until {}", cell(at)),
     };
     let show = output.command(&format!("runs show {}", quoted(&id)));
-    let page = format!("{}/inbox", client.server());
+    let page = client.absolute(hold["pageUrl"].as_str().unwrap_or("/inbox"));
     let who = if hold["requesterMayNotApprove"] == true {
         format!("another principal must answer it, for example in the browser at {page}")
     } else {
         let here = output.command("inbox");
         format!("any principal may answer it, you included: in the browser at {page}, or here with `{here}`")
     };
-    format!(
-        "asked as {id}{expires}\n{who}; `{show}` shows it\nwaiting; Ctrl-C ends the waiting, not the question"
-    )
+    format!("asked as {id}{expires}\n{who}; `{show}` shows it")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::Parser;
-
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        question: Question,
-    }
-
-    #[test]
-    fn the_request_holds_only_what_was_said() {
-        let body = |args: &[&str]| {
-            let line = Line::try_parse_from(["ask"].iter().chain(args)).ok()?;
-            request(line.question).ok()
-        };
-        assert_eq!(body(&["Go?"]).unwrap(), json!({"title": "Go?"}));
-        let full = [
-            "Go?",
-            "--approvers",
-            "ann,role:x",
-            "--timeout",
-            "2m",
-            "--show",
-            "{\"a\":1}",
-            "--description",
-            "d",
-        ];
-        let expected = json!({
-            "title": "Go?", "approvers": ["ann", "role:x"], "timeoutMs": 120_000, "data": {"a": 1}, "description": "d",
-        });
-        assert_eq!(body(&full).unwrap(), expected);
-        assert_eq!(body(&["Go?", "--choices", "a,b"]).unwrap()["choices"], json!(["a", "b"]));
-        let guarded = ["Go?", "--approvals", "2", "--profile", "p", "--allow-self"];
-        let expected =
-            json!({"title": "Go?", "requiredApprovals": 2, "profile": "p", "requesterMayNotApprove": false});
-        assert_eq!(body(&guarded).unwrap(), expected);
-        let for_ann = body(&["Go?", "--choices", "a,b", "--approvers", "ann"]).unwrap();
-        assert_eq!(for_ann, json!({"title": "Go?", "choices": ["a", "b"], "approvers": ["ann"]}));
-        for wrong in [
-            &["Go?", "--choices", "a", "--schema", "f"][..],
-            &["Go?", "--timeout", "soon"],
-            &["Go?", "--show", "{"],
-            &[],
-        ] {
-            assert_eq!(body(wrong), None, "{wrong:?}");
-        }
-    }
 
     #[test]
     fn every_end_of_a_hold_has_its_code() {
         for (status, code) in
             [("approved", 0), ("answered", 0), ("rejected", 1), ("timed_out", 2), ("cancelled", 3)]
         {
-            let found = exit_code(&json!({"status": status})).unwrap();
-            assert_eq!(format!("{found:?}"), format!("{:?}", ExitCode::from(code)), "{status}");
+            assert_eq!(exit_code(&json!({"status": status})).unwrap(), code, "{status}");
         }
         assert!(exit_code(&json!({"status": "odd"})).is_err());
     }

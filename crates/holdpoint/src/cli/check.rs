@@ -90,7 +90,7 @@ pub(crate) fn run(
 }
 
 /// A folder stands for the definitions in it.
-fn expand(named: &str) -> Vec<Result<String, Failure>> {
+pub(super) fn expand(named: &str) -> Vec<Result<String, Failure>> {
     if named == "-" || !Path::new(named).is_dir() {
         return vec![Ok(named.to_string())];
     }

@@ -57,8 +57,9 @@ impl Client {
         Self { settings, agent, stream_agent }
     }
 
-    pub(crate) fn server(&self) -> &str {
-        &self.settings.server
+    /// Returns a URL that the server has named, with the address of the server before a mere path.
+    pub(crate) fn absolute(&self, url: &str) -> String {
+        if url.starts_with('/') { format!("{}{url}", self.settings.server) } else { url.to_owned() }
     }
 
     pub(crate) fn get(&self, path: &str) -> Result<Reply, Failure> {

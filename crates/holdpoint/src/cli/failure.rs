@@ -140,13 +140,13 @@ impl Failure {
     }
 
     /// For commands whose small codes are the answers of people: 64 wrong usage, 65 refused, 69 no server, 77 no key.
-    pub(crate) fn exit_code_beside_answers(&self) -> ExitCode {
-        ExitCode::from(match self.kind {
+    pub(crate) fn code_beside_answers(&self) -> u8 {
+        match self.kind {
             Kind::Usage => 64,
             Kind::Refused => 65,
             Kind::Broken => 69,
             Kind::Key => 77,
-        })
+        }
     }
 
     fn new(kind: Kind, message: impl Into<String>) -> Self {

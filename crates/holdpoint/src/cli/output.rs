@@ -46,6 +46,12 @@ impl Output {
         if self.is_terminal { shorten(text, chars_max) } else { text.to_string() }
     }
 
+    /// Returns the columns of the terminal; None for a file or the next program.
+    pub(crate) fn width(&self) -> Option<usize> {
+        let size = terminal_size::terminal_size_of(std::io::stdout()).filter(|_| self.is_terminal);
+        size.map(|(width, _)| usize::from(width.0)).filter(|width| *width > 0)
+    }
+
     /// The server's own JSON for scripts, or what `human` makes of it.
     pub(crate) fn show(&self, reply: &Reply, human: impl FnOnce(&Value) -> String) {
         if self.json {
@@ -107,8 +113,9 @@ impl Output {
 
     pub(crate) fn status(&self, text: &str) -> String {
         let code = match text.trim() {
-            "completed" | "run.completed" => "32",
-            "failed" | "cancelled" | "dead_letter" | "run.failed" | "run.cancelled" | "node.failed" => "31",
+            "completed" | "run.completed" | "approved" | "answered" => "32",
+            "rejected" | "timed_out" | "failed" | "cancelled" | "dead_letter" | "run.failed"
+            | "run.cancelled" | "node.failed" => "31",
             "paused" | "interrupt.requested" | "run.paused" => "33",
             waiting if waiting.starts_with("waiting") => "33",
             _ => return text.to_string(),

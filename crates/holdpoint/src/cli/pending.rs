@@ -18,9 +18,13 @@ Examples:
   holdpoint pending --assignee role:lead --counts
   holdpoint pending --expires-before 2026-05-01
   holdpoint pending --limit 200 --json
-  holdpoint answer RUN NODE accept";
+  holdpoint answer RUN NODE accept
+
+In a terminal, titles are shortened and columns left out until a row fits its width. Into a file or
+another program all columns are written, titles of up to 80 characters. --json has everything.";
 
 const LIMIT_DEFAULT: u32 = 50;
+const TITLE_CHARS_MIN: usize = 20;
 
 #[derive(Debug, Args)]
 #[group(skip)]
@@ -118,8 +122,36 @@ fn facts(counts: &Value) -> Vec<(&'static str, String)> {
 
 /// Whom it is for and how far it is have a column only where there is something to say.
 fn table(output: &Output, page: &Value) -> String {
+    let (mut heads, mut rows) = columns(page);
+    if let Some(width) = output.width() {
+        fit(&mut heads, &mut rows, width);
+    }
+    output.table(&heads, &rows, "nothing waits for an answer")
+}
+
+/// Leaves out columns and shortens titles until the rows fit. What an answer needs is never left out.
+fn fit(heads: &mut Vec<&str>, rows: &mut [Vec<String>], width: usize) {
+    let others = |heads: &[&str], rows: &[Vec<String>]| -> usize {
+        let cells = |column: usize| rows.iter().map(move |row| row[column].chars().count());
+        let widest = |column: usize| cells(column).chain([heads[column].len()]).max().unwrap_or(0);
+        (1..heads.len()).map(|column| widest(column) + 2).sum()
+    };
+    for head in ["WORKFLOW", "ASKS", "VOTES", "FOR", "KIND", "EXPIRES", "AGE"] {
+        if others(heads, rows) + TITLE_CHARS_MIN <= width {
+            break;
+        }
+        if let Some(column) = heads.iter().position(|known| *known == head) {
+            heads.remove(column);
+            rows.iter_mut().for_each(|row| drop(row.remove(column)));
+        }
+    }
+    let left = width.saturating_sub(others(heads, rows)).max(TITLE_CHARS_MIN);
+    rows.iter_mut().for_each(|row| row[0] = shorten(&row[0], left));
+}
+
+fn columns(page: &Value) -> (Vec<&'static str>, Vec<Vec<String>>) {
     let found: Vec<&Value> = page["interrupts"].as_array().into_iter().flatten().collect();
-    let mut heads = vec!["RUN", "NODE", "KIND", "WORKFLOW", "AGE", "EXPIRES"];
+    let mut heads = vec!["TITLE", "RUN", "NODE", "AGE", "EXPIRES", "KIND"];
     let mut more: Vec<fn(&Value) -> String> = Vec::new();
     // Run and node do not identify an interrupt if the node has several.
     let place = |one: &Value| (one["runId"].clone(), one["nodeId"].clone());
@@ -140,18 +172,18 @@ fn table(output: &Output, page: &Value) -> String {
         heads.push("ASKS");
         more.push(|one| cell(&one["openAsks"]));
     }
-    heads.push("TITLE");
+    heads.push("WORKFLOW");
     let row = |one: &&Value| {
-        let mut row: Vec<String> =
-            ["runId", "nodeId", "kind", "workflowId"].map(|name| cell(&one[name])).into();
+        let mut row = vec![shorten(&cell(&one["title"]), 80)];
+        row.extend(["runId", "nodeId"].map(|name| cell(&one[name])));
         row.push(one["ageMs"].as_i64().map_or_else(|| age_cell(&one["requestedAt"]), age));
-        row.push(expiry(&one["expiresAt"]));
+        row.extend([expiry(&one["expiresAt"]), cell(&one["kind"])]);
         row.extend(more.iter().map(|column| column(one)));
-        row.push(shorten(&cell(&one["title"]), 80));
+        row.push(cell(&one["workflowId"]));
         row
     };
-    let rows: Vec<_> = found.iter().map(row).collect();
-    output.table(&heads, &rows, "nothing waits for an answer")
+    let rows = found.iter().map(row).collect();
+    (heads, rows)
 }
 
 pub(crate) fn expiry(at: &Value) -> String {
@@ -225,6 +257,30 @@ mod tests {
         });
         let text = table(&output, &json!({"interrupts": [plain, full]}));
         assert!(text.contains("ann, role:x") && text.contains("1 of 3, 1 against"), "{text}");
+    }
+
+    #[test]
+    fn rows_fit_into_eighty_columns_with_the_title_first() {
+        let row = json!({
+            "runId": "0199b3a4-1111-7222-8333-444455556666", "nodeId": "approve-release", "kind": "approval", "ageMs": 60_000,
+            "workflowId": "release-to-production", "title": "Release version 2 ".repeat(10), "assignees": ["ann", "role:x"],
+            "openAsks": 2, "requiredApprovals": 3, "votes": {"approvals": 1, "rejections": 1, "voters": ["bob"]},
+        });
+        let output = Output::new(true);
+        let fitted = |width: usize| {
+            let (mut heads, mut rows) = columns(&json!({"interrupts": [row]}));
+            fit(&mut heads, &mut rows, width);
+            output.table(&heads, &rows, "")
+        };
+        let narrow = fitted(80);
+        assert!(narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");
+        assert!(
+            narrow.starts_with("TITLE ") && narrow.lines().nth(1).unwrap().starts_with("Release "),
+            "{narrow}"
+        );
+        assert!(narrow.contains("0199b3a4-1111-7222-8333-444455556666  approve-release"), "{narrow}");
+        let wide = fitted(200);
+        assert!(wide.contains("release-to-production") && wide.contains("1 of 3"), "{wide}");
     }
 
     #[test]

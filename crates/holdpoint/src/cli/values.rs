@@ -27,7 +27,12 @@ pub(crate) fn json(flag: &str, source: &str) -> Result<Value, Failure> {
         None if source == "-" => read("-")?,
         None => source.to_string(),
     };
-    serde_json::from_str(&text).map_err(|error| {
+    parse_json(flag, &text)
+}
+
+/// Parses the value of a flag.
+pub(crate) fn parse_json(flag: &str, text: &str) -> Result<Value, Failure> {
+    serde_json::from_str(text).map_err(|error| {
         Failure::usage(format!("{flag}: not JSON: {error}")).hint(format!(
             "write {flag} '{{\"name\": \"value\"}}', {flag} @file.json or {flag} - for standard input"
         ))

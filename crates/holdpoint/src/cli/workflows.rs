@@ -16,6 +16,7 @@ pub(crate) const EXAMPLES: &str = "\
 Examples:
   holdpoint workflows check flows/
   holdpoint workflows put release.json refund.json
+  holdpoint workflows check flows/ && holdpoint workflows put flows/
   holdpoint workflows list
   holdpoint workflows show release > release.json";
 
@@ -26,7 +27,7 @@ pub(crate) enum Action {
     Check(check::Check),
     /// Register definitions, or new revisions of them, under the `id` in each file
     Put {
-        /// JSON files; `-` reads standard input
+        /// JSON files, folders of them (as `check` reads them), or `-` for standard input
         #[arg(required = true, value_name = "FILE")]
         files: Vec<String>,
     },
@@ -69,10 +70,12 @@ pub(crate) fn run(
 
 fn put(client: &Client, output: &Output, files: &[String]) -> Result<(), Failure> {
     // All files are read before the first is sent, so that a typing error registers nothing.
+    let files = files.iter().flat_map(|named| check::expand(named)).collect::<Result<Vec<_>, _>>()?;
     let definitions = files.iter().map(|file| read(file)).collect::<Result<Vec<_>, _>>()?;
     let mut known = if output.json { BTreeMap::new() } else { revisions(client) };
-    for (file, (id, text)) in files.iter().zip(definitions) {
-        let reply = client.put(&path(&id), text).map_err(|failure| failure.about(file))?;
+    for (sent, (file, (id, text))) in files.iter().zip(definitions).enumerate() {
+        let reply =
+            client.put(&path(&id), text).map_err(|failure| partly(failure.about(file), &files, sent))?;
         let revision = reply.value["revision"].as_u64();
         let what = match (reply.status, known.insert(id.clone(), revision)) {
             (201, _) => "registered",
@@ -90,6 +93,18 @@ fn put(client: &Client, output: &Output, files: &[String]) -> Result<(), Failure
         warn(&reply.value);
     }
     Ok(())
+}
+
+/// Says which of several definitions are registered although one was refused.
+fn partly(failure: Failure, files: &[String], sent: usize) -> Failure {
+    let (done, left) = (files[..sent].join(", "), files[sent + 1..].join(", "));
+    let check = "`holdpoint workflows check` names all flaws before anything is registered";
+    match (files.len(), sent) {
+        (1, _) => failure,
+        (_, 0) => failure.hint(format!("none of the {} files is registered; {check}", files.len())),
+        (_, _) if left.is_empty() => failure.hint(format!("registered before it: {done}; {check}")),
+        _ => failure.hint(format!("registered before it: {done}; not sent: {left}; {check}")),
+    }
 }
 
 /// Prints the warnings of the server on standard error, apart from the output that scripts read.

@@ -66,6 +66,7 @@ impl LinkSettings {
     pub(crate) fn at(&self, own_url: &str) -> Settings {
         Settings {
             public_url: self.public_url().unwrap_or(own_url).to_owned(),
+            page_base: self.public_url().unwrap_or_default().to_owned(),
             life_ms_max: self.life_ms_max,
             rate_limit: self.rate_limit,
         }

@@ -18,6 +18,7 @@ use crate::auth::{Caller, CanCancelRuns, CanCreateRuns, CanReadRuns};
 use crate::body::{Body, InPath, NoBody, Params};
 use crate::error::ApiError;
 use crate::idempotency::{Answer, Did, Sent};
+use crate::links::Links;
 use crate::streams::StreamPermit;
 
 pub(super) const WAIT_SECONDS_MAX: u64 = 60;
@@ -36,22 +37,24 @@ pub(crate) async fn create(
         check_new_entry(name).map_err(|bad| ApiError::invalid("approvers", bad))?;
     }
     let begin = async |engine: Engine| Ok(Did::Run(engine.hold(&request, start).await?));
-    sending.carry_out(&app, &caller, move |done| created(done, &unknown), begin).await
+    let shown_by = app.clone();
+    let answer = move |done: Done<'_>| created(&shown_by.links, done, &unknown);
+    sending.carry_out(&app, &caller, answer, begin).await
 }
 
 /// Answers with a new hold, with a warning for each approver that no key of the tenant matches.
-fn created(done: Done<'_>, unknown: &[String]) -> Answer {
+fn created(links: &Links, done: Done<'_>, unknown: &[String]) -> Answer {
     let Done::Run(run) = done else { return Answer::nothing() };
-    let mut hold = shown(run).unwrap_or_default();
+    let mut hold = shown(links, run).unwrap_or_default();
     if !unknown.is_empty() {
         hold["warnings"] = unknown.iter().map(|name| Engine::describe_unknown_person(name)).collect();
     }
     Answer::json(StatusCode::CREATED, &hold)
 }
 
-fn told(status: StatusCode, done: Done<'_>) -> Answer {
+fn told(links: &Links, done: Done<'_>) -> Answer {
     match done {
-        Done::Run(run) => Answer::json(status, &shown(run).unwrap_or_default()),
+        Done::Run(run) => Answer::json(StatusCode::OK, &shown(links, run).unwrap_or_default()),
         _ => Answer::nothing(),
     }
 }
@@ -71,7 +74,7 @@ pub(crate) async fn show(
     let wait = settled(&app, &of, Instant::now() + Duration::from_secs(seconds));
     let StreamPermit { guard, slot: _slot } = caller.open_stream(&app)?;
     let run = guard.during(wait).await?;
-    shown(&run).map(Json).ok_or_else(no_hold)
+    shown(&app.links, &run).map(Json).ok_or_else(no_hold)
 }
 
 /// A hold whose id cannot be one is simply not found.
@@ -121,5 +124,6 @@ pub(crate) async fn cancel(
         let reason = Some("the hold was taken back".to_owned());
         Ok(Did::Run(engine.cancel(&of, reason, by).await?))
     };
-    sending.carry_out(&app, &caller, |done| told(StatusCode::OK, done), cancel).await
+    let shown_by = app.clone();
+    sending.carry_out(&app, &caller, move |done| told(&shown_by.links, done), cancel).await
 }

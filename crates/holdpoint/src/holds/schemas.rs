@@ -4,6 +4,7 @@ use holdpoint_core::{AUTH_REQUIRED, limits};
 use serde_json::{Value, json};
 
 use super::handlers::WAIT_SECONDS_MAX;
+use super::translate::TEXT_TYPES;
 
 pub(crate) fn parameters() -> Value {
     json!({
@@ -20,6 +21,7 @@ pub(crate) fn all() -> Value {
     let statuses = ["waiting", "approved", "rejected", "answered", "timed_out", "cancelled"];
     let names =
         |most: usize| json!({"type": ["array", "null"], "items": {"type": "string"}, "maxItems": most});
+    let text_types: Vec<Value> = TEXT_TYPES.map(Value::from).into_iter().chain([Value::Null]).collect();
     json!({
         "CreateHold": {
             "type": "object",
@@ -33,7 +35,11 @@ pub(crate) fn all() -> Value {
                     "description": "One of these is the answer. Not together with schema.",
                 },
                 "schema": {"description": "A JSON Schema: the answer is anything that fits it."},
-                "data": {"description": "Shown with the question: a text is taken for Markdown."},
+                "data": {"description": "Shown with the question."},
+                "dataType": {
+                    "type": ["string", "null"], "enum": text_types,
+                    "description": "How data is shown that is a text: as Markdown (the default), with its lines as they are, or as a patch. Only together with such data.",
+                },
                 "approvers": {
                     "type": ["array", "null"], "items": {"type": "string", "pattern": r"\S"}, "minItems": 1, "maxItems": 100,
                     "description": "Who may answer: names, role:x, group:y. Anybody who may answer, without it.",
@@ -57,7 +63,7 @@ pub(crate) fn all() -> Value {
         },
         "Hold": {
             "type": "object",
-            "required": ["holdId", "title", "status", "createdAt", "runUrl", "requesterMayNotApprove"],
+            "required": ["holdId", "title", "status", "createdAt", "runUrl", "pageUrl", "requesterMayNotApprove"],
             "properties": {
                 "holdId": {"type": "string", "description": "Also the id of a run."},
                 "title": text,
@@ -71,6 +77,7 @@ pub(crate) fn all() -> Value {
                 "requiredApprovals": {"type": "integer", "minimum": 1},
                 "profile": text,
                 "runUrl": text,
+                "pageUrl": {"type": "string", "description": "The page on which a person answers: a path, or a URL if the server has a public one."},
                 "warnings": {"type": "array", "items": text, "description": "Only in the answer that creates the hold: approvers that no key of this tenant matches."},
             },
         },

@@ -1,16 +1,19 @@
 //! Between holds on the wire and what is asked: pure functions.
 
-use holdpoint_core::{AUTH_REQUIRED, Interrupt, Kind, Request, Resolution, Run, Status, TIMED_OUT, limits};
+use holdpoint_core::{AUTH_REQUIRED, Interrupt, Kind, Request, Resolution, Run, limits};
 use holdpoint_engine::Engine;
 use serde_json::{Value, json};
 
 use super::wire::CreateHold;
 use crate::error::ApiError;
+use crate::links::Links;
 
 /// Names of approvers that one hold may have.
 const APPROVERS_MAX: usize = 100;
 const CHOICES_MAX: usize = 100;
 const TITLE_CHARS_MAX: usize = 500;
+/// How a text can be shown: as Markdown, with its lines, or as a patch.
+pub(super) const TEXT_TYPES: [&str; 3] = ["text/markdown", "text/plain", "text/x-diff"];
 /// The only question of a hold with choices or a schema.
 const QUESTION: &str = "answer";
 
@@ -55,11 +58,23 @@ pub(super) fn asked(body: &CreateHold) -> Result<Request, ApiError> {
     }
     if let Some(data) = &body.data {
         asked.data["artifactData"] = data.0.clone();
-        let media = if data.0.is_string() { "text/markdown" } else { "application/json" };
-        asked.data["artifactType"] = json!(media);
+        asked.data["artifactType"] = json!(media_type(&data.0, body.data_type.as_deref())?);
+    } else if body.data_type.is_some() {
+        return Err(ApiError::invalid("dataType", "requires data"));
     }
     asked.timeout_ms = body.timeout_ms;
     Ok(asked)
+}
+
+/// Returns how the data is shown. Only texts have a choice.
+fn media_type<'a>(data: &Value, named: Option<&'a str>) -> Result<&'a str, ApiError> {
+    match named {
+        None if data.is_string() => Ok("text/markdown"),
+        None => Ok("application/json"),
+        Some(_) if !data.is_string() => Err(ApiError::invalid("dataType", "is for data that is a text")),
+        Some(named) if TEXT_TYPES.contains(&named) => Ok(named),
+        Some(_) => Err(ApiError::invalid("dataType", format!("must be one of {}", TEXT_TYPES.join(", ")))),
+    }
 }
 
 fn check_required(required: u64, kind: Kind) -> Result<(), ApiError> {
@@ -107,11 +122,12 @@ pub(super) fn is_waiting(run: &Run, held: &Interrupt) -> bool {
 }
 
 /// A hold as its maker sees it. Nothing where the run is none.
-pub(super) fn shown(run: &Run) -> Option<Value> {
+pub(super) fn shown(links: &Links, run: &Run) -> Option<Value> {
     let held = Engine::held(run)?;
     let mut shown = json!({
-        "holdId": run.id, "title": held.title(), "status": status(run, held),
+        "holdId": run.id, "title": held.title(), "status": Engine::hold_status(run, held),
         "createdAt": held.requested_at.to_string(), "runUrl": format!("/v1/runs/{}", run.id),
+        "pageUrl": links.page_url(&run.id, &held.node, None),
         "requesterMayNotApprove": held.data.get("requesterMayNotApprove") == Some(&Value::Bool(true)),
     });
     for member in ["requiredApprovals", "profile"] {
@@ -134,21 +150,6 @@ pub(super) fn shown(run: &Run) -> Option<Value> {
         shown["via"] = json!(via);
     }
     Some(shown)
-}
-
-fn status(run: &Run, held: &Interrupt) -> &'static str {
-    match &held.resolution {
-        Some(Resolution::TimedOut { .. }) => TIMED_OUT,
-        Some(Resolution::Answered { .. }) if held.kind != Kind::Approval => "answered",
-        Some(Resolution::Answered { value, .. }) => match value.get("action").and_then(Value::as_str) {
-            Some("reject") => "rejected",
-            _ => "approved",
-        },
-        None if run.status() == Status::Cancelled => "cancelled",
-        // Whatever else ends a run ends its hold without an answer, too.
-        None if run.finished() => "cancelled",
-        None => "waiting",
-    }
 }
 
 /// To a question its answer alone; of an approval everything that was said.
@@ -187,7 +188,9 @@ mod tests {
         assert_eq!(form.data["questions"][0]["schema"], json!({"type": "integer"}));
         let for_ann = request(json!({"title": "Where?", "choices": ["a"], "approvers": ["ann"]})).unwrap();
         assert_eq!(for_ann.data["approversList"], json!(["ann"]));
-        for asked in [plain, choice, form, for_ann] {
+        let text = request(json!({"title": "Go?", "data": "a\nb", "dataType": "text/plain"})).unwrap();
+        assert_eq!(text.data["artifactType"], "text/plain");
+        for asked in [plain, choice, form, for_ann, text] {
             asked.check().unwrap();
         }
         for (body, field) in [
@@ -198,6 +201,9 @@ mod tests {
             (json!({"title": "a", "choices": ["b"], "approvers": []}), "approvers"),
             (json!({"title": "a", "approvers": []}), "approvers"),
             (json!({"title": "a", "approvers": ["ann", " "]}), "approvers"),
+            (json!({"title": "a", "dataType": "text/plain"}), "dataType"),
+            (json!({"title": "a", "data": {}, "dataType": "text/plain"}), "dataType"),
+            (json!({"title": "a", "data": "b", "dataType": "text/html"}), "dataType"),
         ] {
             assert_eq!(request(body.clone()).unwrap_err(), field, "{body}");
         }

@@ -15,6 +15,8 @@ pub(crate) struct CreateHold {
     pub schema: Option<StrictValue>,
     /// Shown with the question.
     pub data: Option<StrictValue>,
+    /// How a text in `data` is shown. Default: `text/markdown`.
+    pub data_type: Option<String>,
     pub approvers: Option<Vec<String>>,
     /// Default: true.
     pub requester_may_not_approve: Option<bool>,

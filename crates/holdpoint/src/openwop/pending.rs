@@ -24,7 +24,7 @@ pub(crate) async fn list(
     let now = app.engine.now();
     let filter = translate::filter(&caller, asked, page.cursor.as_deref(), now)?;
     let found = app.engine.pending_page(caller.tenant(), &filter, page.limit()?).await?;
-    let shown: Vec<Value> = found.rows.iter().map(|row| translate::row(row, now)).collect();
+    let shown: Vec<Value> = found.rows.iter().map(|row| translate::row(&app.links, row, now)).collect();
     let mut shown = json!({"interrupts": shown});
     if let Some(next) = found.next {
         shown["nextCursor"] = json!(translate::cursor(filter.order, &next));

@@ -4,15 +4,15 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use holdpoint_core::{RunId, Status, TIMED_OUT, WorkflowId};
-use holdpoint_engine::{Done, Engine, Error, RunFilter, StartOptions};
+use holdpoint_core::{RunId, RunRef, Status, TIMED_OUT, WorkflowId};
+use holdpoint_engine::{Done, Engine, Error, RunFilter, RunSummary, StartOptions};
 use serde_json::{Value, json};
 
 use super::snapshot::Snapshot;
 use super::start_headers::{StartHeaders, check_configurable};
 use super::{links, translate, wire};
 use crate::app::App;
-use crate::auth::{CanCreateRuns, CanReadRuns};
+use crate::auth::{Caller, CanCreateRuns, CanReadRuns};
 use crate::body::{Body, InPath, Page, Params};
 use crate::error::ApiError;
 use crate::idempotency::{Answer, Did, Sent};
@@ -111,6 +111,44 @@ pub(crate) async fn show(
     Ok(Json(shown).into_response())
 }
 
+fn list_row(run: &RunSummary) -> Value {
+    let mut shown = json!({
+        "runId": run.run, "workflowId": run.workflow, "status": run.status,
+        "createdAt": run.created_at.to_string(), "updatedAt": run.updated_at.to_string(),
+    });
+    if let Some(scope) = &run.scope {
+        shown["scopeId"] = json!(scope);
+    }
+    if let Some(parent) = &run.parent {
+        shown["parentRunId"] = json!(parent);
+    }
+    if let Some(code) = &run.error_code {
+        shown["errorCode"] = json!(code);
+    }
+    if run.timed_out {
+        shown["outcome"] = json!(TIMED_OUT);
+    }
+    shown
+}
+
+/// Adds the title of a hold and its outcome: the run of a hold completes also if it is rejected or times out.
+async fn describe_hold(
+    app: &App,
+    caller: &Caller,
+    run: &RunSummary,
+    shown: &mut Value,
+) -> Result<(), ApiError> {
+    let of = RunRef { tenant: caller.tenant().clone(), run: run.run.clone() };
+    let run = app.engine.run(&of).await?;
+    if let Some(held) = Engine::held(&run) {
+        shown["title"] = json!(held.title());
+        if run.status() == Status::Completed {
+            shown["outcome"] = json!(Engine::hold_status(&run, held));
+        }
+    }
+    Ok(())
+}
+
 pub(crate) async fn list(
     State(app): State<App>,
     CanReadRuns(caller): CanReadRuns,
@@ -136,29 +174,15 @@ pub(crate) async fn list(
     };
     let mut found = app.engine.runs(caller.tenant(), filter).await?;
     let more = page.cut(&mut found)?;
-    let shown: Vec<Value> = found
-        .iter()
-        .map(|run| {
-            let mut shown = json!({
-                "runId": run.run, "workflowId": run.workflow, "status": run.status,
-                "createdAt": run.created_at.to_string(), "updatedAt": run.updated_at.to_string(),
-            });
-            if let Some(scope) = &run.scope {
-                shown["scopeId"] = json!(scope);
-            }
-            if let Some(parent) = &run.parent {
-                shown["parentRunId"] = json!(parent);
-            }
-            if let Some(code) = &run.error_code {
-                shown["errorCode"] = json!(code);
-            }
-            if run.timed_out {
-                shown["outcome"] = json!(TIMED_OUT);
-            }
-            shown
-        })
-        .collect();
-    let mut shown = json!({"runs": shown});
+    let mut rows = Vec::with_capacity(found.len());
+    for run in &found {
+        let mut row = list_row(run);
+        if run.workflow.as_str() == Engine::HOLD_WORKFLOW {
+            describe_hold(&app, &caller, run, &mut row).await?;
+        }
+        rows.push(row);
+    }
+    let mut shown = json!({"runs": rows});
     if let (true, Some(last)) = (more, found.last()) {
         shown["nextCursor"] = json!(format!("{BEFORE}{}", last.run));
     }

@@ -143,7 +143,9 @@ pub(crate) const ANY_PORT: (&str, &str) = ("HOLDPOINT_LISTEN", "127.0.0.1:0");
 
 /// Tests must not depend on what the developer's shell has set.
 pub(crate) fn clean(command: &mut Command) -> &mut Command {
-    let ours = |name: &str| name.starts_with("HOLDPOINT_") || name.starts_with("OTEL_");
+    let ours = |name: &str| {
+        name.starts_with("HOLDPOINT_") || name.starts_with("OTEL_") || name == "CLAUDE_PROJECT_DIR"
+    };
     for (name, _) in std::env::vars().filter(|(name, _)| ours(name)) {
         command.env_remove(name);
     }

@@ -7,6 +7,7 @@ mod kills;
 mod native;
 mod nodes;
 mod real_claude;
+mod real_claude_hooks;
 mod real_langgraph;
 #[allow(dead_code)]
 #[path = "../../../holdpoint-engine/tests/langgraph/real_server.rs"]

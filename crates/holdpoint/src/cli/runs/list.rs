@@ -17,6 +17,8 @@ Examples:
   holdpoint runs list --parent RUN                  # the runs that a run has started
   holdpoint runs list --status paused --json | jq -r '.runs[].runId'";
 
+const TITLE_CHARS_MAX: usize = 60;
+
 #[derive(Debug, Args)]
 pub(crate) struct List {
     /// Only runs in this status
@@ -65,22 +67,27 @@ pub(crate) fn run(client: &Client, output: &Output, asked: List) -> Result<(), F
     Ok(())
 }
 
-/// Scope, parent and error have a column only where there is one.
+/// Title, scope, parent and error have a column only where there is one. A hold has its outcome in place of its status.
 fn table(output: &Output, page: &Value) -> String {
     let runs: Vec<&Value> = page["runs"].as_array().into_iter().flatten().collect();
     let mut heads = vec!["RUN", "WORKFLOW", "STATUS", "AGE", "CHANGED"];
     let mut more = Vec::new();
-    for (head, name) in [("SCOPE", "scopeId"), ("PARENT", "parentRunId"), ("ERROR", "errorCode")] {
+    for (head, name) in
+        [("SCOPE", "scopeId"), ("PARENT", "parentRunId"), ("ERROR", "errorCode"), ("TITLE", "title")]
+    {
         if runs.iter().any(|run| !run[name].is_null()) {
             heads.push(head);
             more.push(name);
         }
     }
     let row = |run: &&Value| {
-        let mut row: Vec<String> = ["runId", "workflowId", "status"].map(|name| cell(&run[name])).into();
+        let is_completed_hold = run["status"] == "completed" && run["outcome"].is_string();
+        let status = if is_completed_hold { "outcome" } else { "status" };
+        let mut row: Vec<String> = ["runId", "workflowId", status].map(|name| cell(&run[name])).into();
         row.extend(["createdAt", "updatedAt"].map(|name| age_cell(&run[name])));
         let shown = |name: &str| match &run["outcome"] {
-            Value::String(outcome) if name == "errorCode" => cell(&Value::from(outcome.as_str())),
+            Value::String(_) if name == "errorCode" && !is_completed_hold => cell(&run["outcome"]),
+            _ if name == "title" => output.fit(&cell(&run[name]), TITLE_CHARS_MAX),
             _ => cell(&run[name]),
         };
         row.extend(more.iter().map(|name| shown(name)));
@@ -109,5 +116,15 @@ mod tests {
         let text = table(&output, &json!({"runs": [silent]}));
         assert!(text.contains("timed_out") && !text.contains("approval_rejected"), "{text}");
         assert_eq!(table(&output, &json!({"runs": []})), "no runs");
+    }
+
+    #[test]
+    fn a_rejected_hold_is_listed_as_rejected_with_its_title() {
+        let hold = |outcome: &str| json!({"runId": "r", "workflowId": "holdpoint-hold", "status": "completed", "outcome": outcome, "title": "Go?"});
+        for outcome in ["rejected", "timed_out", "approved", "answered"] {
+            let text = table(&Output::new(true), &json!({"runs": [hold(outcome)]}));
+            assert!(text.contains(outcome) && text.contains("Go?") && !text.contains("completed"), "{text}");
+            assert!(!text.contains("ERROR"), "{text}");
+        }
     }
 }

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::instants::instant;
+use crate::links::Links;
 use crate::openwop::wire;
 use crate::segment::encode;
 
@@ -68,16 +69,17 @@ fn mark(order: PendingOrder) -> &'static str {
     ORDERS.iter().find(|(_, known, _)| *known == order).map_or("", |(.., mark)| mark)
 }
 
-pub(super) fn row(row: &Pending, now: Timestamp) -> Value {
+pub(super) fn row(links: &Links, row: &Pending, now: Timestamp) -> Value {
     let (url, interrupt) = (format!("/v1/runs/{}", row.run), format!("{}:{}", row.run, row.id));
     let resolve =
         format!("{url}/interrupts/{}?interruptId={}", encode(row.node.as_str()), encode(&interrupt));
+    let page = links.page_url(&row.run, &row.node, Some(&interrupt));
     let mut shown = json!({
         "runId": row.run, "nodeId": row.node, "interruptId": interrupt,
         "kind": row.kind, "key": row.key, "workflowId": row.workflow, "title": row.title,
         "requestedAt": row.requested_at.to_string(), "ageMs": now.0 - row.requested_at.0,
         "assignees": row.assignees.entries(), "openAsks": row.open_asks, "statusUrl": url,
-        "links": {"run": url, "resolve": resolve},
+        "links": {"run": url, "resolve": resolve, "page": page},
     });
     if let Some(excerpt) = &row.excerpt {
         shown["excerpt"] = json!(excerpt);

@@ -59,7 +59,12 @@ fn definitions_and_runs() -> Value {
                 "properties": {
                     "runId": text, "workflowId": text, "status": status,
                     "createdAt": reference("Instant"), "updatedAt": reference("Instant"), "scopeId": text,
-                    "parentRunId": text, "errorCode": text, "outcome": {"type": "string", "const": TIMED_OUT, "description": "The run failed because a deadline passed without an answer."},
+                    "parentRunId": text, "errorCode": text,
+                    "title": {"type": "string", "description": "The title of a hold."},
+                    "outcome": {
+                        "type": "string", "enum": [TIMED_OUT, "approved", "rejected", "answered"],
+                        "description": "timed_out: the run failed because a deadline passed without an answer. Of a completed hold, its status.",
+                    },
                 },
             }}},
         },

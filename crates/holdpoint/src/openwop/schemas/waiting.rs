@@ -128,8 +128,11 @@ fn pending() -> Value {
                 },
                 "links": {
                     "type": "object",
-                    "required": ["run", "resolve"],
-                    "properties": {"run": text, "resolve": text},
+                    "required": ["run", "resolve", "page"],
+                    "properties": {
+                        "run": text, "resolve": text,
+                        "page": {"type": "string", "description": "The page on which a person answers: a path, or a URL if the server has a public one."},
+                    },
                 },
             },
         }}},

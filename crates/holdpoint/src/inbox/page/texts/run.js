@@ -31,6 +31,7 @@ export const run = {
     rejectedAt: (node) => `Rejected at ${node}`,
     rejectedSomewhere: "Rejected",
     timedOut: "timed out",
+    holdOutcomes: { approved: "approved", rejected: "rejected", answered: "answered", timed_out: "timed out" },
     timedOutAt: (node) => `Timed out at ${node}`,
     timedOutSomewhere: "Timed out",
     by: (name) => `by ${name}`,

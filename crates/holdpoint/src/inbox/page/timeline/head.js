@@ -55,6 +55,12 @@ export function statusChip(status, code, isTimedOut = false) {
     return h("span", { class: `chip ${level}`.trim() }, ofTable(texts.statuses, status) ?? nameOf(status));
 }
 
+/** The outcome of a hold that has completed; null for everything else. */
+export function outcomeChip(status, outcome) {
+    const text = status === "completed" ? ofTable(texts.holdOutcomes, outcome) : undefined;
+    return text ? h("span", { class: outcome === "approved" ? "chip chip-good" : "chip" }, text) : null;
+}
+
 function factsOf(run, now, link) {
     const end = isFinished(run.status) ? instant(run.completedAt) : now;
     const facts = [
