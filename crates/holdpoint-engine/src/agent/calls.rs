@@ -119,7 +119,7 @@ fn settle(
         }
         // A copy cannot use a decision of its source: it asks again.
         CallStatus::Running if is_granted_elsewhere(context, &call) => {
-            ask(context, setup, &call, target.owner)?;
+            ask(context, setup, &call, &target)?;
             None
         }
         CallStatus::Running => {
@@ -143,7 +143,7 @@ fn follow(
 ) -> Result<bool, Stop> {
     match clearance {
         Clearance::Cleared => return Ok(true),
-        Clearance::Ask => ask(context, setup, call, target.owner)?,
+        Clearance::Ask => ask(context, setup, call, target)?,
         Clearance::Deny(why) => deny(context, setup, call, Some(&why))?,
     }
     Ok(false)
@@ -163,7 +163,7 @@ fn resume(
     };
     check_as_shown(asked)?;
     if asked.taken_over || is_granted_elsewhere(context, call) {
-        return ask(context, setup, call, target.owner).map(|()| None);
+        return ask(context, setup, call, target).map(|()| None);
     }
     match resumption {
         Resumption::Cancel { reason } => {
@@ -195,14 +195,9 @@ fn resume(
 }
 
 /// Asks whether a call may be made.
-fn ask(
-    context: &mut EffectContext,
-    setup: &Setup,
-    call: &ToolCall,
-    owner: Option<&Owner>,
-) -> Result<(), Stop> {
-    let ticket = Ticket::permission(key(context, call), call, &setup.asking(owner));
-    suspend(context, call, ticket)
+fn ask(context: &mut EffectContext, setup: &Setup, call: &ToolCall, target: &Target<'_>) -> Result<(), Stop> {
+    let ticket = Ticket::permission(key(context, call), call, &setup.asking(target.owner));
+    suspend(context, call, ticket.with_schema(&target.spec.parameters))
 }
 
 /// Returns whether a decision that the call depends on belongs to another run.
