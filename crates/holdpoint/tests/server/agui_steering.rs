@@ -47,7 +47,7 @@ fn words_beside_cancelled_interrupts_are_heard_at_once(place: &Place) {
     assert_eq!(ids(&said), ["u1", "reply-1", "result", "result", "u2", "reply-2"], "{said:?}");
     assert!(office.so_far().is_empty());
     let again = front.post(steer);
-    assert_eq!(again.assert_success().kinds().len(), 4, "sent again, it does nothing: {again:?}");
+    assert!(again.assert_success().find("TEXT_MESSAGE_START").is_empty(), "it does nothing: {again:?}");
     assert_eq!(again.messages(), said);
 }
 
@@ -75,7 +75,7 @@ fn words_beside_a_vote_do_not_take_the_interrupt_back() {
     let front = world.front();
     let id = front.say("u1", "Write").ids()[0].clone();
     let told = front.post(json!({"messages": [user("u2", "ask Ann, too")], "resume": [approved(&id)]}));
-    assert_eq!(told.ids(), [id.clone()], "it still waits for the other");
+    assert_eq!(told.ids()[0], id, "it still waits for the other");
     assert_eq!(ids(&told.messages()), ["u1", "reply-1", "u2"]);
     let ann = keyed(&world.server.client, &json!({"principal": "ann"}));
     let told = Front::new(&ann, "mailer", "t1").resume(json!([approved(&id)]));
