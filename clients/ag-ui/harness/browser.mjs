@@ -48,7 +48,7 @@ export class Browser {
     async open(url) {
         const { targetId } = await this.send("Target.createTarget", { url: "about:blank" });
         const { sessionId } = await this.send("Target.attachToTarget", { targetId, flatten: true });
-        const page = new Page(this, sessionId);
+        const page = new Page(this, sessionId, targetId);
         for (const domain of ["Page", "Runtime", "Log"]) await page.send(`${domain}.enable`);
         await page.go(url);
         return page;
@@ -94,8 +94,8 @@ export class Browser {
 }
 
 class Page {
-    constructor(browser, sessionId) {
-        Object.assign(this, { browser, sessionId, complaints: [] });
+    constructor(browser, sessionId, targetId) {
+        Object.assign(this, { browser, sessionId, targetId, complaints: [] });
         browser.listen = (method, params, from) => {
             if (from !== sessionId) return;
             if (method === "Runtime.exceptionThrown") this.complaints.push(params.exceptionDetails.exception?.description);
@@ -155,6 +155,10 @@ class Page {
         const button = `[...document.querySelectorAll("button")].find((one) => one.textContent === ${JSON.stringify(text)} && !one.disabled)`;
         await this.sees(`there is a button ${text}`, `${button} !== undefined`);
         await this.evaluate(`${button}.click()`);
+    }
+
+    close() {
+        return this.browser.send("Target.closeTarget", { targetId: this.targetId });
     }
 
     async screenshot(file) {

@@ -22,6 +22,8 @@ export function checkRun(all, { threadId, runId, modern }) {
     const ends = all.filter((event) => ["RUN_FINISHED", "RUN_ERROR"].includes(event.type));
     assert.deepEqual(ends, [last], "a run ends once, and at the end");
     if (last.type === "RUN_FINISHED") checkFinish(all, last, { threadId, runId, modern });
+    const state = all.map(({ type }) => type).filter((type) => type.startsWith("STATE_"));
+    assert.notEqual(state[0], "STATE_DELTA", "the state is told as a whole before its changes");
     const bound = all.filter((event) => event.type === "TOOL_CALL_START").map((event) => event.toolCallId);
     assert.equal(new Set(bound).size, bound.length, "a call is told once");
 }

@@ -19,13 +19,14 @@ mod piece;
 mod resuming;
 mod ticket;
 
-pub use asking::{Asking, CLIENT_TOOL, CONFIRM, OUTCOME_UNKNOWN};
+pub use asking::{ARGUMENTS_SCHEMA, Asking, CLIENT_TOOL, CONFIRM, OUTCOME_UNKNOWN};
 pub use call::{CallFlaw, CallRun, CallStatus, ToolCall};
 pub use doubt::Doubt;
 pub use message::{CallRequest, Message, Role, in_prompt_order};
 pub use next::Next;
 pub use piece::{Piece, Told};
 pub use resuming::Resumption;
+pub(crate) use resuming::edited_arguments;
 pub use ticket::{
     PendingToolCall, ResumeDecisionAction, SuspendTicket, Suspension, ToolCallResume, ToolCallResumeMode,
 };

@@ -33,6 +33,11 @@ pub enum Command {
         node: NodeId,
         messages: Vec<Message>,
     },
+    /// Messages are added that an agent reads with its next step. Interrupts and calls stay as they are.
+    Queue {
+        node: NodeId,
+        messages: Vec<Message>,
+    },
     /// A node did something outside and the result must never be asked for again.
     Record {
         node: NodeId,

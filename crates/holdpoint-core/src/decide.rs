@@ -33,6 +33,7 @@ pub fn decide(run: &Run, command: &Command, now: Timestamp) -> Result<Vec<Event>
         Command::Finish { node, outcome } => finish::finish(run, node, outcome, now),
         Command::Act { node, acts } => agent::act(run, node, acts, now),
         Command::Say { node, messages } => agent::say(run, node, messages, now),
+        Command::Queue { node, messages } => agent::queue(run, node, messages),
         Command::Record { node, name, result, took_ms } => finish::record(run, node, name, result, *took_ms),
         Command::Resolve { answers } => resolve::resolve(run, answers, now),
         Command::ResolveNode { node, interrupt, answer } => {

@@ -8,6 +8,7 @@ mod connection;
 mod definition;
 mod doubt;
 mod earlier;
+pub(crate) mod edits;
 pub mod model;
 pub(crate) mod node;
 pub(crate) mod rules;

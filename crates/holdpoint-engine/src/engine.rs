@@ -8,7 +8,7 @@ use holdpoint_core::{Command, Event, Obligation, Principal, Refusal, Run, RunRef
 use tokio::sync::watch;
 
 use crate::advance::Draft;
-use crate::agent::Agents;
+use crate::agent::{Agents, edits};
 use crate::answering::AnyAnswerer;
 use crate::asking::{Asking, Sequence};
 use crate::bus::Bus;
@@ -264,6 +264,7 @@ impl Engine {
                 break;
             }
         }
+        edits::check(self, of, &draft.run, &draft.events).await?;
         // Where nothing is to be written nobody looks whether others have written.
         if draft.events.is_empty() && !stored && self.is_shared() {
             return Ok(Tried::Outrun);

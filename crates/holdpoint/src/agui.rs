@@ -3,6 +3,7 @@
 
 mod answers;
 mod capabilities;
+mod custom;
 mod events;
 mod follow;
 mod history;
@@ -10,7 +11,9 @@ mod ids;
 mod input;
 mod interrupts;
 mod messages;
+mod order;
 mod resume;
+mod resuming;
 pub(crate) mod routes;
 mod run;
 #[cfg(test)]

@@ -4,13 +4,18 @@ use serde_json::{Map, Value, json};
 
 use super::{PendingToolCall, SuspendTicket, Suspension, Ticket, ToolCall, ToolCallResumeMode};
 use crate::interrupt::{Interrupt, Kind, Request};
+use crate::limits;
 use crate::permission::{RuleNote, call_digest};
+use crate::refusal::json_bytes;
 use crate::run::Run;
+use crate::schema::Schema;
 
 /// What front ends tell questions about calls apart by.
 pub const CONFIRM: &str = "tool:PermissionConfirm";
 pub const CLIENT_TOOL: &str = "tool:ClientTool";
 pub const OUTCOME_UNKNOWN: &str = "tool:OutcomeUnknown";
+/// The member of a question about a call that has the JSON Schema of the tool's arguments. Edits must match it.
+pub const ARGUMENTS_SCHEMA: &str = "argumentsSchema";
 
 /// Who is asked, and how long.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -32,6 +37,11 @@ impl Interrupt {
     /// Of a question about a call.
     pub fn ticket_id(&self) -> Option<&str> {
         self.data.pointer("/suspension/id").and_then(Value::as_str)
+    }
+
+    /// The schema that edits of the call must match.
+    pub(crate) fn arguments_schema(&self) -> Option<&Value> {
+        self.call_id().and_then(|_| self.data.get(ARGUMENTS_SCHEMA))
     }
 
     /// The call that the question is about.
@@ -107,6 +117,20 @@ impl Ticket {
         };
         let actions = ["accept", "edit-accept", "reject", "ask"];
         Self::approval(key, call, asking, (title, &actions), &suspension)
+    }
+
+    /// Adds the schema of the tool's arguments where edits are offered. One that cannot be used, or for which there is no
+    /// room, is left out: then only the tool itself judges its arguments.
+    pub fn with_schema(mut self, schema: &Value) -> Self {
+        let data = &mut self.request.data;
+        let offers = |action: &Value| action == "edit-accept";
+        let is_editable = data["actions"].as_array().is_some_and(|actions| actions.iter().any(offers));
+        let bytes = json_bytes(data) + json_bytes(schema) + ARGUMENTS_SCHEMA.len() + r#","":"#.len();
+        let has_room = bytes <= limits::INTERRUPT_DATA_BYTES_MAX;
+        if is_editable && has_room && Schema::register(schema).is_ok() {
+            data[ARGUMENTS_SCHEMA] = schema.clone();
+        }
+        self
     }
 
     fn approval(

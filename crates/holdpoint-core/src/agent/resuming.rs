@@ -48,18 +48,24 @@ impl ToolCall {
     }
 
     fn approved(&self, value: &Value) -> Resumption {
-        let edited = value.get("editedArtifactData");
+        let edited = value.get("editedArtifactData").unwrap_or(&Value::Null);
         match value.get("action").and_then(Value::as_str) {
             Some("accept") => Resumption::Run { arguments: self.effective_arguments().clone() },
-            Some("edit-accept") => match edited.and_then(|edited| edited.get("result")) {
-                Some(result) => Resumption::Result(result.clone()),
-                None => {
-                    let edited = edited.map(|edited| edited.get("arguments").unwrap_or(edited));
-                    Resumption::Run { arguments: edited.cloned().unwrap_or_default() }
-                }
+            Some("edit-accept") => match edited_arguments(edited) {
+                Some(arguments) => Resumption::Run { arguments: arguments.clone() },
+                None => Resumption::Result(edited["result"].clone()),
             },
             _ => Resumption::Cancel { reason: reason(value, "feedback") },
         }
+    }
+}
+
+/// Returns the arguments in an edit of a call: the member `arguments`, or else all of it. None if the edit is what the call
+/// returned.
+pub(crate) fn edited_arguments(edited: &Value) -> Option<&Value> {
+    match edited.get("result") {
+        Some(_) => None,
+        None => Some(edited.get("arguments").unwrap_or(edited)),
     }
 }
 

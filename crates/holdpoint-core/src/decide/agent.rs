@@ -192,13 +192,7 @@ pub(super) fn say(
     messages: &[Message],
     now: Timestamp,
 ) -> Result<Vec<Event>, Refusal> {
-    check_unfinished(run)?;
-    if messages.is_empty() {
-        return Err(Refusal::invalid("messages", "is empty"));
-    }
-    if run.node_state(node).is_some_and(|state| state.status.has_ended()) {
-        return Err(Refusal::NodeNotRunning);
-    }
+    check_listens(run, node, messages)?;
     let mut events = doubt::superseded(run, node, now)?;
     let mut after = run.clone();
     events.iter().for_each(|event| after.apply(event, now));
@@ -225,6 +219,23 @@ pub(super) fn say(
     }
     events.extend(heard(&after, node, messages)?);
     Ok(events)
+}
+
+/// Adds messages for the agent's next step. An agent that waits goes on waiting.
+pub(super) fn queue(run: &Run, node: &NodeId, messages: &[Message]) -> Result<Vec<Event>, Refusal> {
+    check_listens(run, node, messages)?;
+    heard(run, node, messages)
+}
+
+fn check_listens(run: &Run, node: &NodeId, messages: &[Message]) -> Result<(), Refusal> {
+    check_unfinished(run)?;
+    if messages.is_empty() {
+        return Err(Refusal::invalid("messages", "is empty"));
+    }
+    match run.node_state(node) {
+        Some(state) if state.status.has_ended() => Err(Refusal::NodeNotRunning),
+        Some(_) | None => Ok(()),
+    }
 }
 
 fn superseded(node: &NodeId, call: &str) -> Event {

@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::quorum::{Quorum, Vote};
 use super::{Answer, BadRequest, Interrupt, Judged, Who, governance, grant, members, people, quorum};
+use crate::agent::edited_arguments;
 use crate::ids::Timestamp;
 use crate::limits;
 use crate::refusal::Refusal;
@@ -64,6 +65,7 @@ pub(super) fn judge(
     }
     check_extras(&action, &decided)?;
     members::check_claimed_instant(&decided)?;
+    check_edit(interrupt, &action, &decided)?;
     let acted_by = people::speaker(answer, decider).map(str::to_owned);
     let who = Who { by: decider.to_owned(), acted_by };
     if action == "ask" {
@@ -153,6 +155,15 @@ fn check_extras(action: &str, value: &Map<String, Value>) -> Result<(), Refusal>
         "refine" => check_refinement(value.get("refineFeedback")),
         "ask" => check_question(value.get("question")),
         _ => Ok(()),
+    }
+}
+
+/// Rejects an edit of a call that its tool does not take, so that the approval can still be given.
+fn check_edit(interrupt: &Interrupt, action: &str, value: &Map<String, Value>) -> Result<(), Refusal> {
+    let edited = value.get("editedArtifactData").filter(|_| action == "edit-accept");
+    match edited.and_then(edited_arguments) {
+        Some(arguments) => interrupt.compiled.of(interrupt)?.check_arguments(arguments),
+        None => Ok(()),
     }
 }
 

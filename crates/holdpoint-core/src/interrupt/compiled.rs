@@ -18,6 +18,8 @@ pub struct Compiled(Arc<OnceLock<Result<Schemas, String>>>);
 pub(super) struct Schemas {
     resume: Option<Schema>,
     outcome: Option<Schema>,
+    /// Of the arguments of the call that the interrupt is about.
+    arguments: Option<Schema>,
     answers: BTreeMap<String, Schema>,
 }
 
@@ -48,6 +50,8 @@ impl Schemas {
         let mut schemas = Self {
             resume: interrupt.resume_schema.as_ref().map(Schema::compile).transpose()?,
             outcome: interrupt.data.get("outcomeSchema").map(Schema::compile).transpose()?,
+            // One that cannot be used is never asked with.
+            arguments: interrupt.arguments_schema().and_then(|schema| Schema::compile(schema).ok()),
             answers: BTreeMap::new(),
         };
         let questions = interrupt.data.get("questions").and_then(Value::as_array);
@@ -67,6 +71,10 @@ impl Schemas {
 
     pub(super) fn check_outcome(&self, value: &Value) -> Result<(), Refusal> {
         checked(self.outcome.as_ref(), value, "resumeValue")
+    }
+
+    pub(super) fn check_arguments(&self, arguments: &Value) -> Result<(), Refusal> {
+        checked(self.arguments.as_ref(), arguments, "resumeValue.editedArtifactData.arguments")
     }
 
     pub(super) fn check_answer(&self, id: &str, answer: &Value) -> Result<(), Refusal> {

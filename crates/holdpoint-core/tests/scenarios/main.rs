@@ -1,6 +1,7 @@
 //! The rules of a run, told as stories: given what happened, when a command comes, then events or a refusal.
 
 mod addressing;
+mod agent_edits;
 mod agent_rules;
 mod agent_runs;
 mod agents;

@@ -207,7 +207,8 @@ fn record(
         reply.calls.into_iter().enumerate().map(|(at, call)| named(call, step, at, agent)).collect();
     let gates = calls.iter().map(|call| gate(setup, offered, call)).collect();
     let mut message = Message::new(message_id(agent), Role::Assistant, reply.text);
-    message.after = agent.messages.last().map(|last| last.id.clone());
+    // The last in the order that the model was shown: a result may have come behind what was said meanwhile.
+    message.after = in_prompt_order(&agent.messages).last().map(|last| last.id.clone());
     message.calls = calls;
     let seen = agent.messages.len();
     Ok(Recorded { message, gates, usage: reply.usage, model: reply.model, seen, took_ms })

@@ -28,6 +28,8 @@ use crate::outgoing::{Outgoing, Policy};
 pub(crate) const NODE: &str = "agent";
 /// How long runs wait for a server that is away, unless the operator says otherwise.
 const OUTAGE_MS: u64 = 600_000;
+/// The step of a node that records the revision of the agent that it names.
+const PINNED: &str = "agent";
 /// Definitions that are kept ready.
 const READY_MAX: usize = 256;
 
@@ -142,6 +144,16 @@ impl Agents {
 }
 
 impl Setup {
+    /// Returns a tool by its name. None if there is none, or if its server cannot be asked now.
+    pub(super) async fn tool(&self, engine: &Engine, tenant: &TenantId, name: &str) -> Option<Arc<ToolSpec>> {
+        let own = self.workflow(name).map(std::slice::from_ref);
+        let listed = match own {
+            Some(tool) => workflows::specs(engine, tenant, tool).await.ok()?,
+            None => self.tools.survey(tenant, self.tools.needed_for(name)).await.specs,
+        };
+        listed.into_iter().find(|spec| spec.name == name)
+    }
+
     /// Lists the tools that are needed next, if `listed` does not have them.
     pub(super) async fn survey(
         &self,
@@ -241,7 +253,7 @@ pub(super) async fn of(context: &mut EffectContext) -> Result<Arc<Setup>, Stop> 
     let id = workflow_id(&named).map_err(invalid)?;
     let broken = |error: crate::Error| Stop::Broken(error.to_string());
     let (asked, of, from) = (id.clone(), tenant.clone(), engine.clone());
-    let pinned = context.step("agent", || async move {
+    let pinned = context.step(PINNED, || async move {
         match from.latest_revision(&of, &asked).await {
             Ok(Some(revision)) => Ok(json!({ "revision": revision })),
             Ok(None) => Err(Stop::failed("agent_not_found", format!("there is no agent {named}"))),
@@ -253,6 +265,26 @@ pub(super) async fn of(context: &mut EffectContext) -> Result<Arc<Setup>, Stop> 
     let node = workflow.nodes.first().ok_or_else(|| Stop::failed("agent_unusable", "it has no node"))?;
     let place = (tenant, id, revision, NODE.to_owned());
     engine.agents().prepare(place, &node.config).map_err(invalid)
+}
+
+/// Returns the agent of a node that is or was entered: as [`of`] has it, from what is on record. None if nothing is.
+pub(super) async fn recorded(
+    engine: &Engine,
+    tenant: &TenantId,
+    run: &Run,
+    node: &workflow::Node,
+) -> Result<Option<Arc<Setup>>, crate::Error> {
+    if let Some(own) = own(engine, tenant, run, node) {
+        return Ok(own.ok());
+    }
+    let named = node.config.get("agentId").and_then(Value::as_str).map(workflow_id);
+    let pinned =
+        run.node_state(&node.id).and_then(|state| state.steps.get(PINNED)?.get("revision")?.as_u64());
+    let (Some(Ok(id)), Some(revision)) = (named, pinned) else { return Ok(None) };
+    let workflow = engine.workflow_revision(tenant, &id, revision).await?;
+    let place = (tenant.clone(), id, revision, NODE.to_owned());
+    let prepared = workflow.nodes.first().map(|node| engine.agents().prepare(place, &node.config));
+    Ok(prepared.and_then(Result::ok))
 }
 
 /// The agent that a node declares itself; nothing where it names one.

@@ -238,6 +238,19 @@ impl Engine {
         self.execute_all(of, &[Command::Resolve { answers }, Command::Say { node, messages }]).await
     }
 
+    /// Answers interrupts of an agent's run and adds messages that the agent reads behind what the answers do, in one
+    /// change. Interrupts that stay open are not taken back.
+    pub async fn answer_and_queue(
+        &self,
+        of: &RunRef,
+        answers: BTreeMap<InterruptId, Answer>,
+        messages: Vec<Message>,
+    ) -> Result<Arc<Run>, Error> {
+        let run = self.run(of).await?;
+        let node = agent_of(&run).ok_or(Error::NotFound("agent"))?;
+        self.execute_all(of, &[Command::Resolve { answers }, Command::Queue { node, messages }]).await
+    }
+
     /// Decides about a call that waits: by its own name, or by that of its ticket.
     pub async fn decide_call(
         &self,

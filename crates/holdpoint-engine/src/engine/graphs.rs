@@ -195,12 +195,10 @@ impl Engine {
         let no_graph = |why: &str| GraphError::NoGraph(format!("there is no graph {graph:?}: {why}"));
         if let Some(name) = graph.strip_prefix("native:") {
             let id = WorkflowId::parse(name).map_err(|error| no_graph(&error.to_string()))?;
-            if self.latest(tenant, &id).await?.is_none() {
-                let shipped = shipped::definition(name);
-                let shipped = shipped.ok_or_else(|| {
-                    no_graph("no workflow of this name is registered; GET /v1/workflows lists those that are")
-                })?;
-                self.register_for_operator(tenant, shipped).await?;
+            if self.latest(tenant, &id).await?.is_none() && !self.ensure_shipped(tenant, &id).await? {
+                return Err(no_graph(
+                    "no workflow of this name is registered; GET /v1/workflows lists those that are",
+                ));
             }
             return Ok(id);
         }
@@ -212,14 +210,27 @@ impl Engine {
         Ok(id)
     }
 
-    /// Registers the workflow that stands for a graph of a provider, if there is such a graph. False when there is none.
+    /// Registers the workflow that stands for a graph of a provider, or one that comes with the engine, if there is such a
+    /// graph. False when there is none.
     pub async fn ensure_graph(&self, tenant: &TenantId, id: &WorkflowId) -> Result<bool, Error> {
+        if self.ensure_shipped(tenant, id).await? {
+            return Ok(true);
+        }
         if self.providers().find(id.as_str(), tenant).is_err() {
             return Ok(false);
         }
         let known = self.latest(tenant, id).await?;
         if known.is_none_or(|known| !stands_for(&known, id.as_str())) {
             self.register_for_operator(tenant, standing_for(id.as_str())).await?;
+        }
+        Ok(true)
+    }
+
+    /// Registers a workflow that comes with the engine, unless the tenant has one of its own. False when none has the name.
+    async fn ensure_shipped(&self, tenant: &TenantId, id: &WorkflowId) -> Result<bool, Error> {
+        let Some(shipped) = shipped::definition(id.as_str()) else { return Ok(false) };
+        if self.latest(tenant, id).await?.is_none() {
+            self.register_for_operator(tenant, shipped).await?;
         }
         Ok(true)
     }

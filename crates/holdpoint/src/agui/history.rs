@@ -1,8 +1,10 @@
 //! Reads the last part of what was said in a thread: of agents from the table of messages, of workflows from the logs of
 //! their runs. The limits are those of a snapshot, so that a request costs the same however long its thread is.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use holdpoint_core::agent::{self, in_prompt_order};
 use holdpoint_core::{Run, RunId, RunRef, TenantId};
 use holdpoint_engine::{Engine, Said};
 
@@ -19,10 +21,17 @@ const RUNS_MAX: u64 = 50;
 /// The last messages of a thread, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct History {
-    /// With the run in which it was said.
-    said: Vec<(RunId, Message)>,
+    said: Vec<Entry>,
     /// Set if the thread has older messages.
     is_cut: bool,
+}
+
+/// A message, the run in which it was said, and the number of the event that says it.
+#[derive(Debug)]
+struct Entry {
+    run: RunId,
+    seq: u64,
+    message: Message,
 }
 
 impl History {
@@ -56,9 +65,14 @@ impl History {
         }
         all.reverse();
         for one in all.chunk_by(|one, other| one.run == other.run) {
+            let seqs: BTreeMap<&str, u64> =
+                one.iter().map(|said| (said.message.id.as_str(), said.seq)).collect();
             let said: Vec<_> = one.iter().map(|said| Arc::new(said.message.clone())).collect();
-            if let Some(first) = one.first() {
-                history.add(&first.run, messages::of_agent(&first.run, &said));
+            let run = one.first().map(|first| &first.run);
+            for message in in_prompt_order(&said) {
+                let seq = seqs.get(message.id.as_str()).copied().unwrap_or_default();
+                let shown = run.map(|run| (run.clone(), messages::of_agent(run, &message)));
+                history.said.extend(shown.map(|(run, message)| Entry { run, seq, message }));
             }
         }
         Ok(history)
@@ -89,13 +103,10 @@ impl History {
         }
         history.is_cut |= runs.len() as u64 == RUNS_MAX;
         for (run, said) in runs.into_iter().rev() {
-            history.add(&run, said);
+            let entry = |(seq, message)| Entry { run: run.clone(), seq, message };
+            history.said.extend(said.into_iter().map(entry));
         }
         Ok(history)
-    }
-
-    fn add(&mut self, run: &RunId, said: Vec<Message>) {
-        self.said.extend(said.into_iter().map(|message| (run.clone(), message)));
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -105,7 +116,8 @@ impl History {
     #[cfg(test)]
     pub(super) fn of(said: Vec<Message>, is_cut: bool) -> Self {
         let run = RunId::parse("r").unwrap();
-        Self { said: said.into_iter().map(|message| (run.clone(), message)).collect(), is_cut }
+        let entry = |message| Entry { run: run.clone(), seq: 0, message };
+        Self { said: said.into_iter().map(entry).collect(), is_cut }
     }
 
     /// Returns whether the thread has messages that are older than these.
@@ -114,17 +126,30 @@ impl History {
     }
 
     pub(super) fn told(&self) -> impl Iterator<Item = &Message> {
-        self.said.iter().map(|(_, message)| message).filter(|message| message.is_told())
+        self.said.iter().map(|entry| &entry.message).filter(|message| message.is_told())
     }
 
     pub(super) fn snapshot(self) -> Vec<Message> {
-        let said: Vec<Message> = self.said.into_iter().map(|(_, message)| message).collect();
+        let said: Vec<Message> = self.said.into_iter().map(|entry| entry.message).collect();
         messages::snapshot(&said)
     }
 
-    /// Without what was said in this run by others than those who tell it something: that is told again, in its order.
-    pub(super) fn before(self, run: &RunId) -> Vec<Message> {
-        let said = self.said.into_iter().filter(|(of, message)| of != run || message.is_told());
-        messages::snapshot(&said.map(|(_, message)| message).collect::<Vec<_>>())
+    /// Returns the thread as it was when this run was as it is, and behind it what is told to the run now.
+    pub(super) fn with(mut self, run: &Run, new: &[agent::Message]) -> Vec<Message> {
+        self.said.retain(|entry| entry.run != run.id || entry.seq < run.seq);
+        let new = new.iter().map(|message| messages::of_agent(&run.id, message));
+        self.said.extend(new.map(|message| Entry { run: run.id.clone(), seq: run.seq, message }));
+        self.snapshot()
+    }
+
+    /// Returns the thread as it was when the run began, with what was told to the run before it said anything: the rest is
+    /// told again, in its order.
+    pub(super) fn before(mut self, run: &RunId) -> Vec<Message> {
+        let is_reply = |entry: &Entry| entry.run == *run && !entry.message.is_told();
+        let reply = self.said.iter().position(is_reply).unwrap_or(self.said.len());
+        let entries = self.said.into_iter().enumerate();
+        let kept = entries.filter(|(at, entry)| entry.run != *run || *at < reply);
+        self.said = kept.map(|(_, entry)| entry).collect();
+        self.snapshot()
     }
 }

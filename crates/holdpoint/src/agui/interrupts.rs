@@ -1,10 +1,10 @@
 //! What a run waits for, as a front end sees it. Pure.
 
-use holdpoint_core::agent::{CLIENT_TOOL, CONFIRM, OUTCOME_UNKNOWN, ToolCallResumeMode};
+use holdpoint_core::agent::{ARGUMENTS_SCHEMA, CLIENT_TOOL, CONFIRM, OUTCOME_UNKNOWN, ToolCallResumeMode};
 use holdpoint_core::{Interrupt, Kind, Run};
 use serde_json::{Map, Value, json};
 
-use super::{ids, wire};
+use super::{custom, ids, wire};
 
 /// What kind of question it is to a front end.
 #[derive(Clone, Debug, PartialEq)]
@@ -145,11 +145,8 @@ fn named(word: &str) -> Option<&str> {
 fn schema(form: &Form<'_>, reason: &str, asked: &Interrupt) -> Option<Value> {
     match form {
         Form::Permission { edits } => {
-            let edited = json!({
-                "type": "object",
-                "description": "Takes the place of all arguments; nothing is merged.",
-            });
-            Some(decision(edits.then_some(("editedArgs", edited)), "reason"))
+            let edited = || ("editedArgs", edited_args(asked));
+            Some(decision(edits.then(edited), "reason"))
         }
         Form::OutcomeUnknown => {
             let result = json!({"description": "What the call returned; it is not made again then."});
@@ -168,7 +165,52 @@ fn schema(form: &Form<'_>, reason: &str, asked: &Interrupt) -> Option<Value> {
         Form::Conversation => {
             asked.resume_schema.clone().or_else(|| asked.data.get("outcomeSchema").cloned())
         }
-        Form::ExternalEvent | Form::LowConfidence | Form::Custom => asked.resume_schema.clone(),
+        Form::Custom => Some(custom::with_titles(asked, asked.resume_schema.clone()?)),
+        Form::ExternalEvent | Form::LowConfidence => asked.resume_schema.clone(),
+    }
+}
+
+/// Returns the schema of the tool as a part of the schema of the answer. Interrupts of older versions have none.
+fn edited_args(asked: &Interrupt) -> Value {
+    let mut schema = match asked.data.get(ARGUMENTS_SCHEMA) {
+        Some(schema) => nested("/properties/editedArgs", schema),
+        None => json!({"type": "object"}),
+    };
+    if let Some(members) = schema.as_object_mut() {
+        let description = "Takes the place of all arguments; nothing is merged.";
+        members.entry("description").or_insert_with(|| json!(description));
+    }
+    schema
+}
+
+/// Returns a schema as it is at a place in another one: references from its root begin at that place.
+fn nested(place: &str, schema: &Value) -> Value {
+    match schema {
+        Value::Object(members) => {
+            let member = |(name, value): (&String, &Value)| {
+                let value = match (name.as_str(), value) {
+                    ("$ref", Value::String(to)) if to == "#" || to.starts_with("#/") => {
+                        json!(format!("#{place}{}", &to[1..]))
+                    }
+                    // The names in these are no keywords.
+                    (
+                        "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas",
+                        parts,
+                    ) => {
+                        let parts = parts.as_object().into_iter().flatten();
+                        let parts = parts.map(|(name, part)| (name.clone(), nested(place, part)));
+                        Value::Object(parts.collect())
+                    }
+                    // Values, which only look like schemas.
+                    ("const" | "enum" | "default" | "examples", value) => value.clone(),
+                    (_, value) => nested(place, value),
+                };
+                (name.clone(), value)
+            };
+            Value::Object(members.iter().map(member).collect())
+        }
+        Value::Array(parts) => parts.iter().map(|part| nested(place, part)).collect(),
+        other => other.clone(),
     }
 }
 
@@ -201,8 +243,9 @@ fn questions(data: &Value) -> Option<Value> {
 fn message(asked: &Interrupt) -> Option<String> {
     let places = ["/suspension/message", "/message", "/description", "/prompt"];
     let said = places.iter().find_map(|place| text(asked, place).filter(|said| !said.is_empty()));
-    let said = said.unwrap_or_else(|| asked.title());
-    (!said.is_empty()).then(|| said.to_owned())
+    let shown = || custom::text(asked).filter(|_| Form::of(asked) == Form::Custom);
+    let said = said.map(str::to_owned).or_else(shown).unwrap_or_else(|| asked.title().to_owned());
+    (!said.is_empty()).then_some(said)
 }
 
 /// What our own front ends show beside it, and what a signature would be about.
@@ -218,6 +261,9 @@ fn metadata(run: &Run, asked: &Interrupt) -> Map<String, Value> {
         if let Some(found) = asked.data.pointer(place) {
             about.insert(name.to_owned(), found.clone());
         }
+    }
+    if let Some(data) = custom::data(asked).filter(|_| Form::of(asked) == Form::Custom) {
+        about.insert("data".to_owned(), data);
     }
     if asked.required_approvals() > 1 {
         about.insert("requiredApprovals".to_owned(), json!(asked.required_approvals()));

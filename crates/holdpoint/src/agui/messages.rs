@@ -1,8 +1,6 @@
 //! What was said in a thread, as a front end sees it. Pure. The same names as in streams, so that nothing is there twice.
 
-use std::sync::Arc;
-
-use holdpoint_core::agent::{self, Role, in_prompt_order};
+use holdpoint_core::agent::{self, Role};
 use holdpoint_core::{Event, Run, RunId};
 use serde_json::Value;
 
@@ -22,58 +20,60 @@ pub(super) fn weight(message: &agent::Message) -> usize {
     size(&message.content) + message.calls.iter().map(|call| size(&call.arguments)).sum::<usize>()
 }
 
-/// What was said in a run that is of one agent alone.
-pub(super) fn of_agent(run: &RunId, said: &[Arc<agent::Message>]) -> Vec<Message> {
-    in_prompt_order(said).iter().map(|one| shown(one, |name| ids::of_agent(run, name))).collect()
+/// A message of a run that is of one agent alone.
+pub(super) fn of_agent(run: &RunId, message: &agent::Message) -> Message {
+    shown(message, |name| ids::of_agent(run, name))
 }
 
-/// What a run of a workflow was given, and what its nodes have said. `run` is as it was before the events.
-pub(super) fn of_workflow(mut run: Run, events: &[holdpoint_engine::Recorded]) -> Vec<Message> {
-    let mut said: Vec<Message> = Vec::new();
+/// What a run of a workflow was given, and what its nodes have said, with the number of the event that first says it.
+/// `run` is as it was before the events.
+pub(super) fn of_workflow(mut run: Run, events: &[holdpoint_engine::Recorded]) -> Vec<(u64, Message)> {
+    let mut said = Vec::new();
     for one in events {
         run.apply(&one.event, one.at);
-        hear(&run, &one.event, &mut said);
+        hear(&run, (one.seq, &one.event), &mut said);
     }
     said
 }
 
-fn hear(run: &Run, event: &Event, said: &mut Vec<Message>) {
+fn hear(run: &Run, (seq, event): (u64, &Event), said: &mut Vec<(u64, Message)>) {
     if let Event::RunStarted(started) = event {
         let given = started.inputs.get("messages").and_then(Value::as_array).into_iter().flatten();
-        said.extend(given.filter_map(told));
+        said.extend(given.filter_map(told).map(|message| (seq, message)));
     } else if let Event::MessageChunk { node, chunk, meta, .. } = event {
         // What agents say piece by piece comes again as a whole.
         if meta.get("messageId").is_none() {
-            add_text(said, ids::text(run, node), chunk);
+            add_text(said, (seq, ids::text(run, node)), chunk);
         }
     } else if let Event::MessageAdded { node, message } = event {
         // What the workflow itself tells an agent was not said by anybody.
         if message.by.is_some() {
-            said.push(shown(message, |name| ids::said(run, node, name)));
+            said.push((seq, shown(message, |name| ids::said(run, node, name))));
         }
     } else if let Event::ModelReplied { node, message, .. } = event {
-        said.push(shown(message, |name| ids::said(run, node, name)));
+        said.push((seq, shown(message, |name| ids::said(run, node, name))));
     } else if let Event::ToolReturned { node, call, content, .. } = event {
         let result = shown(&agent::Message::result_of(call, content), |name| ids::said(run, node, name));
         let place = place_of_result(said, &ids::said(run, node, call));
-        said.insert(place, result);
+        said.insert(place, (seq, result));
     }
 }
 
 /// Right behind the reply that wanted the call, and what came back before.
-fn place_of_result(said: &[Message], call: &str) -> usize {
+fn place_of_result(said: &[(u64, Message)], call: &str) -> usize {
     let wanted = |message: &Message| matches!(message, Message::Assistant { tool_calls, .. } if tool_calls.iter().any(|one| one.id == call));
-    let Some(reply) = said.iter().rposition(wanted) else { return said.len() };
-    let results = said[reply + 1..].iter().take_while(|message| matches!(message, Message::Tool { .. }));
+    let Some(reply) = said.iter().rposition(|(_, message)| wanted(message)) else { return said.len() };
+    let results = said[reply + 1..].iter().take_while(|(_, message)| matches!(message, Message::Tool { .. }));
     reply + 1 + results.count()
 }
 
-fn add_text(said: &mut Vec<Message>, id: String, chunk: &str) {
-    let known = said.iter_mut().rev().find(|message| message.id() == id);
-    if let Some(Message::Assistant { content, .. }) = known {
+fn add_text(said: &mut Vec<(u64, Message)>, (seq, id): (u64, String), chunk: &str) {
+    let known = said.iter_mut().rev().find(|(_, message)| message.id() == id);
+    if let Some((_, Message::Assistant { content, .. })) = known {
         content.get_or_insert_default().push_str(chunk);
     } else {
-        said.push(Message::Assistant { id, content: Some(chunk.to_owned()), tool_calls: Vec::new() });
+        let content = Some(chunk.to_owned());
+        said.push((seq, Message::Assistant { id, content, tool_calls: Vec::new() }));
     }
 }
 
@@ -165,8 +165,8 @@ mod tests {
         let result = agent::Message::result_of("c1", &json!({"ok": true}));
         let mut wish = agent::Message::new("d", Role::System, "Be brief.");
         wish.metadata.insert(ROLE.to_owned(), json!("developer"));
-        let said = [agent::Message::new("u", Role::User, "Hello"), wish, reply, result].map(Arc::new);
-        let shown = of_agent(&RunId::parse("r").unwrap(), &said);
+        let said = [agent::Message::new("u", Role::User, "Hello"), wish, reply, result];
+        let shown = said.map(|one| of_agent(&RunId::parse("r").unwrap(), &one));
         let shown = serde_json::to_value(shown).unwrap();
         let expected = json!([
             {"role": "user", "id": "u", "content": "Hello"},

@@ -7,14 +7,15 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::Response;
 use holdpoint_core::agent::Message;
-use holdpoint_core::{Answer, Command, Refusal, Run, RunId, RunRef, hex};
+use holdpoint_core::{Answer, Command, InterruptId, Refusal, Run, RunId, RunRef, hex};
 use holdpoint_engine::{Engine, Error, Once, Talk};
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
 use super::events::Event;
 use super::history::History;
-use super::resume::{self, Plan, Violation};
+use super::order::ClientOrder;
+use super::resume::{self, Violation};
 use super::stream::{self, Audience, Segment, Stretch};
 use super::target::Target;
 use super::translate::{Rest, Translator};
@@ -51,20 +52,22 @@ pub(crate) async fn run(
         tenant: caller.tenant().clone(),
         thread: input.thread_id.clone(),
         translator: Translator::new(&input.thread_id, &input.run_id, modern, state),
+        order: ClientOrder::new(input.messages.iter().filter_map(|message| message.id.as_deref())),
         target,
     };
     Ok(stream::response(&app, permit, audience, segment))
 }
 
-struct Asked<'a> {
-    app: &'a App,
-    caller: &'a Caller,
-    target: &'a Target,
-    input: &'a RunAgentInput,
+/// A request, and the thread that it is about.
+pub(super) struct Asked<'a> {
+    pub app: &'a App,
+    pub caller: &'a Caller,
+    pub target: &'a Target,
+    pub input: &'a RunAgentInput,
 }
 
 /// The newest run of the thread.
-type Latest = Option<(RunRef, Arc<Run>)>;
+pub(super) type Latest = Option<(RunRef, Arc<Run>)>;
 
 impl Asked<'_> {
     async fn carry_out(&self) -> Result<Segment, ApiError> {
@@ -88,11 +91,21 @@ impl Asked<'_> {
             return Ok(Some(Segment::Refused(Violation::new("THREAD_BUSY", message))));
         }
         if !self.input.resume.is_empty() {
-            return self.resume(&latest, history, &new).await;
+            return self.resume(&latest, history, new).await;
         }
-        let Some((of, run)) = open else {
+        self.take_input(&latest, history, new).await
+    }
+
+    /// Tells new messages to the run that is open, or begins another one with them.
+    pub(super) async fn take_input(
+        &self,
+        latest: &Latest,
+        history: History,
+        new: Vec<Message>,
+    ) -> Result<Option<Segment>, ApiError> {
+        let Some((of, run)) = latest.as_ref().filter(|(_, run)| !run.finished()) else {
             if new.is_empty() && (latest.is_some() || !history.is_empty()) {
-                return Ok(latest.map(restate));
+                return Ok(latest.clone().map(restate));
             }
             // What another agent has in its state is its own.
             let own = latest.as_ref().filter(|(_, run)| run.workflow.id == *self.target.workflow());
@@ -105,107 +118,17 @@ impl Asked<'_> {
         }
         let results = self.results(run)?;
         if !results.is_empty() {
-            return self.give(of, run, results, &new).await;
+            return self.give((of, run), results, history, &new).await;
         }
         match (new.is_empty(), Rest::of(run)) {
-            (false, _) => self.tell(of, run.clone(), new).await,
+            (false, _) => self.tell((of, run), history, new).await,
             (true, Some(_)) => Ok(Some(restate((of.clone(), run.clone())))),
             (true, None) => Ok(Some(join(of, run, history))),
         }
     }
 
-    async fn resume(
-        &self,
-        latest: &Latest,
-        history: History,
-        new: &[Message],
-    ) -> Result<Option<Segment>, ApiError> {
-        let runs = self.named_runs().await?;
-        // Somebody may have answered between the two looks: the later one counts.
-        let newer = |(of, run): &(RunRef, Arc<Run>)| {
-            let named = runs.get(&of.run).filter(|named| named.seq > run.seq);
-            (of.clone(), named.unwrap_or(run).clone())
-        };
-        let latest = latest.as_ref().map(newer);
-        let run = latest.as_ref().map(|(_, run)| run.as_ref());
-        let plan = match resume::plan(run, &runs, &self.input.resume, self.app.engine.now()) {
-            Ok(plan) => plan,
-            Err(violation) => return Ok(Some(Segment::Refused(violation))),
-        };
-        let Some((of, run)) = &latest else { return Ok(None) };
-        if plan.is_replay() {
-            return Ok(Some(restate((of.clone(), run.clone()))));
-        }
-        let after = match self.decide(of, run, &plan).await {
-            Ok(after) => after,
-            Err(Undone::Outrun) => return Ok(None),
-            Err(Undone::Refused(violation)) => return Ok(Some(Segment::Refused(violation))),
-            Err(Undone::Failed(error)) => return Err(error),
-        };
-        let opening = self.remind(history.snapshot()).into_iter().chain(ignored(new)).collect();
-        Ok(Some(follow(of, Run::clone(run), after.seq, opening)))
-    }
-
-    /// Everything in one command, so that all of it happens or nothing does.
-    async fn decide(&self, of: &RunRef, run: &Run, plan: &Plan) -> Result<Arc<Run>, Undone> {
-        let engine = &self.app.engine;
-        if plan.cancels_run {
-            if !self.caller.may("runs:cancel") {
-                let message =
-                    "cancelling this interrupt cancels the run; this key lacks the scope runs:cancel";
-                return Err(Undone::Refused(Violation::new("FORBIDDEN", message)));
-            }
-            let why = Some("an interrupt was cancelled in the front end".to_owned());
-            return Ok(engine.cancel(of, why, self.caller.principal()).await?);
-        }
-        let mut answers = self.results(run)?;
-        for (id, said) in &plan.answers {
-            let mut answer = self.caller.answer(said.value.clone(), said.digest.clone());
-            answer.decision = Some(format!("{}{}", said.name, fresh()?));
-            answers.insert(*id, answer);
-        }
-        let mut after = None;
-        for interrupt in &plan.expired {
-            // Its timer may have been faster.
-            match engine.execute(of, &Command::Expire { interrupt: *interrupt }).await {
-                Ok(run) => after = Some(run),
-                Err(Error::Refused(_)) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        match (answers.is_empty(), after) {
-            (false, _) => Ok(engine.execute(of, &Command::Resolve { answers }).await?),
-            (true, Some(after)) => Ok(after),
-            (true, None) => Err(Undone::Outrun),
-        }
-    }
-
-    /// The runs that the entries name, as far as they are runs of this thread and this agent.
-    async fn named_runs(&self) -> Result<BTreeMap<RunId, Arc<Run>>, ApiError> {
-        let mut runs = BTreeMap::new();
-        let named = self.input.resume.iter().filter_map(|entry| ids::parse_interrupt(&entry.interrupt_id));
-        for (run, _) in named {
-            if runs.contains_key(&run) {
-                continue;
-            }
-            let of = RunRef { tenant: self.caller.tenant().clone(), run };
-            match self.app.engine.run(&of).await {
-                Ok(found) if self.is_ours(&found) => {
-                    runs.insert(of.run, found);
-                }
-                Ok(_) | Err(Error::NotFound(_)) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Ok(runs)
-    }
-
-    fn is_ours(&self, run: &Run) -> bool {
-        run.thread() == self.input.thread_id && run.workflow.id == *self.target.workflow()
-    }
-
     /// What the client's own tools have returned to calls that wait for it.
-    fn results(&self, run: &Run) -> Result<BTreeMap<holdpoint_core::InterruptId, Answer>, ApiError> {
+    pub(super) fn results(&self, run: &Run) -> Result<BTreeMap<InterruptId, Answer>, ApiError> {
         let mut answers = BTreeMap::new();
         for (call, asked) in interrupts::of_client(run) {
             let Some(given) = input::result_of(self.input, &call) else { continue };
@@ -223,9 +146,9 @@ impl Asked<'_> {
 
     async fn give(
         &self,
-        of: &RunRef,
-        run: &Arc<Run>,
-        answers: BTreeMap<holdpoint_core::InterruptId, Answer>,
+        (of, run): (&RunRef, &Arc<Run>),
+        answers: BTreeMap<InterruptId, Answer>,
+        history: History,
         new: &[Message],
     ) -> Result<Option<Segment>, ApiError> {
         // With the words: what the results carry on may be over before they come.
@@ -234,7 +157,9 @@ impl Asked<'_> {
             false => self.once_for(of, new).answer_and_say(of, answers, new.to_vec()).await,
         };
         match given {
-            Ok(after) => Ok(Some(follow(of, Run::clone(run), after.seq, Vec::new()))),
+            Ok(after) => {
+                Ok(Some(follow(of, Run::clone(run), after.seq, self.remind(history.with(run, new)))))
+            }
             Err(Error::Refused(refusal)) => Ok(resume::refused(&refusal).map(Segment::Refused)),
             // Said or over by now: look again.
             Err(Error::Duplicate(_) | Error::NotFound("agent")) => Ok(None),
@@ -243,13 +168,17 @@ impl Asked<'_> {
     }
 
     /// Says something to the run that is open.
-    async fn tell(&self, of: &RunRef, run: Arc<Run>, new: Vec<Message>) -> Result<Option<Segment>, ApiError> {
-        match self.once_for(of, &new).say(of, new).await {
-            Ok(after) => Ok(Some(follow(of, Run::clone(&run), after.seq, Vec::new()))),
-            Err(Error::NotFound("agent")) => {
-                let message = format!("run {} is at work in this thread, and takes no input", of.run);
-                Ok(Some(Segment::Refused(Violation::new("THREAD_BUSY", message))))
+    async fn tell(
+        &self,
+        (of, run): (&RunRef, &Arc<Run>),
+        history: History,
+        new: Vec<Message>,
+    ) -> Result<Option<Segment>, ApiError> {
+        match self.once_for(of, &new).say(of, new.clone()).await {
+            Ok(after) => {
+                Ok(Some(follow(of, Run::clone(run), after.seq, self.remind(history.with(run, &new)))))
             }
+            Err(Error::NotFound("agent")) => Ok(Some(Segment::Refused(takes_no_input(&of.run)))),
             Err(Error::Duplicate(_) | Error::Refused(Refusal::RunFinished(_) | Refusal::NodeNotRunning)) => {
                 Ok(None)
             }
@@ -258,7 +187,7 @@ impl Asked<'_> {
     }
 
     /// Two who say the same at once say it once.
-    fn once_for(&self, of: &RunRef, new: &[Message]) -> Engine {
+    pub(super) fn once_for(&self, of: &RunRef, new: &[Message]) -> Engine {
         let names: Vec<&str> = new.iter().map(|one| one.id.as_str()).collect();
         let key = hex(&Sha256::digest(json!([self.input.thread_id, of.run, names]).to_string().as_bytes()));
         self.app.engine.once(Once {
@@ -271,7 +200,7 @@ impl Asked<'_> {
         })
     }
 
-    async fn start(
+    pub(super) async fn start(
         &self,
         previous: Option<&Run>,
         history: History,
@@ -299,8 +228,7 @@ impl Asked<'_> {
             Ok(run) => run,
             // A thread that is a run of a workflow's own has no others until that has ended.
             Err(Error::ScopeBusy { active_run }) if active_run.as_str() == self.input.thread_id => {
-                let message = format!("run {active_run} is at work in this thread, and takes no input");
-                return Ok(Some(Segment::Refused(Violation::new("THREAD_BUSY", message))));
+                return Ok(Some(Segment::Refused(takes_no_input(&active_run))));
             }
             Err(Error::ScopeBusy { .. }) => return Ok(None),
             Err(error) => return Err(error.into()),
@@ -324,36 +252,13 @@ impl Asked<'_> {
 
     /// What was said before goes first, where the client does not have it. Clients keep the place of what they have, and
     /// put the rest behind it; only one that has nothing takes the order from here.
-    fn remind(&self, messages: Vec<wire::Message>) -> Vec<Event> {
+    pub(super) fn remind(&self, messages: Vec<wire::Message>) -> Vec<Event> {
         if !self.lacks(&messages) {
             return Vec::new();
         }
         let nothing = Event::MessagesSnapshot { messages: Vec::new() };
         let cleared = (!self.input.messages.is_empty()).then_some(nothing);
         cleared.into_iter().chain([Event::MessagesSnapshot { messages }]).collect()
-    }
-}
-
-/// Why answers were not taken.
-enum Undone {
-    /// Somebody was faster: look again.
-    Outrun,
-    Refused(Violation),
-    Failed(ApiError),
-}
-
-impl From<Error> for Undone {
-    fn from(error: Error) -> Self {
-        match error {
-            Error::Refused(refusal) => resume::refused(&refusal).map_or(Self::Outrun, Self::Refused),
-            other => Self::Failed(other.into()),
-        }
-    }
-}
-
-impl From<ApiError> for Undone {
-    fn from(error: ApiError) -> Self {
-        Self::Failed(error)
     }
 }
 
@@ -365,8 +270,12 @@ pub(super) async fn latest(app: &App, caller: &Caller, thread: &str) -> Result<L
     Ok(Some((of, run)))
 }
 
+pub(super) fn takes_no_input(run: &RunId) -> Violation {
+    Violation::new("THREAD_BUSY", format!("run {run} is at work in this thread, and takes no input"))
+}
+
 /// From where a run stood, with everything that comes.
-fn follow(of: &RunRef, from: Run, until: u64, opening: Vec<Event>) -> Segment {
+pub(super) fn follow(of: &RunRef, from: Run, until: u64, opening: Vec<Event>) -> Segment {
     Segment::Follow(Box::new(Stretch { of: of.clone(), from, until, quiet: false, opening }))
 }
 
@@ -383,14 +292,7 @@ pub(super) fn join(of: &RunRef, run: &Run, history: History) -> Segment {
     follow(of, unborn, run.seq, opening)
 }
 
-/// Beside answers nothing else is heard: what is said to an agent takes its open questions back.
-fn ignored(new: &[Message]) -> Option<Event> {
-    let ids: Vec<&str> = new.iter().map(|one| one.id.as_str()).collect();
-    let value = json!({"messageIds": ids, "why": "a resume carries answers only; send the messages again"});
-    (!ids.is_empty()).then(|| Event::Custom { name: "holdpoint.messages_ignored".to_owned(), value })
-}
-
-fn fresh() -> Result<String, ApiError> {
+pub(super) fn fresh() -> Result<String, ApiError> {
     let mut bytes = [0; 8];
     getrandom::fill(&mut bytes).map_err(ApiError::internal)?;
     Ok(hex(&bytes))

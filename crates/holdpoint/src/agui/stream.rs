@@ -12,6 +12,7 @@ use holdpoint_engine::Recorded;
 use super::events::{Event, Frame};
 use super::follow::Follower;
 use super::history::History;
+use super::order::ClientOrder;
 use super::resume::Violation;
 use super::state;
 use super::target::Target;
@@ -50,6 +51,7 @@ pub(super) struct Audience {
     pub thread: String,
     pub target: Target,
     pub translator: Translator,
+    pub order: ClientOrder,
 }
 
 pub(super) fn response(app: &App, permit: StreamPermit, audience: Audience, segment: Segment) -> Response {
@@ -65,6 +67,11 @@ pub(super) fn response(app: &App, permit: StreamPermit, audience: Audience, segm
     let frames =
         unfold(telling, |mut telling| async move { telling.chunk().await.map(|bytes| (bytes, telling)) });
     sse::streamed(permit, frames, end_of_credential)
+}
+
+/// Returns a stream without events.
+pub(super) fn empty(permit: StreamPermit) -> Response {
+    sse::streamed(permit, futures_util::stream::empty(), end_of_credential)
 }
 
 /// Returns the event that ends a stream whose credential has ended. The run goes on.
@@ -161,6 +168,10 @@ impl Telling {
         for event in self.audience.translator.close() {
             self.say(event);
         }
+        if self.audience.order.differs_from(&messages) {
+            // Only a client without messages takes the order from a snapshot.
+            self.say(Event::MessagesSnapshot { messages: Vec::new() });
+        }
         let Some(follower) = &self.follower else { return };
         let run = follower.run();
         let state = Event::StateSnapshot { snapshot: (*state::of(run)).clone() };
@@ -185,6 +196,7 @@ impl Telling {
     }
 
     fn say_at(&mut self, event: Event, at: Option<Timestamp>) {
+        self.audience.order.hear(&event);
         let at = at.unwrap_or_else(|| self.app.engine.now());
         let frame = Frame { timestamp: Some(at.0), ..Frame::from(event) };
         match frame.line() {

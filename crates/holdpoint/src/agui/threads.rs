@@ -7,6 +7,7 @@ use holdpoint_core::limits;
 use serde_json::{Value, json};
 
 use super::history::History;
+use super::order::ClientOrder;
 use super::stream::{self, Audience};
 use super::target::Target;
 use super::translate::{Rest, Translator};
@@ -34,7 +35,8 @@ pub(crate) async fn show(
     })))
 }
 
-/// A run at work is told from its beginning; one that waits or has ended only says so.
+/// A run at work is told from its beginning; one that waits or has ended only says so. The stream of a thread without runs
+/// is empty: a front end joins its thread before it has said anything.
 pub(crate) async fn stream(
     State(app): State<App>,
     CanReadRuns(caller): CanReadRuns,
@@ -42,8 +44,9 @@ pub(crate) async fn stream(
 ) -> Result<Response, ApiError> {
     let target = Target::find(&app.engine, caller.tenant(), &agent).await?;
     input::check_name("threadId", &thread, limits::THREAD_CHARS_MAX)?;
-    let (of, run) =
-        run::latest(&app, &caller, &thread).await?.ok_or_else(|| ApiError::not_found("thread"))?;
+    let Some((of, run)) = run::latest(&app, &caller, &thread).await? else {
+        return Ok(stream::empty(caller.open_stream(&app)?));
+    };
     let segment = match Rest::of(&run) {
         Some(_) => run::restate((of, run.clone())),
         None => {
@@ -53,6 +56,7 @@ pub(crate) async fn stream(
     };
     // Nobody said which version the reader is of, so that it is told only what all of them know.
     let translator = Translator::new(&thread, run.id.as_str(), false, Value::Null);
-    let audience = Audience { tenant: caller.tenant().clone(), thread, target, translator };
+    let (tenant, order) = (caller.tenant().clone(), ClientOrder::default());
+    let audience = Audience { tenant, thread, target, translator, order };
     Ok(stream::response(&app, caller.open_stream(&app)?, audience, segment))
 }

@@ -20,10 +20,10 @@ pub(super) struct Translator {
     run: String,
     /// Whether the client knows what came with 1.0.
     modern: bool,
-    /// What the client has for the state, as far as we know; nothing until it was told.
+    /// The state as it was told last in this segment.
     state: Option<Arc<Value>>,
-    /// What the client sent as its state.
-    given: Value,
+    /// The state that the client sent.
+    given: Arc<Value>,
     /// Nodes that have begun in this segment, in that order.
     steps: Vec<NodeId>,
     /// What nodes are saying, by the message's name.
@@ -73,7 +73,7 @@ impl Translator {
             run: run.to_owned(),
             modern,
             state: None,
-            given,
+            given: Arc::new(given),
             steps: Vec::new(),
             speeches: BTreeMap::new(),
             costs: BTreeMap::new(),
@@ -197,7 +197,8 @@ impl Translator {
         }
     }
 
-    /// What changed is told by member; the first time, all of it.
+    /// Tells the state as a whole when it first differs from what the client sent, and then the members that change: a
+    /// delta is never the first thing a segment says of the state, because clients of 0.x may apply it to nothing.
     fn compare_state(&mut self, run: &Run, told: &mut Vec<Event>) {
         let now = state::of(run);
         match &self.state {
@@ -208,7 +209,10 @@ impl Translator {
                     told.push(Event::StateDelta { delta });
                 }
             }
-            None if *now == self.given => {}
+            None if Arc::ptr_eq(&now, &self.given) || now == self.given => {
+                self.given = now;
+                return;
+            }
             None => told.push(Event::StateSnapshot { snapshot: (*now).clone() }),
         }
         self.state = Some(now);

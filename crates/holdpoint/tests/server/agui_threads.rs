@@ -81,10 +81,10 @@ fn an_answer_from_the_inbox_shows_in_the_thread() {
 }
 
 /// A post office that lets each mail in when it is told to.
-struct Slow {
-    office: Receiver,
-    arrived: Signals<()>,
-    open: Sender<()>,
+pub(crate) struct Slow {
+    pub office: Receiver,
+    pub arrived: Signals<()>,
+    pub open: Sender<()>,
 }
 
 impl Slow {
@@ -100,7 +100,7 @@ impl Slow {
 }
 
 /// A connection that reads events as they come, and can be dropped.
-fn connect(server: &Server, body: &Value) -> BufReader<TcpStream> {
+pub(crate) fn connect(server: &Server, body: &Value) -> BufReader<TcpStream> {
     let host = server.url.strip_prefix("http://").unwrap();
     let mut stream = TcpStream::connect(host).unwrap();
     let body = body.to_string();
@@ -113,7 +113,7 @@ fn connect(server: &Server, body: &Value) -> BufReader<TcpStream> {
     BufReader::new(stream)
 }
 
-fn read_until(stream: &mut BufReader<TcpStream>, words: &str) {
+pub(crate) fn read_until(stream: &mut BufReader<TcpStream>, words: &str) {
     let mut line = String::new();
     while !line.contains(words) {
         line.clear();
@@ -121,7 +121,22 @@ fn read_until(stream: &mut BufReader<TcpStream>, words: &str) {
     }
 }
 
-fn slow_world() -> (Slow, Server, tempfile::TempDir) {
+/// Reads events until the stream has ended. The first one was read before.
+pub(crate) fn rest(stream: BufReader<TcpStream>) -> Told {
+    let mut told = vec![json!({"type": "RUN_STARTED"})];
+    for line in stream.lines() {
+        let line = line.unwrap();
+        let Some(event) = line.strip_prefix("data: ") else { continue };
+        told.push(serde_json::from_str(event).unwrap());
+        if matches!(told.last().unwrap()["type"].as_str(), Some("RUN_FINISHED" | "RUN_ERROR")) {
+            break;
+        }
+    }
+    crate::verifier::verify(&told);
+    Told(told)
+}
+
+pub(crate) fn slow_world() -> (Slow, Server, tempfile::TempDir) {
     let slow = Slow::start();
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start_in(&folder.path().join("data"), &FLAGS);
@@ -248,7 +263,11 @@ fn nothing_is_known_of_a_thread_that_never_was() {
     let world = World::new(asking);
     let client = &world.server.client;
     client.get("/ag-ui/mailer/threads/nobody").assert_envelope(404, "not_found");
-    client.get("/ag-ui/mailer/threads/nobody/stream").assert_envelope(404, "not_found");
+    // A front end joins its thread before it has said anything.
+    let joined = client.exchange("GET", "/ag-ui/mailer/threads/nobody/stream", None, &[]);
+    assert_eq!((joined.status().as_u16(), joined.body().as_str()), (200, ""));
+    assert_eq!(joined.headers()["content-type"], "text/event-stream");
+    client.get("/ag-ui/nobody/threads/nobody/stream").assert_envelope(404, "not_found");
     let shown = client.get("/ag-ui/mailer/capabilities").body;
     assert_eq!(shown["humanInTheLoop"]["interrupts"], true, "{shown}");
 }

@@ -160,3 +160,13 @@ fn an_agent_of_another_name_does_not_take_over_a_thread_that_is_open() {
     let other = front(&server, &gated());
     other.say("u9", "Ship").assert_refused("THREAD_BUSY");
 }
+
+#[test]
+fn a_shipped_graph_is_there_before_its_first_use() {
+    let server = Server::start();
+    let shown = server.client.get("/ag-ui/content-review/capabilities");
+    assert_eq!(shown.status, 200, "{shown:?}");
+    let told = Front::new(&server.client, "content-review", "t1").say("u1", "cats");
+    assert_eq!(told.0[0]["type"], "RUN_STARTED", "{told:?}");
+    server.client.get("/ag-ui/content-reviews/capabilities").assert_envelope(404, "not_found");
+}

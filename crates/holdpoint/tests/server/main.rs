@@ -21,6 +21,8 @@ mod agents_streamed;
 mod agents_tenants;
 mod agui;
 mod agui_contract;
+mod agui_edits;
+mod agui_steering;
 mod agui_threads;
 mod agui_workflows;
 mod answers_on_the_command_line;

@@ -99,3 +99,43 @@ fn a_call_whose_outcome_is_unknown_is_not_just_any_call() {
     );
     assert!(shown["responseSchema"]["properties"].get("result").is_some(), "{shown}");
 }
+
+#[test]
+fn a_pause_of_a_graph_says_what_is_asked() {
+    let plain = json!({"customKind": "langgraph.interrupt", "graph": "langgraph:a", "approversList": ["ann"],
+        "data": {"value": {"question": "Send it?", "draft": {"to": "bob"}}}});
+    let shown = seen(Request::new(Kind::Custom, plain));
+    assert_eq!(shown["message"], "question: Send it?\ndraft: {\"to\":\"bob\"}");
+    let about = &shown["metadata"]["holdpoint"];
+    assert_eq!(about["data"], json!({"value": {"question": "Send it?", "draft": {"to": "bob"}}}));
+    let word = json!({"customKind": "review", "graph": "langgraph:a", "data": {"value": "Which one?"}});
+    assert_eq!(seen(Request::new(Kind::Custom, word))["message"], "Which one?");
+    let long = json!({"customKind": "review", "data": "x".repeat(5000)});
+    assert_eq!(seen(Request::new(Kind::Custom, long))["message"].as_str().unwrap().chars().count(), 2001);
+    let bare = seen(Request::new(Kind::Custom, json!({"customKind": "poll"})));
+    assert_eq!((&bare["message"], bare["metadata"]["holdpoint"].get("data")), (&json!("poll"), None));
+    let own = json!({"customKind": "poll", "message": "Vote.", "choices": [1, 2], "approversList": ["ann"]});
+    let own = seen(Request::new(Kind::Custom, own));
+    assert_eq!(own["message"], "Vote.");
+    assert_eq!(own["metadata"]["holdpoint"]["data"], json!({"message": "Vote.", "choices": [1, 2]}));
+}
+
+#[test]
+fn of_several_pauses_of_a_graph_each_has_its_question_in_message_and_schema() {
+    let item = |key: &str, value: &str, schema: Option<Value>| {
+        let mut item = json!({"key": key, "kind": "langgraph.interrupt", "data": {"value": value}});
+        item.as_object_mut().unwrap().extend(schema.map(|schema| ("schema".to_owned(), schema)));
+        item
+    };
+    let text = json!({"type": "string"});
+    let items = [item("i0", "Left?", None), item("i1", "Right?", Some(text.clone()))];
+    let data = json!({"customKind": "multi", "graph": "langgraph:a", "data": {"items": items}});
+    let mut request = Request::new(Kind::Custom, data);
+    request.resume_schema = Some(json!({"type": "object", "properties": {"i0": true, "i1": text},
+        "additionalProperties": false, "minProperties": 1}));
+    let shown = seen(request);
+    assert_eq!(shown["message"], "i0: Left?\ni1: Right?");
+    assert_eq!(shown["metadata"]["holdpoint"]["data"]["items"], json!(items));
+    let expected = json!({"i0": {"title": "Left?"}, "i1": {"type": "string", "title": "Right?"}});
+    assert_eq!(shown["responseSchema"]["properties"], expected);
+}

@@ -248,3 +248,23 @@ fn calls_of_the_clients_own_tools_are_a_success_that_waits() {
     assert_eq!(end(true), json!({"type": "success", "pendingToolCallIds": ["r:c1"]}));
     assert_eq!(end(false), json!({"type": "success"}), "clients before 1.0 take no such member");
 }
+
+#[test]
+fn a_state_that_the_client_has_is_told_as_a_whole_when_it_first_changes() {
+    let mut run = agent();
+    let changed =
+        |next: u32| json!({"type": "variable.changed", "node": "agent", "name": "executions", "next": next});
+    let mut translator = Translator::new("th", "wire", true, json!({"executions": 1}));
+    run.apply(&event(started(json!({"executions": 1}))), Timestamp(1000));
+    let mut told = |run: &mut Run, one: Value| -> Vec<Value> {
+        let one = event(one);
+        run.apply(&one, Timestamp(1000));
+        translator.hear(&one, run).iter().map(|event| serde_json::to_value(event).unwrap()).collect()
+    };
+    assert_eq!(told(&mut run, json!({"type": "node.started", "node": "agent"})), Vec::<Value>::new());
+    let first = told(&mut run, changed(2));
+    assert_eq!(first, [json!({"type": "STATE_SNAPSHOT", "snapshot": {"executions": 2}})]);
+    let next = told(&mut run, changed(3));
+    let delta = json!([{"op": "replace", "path": "/executions", "value": 3}]);
+    assert_eq!(next, [json!({"type": "STATE_DELTA", "delta": delta})]);
+}
