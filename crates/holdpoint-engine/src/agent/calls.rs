@@ -237,10 +237,10 @@ fn resume(
 /// Asks whether a call may be made.
 fn ask(context: &mut EffectContext, setup: &Setup, call: &ToolCall, target: &Target<'_>) -> Result<(), Stop> {
     let ticket = Ticket::permission(key(context, call), call, &setup.asking(target.owner));
-    let ticket = ticket.with_schema(&target.spec.parameters);
     let verdict = setup.judge(&call.name, target.spec.primary.as_deref(), call.effective_arguments());
     let asks = verdict.behaviour == Behaviour::Ask;
-    suspend(context, call, if asks { ticket.with_rule(&verdict.note) } else { ticket })
+    let ticket = if asks { ticket.with_rule(&verdict.note) } else { ticket };
+    suspend(context, call, ticket.with_schema(&target.spec.parameters))
 }
 
 fn decision(asked: &Interrupt) -> Option<Value> {
