@@ -17,7 +17,7 @@ use super::definition::{AgentFlaw, Definition};
 use super::earlier::Earlier;
 use super::model::{self, Model};
 use super::rules::stricter;
-use super::tool::{self, Needed, Owner, Programs, Survey, Toolbox, Tools, Workbench, WorkflowTool};
+use super::tool::{self, Needed, Owner, Programs, Survey, ToolSpec, Toolbox, Tools, Workbench, WorkflowTool};
 use super::workflows;
 use crate::context::{EffectContext, Stop};
 use crate::engine::Engine;
