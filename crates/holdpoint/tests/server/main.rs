@@ -94,6 +94,7 @@ mod races;
 mod races_of_votes;
 mod races_with_silence;
 mod reading;
+mod readme;
 mod receiver;
 mod request_log;
 mod requesters;
