@@ -183,6 +183,10 @@ impl Run {
     /// Folds pauses and their ends.
     fn pause(&mut self, event: &Event, at: Timestamp) {
         (self.paused, self.draining) = (None, None);
+        if matches!(event, Event::RunResumed { .. }) {
+            // Nothing was tried while the run was paused, so that an outage is counted from now on.
+            self.nodes.iter_mut().for_each(|state| state.delay = None);
+        }
         if let Event::PauseRequested { reason, by } = event {
             let (reason, by) = (reason.clone(), by.clone());
             self.draining = Some(Pause { at, reason, drain: Drain::DrainCurrentNode, by });

@@ -53,7 +53,7 @@ impl Stop {
         Self::Failed(RunError::new(code, message))
     }
 
-    /// What the stop of a node means for the run. An error if the node is to be entered again.
+    /// Returns the outcome of the node for the run. An error if the node is to be entered again.
     pub(crate) fn outcome(self, node: &NodeId) -> Result<Outcome, Error> {
         Ok(match self {
             Self::Failed(error) => Outcome::Failed(error),

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use holdpoint_core::{Command, Event, Obligation, Principal, Refusal, Run, RunRef, TenantId, Timestamp};
+use holdpoint_core::{Command, Event, Principal, Refusal, Run, RunRef, TenantId, Timestamp};
 use tokio::sync::watch;
 
 use crate::advance::Draft;
@@ -279,7 +279,7 @@ impl Engine {
             entries.write(of);
             return Ok(Tried::Denied(refusal));
         }
-        let wakes = before.idle() && draft.obligations.contains(&Obligation::Activate);
+        let wakes = before.wakes(&draft);
         let mail = if wakes { self.activate(of, &mut draft).await? } else { Mail::None };
         let (after, entries) = (draft.run.clone(), Entries::of(&draft.events));
         Ok(match self.settle(of, before, draft, mail).await? {

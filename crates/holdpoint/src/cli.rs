@@ -124,7 +124,7 @@ pub(crate) enum ClientCommand {
         #[command(subcommand)]
         action: asks::Action,
     },
-    /// Ask somebody and wait for the answer: 0 yes, 1 no, 2 nobody answered in time, 3 taken back
+    /// Create a hold and wait for its answer: 0 yes, 1 no, 2 no answer in time, 3 cancelled
     #[command(after_help = ask::EXAMPLES)]
     Ask {
         #[command(flatten)]

@@ -32,7 +32,7 @@ pub(crate) struct Peer(pub SocketAddr);
 pub(crate) struct Settings {
     /// What the URLs of links begin with, without a slash at the end.
     pub public_url: String,
-    /// What the URLs of pages begin with: the public URL if the operator has named one, else nothing.
+    /// Prefix of page URLs: the public URL, or empty if the operator set none.
     pub page_base: String,
     /// How long a link may be good for.
     pub life_ms_max: u64,

@@ -94,7 +94,7 @@ impl Ticket {
     /// whoever was at it is gone.
     pub fn outcome_unknown(key: String, call: &ToolCall, asking: &Asking, why: Option<&str>) -> Self {
         let why = why.unwrap_or("the server stopped while it was under way");
-        let message = format!("Nobody knows whether {} was carried out: {why}.", call.name);
+        let message = format!("It is unknown whether {} was carried out: {why}.", call.name);
         let title = format!("Outcome of {} is unknown", call.name);
         Self::again(key, call, asking, (&title, &message))
     }

@@ -12,7 +12,7 @@ const GOVERNED: [&str; 4] = ["gateId", "requiredRole", "requiredScope", "overrid
 /// Who may decide one interrupt, and whom it is shown to.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Assignees {
-    /// What the gate says about people, as it says it; nothing where it names nobody. An audience that informs is named
+    /// The rules about people, as the gate has them. None if it names no principal. An audience that informs is named
     /// [`INFORMED`](people::INFORMED); one that restricts, in rows of earlier versions, keeps its name.
     pub said: Option<Value>,
     /// Those whose wish the run is, where nobody may grant their own.

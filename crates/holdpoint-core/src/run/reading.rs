@@ -233,7 +233,8 @@ impl Run {
     /// Returns whether a node is at work that a pause can wait for: it ends without anybody's answer.
     pub(crate) fn has_node_to_drain(&self) -> bool {
         let ends_by_itself = |state: &NodeState| match state.status {
-            NodeStatus::Running | NodeStatus::Sleeping(_) => true,
+            NodeStatus::Running => !state.is_given_up(),
+            NodeStatus::Sleeping(_) => true,
             NodeStatus::Pending
             | NodeStatus::Waiting(_)
             | NodeStatus::Awaiting(_)

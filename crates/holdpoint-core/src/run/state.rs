@@ -63,6 +63,11 @@ impl NodeState {
         self.delay = Some(Arc::new(Delay { since: at, until, error: error.clone() }));
     }
 
+    /// Returns whether no worker tries the node any more: its server was away for too long.
+    pub fn is_given_up(&self) -> bool {
+        self.delay.as_ref().is_some_and(|delay| delay.until.is_none())
+    }
+
     /// A delay that ends without success began with the one before it.
     pub(super) fn continue_delay(&mut self, before: Option<Arc<Delay>>) {
         let (Some(delay), Some(before)) = (&mut self.delay, before) else { return };

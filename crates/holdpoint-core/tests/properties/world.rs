@@ -211,7 +211,8 @@ impl World {
             Status::Completed => assert!(idle && !waits && !sleeps && !awaits),
             Status::Failed | Status::Cancelled => assert!(idle),
         }
-        let may_begin = self.run.status() != Status::Pending && self.run.paused.is_none();
+        let stopped = self.run.paused.is_some() || self.run.draining.is_some();
+        let may_begin = self.run.status() != Status::Pending && !stopped;
         let at_work = has(NodeStatus::is_at_work);
         // What is behind a loop, or about to begin anew, waits for those at work.
         let held = at_work && !self.run.workflow.loops.is_empty();

@@ -53,7 +53,7 @@ pub(super) async fn go_on(
             workflows::finish(context, &call)?;
             continue;
         }
-        if let Some(why) = offer.missing(&call) {
+        if let Some(why) = offer.missing(setup, &call) {
             away = Some(why);
             if sequential {
                 break;
@@ -344,21 +344,27 @@ fn note(
             return suspend(context, &one.call, ticket).map(|()| true);
         }
         Err(ToolError::Unknown(why)) if !one.idempotent => {
-            let call = context.agent().and_then(|agent| agent.call(&id)).cloned();
-            let Some(call) = call else { return Err(Stop::Broken(format!("call {id} is not known"))) };
+            let call = begun_call(context, &id)?;
             let asking = setup.asking(one.owner.as_ref());
             let ticket = Ticket::outcome_unknown(key(context, &call), &call, &asking, Some(&why));
             return suspend(context, &call, ticket).map(|()| true);
         }
-        // What somebody has approved is not lost: they can have it made later.
+        // An approved call is not lost: the approver is asked again and can have it made later.
         Err(ToolError::Unreachable(why)) if uses_grants(context, &one.call) => {
+            let call = begun_call(context, &id)?;
             let asking = setup.asking(one.owner.as_ref());
-            let ticket = Ticket::not_made(key(context, &one.call), &one.call, &asking, &why);
-            return suspend(context, &one.call, ticket).map(|()| true);
+            let ticket = Ticket::not_made(key(context, &call), &call, &asking, &why);
+            return suspend(context, &call, ticket).map(|()| true);
         }
         Err(error) => (CallStatus::Failed, json!({ "error": error.to_string() })),
     };
     context.act(Act::Return { call: id, status, content }).map(|()| false)
+}
+
+/// Returns the call as it was begun, with the arguments that an approver has edited.
+fn begun_call(context: &EffectContext, id: &str) -> Result<ToolCall, Stop> {
+    let call = context.agent().and_then(|agent| agent.call(id)).cloned();
+    call.ok_or_else(|| Stop::Broken(format!("call {id} is not known")))
 }
 
 fn suspend(context: &mut EffectContext, call: &ToolCall, ticket: Ticket) -> Result<(), Stop> {

@@ -1,5 +1,7 @@
 //! Judges edits of calls before the answers that make them are recorded, so that the approval can still be given.
 
+use std::time::Duration;
+
 use holdpoint_core::agent::{ARGUMENTS_SCHEMA, Resumption, ToolCall};
 use holdpoint_core::permission::Behaviour;
 use holdpoint_core::workflow::Node;
@@ -10,8 +12,11 @@ use super::setup;
 use crate::engine::Engine;
 use crate::error::Error;
 
-/// Where an answer has the arguments.
+/// The member of an answer that has the arguments.
 const FIELD: &str = "resumeValue.editedArtifactData.arguments";
+
+/// An answer does not wait longer than this for a server to list its tools.
+const TOOL_WAIT: Duration = Duration::from_secs(3);
 
 /// An answer that changes the arguments of a call.
 struct Edit<'a> {
@@ -29,7 +34,8 @@ pub(crate) async fn check(engine: &Engine, of: &RunRef, run: &Run, events: &[Eve
         let Event::InterruptResolved { id, .. } = event else { continue };
         let Some(edit) = edit(run, *id) else { continue };
         let Some(setup) = setup::recorded(engine, &of.tenant, run, edit.node).await? else { continue };
-        let Some(spec) = setup.tool(engine, &of.tenant, &edit.call.name).await else { continue };
+        let finding = setup.tool(engine, &of.tenant, &edit.call.name);
+        let Ok(Some(spec)) = tokio::time::timeout(TOOL_WAIT, finding).await else { continue };
         if let Ok(check) = checker(&spec.parameters)
             && edit.is_unchecked
         {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 use holdpoint_core::agent::ToolCall;
 
+use super::setup::Setup;
 use super::tool::{Owner, ToolError, ToolSpec};
 use crate::context::{EffectContext, Stop};
 
@@ -20,9 +21,11 @@ impl Offer<'_> {
         self.specs.iter().find(|spec| spec.name == tool)
     }
 
-    /// Returns why the tool of a call cannot be known now.
-    pub(super) fn missing(&self, call: &ToolCall) -> Option<String> {
-        let known = call.run.is_some() || call.is_in_doubt() || self.find(&call.name).is_some();
+    /// Returns why the tool of a call cannot be known now. The question about a call in doubt needs no tool, but it needs
+    /// the approvers of the tool's connection.
+    pub(super) fn missing(&self, setup: &Setup, call: &ToolCall) -> Option<String> {
+        let is_askable = call.is_in_doubt() && setup.owner(&call.name).is_some();
+        let known = call.run.is_some() || is_askable || self.find(&call.name).is_some();
         self.away.filter(|_| !known).map(str::to_owned)
     }
 }

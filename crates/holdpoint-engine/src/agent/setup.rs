@@ -26,7 +26,7 @@ use crate::outgoing::{Outgoing, Policy};
 
 /// The node of a workflow that is an agent and nothing else.
 pub(crate) const NODE: &str = "agent";
-/// How long runs wait for a server that is away, unless the operator says otherwise.
+/// Time that runs wait for a server that is away, unless the operator says otherwise.
 const OUTAGE_MS: u64 = 600_000;
 /// The step of a node that records the revision of the agent that it names.
 const PINNED: &str = "agent";

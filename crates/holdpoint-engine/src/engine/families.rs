@@ -30,16 +30,22 @@ pub(crate) struct Before {
     /// As its parent knows it.
     shown: Status,
     idle: bool,
+    /// The dispatch of the run was given up while a node had work.
+    stranded: bool,
 }
 
 impl Before {
     pub(crate) fn of(run: &Run) -> Self {
-        Self { seq: run.seq, shown: shown(run), idle: run.next_work().is_none() }
+        let (idle, stranded) =
+            (run.next_work().is_none(), run.nodes.iter().any(holdpoint_core::NodeState::is_given_up));
+        Self { seq: run.seq, shown: shown(run), idle, stranded }
     }
 
-    /// A run with work left has a live dispatch whose holder will see a change before it can finish.
-    pub(crate) fn idle(&self) -> bool {
-        self.idle
+    /// Returns whether a change needs a dispatch. A run with work left has a live one, whose holder sees the change before
+    /// it can finish, unless that dispatch was given up.
+    pub(crate) fn wakes(&self, draft: &Draft) -> bool {
+        let is_revived = self.stranded && !draft.events.is_empty() && draft.run.next_work().is_some();
+        is_revived || self.idle && draft.obligations.contains(&Obligation::Activate)
     }
 }
 
@@ -186,7 +192,7 @@ impl Engine {
             // What the run does belongs to what the node that starts it does.
             trace: Some(SpanName::of_visit(tenant, parent, &known.node, known.visit).to_string()),
             trace_state: started.trace_state.clone(),
-            engine_version: Some(Self::VERSION),
+            engine_version: started.engine_version.map(|_| Self::VERSION),
             parent: Some(Parent {
                 run: parent.id.clone(),
                 workflow: parent.workflow.id.clone(),

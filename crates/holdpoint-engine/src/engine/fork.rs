@@ -177,7 +177,8 @@ fn start_of_copy(
         credentials: credentials_of_copy(started, request),
         trace: started.trace.clone(),
         trace_state: started.trace_state.clone(),
-        engine_version: Some(Engine::VERSION),
+        // A copy of an older run keeps the rules of that run.
+        engine_version: started.engine_version.map(|_| Engine::VERSION),
         fork: Some(fork),
         forked_by,
         ..Start::new(started.owner.clone())

@@ -26,7 +26,7 @@ impl PureNode for Delay {
             _ => flaws.push(Flaw::of_node(
                 &node.id,
                 "config.durationMs",
-                "is the same as ms; give one of them",
+                "is another name for ms; set only one of them",
             )),
         }
         flaws

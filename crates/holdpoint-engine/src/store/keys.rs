@@ -21,6 +21,8 @@ const INSERT_SUCCESSOR: &str = "INSERT INTO keys (key_id, key_hash, tenant_id, p
         AND revoked_ms IS NULL AND (expires_ms IS NULL OR expires_ms > $13)
         AND NOT EXISTS (SELECT 1 FROM sessions WHERE session_id = $14 AND revoked_ms IS NOT NULL)
     ON CONFLICT DO NOTHING";
+/// Locks the predecessor, so that its revocation comes either before this transaction or after it.
+const LOCK_PREDECESSOR: &str = "UPDATE keys SET key_id = key_id WHERE tenant_id = $1 AND key_id = $2";
 /// Ends the predecessor of a stored successor, unless it expires earlier.
 const END_PREDECESSOR: &str = "UPDATE keys
     SET expires_ms = CASE WHEN expires_ms < $1 THEN expires_ms ELSE $1 END
@@ -103,6 +105,7 @@ pub(crate) fn insert_successor(key: &ApiKey, predecessor: &str, ends_at: Timesta
     values.extend(params![key.tenant.as_str(), predecessor, key.created_at, key.depends_on.nearest()]);
     let end = params![ends_at, key.tenant.as_str(), predecessor, key.key_id.as_str()];
     let mut statements: Vec<Statement> = key.depends_on.lock().into_iter().collect();
+    statements.push(Statement::new(LOCK_PREDECESSOR, params![key.tenant.as_str(), predecessor]));
     statements.extend([Statement::new(INSERT_SUCCESSOR, values), Statement::new(END_PREDECESSOR, end)]);
     statements
 }

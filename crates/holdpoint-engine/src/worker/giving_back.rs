@@ -79,8 +79,8 @@ fn returned(draft: &mut Draft, claim: &Claim, error: String) -> Result<Fenced, E
 }
 
 /// Back into the queue while the server may come back. After that the dispatch is a dead letter and the run stays open: an
-/// operator who requeues the dispatch lets it go on, and nothing that was approved is lost. None if the node does not run:
-/// nobody would know how long it has been waiting.
+/// operator who requeues the dispatch lets it go on, and nothing that was approved is lost. None if the run has
+/// ended.
 fn delayed(draft: &mut Draft, node: NodeId, why: &str, outage_ms: u64) -> Result<Option<Fenced>, Error> {
     let now = draft.now;
     let known = draft.run.node_state(&node).and_then(|state| state.delay.clone());
@@ -90,7 +90,12 @@ fn delayed(draft: &mut Draft, node: NodeId, why: &str, outage_ms: u64) -> Result
     let error = RunError { retryable: true, ..RunError::new("connection_unavailable", why) };
     match draft.decide(&Command::Delay { node, error, until: (!given_up).then_some(until) }) {
         Ok(()) => {}
-        Err(Refusal::RunFinished(_) | Refusal::NodeNotRunning) => return Ok(None),
+        Err(Refusal::RunFinished(_)) => return Ok(None),
+        // Another change ended the node meanwhile. The next holder finds out what is left.
+        Err(Refusal::NodeNotRunning) => {
+            let retry_at = now.plus_ms(outage_pause_ms(0, jitter()));
+            return Ok(Some(Fenced::Postpone { retry_at, error: why.to_owned() }));
+        }
         Err(refusal) => return Err(refusal.into()),
     }
     let (run, error) = (&draft.run.id, why.to_owned());

@@ -271,7 +271,10 @@ pub(super) async fn latest(app: &App, caller: &Caller, thread: &str) -> Result<L
 }
 
 pub(super) fn takes_no_input(run: &RunId) -> Violation {
-    Violation::new("THREAD_BUSY", format!("run {run} is at work in this thread, and takes no input"))
+    Violation::new(
+        "THREAD_BUSY",
+        format!("run {run} is open in this thread and accepts no messages; wait until it has ended"),
+    )
 }
 
 /// From where a run stood, with everything that comes.

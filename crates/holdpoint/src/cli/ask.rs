@@ -36,10 +36,10 @@ Standard output has the answer as JSON: what was chosen or filled in; of a yes o
 said; null where nobody answered. With --json it has the whole hold, with --hook the decision in
 the format of the program.
 
-Exit codes: 0 approved or answered, 1 rejected, 2 nobody answered in time, 3 cancelled;
+Exit codes: 0 approved or answered, 1 rejected, 2 no answer in time, 3 cancelled;
 64 wrong usage, 65 refused by the server, 69 the server cannot be reached, 77 no key or a wrong one.
 In a hook of Claude Code (with --hook, or where CLAUDE_PROJECT_DIR is set) every code but 0 is 2:
-nothing else keeps that program from going on.
+Claude Code blocks the call only on exit code 2.
 A server that restarts while this waits is waited for.";
 
 /// How long one look may take; the server answers sooner when there is an answer.
@@ -62,6 +62,7 @@ pub(crate) fn wait(connection: &Connection, id: &str) -> ExitCode {
 
 /// What goes wrong must not look like an answer.
 fn finish(connection: &Connection, work: impl FnOnce() -> Result<u8, Failure>) -> ExitCode {
+    hook::block_on_panic();
     let code = work().unwrap_or_else(|failure| {
         eprintln!("{}", if connection.json { failure.json_line() } else { failure.to_string() });
         failure.code_beside_answers()
@@ -207,7 +208,7 @@ fn report(output: &Output, hold: &Reply) -> Result<u8, Failure> {
 /// An answer needs no words on standard error, except in a hook, where the agent reads them.
 fn describe_refusal(hold: &Value) -> Option<String> {
     match hold["status"].as_str() {
-        Some("timed_out") => Some("nobody answered in time".to_owned()),
+        Some("timed_out") => Some("no answer in time".to_owned()),
         Some("cancelled") => Some("the question was cancelled".to_owned()),
         Some("rejected") if hook::is_hook() => Some(format!("rejected by {}", cell(&hold["answeredBy"]))),
         _ => None,
@@ -220,7 +221,9 @@ fn exit_code(hold: &Value) -> Result<u8, Failure> {
         Some("rejected") => Ok(1),
         Some("timed_out") => Ok(2),
         Some("cancelled") => Ok(3),
-        other => Err(Failure::broken(format!("the server tells of a hold that is {other:?}"))),
+        other => Err(Failure::broken(format!(
+            "the server sent a hold with the unknown status {other:?}; use the same version of both"
+        ))),
     }
 }
 

@@ -27,7 +27,7 @@ const STATUSES: [&str; 6] = ["queued", "claimed", "acked", "cancelled", "superse
 pub(crate) enum Action {
     /// List the dispatches of a thread in the order in which they are served
     List {
-        /// The thread, or a run for the thread that it is in; `latest` for the newest run
+        /// Id of a thread, or of a run, for the thread of that run; `latest` for the newest run
         #[arg(value_name = "THREAD", value_parser = NonEmptyStringValueParser::new())]
         thread: String,
         /// Only dispatches in these statuses, separated by commas

@@ -84,10 +84,10 @@ pub(crate) struct Add {
     /// Only runs with one of these tags; repeat for more
     #[arg(long = "tag", value_name = "TAG")]
     tags: Vec<String>,
-    /// Try each event once, and drop it if it is not taken
+    /// Best effort: try each delivery once, and drop it if the receiver does not accept it
     #[arg(long, conflicts_with_all = ["durable", "unordered", "max_attempts", "backoff"])]
     best_effort: bool,
-    /// Try again until it is taken or given up. The default
+    /// Durable: retry each delivery until the receiver accepts it or the attempts are used up (default)
     #[arg(long)]
     durable: bool,
     /// Do not hold back later events of a run for earlier ones

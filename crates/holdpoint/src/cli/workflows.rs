@@ -98,7 +98,7 @@ fn put(client: &Client, output: &Output, files: &[String]) -> Result<(), Failure
 /// Says which of several definitions are registered although one was refused.
 fn partly(failure: Failure, files: &[String], sent: usize) -> Failure {
     let (done, left) = (files[..sent].join(", "), files[sent + 1..].join(", "));
-    let check = "`holdpoint workflows check` names all flaws before anything is registered";
+    let check = "`holdpoint workflows check` lists all errors without registering anything";
     match (files.len(), sent) {
         (1, _) => failure,
         (_, 0) => failure.hint(format!("none of the {} files is registered; {check}", files.len())),

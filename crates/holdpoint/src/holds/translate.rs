@@ -71,7 +71,10 @@ fn media_type<'a>(data: &Value, named: Option<&'a str>) -> Result<&'a str, ApiEr
     match named {
         None if data.is_string() => Ok("text/markdown"),
         None => Ok("application/json"),
-        Some(_) if !data.is_string() => Err(ApiError::invalid("dataType", "is for data that is a text")),
+        Some(_) if !data.is_string() => Err(ApiError::invalid(
+            "dataType",
+            "requires data that is a string; leave dataType out for other JSON",
+        )),
         Some(named) if TEXT_TYPES.contains(&named) => Ok(named),
         Some(_) => Err(ApiError::invalid("dataType", format!("must be one of {}", TEXT_TYPES.join(", ")))),
     }

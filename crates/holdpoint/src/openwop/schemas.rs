@@ -3,6 +3,7 @@
 
 mod answers;
 mod links;
+mod snapshot;
 mod waiting;
 
 use holdpoint_core::{Status, limits};

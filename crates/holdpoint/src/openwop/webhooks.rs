@@ -86,7 +86,9 @@ fn added(done: Done<'_>) -> Answer {
 fn not_added(error: Error) -> ApiError {
     match error {
         Error::Target(outgoing::Error::Refused(refused)) => super::translate::refused_url("url", &refused),
-        Error::Target(_) => ApiError::rejected_url("url", "has no address that can be called"),
+        Error::Target(_) => {
+            ApiError::rejected_url("url", "host name does not resolve to an address; check the URL")
+        }
         Error::TooMany(_) => {
             let message = "this tenant has as many webhooks as it may have; remove one first";
             ApiError::new(StatusCode::CONFLICT, "too_many_webhooks", message)

@@ -3,9 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use holdpoint_core::{
-    Command, ExternalEvent, InterruptId, Obligation, Principal, Refusal, Run, RunId, RunRef, TenantId,
-};
+use holdpoint_core::{Command, ExternalEvent, InterruptId, Principal, Refusal, Run, RunId, RunRef, TenantId};
 
 use super::{MATCHES_MAX, Received, Reception, RefusedBy, Taker};
 use crate::advance::Draft;
@@ -124,7 +122,7 @@ impl Engine {
     ) -> Result<Option<Guard>, Error> {
         let mut seeds = Vec::with_capacity(drafts.len());
         for (run, (before, mut draft)) in drafts {
-            let wakes = before.idle() && draft.obligations.contains(&Obligation::Activate);
+            let wakes = before.wakes(&draft);
             let of = RunRef { tenant: key.tenant.clone(), run: run.clone() };
             let mail = if wakes { self.activate(&of, &mut draft).await? } else { Mail::None };
             seeds.push((run, before, draft, mail));

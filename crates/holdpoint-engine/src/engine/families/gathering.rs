@@ -90,7 +90,7 @@ impl<'e> Family<'e> {
         }
         match self.engine.born(&parent.draft.run, child, self.now).await? {
             Birth::Born(draft) => {
-                let unborn = Before { seq: 0, shown: Status::Running, idle: true };
+                let unborn = Before { seq: 0, shown: Status::Running, idle: true, stranded: false };
                 self.add(child.clone(), unborn, *draft);
                 Ok(None)
             }
@@ -203,7 +203,9 @@ impl Member {
         let works = self.draft.run.next_work().is_some();
         let mail = match self.mail {
             Some(Mail::Performed(id)) if works => Mail::Enqueue(id),
-            None if self.before.idle && works => Mail::Enqueue(Uuid::now_v7().to_string()),
+            None if (self.before.idle || self.before.stranded) && works => {
+                Mail::Enqueue(Uuid::now_v7().to_string())
+            }
             mail => mail.unwrap_or(Mail::None),
         };
         change(of, self.before.seq, self.draft, mail)

@@ -9,6 +9,7 @@ use holdpoint_engine::agent::AgentSettings;
 use holdpoint_engine::agent::tool::{
     Call, Calling, Listing, Reaching, Returned, ToolError, ToolSpec, Toolbox,
 };
+use holdpoint_engine::core::agent::{Message, Role};
 use holdpoint_engine::core::mailbox::{RunDispatch, RunDispatchStatus};
 use holdpoint_engine::core::{Command, Delay, Drain, ForkMode, NodeId, RunRef, TenantId};
 use holdpoint_engine::{Error, Options};
@@ -27,6 +28,9 @@ on_both! {
     a_run_that_was_given_up_can_be_cancelled,
     a_run_whose_dead_letter_is_gone_goes_on_when_it_is_paused_and_resumed,
     an_approved_call_that_found_nobody_is_asked_about_again,
+    an_edited_call_that_found_nobody_is_asked_about_with_the_edit,
+    a_message_lets_a_run_that_was_given_up_go_on,
+    a_pause_that_drains_pauses_a_run_that_was_given_up,
     a_call_that_found_nobody_is_told_to_the_agent_if_nobody_approved_it,
     a_model_that_is_away_delays_the_run,
     a_restart_during_an_outage_changes_nothing,
@@ -349,4 +353,45 @@ async fn a_replay_of_a_delayed_run_is_the_same_list(post: Outpost) {
     let found = post.house.log(&copy).await;
     let found: Vec<String> = found.iter().map(|event| event.replace(of.run.as_str(), "RUN")).collect();
     assert_eq!(found[1..], log[1..]);
+}
+
+async fn an_edited_call_that_found_nobody_is_asked_about_with_the_edit(post: Outpost) {
+    let of = post.told(agent(&[call("c1", "remote", json!({"to": "ann"}))], "ask")).await;
+    post.world.deaf.store(true, Ordering::SeqCst);
+    let edit = json!({"arguments": {"to": "bob"}});
+    decide(&post.house.engine, &of, "c1", &resume("d1", edit)).await.unwrap();
+    post.house.drain().await;
+    let run = post.house.run(&of).await;
+    let asked = run.open_interrupts().next().unwrap();
+    assert_eq!(asked.data["artifactData"]["arguments"], json!({"to": "bob"}), "{:?}", asked.data);
+    post.world.deaf.store(false, Ordering::SeqCst);
+    decide(&post.house.engine, &of, "c1", &resume("d2", Value::Null)).await.unwrap();
+    post.house.drain().await;
+    assert_eq!(post.house.status(&of).await, "completed");
+    assert_eq!(*post.calls.lock().unwrap(), [("c1".to_owned(), json!({"to": "bob"}))]);
+}
+
+async fn a_message_lets_a_run_that_was_given_up_go_on(post: Outpost) {
+    post.set_away(true);
+    let of = post.told(agent(&[call("c1", "remote", json!({}))], "allow")).await;
+    post.pass(OUTAGE_MS).await;
+    assert_eq!(post.last_dispatch(&of).await.status, RunDispatchStatus::DeadLetter);
+    post.set_away(false);
+    let message = Message::new("m2".to_owned(), Role::User, "are you there?");
+    post.house.engine.say(&of, vec![message]).await.unwrap();
+    post.house.drain().await;
+    assert_eq!((post.house.status(&of).await, post.made().len()), ("completed", 1));
+}
+
+async fn a_pause_that_drains_pauses_a_run_that_was_given_up(post: Outpost) {
+    post.set_away(true);
+    let of = post.told(agent(&[call("c1", "remote", json!({}))], "allow")).await;
+    post.pass(OUTAGE_MS).await;
+    post.set_away(false);
+    let pause = Command::Pause { reason: None, drain: Drain::DrainCurrentNode, by: alice() };
+    post.house.engine.execute(&of, &pause).await.unwrap();
+    assert_eq!(post.house.status(&of).await, "paused");
+    post.house.engine.execute(&of, &Command::Resume { by: alice() }).await.unwrap();
+    post.house.drain().await;
+    assert_eq!((post.house.status(&of).await, post.made().len()), ("completed", 1));
 }

@@ -9,7 +9,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::cli::failure::Failure;
 
-/// How long a signal waits for the id of a hold that is being made.
+/// Time that a signal waits for the id of a hold that is being made.
 const ID_WAIT_MAX: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Copy, Debug, PartialEq)]

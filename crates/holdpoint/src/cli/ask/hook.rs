@@ -6,7 +6,7 @@
 
 use std::io::{Read, Write};
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use clap::ValueEnum;
@@ -25,7 +25,7 @@ use crate::cli::output::{cell, clean};
 const BLOCKS: u8 = 2;
 /// Below the 10 minutes after which Claude Code stops a hook and lets the call run.
 const TIMEOUT_SECONDS: u64 = 9 * 60;
-/// How long after the deadline of the hold its outcome may arrive.
+/// Time after the deadline of the hold in which its outcome may arrive.
 const GRACE: Duration = Duration::from_secs(5);
 const INPUT_BYTES_MAX: u64 = 16 << 20;
 const EVENT: &str = "PreToolUse";
@@ -38,7 +38,7 @@ pub(crate) enum Program {
     ClaudeCode,
 }
 
-/// What Claude Code writes to standard input of a PreToolUse hook, as far as it is used here.
+/// The members used here of the input of a PreToolUse hook.
 #[derive(Debug, Deserialize)]
 struct ToolCall {
     hook_event_name: String,
@@ -82,23 +82,33 @@ pub(crate) fn is_hook() -> bool {
     is_set || std::env::args_os().any(|word| word.to_str().is_some_and(is_flag))
 }
 
-/// Returns the exit code of `ask` and `wait`: in a hook everything but an approval must block.
+/// Lets a panic end the process with the code that blocks the call.
+pub(crate) fn block_on_panic() {
+    if is_hook() {
+        std::panic::set_hook(Box::new(|_| std::process::exit(BLOCKS.into())));
+    }
+}
+
+/// Returns the exit code of `ask` and `wait`: in a hook every code but 0 becomes 2, which blocks the call.
 pub(crate) fn exit_code(code: u8) -> u8 {
     if code != 0 && is_hook() { BLOCKS } else { code }
 }
 
 fn decide(connection: &Connection, mut question: Question) -> Result<Decision, Failure> {
-    let call = ToolCall::read(std::io::stdin().lock())?;
-    let client = Arc::new(Client::new(Settings::find(connection)?));
     let seconds = *question.timeout.get_or_insert(TIMEOUT_SECONDS);
+    let deadline = Duration::from_secs(seconds).saturating_add(GRACE);
+    // From here on a signal and the deadline deny the call, also while standard input is read.
+    let shared: Arc<OnceLock<Client>> = Arc::default();
+    let watched = shared.clone();
+    let early_exit =
+        EarlyExit::watch(Some(deadline), move |cause, id| end_early(watched.get(), cause, id).report())?;
+    let call = ToolCall::read(std::io::stdin().lock())?;
+    let settings = Settings::find(connection)?;
+    let client = shared.get_or_init(|| Client::new(settings));
     question.title.get_or_insert_with(|| call.title());
     let mut body = question.request()?;
     body.insert("data".to_owned(), call.shown());
-    let deadline = Duration::from_secs(seconds).saturating_add(GRACE);
-    let watcher = client.clone();
-    let early_exit =
-        EarlyExit::watch(Some(deadline), move |cause, id| end_early(&watcher, cause, id).report())?;
-    let outcome = ask(&client, &Value::Object(body), &early_exit);
+    let outcome = ask(client, &Value::Object(body), &early_exit);
     early_exit.finish();
     outcome.map(|hold| Decision::of(&hold))
 }
@@ -111,9 +121,9 @@ fn ask(client: &Client, body: &Value, early_exit: &EarlyExit) -> Result<Value, F
     Ok(answered(client, id)?.value)
 }
 
-/// A later answer would reach nobody, so the hold is cancelled.
-fn end_early(client: &Client, cause: Cause, id: Option<&str>) -> Decision {
-    let cancelled = id.map_or(Ok(()), |id| cancel(client, id).map(drop));
+/// Cancels the hold, if there is one: the hook no longer waits for its answer.
+fn end_early(client: Option<&Client>, cause: Cause, id: Option<&str>) -> Decision {
+    let cancelled = client.zip(id).map_or(Ok(()), |(client, id)| cancel(client, id).map(drop));
     let why = match cause {
         Cause::Signal => "the hook was ended by a signal",
         Cause::Deadline => "there was no answer in time",

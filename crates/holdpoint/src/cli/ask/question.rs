@@ -12,19 +12,19 @@ use crate::cli::values;
 #[derive(Debug, Args)]
 #[group(skip)]
 pub(crate) struct Question {
-    /// What to ask
+    /// The question, in one line
     #[arg(value_name = "TITLE", required_unless_present = "hook")]
     pub(super) title: Option<String>,
-    /// More about it
+    /// A longer text below the title
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
-    /// One of these is the answer, instead of yes or no; separated by commas
+    /// Answers to choose from instead of yes or no, separated by commas
     #[arg(long, value_name = "A,B", value_delimiter = ',', conflicts_with_all = ["schema", "hook"])]
     choices: Vec<String>,
     /// A file with a JSON Schema: the answer is anything that fits it, filled in on a form
     #[arg(long, value_name = "FILE", conflicts_with = "hook")]
     schema: Option<String>,
-    /// Who may answer: names, role:x, group:y, separated by commas
+    /// Approvers: names, role:x, group:y, separated by commas
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     approvers: Vec<String>,
     /// Number of principals that must approve; not with --choices or --schema
@@ -39,7 +39,7 @@ pub(crate) struct Question {
     /// How long to wait for an answer: a number and s, m, h, d or w. Without it, for ever; with --hook, 9m
     #[arg(long, value_name = "10m", value_parser = values::seconds)]
     pub(super) timeout: Option<u64>,
-    /// Shown with the question: text, JSON, @file, or - for standard input. Lines stay lines; a .md file is Markdown
+    /// Shown with the question: text, JSON, @file, or - for standard input. Line breaks are kept; .md files are Markdown, .diff and .patch files a patch
     #[arg(long, value_name = "TEXT|@FILE|-", conflicts_with = "hook")]
     show: Option<String>,
     /// A tag of the hold, to find it by. Repeat for more
@@ -52,7 +52,7 @@ pub(crate) struct Question {
     /// the requester passes on, and so requires --allow-self
     #[arg(long, value_name = "NAME", requires = "allow_self", conflicts_with = "hook", value_parser = NonEmptyStringValueParser::new())]
     pub(super) link: Option<String>,
-    /// How long the link is valid: a number and s, m, h, d or w. Never longer than the question [default: 30m]
+    /// Lifetime of the link: a number and s, m, h, d or w. Never longer than the question [default: 30m]
     #[arg(long, value_name = "30m", requires = "link", value_parser = values::seconds)]
     pub(super) link_expires: Option<u64>,
     /// Cancel the question if SIGINT (Ctrl-C), SIGTERM or SIGHUP ends this command; the exit code is 3 then

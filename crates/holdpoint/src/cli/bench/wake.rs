@@ -28,13 +28,13 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) struct Load {
     #[command(flatten)]
     database: Database,
-    /// How often each time is taken in each pass
+    /// Samples of each measurement in each pass
     #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..))]
     samples: u32,
     /// Clients that start runs all the time in the second pass
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=4096))]
     clients: u32,
-    /// Where its database is for the while; on a tmpfs, fsync costs nothing
+    /// Folder for the temporary database; on a tmpfs, fsync costs nothing
     #[arg(long, value_name = "DIR", default_value_os_t = std::env::temp_dir())]
     scratch: PathBuf,
 }
@@ -131,7 +131,9 @@ impl Bench {
         let until = Instant::now() + PATIENCE;
         while !(self.engine.hears_other_nodes() && other.hears_other_nodes()) {
             if Instant::now() > until {
-                return Err(Failure::broken("the two nodes do not hear of each other"));
+                return Err(Failure::broken(
+                    "the two nodes received no notification from each other within 60 seconds; check LISTEN/NOTIFY of the database",
+                ));
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
@@ -193,7 +195,10 @@ impl Bench {
 
     async fn next_begin(&mut self) -> Result<Instant, Failure> {
         let begun = tokio::time::timeout(PATIENCE, self.begun.recv()).await;
-        begun.ok().flatten().ok_or_else(|| Failure::refused("work that was ready has not begun"))
+        begun
+            .ok()
+            .flatten()
+            .ok_or_else(|| Failure::refused("a run that was ready did not begin within 60 seconds"))
     }
 }
 

@@ -31,7 +31,7 @@ pub(crate) fn pause(
         let resume = output.command(&format!("runs resume {}", clean(run)));
         match now["draining"].as_bool() {
             Some(true) => format!(
-                "run {} will be {status} once the nodes at work have ended\ntake that back with: {resume}",
+                "run {} will be {status} once the nodes at work have ended\nwithdraw the pause with: {resume}",
                 clean(run)
             ),
             _ => format!("run {} is {status}\nlet it go on with: {resume}", clean(run)),

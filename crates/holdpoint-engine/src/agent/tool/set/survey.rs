@@ -1,4 +1,4 @@
-//! Lists the tools that an agent needs now. A server that is away keeps nobody waiting who does not need it.
+//! Lists the tools that an agent needs now. Calls that do not need an unreachable server do not wait for it.
 
 use std::sync::{Arc, PoisonError};
 
@@ -7,7 +7,7 @@ use holdpoint_core::TenantId;
 
 use super::{Entry, ToolSpec, Tools};
 
-/// The tools that somebody needs, from the fewest to all.
+/// The set of tools that a step needs, from none to all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Needed {
     #[default]
