@@ -13,7 +13,7 @@ const GOVERNED: [&str; 4] = ["gateId", "requiredRole", "requiredScope", "overrid
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Assignees {
     /// The rules about people, as the gate has them. None if it names no principal. An audience that informs is named
-    /// [`INFORMED`](people::INFORMED); one that restricts, in rows of earlier versions, keeps its name.
+    /// `informedAudience`; one that restricts, in rows of earlier versions, keeps its name.
     pub said: Option<Value>,
     /// Those whose wish the run is, where nobody may grant their own.
     pub barred: Vec<String>,
