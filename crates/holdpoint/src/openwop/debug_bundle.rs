@@ -31,10 +31,10 @@ pub(crate) async fn show(
     InPath(run): InPath<String>,
     Params(asked): Params<wire::DebugBundle>,
 ) -> Result<Response, ApiError> {
-    let max = match asked.max_events {
-        Some(0) => return Err(ApiError::invalid("maxEvents", "must be 1 or more")),
-        Some(max) => max.min(EVENTS_MAX),
+    let max = match asked.max_events.map(u64::try_from) {
         None => EVENTS_MAX,
+        Some(Ok(max)) if max > 0 => max.min(EVENTS_MAX),
+        Some(_) => return Err(ApiError::invalid("maxEvents", "must be 1 or more")),
     };
     let of = caller.run(&run)?;
     let run = app.engine.run(&of).await?;

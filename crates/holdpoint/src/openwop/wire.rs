@@ -188,7 +188,7 @@ pub(crate) struct Poll {
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct DebugBundle {
-    pub max_events: Option<u64>,
+    pub max_events: Option<i64>,
 }
 
 #[derive(Debug, Deserialize)]
