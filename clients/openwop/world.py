@@ -53,7 +53,7 @@ class Served(unittest.TestCase):
         cls.addClassCleanup(cls.stop)
         ready = cls.server.stdout.readline()
         cls.url = ready.split()[-1]
-        # What it says later must not fill the pipe.
+        # Later output must not fill the pipe.
         threading.Thread(target=cls.drain, args=[cls.server.stdout], daemon=True).start()
         for workflow in WORKFLOWS:
             cls.put(f"/v1/workflows/{workflow['id']}", workflow)

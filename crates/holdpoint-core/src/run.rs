@@ -184,7 +184,7 @@ impl Run {
     fn pause(&mut self, event: &Event, at: Timestamp) {
         (self.paused, self.draining) = (None, None);
         if matches!(event, Event::RunResumed { .. }) {
-            // Nothing was tried while the run was paused, so that an outage is counted from now on.
+            // No attempt was made while the run was paused: an outage is counted from now on.
             self.nodes.iter_mut().for_each(|state| state.delay = None);
         }
         if let Event::PauseRequested { reason, by } = event {

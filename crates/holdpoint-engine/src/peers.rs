@@ -131,7 +131,7 @@ impl Peers {
             let ended = match Ear::open(&self.settings).await {
                 Ok((ear, hints)) => {
                     hears.store(true, Ordering::Relaxed);
-                    // What was said before went unheard.
+                    // Notifications before this moment were not received.
                     self.bus.work.raise();
                     self.listen(&node, &ear, hints, &mut stop).await
                 }

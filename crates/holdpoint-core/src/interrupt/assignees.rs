@@ -9,7 +9,7 @@ use crate::ids::Principal;
 /// What an approval may say about people besides [`PEOPLE`]: what a governed gate requires.
 const GOVERNED: [&str; 4] = ["gateId", "requiredRole", "requiredScope", "override"];
 
-/// Who may decide one interrupt, and whom it is shown to.
+/// The principals that may decide one interrupt, and those it is shown to.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Assignees {
     /// The rules about people, as the gate has them. None if it names no principal. An audience that informs is named

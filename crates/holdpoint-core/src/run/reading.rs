@@ -223,7 +223,7 @@ impl Run {
         }
         let running = self.nodes.iter().position(|state| state.status == NodeStatus::Running);
         running.map(Work::Enter).or_else(|| match next_turn(self) {
-            // Nothing begins in a run that is about to pause.
+            // A run that is about to pause begins no node.
             Some(Turn::Begin(_)) if self.draining.is_some() => None,
             Some(Turn::Begin(position)) => Some(Work::Begin(position)),
             Some(Turn::Skip(..) | Turn::Stuck(..) | Turn::Back(_)) | None => None,

@@ -130,7 +130,7 @@ pub(super) fn is_name(text: &str) -> bool {
 
 /// The error of a call that our HTTP client never sent.
 fn unsent(error: &outgoing::Error, why: String) -> ToolError {
-    // What the operator's policy refuses stays refused.
+    // An address that the operator's policy refuses stays refused.
     match error {
         outgoing::Error::Refused(_) => ToolError::NotCalled(why),
         _ => ToolError::Unreachable(why),

@@ -155,7 +155,7 @@ mod tests {
         let (sender, jobs) = tokio::sync::mpsc::channel(8);
         let (waiting, of_waiting) = job();
         sender.try_send(waiting).unwrap();
-        // What `try_send` does first; the thread that does it may be stopped in between.
+        // The first half of `try_send`; its thread may be stopped in between.
         let place = sender.try_reserve().unwrap();
         let inbox = Inbox::new(jobs, 8);
         let stopping = std::thread::spawn(move || drop(inbox));

@@ -93,7 +93,7 @@ impl Engine {
         let key = Key { tenant: tenant.clone(), event_id: event.event_id.clone() };
         for _ in 0..ATTEMPTS_MAX {
             if engine.write_down(&key, event, by).await? {
-                // Where this stops, and be it that the caller goes away, a worker must finish it.
+                // If this stops, also because the caller goes away, a worker must finish it.
                 let unfinished = Unfinished(&engine.bus().work);
                 let received = engine.find_takers(&key).await?;
                 std::mem::forget(unfinished);
