@@ -6,9 +6,9 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::ids::{InterruptId, WorkflowId};
 use crate::interrupt::{Decision, Request};
 pub use crate::permission::Behaviour;
+use crate::{InterruptId, WorkflowId};
 
 mod asking;
 mod call;

@@ -6,9 +6,9 @@ use serde_json::{Map, Value};
 
 use crate::agent::{Act, Message, ResumePolicy};
 use crate::event::{ChildResult, Drain, Fork, Owner, Parent, Reducer, RunError};
-use crate::ids::{InterruptId, NodeId, Principal, RunId, Timestamp, WorkflowId};
 use crate::interrupt::{Answer, Decision, ExternalEvent, Request};
 use crate::run::Status;
+use crate::{InterruptId, NodeId, Principal, RunId, Timestamp, WorkflowId};
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {

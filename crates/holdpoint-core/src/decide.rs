@@ -1,8 +1,8 @@
 //! Turns a command into events or a refusal. Pure: the run, the command and the time are all there is.
 
+use crate::Timestamp;
 use crate::command::Command;
 use crate::event::Event;
-use crate::ids::Timestamp;
 use crate::refusal::Refusal;
 use crate::run::Run;
 

@@ -6,11 +6,11 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::Via;
 use crate::agent::{Behaviour, CallStatus, Message, ToolCallResumeMode, Usage};
-use crate::ids::{InterruptId, NodeId, RunId, Timestamp, WorkflowId};
 use crate::interrupt::Kind;
 use crate::run::Status;
-use crate::via::Via;
+use crate::{InterruptId, NodeId, RunId, Timestamp, WorkflowId};
 
 mod names;
 mod sources;

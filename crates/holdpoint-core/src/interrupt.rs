@@ -2,12 +2,12 @@
 
 use serde_json::Value;
 
+use crate::Via;
 use crate::canonical::digest;
 use crate::event::Event;
-use crate::ids::{InterruptId, NodeId, Principal, Timestamp};
 use crate::limits;
 use crate::refusal::{Refusal, check_size};
-use crate::via::Via;
+use crate::{InterruptId, NodeId, Principal, Timestamp};
 
 mod approval;
 mod assignees;

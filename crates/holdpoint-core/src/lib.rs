@@ -9,18 +9,15 @@ mod canonical;
 mod command;
 mod decide;
 mod event;
-mod ids;
 mod interrupt;
-pub mod limits;
 pub mod mailbox;
 mod names;
 pub mod permission;
+mod principal;
 mod react;
 mod refusal;
 mod run;
 mod schema;
-mod strict;
-mod via;
 pub mod webhook;
 pub mod workflow;
 
@@ -30,7 +27,10 @@ pub use decide::{check_reason, decide};
 pub use event::{
     Cap, ChildResult, Drain, Event, Fork, ForkMode, Owner, Parent, Reducer, RunError, Started, TIMED_OUT,
 };
-pub use ids::{BadId, InterruptId, NodeId, Principal, RunId, RunRef, TenantId, Timestamp, WorkflowId};
+pub use holdpoint_ids::{
+    BadId, HoldStatus, InterruptId, NodeId, RunId, RunRef, StrictValue, TenantId, Timestamp, Via, ViaType,
+    WorkflowId, limits, parse_strict,
+};
 pub use interrupt::{
     AUTH_REQUIRED, Answer, Ask, Assignees, AudienceRule, BadRequest, Compiled, Decision,
     ESCALATION_THRESHOLD_DEFAULT, ExternalEvent, GateOutputs, GrantUse, Heard, Interrupt, Kind,
@@ -39,12 +39,11 @@ pub use interrupt::{
     with_ignored,
 };
 pub use names::{BadName, check_new_entry, parse_new_name};
+pub use principal::Principal;
 pub use react::{Obligation, Timer, react};
 pub use refusal::Refusal;
 pub use run::{
     Child, Conversation, Delay, End, NodeState, NodeStatus, Pause, Run, Status, UnusableGrant, Verdict, Work,
 };
 pub use schema::{check_schema, checker};
-pub use strict::{StrictValue, parse_strict};
-pub use via::{Via, ViaType};
 pub use workflow::Workflow;

@@ -1,8 +1,8 @@
 //! What an event obliges the shell to do later. Each obligation becomes a row in the event's own transaction.
 
 use crate::event::{Event, Started};
-use crate::ids::{InterruptId, NodeId, RunId, Timestamp};
 use crate::run::{Run, deadline};
+use crate::{InterruptId, NodeId, RunId, Timestamp};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Obligation {

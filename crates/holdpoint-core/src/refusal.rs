@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
+use crate::Timestamp;
 use crate::agent::CallFlaw;
-use crate::ids::Timestamp;
 use crate::run::{Status, UnusableGrant};
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use crate::event::{Drain, Event, RunError, Started};
-use crate::ids::{NodeId, RunId, Timestamp};
 use crate::interrupt::Interrupt;
 use crate::workflow::{Workflow, judge_edge};
+use crate::{NodeId, RunId, Timestamp};
 
 mod agents;
 pub(crate) mod channels;

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde_json::{Map, Value};
 
-use crate::ids::{NodeId, WorkflowId};
 use crate::schema::{Schema, check_patterns};
+use crate::{NodeId, WorkflowId};
 
 mod channel;
 mod condition;

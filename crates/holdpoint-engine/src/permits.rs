@@ -35,17 +35,6 @@ pub enum Payload {
     NoGrant,
 }
 
-impl Payload {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Fixed => "fixed by this approval",
-            Self::BodyFixed => "body fixed by this approval, other inputs not",
-            Self::NotFixed => "payload not fixed by this approval",
-            Self::NoGrant => "needs no grant",
-        }
-    }
-}
-
 /// An effect that needs no grant although a gate leads to it, or that repeats with one grant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GrantNote {

@@ -1,25 +1,24 @@
 //! Grants over HTTP: the effects that a decision permits, and its use for effects outside of Holdpoint.
 
+use holdpoint_api::grants::{PayloadFixed, Permit};
 use holdpoint_core::{Interrupt, Run};
-use holdpoint_engine::{Engine, Permit};
-use serde_json::{Value, json};
+use holdpoint_engine::{Engine, Payload};
 
 mod handlers;
 pub(crate) mod routes;
-pub(crate) mod schemas;
 
 /// Returns the effects that the decision of an interrupt permits, or None if it permits none.
-pub(crate) fn permits(engine: &Engine, run: &Run, asked: &Interrupt) -> Option<Value> {
+pub(crate) fn permits(engine: &Engine, run: &Run, asked: &Interrupt) -> Option<Vec<Permit>> {
     let permits = if asked.is_gate() { engine.permits(&run.workflow, &asked.node) } else { Vec::new() };
-    (!permits.is_empty()).then(|| shown(&permits))
+    (!permits.is_empty()).then(|| permits.into_iter().map(permit).collect())
 }
 
-fn shown(permits: &[Permit]) -> Value {
-    let shown = |permit: &Permit| {
-        json!({
-            "nodeId": permit.node, "typeId": permit.type_id, "payload": permit.payload.as_str(),
-            "repeat": permit.repeat,
-        })
+fn permit(permit: holdpoint_engine::Permit) -> Permit {
+    let payload = match permit.payload {
+        Payload::Fixed => PayloadFixed::Fixed,
+        Payload::BodyFixed => PayloadFixed::BodyFixed,
+        Payload::NotFixed => PayloadFixed::NotFixed,
+        Payload::NoGrant => PayloadFixed::NeedsNoGrant,
     };
-    permits.iter().map(shown).collect()
+    Permit { node_id: permit.node, type_id: permit.type_id, payload, repeat: permit.repeat }
 }

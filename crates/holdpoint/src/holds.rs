@@ -3,6 +3,4 @@
 
 pub(crate) mod handlers;
 pub(crate) mod routes;
-pub(crate) mod schemas;
 mod translate;
-mod wire;

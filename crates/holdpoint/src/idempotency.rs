@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use holdpoint_core::mailbox::RunDispatch;
 use holdpoint_core::{Run, TenantId, Workflow, hex};
 use holdpoint_engine::{ApiKey, Delivery, Done, Engine, LinkSecret, Once, Receipt, Webhook};
-use serde_json::Value;
+use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use crate::app::App;
@@ -143,8 +143,11 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    pub(crate) fn json(status: StatusCode, body: &Value) -> Self {
-        Self { status, body: body.to_string(), replayed: false }
+    pub(crate) fn json(status: StatusCode, body: &impl Serialize) -> Self {
+        match serde_json::to_string(body) {
+            Ok(body) => Self { status, body, replayed: false },
+            Err(error) => Self::json(StatusCode::INTERNAL_SERVER_ERROR, &ApiError::internal(error).body()),
+        }
     }
 
     pub(crate) fn nothing() -> Self {

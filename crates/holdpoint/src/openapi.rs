@@ -1,6 +1,7 @@
 //! The OpenAPI 3.1 document of this server, made from the table of routes and the schemas that each protocol keeps
 //! beside its wire types. `docs/openapi.json` is a copy of it, and a test compares the two.
 
+mod components;
 mod shared;
 
 use std::sync::LazyLock;
@@ -10,9 +11,9 @@ use axum::response::IntoResponse;
 use serde_json::{Map, Value, json};
 
 use crate::auth::Access;
-use crate::routes::Content::Json;
-use crate::routes::{Content, Operation, Route};
-use crate::{admin, agents, agui, app, chat, grants, holds, inbox, mailbox, openwop};
+use crate::routes::{Content, Json, Operation, Route, Shape};
+use crate::{admin, agents, agui, app, chat, inbox, mailbox, openwop};
+use components::Components;
 
 pub(crate) fn routes() -> Vec<Route> {
     vec![
@@ -31,21 +32,22 @@ async fn serve() -> impl IntoResponse {
 
 pub(crate) fn document() -> Value {
     let operations: Vec<Operation> = app::routes().into_iter().map(|route| route.operation).collect();
+    let mut components = Components::new();
+    let described: Vec<Value> =
+        operations.iter().map(|operation| describe(operation, &mut components)).collect();
     let schemas = merged([
+        Value::Object(components.take()),
         shared::schemas(),
         openwop::schemas::all(),
         agents::schemas::all(),
         agui::schemas::all(),
         chat::schemas::all(),
-        grants::schemas::all(),
-        holds::schemas::all(),
         mailbox::schemas::all(),
         admin::schemas::all(),
         inbox::schemas::all(),
     ]);
     let mut paths = Map::new();
-    for operation in &operations {
-        let mut shown = described(operation);
+    for (operation, mut shown) in operations.iter().zip(described) {
         link(operation, &operations, &schemas, &mut shown["responses"]);
         let path = paths.entry(operation.path).or_insert_with(|| json!({}));
         path[operation.method] = shown;
@@ -63,25 +65,27 @@ pub(crate) fn document() -> Value {
         "paths": paths,
         "components": {
             "securitySchemes": {"key": {"type": "http", "scheme": "bearer", "description": "An API key. A browser that has signed in sends the cookie of its session instead."}},
-            "parameters": merged([shared::parameters(), openwop::schemas::parameters(), openwop::webhooks::schemas::parameters(), agents::schemas::parameters(), holds::schemas::parameters(), mailbox::schemas::parameters()]),
+            "parameters": merged([shared::parameters(), openwop::schemas::parameters(), openwop::webhooks::schemas::parameters(), agents::schemas::parameters(), mailbox::schemas::parameters()]),
             "responses": shared::responses(&operations),
             "schemas": schemas,
         },
     })
 }
 
-fn described(operation: &Operation) -> Value {
+fn describe(operation: &Operation, components: &mut Components) -> Value {
     let mut shown = json!({
         "operationId": operation.id,
         "summary": operation.summary,
         "security": security(operation.access),
-        "responses": responses(operation),
+        "responses": responses(operation, components),
     });
     let in_path = operation.path_parameters().into_iter().map(|name| {
         json!({"name": name, "in": "path", "required": true, "schema": {"type": "string", "minLength": 1}})
     });
     let others = operation.parameters.iter().map(|name| reference("parameters", name));
-    let parameters: Vec<Value> = in_path.chain(others).collect();
+    let typed = operation.parameter_types.iter();
+    let typed = typed.flat_map(|(place, schema)| components.parameters(*place, *schema));
+    let parameters: Vec<Value> = in_path.chain(others).chain(typed).collect();
     if !parameters.is_empty() {
         shown["parameters"] = json!(parameters);
     }
@@ -89,7 +93,10 @@ fn described(operation: &Operation) -> Value {
         shown["deprecated"] = json!(true);
     }
     if let Some(body) = operation.body {
-        let schema = reference("schemas", body.schema);
+        let schema = match body.shape {
+            Shape::Named(name) => reference("schemas", name),
+            Shape::Type(schema) => components.request(schema),
+        };
         shown["requestBody"] =
             json!({"required": body.required, "content": {"application/json": {"schema": schema}}});
     }
@@ -105,17 +112,21 @@ fn security(access: Access) -> Value {
     }
 }
 
-fn responses(operation: &Operation) -> Value {
+fn responses(operation: &Operation, components: &mut Components) -> Value {
+    let mut schema_of = |shape: Shape| match shape {
+        Shape::Named(name) => reference("schemas", name),
+        Shape::Type(schema) => components.response(schema),
+    };
     let mut responses = Map::new();
     for (status, content) in &operation.answers {
         let shown = responses.entry(status.to_string()).or_insert_with(|| json!({"description": "Done."}));
         match content {
-            Content::Json(schema) => {
-                shown["content"]["application/json"] = json!({"schema": reference("schemas", schema)});
+            Content::Json(shape) => {
+                shown["content"]["application/json"] = json!({"schema": schema_of(*shape)});
             }
             // As later versions of OpenAPI have it: the members of an event, and its data as text.
-            Content::Events(schema) => {
-                shown["content"]["text/event-stream"] = json!({"schema": reference("schemas", schema)});
+            Content::Events(shape) => {
+                shown["content"]["text/event-stream"] = json!({"schema": schema_of(*shape)});
             }
             Content::Text(media) => shown["content"][*media] = json!({"schema": {"type": "string"}}),
             Content::Nothing => {}
@@ -130,11 +141,16 @@ fn responses(operation: &Operation) -> Value {
 /// What was just made can be asked for: where an answer has the members that a path names, it leads there. Streams are
 /// left out, because who follows a link waits for its end.
 fn link(from: &Operation, operations: &[Operation], schemas: &Value, responses: &mut Value) {
-    for (status, content) in from.answers.iter().filter(|_| from.method == "post") {
-        let Content::Json(schema) = content else { continue };
-        let has = |name: &&str| schemas[*schema]["properties"].get(*name).is_some();
-        for to in
-            operations.iter().filter(|to| matches!(to.answers[..], [(_, Json(_) | Content::Nothing), ..]))
+    for (status, _) in from.answers.iter().filter(|_| from.method == "post") {
+        let status = status.to_string();
+        let schema = &responses[&status]["content"]["application/json"]["schema"]["$ref"];
+        let Some(schema) = schema.as_str().and_then(|path| path.rsplit('/').next()).map(str::to_owned) else {
+            continue;
+        };
+        let has = |name: &&str| schemas[&schema]["properties"].get(*name).is_some();
+        for to in operations
+            .iter()
+            .filter(|to| matches!(to.answers[..], [(_, Content::Json(_) | Content::Nothing), ..]))
         {
             let names = to.path_parameters();
             if names.is_empty() || !names.iter().all(has) {
@@ -144,8 +160,7 @@ fn link(from: &Operation, operations: &[Operation], schemas: &Value, responses: 
                 .iter()
                 .map(|name| ((*name).to_owned(), json!(format!("$response.body#/{name}"))))
                 .collect();
-            responses[status.to_string()]["links"][to.id] =
-                json!({"operationId": to.id, "parameters": parameters});
+            responses[&status]["links"][to.id] = json!({"operationId": to.id, "parameters": parameters});
         }
     }
 }

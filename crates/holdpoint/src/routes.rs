@@ -11,6 +11,8 @@ use axum::middleware::map_response;
 use axum::response::Response;
 use axum::routing::{MethodRouter, delete, get, post, put};
 
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+
 use crate::app::App;
 use crate::auth::{Access, Permission};
 
@@ -34,27 +36,71 @@ pub(crate) struct Operation {
     pub access: Access,
     /// Query parameters and headers.
     pub parameters: Vec<&'static str>,
+    /// Types whose members are query parameters or headers.
+    pub parameter_types: Vec<(ParameterPlace, SchemaOf)>,
     pub body: Option<Body>,
     pub answers: Vec<(u16, Content)>,
     errors: Vec<u16>,
     never: Vec<u16>,
 }
 
+/// Makes the JSON Schema of a type.
+pub(crate) type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
+
+/// The shape of a body: a type, or the name of a component of the OpenAPI document.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Shape {
+    Type(SchemaOf),
+    Named(&'static str),
+}
+
+impl Shape {
+    fn of<T: JsonSchema>() -> Self {
+        Self::Type(SchemaGenerator::subschema_for::<T>)
+    }
+}
+
+/// Where the members of a type are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ParameterPlace {
+    Query,
+    Header,
+}
+
+impl ParameterPlace {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Query => "query",
+            Self::Header => "header",
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Body {
-    pub schema: &'static str,
+    pub shape: Shape,
     pub required: bool,
 }
 
 /// What a success carries. One status may have several, for clients that ask for different things.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Content {
-    Json(&'static str),
+    Json(Shape),
     /// Text of this media type.
     Text(&'static str),
     /// Server-sent events, each of them like this.
-    Events(&'static str),
+    Events(Shape),
     Nothing,
+}
+
+#[expect(non_snake_case, reason = "reads like the variants of Content")]
+pub(crate) fn Json(name: &'static str) -> Content {
+    Content::Json(Shape::Named(name))
+}
+
+#[expect(non_snake_case, reason = "reads like the variants of Content")]
+pub(crate) fn Events(name: &'static str) -> Content {
+    Content::Events(Shape::Named(name))
 }
 
 /// A handler whose signature names a permission. The state comes first and the permission second.
@@ -148,6 +194,7 @@ impl Route {
             deprecated: false,
             access,
             parameters,
+            parameter_types: Vec::new(),
             body: None,
             answers: Vec::new(),
             errors,
@@ -186,14 +233,46 @@ impl Route {
         self
     }
 
-    pub(crate) fn body(mut self, schema: &'static str) -> Self {
-        self.operation.body = Some(Body { schema, required: true });
+    /// Query parameters: the members of `T`.
+    pub(crate) fn query<T: JsonSchema>(mut self) -> Self {
+        self.operation.parameter_types.push((ParameterPlace::Query, T::json_schema));
+        self
+    }
+
+    /// Headers: the members of `T`.
+    pub(crate) fn headers<T: JsonSchema>(mut self) -> Self {
+        self.operation.parameter_types.push((ParameterPlace::Header, T::json_schema));
+        self
+    }
+
+    pub(crate) fn body<T: JsonSchema>(mut self) -> Self {
+        self.operation.body = Some(Body { shape: Shape::of::<T>(), required: true });
         self
     }
 
     /// A body that may be left out.
-    pub(crate) fn optional_body(mut self, schema: &'static str) -> Self {
-        self.operation.body = Some(Body { schema, required: false });
+    pub(crate) fn optional_body<T: JsonSchema>(mut self) -> Self {
+        self.operation.body = Some(Body { shape: Shape::of::<T>(), required: false });
+        self
+    }
+
+    /// A success with a JSON body.
+    pub(crate) fn response<T: JsonSchema>(self, status: u16) -> Self {
+        self.answers(status, Content::Json(Shape::of::<T>()))
+    }
+
+    /// A success with server-sent events, each of them a `T`.
+    pub(crate) fn event_stream<T: JsonSchema>(self, status: u16) -> Self {
+        self.answers(status, Content::Events(Shape::of::<T>()))
+    }
+
+    pub(crate) fn body_named(mut self, schema: &'static str) -> Self {
+        self.operation.body = Some(Body { shape: Shape::Named(schema), required: true });
+        self
+    }
+
+    pub(crate) fn optional_body_named(mut self, schema: &'static str) -> Self {
+        self.operation.body = Some(Body { shape: Shape::Named(schema), required: false });
         self
     }
 
@@ -238,7 +317,7 @@ impl Operation {
         if !self.path_parameters().is_empty() {
             errors.extend([400, 404]);
         }
-        if !self.parameters.is_empty() {
+        if !self.parameters.is_empty() || !self.parameter_types.is_empty() {
             errors.push(400);
         }
         if self.body.is_some() {
@@ -269,7 +348,7 @@ mod tests {
 
     #[test]
     fn statuses_follow_from_the_shape_of_a_route() {
-        let route = Route::post("/a/{b}:c", "a", see).body("B").fails(&[409]).never_fails(&[404]);
+        let route = Route::post("/a/{b}:c", "a", see).body_named("B").fails(&[409]).never_fails(&[404]);
         assert_eq!(route.operation.path_parameters(), ["b"]);
         assert_eq!(route.operation.errors(), [400, 401, 403, 408, 409, 413, 429, 500, 503]);
         assert_eq!(Route::get_public("/a", "a", || async {}).operation.errors(), [0; 0]);

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::Message;
-use crate::ids::InterruptId;
+use crate::InterruptId;
 use crate::interrupt::{Interrupt, Resolution};
 
 /// The last reply waits to be ratified. Gone when it was, or when the agent has been told what was decided instead.

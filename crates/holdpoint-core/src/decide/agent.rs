@@ -11,11 +11,11 @@ use super::resolve::{HOST, resolve_by_host, resumed};
 use super::{check_unfinished, doubt};
 use crate::agent::{Act, Agent, CallFlaw, CallStatus, Message, Reply, ResumePolicy, Ticket};
 use crate::event::Event;
-use crate::ids::{NodeId, Timestamp, WorkflowId};
 use crate::interrupt::{Interrupt, Kind};
 use crate::limits;
 use crate::refusal::{Refusal, check_size};
 use crate::run::Run;
+use crate::{NodeId, Timestamp, WorkflowId};
 
 /// The reason of a retraction, as agents and readers are told.
 pub(crate) const SUPERSEDED: &str = "superseded by input";

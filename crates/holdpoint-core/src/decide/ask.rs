@@ -8,11 +8,11 @@ use super::finish::{join, room};
 use super::resolve::{receipt, resolve_by_host};
 use crate::canonical::digest;
 use crate::event::{Event, RunError};
-use crate::ids::{InterruptId, NodeId};
 use crate::interrupt::{Decision, Kind, Request, is_governed};
 use crate::limits;
 use crate::refusal::{Refusal, check_size};
 use crate::run::Run;
+use crate::{InterruptId, NodeId};
 
 pub(super) fn ask(run: &Run, node: NodeId, request: &Request) -> Result<Vec<Event>, Refusal> {
     // The key rule, enforced where events are made: a key that was asked is never asked again.

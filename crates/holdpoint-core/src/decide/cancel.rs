@@ -2,8 +2,8 @@
 
 use super::check_unfinished;
 use super::pause::check_reason;
+use crate::Principal;
 use crate::event::{Event, RunError};
-use crate::ids::Principal;
 use crate::refusal::Refusal;
 use crate::run::Run;
 

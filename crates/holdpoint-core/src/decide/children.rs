@@ -7,10 +7,10 @@ use super::failure::fail;
 use super::finish::room;
 use crate::command::Dispatch;
 use crate::event::{ChildResult, Event, RunError};
-use crate::ids::{NodeId, RunId, WorkflowId};
 use crate::limits;
 use crate::refusal::{Refusal, check_size};
 use crate::run::{Run, Status};
+use crate::{NodeId, RunId, WorkflowId};
 
 /// The child's name is its parent's and a count: known before it is started, and never used twice.
 fn started(run: &Run, node: &NodeId, wanted: &Dispatch, call: Option<&str>) -> Result<Event, RunError> {

@@ -1,8 +1,8 @@
 //! What follows by itself once events have happened: ways back are taken, nodes that can never run are skipped, a run
 //! with nothing left to do is completed. Recorded like everything else, so that readers need no rules of their own.
 
+use crate::Timestamp;
 use crate::event::{Cap, Event, RunError};
-use crate::ids::Timestamp;
 use crate::run::{Pause, Run};
 use crate::workflow::{Turn, next_turn};
 

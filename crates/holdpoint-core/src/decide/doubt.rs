@@ -9,11 +9,11 @@ use super::finish::room;
 use super::resolve::resumed;
 use crate::agent::{CallStatus, Message, Role};
 use crate::event::Event;
-use crate::ids::{NodeId, Timestamp};
 use crate::interrupt::{Decision, Request};
 use crate::limits;
 use crate::refusal::{Refusal, check_size};
 use crate::run::Run;
+use crate::{NodeId, Timestamp};
 
 /// Why a call was not made, as agents and readers are told.
 const OVERRULED: &str = "somebody decided otherwise";

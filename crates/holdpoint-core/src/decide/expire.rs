@@ -3,10 +3,10 @@
 use super::check_unfinished;
 use super::resolve::resumed;
 use crate::event::{Cap, Event, RunError};
-use crate::ids::{InterruptId, NodeId, Timestamp};
 use crate::interrupt::Kind;
 use crate::refusal::Refusal;
 use crate::run::Run;
+use crate::{InterruptId, NodeId, Timestamp};
 
 pub(super) fn expire(run: &Run, id: InterruptId, now: Timestamp) -> Result<Vec<Event>, Refusal> {
     check_unfinished(run)?;

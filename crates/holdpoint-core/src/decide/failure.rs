@@ -2,10 +2,10 @@
 
 use super::finish::check_running;
 use crate::event::{Event, RunError};
-use crate::ids::{NodeId, Timestamp};
 use crate::limits;
 use crate::refusal::Refusal;
 use crate::run::Run;
+use crate::{NodeId, Timestamp};
 
 /// A failure that may pass is tried again for as long as the workflow wants, with longer and longer waits.
 pub(super) fn fail_or_retry(run: &Run, node: NodeId, error: RunError, now: Timestamp) -> Vec<Event> {

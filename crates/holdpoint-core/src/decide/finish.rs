@@ -11,11 +11,11 @@ use super::consequences::with_consequences;
 use super::failure::fail_or_retry;
 use crate::command::{Effect, Outcome};
 use crate::event::{Cap, Drain, Event, RunError};
-use crate::ids::{InterruptId, NodeId, Timestamp};
 use crate::interrupt::Interrupt;
 use crate::limits;
 use crate::refusal::{Refusal, check_size};
 use crate::run::{NodeStatus, Run, Work};
+use crate::{InterruptId, NodeId, Timestamp};
 
 pub(super) fn begin(run: &Run, node: &NodeId, effect: Effect) -> Result<Vec<Event>, Refusal> {
     check_unfinished(run)?;

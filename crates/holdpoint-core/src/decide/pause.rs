@@ -2,8 +2,8 @@
 
 use super::check_unfinished;
 use super::finish::room;
+use crate::Principal;
 use crate::event::{Drain, Event};
-use crate::ids::Principal;
 use crate::limits;
 use crate::refusal::Refusal;
 use crate::run::Run;

@@ -3,9 +3,9 @@
 use serde_json::json;
 
 use super::finish::room;
+use crate::NodeId;
 use crate::agent::{Piece, Told};
 use crate::event::Event;
-use crate::ids::NodeId;
 use crate::limits;
 use crate::refusal::json_bytes;
 use crate::run::Run;

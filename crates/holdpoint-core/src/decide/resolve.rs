@@ -6,13 +6,13 @@ use serde_json::Value;
 
 use super::finish::room;
 use super::side_questions::raise;
+use crate::Via;
 use crate::event::Event;
-use crate::ids::{InterruptId, NodeId, Principal, Timestamp};
 use crate::interrupt::{Answer, ExternalEvent, Interrupt, Judged, Kind, Who, repeats_answer};
 use crate::limits;
 use crate::refusal::{Refusal, check_size};
 use crate::run::{End, Run};
-use crate::via::Via;
+use crate::{InterruptId, NodeId, Principal, Timestamp};
 
 /// The name in which the host answers interrupts itself.
 pub(super) const HOST: &str = "system:host";

@@ -2,13 +2,13 @@
 
 use super::finish::room;
 use super::resolve::open_interrupt;
+use crate::Via;
 use crate::event::Event;
-use crate::ids::{InterruptId, Principal, Timestamp};
 use crate::interrupt::{Interrupt, Who};
 use crate::limits;
 use crate::refusal::{Refusal, check_size};
 use crate::run::Run;
-use crate::via::Via;
+use crate::{InterruptId, Principal, Timestamp};
 
 pub(super) fn raise(
     run: &Run,

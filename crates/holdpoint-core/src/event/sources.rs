@@ -1,8 +1,8 @@
 //! Where events come from: from outside, from an execution of a node, or from the run itself.
 
 use super::{Cap, Event};
+use crate::NodeId;
 use crate::agent::Told;
-use crate::ids::NodeId;
 use crate::interrupt::Kind;
 use crate::refusal::Refusal;
 

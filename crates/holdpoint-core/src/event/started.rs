@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::ids::{NodeId, RunId, TenantId, Timestamp, WorkflowId};
+use crate::{NodeId, RunId, TenantId, Timestamp, WorkflowId};
 
 /// Everything a run was started with; it never changes afterwards.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -4,8 +4,8 @@ use serde_json::{Map, Value, json};
 
 use super::quorum::{Quorum, Vote};
 use super::{Answer, BadRequest, Interrupt, Judged, Who, governance, grant, members, people, quorum};
+use crate::Timestamp;
 use crate::agent::edited_arguments;
-use crate::ids::Timestamp;
 use crate::limits;
 use crate::refusal::Refusal;
 

@@ -4,7 +4,7 @@
 use serde_json::{Map, Value};
 
 use super::{AudienceRule, Interrupt, Kind, OPERATOR_APPROVAL, PEOPLE, people};
-use crate::ids::Principal;
+use crate::Principal;
 
 /// What an approval may say about people besides [`PEOPLE`]: what a governed gate requires.
 const GOVERNED: [&str; 4] = ["gateId", "requiredRole", "requiredScope", "override"];

@@ -4,7 +4,7 @@
 use serde_json::{Map, Value, json};
 
 use super::BadRequest;
-use crate::ids::Principal;
+use crate::Principal;
 use crate::limits;
 use crate::refusal::Refusal;
 

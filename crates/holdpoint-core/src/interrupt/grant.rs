@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::{BadRequest, Interrupt, Kind, Resolution};
 use crate::canonical::digest;
-use crate::ids::{NodeId, Timestamp};
+use crate::{NodeId, Timestamp};
 
 /// The custom kind of the content review: its decision `approve` permits the publication.
 const CONTENT_REVIEW: &str = "content_review";

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{Answer, BadRequest, Interrupt, governance};
-use crate::ids::Principal;
+use crate::Principal;
 use crate::limits;
 use crate::names::{self, parse_new_name};
 use crate::refusal::Refusal;

@@ -3,9 +3,9 @@
 use serde_json::{Map, Value, json};
 
 use super::BadRequest;
-use crate::ids::Timestamp;
+use crate::Timestamp;
+use crate::Via;
 use crate::limits;
-use crate::via::Via;
 
 /// One approver's voice in a gate that needs several.
 #[derive(Clone, Debug, PartialEq)]

@@ -7,7 +7,7 @@ use super::condition::{Condition, Test};
 use super::path::Path;
 use super::pattern::{Expression, Glob, slash};
 use super::{Reading, VALUE_BYTES_MAX};
-use crate::strict::StrictValue;
+use crate::StrictValue;
 
 /// Where a condition stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::{NodeState, NodeStatus, Run};
 use crate::agent::{Agent, CallRun, CallStatus, Message, Role, Told, ToolCall, Waiting};
 use crate::event::Event;
-use crate::ids::{InterruptId, NodeId, RunId};
+use crate::{InterruptId, NodeId, RunId};
 
 impl Run {
     /// Of what a model says only how far it has got is kept; the text comes once more with the reply.

@@ -3,8 +3,8 @@
 use serde_json::{Map, Number, Value, json};
 
 use super::Run;
+use crate::Timestamp;
 use crate::event::{Event, Reducer};
-use crate::ids::Timestamp;
 
 /// What is dropped with a write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

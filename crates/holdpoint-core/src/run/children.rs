@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Child, NodeState, NodeStatus, Run, Status};
 use crate::event::{ChildResult, Event};
-use crate::ids::{NodeId, RunId};
+use crate::{NodeId, RunId};
 
 impl Run {
     pub(super) fn adopt(&mut self, event: &Event) {

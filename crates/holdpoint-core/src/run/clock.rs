@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use super::Run;
+use crate::Timestamp;
 use crate::event::{ForkMode, Started};
-use crate::ids::Timestamp;
 use crate::workflow::Workflow;
 
 impl Run {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::Run;
-use crate::ids::InterruptId;
+use crate::InterruptId;
 
 /// A conversation of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::Run;
 use crate::agent::{Agent, Doubt};
-use crate::ids::{InterruptId, NodeId};
 use crate::interrupt::Kind;
+use crate::{InterruptId, NodeId};
 
 impl Run {
     /// An agent's reply waits from here on. Other nodes ask, too, and keep nothing of it.

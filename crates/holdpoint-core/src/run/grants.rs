@@ -4,9 +4,9 @@
 
 use super::Run;
 use crate::event::{Event, ForkMode, RunError, Started};
-use crate::ids::{InterruptId, NodeId, RunId, Timestamp};
 use crate::interrupt::{GrantUse, Interrupt, Kind};
 use crate::workflow::Node;
+use crate::{InterruptId, NodeId, RunId, Timestamp};
 
 /// The reason why an effect cannot use the grants that it depends on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use super::Run;
 use crate::event::Event;
-use crate::ids::{InterruptId, NodeId, Timestamp};
 use crate::interrupt::{Ask, AudienceRule, Compiled, Heard, Interrupt, Kind, Reply, Resolution, Vote};
+use crate::{InterruptId, NodeId, Timestamp};
 
 impl Run {
     pub(super) fn ask(&mut self, event: &Event, at: Timestamp) {

@@ -2,9 +2,9 @@
 
 use super::Run;
 use crate::event::{ForkMode, Started};
-use crate::ids::{InterruptId, NodeId, RunId};
 use crate::interrupt::Interrupt;
 use crate::limits::INTERRUPT_KEY_CHARS_MAX;
+use crate::{InterruptId, NodeId, RunId};
 
 impl Run {
     /// The key of a node's interrupt with this count. Tools generate node ids of any length; a key has one, so a long

@@ -6,11 +6,11 @@ use serde_json::{Map, Value};
 
 use super::{Child, End, NodeState, NodeStatus, Run, Status, Work};
 use crate::event::Owner;
-use crate::ids::{InterruptId, NodeId, RunId, Timestamp};
 use crate::interrupt::{Interrupt, Kind};
 use crate::limits::NODE_EXECUTIONS_MAX;
 use crate::refusal::Refusal;
 use crate::workflow::{NoInput, Node, Turn, beginnable, next_turn, readable_variables, resolve_inputs};
+use crate::{InterruptId, NodeId, RunId, Timestamp};
 
 impl Run {
     pub fn status(&self) -> Status {

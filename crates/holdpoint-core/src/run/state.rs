@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::agent::Agent;
 use crate::event::{ChildResult, Drain, RunError};
-use crate::ids::{InterruptId, NodeId, RunId, Timestamp, WorkflowId};
+use crate::{InterruptId, NodeId, RunId, Timestamp, WorkflowId};
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeState {

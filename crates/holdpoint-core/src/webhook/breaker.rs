@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::Timestamp;
+use crate::Timestamp;
 
 /// Failures in a row that open the circuit.
 const IN_A_ROW_MAX: u32 = 4;

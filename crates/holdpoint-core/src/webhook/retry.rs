@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{retry_after_ms, words};
-use crate::ids::Timestamp;
+use crate::Timestamp;
 use crate::limits;
 
 words! {

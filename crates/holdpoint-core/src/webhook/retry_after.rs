@@ -1,6 +1,6 @@
 //! The `Retry-After` header: seconds, or an instant as HTTP writes it.
 
-use crate::ids::Timestamp;
+use crate::Timestamp;
 
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];

@@ -8,9 +8,9 @@ use super::expression::Expression;
 use super::{
     Condition, Edge, Flaw, Node, PortValue, TriggerRule, Variable, VariableKind, Workflow, is_id, loops,
 };
-use crate::ids::{NodeId, WorkflowId};
 use crate::limits;
 use crate::schema::Schema;
+use crate::{NodeId, WorkflowId};
 
 mod channels;
 mod members;

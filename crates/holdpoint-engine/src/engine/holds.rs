@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use holdpoint_core::{
-    Interrupt, Kind, Refusal, Request, Resolution, Run, Start, TIMED_OUT, TenantId, WorkflowId,
+    HoldStatus, Interrupt, Kind, Refusal, Request, Resolution, Run, Start, TenantId, WorkflowId,
 };
 use serde_json::{Map, Value, json};
 
@@ -40,17 +40,17 @@ impl Engine {
     }
 
     /// Returns the status of a hold, as its requester sees it.
-    pub fn hold_status(run: &Run, held: &Interrupt) -> &'static str {
+    pub fn hold_status(run: &Run, held: &Interrupt) -> HoldStatus {
         match &held.resolution {
-            Some(Resolution::TimedOut { .. }) => TIMED_OUT,
-            Some(Resolution::Answered { .. }) if held.kind != Kind::Approval => "answered",
+            Some(Resolution::TimedOut { .. }) => HoldStatus::TimedOut,
+            Some(Resolution::Answered { .. }) if held.kind != Kind::Approval => HoldStatus::Answered,
             Some(Resolution::Answered { value, .. }) => match value.get("action").and_then(Value::as_str) {
-                Some("reject") => "rejected",
-                _ => "approved",
+                Some("reject") => HoldStatus::Rejected,
+                _ => HoldStatus::Approved,
             },
             // Whatever ends a run ends its hold without an answer, too.
-            None if run.finished() => "cancelled",
-            None => "waiting",
+            None if run.finished() => HoldStatus::Cancelled,
+            None => HoldStatus::Waiting,
         }
     }
 }

@@ -5,14 +5,15 @@ use axum::routing::get;
 
 use super::{health, keys, metrics, secrets, usage};
 use crate::app::App;
-use crate::routes::Content::{Json, Nothing, Text};
+use crate::routes::Content::{Nothing, Text};
+use crate::routes::Json;
 use crate::routes::Route;
 
 pub(crate) fn all() -> Vec<Route> {
     vec![
         Route::post("/v1/keys", "createKey", keys::create)
             .says("Make an API key; it is shown here and never again")
-            .body("CreateKey")
+            .body_named("CreateKey")
             .answers(201, Json("KeyCreated"))
             .fails(&[409]),
         Route::get("/v1/keys", "listKeys", keys::list)
@@ -25,7 +26,7 @@ pub(crate) fn all() -> Vec<Route> {
             .says(
                 "Create the successor of a key, with its rights and its lineage; the key ends after an overlap",
             )
-            .optional_body("RotateKey")
+            .optional_body_named("RotateKey")
             .answers(201, Json("KeyCreated"))
             .fails(&[409]),
         Route::get("/v1/secrets", "listSecrets", secrets::list)
@@ -35,7 +36,7 @@ pub(crate) fn all() -> Vec<Route> {
             .says(
                 "Sign links with a new secret; links that were signed before stay good unless told otherwise",
             )
-            .optional_body("RotateSecrets")
+            .optional_body_named("RotateSecrets")
             .answers(200, Json("Secret")),
         Route::get("/v1/usage", "getUsage", usage::show)
             .says("The quotas of this tenant and what it uses of them")

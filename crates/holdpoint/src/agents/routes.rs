@@ -1,7 +1,7 @@
 //! The routes of agents, their threads and their calls.
 
 use super::{decisions, definitions, runs, threads};
-use crate::routes::Content::Json;
+use crate::routes::Json;
 use crate::routes::Route;
 
 pub(crate) fn all() -> Vec<Route> {
@@ -18,7 +18,7 @@ fn declaring() -> Vec<Route> {
             .answers(200, Json("Agent")),
         Route::put("/v1/agents/{agentId}", "putAgent", definitions::put)
             .says("Declare an agent; the same one again changes nothing")
-            .body("AgentDefinition")
+            .body_named("AgentDefinition")
             .answers(200, Json("AgentRegistered"))
             .answers(201, Json("AgentRegistered"))
             .never_fails(&[404])
@@ -30,16 +30,16 @@ fn running() -> Vec<Route> {
     vec![
         Route::post("/v1/agents/{agentId}/runs", "startAgent", runs::start)
             .says("Say something to an agent in a new run; refused while one is open in the thread")
-            .body("StartAgent")
+            .body_named("StartAgent")
             .answers(202, Json("AgentTold"))
             .fails(&[422]),
         Route::post("/v1/runs/{runId}/inputs", "tellRun", runs::tell)
             .says("Say something to the agent of a run; calls that wait for a decision are taken back")
-            .body("TellRun")
+            .body_named("TellRun")
             .answers(202, Json("AgentTold")),
         Route::post("/v1/runs/{runId}/decision", "decideCall", decisions::decide)
             .says("Decide about a call of a tool; the first decision counts")
-            .body("DecideCall")
+            .body_named("DecideCall")
             .answers(202, Json("CallDecided")),
         Route::get("/v1/runs/{runId}/waiting", "getWaiting", runs::wait)
             .says("What a run waits for; not found while it waits for nothing")
@@ -51,7 +51,7 @@ fn of_threads() -> Vec<Route> {
     vec![
         Route::post("/v1/threads/{threadId}/messages", "sayInThread", threads::say)
             .says("Say something in a thread: to the run that is open there, or in a new one")
-            .body("SayInThread")
+            .body_named("SayInThread")
             .answers(202, Json("AgentTold"))
             .fails(&[422]),
         Route::get("/v1/threads/{threadId}/messages", "listMessages", threads::messages)
@@ -61,17 +61,17 @@ fn of_threads() -> Vec<Route> {
             .never_fails(&[404]),
         Route::post("/v1/threads/{threadId}/interrupt", "interruptThread", threads::interrupt)
             .says("End what a thread is at")
-            .optional_body("InterruptThread")
+            .optional_body_named("InterruptThread")
             .answers(200, Json("ThreadInterrupted"))
             .never_fails(&[404]),
         Route::post("/v1/threads/{threadId}/cancel", "cancelThread", threads::cancel)
             .says("Cancel the run that is open in a thread")
-            .optional_body("CancelThread")
+            .optional_body_named("CancelThread")
             .answers(200, Json("AgentTold"))
             .fails(&[422]),
         Route::post("/v1/threads/{threadId}/decision", "decideInThread", decisions::decide_in_thread)
             .says("Decide about a call of the thread's latest run")
-            .body("DecideCall")
+            .body_named("DecideCall")
             .answers(202, Json("CallDecided")),
     ]
 }

@@ -1,14 +1,14 @@
 //! The routes of AG-UI.
 
 use super::{capabilities, run, threads};
-use crate::routes::Content::{Events, Json};
 use crate::routes::Route;
+use crate::routes::{Events, Json};
 
 pub(crate) fn all() -> Vec<Route> {
     vec![
         Route::post("/ag-ui/{agentId}", "runAgent", run::run)
             .says("Run an agent or a workflow for an AG-UI front end, or answer what it waits for")
-            .body("RunAgentInput")
+            .body_named("RunAgentInput")
             .answers(200, Events("AgUiStream"))
             .not_kept()
             .fails(&[422]),

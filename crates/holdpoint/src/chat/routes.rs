@@ -1,14 +1,14 @@
 //! The routes of the chat contract.
 
 use super::chats;
-use crate::routes::Content::{Events, Json};
 use crate::routes::Route;
+use crate::routes::{Events, Json};
 
 pub(crate) fn all() -> Vec<Route> {
     vec![
         Route::post("/api/v1/ai/chat", "chat", chats::chat)
             .says("Start a graph, or answer what it waits for, by its state key")
-            .body("Chat")
+            .body_named("Chat")
             .answers(200, Json("ChatOutcome"))
             .answers(200, Events("ChatStream"))
             .answers(202, Json("ChatOutcome"))

@@ -3,10 +3,9 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use holdpoint_core::{GrantUse, Interrupt, InterruptId, Resolution, RunRef, WorkflowId};
+use holdpoint_api::grants::{ConsumeGrant, Gate, Grant, GrantConsumed, GrantNote, GrantUse, WorkflowGrants};
+use holdpoint_core::{Interrupt, InterruptId, Resolution, RunRef, Timestamp, WorkflowId};
 use holdpoint_engine::GrantRecord;
-use serde::Deserialize;
-use serde_json::{Value, json};
 
 use crate::app::App;
 use crate::auth::{Caller, CanCreateRuns, CanReadRuns, CanReadWorkflows};
@@ -14,20 +13,13 @@ use crate::body::{Body, InPath};
 use crate::error::ApiError;
 use crate::idempotency::{Answer, Sent};
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct ConsumeGrant {
-    /// The digest of the payload that the client acts on.
-    digest: String,
-}
-
 pub(crate) async fn show(
     State(app): State<App>,
     CanReadRuns(caller): CanReadRuns,
     InPath(id): InPath<String>,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<Grant>, ApiError> {
     let (of, interrupt) = parse(&caller, &id)?;
-    Ok(Json(shown(&found(app.engine.grant(&of, interrupt).await)?)))
+    Ok(Json(describe(&found(app.engine.grant(&of, interrupt).await)?)?))
 }
 
 /// Uses a grant. The use is stored permanently, and a receipt answers the same request again. A refusal is not stored,
@@ -45,8 +37,8 @@ pub(crate) async fn consume(
     let by = caller.principal().name;
     let consume = async {
         let used = app.engine.consume_grant(&of, interrupt, &body.digest, (&by, key)).await;
-        match found(used) {
-            Ok(used) => (Answer::json(StatusCode::OK, &shown(&used)), true),
+        match found(used).and_then(|used| describe(&used)) {
+            Ok(grant) => (Answer::json(StatusCode::OK, &grant), true),
             Err(error) => (Answer::json(error.status(), &error.body()), false),
         }
     };
@@ -57,19 +49,22 @@ pub(crate) async fn of_workflow(
     State(app): State<App>,
     CanReadWorkflows(caller): CanReadWorkflows,
     InPath(id): InPath<String>,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<WorkflowGrants>, ApiError> {
     let missing = || ApiError::not_found("workflow");
     let id = WorkflowId::parse(&id).map_err(|_| missing())?;
     let workflow = app.engine.latest(caller.tenant(), &id).await?.ok_or_else(missing)?;
-    let gates = workflow.nodes.iter().map(|node| (node, app.engine.permits(&workflow, &node.id)));
-    let gates = gates.filter(|(_, permits)| !permits.is_empty());
-    let gates: Vec<Value> =
-        gates.map(|(gate, permits)| json!({"nodeId": gate.id, "permits": super::shown(&permits)})).collect();
+    let gates = workflow.nodes.iter().filter_map(|node| {
+        let permits = app.engine.permits(&workflow, &node.id);
+        let permits: Vec<_> = permits.into_iter().map(super::permit).collect();
+        (!permits.is_empty()).then(|| Gate { node_id: node.id.clone(), permits })
+    });
     let notes = app.engine.grant_notes(&workflow).into_iter();
-    let notes: Vec<Value> = notes.map(|note| json!({"nodeId": note.node, "message": note.message})).collect();
-    Ok(Json(
-        json!({"workflowId": workflow.id, "revision": workflow.revision, "gates": gates, "notes": notes}),
-    ))
+    Ok(Json(WorkflowGrants {
+        workflow_id: workflow.id.clone(),
+        revision: workflow.revision,
+        gates: gates.collect(),
+        notes: notes.map(|note| GrantNote { node_id: note.node, message: note.message }).collect(),
+    }))
 }
 
 /// A grant id is the id of a run and the number of its interrupt: `<run>:i1`.
@@ -88,42 +83,37 @@ fn found(granted: Result<GrantRecord, holdpoint_engine::Error>) -> Result<GrantR
     }
 }
 
-fn shown(granted: &GrantRecord) -> Value {
+fn describe(granted: &GrantRecord) -> Result<Grant, ApiError> {
     let run = &granted.run;
-    let Some(asked) = run.interrupt(granted.interrupt) else { return Value::Null };
-    let mut shown = json!({
-        "grantId": run.grant_id(asked.id), "runId": run.id, "nodeId": asked.node,
-        "interruptId": run.interrupt_name(asked.id), "visit": asked.visit, "deciders": asked.deciders(),
-        "digest": asked.granted_digest(), "transferred": asked.taken_over,
-        "uses": asked.uses.iter().map(used).collect::<Vec<_>>(),
-    });
-    for (member, value) in [
-        ("decidedAt", decided_at(asked).map(Value::String)),
-        ("shownDigest", asked.digest.as_ref().map(|digest| json!(digest))),
-        ("callId", asked.call_id().map(|call| json!(call))),
-        ("covers", asked.data.get("covers").cloned()),
-    ] {
-        if let Some(value) = value {
-            shown[member] = value;
-        }
-    }
-    if let Some(used) = &granted.consumed {
-        shown["consumed"] = json!({"by": used.by, "at": used.at.to_string()});
-    }
-    shown
+    let asked = run.interrupt(granted.interrupt).ok_or_else(|| ApiError::not_found("grant"))?;
+    Ok(Grant {
+        grant_id: run.grant_id(asked.id),
+        run_id: run.id.clone(),
+        node_id: asked.node.clone(),
+        interrupt_id: run.interrupt_name(asked.id),
+        visit: asked.visit,
+        call_id: asked.call_id().map(str::to_owned),
+        deciders: asked.deciders().into_iter().map(str::to_owned).collect(),
+        decided_at: decided_at(asked).map(Into::into),
+        digest: asked.granted_digest(),
+        shown_digest: asked.digest.clone(),
+        covers: asked.data.get("covers").cloned(),
+        transferred: asked.taken_over,
+        uses: asked.uses.iter().map(describe_use).collect(),
+        consumed: granted
+            .consumed
+            .as_ref()
+            .map(|used| GrantConsumed { by: used.by.clone(), at: used.at.into() }),
+    })
 }
 
-fn used(used: &GrantUse) -> Value {
-    let mut shown = json!({"nodeId": used.node, "visit": used.visit, "at": used.at.to_string()});
-    if let Some(call) = &used.call {
-        shown["callId"] = json!(call);
-    }
-    shown
+fn describe_use(used: &holdpoint_core::GrantUse) -> GrantUse {
+    GrantUse { node_id: used.node.clone(), visit: used.visit, call_id: used.call.clone(), at: used.at.into() }
 }
 
-fn decided_at(asked: &Interrupt) -> Option<String> {
+fn decided_at(asked: &Interrupt) -> Option<Timestamp> {
     match &asked.resolution {
-        Some(Resolution::Answered { at, .. } | Resolution::TimedOut { at }) => Some(at.to_string()),
+        Some(Resolution::Answered { at, .. } | Resolution::TimedOut { at }) => Some(*at),
         None => None,
     }
 }

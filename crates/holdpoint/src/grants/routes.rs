@@ -1,21 +1,22 @@
 //! The routes for grants.
 
+use holdpoint_api::grants::{ConsumeGrant, Grant, WorkflowGrants};
+
 use super::handlers;
-use crate::routes::Content::Json;
 use crate::routes::Route;
 
 pub(crate) fn all() -> Vec<Route> {
     vec![
         Route::get("/v1/grants/{grantId}", "getGrant", handlers::show)
             .says("Show a grant: who decided, about what, and which effects used it")
-            .answers(200, Json("Grant")),
+            .response::<Grant>(200),
         Route::post("/v1/grants/{grantId}:consume", "consumeGrant", handlers::consume)
             .says("Use a grant once, before an effect outside of Holdpoint; requires an Idempotency-Key")
-            .body("ConsumeGrant")
-            .answers(200, Json("Grant"))
+            .body::<ConsumeGrant>()
+            .response::<Grant>(200)
             .fails(&[409]),
         Route::get("/v1/workflows/{workflowId}/grants", "getWorkflowGrants", handlers::of_workflow)
             .says("List the gates of a workflow with the effects that each permits")
-            .answers(200, Json("WorkflowGrants")),
+            .response::<WorkflowGrants>(200),
     ]
 }

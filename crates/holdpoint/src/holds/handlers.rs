@@ -6,13 +6,12 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
+use holdpoint_api::holds::{CreateHold, Hold, ShowHold, WAIT_SECONDS_MAX};
 use holdpoint_core::{Run, RunRef, Start, check_new_entry};
 use holdpoint_engine::{Done, Engine};
-use serde_json::Value;
 use tokio::time::Instant;
 
-use super::translate::{asked, is_waiting, shown};
-use super::wire::{CreateHold, ShowHold};
+use super::translate::{asked, describe, is_waiting};
 use crate::app::App;
 use crate::auth::{Caller, CanCancelRuns, CanCreateRuns, CanReadRuns};
 use crate::body::{Body, InPath, NoBody, Params};
@@ -20,8 +19,6 @@ use crate::error::ApiError;
 use crate::idempotency::{Answer, Did, Sent};
 use crate::links::Links;
 use crate::streams::StreamPermit;
-
-pub(super) const WAIT_SECONDS_MAX: u64 = 60;
 
 pub(crate) async fn create(
     State(app): State<App>,
@@ -45,16 +42,16 @@ pub(crate) async fn create(
 /// Answers with a new hold, with a warning for each approver that no key of the tenant matches.
 fn created(links: &Links, done: Done<'_>, unknown: &[String]) -> Answer {
     let Done::Run(run) = done else { return Answer::nothing() };
-    let mut hold = shown(links, run).unwrap_or_default();
-    if !unknown.is_empty() {
-        hold["warnings"] = unknown.iter().map(|name| Engine::describe_unknown_person(name)).collect();
+    let mut hold = describe(links, run);
+    if let Some(hold) = hold.as_mut().filter(|_| !unknown.is_empty()) {
+        hold.warnings = Some(unknown.iter().map(|name| Engine::describe_unknown_person(name)).collect());
     }
     Answer::json(StatusCode::CREATED, &hold)
 }
 
 fn told(links: &Links, done: Done<'_>) -> Answer {
     match done {
-        Done::Run(run) => Answer::json(StatusCode::OK, &shown(links, run).unwrap_or_default()),
+        Done::Run(run) => Answer::json(StatusCode::OK, &describe(links, run)),
         _ => Answer::nothing(),
     }
 }
@@ -65,7 +62,7 @@ pub(crate) async fn show(
     CanReadRuns(caller): CanReadRuns,
     InPath(hold): InPath<String>,
     Params(asked): Params<ShowHold>,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<Hold>, ApiError> {
     let seconds = asked.wait.unwrap_or_default();
     if seconds > WAIT_SECONDS_MAX {
         return Err(ApiError::invalid("wait", format!("must be 0 to {WAIT_SECONDS_MAX}")));
@@ -74,7 +71,7 @@ pub(crate) async fn show(
     let wait = settled(&app, &of, Instant::now() + Duration::from_secs(seconds));
     let StreamPermit { guard, slot: _slot } = caller.open_stream(&app)?;
     let run = guard.during(wait).await?;
-    shown(&app.links, &run).map(Json).ok_or_else(no_hold)
+    describe(&app.links, &run).map(Json).ok_or_else(no_hold)
 }
 
 /// A hold whose id cannot be one is simply not found.

@@ -1,19 +1,15 @@
 //! Between holds on the wire and what is asked: pure functions.
 
+use holdpoint_api::holds::{APPROVERS_MAX, CHOICES_MAX, CreateHold, Hold, TITLE_CHARS_MAX};
 use holdpoint_core::{AUTH_REQUIRED, Interrupt, Kind, Request, Resolution, Run, limits};
 use holdpoint_engine::Engine;
 use serde_json::{Value, json};
 
-use super::wire::CreateHold;
 use crate::error::ApiError;
 use crate::links::Links;
 
-/// Names of approvers that one hold may have.
-const APPROVERS_MAX: usize = 100;
-const CHOICES_MAX: usize = 100;
-const TITLE_CHARS_MAX: usize = 500;
 /// How a text can be shown: as Markdown, with its lines, or as a patch.
-pub(super) const TEXT_TYPES: [&str; 3] = ["text/markdown", "text/plain", "text/x-diff"];
+const TEXT_TYPES: [&str; 3] = ["text/markdown", "text/plain", "text/x-diff"];
 /// The only question of a hold with choices or a schema.
 const QUESTION: &str = "answer";
 
@@ -124,35 +120,31 @@ pub(super) fn is_waiting(run: &Run, held: &Interrupt) -> bool {
     held.resolution.is_none() && !run.finished()
 }
 
-/// A hold as its maker sees it. Nothing where the run is none.
-pub(super) fn shown(links: &Links, run: &Run) -> Option<Value> {
+/// Describes a hold. Returns None if the run is not one.
+pub(super) fn describe(links: &Links, run: &Run) -> Option<Hold> {
     let held = Engine::held(run)?;
-    let mut shown = json!({
-        "holdId": run.id, "title": held.title(), "status": Engine::hold_status(run, held),
-        "createdAt": held.requested_at.to_string(), "runUrl": format!("/v1/runs/{}", run.id),
-        "pageUrl": links.page_url(&run.id, &held.node, None),
-        "requesterMayNotApprove": held.data.get("requesterMayNotApprove") == Some(&Value::Bool(true)),
-    });
-    for member in ["requiredApprovals", "profile"] {
-        if let Some(value) = held.data.get(member) {
-            shown[member] = value.clone();
-        }
-    }
-    if let Some(at) = held.expires_at() {
-        shown["expiresAt"] = json!(at.to_string());
-    }
-    if let Some(Resolution::Answered { value, by, at, .. }) = &held.resolution {
-        shown["answer"] = answer(held, value);
-        shown["answeredBy"] = json!(by);
-        shown["answeredAt"] = json!(at.to_string());
-        if held.is_granted() {
-            shown["grantId"] = json!(run.grant_id(held.id));
-        }
-    }
-    if let Some(via) = held.resolution.as_ref().and_then(Resolution::via) {
-        shown["via"] = json!(via);
-    }
-    Some(shown)
+    let answered = match &held.resolution {
+        Some(Resolution::Answered { value, by, at, .. }) => Some((value, by, *at)),
+        Some(Resolution::TimedOut { .. }) | None => None,
+    };
+    Some(Hold {
+        hold_id: run.id.clone(),
+        title: held.title().to_owned(),
+        status: Engine::hold_status(run, held),
+        created_at: held.requested_at.into(),
+        expires_at: held.expires_at().map(Into::into),
+        answered_at: answered.map(|(_, _, at)| at.into()),
+        answer: answered.map(|(value, _, _)| answer(held, value)),
+        answered_by: answered.map(|(_, by, _)| by.clone()),
+        grant_id: held.is_granted().then(|| run.grant_id(held.id)),
+        via: held.resolution.as_ref().and_then(Resolution::via),
+        requester_may_not_approve: held.data.get("requesterMayNotApprove") == Some(&Value::Bool(true)),
+        required_approvals: held.data.get("requiredApprovals").and_then(Value::as_u64),
+        profile: held.data.get("profile").and_then(Value::as_str).map(str::to_owned),
+        run_url: format!("/v1/runs/{}", run.id),
+        page_url: links.page_url(&run.id, &held.node, None),
+        warnings: None,
+    })
 }
 
 /// To a question its answer alone; of an approval everything that was said.

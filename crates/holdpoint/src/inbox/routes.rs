@@ -1,7 +1,8 @@
 //! The routes for signing in and out.
 
 use super::sessions;
-use crate::routes::Content::{Json, Nothing};
+use crate::routes::Content::Nothing;
+use crate::routes::Json;
 use crate::routes::Route;
 
 /// Answers carry secrets or concern one browser: none is kept for whoever sends the same again.
@@ -9,7 +10,7 @@ pub(crate) fn all() -> Vec<Route> {
     vec![
         Route::post_public("/v1/session", "createSession", sessions::create)
             .says("Sign in: with a key, or once with a link; the answer sets a cookie")
-            .body("SignIn")
+            .body_named("SignIn")
             .answers(201, Json("Session"))
             .fails(&[401, 403, 429, 500, 503])
             .not_kept()
@@ -24,7 +25,7 @@ pub(crate) fn all() -> Vec<Route> {
             .not_kept(),
         Route::post("/v1/session:link", "createSessionLink", sessions::link)
             .says("Make a link that signs in once, within half an hour: as the caller, or with another key of the tenant")
-            .optional_body("WantedSessionLink")
+            .optional_body_named("WantedSessionLink")
             .answers(201, Json("SessionLink"))
             .fails(&[404])
             .not_kept()

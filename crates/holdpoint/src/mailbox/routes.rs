@@ -1,7 +1,7 @@
 //! The routes into the queues.
 
 use super::dispatches;
-use crate::routes::Content::Json;
+use crate::routes::Json;
 use crate::routes::Route;
 
 pub(crate) fn all() -> Vec<Route> {
@@ -16,11 +16,11 @@ pub(crate) fn all() -> Vec<Route> {
             .answers(200, Json("Dispatch")),
         Route::post("/v1/dispatches/{dispatchId}/cancel", "cancelDispatch", dispatches::cancel)
             .says("Take a queued activation out of its queue and end its run")
-            .optional_body("Nothing")
+            .optional_body_named("Nothing")
             .answers(200, Json("DispatchChanged")),
         Route::post("/v1/dispatches/{dispatchId}/requeue", "requeueDispatch", dispatches::requeue)
             .says("Put a dead letter back")
-            .optional_body("Nothing")
+            .optional_body_named("Nothing")
             .answers(201, Json("DispatchChanged")),
         Route::get("/v1/mailbox/stats", "mailboxStats", dispatches::stats)
             .says("How many activations there are, by status")

@@ -65,17 +65,6 @@ pub(super) fn parameters() -> Value {
 
 pub(super) fn schemas() -> Value {
     json!({
-        "Error": {
-            "type": "object",
-            "required": ["error", "message"],
-            "properties": {
-                "error": {"type": "string", "pattern": "^[a-z][a-z_]*$", "description": "For programs."},
-                "message": {"type": "string", "minLength": 1, "description": "For people."},
-                "details": {"type": "object"},
-            },
-            "additionalProperties": false,
-        },
-        "Instant": {"type": "string", "format": "date-time"},
         "OpenApi": {
             "type": "object",
             "required": ["openapi", "info", "paths"],

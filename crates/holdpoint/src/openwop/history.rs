@@ -59,7 +59,7 @@ fn entry(engine: &Engine, run: &Run, interrupt: &Interrupt) -> Value {
         ("expiresAt", interrupt.expires_at().map(|at| json!(at.to_string()))),
         ("resumeSchema", interrupt.resume_schema.clone()),
         ("decision", documents::decision(run, interrupt)),
-        ("permits", grants::permits(engine, run, interrupt)),
+        ("permits", grants::permits(engine, run, interrupt).map(|permits| json!(permits))),
         ("grantId", interrupt.is_granted().then(|| json!(run.grant_id(interrupt.id)))),
     ] {
         if let Some(value) = value {

@@ -152,7 +152,7 @@ pub(crate) async fn inspect(
     let asked = link.run.interrupt(link.interrupt);
     let open = link.run.answerable(link.interrupt, app.engine.now());
     let open = open.map_err(|refusal| no_longer(refusal, asked))?;
-    let permits = grants::permits(&app.engine, &link.run, open);
+    let permits = grants::permits(&app.engine, &link.run, open).map(|permits| json!(permits));
     Ok(Json(shown(&link, open, permits)).into_response())
 }
 

@@ -6,8 +6,8 @@ use super::{
     approvals, arrivals, artifacts, asks, control, debug_bundle, discovery, events, forks, history,
     interrupts, links, pending, runs, threads, webhooks, workflows,
 };
-use crate::routes::Content::{Events, Json};
 use crate::routes::Route;
+use crate::routes::{Events, Json};
 
 pub(crate) fn all() -> Vec<Route> {
     [
@@ -54,7 +54,7 @@ fn definitions() -> Vec<Route> {
             .answers(200, Json("WorkflowDefinition")),
         Route::put("/v1/workflows/{workflowId}", "putWorkflow", workflows::put)
             .says("Register a definition; the same one again changes nothing")
-            .body("WorkflowDefinition")
+            .body_named("WorkflowDefinition")
             .answers(200, Json("WorkflowRegistered"))
             .answers(201, Json("WorkflowRegistered"))
             .never_fails(&[404])
@@ -66,7 +66,7 @@ fn of_runs() -> Vec<Route> {
     vec![
         Route::post("/v1/runs", "createRun", runs::create)
             .says("Start a run")
-            .body("CreateRun")
+            .body_named("CreateRun")
             .takes(&["X-Dedup", "traceparent", "tracestate"])
             .answers(201, Json("RunCreated"))
             .fails(&[422]),
@@ -95,27 +95,27 @@ fn control_of_runs() -> Vec<Route> {
     vec![
         Route::post("/v1/runs/{runId}/cancel", "cancelRun", control::cancel)
             .says("Cancel a run and the runs it started; one that has ended stays as it is")
-            .optional_body("CancelRun")
+            .optional_body_named("CancelRun")
             .answers(200, Json("RunStatusNow"))
             .fails(&[409, 422]),
         Route::post("/v1/runs:bulk-cancel", "bulkCancel", control::bulk_cancel)
             .says("Cancel up to 100 runs; what came of each is told in the same order")
-            .body("BulkCancel")
+            .body_named("BulkCancel")
             .answers(200, Json("BulkCancelled"))
             .fails(&[409]),
         Route::post("/v1/runs/{runId}:pause", "pauseRun", control::pause)
             .says("Let a run stand still: nothing new begins")
-            .optional_body("PauseRun")
+            .optional_body_named("PauseRun")
             .answers(202, Json("RunPaused"))
             .fails(&[409]),
         Route::post("/v1/runs/{runId}:resume", "resumeRun", control::resume)
             .says("Let a paused run go on")
-            .optional_body("ResumeRun")
+            .optional_body_named("ResumeRun")
             .answers(202, Json("RunResumed"))
             .fails(&[409]),
         Route::post("/v1/runs/{runId}:fork", "forkRun", forks::fork)
             .says("Start a run from the record of another: a replay of it, or a branch that goes its own way")
-            .body("ForkRun")
+            .body_named("ForkRun")
             .answers(201, Json("RunForked"))
             .fails(&[409, 422]),
     ]
@@ -187,25 +187,25 @@ fn answering() -> Vec<Route> {
         Route::post("/v1/runs/{runId}/interrupts/{nodeId}/asks/{askId}", "answerAsk", asks::answer)
             .says("Answer what an approver wants to know; the first answer counts, and decides nothing")
             .takes(&["interruptId"])
-            .body("AnswerAsk")
+            .body_named("AnswerAsk")
             .answers(200, Json("AskAnswered"))
             .fails(&[409, 410, 422]),
         Route::post("/v1/runs/{runId}/interrupts/{nodeId}", "resolveInterrupt", interrupts::resolve)
             .says("Answer what a node asks; the first answer counts")
             .takes(&["interruptId"])
-            .body("ResolveInterrupt")
+            .body_named("ResolveInterrupt")
             .answers(200, Json("InterruptResolved"))
             .fails(&[410, 422]),
         Route::post("/v1/runs/{runId}/approvals/{nodeId}", "resolveApproval", approvals::resolve)
             .says("Answer what a node asks, as older clients do; use resolveInterrupt")
             .deprecated()
             .takes(&["interruptId"])
-            .body("ResolveApproval")
+            .body_named("ResolveApproval")
             .answers(200, Json("InterruptResolved"))
             .fails(&[410, 422]),
         Route::post("/v1/events", "sendEvent", arrivals::send)
             .says("Tell of something that happened: whoever waits for it goes on, or it is kept; once for each id")
-            .body("SendEvent")
+            .body_named("SendEvent")
             .answers(200, Json("EventReceived"))
             .answers(202, Json("EventReceived"))
             .fails(&[409])
@@ -218,7 +218,7 @@ fn by_link() -> Vec<Route> {
         Route::post("/v1/runs/{runId}/interrupts/{nodeId}/tokens", "mintToken", links::mint)
             .says("Make a link with which what a node asks can be seen, and answered without a key")
             .takes(&["interruptId"])
-            .optional_body("MintToken")
+            .optional_body_named("MintToken")
             .answers(201, Json("TokenMinted"))
             .fails(&[409, 410, 422])
             .private(),
@@ -230,7 +230,7 @@ fn by_link() -> Vec<Route> {
             .private(),
         Route::post_public("/v1/interrupts/{token}", "resolveByToken", links::resolve)
             .says("Answer over a link; the first answer counts")
-            .body("ResolveInterrupt")
+            .body_named("ResolveInterrupt")
             .answers(200, Json("InterruptResolved"))
             .fails(&[401, 403, 409, 410, 422, 429, 500, 503])
             .private(),

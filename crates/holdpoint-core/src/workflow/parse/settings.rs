@@ -4,7 +4,7 @@
 use serde_json::{Map, Value};
 
 use super::Reader;
-use crate::ids::NodeId;
+use crate::NodeId;
 use crate::limits;
 use crate::schema::Schema;
 use crate::workflow::Settings;

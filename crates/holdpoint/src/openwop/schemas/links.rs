@@ -78,7 +78,7 @@ pub(super) fn linked() -> Value {
         ("requiredApprovals", json!({"type": "integer", "minimum": 2})),
         ("votes", list.clone()),
         ("asks", list),
-        ("permits", json!({"$ref": "#/components/schemas/Permits"})),
+        ("permits", json!({"type": "array", "items": {"$ref": "#/components/schemas/Permit"}})),
     ] {
         properties[name] = schema;
     }

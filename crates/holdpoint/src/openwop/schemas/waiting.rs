@@ -175,7 +175,7 @@ fn history() -> Value {
             "status": {"type": "string", "enum": ["open", "answered", "timed-out", "cancelled"]},
             "assignees": texts, "requiredApprovals": count, "votes": {"type": "array", "items": vote()},
             "repeatedVotes": count, "asks": {"type": "array", "items": ask()}, "decision": decision,
-            "permits": reference("Permits"), "grantId": text,
+            "permits": {"type": "array", "items": reference("Permit")}, "grantId": text,
         },
     });
     json!({

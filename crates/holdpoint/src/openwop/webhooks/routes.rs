@@ -1,7 +1,8 @@
 //! The routes of webhooks.
 
 use super::{create, deliveries, events, list, pause, remove, resume, rotate, show};
-use crate::routes::Content::{Json, Nothing};
+use crate::routes::Content::Nothing;
+use crate::routes::Json;
 use crate::routes::Route;
 
 pub(crate) fn all() -> Vec<Route> {
@@ -12,7 +13,7 @@ fn subscriptions() -> Vec<Route> {
     vec![
         Route::post("/v1/webhooks", "createWebhook", create)
             .says("Have events sent to an address as they happen; the secret is shown this once")
-            .body("CreateWebhook")
+            .body_named("CreateWebhook")
             .answers(201, Json("WebhookCreated"))
             .never_fails(&[404])
             .private(),
@@ -29,15 +30,15 @@ fn subscriptions() -> Vec<Route> {
             .answers(204, Nothing),
         Route::post("/v1/webhooks/{webhookId}:pause", "pauseWebhook", pause)
             .says("Send nothing for a while; what is durable waits")
-            .optional_body("Nothing")
+            .optional_body_named("Nothing")
             .answers(200, Json("Webhook")),
         Route::post("/v1/webhooks/{webhookId}:resume", "resumeWebhook", resume)
             .says("Resume a paused or failed webhook; the caller becomes its owner")
-            .optional_body("Nothing")
+            .optional_body_named("Nothing")
             .answers(200, Json("Webhook")),
         Route::post("/v1/webhooks/{webhookId}:rotate", "rotateWebhook", rotate)
             .says("Make a new secret, shown this once; deliveries are signed with both for an overlap")
-            .optional_body("RotateWebhook")
+            .optional_body_named("RotateWebhook")
             .answers(200, Json("WebhookCreated"))
             .private(),
         Route::get("/v1/webhooks/{webhookId}/events", "listWebhookEvents", events)
@@ -68,11 +69,11 @@ fn told() -> Vec<Route> {
             deliveries::replay,
         )
         .says("Send something once more, under the same ids")
-        .optional_body("Nothing")
+        .optional_body_named("Nothing")
         .answers(202, Json("DeliveryQueued")),
         Route::post("/v1/webhooks/{webhookId}:replay", "replayDeliveries", deliveries::replay_window)
             .says("Send everything once more whose event happened in a window of time")
-            .body("ReplayWindow")
+            .body_named("ReplayWindow")
             .answers(202, Json("Replayed")),
     ]
 }

@@ -72,22 +72,6 @@ impl fmt::Display for InterruptId {
     }
 }
 
-/// Who acts: an opaque name, and the roles, groups and scopes the host gave it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Principal {
-    pub name: String,
-    pub roles: Vec<String>,
-    pub groups: Vec<String>,
-    pub scopes: Vec<String>,
-}
-
-impl Principal {
-    /// Somebody without roles, groups and scopes.
-    pub fn named(name: impl Into<String>) -> Self {
-        Self { name: name.into(), roles: Vec::new(), groups: Vec::new(), scopes: Vec::new() }
-    }
-}
-
 /// An instant in Unix milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]

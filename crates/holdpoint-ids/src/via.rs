@@ -2,14 +2,18 @@
 
 use serde::{Deserialize, Serialize};
 
+/// The credential of a decision.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Via {
     #[serde(rename = "type")]
     pub kind: ViaType,
+    /// The id of the key, the session or the link. For system: timeout, host, agent, event or replay.
     pub id: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
 #[serde(rename_all = "lowercase")]
 pub enum ViaType {
     /// An API key.

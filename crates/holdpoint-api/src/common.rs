@@ -1,0 +1,94 @@
+//! Shapes that several resources share.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use holdpoint_ids::{StrictValue, Timestamp};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::{Map, Value};
+use serde_with::skip_serializing_none;
+
+/// The body of every response that is not a success.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Error {
+    /// For programs.
+    #[schemars(regex(pattern = "^[a-z][a-z_]*$"))]
+    pub error: String,
+    /// For people.
+    #[schemars(length(min = 1))]
+    pub message: String,
+    pub details: Option<Map<String, Value>>,
+}
+
+/// An instant, as ISO 8601 in UTC with milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Instant(pub Timestamp);
+
+impl From<Timestamp> for Instant {
+    fn from(at: Timestamp) -> Self {
+        Self(at)
+    }
+}
+
+impl fmt::Display for Instant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Serialize for Instant {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for Instant {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Cow::<'_, str>::deserialize(deserializer)?;
+        let at: jiff::Timestamp =
+            text.parse().map_err(|_| D::Error::custom("expected an instant such as 2026-05-01T10:00:00Z"))?;
+        Ok(Self(Timestamp(at.as_millisecond())))
+    }
+}
+
+impl JsonSchema for Instant {
+    fn schema_name() -> Cow<'static, str> {
+        "Instant".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "string", "format": "date-time"})
+    }
+}
+
+/// A JSON object with members of any kind. A repeated key is an error.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(transparent)]
+pub struct Object(pub Map<String, Value>);
+
+impl<'de> Deserialize<'de> for Object {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match StrictValue::deserialize(deserializer)?.0 {
+            Value::Object(map) => Ok(Self(map)),
+            _ => Err(D::Error::custom("expected an object")),
+        }
+    }
+}
+
+impl JsonSchema for Object {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Object".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "object"})
+    }
+}

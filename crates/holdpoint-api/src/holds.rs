@@ -1,0 +1,93 @@
+//! Holds: one question to people, without a workflow.
+
+use holdpoint_ids::{HoldStatus, RunId, StrictValue, Via, limits};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use serde_with::skip_serializing_none;
+
+use crate::Instant;
+
+/// The longest time that `GET /v1/holds/{holdId}` waits for an answer, in seconds.
+pub const WAIT_SECONDS_MAX: u64 = 60;
+/// The largest number of approvers that one hold may have.
+pub const APPROVERS_MAX: usize = 100;
+/// The largest number of choices that one hold may have.
+pub const CHOICES_MAX: usize = 100;
+/// The largest number of characters in a title.
+pub const TITLE_CHARS_MAX: usize = 500;
+
+/// The body of `POST /v1/holds`.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct CreateHold {
+    #[schemars(length(min = 1, max = TITLE_CHARS_MAX), regex(pattern = r"\S"))]
+    pub title: String,
+    pub description: Option<String>,
+    /// One of these is the answer. Not together with schema.
+    #[schemars(length(min = 1, max = CHOICES_MAX), inner(regex(pattern = r"\S")), extend("uniqueItems" = true))]
+    pub choices: Option<Vec<String>>,
+    /// A JSON Schema: the answer is anything that fits it.
+    pub schema: Option<StrictValue>,
+    /// Shown with the question.
+    pub data: Option<StrictValue>,
+    /// How data is shown that is a text: as Markdown (the default), with its lines as they are, or as a patch. Only
+    /// together with such data.
+    #[schemars(extend("enum" = ["text/markdown", "text/plain", "text/x-diff", null]))]
+    pub data_type: Option<String>,
+    /// Who may answer: names, role:x, group:y. Anybody who may answer, without it.
+    #[schemars(length(min = 1, max = APPROVERS_MAX), inner(regex(pattern = r"\S")))]
+    pub approvers: Option<Vec<String>>,
+    /// If true, the principal that makes the hold may not answer it.
+    #[schemars(extend("default" = true))]
+    pub requester_may_not_approve: Option<bool>,
+    /// The number of principals that must approve. More than 1 is accepted only without choices and schema.
+    #[schemars(range(min = 1, max = limits::REQUIRED_APPROVALS_MAX), extend("default" = 1))]
+    pub required_approvals: Option<u64>,
+    /// Answers require a key; links are not accepted.
+    #[schemars(extend("enum" = ["openwop-interrupt-auth-required", null]))]
+    pub profile: Option<String>,
+    pub timeout_ms: Option<u64>,
+    #[schemars(length(max = limits::TAGS_MAX))]
+    pub tags: Option<Vec<String>>,
+}
+
+/// The query of `GET /v1/holds/{holdId}`.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ShowHold {
+    /// Seconds to wait for an answer before the hold is returned.
+    #[schemars(range(min = 0, max = WAIT_SECONDS_MAX), extend("default" = 0))]
+    pub wait: Option<u64>,
+}
+
+/// A hold, with its answer if it has one.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Hold {
+    /// Also the id of a run.
+    pub hold_id: RunId,
+    pub title: String,
+    pub status: HoldStatus,
+    pub created_at: Instant,
+    pub expires_at: Option<Instant>,
+    pub answered_at: Option<Instant>,
+    /// The choice, or the value that fits the schema. Of an approval, an object with action, feedback, decidedBy and
+    /// decidedAt.
+    pub answer: Option<Value>,
+    pub answered_by: Option<String>,
+    /// The grant of an approval: see GET /v1/grants/{grantId}.
+    pub grant_id: Option<String>,
+    pub via: Option<Via>,
+    pub requester_may_not_approve: bool,
+    #[schemars(range(min = 1))]
+    pub required_approvals: Option<u64>,
+    pub profile: Option<String>,
+    pub run_url: String,
+    /// The page on which a person answers: a path, or a URL if the server has a public one.
+    pub page_url: String,
+    /// Only in the response that creates the hold: approvers that no key of this tenant matches.
+    pub warnings: Option<Vec<String>>,
+}

@@ -1,0 +1,17 @@
+//! The HTTP contract of Holdpoint: every request, response and event document as a type, by resource.
+//!
+//! The types have no logic and do no I/O. The server builds its routes and the OpenAPI document from them, and clients
+//! send and read them. A doc comment of a type or a field is its description in the OpenAPI document.
+//!
+//! # Conventions
+//! - Members have camel case on the wire. Members of responses without a value are left out; they are never `null`.
+//! - An `Option` in a request may be left out or `null`.
+//! - Requests of OpenWOP ignore unknown members, because clients of several versions exist. Requests of other routes
+//!   reject them.
+
+pub mod common;
+pub mod grants;
+pub mod holds;
+
+pub use common::{Error, Instant, Object};
+pub use holdpoint_ids as ids;

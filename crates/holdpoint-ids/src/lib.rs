@@ -1,0 +1,15 @@
+//! Identifiers, limits and the words that the core of Holdpoint and its API share. The crate has no rules of its own: the core
+//! decides, and the API names.
+
+mod ids;
+pub mod limits;
+#[cfg(feature = "schema")]
+mod schema;
+mod strict;
+mod via;
+mod words;
+
+pub use ids::{BadId, InterruptId, NodeId, RunId, RunRef, TenantId, Timestamp, WorkflowId};
+pub use strict::{StrictValue, parse_strict};
+pub use via::{Via, ViaType};
+pub use words::HoldStatus;

@@ -1,0 +1,131 @@
+//! Component schemas of the OpenAPI document, made from the types of `holdpoint-api`.
+
+use holdpoint_api::{Error, Instant};
+use schemars::generate::{Contract, SchemaSettings};
+use schemars::transform::{RecursiveTransform, Transform, transform_subschemas};
+use schemars::{Schema, SchemaGenerator};
+use serde_json::{Map, Value, json};
+
+use crate::routes::{ParameterPlace, SchemaOf};
+
+/// The schemas of what clients send and of what they receive.
+pub(super) struct Components {
+    requests: SchemaGenerator,
+    responses: SchemaGenerator,
+}
+
+impl Components {
+    pub(super) fn new() -> Self {
+        let generator = |contract: Contract| {
+            let mut settings = SchemaSettings::draft2020_12();
+            settings.definitions_path = "/components/schemas".into();
+            settings.meta_schema = None;
+            if contract == Contract::Serialize {
+                settings.transforms.push(Box::new(RecursiveTransform(omit_null)));
+            }
+            settings.transforms.push(Box::new(Simplify));
+            settings.contract = contract;
+            settings.into_generator()
+        };
+        let mut responses = generator(Contract::Serialize);
+        // Every operation refers to it. Instants are also in schemas that are not made from types.
+        responses.subschema_for::<Error>();
+        responses.subschema_for::<Instant>();
+        Self { requests: generator(Contract::Deserialize), responses }
+    }
+
+    pub(super) fn request(&mut self, schema: SchemaOf) -> Value {
+        schema(&mut self.requests).to_value()
+    }
+
+    pub(super) fn response(&mut self, schema: SchemaOf) -> Value {
+        schema(&mut self.responses).to_value()
+    }
+
+    /// Returns one parameter for each member of a type.
+    pub(super) fn parameters(&mut self, place: ParameterPlace, schema: SchemaOf) -> Vec<Value> {
+        let mut of_type = schema(&mut self.requests);
+        omit_null(&mut of_type);
+        Simplify.transform(&mut of_type);
+        let required = of_type.get("required").cloned().unwrap_or_default();
+        let is_required = |name: &str| required.as_array().is_some_and(|names| names.contains(&json!(name)));
+        let members = of_type.get("properties").and_then(Value::as_object).cloned().unwrap_or_default();
+        let shown = |(name, mut schema): (String, Value)| {
+            let mut shown = json!({"name": name, "in": place.as_str()});
+            if let Some(description) = schema.as_object_mut().and_then(|schema| schema.remove("description"))
+            {
+                shown["description"] = description;
+            }
+            if is_required(&name) {
+                shown["required"] = json!(true);
+            }
+            shown["schema"] = schema;
+            shown
+        };
+        members.into_iter().map(shown).collect()
+    }
+
+    /// Returns the schemas of all types that were used, by name. A type that is both sent and received has one schema.
+    pub(super) fn take(&mut self) -> Map<String, Value> {
+        let mut all = self.responses.take_definitions(true);
+        for (name, schema) in self.requests.take_definitions(true) {
+            let known = all.entry(name.clone()).or_insert_with(|| schema.clone());
+            assert_eq!(*known, schema, "{name} differs between requests and responses; split the type");
+        }
+        all
+    }
+}
+
+/// A member of a response without a value is left out: it is never null.
+fn omit_null(schema: &mut Schema) {
+    let required = schema.get("required").cloned().unwrap_or_default();
+    let Some(members) = schema.get_mut("properties").and_then(Value::as_object_mut) else { return };
+    for (name, member) in members {
+        if required.as_array().is_some_and(|names| names.contains(&json!(name))) {
+            continue;
+        }
+        let Some(member) = member.as_object_mut() else { continue };
+        if let Some(Value::Array(types)) = member.get_mut("type") {
+            types.retain(|name| name != "null");
+            if let [only] = &types[..] {
+                member["type"] = only.clone();
+            }
+        }
+        if let Some(Value::Array(options)) = member.get_mut("anyOf") {
+            options.retain(|option| *option != json!({"type": "null"}));
+            if let [Value::Object(only)] = &options[..] {
+                let only = only.clone();
+                member.remove("anyOf");
+                member.extend(only);
+            }
+        }
+    }
+}
+
+/// Removes what readers of the document do not need: formats of integers, and a description for each text of an enum.
+#[derive(Clone, Debug)]
+struct Simplify;
+
+impl Transform for Simplify {
+    fn transform(&mut self, schema: &mut Schema) {
+        transform_subschemas(self, schema);
+        let Some(members) = schema.as_object_mut() else { return };
+        if members.get("format").and_then(Value::as_str).is_some_and(|name| name.contains("int")) {
+            members.remove("format");
+        }
+        if members.get("additionalProperties") == Some(&Value::Bool(true)) {
+            members.remove("additionalProperties");
+        }
+        let texts: Option<Vec<Value>> = members.get("oneOf").and_then(Value::as_array).and_then(|options| {
+            options
+                .iter()
+                .map(|option| option.get("const").filter(|text| text.is_string()).cloned())
+                .collect()
+        });
+        if let Some(texts) = texts {
+            members.remove("oneOf");
+            members.insert("type".to_owned(), json!("string"));
+            members.insert("enum".to_owned(), Value::Array(texts));
+        }
+    }
+}
