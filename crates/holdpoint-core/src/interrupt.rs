@@ -252,7 +252,7 @@ impl Interrupt {
         let Some(Resolution::Answered { value, .. }) = &self.resolution else { return None };
         let mut value = value.clone();
         if let (Kind::Approval | Kind::Clarification, Value::Object(members)) = (self.kind, &mut value) {
-            members.remove(members::IGNORED);
+            members.shift_remove(members::IGNORED);
         }
         Some(value)
     }

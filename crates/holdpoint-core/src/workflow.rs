@@ -254,10 +254,10 @@ impl Workflow {
             let mut plain = definition.clone();
             let Some(top) = plain.as_object_mut() else { return Err(flaws) };
             top.insert("settings".to_owned(), Value::Object(Map::new()));
-            top.remove("channels");
-            top.remove("configurableSchema");
+            top.shift_remove("channels");
+            top.shift_remove("configurableSchema");
             for node in top.get_mut("nodes").and_then(Value::as_array_mut).into_iter().flatten() {
-                node.as_object_mut().map(|members| members.remove("settings"));
+                node.as_object_mut().map(|members| members.shift_remove("settings"));
             }
             parse(&plain)
         })

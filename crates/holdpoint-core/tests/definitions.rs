@@ -25,7 +25,7 @@ fn with<const N: usize>(changes: [(&str, Option<Value>); N]) -> Value {
         let parent = definition.pointer_mut(parent).expect("the parent is there");
         match (parent, value) {
             (Value::Object(map), Some(value)) => drop(map.insert(member.to_owned(), value)),
-            (Value::Object(map), None) => drop(map.remove(member)),
+            (Value::Object(map), None) => drop(map.shift_remove(member)),
             (Value::Array(items), Some(value)) => items.push(value),
             (parent, _) => panic!("nothing can be changed in {parent}"),
         }

@@ -126,7 +126,7 @@ fn in_todays_words(given: &Map<String, Value>, offered: &[&str]) -> Result<Map<S
     if given.contains_key("action") {
         return Ok(words);
     }
-    let Some(decision) = words.remove("decision") else { return Ok(words) };
+    let Some(decision) = words.shift_remove("decision") else { return Ok(words) };
     let feedback = given.get("feedback").and_then(Value::as_str).filter(|text| !text.is_empty());
     let structured = given.get("refineFeedback").is_some();
     let action = match decision.as_str() {

@@ -142,9 +142,9 @@ pub(super) fn offers_override(data: &Value) -> bool {
 pub(super) fn in_actions(given: &Map<String, Value>) -> Result<Map<String, Value>, Refusal> {
     let action = action_of(given)?.to_owned();
     let mut words = given.clone();
-    words.remove("override");
+    words.shift_remove("override");
     if !words.contains_key("reason")
-        && let Some(reason) = words.remove("feedback")
+        && let Some(reason) = words.shift_remove("feedback")
     {
         words.insert("reason".to_owned(), reason);
     }
@@ -197,7 +197,7 @@ fn action_of(given: &Map<String, Value>) -> Result<&str, Refusal> {
 /// An answer as a resume schema sees it: a grant or a rejection. That a grant overrides the rules is the host's matter.
 pub(super) fn in_decisions(answer: &Value) -> Value {
     let Some(Ok(mut words)) = answer.as_object().map(in_actions) else { return answer.clone() };
-    words.remove("action");
+    words.shift_remove("action");
     if words.get("decision") == Some(&json!("overridden")) {
         words.insert("decision".to_owned(), json!("granted"));
     }

@@ -62,7 +62,7 @@ pub(super) fn check_claimed_instant(answer: &Map<String, Value>) -> Result<(), R
 
 /// Moves members that an approval does not read to `ignored`. The client's `decidedAt` becomes `claimedAt`.
 pub(super) fn set_aside_unknown(answer: &mut Map<String, Value>, resume_schema: Option<&Value>) {
-    let claimed = answer.remove("decidedAt");
+    let claimed = answer.shift_remove("decidedAt");
     let action = answer.get("action").and_then(Value::as_str);
     let (edits, refines) = (action == Some("edit-accept"), action == Some("refine"));
     let known = |name: &str| {
@@ -114,12 +114,12 @@ pub fn as_answer(recorded: &Value) -> Value {
     let mut answer = recorded.clone();
     if let Value::Object(members) = &mut answer {
         members.retain(|name, _| !["quorum", "actedBy"].contains(&name.as_str()));
-        if let Some(claimed) = members.remove("claimedAt") {
+        if let Some(claimed) = members.shift_remove("claimedAt") {
             members.insert("decidedAt".to_owned(), claimed);
         }
         // Earlier versions recorded whatever a client sent.
         if check_claimed_instant(members).is_err() {
-            members.remove("decidedAt");
+            members.shift_remove("decidedAt");
         }
     }
     answer
@@ -127,14 +127,14 @@ pub fn as_answer(recorded: &Value) -> Value {
 
 /// Removes unknown members from the answer and returns them, with those that a protocol already recorded as ignored.
 fn set_aside(answer: &mut Map<String, Value>, known: impl Fn(&str) -> bool) -> Map<String, Value> {
-    let mut ignored = match answer.remove(IGNORED) {
+    let mut ignored = match answer.shift_remove(IGNORED) {
         Some(Value::Object(members)) => members,
         Some(other) => Map::from_iter([(IGNORED.to_owned(), other)]),
         None => Map::new(),
     };
     let unknown: Vec<String> = answer.keys().filter(|name| !known(name)).cloned().collect();
     for name in unknown {
-        let value = answer.remove(&name).unwrap_or_default();
+        let value = answer.shift_remove(&name).unwrap_or_default();
         ignored.entry(name).or_insert(value);
     }
     ignored

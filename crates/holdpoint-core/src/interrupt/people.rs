@@ -152,7 +152,7 @@ pub(super) fn speaker<'a>(answer: &'a Answer, decider: &str) -> Option<&'a str> 
 /// Returns the answer for the record, with `actedBy` if the speaker is not the decider. Only the host sets `actedBy`.
 pub(super) fn with_speaker(mut value: Value, answer: &Answer, decider: &str) -> Value {
     if let Value::Object(members) = &mut value {
-        members.remove("actedBy");
+        members.shift_remove("actedBy");
         members.extend(speaker(answer, decider).map(|name| ("actedBy".to_owned(), Value::from(name))));
     }
     value

@@ -76,7 +76,7 @@ impl Connection {
             return Err(AgentFlaw::new("", "must be an object"));
         };
         let rules = ConnectionRules::take(&mut settings)?;
-        let tenants = settings.remove("tenants").map(Tenants::try_from).transpose();
+        let tenants = settings.shift_remove("tenants").map(Tenants::try_from).transpose();
         let tenants = tenants.map_err(|bad| AgentFlaw::new("tenants", bad.message))?.unwrap_or_default();
         Ok(Self { settings, tenants, rules, agent: None })
     }

@@ -193,13 +193,13 @@ fn check_safe(field: &str, value: &Value, members: &[&str]) -> Result<(), AgentF
 
 fn asking(mut approval: Map<String, Value>) -> Result<Asking, AgentFlaw> {
     let timeout_ms =
-        match approval.remove("timeoutMs") {
+        match approval.shift_remove("timeoutMs") {
             None => None,
             Some(ms) => Some(ms.as_u64().ok_or_else(|| {
                 AgentFlaw::new("approval.timeoutMs", "must be a whole number of milliseconds")
             })?),
         };
-    let editable = match approval.remove("editable") {
+    let editable = match approval.shift_remove("editable") {
         None => true,
         Some(flag) => {
             flag.as_bool().ok_or_else(|| AgentFlaw::new("approval.editable", "must be true or false"))?

@@ -23,7 +23,8 @@ pub(crate) struct ConnectionRules {
 impl ConnectionRules {
     /// Takes `permissions` and `approval` out of the settings of a connection. None if it has neither.
     pub(super) fn take(settings: &mut Map<String, Value>) -> Result<Option<Self>, AgentFlaw> {
-        let (permissions, approval) = (settings.remove("permissions"), settings.remove("approval"));
+        let (permissions, approval) =
+            (settings.shift_remove("permissions"), settings.shift_remove("approval"));
         if permissions.is_none() && approval.is_none() {
             return Ok(None);
         }

@@ -139,9 +139,9 @@ pub(crate) fn envelope(asked: &Interrupt) -> (String, Value) {
         }
         (Kind::Custom, Some(kind)) => {
             let mut rest = asked.data.as_object().cloned().unwrap_or_default();
-            rest.remove("customKind");
+            rest.shift_remove("customKind");
             // A graph of our own that has nothing else to say but its data.
-            let only = (rest.len() == 1).then(|| rest.remove("data")).flatten();
+            let only = (rest.len() == 1).then(|| rest.shift_remove("data")).flatten();
             (kind.to_owned(), only.unwrap_or(Value::Object(rest)))
         }
         (kind, _) => (kind.as_str().to_owned(), asked.data.clone()),

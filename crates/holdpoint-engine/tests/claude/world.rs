@@ -64,7 +64,7 @@ impl World {
         // What belongs to all profiles stands beside them.
         let mut profile = profile;
         for name in ["processesMax", "lockMs"] {
-            if let Some(value) = profile.as_object_mut().unwrap().remove(name) {
+            if let Some(value) = profile.as_object_mut().unwrap().shift_remove(name) {
                 world.providers[name] = value;
             }
         }

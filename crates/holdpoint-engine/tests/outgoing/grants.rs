@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use holdpoint_engine::core::{Answer, Command, Drain, ForkMode, InterruptId, Principal, Run, RunRef};
-use holdpoint_engine::{Error, ForkRequest, Overlay};
+use holdpoint_engine::{Error, ForkRequest, Overlay, Payload};
 use serde_json::{Value, json};
 
 use crate::house::{House, accept, alice, graph, node, tenant};
@@ -230,7 +230,7 @@ async fn a_body_that_differs_from_the_shown_variable_is_not_sent(place: Place) {
     assert!(peer.heard().is_empty());
     let permits =
         house.engine.permits(&house.run(&of).await.workflow, &house.run(&of).await.interrupts[0].node);
-    assert_eq!(permits[0].payload.as_str(), "fixed by this approval");
+    assert_eq!(permits[0].payload, Payload::Fixed);
 }
 
 fn parent() -> Value {

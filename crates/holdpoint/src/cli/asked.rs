@@ -81,7 +81,7 @@ fn custom(data: &Value) -> Facts {
     let payload = match (&data["payload"], data.as_object()) {
         (Value::Null, Some(all)) => {
             let mut rest = all.clone();
-            rest.remove("customKind");
+            rest.shift_remove("customKind");
             if rest.is_empty() { Value::Null } else { Value::Object(rest) }
         }
         (payload, _) => payload.clone(),

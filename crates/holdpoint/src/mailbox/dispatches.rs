@@ -80,7 +80,7 @@ fn row_of(status: StatusCode, done: Done<'_>) -> Answer {
     let Done::Dispatch(row) = done else { return Answer::nothing() };
     let mut shown = json!(translate::dispatch(row.clone(), None));
     if let Some(members) = shown.as_object_mut() {
-        members.remove("run");
+        members.shift_remove("run");
     }
     Answer::json(status, &shown)
 }

@@ -49,7 +49,7 @@ fn changed_dispatch() -> Value {
         required.retain(|name| name != "run");
     }
     if let Some(properties) = changed["properties"].as_object_mut() {
-        properties.remove("run");
+        properties.shift_remove("run");
     }
     changed
 }

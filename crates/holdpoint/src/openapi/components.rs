@@ -52,7 +52,8 @@ impl Components {
         let members = of_type.get("properties").and_then(Value::as_object).cloned().unwrap_or_default();
         let shown = |(name, mut schema): (String, Value)| {
             let mut shown = json!({"name": name, "in": place.as_str()});
-            if let Some(description) = schema.as_object_mut().and_then(|schema| schema.remove("description"))
+            if let Some(description) =
+                schema.as_object_mut().and_then(|schema| schema.shift_remove("description"))
             {
                 shown["description"] = description;
             }
@@ -95,7 +96,7 @@ fn omit_null(schema: &mut Schema) {
             options.retain(|option| *option != json!({"type": "null"}));
             if let [Value::Object(only)] = &options[..] {
                 let only = only.clone();
-                member.remove("anyOf");
+                member.shift_remove("anyOf");
                 member.extend(only);
             }
         }
@@ -111,10 +112,10 @@ impl Transform for Simplify {
         transform_subschemas(self, schema);
         let Some(members) = schema.as_object_mut() else { return };
         if members.get("format").and_then(Value::as_str).is_some_and(|name| name.contains("int")) {
-            members.remove("format");
+            members.shift_remove("format");
         }
         if members.get("additionalProperties") == Some(&Value::Bool(true)) {
-            members.remove("additionalProperties");
+            members.shift_remove("additionalProperties");
         }
         let texts: Option<Vec<Value>> = members.get("oneOf").and_then(Value::as_array).and_then(|options| {
             options
@@ -123,7 +124,7 @@ impl Transform for Simplify {
                 .collect()
         });
         if let Some(texts) = texts {
-            members.remove("oneOf");
+            members.shift_remove("oneOf");
             members.insert("type".to_owned(), json!("string"));
             members.insert("enum".to_owned(), Value::Array(texts));
         }

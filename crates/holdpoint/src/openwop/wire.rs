@@ -109,7 +109,7 @@ impl TryFrom<StrictValue> for Unwrapped {
 
     fn try_from(StrictValue(mut value): StrictValue) -> Result<Self, Self::Error> {
         let members = value.as_object_mut().ok_or("must be an object with an action")?;
-        let mut take = |member: &str, wrong| match members.remove(member) {
+        let mut take = |member: &str, wrong| match members.shift_remove(member) {
             None | Some(Value::Null) => Ok(None),
             Some(Value::String(text)) => Ok(Some(text)),
             Some(_) => Err(wrong),

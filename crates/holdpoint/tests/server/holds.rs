@@ -9,6 +9,7 @@ on_both! {
     a_hold_is_answered_like_everything_else,
     whoever_waits_for_a_hold_hears_of_its_end_at_once,
     what_becomes_of_a_hold_is_its_status,
+    members_keep_the_order_in_which_their_author_wrote_them,
 }
 
 pub(crate) fn hold(client: &Client, body: &Value) -> String {
@@ -53,6 +54,26 @@ fn a_hold_is_answered_like_everything_else(place: &Place) {
     assert_eq!((used.status, &used.body["details"]["state"]), (409, &json!("answered")), "{used:?}");
     assert_eq!(used.body["details"]["action"], "accept");
     assert_eq!(used.body["details"]["answeredBy"], hold["answeredBy"]);
+}
+
+fn members_keep_the_order_in_which_their_author_wrote_them(place: &Place) {
+    let server = place.start(&[]);
+    let client = &server.client;
+    let data: Value =
+        serde_json::from_str(r#"{"zeta": 1, "alpha": {"y": [], "x": null}, "mid": true}"#).unwrap();
+    let expected = r#"{"zeta":1,"alpha":{"y":[],"x":null},"mid":true}"#;
+    let id = hold(client, &json!({"title": "Go?", "data": data, "requesterMayNotApprove": false}));
+    let asked = &client.get(&format!("/v1/runs/{id}")).body["interrupt"]["data"]["artifactData"];
+    assert_eq!(asked.to_string(), expected);
+    let events = client.get(&format!("/v1/runs/{id}/events/poll")).body;
+    assert!(events.to_string().contains(expected), "{events}");
+    let excerpt = client.get("/v1/interrupts").body["interrupts"][0]["excerpt"].clone();
+    assert!(excerpt.as_str().is_some_and(|text| text.find("zeta") < text.find("alpha")), "{excerpt}");
+    let answer = client.answer(&id, "hold", &json!({"action": "accept", "feedback": "fine"}));
+    assert_eq!(answer.status, 200, "{answer:?}");
+    let answer = shown(client, &id)["answer"].clone();
+    let members: Vec<&String> = answer.as_object().unwrap().keys().collect();
+    assert_eq!(members[..2], ["action", "feedback"], "{answer}");
 }
 
 fn what_becomes_of_a_hold_is_its_status(place: &Place) {

@@ -23,7 +23,9 @@ fn only<'a>(log: &'a [Value], kind: &str) -> &'a Value {
 }
 
 fn members(value: &Value) -> Vec<&str> {
-    value.as_object().unwrap().keys().map(String::as_str).collect()
+    let mut names: Vec<&str> = value.as_object().unwrap().keys().map(String::as_str).collect();
+    names.sort_unstable();
+    names
 }
 
 /// What each kind asks, and what it takes for an answer; those that return at once take none.

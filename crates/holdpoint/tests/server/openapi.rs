@@ -30,7 +30,7 @@ fn the_envelope_has_no_further_members() {
     let envelope = &document["components"]["schemas"]["Error"];
     assert_eq!(envelope["additionalProperties"], false);
     let members: Vec<&String> = envelope["properties"].as_object().unwrap().keys().collect();
-    assert_eq!(members, ["details", "error", "message"]);
+    assert_eq!(members, ["error", "message", "details"]);
 }
 
 #[test]

@@ -131,10 +131,11 @@ impl Record {
 
     /// Where a run's own id is part of what it says.
     fn same_but_for_names(&self, recorded: &Event, derived: &Event, copy: &RunId) -> bool {
-        let text = |event: &Event| serde_json::to_string(event).unwrap_or_default();
-        let derived = text(derived);
-        derived.contains(copy.as_str())
-            && derived.replace(copy.as_str(), self.source.as_str()) == text(recorded)
+        let derived = serde_json::to_string(derived).unwrap_or_default();
+        let renamed = derived.replace(copy.as_str(), self.source.as_str());
+        // As values: members of objects may have another order in a log from before.
+        renamed != derived
+            && serde_json::from_str::<Value>(&renamed).ok() == serde_json::to_value(recorded).ok()
     }
 
     /// What was answered, by key: every vote, where votes were counted.
@@ -245,7 +246,7 @@ fn adopt_recorded_members(derived: &Event, recorded: &Event) -> Event {
 /// Older versions did not show the words of the rule that asks about a call.
 fn adopt_ticket(data: &mut Value, recorded: &Value) {
     let members = data.as_object_mut().filter(|_| recorded.get("rule").is_none());
-    if members.is_some_and(|members| members.remove("rule").is_some())
+    if members.is_some_and(|members| members.shift_remove("rule").is_some())
         && let (Some(message), Some(old)) =
             (data.pointer_mut("/suspension/message"), recorded.pointer("/suspension/message"))
     {

@@ -94,7 +94,7 @@ fn output(run: &Run) -> Value {
     let mut outputs = run.outputs();
     match run.workflow.nodes.as_slice() {
         [only] if only.type_id == NODE_TYPE && only.id.as_str() == NODE => {
-            outputs.remove("output").unwrap_or_default()
+            outputs.shift_remove("output").unwrap_or_default()
         }
         _ => Value::Object(outputs),
     }

@@ -55,7 +55,7 @@ fn envelope(value: Value) -> (String, Value) {
     match value {
         Value::Object(mut members) if members.len() == 2 && names_its_kind(&members) => {
             let kind = members.get("kind").and_then(Value::as_str).unwrap_or(PLAIN).to_owned();
-            (kind, members.remove("data").unwrap_or_default())
+            (kind, members.shift_remove("data").unwrap_or_default())
         }
         value => (PLAIN.to_owned(), json!({ "value": value })),
     }

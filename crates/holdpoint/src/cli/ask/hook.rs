@@ -249,7 +249,7 @@ mod tests {
         }
         for member in ["hook_event_name", "tool_name", "tool_input"] {
             let mut bad = good.clone();
-            bad.as_object_mut().unwrap().remove(member);
+            bad.as_object_mut().unwrap().shift_remove(member);
             assert!(call(&bad).is_err(), "{bad}");
         }
         assert!(ToolCall::read(&b""[..]).is_err() && ToolCall::read(&b"[]"[..]).is_err());

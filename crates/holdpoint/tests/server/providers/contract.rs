@@ -145,5 +145,7 @@ pub(crate) fn ends(side: &mut dyn Side, place: &Place) {
 }
 
 fn keys(value: &Value) -> Vec<&str> {
-    value.as_object().unwrap().keys().map(String::as_str).collect()
+    let mut names: Vec<&str> = value.as_object().unwrap().keys().map(String::as_str).collect();
+    names.sort_unstable();
+    names
 }
