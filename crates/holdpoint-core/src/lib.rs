@@ -8,6 +8,7 @@ pub mod agent;
 mod canonical;
 mod command;
 mod decide;
+mod equality;
 mod event;
 mod interrupt;
 pub mod mailbox;

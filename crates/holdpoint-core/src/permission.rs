@@ -21,6 +21,7 @@ use thiserror::Error;
 
 pub use digest::call_digest;
 pub use judge::{Considered, RuleNote, Verdict};
+pub use pattern::Glob;
 pub use rule::Rule;
 pub use set::PermissionSet;
 pub use specificity::Specificity;

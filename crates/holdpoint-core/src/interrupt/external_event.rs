@@ -1,9 +1,10 @@
 //! External events: what a run waits for, which event is the one, and under which names the two find each other.
 
-use serde_json::{Map, Number, Value, json};
+use serde_json::{Map, Value, json};
 
 use super::{BadRequest, Interrupt, Kind};
 use crate::canonical::digest;
+use crate::equality::same;
 use crate::limits;
 use crate::refusal::{Refusal, check_size};
 
@@ -153,41 +154,6 @@ fn topics(event_type: &str, correlation: &Map<String, Value>) -> Vec<String> {
         correlation.iter().map(|(name, value)| topic(json!([event_type, name, value]))).collect();
     topics.sort_unstable();
     topics
-}
-
-/// Equal as JSON: 1 and 1.0 are one number, in whatever order members stand.
-fn same(one: &Value, other: &Value) -> bool {
-    match (one, other) {
-        (Value::Number(one), Value::Number(other)) => same_number(one, other),
-        (Value::Array(one), Value::Array(other)) => {
-            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| same(one, other))
-        }
-        (Value::Object(one), Value::Object(other)) => {
-            let in_other =
-                |(name, one): (&String, &Value)| other.get(name).is_some_and(|other| same(one, other));
-            one.len() == other.len() && one.iter().all(in_other)
-        }
-        (one, other) => one == other,
-    }
-}
-
-fn same_number(one: &Number, other: &Number) -> bool {
-    match (integer(one), integer(other)) {
-        (Some(one), Some(other)) => one == other,
-        (None, None) => one.as_f64() == other.as_f64(),
-        _ => false,
-    }
-}
-
-/// Integers are compared as such, also beyond those that a double holds.
-fn integer(number: &Number) -> Option<i128> {
-    if let Some(whole) = number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from)) {
-        return Some(whole);
-    }
-    let value = number.as_f64()?;
-    // All integers of JSON that we read as such are smaller than this.
-    #[allow(clippy::cast_possible_truncation)]
-    (value.fract() == 0.0 && value.abs() < 1e20).then_some(value as i128)
 }
 
 #[cfg(test)]

@@ -2,12 +2,13 @@
 
 use std::fmt;
 
-use serde_json::{Number, Value};
+use serde_json::Value;
 
 use super::Reading;
 use super::path::Path;
 use super::pattern::{Expression, Glob};
 use super::text;
+use crate::equality::same;
 
 #[derive(Clone, Debug)]
 pub(super) enum Condition {
@@ -110,42 +111,6 @@ fn like(value: &Value, matches: impl Fn(&str) -> bool) -> bool {
         Value::Number(_) | Value::Bool(_) => matches(&value.to_string()),
         Value::Null | Value::Array(_) | Value::Object(_) => false,
     }
-}
-
-/// JSON equality in which 1 equals 1.0 and no two integers are one, however large. As deep as the rule's own value.
-fn same(value: &Value, wanted: &Value) -> bool {
-    match (value, wanted) {
-        (Value::Number(value), Value::Number(wanted)) => same_number(value, wanted),
-        (Value::Array(values), Value::Array(wanted)) => {
-            values.len() == wanted.len()
-                && values.iter().zip(wanted).all(|(value, wanted)| same(value, wanted))
-        }
-        (Value::Object(values), Value::Object(wanted)) => {
-            let member = |(name, wanted)| values.get(name).is_some_and(|value| same(value, wanted));
-            values.len() == wanted.len() && wanted.iter().all(member)
-        }
-        (Value::String(value), Value::String(wanted)) => value == wanted,
-        (Value::Bool(value), Value::Bool(wanted)) => value == wanted,
-        (Value::Null, Value::Null) => true,
-        _ => false,
-    }
-}
-
-fn same_number(one: &Number, other: &Number) -> bool {
-    match (integer(one), integer(other)) {
-        (Some(one), Some(other)) => one == other,
-        (None, None) => one.as_f64() == other.as_f64(),
-        _ => false,
-    }
-}
-
-/// Exact, or nothing: a double without a fraction is an integer too.
-fn integer(number: &Number) -> Option<i128> {
-    let exact = number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from));
-    exact.or_else(|| {
-        let value = number.as_f64().filter(|value| value.fract() == 0.0 && value.abs() < 1e30)?;
-        Some(value as i128)
-    })
 }
 
 impl fmt::Display for Condition {

@@ -4,16 +4,23 @@
 use std::fmt;
 
 use regex::{Regex, RegexBuilder};
+use serde::Deserialize;
 
 use super::specificity::ToolRank;
 use super::{PATTERN_CHARS_MAX, REGEX_BYTES_MAX, Reading};
 
 /// `*` stands for any characters or none, `?` for one; every other character for itself. There is no escape: what
 /// has a star in it can be written as an equality or a regular expression.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Glob(String);
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(transparent)]
+pub struct Glob(String);
 
 impl Glob {
+    /// Makes a glob of any length. Rules limit theirs.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         check_length(text)?;
         Ok(Self(text.to_owned()))
@@ -24,7 +31,7 @@ impl Glob {
     }
 
     /// Each piece between stars is taken where it first fits: a later place could only leave less for the others.
-    pub(super) fn matches(&self, text: &str) -> bool {
+    pub fn matches(&self, text: &str) -> bool {
         let mut pieces = self.0.split('*');
         let Some(mut rest) = pieces.next().and_then(|first| without_start(text, first)) else { return false };
         let Some(last) = pieces.next_back() else { return rest.is_empty() };

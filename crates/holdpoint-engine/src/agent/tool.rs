@@ -2,7 +2,6 @@
 
 mod cut;
 mod definition;
-mod glob;
 mod http;
 mod mcp;
 mod rust;
@@ -24,7 +23,6 @@ pub(crate) use cut::cut;
 pub(crate) use definition::Workbench;
 pub use definition::{BadTools, only_for_operators};
 pub(super) use definition::{declared_flaw, schema_flaw};
-pub(crate) use glob::Glob;
 pub(crate) use mcp::Programs;
 pub use rust::RustTool;
 pub(crate) use set::{Needed, Origin, Owner, Survey};

@@ -1,138 +1,20 @@
 //! The files of the page, inside the program. One hash over all of them stands in their URLs, so that browsers may
 //! keep them for good and modules still find each other by relative names.
 
+use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use holdpoint_core::hex;
+use rust_embed::Embed;
 use sha2::{Digest, Sha256};
 
 pub(super) const INDEX: &str = include_str!("page/index.html");
 pub(super) const LINK: &str = include_str!("page/link.html");
 
-pub(super) struct Asset {
-    pub name: &'static str,
-    pub bytes: &'static [u8],
-}
-
-macro_rules! assets {
-    ($($name:literal,)*) => {
-        &[$(Asset { name: $name, bytes: include_bytes!(concat!("page/", $name)) }),*]
-    };
-}
-
-/// A new file of the page is a line here.
-static ASSETS: &[Asset] = assets![
-    "allowed.js",
-    "api.js",
-    "app.js",
-    "css/base.css",
-    "css/form.css",
-    "css/graph.css",
-    "css/link.css",
-    "css/list.css",
-    "css/pause.css",
-    "css/run.css",
-    "css/shell.css",
-    "css/show.css",
-    "css/toolbar.css",
-    "decide/approval.js",
-    "decide/clarification.js",
-    "decide/composite.js",
-    "decide/conversation.js",
-    "decide/custom.js",
-    "decide/external_event.js",
-    "decide/governed.js",
-    "decide/history.js",
-    "decide/kinds.js",
-    "decide/low_confidence.js",
-    "decide/model.js",
-    "decide/outcome.js",
-    "decide/page.js",
-    "decide/panel.js",
-    "decide/people.js",
-    "decide/questions.js",
-    "decide/refine.js",
-    "decide/refusals.js",
-    "decide/sending.js",
-    "decide/store.js",
-    "decide/tool_call.js",
-    "dialog.js",
-    "dom.js",
-    "form/errors.js",
-    "form/fields.js",
-    "form/json_editor.js",
-    "form/json_text.js",
-    "form/judge.js",
-    "form/labels.js",
-    "form/lists.js",
-    "form/plan.js",
-    "form/read.js",
-    "form/schema.js",
-    "form/state.js",
-    "graph/arrange.js",
-    "graph/draw.js",
-    "graph/layout.js",
-    "keys.js",
-    "link.js",
-    "list/bulk.js",
-    "list/bulk_dialog.js",
-    "list/empty.js",
-    "list/model.js",
-    "list/moving.js",
-    "list/pager.js",
-    "list/pages.js",
-    "list/query.js",
-    "list/rows.js",
-    "list/toolbar.js",
-    "live.js",
-    "router.js",
-    "runs/model.js",
-    "runs/rows.js",
-    "show/artifact.js",
-    "show/characters.js",
-    "show/compare.js",
-    "show/diff.js",
-    "show/diff_json.js",
-    "show/diff_text.js",
-    "show/digest.js",
-    "show/json_tree.js",
-    "show/markdown.js",
-    "show/markdown_inline.js",
-    "show/markdown_list.js",
-    "show/markdown_table.js",
-    "show/patch.js",
-    "show/scalar.js",
-    "show/table.js",
-    "show/text.js",
-    "show/time.js",
-    "show/words.js",
-    "texts.js",
-    "texts/form.js",
-    "texts/graph.js",
-    "texts/link.js",
-    "texts/list.js",
-    "texts/pause.js",
-    "texts/run.js",
-    "texts/runs.js",
-    "texts/shell.js",
-    "texts/show.js",
-    "timeline/control.js",
-    "timeline/detail.js",
-    "timeline/events.js",
-    "timeline/head.js",
-    "timeline/model.js",
-    "timeline/snapshots.js",
-    "timeline/steps.js",
-    "views/account.js",
-    "views/link.js",
-    "views/list.js",
-    "views/pause.js",
-    "views/run.js",
-    "views/runs.js",
-    "views/signin.js",
-    "views/top.js",
-    "views/welcome.js",
-];
+/// The files of the page. The two documents among them are served at other addresses.
+#[derive(Embed)]
+#[folder = "src/inbox/page"]
+struct Files;
 
 /// Where the pages say that their files are. What stands for it depends on where the page is.
 const PLACE: &str = "{{assets}}/";
@@ -141,8 +23,11 @@ const PLACE: &str = "{{assets}}/";
 pub(super) fn hash() -> &'static str {
     static HASH: LazyLock<String> = LazyLock::new(|| {
         let mut hasher = Sha256::new();
-        for asset in ASSETS {
-            for part in [asset.name.as_bytes(), asset.bytes] {
+        let mut names: Vec<_> = Files::iter().collect();
+        names.sort_unstable();
+        for name in names {
+            let bytes = find(&name).unwrap_or_default();
+            for part in [name.as_bytes(), &bytes] {
                 hasher.update((part.len() as u64).to_le_bytes());
                 hasher.update(part);
             }
@@ -152,8 +37,8 @@ pub(super) fn hash() -> &'static str {
     &HASH
 }
 
-pub(super) fn find(name: &str) -> Option<&'static Asset> {
-    ASSETS.iter().find(|asset| asset.name == name)
+pub(super) fn find(name: &str) -> Option<Cow<'static, [u8]>> {
+    Files::get(name).filter(|_| !name.ends_with(".html")).map(|file| file.data)
 }
 
 /// A page that lies `depth` folders below the top: it finds its files from there, also behind a proxy that puts
@@ -179,30 +64,13 @@ pub(super) fn media_type(name: &str) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::path::Path;
-
-    fn collect(folder: &Path, top: &Path, found: &mut Vec<String>) {
-        for entry in std::fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                collect(&path, top, found);
-            } else {
-                found.push(path.strip_prefix(top).unwrap().to_str().unwrap().to_owned());
-            }
-        }
-    }
 
     #[test]
-    fn every_file_of_the_page_is_served_as_what_it_is() {
-        let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/inbox/page");
-        let mut there = Vec::new();
-        collect(&top, &top, &mut there);
-        there.retain(|name| !["index.html", "link.html"].contains(&name.as_str()));
-        there.sort();
-        let mut served: Vec<&str> = ASSETS.iter().map(|asset| asset.name).collect();
-        served.sort_unstable();
-        assert_eq!(served, there, "a file of page/ is a line in ASSETS");
-        assert!(served.iter().all(|name| media_type(name) != "application/octet-stream"), "{served:?}");
+    fn every_file_of_the_page_has_a_media_type() {
+        let names: Vec<_> = Files::iter().filter(|name| !name.ends_with(".html")).collect();
+        assert!(names.len() > 50, "{names:?}");
+        assert!(names.iter().all(|name| media_type(name) != "application/octet-stream"), "{names:?}");
+        assert!(find("app.js").is_some() && find("index.html").is_none() && find("../page.rs").is_none());
     }
 
     #[test]

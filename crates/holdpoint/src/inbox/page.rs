@@ -85,7 +85,7 @@ async fn asset(Path((hash, name)): Path<(String, String)>) -> Response {
                 (header::CONTENT_TYPE, assets::media_type(&name)),
                 (header::CACHE_CONTROL, "public, max-age=31536000, immutable"),
             ];
-            (headers, found.bytes).into_response()
+            (headers, found).into_response()
         }
         None => no_such_file(),
     }

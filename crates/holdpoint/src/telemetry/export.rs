@@ -11,8 +11,8 @@ use serde::Serialize;
 use tracing::subscriber::{NoSubscriber, with_default};
 
 use super::otlp::{
-    KeyValue, Metric, Metrics, Resource, ResourceMetrics, ResourceSpans, Scope, ScopeMetrics, ScopeSpans,
-    Span, Traces,
+    self, InstrumentationScope, Metric, MetricsData, Resource, ResourceMetrics, ResourceSpans, ScopeMetrics, ScopeSpans,
+    Span, TracesData,
 };
 use super::{Encoding, Losses, Settings, numbers, spans};
 
@@ -46,10 +46,11 @@ impl Exporter {
             .new_agent();
         let resource = Resource {
             attributes: vec![
-                KeyValue::text("service.name", settings.service.as_str()),
-                KeyValue::text("service.version", env!("CARGO_PKG_VERSION")),
-                KeyValue::text("service.instance.id", engine.name()),
+                otlp::text("service.name", settings.service.as_str()),
+                otlp::text("service.version", env!("CARGO_PKG_VERSION")),
+                otlp::text("service.instance.id", engine.name()),
             ],
+            ..Resource::default()
         };
         let spans = Vec::new();
         Self { settings, engine, agent, resource, spans, losses, failing: false, missed: 0, behind: false }
@@ -86,18 +87,26 @@ impl Exporter {
             return;
         }
         let count = spans.len();
-        let scope_spans = vec![ScopeSpans { scope: Some(scope()), spans }];
-        let resource_spans = vec![ResourceSpans { resource: Some(self.resource.clone()), scope_spans }];
-        if !self.send("v1/traces", &Traces { resource_spans }) {
+        let scope_spans = vec![ScopeSpans { scope: Some(scope()), spans, ..ScopeSpans::default() }];
+        let resource_spans = vec![ResourceSpans {
+            resource: Some(self.resource.clone()),
+            scope_spans,
+            ..ResourceSpans::default()
+        }];
+        if !self.send("v1/traces", &TracesData { resource_spans }) {
             self.losses.add(count);
         }
     }
 
     fn send_metrics(&mut self, since: holdpoint_core::Timestamp) {
         let metrics: Vec<Metric> = numbers::metrics(self.engine.measures(), since, self.engine.now());
-        let scope_metrics = vec![ScopeMetrics { scope: Some(scope()), metrics }];
-        let resource_metrics = vec![ResourceMetrics { resource: Some(self.resource.clone()), scope_metrics }];
-        self.send("v1/metrics", &Metrics { resource_metrics });
+        let scope_metrics = vec![ScopeMetrics { scope: Some(scope()), metrics, ..ScopeMetrics::default() }];
+        let resource_metrics = vec![ResourceMetrics {
+            resource: Some(self.resource.clone()),
+            scope_metrics,
+            ..ResourceMetrics::default()
+        }];
+        self.send("v1/metrics", &MetricsData { resource_metrics });
     }
 
     /// Complains when commits went by unheard while the collector took its time.
@@ -141,6 +150,10 @@ impl Exporter {
     }
 }
 
-fn scope() -> Scope {
-    Scope { name: "holdpoint".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() }
+fn scope() -> InstrumentationScope {
+    InstrumentationScope {
+        name: "holdpoint".to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        ..InstrumentationScope::default()
+    }
 }

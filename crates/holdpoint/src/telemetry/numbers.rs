@@ -6,7 +6,9 @@ use std::sync::atomic::Ordering;
 use holdpoint_core::Timestamp;
 use holdpoint_engine::{Distribution, Measures};
 
-use super::otlp::{CUMULATIVE, Data, Histogram, HistogramPoint, KeyValue, Metric, NumberPoint, Sum};
+use super::otlp::{
+    self, AggregationTemporality, Data, Histogram, HistogramDataPoint, Metric, NumberDataPoint, Sum, number_data_point,
+};
 
 /// One measure with a label or two; the labels are pairs of name and value.
 type Labels = Vec<(&'static str, String)>;
@@ -75,14 +77,15 @@ pub(crate) fn metrics(measures: &Measures, since: Timestamp, now: Timestamp) -> 
     let nanoseconds = |at: Timestamp| u64::try_from(at.0).unwrap_or(0).saturating_mul(1_000_000);
     let (from, to) = (nanoseconds(since), nanoseconds(now));
     let attributes =
-        |labels: &Labels| labels.iter().map(|(name, value)| KeyValue::text(name, value.as_str())).collect();
-    let number = |(labels, count): &(Labels, u64)| NumberPoint {
+        |labels: &Labels| labels.iter().map(|(name, value)| otlp::text(name, value.as_str())).collect();
+    let number = |(labels, count): &(Labels, u64)| NumberDataPoint {
         attributes: attributes(labels),
         start_time_unix_nano: from,
         time_unix_nano: to,
-        as_int: Some(i64::try_from(*count).unwrap_or(i64::MAX)),
+        value: Some(number_data_point::Value::AsInt(i64::try_from(*count).unwrap_or(i64::MAX))),
+        ..NumberDataPoint::default()
     };
-    let spread = |(labels, read): &(Labels, Distribution)| HistogramPoint {
+    let spread = |(labels, read): &(Labels, Distribution)| HistogramDataPoint {
         attributes: attributes(labels),
         start_time_unix_nano: from,
         time_unix_nano: to,
@@ -90,16 +93,17 @@ pub(crate) fn metrics(measures: &Measures, since: Timestamp, now: Timestamp) -> 
         sum: Some(read.sum_seconds),
         bucket_counts: read.counts.clone(),
         explicit_bounds: read.bounds.to_vec(),
+        ..HistogramDataPoint::default()
     };
     let data = |points: &Points| match points {
         Points::Counts(counts) => Data::Sum(Sum {
             data_points: counts.iter().map(number).collect(),
-            aggregation_temporality: CUMULATIVE,
+            aggregation_temporality: AggregationTemporality::Cumulative.into(),
             is_monotonic: true,
         }),
         Points::Distributions(distributions) => Data::Histogram(Histogram {
             data_points: distributions.iter().map(spread).collect(),
-            aggregation_temporality: CUMULATIVE,
+            aggregation_temporality: AggregationTemporality::Cumulative.into(),
         }),
     };
     let metric = |measure: &Measure| Metric {
@@ -107,6 +111,7 @@ pub(crate) fn metrics(measures: &Measures, since: Timestamp, now: Timestamp) -> 
         description: measure.help.to_owned(),
         unit: measure.unit.to_owned(),
         data: Some(data(&measure.points)),
+        ..Metric::default()
     };
     all(measures).iter().map(metric).collect()
 }

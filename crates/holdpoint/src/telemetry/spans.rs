@@ -7,7 +7,7 @@ use holdpoint_core::{
 };
 use holdpoint_engine::{Committed, SpanName, cause};
 
-use super::otlp::{KeyValue, Link, Span, Status};
+use super::otlp::{self, Link, Span, SpanKind, Status, StatusCode};
 
 #[cfg(test)]
 mod tests;
@@ -108,27 +108,26 @@ impl Teller {
             self.run.forked_at().filter(|forked| *forked <= to).map_or(from, |forked| forked.max(from));
         let workflow = &self.run.workflow;
         let mut attributes = vec![
-            KeyValue::text("openwop.run_id", self.run.id.as_str()),
-            KeyValue::text("openwop.workflow_id", workflow.id.as_str()),
-            KeyValue::text("openwop.protocol_version", "1.0"),
-            KeyValue::text("openwop.tenant_id", self.tenant.as_str()),
-            KeyValue::flag("openwop.pii_present", workflow.is_sensitive()),
+            otlp::text("openwop.run_id", self.run.id.as_str()),
+            otlp::text("openwop.workflow_id", workflow.id.as_str()),
+            otlp::text("openwop.protocol_version", "1.0"),
+            otlp::text("openwop.tenant_id", self.tenant.as_str()),
+            otlp::flag("openwop.pii_present", workflow.is_sensitive()),
         ];
         let class = workflow.compliance_class.as_deref();
-        attributes.extend(class.map(|class| KeyValue::text("openwop.compliance_class", class)));
+        attributes.extend(class.map(|class| otlp::text("openwop.compliance_class", class)));
         let scope = self.run.started.as_ref().and_then(|started| started.scope.as_deref());
-        attributes.extend(scope.map(|scope| KeyValue::text("openwop.scope_id", scope)));
+        attributes.extend(scope.map(|scope| otlp::text("openwop.scope_id", scope)));
         Span {
             trace_id: name.trace.to_vec(),
             span_id: name.span.to_vec(),
             parent_span_id: parent.map(|parent| parent.span.to_vec()).unwrap_or_default(),
             name: title,
-            kind: Span::INTERNAL,
+            kind: SpanKind::Internal.into(),
             start_time_unix_nano: nanoseconds(from),
             end_time_unix_nano: nanoseconds(to),
             attributes,
-            links: Vec::new(),
-            status: None,
+            ..Span::default()
         }
     }
 
@@ -137,9 +136,9 @@ impl Teller {
         let mut span = self.span(self.root(), cause(&self.run), "openwop.run".to_owned(), times);
         if let Some(started) = &self.run.started {
             if let Some(parent) = &started.parent {
-                span.attributes.push(KeyValue::text("openwop.parent.run_id", parent.run.as_str()));
-                span.attributes.push(KeyValue::text("openwop.parent.workflow_id", parent.workflow.as_str()));
-                span.attributes.push(KeyValue::text("openwop.parent.node_id", parent.node.as_str()));
+                span.attributes.push(otlp::text("openwop.parent.run_id", parent.run.as_str()));
+                span.attributes.push(otlp::text("openwop.parent.workflow_id", parent.workflow.as_str()));
+                span.attributes.push(otlp::text("openwop.parent.node_id", parent.node.as_str()));
             }
             if let Some(fork) = &started.fork {
                 self.forked(fork, &mut span);
@@ -158,12 +157,12 @@ impl Teller {
             ForkMode::Replay => "replay",
             ForkMode::Branch => "branch",
         };
-        span.attributes.push(KeyValue::text("openwop.replay.source_run_id", fork.source.as_str()));
-        span.attributes.push(KeyValue::number("openwop.replay.from_seq", fork.from_seq));
-        span.attributes.push(KeyValue::text("openwop.replay.mode", mode));
-        span.attributes.push(KeyValue::flag("openwop.replay.diverged", self.run.diverged));
+        span.attributes.push(otlp::text("openwop.replay.source_run_id", fork.source.as_str()));
+        span.attributes.push(otlp::number("openwop.replay.from_seq", fork.from_seq));
+        span.attributes.push(otlp::text("openwop.replay.mode", mode));
+        span.attributes.push(otlp::flag("openwop.replay.diverged", self.run.diverged));
         let source = SpanName::of_source(&self.tenant, &fork.source, &self.run);
-        span.links.push(Link { trace_id: source.trace.to_vec(), span_id: source.span.to_vec() });
+        span.links.push(Link { trace_id: source.trace.to_vec(), span_id: source.span.to_vec(), ..Link::default() });
     }
 
     fn limited(&self, span: &mut Span) {
@@ -173,9 +172,9 @@ impl Teller {
             Cap::RunDuration => "run-duration",
             Cap::LoopIterations => "loop-iterations",
         };
-        span.attributes.push(KeyValue::text("openwop.cap_kind", kind));
-        span.attributes.push(KeyValue::number("openwop.cap_limit", limit));
-        span.attributes.push(KeyValue::number("openwop.cap_observed", observed));
+        span.attributes.push(otlp::text("openwop.cap_kind", kind));
+        span.attributes.push(otlp::number("openwop.cap_limit", limit));
+        span.attributes.push(otlp::number("openwop.cap_observed", observed));
     }
 
     fn visit(&self, node: &NodeId) -> u32 {
@@ -221,17 +220,17 @@ impl Teller {
     }
 
     fn describe(&self, span: &mut Span, node: &NodeId, attempt: u32, seq: u64) {
-        span.attributes.push(KeyValue::text("openwop.node_id", node.as_str()));
-        span.attributes.push(KeyValue::text("openwop.node_type", self.node_type(node)));
-        span.attributes.push(KeyValue::number("openwop.node_attempt", u64::from(attempt)));
-        span.attributes.push(KeyValue::number("openwop.event_seq", seq));
+        span.attributes.push(otlp::text("openwop.node_id", node.as_str()));
+        span.attributes.push(otlp::text("openwop.node_type", self.node_type(node)));
+        span.attributes.push(otlp::number("openwop.node_attempt", u64::from(attempt)));
+        span.attributes.push(otlp::number("openwop.event_seq", seq));
     }
 
     fn append(&self, event: &Event, seq: u64, at: Timestamp) -> Span {
         let name = self.root().with(&["event", self.run.id.as_str(), &seq.to_string()]);
         let mut span = self.span(name, Some(self.root()), "openwop.event.append".to_owned(), (at, at));
-        span.attributes.push(KeyValue::text("openwop.event_type", event.name()));
-        span.attributes.push(KeyValue::number("openwop.event_seq", seq));
+        span.attributes.push(otlp::text("openwop.event_type", event.name()));
+        span.attributes.push(otlp::number("openwop.event_seq", seq));
         if let Event::CapBreached { .. } = event {
             self.limited(&mut span);
         }
@@ -253,11 +252,11 @@ impl Teller {
         let before = self.run.interrupts.iter().filter(|other| other.node == interrupt.node);
         let count = before.take_while(|other| other.id != interrupt.id).count();
         let id = format!("{}:{}", self.run.id, interrupt.id);
-        span.attributes.push(KeyValue::text("openwop.node_id", interrupt.node.as_str()));
-        span.attributes.push(KeyValue::text("openwop.interrupt_kind", interrupt.kind.as_str()));
-        span.attributes.push(KeyValue::text("openwop.interrupt_id", id));
-        span.attributes.push(KeyValue::number("openwop.interrupt_count", count as u64));
-        span.attributes.push(KeyValue::text("status", status));
+        span.attributes.push(otlp::text("openwop.node_id", interrupt.node.as_str()));
+        span.attributes.push(otlp::text("openwop.interrupt_kind", interrupt.kind.as_str()));
+        span.attributes.push(otlp::text("openwop.interrupt_id", id));
+        span.attributes.push(otlp::number("openwop.interrupt_count", count as u64));
+        span.attributes.push(otlp::text("status", status));
         span
     }
 
@@ -266,15 +265,15 @@ impl Teller {
         let name = self.name_within(node, "activity", step);
         let title = format!("openwop.activity.{}", self.node_type(node));
         let mut span = self.span(name, Some(self.node_name(node)), title, (from, at));
-        span.attributes.push(KeyValue::text("openwop.node_id", node.as_str()));
-        span.attributes.push(KeyValue::text("openwop.node_type", self.node_type(node)));
+        span.attributes.push(otlp::text("openwop.node_id", node.as_str()));
+        span.attributes.push(otlp::text("openwop.node_type", self.node_type(node)));
         span
     }
 }
 
 /// The code only: what a node says of its failure may repeat what it was given.
 fn failed(error: &RunError) -> Status {
-    Status { message: error.code.clone(), code: Status::ERROR }
+    Status { message: error.code.clone(), code: StatusCode::Error.into() }
 }
 
 fn nanoseconds(at: Timestamp) -> u64 {
@@ -287,7 +286,7 @@ pub(crate) fn described(span: &Span) -> serde_json::Value {
         |nanoseconds: u64| Timestamp(i64::try_from(nanoseconds / 1_000_000).unwrap_or(0)).to_string();
     let parent = Some(&span.parent_span_id).filter(|id| !id.is_empty());
     let attributes: serde_json::Map<String, serde_json::Value> =
-        span.attributes.iter().map(|pair| (pair.key.clone(), pair.as_json())).collect();
+        span.attributes.iter().map(|pair| (pair.key.clone(), otlp::as_json(pair))).collect();
     serde_json::json!({
         "name": span.name, "traceId": hex(&span.trace_id), "spanId": hex(&span.span_id),
         "parentSpanId": parent.map(|id| hex(id)),

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
+use holdpoint_core::permission::Glob;
 use holdpoint_core::{WorkflowId, check_schema};
 use serde_json::{Map, Value};
 
-use super::glob::Glob;
 use super::http::HttpTool;
 use super::mcp::{Offer, Programs};
 use super::scripted::ScriptedTool;

@@ -5,12 +5,12 @@ use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
+use holdpoint_core::permission::Glob;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::super::BadProviders;
 use crate::agent::model::KeyRef;
-use crate::agent::tool::Glob;
 use crate::operator::{OperatorApproval, Tenants};
 
 /// The question that an agent asks people. It is always brought to them, and has no effect but their answer.

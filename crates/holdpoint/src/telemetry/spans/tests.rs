@@ -47,7 +47,7 @@ fn named<'a>(spans: &'a [Span], name: &str) -> Vec<&'a Span> {
 
 fn attribute(span: &Span, name: &str) -> Json {
     let pair = span.attributes.iter().find(|pair| pair.key == name);
-    pair.map_or(Json::Null, KeyValue::as_json)
+    pair.map_or(Json::Null, otlp::as_json)
 }
 
 /// From and to, in seconds.

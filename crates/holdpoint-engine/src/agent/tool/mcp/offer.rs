@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use holdpoint_core::TenantId;
+use holdpoint_core::permission::Glob;
 use rmcp::model::{CallToolRequestParams, JsonObject, Tool};
 use serde_json::{Value, json};
 
@@ -12,7 +13,6 @@ use super::Server;
 use super::session::TOOLS_MAX;
 use crate::agent::tool::cut::excerpt;
 use crate::agent::tool::definition::{BadTools, Members, SCHEMA_BYTES_MAX, Workbench};
-use crate::agent::tool::glob::Glob;
 use crate::agent::tool::set::Origin;
 use crate::agent::tool::{
     Call, Calling, Listing, NAME_CHARS_MAX, Reaching, Returned, ToolError, ToolSpec, Toolbox,
