@@ -38,6 +38,7 @@ mod openwop;
 mod places;
 mod private_files;
 mod process;
+mod reference;
 mod request_log;
 mod reserved;
 mod response_headers;
@@ -70,6 +71,12 @@ enum Command {
     Serve(config::ServeArgs),
     /// Print the OpenAPI 3.1 document of this version's HTTP API
     Openapi,
+    /// Write the generated pages of the documentation into a folder
+    #[command(hide = true)]
+    Reference {
+        #[arg(value_name = "DIR")]
+        docs: std::path::PathBuf,
+    },
     /// Print the version
     Version,
     #[command(flatten)]
@@ -128,6 +135,10 @@ pub fn main_with(customize: impl FnOnce(Options) -> Options) -> ExitCode {
             println!("{:#}", openapi::document());
             ExitCode::SUCCESS
         }
+        Command::Reference { docs } => match reference::write(&docs, &Arguments::command()) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => give_up(LogFormat::Text, 1, &format!("{error:#}")),
+        },
         Command::Version => {
             print!("{}", Arguments::command().render_version());
             ExitCode::SUCCESS
@@ -147,7 +158,13 @@ fn without_variables(error: clap::Error) -> clap::Error {
 }
 
 fn serve(args: config::ServeArgs, customize: impl FnOnce(Options) -> Options) -> ExitCode {
-    let format = args.log_format.unwrap_or_default();
+    // The command of the program is its first argument.
+    let given = args.log_format;
+    let args = match args.with_file(std::env::args_os().skip(1)) {
+        Ok(args) => args,
+        Err(error) => return give_up(given, 2, &format!("{error:#}")),
+    };
+    let format = args.log_format;
     let level = std::env::var("HOLDPOINT_LOG").unwrap_or_else(|_| "info".to_owned());
     // A single word that is no level would be taken for the name of a module and silence everything else.
     let is_word = level.chars().all(char::is_alphanumeric);

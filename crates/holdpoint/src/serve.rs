@@ -36,7 +36,7 @@ pub(crate) async fn serve(config: Config, customize: impl FnOnce(Options) -> Opt
     let tls = config.tls.as_ref().map(Tls::load).transpose()?.map(Arc::new);
     config.outgoing.tell();
     config.webhooks.tell();
-    let outgoing = config.outgoing.for_webhooks(config.webhooks.allow_private);
+    let outgoing = config.outgoing.for_webhooks(config.webhooks.allow_private_webhooks);
     // A server with node types of its own may have its own idea of outgoing calls as well.
     let agents = config.agents.as_deref().map(folder::read).transpose()?.unwrap_or_default();
     let options = customize(options(&config, &agents, outgoing.clone())?);

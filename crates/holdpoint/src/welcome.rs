@@ -295,7 +295,7 @@ mod tests {
             let data = folder.path().join(name);
             std::fs::create_dir(&data).unwrap();
             let location = location.clone();
-            let defaults = Config::load(config::ServeArgs::default()).unwrap();
+            let defaults = config::tests::load(&[]).unwrap();
             Config { listen: address, data, location, ..defaults }
         };
         let (a, b) = (node("a"), node("b"));

@@ -61,7 +61,7 @@ pub(crate) fn run(
 ) -> Result<(), Failure> {
     // The place is never opened.
     let options = Options::new(Location::Sqlite("unopened".into()));
-    let settings = asked.outgoing.settings().map_err(|error| Failure::usage(format!("{error:#}")))?;
+    let settings = asked.outgoing.settle().map_err(|error| Failure::usage(format!("{error:#}")))?;
     let options = customize(options.outgoing(settings.outgoing()));
     let (mut verdicts, mut unreadable) = (Vec::new(), Vec::new());
     for file in asked.files.iter().flat_map(|named| expand(named)) {

@@ -10,23 +10,16 @@ use crate::auth::FailureLimit;
 /// Shorter keys can be guessed.
 const BOOTSTRAP_KEY_CHARS_MIN: usize = 16;
 
-#[derive(Clone, Debug, Default, Args)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct AccessArgs {
     /// Makes this string an API key with all scopes of the tenant `default`; one that begins with hp_test_ is a test key.
     /// At least 16 characters
     #[arg(long, env = "HOLDPOINT_BOOTSTRAP_KEY", value_name = "KEY", hide_env_values = true)]
     bootstrap_key: Option<String>,
     /// Credentials that are not valid (API keys, sessions, sign-in links) that one address may send at once and per
-    /// minute; more get 429. Raise it behind a proxy that does not limit by client; 0 means no limit [default: 100]
-    #[arg(long, env = "HOLDPOINT_AUTH_FAILURE_LIMIT", value_name = "N")]
-    auth_failure_limit: Option<u32>,
-}
-
-/// The same settings in the file.
-#[derive(Debug, Default)]
-pub(super) struct AccessFile {
-    pub bootstrap_key: Option<String>,
-    pub auth_failure_limit: Option<u32>,
+    /// minute; more get 429. Raise it behind a proxy that does not limit by client; 0 means no limit
+    #[arg(long, env = "HOLDPOINT_AUTH_FAILURE_LIMIT", value_name = "N", default_value_t = FailureLimit::PER_MINUTE_DEFAULT)]
+    auth_failure_limit: u32,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,14 +37,12 @@ impl Default for AccessSettings {
 }
 
 impl AccessArgs {
-    pub(super) fn or(self, file: AccessFile) -> anyhow::Result<AccessSettings> {
-        let bootstrap_key = self.bootstrap_key.or(file.bootstrap_key);
-        if let Some(key) = &bootstrap_key {
+    pub(super) fn settle(self) -> anyhow::Result<AccessSettings> {
+        if let Some(key) = &self.bootstrap_key {
             check_key(key)?;
         }
-        let limit = self.auth_failure_limit.or(file.auth_failure_limit);
-        let limit = limit.unwrap_or(FailureLimit::PER_MINUTE_DEFAULT);
-        Ok(AccessSettings { bootstrap_key, auth_failure_limit: NonZeroU32::new(limit) })
+        let auth_failure_limit = NonZeroU32::new(self.auth_failure_limit);
+        Ok(AccessSettings { bootstrap_key: self.bootstrap_key, auth_failure_limit })
     }
 }
 
@@ -72,35 +63,20 @@ fn check_key(key: &str) -> anyhow::Result<()> {
 mod tests {
     use super::*;
 
-    fn settled(flag: Option<&str>, file: Option<&str>) -> anyhow::Result<Option<String>> {
-        let args = AccessArgs { bootstrap_key: flag.map(str::to_owned), ..AccessArgs::default() };
-        let file = AccessFile { bootstrap_key: file.map(str::to_owned), ..AccessFile::default() };
-        Ok(args.or(file)?.bootstrap_key)
+    fn settled(key: Option<&str>) -> anyhow::Result<Option<String>> {
+        let args = AccessArgs { bootstrap_key: key.map(str::to_owned), auth_failure_limit: 0 };
+        Ok(args.settle()?.bootstrap_key)
     }
 
     #[test]
     fn a_bootstrap_key_must_fit_into_a_header_and_be_hard_to_guess() {
-        assert_eq!(settled(None, None).unwrap(), None);
-        assert_eq!(settled(Some("0123456789abcdef"), Some("x")).unwrap().unwrap(), "0123456789abcdef");
+        assert_eq!(settled(None).unwrap(), None);
+        assert_eq!(settled(Some("0123456789abcdef")).unwrap().unwrap(), "0123456789abcdef");
         for short in ["", "a", "0123456789abcde"] {
-            for error in [settled(Some(short), None), settled(None, Some(short))] {
-                let error = error.unwrap_err().to_string();
-                assert!(error.contains("16 characters") && error.contains("/dev/urandom"), "{error}");
-                assert!(short.is_empty() || !error.contains(&format!("{short} ")), "{error}");
-            }
+            let error = settled(Some(short)).unwrap_err().to_string();
+            assert!(error.contains("16 characters") && error.contains("/dev/urandom"), "{error}");
+            assert!(short.is_empty() || !error.contains(&format!("{short} ")), "{error}");
         }
-        assert!(settled(Some("two words with spaces"), None).is_err());
-    }
-
-    #[test]
-    fn zero_failures_means_no_limit() {
-        let limit = |flag, file| {
-            let args = AccessArgs { auth_failure_limit: flag, ..AccessArgs::default() };
-            let file = AccessFile { auth_failure_limit: file, ..AccessFile::default() };
-            args.or(file).unwrap().auth_failure_limit.map(NonZeroU32::get)
-        };
-        assert_eq!(limit(None, None), Some(100));
-        assert_eq!(limit(None, Some(7)), Some(7));
-        assert_eq!(limit(Some(0), Some(7)), None);
+        assert!(settled(Some("two words with spaces")).is_err());
     }
 }

@@ -3,23 +3,17 @@
 use anyhow::bail;
 use clap::Args;
 
-#[derive(Clone, Debug, Default, Args)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct CorsArgs {
     /// Lets pages of this origin call the API from browsers, such as https://app.example.com; * lets all. Repeat for more,
     /// or separate them by commas [default: none]
-    #[arg(
-        long = "cors-origin",
-        env = "HOLDPOINT_CORS_ORIGINS",
-        value_name = "ORIGIN",
-        value_delimiter = ','
-    )]
-    origins: Vec<String>,
+    #[arg(long = "cors-origin", env = "HOLDPOINT_CORS_ORIGINS", value_name = "ORIGIN", value_delimiter = ',')]
+    cors_origins: Vec<String>,
 }
 
 impl CorsArgs {
-    pub(super) fn or(self, file: Option<Vec<String>>) -> anyhow::Result<Vec<String>> {
-        let chosen = if self.origins.is_empty() { file.unwrap_or_default() } else { self.origins };
-        let chosen: Vec<String> = chosen.iter().map(|origin| origin.trim().to_owned()).collect();
+    pub(super) fn settle(self) -> anyhow::Result<Vec<String>> {
+        let chosen: Vec<String> = self.cors_origins.iter().map(|origin| origin.trim().to_owned()).collect();
         // A path or a slash behind it would never match what browsers send.
         match chosen.iter().find(|origin| *origin != "*" && !is_origin(origin)) {
             Some(wrong) => {
@@ -41,17 +35,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_origin_is_a_scheme_and_a_host_and_flags_win() {
-        let chosen = |flags: &[&str], file: Option<&[&str]>| {
-            let own = |list: &[&str]| list.iter().map(|one| (*one).to_owned()).collect::<Vec<String>>();
-            CorsArgs { origins: own(flags) }.or(file.map(own)).ok()
+    fn an_origin_is_a_scheme_and_a_host() {
+        let chosen = |origins: &[&str]| {
+            CorsArgs { cors_origins: origins.iter().map(|one| (*one).to_owned()).collect() }.settle().ok()
         };
-        assert_eq!(chosen(&[], None), Some(vec![]), "off unless asked for");
-        assert_eq!(chosen(&[" http://localhost:3000"], Some(&["*"])).unwrap(), ["http://localhost:3000"]);
-        assert_eq!(chosen(&[], Some(&["*"])).unwrap(), ["*"]);
-        for wrong in ["localhost:3000", "https://a/", "https://a/b", "ftp://a", "https://", "https://u@a", ""]
-        {
-            assert_eq!(chosen(&[wrong], None), None, "{wrong}");
+        assert_eq!(chosen(&[]), Some(vec![]), "off unless set");
+        assert_eq!(chosen(&[" http://localhost:3000"]).unwrap(), ["http://localhost:3000"]);
+        assert_eq!(chosen(&["*"]).unwrap(), ["*"]);
+        for wrong in ["localhost:3000", "https://a/", "https://a/b", "ftp://a", "https://", "https://u@a", ""] {
+            assert_eq!(chosen(&[wrong]), None, "{wrong}");
         }
     }
 }

@@ -1,6 +1,5 @@
 //! Where signed links lead, how long they may live and how often they may be tried, as an operator says it.
 
-use anyhow::bail;
 use clap::Args;
 use holdpoint_engine::Engine;
 
@@ -10,27 +9,19 @@ const HEADING: &str = "Signed links";
 const LIFE_SECONDS_MIN: u64 = 60;
 const LIFE_SECONDS_MAX: u64 = Engine::LINK_LIFE_MS_MAX / 1000;
 
-#[derive(Clone, Debug, Default, Args)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct LinkArgs {
     /// What links begin with, as others reach this server: https://holdpoint.example.com
     /// [default: http:// or, with TLS, https:// and the address that is listened on]
-    #[arg(long, help_heading = HEADING, env = "HOLDPOINT_PUBLIC_URL", value_name = "URL")]
+    #[arg(long, help_heading = HEADING, env = "HOLDPOINT_PUBLIC_URL", value_name = "URL", value_parser = base)]
     public_url: Option<String>,
-    /// Seconds that a link may be good for at most, up to 2592000 (30 days) [default: 604800, a week]
-    #[arg(long, help_heading = HEADING, env = "HOLDPOINT_LINK_SECONDS_MAX", value_name = "N")]
-    link_seconds_max: Option<u64>,
-    /// Requests a second that one question takes over links in each name, and bad links that may be tried from each
-    /// address and from everywhere together; more get 429. 0 means no limit [default: 20]
-    #[arg(long, help_heading = HEADING, env = "HOLDPOINT_LINK_RATE_LIMIT", value_name = "N")]
-    link_rate_limit: Option<u32>,
-}
-
-/// The same in the file.
-#[derive(Debug, Default)]
-pub(super) struct LinkFile {
-    pub public_url: Option<String>,
-    pub link_seconds_max: Option<u64>,
-    pub link_rate_limit: Option<u32>,
+    /// Seconds that a link may be valid for at most, up to 2592000 (30 days). The default is a week
+    #[arg(long, help_heading = HEADING, env = "HOLDPOINT_LINK_SECONDS_MAX", value_name = "N", default_value_t = Settings::LIFE_SECONDS_MAX_DEFAULT, value_parser = clap::value_parser!(u64).range(LIFE_SECONDS_MIN..=LIFE_SECONDS_MAX))]
+    link_seconds_max: u64,
+    /// Requests a second that one interrupt takes over links in each name, and invalid links that may be tried from each
+    /// address and from everywhere together; more get 429. 0 means no limit
+    #[arg(long, help_heading = HEADING, env = "HOLDPOINT_LINK_RATE_LIMIT", value_name = "N", default_value_t = Settings::RATE_DEFAULT)]
+    link_rate_limit: u32,
 }
 
 /// Complete but for the address, which is known when it is listened on.
@@ -42,18 +33,12 @@ pub(crate) struct LinkSettings {
 }
 
 impl LinkArgs {
-    pub(super) fn or(self, file: LinkFile) -> anyhow::Result<LinkSettings> {
-        let seconds = self.link_seconds_max.or(file.link_seconds_max);
-        let seconds = seconds.unwrap_or(Settings::LIFE_SECONDS_MAX_DEFAULT);
-        if !(LIFE_SECONDS_MIN..=LIFE_SECONDS_MAX).contains(&seconds) {
-            bail!("--link-seconds-max must be {LIFE_SECONDS_MIN} to {LIFE_SECONDS_MAX}");
+    pub(super) fn settle(self) -> LinkSettings {
+        LinkSettings {
+            public_url: self.public_url,
+            life_ms_max: self.link_seconds_max * 1000,
+            rate_limit: (self.link_rate_limit > 0).then_some(self.link_rate_limit),
         }
-        let rate = self.link_rate_limit.or(file.link_rate_limit).unwrap_or(Settings::RATE_DEFAULT);
-        Ok(LinkSettings {
-            public_url: self.public_url.or(file.public_url).as_deref().map(base).transpose()?,
-            life_ms_max: seconds * 1000,
-            rate_limit: (rate > 0).then_some(rate),
-        })
     }
 }
 
@@ -74,13 +59,13 @@ impl LinkSettings {
 }
 
 /// A URL that a path can follow.
-fn base(text: &str) -> anyhow::Result<String> {
+fn base(text: &str) -> Result<String, String> {
     let text = text.trim_end_matches('/');
     let rest = ["https://", "http://"].iter().find_map(|scheme| text.strip_prefix(scheme));
     let fits = rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/'));
     let odd = |c: char| !c.is_ascii_graphic() || "?#@\"<>\\".contains(c);
     if !fits || text.contains(odd) {
-        bail!("--public-url must be like https://holdpoint.example.com or https://example.com/holdpoint");
+        return Err("must be like https://holdpoint.example.com or https://example.com/holdpoint".to_owned());
     }
     Ok(text.to_owned())
 }
@@ -89,22 +74,21 @@ fn base(text: &str) -> anyhow::Result<String> {
 mod tests {
     use super::*;
 
-    fn settings(args: LinkArgs) -> Option<Settings> {
-        args.or(LinkFile::default()).ok().map(|settings| settings.at("http://127.0.0.1:8484"))
+    use crate::config::tests::load;
+
+    fn settings(flags: &[&str]) -> Option<Settings> {
+        load(flags).ok().map(|config| config.links.at("http://127.0.0.1:8484"))
     }
 
     #[test]
-    fn without_a_word_links_lead_to_the_address_that_is_listened_on() {
-        let found = settings(LinkArgs::default()).unwrap();
+    fn links_lead_to_the_address_that_is_listened_on_unless_set() {
+        let found = settings(&[]).unwrap();
         assert_eq!(found, Settings { public_url: "http://127.0.0.1:8484".to_owned(), ..Settings::default() });
     }
 
     #[test]
     fn a_public_url_is_one_that_a_path_can_follow() {
-        let of = |url: &str| {
-            settings(LinkArgs { public_url: Some(url.to_owned()), ..LinkArgs::default() })
-                .map(|settings| settings.public_url)
-        };
+        let of = |url: &str| settings(&["--public-url", url]).map(|settings| settings.public_url);
         for (given, base) in [
             ("https://a.example", Some("https://a.example")),
             ("https://a.example/", Some("https://a.example")),
@@ -124,15 +108,9 @@ mod tests {
 
     #[test]
     fn limits_have_limits() {
-        let life = |seconds| {
-            settings(LinkArgs { link_seconds_max: Some(seconds), ..LinkArgs::default() })
-                .map(|settings| settings.life_ms_max)
-        };
-        assert_eq!((life(60), life(2_592_000)), (Some(60_000), Some(Engine::LINK_LIFE_MS_MAX)));
-        assert_eq!((life(59), life(2_592_001)), (None, None));
-        let none = LinkArgs { link_rate_limit: Some(0), ..LinkArgs::default() };
-        assert_eq!(settings(none).unwrap().rate_limit, None);
-        let file = LinkFile { link_rate_limit: Some(3), ..LinkFile::default() };
-        assert_eq!(LinkArgs::default().or(file).unwrap().rate_limit, Some(3));
+        let life = |seconds| settings(&["--link-seconds-max", seconds]).map(|settings| settings.life_ms_max);
+        assert_eq!((life("60"), life("2592000")), (Some(60_000), Some(Engine::LINK_LIFE_MS_MAX)));
+        assert_eq!((life("59"), life("2592001")), (None, None));
+        assert_eq!(settings(&["--link-rate-limit", "0"]).unwrap().rate_limit, None);
     }
 }

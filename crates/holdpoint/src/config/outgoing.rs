@@ -31,15 +31,6 @@ pub(crate) struct OutgoingArgs {
     outgoing_ca: Option<PathBuf>,
 }
 
-/// The same in the file.
-#[derive(Debug, Default)]
-pub(super) struct OutgoingFile {
-    pub allow: Option<Vec<String>>,
-    pub deny: Option<Vec<String>>,
-    pub allow_loopback: Option<bool>,
-    pub ca: Option<PathBuf>,
-}
-
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct OutgoingSettings {
     allow: Vec<Network>,
@@ -62,22 +53,13 @@ fn authorities(file: Option<&Path>) -> anyhow::Result<Authorities> {
 }
 
 impl OutgoingArgs {
-    pub(super) fn or(self, file: OutgoingFile) -> anyhow::Result<OutgoingSettings> {
-        let networks = |given: Vec<Network>, of_file: Option<Vec<String>>| match given.is_empty() {
-            true => of_file.unwrap_or_default().iter().map(|text| Ok(network(text)?)).collect(),
-            false => anyhow::Ok(given),
-        };
+    pub(crate) fn settle(self) -> anyhow::Result<OutgoingSettings> {
         Ok(OutgoingSettings {
-            allow: networks(self.outgoing_allow, file.allow)?,
-            deny: networks(self.outgoing_deny, file.deny)?,
-            allow_loopback: self.outgoing_allow_loopback || file.allow_loopback.unwrap_or(false),
-            authorities: authorities(self.outgoing_ca.or(file.ca).as_deref())?,
+            allow: self.outgoing_allow,
+            deny: self.outgoing_deny,
+            allow_loopback: self.outgoing_allow_loopback,
+            authorities: authorities(self.outgoing_ca.as_deref())?,
         })
-    }
-
-    /// Without a file.
-    pub(crate) fn settings(self) -> anyhow::Result<OutgoingSettings> {
-        self.or(OutgoingFile::default())
     }
 }
 
@@ -128,32 +110,20 @@ impl OutgoingSettings {
 mod tests {
     use super::*;
 
-    fn networks(texts: &[&str]) -> Vec<Network> {
-        texts.iter().map(|text| text.parse().unwrap()).collect()
-    }
-
-    fn file() -> OutgoingFile {
-        let list = |texts: [&str; 1]| Some(texts.map(str::to_owned).to_vec());
-        let (allow, deny) = (list(["10.0.0.0/8"]), list(["10.9.0.0/16"]));
-        OutgoingFile { allow, deny, allow_loopback: Some(true), ca: None }
-    }
+    use crate::config::tests::{load, load_with_file};
 
     #[test]
-    fn what_the_command_line_says_goes_before_what_the_file_says() {
-        let said = OutgoingArgs { outgoing_allow: networks(&["192.168.0.0/16"]), ..OutgoingArgs::default() };
-        let settings = said.or(file()).unwrap();
-        assert_eq!(settings.allow, networks(&["192.168.0.0/16"]));
-        assert_eq!(settings.deny, networks(&["10.9.0.0/16"]));
+    fn networks_of_flags_replace_those_of_the_file() {
+        let file = "outgoing_allow = [\"10.0.0.0/8\"]\noutgoing_deny = [\"10.9.0.0/16\", \"10.8.0.0/16\"]\n\
+            outgoing_allow_loopback = true";
+        let settings = load_with_file(&["--outgoing-allow", "192.168.0.0/16, 172.16.0.0/12"], file).unwrap().outgoing;
+        let networks = |texts: [&str; 2]| texts.map(|text| text.parse().unwrap()).to_vec();
+        assert_eq!(settings.allow, networks(["192.168.0.0/16", "172.16.0.0/12"]));
+        assert_eq!(settings.deny, networks(["10.9.0.0/16", "10.8.0.0/16"]));
         assert!(settings.allow_loopback);
-        let nothing = OutgoingArgs::default().or(OutgoingFile::default()).unwrap();
-        assert_eq!(nothing, OutgoingSettings::default(), "nothing is open unless somebody opens it");
-    }
-
-    #[test]
-    fn a_network_in_the_file_that_is_none_is_an_error() {
-        let wrong = OutgoingFile { allow: Some(vec!["10.0.0.1/8".to_owned()]), ..file() };
-        let error = OutgoingArgs::default().or(wrong).unwrap_err().to_string();
-        assert!(error.contains("10.0.0.1/8"), "{error}");
+        assert_eq!(load(&[]).unwrap().outgoing, OutgoingSettings::default(), "nothing is open unless it is opened");
+        let refused = load_with_file(&[], "outgoing_allow = [\"10.0.0.1/8\"]").unwrap_err();
+        assert!(refused.contains("outgoing_allow: ") && refused.contains("10.0.0.1/8"), "{refused}");
     }
 
     #[test]
@@ -173,12 +143,9 @@ mod tests {
             at("broken.pem", broken),
         ] {
             let name = path.display().to_string();
-            let of_flag = OutgoingArgs { outgoing_ca: Some(path.clone()), ..OutgoingArgs::default() };
-            let of_file = OutgoingFile { ca: Some(path), ..OutgoingFile::default() };
-            for refused in [of_flag.settings(), OutgoingArgs::default().or(of_file)] {
-                let error = format!("{:#}", refused.unwrap_err());
-                assert!(error.contains(&name) && !error.contains("aGVsbG8"), "{error}");
-            }
+            let args = OutgoingArgs { outgoing_ca: Some(path), ..OutgoingArgs::default() };
+            let error = format!("{:#}", args.settle().unwrap_err());
+            assert!(error.contains(&name) && !error.contains("aGVsbG8"), "{error}");
         }
     }
 }

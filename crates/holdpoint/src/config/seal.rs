@@ -24,16 +24,22 @@ pub(crate) enum SealSettings {
 }
 
 impl SealArgs {
-    pub(super) fn or(
+    /// Ignores the file of the key if the variable has the key.
+    pub(super) fn prefer_variable(&mut self) {
+        if std::env::var_os(VARIABLE).is_some_and(|text| !text.is_empty()) {
+            self.seal_key_file = None;
+        }
+    }
+
+    pub(super) fn settle(
         self,
-        file: Option<PathBuf>,
         data: &Path,
         variable: impl Fn(&str) -> Option<String>,
     ) -> anyhow::Result<SealSettings> {
         match (variable(VARIABLE).filter(|text| !text.is_empty()), self.seal_key_file) {
             (Some(_), Some(_)) => bail!("{VARIABLE} and --seal-key-file both name a key; give one of them"),
             (Some(text), None) => Ok(SealSettings::Key(text.parse().context(VARIABLE)?)),
-            (None, path) => Ok(SealSettings::File(path.or(file).unwrap_or_else(|| data.join("seal.key")))),
+            (None, path) => Ok(SealSettings::File(path.unwrap_or_else(|| data.join("seal.key")))),
         }
     }
 }
@@ -53,24 +59,23 @@ mod tests {
 
     const KEY: &str = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
 
-    fn settled(flag: Option<&str>, file: Option<&str>, key: Option<&str>) -> anyhow::Result<SealSettings> {
-        let args = SealArgs { seal_key_file: flag.map(Into::into) };
-        args.or(file.map(Into::into), Path::new("data"), |_| key.map(str::to_owned))
+    fn settled(file: Option<&str>, key: Option<&str>) -> anyhow::Result<SealSettings> {
+        let args = SealArgs { seal_key_file: file.map(Into::into) };
+        args.settle(Path::new("data"), |_| key.map(str::to_owned))
     }
 
     #[test]
     fn the_key_is_in_the_data_folder_unless_somebody_says_otherwise() {
         let at = |path: &str| SealSettings::File(path.into());
-        assert_eq!(settled(None, None, None).unwrap(), at("data/seal.key"));
-        assert_eq!(settled(None, Some("of-file"), Some("")).unwrap(), at("of-file"));
-        assert_eq!(settled(Some("flag"), Some("of-file"), None).unwrap(), at("flag"));
-        assert_eq!(settled(None, Some("x"), Some(KEY)).unwrap(), SealSettings::Key(KEY.parse().unwrap()));
+        assert_eq!(settled(None, None).unwrap(), at("data/seal.key"));
+        assert_eq!(settled(Some("set"), Some("")).unwrap(), at("set"));
+        assert_eq!(settled(None, Some(KEY)).unwrap(), SealSettings::Key(KEY.parse().unwrap()));
     }
 
     #[test]
     fn two_keys_and_half_a_key_are_errors_that_show_nothing_of_them() {
         for (flag, key) in [(Some("flag"), KEY), (None, "AAAAsecret")] {
-            let error = format!("{:#}", settled(flag, None, Some(key)).unwrap_err());
+            let error = format!("{:#}", settled(flag, Some(key)).unwrap_err());
             assert!(error.contains(VARIABLE) && !error.contains("AAAA"), "{error}");
         }
     }

@@ -25,25 +25,10 @@ pub(crate) struct TlsArgs {
     tls_client_ca: Option<PathBuf>,
 }
 
-/// The same in the file.
-#[derive(Debug, Default)]
-pub(super) struct TlsFile {
-    pub cert: Option<PathBuf>,
-    pub key: Option<PathBuf>,
-    pub client_ca: Option<PathBuf>,
-}
-
-impl TlsFile {
-    pub(super) fn take(file: &mut super::File) -> Self {
-        let (cert, key) = (file.tls_cert.take(), file.tls_key.take());
-        Self { cert, key, client_ca: file.tls_client_ca.take() }
-    }
-}
-
 impl TlsArgs {
-    pub(super) fn or(self, file: TlsFile) -> anyhow::Result<Option<TlsFiles>> {
-        let client_ca = self.tls_client_ca.or(file.client_ca);
-        match (self.tls_cert.or(file.cert), self.tls_key.or(file.key)) {
+    pub(super) fn settle(self) -> anyhow::Result<Option<TlsFiles>> {
+        let client_ca = self.tls_client_ca;
+        match (self.tls_cert, self.tls_key) {
             (Some(certificate), Some(key)) => Ok(Some(TlsFiles { certificate, key, client_ca })),
             (Some(_), None) => bail!("--tls-cert requires --tls-key"),
             (None, Some(_)) => bail!("--tls-key requires --tls-cert"),
@@ -91,22 +76,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_certificate_needs_its_key_and_flags_win_over_the_file() {
+    fn a_certificate_needs_its_key() {
         let path = |name: &str| Some(PathBuf::from(name));
-        let files = |args: TlsArgs, file: TlsFile| args.or(file);
-        assert_eq!(files(TlsArgs::default(), TlsFile::default()).unwrap(), None);
-        let args = TlsArgs { tls_cert: path("c"), ..TlsArgs::default() };
-        let file = TlsFile { cert: path("x"), key: path("k"), client_ca: path("ca") };
-        let chosen = files(args.clone(), file).unwrap().unwrap();
+        assert_eq!(TlsArgs::default().settle().unwrap(), None);
+        let args = TlsArgs { tls_cert: path("c"), tls_key: path("k"), tls_client_ca: path("ca") };
+        let chosen = args.clone().settle().unwrap().unwrap();
         assert_eq!((chosen.certificate, chosen.key, chosen.client_ca), ("c".into(), "k".into(), path("ca")));
-        let said = files(args, TlsFile::default()).unwrap_err().to_string();
-        assert_eq!(said, "--tls-cert requires --tls-key");
-        for file in [
-            TlsFile { key: path("k"), ..TlsFile::default() },
-            TlsFile { client_ca: path("ca"), ..TlsFile::default() },
-        ] {
-            let said = files(TlsArgs::default(), file).unwrap_err().to_string();
-            assert!(said.contains("requires --tls-cert"), "{said}");
+        let without_key = TlsArgs { tls_key: None, ..args.clone() };
+        assert_eq!(without_key.settle().unwrap_err().to_string(), "--tls-cert requires --tls-key");
+        for args in [TlsArgs { tls_cert: None, ..args.clone() }, TlsArgs { tls_cert: None, tls_key: None, ..args }] {
+            let refused = args.settle().unwrap_err().to_string();
+            assert!(refused.contains("requires --tls-cert"), "{refused}");
         }
     }
 
