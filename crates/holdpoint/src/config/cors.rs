@@ -7,7 +7,12 @@ use clap::Args;
 pub(crate) struct CorsArgs {
     /// Lets pages of this origin call the API from browsers, such as https://app.example.com; * lets all. Repeat for more,
     /// or separate them by commas [default: none]
-    #[arg(long = "cors-origin", env = "HOLDPOINT_CORS_ORIGINS", value_name = "ORIGIN", value_delimiter = ',')]
+    #[arg(
+        long = "cors-origin",
+        env = "HOLDPOINT_CORS_ORIGINS",
+        value_name = "ORIGIN",
+        value_delimiter = ','
+    )]
     cors_origins: Vec<String>,
 }
 
@@ -42,7 +47,8 @@ mod tests {
         assert_eq!(chosen(&[]), Some(vec![]), "off unless set");
         assert_eq!(chosen(&[" http://localhost:3000"]).unwrap(), ["http://localhost:3000"]);
         assert_eq!(chosen(&["*"]).unwrap(), ["*"]);
-        for wrong in ["localhost:3000", "https://a/", "https://a/b", "ftp://a", "https://", "https://u@a", ""] {
+        for wrong in ["localhost:3000", "https://a/", "https://a/b", "ftp://a", "https://", "https://u@a", ""]
+        {
             assert_eq!(chosen(&[wrong]), None, "{wrong}");
         }
     }

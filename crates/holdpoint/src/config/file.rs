@@ -34,7 +34,8 @@ pub(super) fn explain(path: &Path, error: &clap::Error) -> anyhow::Error {
         }
         _ => "a setting".to_owned(),
     };
-    let why = error.source().map_or_else(|| "is not a value that the flag accepts".to_owned(), ToString::to_string);
+    let why =
+        error.source().map_or_else(|| "is not a value that the flag accepts".to_owned(), ToString::to_string);
     anyhow!("{} is not a valid configuration: {key}: {why}", path.display())
 }
 
@@ -54,7 +55,8 @@ fn set(command: Command, key: &str, value: Value) -> anyhow::Result<Command> {
         Value::Array(items) => items.into_iter().map(text).collect(),
         value => text(value).map(|text| vec![text]),
     };
-    let texts = texts.ok_or_else(|| anyhow!("{key}: must be a string, a number, true, false or a list of strings"))?;
+    let texts = texts
+        .ok_or_else(|| anyhow!("{key}: must be a string, a number, true, false or a list of strings"))?;
     Ok(command.mut_arg(key, |arg| arg.default_values(texts)))
 }
 

@@ -47,7 +47,11 @@ mod tests {
 
     #[test]
     fn a_scope_must_exist() {
-        assert_eq!(load(&[]).unwrap().metrics, MetricsSettings::default(), "open and with the rest unless set");
+        assert_eq!(
+            load(&[]).unwrap().metrics,
+            MetricsSettings::default(),
+            "open and with the rest unless set"
+        );
         let lines = "metrics_listen = \"127.0.0.1:9464\"\nmetrics_scope = \"tenants:manage\"";
         let of_file = load_with_file(&[], lines).unwrap().metrics;
         assert_eq!((of_file.listen.unwrap().port(), of_file.scope), (9464, Some("tenants:manage")));

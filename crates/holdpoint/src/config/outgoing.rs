@@ -116,12 +116,17 @@ mod tests {
     fn networks_of_flags_replace_those_of_the_file() {
         let file = "outgoing_allow = [\"10.0.0.0/8\"]\noutgoing_deny = [\"10.9.0.0/16\", \"10.8.0.0/16\"]\n\
             outgoing_allow_loopback = true";
-        let settings = load_with_file(&["--outgoing-allow", "192.168.0.0/16, 172.16.0.0/12"], file).unwrap().outgoing;
+        let settings =
+            load_with_file(&["--outgoing-allow", "192.168.0.0/16, 172.16.0.0/12"], file).unwrap().outgoing;
         let networks = |texts: [&str; 2]| texts.map(|text| text.parse().unwrap()).to_vec();
         assert_eq!(settings.allow, networks(["192.168.0.0/16", "172.16.0.0/12"]));
         assert_eq!(settings.deny, networks(["10.9.0.0/16", "10.8.0.0/16"]));
         assert!(settings.allow_loopback);
-        assert_eq!(load(&[]).unwrap().outgoing, OutgoingSettings::default(), "nothing is open unless it is opened");
+        assert_eq!(
+            load(&[]).unwrap().outgoing,
+            OutgoingSettings::default(),
+            "nothing is open unless it is opened"
+        );
         let refused = load_with_file(&[], "outgoing_allow = [\"10.0.0.1/8\"]").unwrap_err();
         assert!(refused.contains("outgoing_allow: ") && refused.contains("10.0.0.1/8"), "{refused}");
     }

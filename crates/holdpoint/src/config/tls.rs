@@ -84,7 +84,9 @@ mod tests {
         assert_eq!((chosen.certificate, chosen.key, chosen.client_ca), ("c".into(), "k".into(), path("ca")));
         let without_key = TlsArgs { tls_key: None, ..args.clone() };
         assert_eq!(without_key.settle().unwrap_err().to_string(), "--tls-cert requires --tls-key");
-        for args in [TlsArgs { tls_cert: None, ..args.clone() }, TlsArgs { tls_cert: None, tls_key: None, ..args }] {
+        for args in
+            [TlsArgs { tls_cert: None, ..args.clone() }, TlsArgs { tls_cert: None, tls_key: None, ..args }]
+        {
             let refused = args.settle().unwrap_err().to_string();
             assert!(refused.contains("requires --tls-cert"), "{refused}");
         }

@@ -35,8 +35,16 @@ fn operation_text(document: &Value, title: &str, operation: &Value) -> String {
     if operation["deprecated"] == true {
         text += " Deprecated.";
     }
-    text += &format!(" Operation `{}`. {}\n", operation["operationId"].as_str().unwrap_or_default(), scopes(operation));
-    let parameters = operation["parameters"].as_array().into_iter().flatten().map(|parameter| resolve(document, parameter));
+    text += &format!(
+        " Operation `{}`. {}\n",
+        operation["operationId"].as_str().unwrap_or_default(),
+        scopes(operation)
+    );
+    let parameters = operation["parameters"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|parameter| resolve(document, parameter));
     let rows: Vec<Vec<String>> = parameters
         .filter(|parameter| parameter["name"] != "Idempotency-Key")
         .map(|parameter| {
@@ -100,7 +108,8 @@ fn type_text(name: &str, schema: &Value) -> String {
     let required = &schema["required"];
     let rows: Vec<Vec<String>> = members(&schema["properties"])
         .map(|(member, schema)| {
-            let is_required = required.as_array().is_some_and(|names| names.contains(&Value::from(member.as_str())));
+            let is_required =
+                required.as_array().is_some_and(|names| names.contains(&Value::from(member.as_str())));
             let mark = if is_required { " (required)" } else { "" };
             let description = schema["description"].as_str().unwrap_or_default();
             vec![format!("`{member}`{mark}"), type_of(schema), cell(description)]
@@ -124,7 +133,11 @@ fn type_of(schema: &Value) -> String {
         return format!("[{name}](#{})", name.to_lowercase());
     }
     if let Some(texts) = schema["enum"].as_array() {
-        return texts.iter().map(|text| format!("`{}`", cell(&text.to_string()))).collect::<Vec<_>>().join(", ");
+        return texts
+            .iter()
+            .map(|text| format!("`{}`", cell(&text.to_string())))
+            .collect::<Vec<_>>()
+            .join(", ");
     }
     for several in ["anyOf", "oneOf"] {
         if let Some(options) = schema[several].as_array() {

@@ -11,8 +11,8 @@ use serde::Serialize;
 use tracing::subscriber::{NoSubscriber, with_default};
 
 use super::otlp::{
-    self, InstrumentationScope, Metric, MetricsData, Resource, ResourceMetrics, ResourceSpans, ScopeMetrics, ScopeSpans,
-    Span, TracesData,
+    self, InstrumentationScope, Metric, MetricsData, Resource, ResourceMetrics, ResourceSpans, ScopeMetrics,
+    ScopeSpans, Span, TracesData,
 };
 use super::{Encoding, Losses, Settings, numbers, spans};
 

@@ -7,7 +7,8 @@ use holdpoint_core::Timestamp;
 use holdpoint_engine::{Distribution, Measures};
 
 use super::otlp::{
-    self, AggregationTemporality, Data, Histogram, HistogramDataPoint, Metric, NumberDataPoint, Sum, number_data_point,
+    self, AggregationTemporality, Data, Histogram, HistogramDataPoint, Metric, NumberDataPoint, Sum,
+    number_data_point,
 };
 
 /// One measure with a label or two; the labels are pairs of name and value.

@@ -6,8 +6,8 @@ use opentelemetry_proto::tonic::common::v1::any_value::Value;
 pub(crate) use opentelemetry_proto::tonic::common::v1::{InstrumentationScope, KeyValue};
 pub(crate) use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 pub(crate) use opentelemetry_proto::tonic::metrics::v1::{
-    AggregationTemporality, Histogram, HistogramDataPoint, Metric, MetricsData, NumberDataPoint, ResourceMetrics,
-    ScopeMetrics, Sum, number_data_point,
+    AggregationTemporality, Histogram, HistogramDataPoint, Metric, MetricsData, NumberDataPoint,
+    ResourceMetrics, ScopeMetrics, Sum, number_data_point,
 };
 pub(crate) use opentelemetry_proto::tonic::resource::v1::Resource;
 pub(crate) use opentelemetry_proto::tonic::trace::v1::span::{Link, SpanKind};

@@ -162,7 +162,11 @@ impl Teller {
         span.attributes.push(otlp::text("openwop.replay.mode", mode));
         span.attributes.push(otlp::flag("openwop.replay.diverged", self.run.diverged));
         let source = SpanName::of_source(&self.tenant, &fork.source, &self.run);
-        span.links.push(Link { trace_id: source.trace.to_vec(), span_id: source.span.to_vec(), ..Link::default() });
+        span.links.push(Link {
+            trace_id: source.trace.to_vec(),
+            span_id: source.span.to_vec(),
+            ..Link::default()
+        });
     }
 
     fn limited(&self, span: &mut Span) {

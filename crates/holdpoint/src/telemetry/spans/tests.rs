@@ -195,7 +195,10 @@ fn a_replay_that_differed_long_before_its_end_still_says_so() {
     assert_eq!(attribute(run, "openwop.replay.diverged"), true);
     let source = told("s", &json!({}), std::slice::from_ref(&end));
     let source = named(&source, "openwop.run")[0];
-    assert_eq!(run.links, [Link { trace_id: source.trace_id.clone(), span_id: source.span_id.clone() }]);
+    assert_eq!(
+        run.links,
+        [Link { trace_id: source.trace_id.clone(), span_id: source.span_id.clone(), ..Link::default() }]
+    );
     assert_ne!(run.trace_id, source.trace_id);
     // That the source, a fork itself, differed from something else is not this one's doing.
     let copied = told("q", &fork, &[differs("another"), end]);
