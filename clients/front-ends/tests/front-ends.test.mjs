@@ -1,17 +1,28 @@
-//! CopilotKit in a browser, as docs/ag-ui-front-ends.md shows it.
+//! CopilotKit and assistant-ui in a browser, as docs/ag-ui-front-ends.md shows them.
 
+import { InMemoryAgentRunner } from "@copilotkit/runtime/v2";
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { after, before, test } from "node:test";
 import { Browser } from "../../ag-ui/harness/browser.mjs";
-import { KEY, serving } from "../../ag-ui/harness/server.mjs";
+import { serving } from "../../ag-ui/harness/server.mjs";
 import { serve } from "../harness/site.mjs";
+import { createRuntime } from "../runtime.mjs";
 
-const chat = { input: "[data-testid=copilot-chat-textarea]", send: "[data-testid=copilot-send-button]" };
-const ways = [{ name: "CopilotKit", page: "copilotkit", chat }];
+const copilotkit = { page: "copilotkit", input: "[data-testid=copilot-chat-textarea]", send: "[data-testid=copilot-send-button]" };
+const ways = [
+    { name: "CopilotKit", ...copilotkit },
+    { name: "CopilotKit with its runtime", ...copilotkit, runtime: "runtime" },
+    { name: "CopilotKit with its runtime and the default runner", ...copilotkit, runtime: "default" },
+    { name: "assistant-ui", page: "assistant-ui", input: "#composer", send: "#send" },
+];
 
 let browser;
-const site = await serve(new Set(ways.map(({ page }) => page)));
+let key;
+const site = await serve(new Set(ways.map(({ page }) => page)), {
+    runtime: runtimeAt("/runtime"),
+    default: runtimeAt("/default", new InMemoryAgentRunner()),
+});
 const server = serving({ options: ["--cors-origin", site.url] });
 before(async () => (browser = await Browser.start()));
 after(async () => {
@@ -104,10 +115,29 @@ for (const way of ways) {
     });
 }
 
-async function opened({ page: name, chat }, agent) {
+/** Creates the runtime with the first request: the address of the server is known by then. */
+function runtimeAt(basePath, runner) {
+    const keyOf = (request) => (request.headers.get("cookie")?.split("; ").includes(site.cookie) ? key : undefined);
+    let listener;
+    return (request, response) => {
+        listener ??= createRuntime({ url: `${server.url}/ag-ui`, agents: ["approve", "edit", "form", "parallel", "chain"], keyOf, basePath, runner });
+        return listener(request, response);
+    };
+}
+
+/** Creates a key with these scopes only. */
+async function createKey(scopes) {
+    const { status, body } = await server.request("POST", "/v1/keys", { principal: "user", scopes });
+    assert.equal(status, 201, JSON.stringify(body));
+    return body.key;
+}
+
+async function opened({ page: name, runtime, input, send }, agent) {
     const thread = `thread-${randomUUID()}`;
-    const page = await browser.open(`${site.url}/${name}#${new URLSearchParams({ agent, thread, server: server.url, key: KEY })}`);
-    return Object.assign(page, { thread, chat });
+    key ??= await createKey(["runs:create", "runs:read", "approvals:respond"]);
+    const connection = runtime ? { runtime: `${site.url}/${runtime}` } : { server: server.url, key };
+    const page = await browser.open(`${site.url}/${name}#${new URLSearchParams({ agent, thread, ...connection })}`);
+    return Object.assign(page, { thread, chat: { input, send } });
 }
 
 async function say(page, text) {
