@@ -3,7 +3,7 @@
 import { HttpAgent } from "@ag-ui/client";
 import { AssistantRuntimeProvider, ComposerPrimitive, ExportedMessageRepository, MessagePrimitive, ThreadPrimitive } from "@assistant-ui/react";
 import { fromAgUiMessages, useAgUiInterrupts, useAgUiRuntime, useAgUiState, useAgUiSteerAway, useAgUiSubmitInterruptResponses } from "@assistant-ui/react-ag-ui";
-import { useMemo, useRef } from "react";
+import { useMemo, useRef, useState } from "react";
 import { createRoot } from "react-dom/client";
 import { Card } from "./card.jsx";
 
@@ -12,23 +12,30 @@ function historyOf({ url, headers, threadId }) {
     return {
         async load() {
             const response = await fetch(`${url}/threads/${encodeURIComponent(threadId)}`, { headers });
+            const thread = await response.json();
+            // A thread exists from its first message on.
             if (response.status === 404) return { messages: [] };
-            const { messages, interrupts, state } = await response.json();
-            const shown = fromAgUiMessages(messages);
-            const last = shown.findLast(({ role }) => role === "assistant");
-            if (last && interrupts.length > 0) {
-                last.status = { type: "requires-action", reason: "interrupt" };
-                last.metadata = { ...last.metadata, custom: { ...last.metadata?.custom, agui: { interrupts } } };
-            }
-            return { ...ExportedMessageRepository.fromArray(shown), state };
+            if (!response.ok) throw new Error(thread.message);
+            const messages = fromAgUiMessages(thread.messages);
+            if (thread.interrupts.length > 0) showInterrupts(messages, thread.interrupts);
+            return { ...ExportedMessageRepository.fromArray(messages), state: thread.state };
         },
-        // The server keeps the thread.
+        // Holdpoint stores the thread.
         async append() {},
     };
 }
 
-/** Every open interrupt has a card; the answers are sent together. */
-function Interrupts() {
+/** assistant-ui looks for open interrupts in the last message of the assistant. */
+function showInterrupts(messages, interrupts) {
+    if (messages.at(-1)?.role !== "assistant") messages.push({ role: "assistant", content: [] });
+    Object.assign(messages.at(-1), {
+        status: { type: "requires-action", reason: "interrupt" },
+        metadata: { custom: { agui: { interrupts } } },
+    });
+}
+
+/** Every open interrupt has a card. The answers are sent together: assistant-ui sends no part of them. */
+function Interrupts({ onError }) {
     const interrupts = useAgUiInterrupts();
     const submit = useAgUiSubmitInterruptResponses();
     const steerAway = useAgUiSteerAway();
@@ -37,11 +44,11 @@ function Interrupts() {
     const give = (interruptId, response) => {
         given.current.set(interruptId, { interruptId, ...response });
         const answers = interrupts.map(({ id }) => given.current.get(id));
-        if (answers.every(Boolean)) void submit(answers);
+        if (answers.every(Boolean)) submit(answers).catch(onError);
     };
     const say = (event) => {
         event.preventDefault();
-        void steerAway(new FormData(event.currentTarget).get("words"));
+        steerAway(new FormData(event.currentTarget).get("words")).catch(onError);
     };
     return (
         <div>
@@ -73,12 +80,15 @@ const Message = () => (
 function Chat({ url, headers, threadId }) {
     const agent = useMemo(() => new HttpAgent({ url, headers, threadId }), []);
     const history = useMemo(() => historyOf({ url, headers, threadId }), []);
-    const runtime = useAgUiRuntime({ agent, adapters: { history } });
+    const [error, setError] = useState();
+    const onError = ({ message }) => setError(message);
+    const runtime = useAgUiRuntime({ agent, adapters: { history }, onError });
     return (
         <AssistantRuntimeProvider runtime={runtime}>
+            <p id="error">{error}</p>
             <ThreadPrimitive.Root>
                 <ThreadPrimitive.Messages components={{ Message }} />
-                <Interrupts />
+                <Interrupts onError={onError} />
                 <State />
                 <ComposerPrimitive.Root>
                     <ComposerPrimitive.Input id="composer" />

@@ -1,6 +1,7 @@
 //! A chat of CopilotKit with an agent of Holdpoint, directly or through CopilotKit's runtime.
 
 import { CopilotChat, CopilotKitProvider, HttpAgent, runHttpRequest, transformHttpEventStream, useAgent, useInterrupt } from "@copilotkit/react-core/v2";
+import { useMemo, useState } from "react";
 import { createRoot } from "react-dom/client";
 import { Card } from "./card.jsx";
 
@@ -61,12 +62,19 @@ function connection({ agent, server, key, runtime }) {
     return { selfManagedAgents: { [agent]: new HoldpointAgent({ url: `${server}/ag-ui/${agent}`, headers }) } };
 }
 
-const options = Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
+function Page({ options }) {
+    const { agent, thread } = options;
+    const provider = useMemo(() => connection(options), [options]);
+    const [error, setError] = useState();
+    return (
+        <CopilotKitProvider {...provider} showDevConsole={false} onError={({ error }) => setError(error.message)}>
+            <p id="error">{error}</p>
+            <Interrupts agentId={agent} />
+            <State agentId={agent} />
+            <CopilotChat agentId={agent} threadId={thread} />
+        </CopilotKitProvider>
+    );
+}
 
-createRoot(document.querySelector("#root")).render(
-    <CopilotKitProvider {...connection(options)} showDevConsole={false}>
-        <Interrupts agentId={options.agent} />
-        <State agentId={options.agent} />
-        <CopilotChat agentId={options.agent} threadId={options.thread} />
-    </CopilotKitProvider>,
-);
+const options = Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
+createRoot(document.querySelector("#root")).render(<Page options={options} />);
