@@ -137,7 +137,8 @@ for (const way of ways.filter(({ runtime }) => runtime !== "default")) {
         await page.fill(".interrupt [name=quarter]", "Q3");
         await page.evaluate("document.querySelector('.interrupt').noValidate = true");
         await page.press("Submit");
-        await page.sees("the refusal", "document.querySelector('#error').textContent !== ''");
+        await page.sees("the refusal", "document.querySelector('#error').textContent.includes('does not fit')");
+        await page.sees("the card is gone", "document.querySelector('.interrupt') === null");
         await page.reload();
         await fillIn(page);
         await page.press("Submit");
