@@ -158,7 +158,7 @@ for (const way of ways.filter(({ runtime }) => runtime !== "default")) {
     });
 }
 
-test("the runtime lets nobody in without a session, and takes no key from outside", async () => {
+test("the runtime rejects requests without a session and ignores keys of the browser", async () => {
     key ??= await createKey();
     const input = { threadId: `thread-${randomUUID()}`, runId: randomUUID(), state: {}, tools: [], context: [], forwardedProps: {} };
     const messages = [{ id: randomUUID(), role: "user", content: "please write to them" }];
