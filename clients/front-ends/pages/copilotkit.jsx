@@ -1,6 +1,7 @@
-//! A chat of CopilotKit with an agent of Holdpoint.
+//! A chat of CopilotKit with an agent of Holdpoint, directly or through CopilotKit's runtime.
 
 import { CopilotChat, CopilotKitProvider, HttpAgent, runHttpRequest, transformHttpEventStream, useAgent, useInterrupt } from "@copilotkit/react-core/v2";
+import { useMemo, useState } from "react";
 import { createRoot } from "react-dom/client";
 import { Card } from "./card.jsx";
 
@@ -13,9 +14,10 @@ class HoldpointAgent extends HttpAgent {
 }
 
 /** Every open interrupt has a card: CopilotKit sends the answers when there is one for each. */
-function Interrupts() {
-    const { agent } = useAgent();
+function Interrupts({ agentId }) {
+    const { agent } = useAgent({ agentId });
     useInterrupt({
+        agentId,
         render: ({ interrupts, resolve, cancel }) => (
             <div>
                 {interrupts.map((interrupt) => (
@@ -48,18 +50,31 @@ function SayInstead({ say }) {
     );
 }
 
-function State() {
-    const { agent } = useAgent();
+function State({ agentId }) {
+    const { agent } = useAgent({ agentId });
     return <pre id="state">{JSON.stringify(agent.state)}</pre>;
 }
 
-const { agent, thread, server, key } = Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
-const agents = { default: new HoldpointAgent({ url: `${server}/ag-ui/${agent}`, headers: { Authorization: `Bearer ${key}` } }) };
+/** The page has the key of its user, or else only the address of the runtime. */
+function connection({ agent, server, key, runtime }) {
+    if (runtime) return { runtimeUrl: runtime };
+    const headers = { Authorization: `Bearer ${key}` };
+    return { selfManagedAgents: { [agent]: new HoldpointAgent({ url: `${server}/ag-ui/${agent}`, headers }) } };
+}
 
-createRoot(document.querySelector("#root")).render(
-    <CopilotKitProvider selfManagedAgents={agents} showDevConsole={false}>
-        <Interrupts />
-        <State />
-        <CopilotChat threadId={thread} />
-    </CopilotKitProvider>,
-);
+function Page({ options }) {
+    const { agent, thread } = options;
+    const provider = useMemo(() => connection(options), [options]);
+    const [error, setError] = useState();
+    return (
+        <CopilotKitProvider {...provider} showDevConsole={false} onError={({ error }) => setError(error.message)}>
+            <p id="error">{error}</p>
+            <Interrupts agentId={agent} />
+            <State agentId={agent} />
+            <CopilotChat agentId={agent} threadId={thread} />
+        </CopilotKitProvider>
+    );
+}
+
+const options = Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
+createRoot(document.querySelector("#root")).render(<Page options={options} />);

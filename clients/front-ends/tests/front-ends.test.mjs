@@ -1,17 +1,33 @@
-//! CopilotKit in a browser, as docs/ag-ui-front-ends.md shows it.
+//! CopilotKit and assistant-ui in a browser, as docs/ag-ui-front-ends.md shows them.
 
+import { InMemoryAgentRunner } from "@copilotkit/runtime/v2";
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { after, before, test } from "node:test";
 import { Browser } from "../../ag-ui/harness/browser.mjs";
-import { KEY, serving } from "../../ag-ui/harness/server.mjs";
+import { serving } from "../../ag-ui/harness/server.mjs";
 import { serve } from "../harness/site.mjs";
+import { createRuntime } from "../runtime.mjs";
 
-const chat = { input: "[data-testid=copilot-chat-textarea]", send: "[data-testid=copilot-send-button]" };
-const ways = [{ name: "CopilotKit", page: "copilotkit", chat }];
+const copilotkit = {
+    page: "copilotkit",
+    input: "[data-testid=copilot-chat-textarea]",
+    // The same button stops a run.
+    send: "[data-copilot-running=false] [data-testid=copilot-send-button]",
+};
+const ways = [
+    { name: "CopilotKit", ...copilotkit },
+    { name: "CopilotKit with its runtime", ...copilotkit, runtime: "runtime" },
+    { name: "CopilotKit with its runtime and the default runner", ...copilotkit, runtime: "default" },
+    { name: "assistant-ui", page: "assistant-ui", input: "#composer", send: "#send" },
+];
 
 let browser;
-const site = await serve(new Set(ways.map(({ page }) => page)));
+let key;
+const site = await serve(new Set(ways.map(({ page }) => page)), {
+    runtime: runtimeAt("/runtime"),
+    default: runtimeAt("/default", new InMemoryAgentRunner()),
+});
 const server = serving({ options: ["--cors-origin", site.url] });
 before(async () => (browser = await Browser.start()));
 after(async () => {
@@ -20,11 +36,9 @@ after(async () => {
 });
 
 for (const way of ways) {
-    let page;
-    const one = (name, check) => test(`${name} (${way.name})`, { timeout: 60_000 }, () => check().finally(() => page?.close()));
-    const open = async (agent) => (page = await opened(way, agent));
+    const one = (name, check) => withPage(way, name, check);
 
-    one("a call is approved", async () => {
+    one("a call is approved", async (open) => {
         const page = await open("approve");
         await say(page, "please write to them");
         await page.press("Approve");
@@ -32,7 +46,7 @@ for (const way of ways) {
         await executed(page, 1);
     });
 
-    one("a call is denied, and not made", async () => {
+    one("a call is denied, and not made", async (open) => {
         const page = await open("approve");
         await say(page, "please write to them");
         await page.press("Deny");
@@ -40,7 +54,7 @@ for (const way of ways) {
         assert.equal(await executions(page), 0);
     });
 
-    one("arguments are edited in a form made of the tool's schema", async () => {
+    one("arguments are edited in a form made of the tool's schema", async (open) => {
         const page = await open("edit");
         await say(page, "please write to them");
         await page.fill(".interrupt input[name=to]", "new@example.test");
@@ -49,20 +63,31 @@ for (const way of ways) {
         await executed(page, 1);
     });
 
-    one("a form is made of its schema", async () => {
+    one("a form that its schema does not allow is not sent", async (open) => {
+        const page = await open("edit");
+        await say(page, "please write to them");
+        await page.fill(".interrupt input[name=to]", "");
+        await page.press("Approve");
+        await page.sees("the empty field", "document.querySelector('.interrupt input[name=to]:invalid') !== null");
+        await page.fill(".interrupt input[name=to]", "new@example.test");
+        await page.press("Approve");
+        await sees(page, "new@example.test");
+        await executed(page, 1);
+    });
+
+    one("a form is made of its schema", async (open) => {
         const page = await open("form");
         await say(page, "file it");
-        await page.fill(".interrupt [name=quarter]", "Q3");
-        await page.fill(".interrupt [name=year]", "2026");
-        await page.fill(".interrupt [name=revenue]", "4200000.5");
+        await fillIn(page);
         await page.press("Submit");
         await sees(page, "4200000.5");
     });
 
-    one("three interrupts at once are answered one by one and sent together", async () => {
+    one("three interrupts at once are answered one by one and sent together", async (open) => {
         const page = await open("parallel");
         await say(page, "write to all of them");
         await page.sees("three cards", "document.querySelectorAll('.interrupt').length === 3");
+        for (const to of ["x@y.test", "y@z.test", "z@w.test"]) await sees(page, to);
         for (const [card, button] of [[0, 0], [1, 0], [2, 1]]) {
             await page.evaluate(`document.querySelectorAll(".interrupt")[${card}].querySelectorAll("button")[${button}].click()`);
         }
@@ -70,7 +95,7 @@ for (const way of ways) {
         await executed(page, 2);
     });
 
-    one("two interrupts come one after the other", async () => {
+    one("two interrupts come one after the other", async (open) => {
         const page = await open("chain");
         await say(page, "write twice");
         await page.press("Approve");
@@ -79,7 +104,7 @@ for (const way of ways) {
         await executed(page, 2);
     });
 
-    one("a page that is reloaded has the history and the interrupt", async () => {
+    one("a page that is reloaded has the history and the interrupt", async (open) => {
         const page = await open("approve");
         await say(page, "please write to them");
         await page.sees("a card", "document.querySelectorAll('.interrupt').length === 1");
@@ -91,7 +116,7 @@ for (const way of ways) {
         await executed(page, 1);
     });
 
-    one("words instead of an answer are heard, and stay in the page", async () => {
+    one("words instead of an answer are heard, and stay in the page", async (open) => {
         const page = await open("approve");
         await say(page, "please write to them");
         await page.fill(".instead input", "rather tell me the time");
@@ -104,22 +129,106 @@ for (const way of ways) {
     });
 }
 
-async function opened({ page: name, chat }, agent) {
-    const thread = `thread-${randomUUID()}`;
-    const page = await browser.open(`${site.url}/${name}#${new URLSearchParams({ agent, thread, server: server.url, key: KEY })}`);
-    return Object.assign(page, { thread, chat });
+// The default runner shows what went through it before, and nothing else.
+for (const way of ways.filter(({ runtime }) => runtime !== "default")) {
+    withPage(way, "an answer that the server refuses leaves the interrupt open", async (open) => {
+        const page = await open("form");
+        await say(page, "file it");
+        await page.fill(".interrupt [name=quarter]", "Q3");
+        await page.evaluate("document.querySelector('.interrupt').noValidate = true");
+        await page.press("Submit");
+        await page.sees("the refusal", "document.querySelector('#error').textContent.includes('does not fit')");
+        await page.sees("the card is gone", "document.querySelector('.interrupt') === null");
+        await page.reload();
+        await fillIn(page);
+        await page.press("Submit");
+        await sees(page, "4200000.5");
+    });
+
+    withPage(way, "a thread that began elsewhere has its history and its interrupt", async (open) => {
+        const thread = `thread-${randomUUID()}`;
+        const messages = [{ id: randomUUID(), role: "user", content: "write to them from elsewhere" }];
+        const { status } = await server.request("POST", "/ag-ui/approve", { threadId: thread, runId: randomUUID(), messages });
+        assert.equal(status, 200);
+        const page = await open("approve", thread);
+        await sees(page, "write to them from elsewhere");
+        await page.press("Approve");
+        await sees(page, "Sent: ");
+        await executed(page, 1);
+    });
+}
+
+test("the runtime rejects requests without a session and ignores keys of the browser", async () => {
+    key ??= await createKey();
+    const input = { threadId: `thread-${randomUUID()}`, runId: randomUUID(), state: {}, tools: [], context: [], forwardedProps: {} };
+    const messages = [{ id: randomUUID(), role: "user", content: "please write to them" }];
+    const ask = (path, headers, body) => fetch(`${site.url}/runtime/${path}`, {
+        method: body ? "POST" : "GET", headers: { "Content-Type": "application/json", ...headers }, body: body && JSON.stringify(body),
+    });
+    for (const headers of [{}, { Cookie: "session=other" }, { Authorization: `Bearer ${key}` }]) {
+        for (const action of ["run", "connect"]) {
+            assert.equal((await ask(`agent/approve/${action}`, headers, { ...input, messages })).status, 401);
+        }
+    }
+    const response = await ask("agent/approve/run", { Cookie: site.cookie, Authorization: "Bearer none" }, { ...input, messages });
+    assert.match(await response.text(), /RUN_FINISHED.*interrupt/);
+    assert.equal((await ask("threads", { Cookie: site.cookie })).status, 422, "the threads of other users are not listed");
+});
+
+/** A test with a page, which `check` opens. */
+function withPage(way, name, check) {
+    test(`${name} (${way.name})`, { timeout: 60_000 }, async () => {
+        let page;
+        try {
+            await check(async (agent, thread = `thread-${randomUUID()}`) => (page = await opened(way, agent, thread)));
+        } finally {
+            await page?.close();
+        }
+    });
+}
+
+/** Creates the runtime with the first request: the address of the server is known by then. */
+function runtimeAt(basePath, runner) {
+    const keyOf = (request) => (request.headers.get("cookie")?.split("; ").includes(site.cookie) ? key : undefined);
+    let listener;
+    return (request, response) => {
+        listener ??= createRuntime({ url: `${server.url}/ag-ui`, agents: ["approve", "edit", "form", "parallel", "chain"], keyOf, basePath, runner });
+        return listener(request, response);
+    };
+}
+
+/** Creates a key that may do what the pages do, and nothing else. */
+async function createKey() {
+    const scopes = ["runs:create", "runs:read", "approvals:respond"];
+    const { status, body } = await server.request("POST", "/v1/keys", { principal: "user", scopes });
+    assert.equal(status, 201, JSON.stringify(body));
+    return body.key;
+}
+
+async function opened({ page: name, runtime, input, send }, agent, thread) {
+    key ??= await createKey();
+    const connection = runtime ? { runtime: `${site.url}/${runtime}` } : { server: server.url, key };
+    const page = await browser.open(`${site.url}/${name}#${new URLSearchParams({ agent, thread, ...connection })}`);
+    return Object.assign(page, { thread, chat: { input, send } });
 }
 
 async function say(page, text) {
     const [area, button] = [page.chat.input, page.chat.send].map((selector) => `document.querySelector(${JSON.stringify(selector)})`);
     await page.sees("the chat", `${area} !== null`);
+    await page.sees("the chat has joined its thread", `performance.getEntriesByType("resource").some(({ name, responseStatus }) =>
+        /\\/connect$|\\/threads\\//.test(name) && [200, 404].includes(responseStatus))`);
     // React replaces the setter of an element's own value, and hears nothing of what is set through it.
     await page.evaluate(`
         Object.getOwnPropertyDescriptor(HTMLTextAreaElement.prototype, "value").set.call(${area}, ${JSON.stringify(text)});
         ${area}.dispatchEvent(new Event("input", { bubbles: true }));
     `);
-    await page.sees("it can be sent", `${button} && !${button}.disabled`);
-    await page.evaluate(`${button}.click()`);
+    await page.sees("it can be sent", `${button} && !${button}.disabled && (${button}.click(), true)`);
+}
+
+async function fillIn(page) {
+    for (const [name, value] of Object.entries({ quarter: "Q3", year: "2026", revenue: "4200000.5" })) {
+        await page.fill(`.interrupt [name=${name}]`, value);
+    }
 }
 
 function sees(page, text) {
