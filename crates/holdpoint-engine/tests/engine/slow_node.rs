@@ -83,8 +83,13 @@ pub(crate) fn work(engine: &Engine) -> (watch::Sender<bool>, JoinHandle<()>) {
 
 /// Waits for a condition that has no event of its own.
 pub(crate) async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    until_async(what, async || is_so()).await;
+}
+
+/// Waits for a condition that takes a question to somebody else.
+pub(crate) async fn until_async(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
     let so = async {
-        while !is_so() {
+        while !is_so().await {
             tokio::task::yield_now().await;
         }
     };
