@@ -22,6 +22,7 @@ mod control;
 mod copies;
 mod decisions;
 mod doubts;
+mod edits;
 mod front;
 mod hands;
 mod inside;
