@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 use crate::house::{line, start, tenant};
 
 /// Longer than any test may take.
-const NEVER: Duration = Duration::from_secs(24 * 3600);
+pub(crate) const NEVER: Duration = Duration::from_secs(24 * 3600);
 /// For what happens at once, on the slowest machine.
 const SOON: Duration = Duration::from_secs(30);
 
