@@ -27,6 +27,7 @@ mod front;
 mod hands;
 mod inside;
 mod outages;
+mod refusals;
 mod rules;
 mod streams;
 mod threads;
