@@ -358,6 +358,12 @@ impl Engine {
         self.0.bus.work.is_idle()
     }
 
+    /// Returns whether the courier of this process sleeps and nothing has woken it. For tests of the wake-ups.
+    #[doc(hidden)]
+    pub fn courier_is_idle(&self) -> bool {
+        self.hooks().is_idle()
+    }
+
     /// Returns whether another node on this database was heard of lately. For tests with several nodes.
     #[doc(hidden)]
     pub fn hears_other_nodes(&self) -> bool {

@@ -16,6 +16,7 @@ use crate::bus::Bus;
 use crate::store::postgres::{Ear, Settings};
 use crate::store::threads::Thread;
 use crate::store::{Database, Error, dispatches, runs, threads};
+use crate::webhooks::Hooks;
 
 /// How often readers' runs are looked up, with and without somebody to tell us.
 const LOOK_LISTENING: Duration = Duration::from_secs(1);
@@ -43,6 +44,8 @@ pub(crate) struct Outbox {
 struct Hints {
     runs: HashSet<u64>,
     work: bool,
+    /// Durable deliveries were left for other nodes.
+    deliveries: bool,
 }
 
 impl Outbox {
@@ -74,6 +77,13 @@ impl Outbox {
         }
     }
 
+    pub(crate) fn note_deliveries(&self) {
+        if self.somebody_listens() {
+            self.hints.lock().unwrap_or_else(PoisonError::into_inner).deliveries = true;
+            self.filled.notify_one();
+        }
+    }
+
     pub(crate) fn somebody_listens(&self) -> bool {
         elapsed_ms() - self.heard_ms.load(Ordering::Relaxed) < BELIEVED_MS
     }
@@ -86,6 +96,7 @@ impl Outbox {
     fn put_back(&self, unsent: Hints) {
         let mut hints = self.hints.lock().unwrap_or_else(PoisonError::into_inner);
         hints.work |= unsent.work;
+        hints.deliveries |= unsent.deliveries;
         hints.runs.extend(unsent.runs);
         self.filled.notify_one();
     }
@@ -116,6 +127,7 @@ pub(crate) struct Peers {
     pub db: Database,
     pub settings: Arc<Settings>,
     pub bus: Arc<Bus>,
+    pub hooks: Arc<Hooks>,
 }
 
 impl Peers {
@@ -175,7 +187,11 @@ impl Peers {
     /// Tells others what happened here since the last time.
     async fn tell(&self, node: &str, ear: &Ear) -> Result<(), Error> {
         let hints = self.bus.outbox.take();
-        let told = ear.tell(&line(node, &hints)).await;
+        let mut told = ear.tell(&line(node, &hints)).await;
+        if told.is_ok() && hints.deliveries {
+            // In a line of its own, which nodes of earlier versions ignore.
+            told = ear.tell(&format!("{node} deliveries")).await;
+        }
         if told.is_err() {
             self.bus.outbox.put_back(hints);
         }
@@ -264,6 +280,7 @@ impl Peers {
         match words.next() {
             Some("work") => self.bus.work.raise(),
             Some("runs") => {}
+            Some("deliveries") => return self.hooks.wake_for_durable(),
             _ => return,
         }
         let words: Vec<&str> = words.collect();

@@ -41,6 +41,8 @@ pub(crate) struct Hooks {
     news: Notify,
     /// Something durable may be there to be claimed.
     durable: AtomicBool,
+    /// The courier waits for the next signal.
+    asleep: AtomicBool,
     couriers: AtomicUsize,
 }
 
@@ -53,6 +55,7 @@ impl Hooks {
             lanes: Mutex::default(),
             news: Notify::new(),
             durable: AtomicBool::new(true),
+            asleep: AtomicBool::new(false),
             couriers: AtomicUsize::new(0),
         }
     }
@@ -99,6 +102,11 @@ impl Hooks {
     pub(crate) fn wake_for_durable(&self) {
         self.durable.store(true, Ordering::SeqCst);
         self.news.notify_one();
+    }
+
+    /// Returns whether the courier sleeps and has nothing to look for.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.asleep.load(Ordering::SeqCst) && !self.durable.load(Ordering::SeqCst)
     }
 
     fn has_courier(&self) -> bool {

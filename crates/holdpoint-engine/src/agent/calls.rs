@@ -94,7 +94,8 @@ async fn reached(context: &EffectContext, due: Vec<Due>) -> (Vec<Due>, Option<St
     let (mut there, mut away) = (Vec::with_capacity(due.len()), None);
     for (one, reach) in due.into_iter().zip(reach) {
         match reach {
-            Ok(()) => there.push(one),
+            // The attempt to call a server that must not be called tells the agent why.
+            Ok(()) | Err(ToolError::NotCalled(_)) => there.push(one),
             Err(error) => away = Some(error.to_string()),
         }
     }

@@ -49,6 +49,11 @@ impl Node for AgentNode {
             let next = agent.next(setup.definition.resume);
             listed = setup.survey(context, listed, &next).await?;
             let offered = Offered::new(&listed.specs, &agent);
+            if let Some(why) = &listed.refused
+                && needs_missing_tool(&next, &offered)
+            {
+                return Err(Stop::failed("connection_not_allowed", why.as_str()));
+            }
             match next {
                 // The model is offered all tools or is not asked.
                 Next::Model => match &listed.away {
@@ -64,6 +69,17 @@ impl Node for AgentNode {
                 Next::Finish => return Ok(outputs(&agent)),
             }
         }
+    }
+}
+
+/// Returns whether the next step cannot be made without the tools of all servers.
+fn needs_missing_tool(next: &Next, offered: &Offered) -> bool {
+    match next {
+        Next::Model => true,
+        Next::Calls(ready) => {
+            ready.iter().any(|call| call.run.is_none() && offered.find(&call.name).is_none())
+        }
+        Next::Overruled | Next::Wait | Next::Finish => false,
     }
 }
 

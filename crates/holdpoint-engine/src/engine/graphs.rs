@@ -210,9 +210,23 @@ impl Engine {
         Ok(id)
     }
 
+    /// Returns the definition of a workflow, or of a graph that is registered when its first run starts. Registers nothing.
+    pub async fn definition(&self, tenant: &TenantId, id: &WorkflowId) -> Result<Value, Error> {
+        match self.workflow(tenant, id).await {
+            Ok(registered) => Ok(registered.definition),
+            Err(Error::NotFound(what)) => {
+                let is_of_provider = || self.providers().find(id.as_str(), tenant).is_ok();
+                let graph = shipped::definition(id.as_str())
+                    .or_else(|| is_of_provider().then(|| standing_for(id.as_str())));
+                graph.ok_or(Error::NotFound(what))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     /// Registers the workflow that stands for a graph of a provider, or one that comes with the engine, if there is such a
     /// graph. False when there is none.
-    pub async fn ensure_graph(&self, tenant: &TenantId, id: &WorkflowId) -> Result<bool, Error> {
+    pub(super) async fn ensure_graph(&self, tenant: &TenantId, id: &WorkflowId) -> Result<bool, Error> {
         if self.ensure_shipped(tenant, id).await? {
             return Ok(true);
         }

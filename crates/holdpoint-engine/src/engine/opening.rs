@@ -145,7 +145,12 @@ impl Ground<'_> {
                     Database::Postgres(postgres::Readers::new(settings.clone(), audience.counters.clone()));
                 let settled = settle(self.seal, &db).await?;
                 let committer = on_postgres(&settings, &audience, self.troubles);
-                let peers = Peers { db: db.clone(), settings, bus: audience.bus.clone() };
+                let peers = Peers {
+                    db: db.clone(),
+                    settings,
+                    bus: audience.bus.clone(),
+                    hooks: audience.hooks.clone(),
+                };
                 tokio::spawn(peers.run(stopping));
                 Ok((db, committer, settled))
             }

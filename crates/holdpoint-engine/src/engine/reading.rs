@@ -2,20 +2,43 @@
 
 use std::sync::Arc;
 
+use futures_util::future::try_join_all;
 use holdpoint_core::{Event, Run, RunRef, TenantId};
 
 use super::{Engine, PendingFilter};
 use crate::asking::Sequence;
 use crate::bus::Subscription;
 use crate::error::Error;
-use crate::store::events::{self, Recorded};
+use crate::store::events::{self, Recorded, Stored};
 use crate::store::pending::{Pending, PendingCursor};
 use crate::store::runs::{self, RunFilter, RunSummary};
+
+/// A run as a read found it.
+enum Found {
+    Cached(Arc<Run>),
+    Stored {
+        log: Arc<Stored>,
+        /// The commits that the cache had heard of before the log was read.
+        commits: u64,
+    },
+}
 
 impl Engine {
     /// The run as it was at the last commit that was acknowledged, or later. One of another tenant is not found.
     pub async fn run(&self, of: &RunRef) -> Result<Arc<Run>, Error> {
         self.run_since(of, 0).await
+    }
+
+    /// Returns runs in the order in which they are named, each as [`Engine::run`] does. All reads are asked for at once, so
+    /// that they share queries.
+    pub async fn run_each(&self, of: &[RunRef]) -> Result<Vec<Arc<Run>>, Error> {
+        let found = try_join_all(of.iter().map(|of| self.find(of, 0))).await?;
+        let mut runs = Vec::with_capacity(of.len());
+        // One after another, so that a definition that several runs have is read once.
+        for (of, found) in of.iter().zip(found) {
+            runs.push(self.fold(of, found).await?);
+        }
+        Ok(runs)
     }
 
     /// The run as this node knows it; another may have carried it on. For those who find out when they use it.
@@ -28,9 +51,14 @@ impl Engine {
 
     /// The run with at least `seq` events folded, for readers who have seen that many.
     pub async fn run_since(&self, of: &RunRef, seq: u64) -> Result<Arc<Run>, Error> {
+        let found = self.find(of, seq).await?;
+        self.fold(of, found).await
+    }
+
+    async fn find(&self, of: &RunRef, seq: u64) -> Result<Found, Error> {
         match self.0.cache.get(of) {
-            Some(run) if run.seq >= seq && self.is_current(of, &run).await? => Ok(run),
-            _ => self.load(of).await,
+            Some(run) if run.seq >= seq && self.is_current(of, &run).await? => Ok(Found::Cached(run)),
+            _ => self.read(of).await,
         }
     }
 
@@ -49,8 +77,21 @@ impl Engine {
 
     /// The run as it is stored.
     pub(crate) async fn load(&self, of: &RunRef) -> Result<Arc<Run>, Error> {
+        let found = self.read(of).await?;
+        self.fold(of, found).await
+    }
+
+    async fn read(&self, of: &RunRef) -> Result<Found, Error> {
         let commits = self.0.cache.commits(of);
-        let stored = self.0.logs.of(&self.0.db, of).await?.ok_or(Error::NotFound("run"))?;
+        let log = self.0.logs.of(&self.0.db, of).await?.ok_or(Error::NotFound("run"))?;
+        Ok(Found::Stored { log, commits })
+    }
+
+    async fn fold(&self, of: &RunRef, found: Found) -> Result<Arc<Run>, Error> {
+        let (stored, commits) = match found {
+            Found::Cached(run) => return Ok(run),
+            Found::Stored { log, commits } => (log, commits),
+        };
         let (log, size) = stored.read()?;
         let Some(Event::RunStarted(started)) = log.first().map(|first| &first.event) else {
             return Err(Error::NotFound("run"));

@@ -5,8 +5,8 @@ use super::{Statement, params};
 /// Locks a session, so that its revocation comes either before this transaction or after it.
 const LOCK: &str = "UPDATE sessions SET used_ms = used_ms WHERE session_id = $1";
 
-/// Ids of sessions, the oldest first. Empty for what was made with a key. Each session of the list depends on those
-/// before it and is revoked with them, so that the last one tells whether all are active.
+/// Ids of sessions, the oldest first. Empty for what was made with a key. A session of the list need not depend on those
+/// before it: the rotation of a key adds the caller's sessions to those of the key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Dependence(Vec<String>);
 
@@ -31,13 +31,9 @@ impl Dependence {
         self.0.is_empty()
     }
 
-    /// Returns the session that is revoked whenever one of the list is.
-    pub(super) fn nearest(&self) -> Option<&str> {
-        self.0.last().map(String::as_str)
-    }
-
-    pub(super) fn lock(&self) -> Option<Statement> {
-        Some(Statement::new(LOCK, params![self.nearest()?]))
+    /// Locks all sessions of the list, in its order: a session comes before those that depend on it, as in a sign-out.
+    pub(super) fn lock(&self) -> impl Iterator<Item = Statement> {
+        self.0.iter().map(|id| Statement::new(LOCK, params![id.as_str()]))
     }
 
     pub(super) fn stored(&self) -> Option<String> {

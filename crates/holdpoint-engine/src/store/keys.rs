@@ -12,16 +12,16 @@ const DECIDE: &str = "UPDATE tenants SET test = $1 WHERE tenant_id = $2 AND test
 const INSERT: &str = "INSERT INTO keys (key_id, key_hash, tenant_id, principal, roles, scopes, created_ms,
         expires_ms, group_names, lineage, depends_on, test)
     SELECT $1, $2, tenant_id, $3, $4, $5, $6, $7, $8, $9, $10, test FROM tenants WHERE tenant_id = $11 AND test = $12
-        AND NOT EXISTS (SELECT 1 FROM sessions WHERE session_id = $13 AND revoked_ms IS NOT NULL)
+        AND NOT EXISTS (SELECT 1 FROM sessions WHERE revoked_ms IS NOT NULL AND $13 LIKE '% ' || session_id || ' %')
     ON CONFLICT DO NOTHING";
 /// A successor is stored only while its predecessor is active.
 const INSERT_SUCCESSOR: &str = "INSERT INTO keys (key_id, key_hash, tenant_id, principal, roles, scopes,
         created_ms, expires_ms, group_names, lineage, depends_on, test)
     SELECT $1, $2, tenant_id, $3, $4, $5, $6, $7, $8, $9, $10, test FROM keys WHERE tenant_id = $11 AND key_id = $12
         AND revoked_ms IS NULL AND (expires_ms IS NULL OR expires_ms > $13)
-        AND NOT EXISTS (SELECT 1 FROM sessions WHERE session_id = $14 AND revoked_ms IS NOT NULL)
+        AND NOT EXISTS (SELECT 1 FROM sessions WHERE revoked_ms IS NOT NULL AND $14 LIKE '% ' || session_id || ' %')
     ON CONFLICT DO NOTHING";
-/// Locks the predecessor, so that its revocation comes either before this transaction or after it.
+/// Locks the predecessor: another rotation of it comes either before this transaction or after it.
 const LOCK_PREDECESSOR: &str = "UPDATE keys SET key_id = key_id WHERE tenant_id = $1 AND key_id = $2";
 /// Ends the predecessor of a stored successor, unless it expires earlier.
 const END_PREDECESSOR: &str = "UPDATE keys
@@ -93,8 +93,8 @@ pub(crate) fn decide_kind(key: &ApiKey) -> Statement {
 /// is one that depends on a revoked session.
 pub(crate) fn insert(key: &ApiKey) -> Vec<Statement> {
     let mut values = own_values(key);
-    values.extend(params![key.tenant.as_str(), i64::from(key.test), key.depends_on.nearest()]);
-    let mut statements: Vec<Statement> = key.depends_on.lock().into_iter().collect();
+    values.extend(params![key.tenant.as_str(), i64::from(key.test), key.depends_on.stored().as_deref()]);
+    let mut statements: Vec<Statement> = key.depends_on.lock().collect();
     statements.push(Statement::new(INSERT, values));
     statements
 }
@@ -102,9 +102,10 @@ pub(crate) fn insert(key: &ApiKey) -> Vec<Statement> {
 /// Stores the successor of a key and ends the key. The row count of the last statement is 1 if both happened.
 pub(crate) fn insert_successor(key: &ApiKey, predecessor: &str, ends_at: Timestamp) -> Vec<Statement> {
     let mut values = own_values(key);
-    values.extend(params![key.tenant.as_str(), predecessor, key.created_at, key.depends_on.nearest()]);
+    let depends_on = key.depends_on.stored();
+    values.extend(params![key.tenant.as_str(), predecessor, key.created_at, depends_on.as_deref()]);
     let end = params![ends_at, key.tenant.as_str(), predecessor, key.key_id.as_str()];
-    let mut statements: Vec<Statement> = key.depends_on.lock().into_iter().collect();
+    let mut statements: Vec<Statement> = key.depends_on.lock().collect();
     statements.push(Statement::new(LOCK_PREDECESSOR, params![key.tenant.as_str(), predecessor]));
     statements.extend([Statement::new(INSERT_SUCCESSOR, values), Statement::new(END_PREDECESSOR, end)]);
     statements

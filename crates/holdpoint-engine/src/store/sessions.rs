@@ -36,7 +36,7 @@ const PURGE: &str = "DELETE FROM sessions WHERE session_id IN (
 const INSERT_LINK: &str =
     "INSERT INTO session_links (token_hash, key_id, expires_ms, session_ends_ms, depends_on)
     SELECT $1, key_id, $2, $3, $4 FROM keys WHERE key_id = $5
-        AND NOT EXISTS (SELECT 1 FROM sessions WHERE session_id = $6 AND revoked_ms IS NOT NULL)";
+        AND NOT EXISTS (SELECT 1 FROM sessions WHERE revoked_ms IS NOT NULL AND $6 LIKE '% ' || session_id || ' %')";
 const LINK: &str =
     "SELECT key_id FROM session_links WHERE token_hash = $1 AND session_id IS NULL AND expires_ms > $2";
 const CLAIM_LINK: &str = "UPDATE session_links SET session_id = $1
@@ -137,9 +137,10 @@ pub(crate) struct Link<'a> {
 /// The row count of the last statement is 0 if the link depends on a revoked session.
 pub(crate) fn insert_link(link: Link<'_>) -> Vec<Statement> {
     let (ends_ms, depends_on) = (link.session_ends_at.map(|at| at.0), link.depends_on);
-    let (stored, nearest) = (depends_on.stored(), depends_on.nearest());
-    let values = params![link.token_hash, link.expires_at, ends_ms, stored.as_deref(), link.key_id, nearest];
-    let mut statements: Vec<Statement> = depends_on.lock().into_iter().collect();
+    let stored = depends_on.stored();
+    let stored = stored.as_deref();
+    let values = params![link.token_hash, link.expires_at, ends_ms, stored, link.key_id, stored];
+    let mut statements: Vec<Statement> = depends_on.lock().collect();
     statements.push(Statement::new(INSERT_LINK, values));
     statements
 }

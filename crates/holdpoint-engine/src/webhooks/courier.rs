@@ -103,14 +103,17 @@ impl Courier {
                     TROUBLE
                 }
             };
+            hooks.asleep.store(true, Ordering::SeqCst);
             tokio::select! {
                 () = hooks.news.notified() => {}
                 () = tokio::time::sleep(pause) => {}
                 _ = stop.changed() => {}
                 Some(ended) = self.in_flight.join_next() => self.note(ended),
             }
+            hooks.asleep.store(false, Ordering::SeqCst);
         }
         self.join_all().await;
+        self.engine.bus().outbox.note_deliveries();
         if let Err(error) = self.tell_missed().await {
             tracing::warn!(%error, "what was not delivered could not be written down");
         }

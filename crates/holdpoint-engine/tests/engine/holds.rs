@@ -1,11 +1,13 @@
 //! Holds: questions without a workflow of their own.
 
-use holdpoint_engine::core::{Kind, Request, Resolution};
+use std::sync::atomic::Ordering;
+
+use holdpoint_engine::core::{Kind, Request, Resolution, RunId, RunRef};
 use holdpoint_engine::{Engine, Error};
 use serde_json::json;
 
-use crate::house::{House, gated, start, tenant};
-use crate::place::on_both;
+use crate::house::{House, gated, run_id, start, tenant};
+use crate::place::{Place, Subject, on_both};
 
 on_both! {
     a_hold_completes_whatever_comes_of_it,
@@ -49,4 +51,28 @@ async fn the_workflow_of_holds_is_there_when_it_is_needed(house: House) {
     }
     let rows = house.place.read("SELECT revision FROM workflows WHERE workflow_id = 'holdpoint-hold'").await;
     assert_eq!(rows, [[("revision".to_owned(), Some("1".to_owned()))]], "and once");
+}
+
+/// On one thread, so that all of them are asked for before the database is.
+#[tokio::test]
+async fn many_holds_are_read_in_a_few_round_trips() {
+    let house = House::at(Place::postgres().await).await;
+    house.engine.prepare_holds(&tenant()).await.unwrap();
+    let mut held = Vec::new();
+    for _ in 0..60 {
+        let run = house.engine.hold(&approval(), start(json!({}))).await.unwrap();
+        held.push(RunRef { tenant: tenant(), run: run.id.clone() });
+    }
+    let house = house.reopen(|options| options).await;
+    let trips = || house.engine.counters().round_trips.load(Ordering::SeqCst);
+    for (cache, most) in [("empty", 5), ("full", 2)] {
+        let before = trips();
+        let runs = house.engine.run_each(&held).await.unwrap();
+        assert!(trips() - before <= most, "{} round trips with the cache {cache}", trips() - before);
+        let found: Vec<&RunId> = runs.iter().map(|run| &run.id).collect();
+        assert_eq!(found, held.iter().map(|of| &of.run).collect::<Vec<_>>());
+    }
+    let unknown = RunRef { tenant: tenant(), run: run_id("unknown") };
+    let missing = house.engine.run_each(&[held[0].clone(), unknown]).await;
+    assert!(matches!(missing, Err(Error::NotFound("run"))), "{missing:?}");
 }

@@ -18,18 +18,19 @@ on_both! {
     what_has_ended_is_deleted,
     a_revoked_session_ends_what_was_made_over_it,
     a_revoked_session_makes_no_more_keys_and_links,
+    a_key_of_several_sessions_makes_no_more_keys_after_one_of_them,
     a_sign_out_races_with_a_new_key_and_leaves_no_active_key,
 }
 
 const HOUR: i64 = 3_600_000;
 
-async fn key(house: &House, name: &str) -> ApiKey {
+pub(crate) async fn key(house: &House, name: &str) -> ApiKey {
     let key = fresh_key(name);
     assert!(house.engine.add_key(&key).await.unwrap());
     key
 }
 
-fn fresh_key(name: &str) -> ApiKey {
+pub(crate) fn fresh_key(name: &str) -> ApiKey {
     ApiKey {
         key_id: format!("key_{name}"),
         lineage: format!("key_{name}"),
@@ -56,7 +57,7 @@ fn over(session: &Session) -> CredentialLimits {
     CredentialLimits { ends_at: Some(session.ends_at), depends_on: session.dependents() }
 }
 
-fn made_over(session: &Session, name: &str) -> ApiKey {
+pub(crate) fn made_over(session: &Session, name: &str) -> ApiKey {
     ApiKey { depends_on: session.dependents(), ..fresh_key(name) }
 }
 
@@ -218,6 +219,22 @@ async fn a_revoked_session_makes_no_more_keys_and_links(house: House) {
     assert!(engine.key_by_hash("hash of ann").await.unwrap().unwrap().is_active(engine.now()));
     assert_eq!(engine.add_session_link(&ann.key_id, "link", &over(&session)).await.unwrap(), None);
     assert_eq!(engine.sign_in_by_link("link", "ses_2", "t2").await.unwrap(), None);
+}
+
+/// A rotation over a session joins it with the sessions of the key. They need not depend on each other.
+async fn a_key_of_several_sessions_makes_no_more_keys_after_one_of_them(house: House) {
+    let (engine, ann) = (&house.engine, key(&house, "ann").await);
+    let first = engine.add_session(&ann, "ses_1", "t1").await.unwrap();
+    let second = engine.add_session(&ann, "ses_2", "t2").await.unwrap();
+    let depends_on = first.dependents().joined(&second.dependents());
+    let made = |name: &str| ApiKey { depends_on: depends_on.clone(), ..fresh_key(name) };
+    assert!(engine.add_key(&made("early")).await.unwrap());
+    assert!(engine.revoke_session(&tenant(), &ann.key_id, "ses_1").await.unwrap());
+    assert!(!engine.add_key(&made("late")).await.unwrap());
+    let successor = ApiKey { lineage: ann.lineage.clone(), ..made("next") };
+    assert!(!engine.rotate_key(&successor, &ann.key_id, engine.now()).await.unwrap());
+    let limits = CredentialLimits { ends_at: None, depends_on };
+    assert_eq!(engine.add_session_link(&ann.key_id, "link", &limits).await.unwrap(), None);
 }
 
 async fn a_sign_out_races_with_a_new_key_and_leaves_no_active_key(house: House) {

@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 use crate::house::{line, start, tenant};
 
 /// Longer than any test may take.
-const NEVER: Duration = Duration::from_secs(24 * 3600);
+pub(crate) const NEVER: Duration = Duration::from_secs(24 * 3600);
 /// For what happens at once, on the slowest machine.
 const SOON: Duration = Duration::from_secs(30);
 
@@ -83,8 +83,13 @@ pub(crate) fn work(engine: &Engine) -> (watch::Sender<bool>, JoinHandle<()>) {
 
 /// Waits for a condition that has no event of its own.
 pub(crate) async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    until_async(what, async || is_so()).await;
+}
+
+/// Waits for a condition that takes a question to somebody else.
+pub(crate) async fn until_async(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
     let so = async {
-        while !is_so() {
+        while !is_so().await {
             tokio::task::yield_now().await;
         }
     };

@@ -2,8 +2,9 @@
 
 use holdpoint_engine::core::RunRef;
 use holdpoint_engine::core::mailbox::{RunDispatch, RunDispatchStatus};
+use holdpoint_engine::{Clock, Engine, Location};
 
-use crate::house::{House, tenant};
+use crate::house::{House, NOON, sealed_at, tenant};
 use crate::place::{Place, on_both};
 use crate::slow_node::{Control, reaches, sleeps, slow, start_slow, work};
 
@@ -19,9 +20,15 @@ on_both! {
 /// Of raw holders. Long, because a worker also looks when a lease is over.
 const LEASE_MS: u64 = 24 * 3_600_000;
 
+/// A node that hears of no other: the worker also looks when its node begins to listen.
 async fn given(place: Place) -> (House, Control) {
-    let control = Control::new();
-    let house = House::with(place, |options| control.furnish(options)).await;
+    let (control, clock) = (Control::new(), Clock::manual(NOON));
+    let location = match place.location() {
+        Location::Postgres(url) => Location::Postgres(format!("{url}&notify=off")),
+        file @ Location::Sqlite(_) => file,
+    };
+    let options = control.furnish(sealed_at(location).clock(clock.clone()));
+    let house = House { engine: Engine::open(options).await.unwrap(), clock, place };
     house.register(slow()).await;
     (house, control)
 }
@@ -99,7 +106,8 @@ async fn a_run_whose_thread_is_interrupted_in_the_queue_ends(place: Place) {
     control.none_has_begun();
 }
 
-/// The worker is asleep while the manual clock moves; something else in the mailbox wakes it once.
+/// The worker is asleep while the manual clock moves. A holder of nothing wakes it: a dispatch would be work, and the worker
+/// looks again after work.
 async fn what_is_queued_behind_a_silent_holder_begins_when_its_last_lease_is_over(place: Place) {
     let (house, mut control) = given(place).await;
     let (silent, row, _) = claimed_by_hand(&house).await;
@@ -110,7 +118,7 @@ async fn what_is_queued_behind_a_silent_holder_begins_when_its_last_lease_is_ove
     house.clock.advance(i64::try_from(LEASE_MS).unwrap() + 1);
     let now = house.clock.now();
     let mail = house.engine.mailbox(&tenant());
-    mail.enqueue(&RunDispatch::queued(&tenant(), "other", "other", "nothing", now)).await.unwrap();
+    assert!(!mail.extend_lease("nothing", "no token", LEASE_MS, now).await.unwrap());
     control.one_begins().await;
     control.end_one();
     reaches(&house.engine, &silent, "failed").await;

@@ -17,10 +17,10 @@ pub(crate) async fn show(
     InPath(agent): InPath<String>,
 ) -> Result<Json<Value>, ApiError> {
     let target = Target::find(&app.engine, caller.tenant(), &agent).await?;
-    let found = app.engine.workflow(caller.tenant(), target.workflow()).await?;
+    let found = app.engine.definition(caller.tenant(), target.workflow()).await?;
     let definition = match &target {
-        Target::Agent { .. } => found.definition.pointer("/nodes/0/config"),
-        Target::Workflow(_) => Some(&found.definition),
+        Target::Agent { .. } => found.pointer("/nodes/0/config"),
+        Target::Workflow(_) => Some(&found),
     };
     Ok(Json(of(&agent, &target, definition.unwrap_or(&Value::Null))))
 }

@@ -38,9 +38,9 @@ impl Target {
 }
 
 async fn is_there(engine: &Engine, tenant: &TenantId, workflow: &WorkflowId) -> Result<bool, ApiError> {
-    match engine.workflow(tenant, workflow).await {
+    match engine.definition(tenant, workflow).await {
         Ok(_) => Ok(true),
-        Err(Error::NotFound(_)) => Ok(engine.ensure_graph(tenant, workflow).await?),
+        Err(Error::NotFound(_)) => Ok(false),
         Err(error) => Err(error.into()),
     }
 }

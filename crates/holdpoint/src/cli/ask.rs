@@ -80,6 +80,9 @@ fn ask(connection: &Connection, mut question: Question) -> Result<u8, Failure> {
     let watch =
         || EarlyExit::watch(None, move |_, id| hook::exit_code(end_early(&watcher, id.filter(|_| cancels))));
     let early_exit = (cancels || hook::is_hook()).then(watch).transpose()?;
+    if let Some(early_exit) = &early_exit {
+        early_exit.making();
+    }
     let made = make(&client, &body, key)?;
     super::workflows::warn(&made.value);
     let id = made.value["holdId"].as_str().unwrap_or_default().to_owned();

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use holdpoint_core::{RunId, RunRef, Status, TIMED_OUT, WorkflowId};
+use holdpoint_core::{Run, RunId, RunRef, Status, TIMED_OUT, WorkflowId};
 use holdpoint_engine::{Done, Engine, Error, RunFilter, RunSummary, StartOptions};
 use serde_json::{Value, json};
 
@@ -131,22 +131,29 @@ fn list_row(run: &RunSummary) -> Value {
     shown
 }
 
-/// Adds the title of a hold and its outcome: the run of a hold completes also if it is rejected or times out.
-async fn describe_hold(
-    app: &App,
-    caller: &Caller,
-    run: &RunSummary,
-    shown: &mut Value,
-) -> Result<(), ApiError> {
-    let of = RunRef { tenant: caller.tenant().clone(), run: run.run.clone() };
-    let run = app.engine.run(&of).await?;
-    if let Some(held) = Engine::held(&run) {
-        shown["title"] = json!(held.title());
-        if run.status() == Status::Completed {
-            shown["outcome"] = json!(Engine::hold_status(&run, held));
-        }
+/// Returns the rows of a list. Those of holds have the title, and the outcome: the run of a hold completes also if it is
+/// rejected or times out.
+async fn list_rows(app: &App, caller: &Caller, found: &[RunSummary]) -> Result<Vec<Value>, ApiError> {
+    let mut rows: Vec<Value> = found.iter().map(list_row).collect();
+    let is_hold = |run: &RunSummary| run.workflow.as_str() == Engine::HOLD_WORKFLOW;
+    let (of, shown): (Vec<RunRef>, Vec<&mut Value>) = found
+        .iter()
+        .zip(&mut rows)
+        .filter(|(run, _)| is_hold(run))
+        .map(|(run, row)| (RunRef { tenant: caller.tenant().clone(), run: run.run.clone() }, row))
+        .unzip();
+    for (run, row) in app.engine.run_each(&of).await?.iter().zip(shown) {
+        describe_hold(run, row);
     }
-    Ok(())
+    Ok(rows)
+}
+
+fn describe_hold(run: &Run, shown: &mut Value) {
+    let Some(held) = Engine::held(run) else { return };
+    shown["title"] = json!(held.title());
+    if run.status() == Status::Completed {
+        shown["outcome"] = json!(Engine::hold_status(run, held));
+    }
 }
 
 pub(crate) async fn list(
@@ -174,15 +181,7 @@ pub(crate) async fn list(
     };
     let mut found = app.engine.runs(caller.tenant(), filter).await?;
     let more = page.cut(&mut found)?;
-    let mut rows = Vec::with_capacity(found.len());
-    for run in &found {
-        let mut row = list_row(run);
-        if run.workflow.as_str() == Engine::HOLD_WORKFLOW {
-            describe_hold(&app, &caller, run, &mut row).await?;
-        }
-        rows.push(row);
-    }
-    let mut shown = json!({"runs": rows});
+    let mut shown = json!({"runs": list_rows(&app, &caller, &found).await?});
     if let (true, Some(last)) = (more, found.last()) {
         shown["nextCursor"] = json!(format!("{BEFORE}{}", last.run));
     }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::agui::{Front, cancelled, resolved};
-use crate::harness::{Server, line};
+use crate::harness::{Server, keyed, line};
 
 fn front(server: &Server, workflow: &Value) -> Front {
     let id = workflow["id"].as_str().unwrap();
@@ -159,6 +159,22 @@ fn an_agent_of_another_name_does_not_take_over_a_thread_that_is_open() {
     front(&server, &filing()).say("u1", "File").ids();
     let other = front(&server, &gated());
     other.say("u9", "Ship").assert_refused("THREAD_BUSY");
+}
+
+#[test]
+fn reading_about_a_shipped_graph_registers_nothing() {
+    let server = Server::start();
+    let reader = keyed(&server.client, &json!({"principal": "reader", "scopes": ["runs:read"]}));
+    let shown = reader.get("/ag-ui/content-review/capabilities");
+    assert_eq!((shown.status, &shown.body["identity"]["type"]), (200, &json!("workflow")), "{shown:?}");
+    assert_eq!(reader.get("/ag-ui/content-review/threads/t1").status, 404);
+    let ids = || {
+        let listed = server.client.get("/v1/workflows").body;
+        listed["workflows"].as_array().unwrap().iter().map(|one| one["id"].clone()).collect::<Vec<_>>()
+    };
+    assert!(!ids().contains(&json!("content-review")), "{:?}", ids());
+    Front::new(&server.client, "content-review", "t1").say("u1", "cats");
+    assert!(ids().contains(&json!("content-review")), "{:?}", ids());
 }
 
 #[test]

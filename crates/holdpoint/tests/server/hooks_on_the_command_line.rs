@@ -3,6 +3,7 @@
 
 use std::io::Write;
 use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -15,15 +16,54 @@ fn tool_call() -> Value {
     })
 }
 
-fn hook(url: &str, words: &[&str], input: &str) -> Child {
+/// Nothing listens there.
+const NO_SERVER: &str = "http://holdpoint.invalid";
+/// Ends a test whose hook would read its input for ever.
+const READ_LIMIT: Duration = Duration::from_secs(60);
+
+fn hook_command(url: &str, words: &[&str]) -> Command {
     let mut command = Command::new(PROGRAM);
     clean(&mut command).args(["ask", "--hook", "claude-code"]).args(words);
     command.env("HOLDPOINT_SERVER", url).env("HOLDPOINT_KEY", KEY);
-    let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = piped.spawn().unwrap();
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn hook(url: &str, words: &[&str], input: &str) -> Child {
+    let mut child = hook_command(url, words).spawn().unwrap();
     // A command line that is wrong is refused before standard input is read.
     let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
     child
+}
+
+/// Starts a hook whose input does not end, lets `act` do something while the hook reads, and returns its decision.
+fn decision_while_reading(words: &[&str], act: impl FnOnce(&Child)) -> (Option<i32>, Value, String) {
+    let mut child = hook_command(NO_SERVER, words).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    // More than a pipe holds: the hook has begun to read when this is written.
+    stdin.write_all(&vec![b' '; 1 << 20]).unwrap();
+    act(&child);
+    let (ended, end) = std::sync::mpsc::channel::<()>();
+    let writer = std::thread::spawn(move || {
+        let _ = end.recv_timeout(READ_LIMIT);
+        drop(stdin);
+    });
+    let decided = decision(child);
+    drop(ended);
+    writer.join().unwrap();
+    decided
+}
+
+/// Standard error that cannot be written to: the command panics when it has something to say there.
+fn broken_stderr() -> Stdio {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    Stdio::from(writer)
+}
+
+fn send_signal(signal: &str, child: &Child) {
+    let sent = Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
+    assert!(sent.success());
 }
 
 /// Exit code, decision and reason.
@@ -118,12 +158,47 @@ fn a_hook_that_a_signal_ends_denies_and_cancels_its_question() {
     for signal in ["-TERM", "-INT", "-HUP"] {
         let child = hook(&server.url, &[], &tool_call().to_string());
         let id = waiting(&server.client)["runId"].as_str().unwrap().to_owned();
-        let sent = Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
-        assert!(sent.success());
+        send_signal(signal, &child);
         let (code, decided, reason) = decision(child);
         assert_eq!((code, decided), (Some(2), json!("deny")), "{signal}: {reason}");
         let hold = server.client.get(&format!("/v1/holds/{id}")).body;
         assert_eq!(hold["status"], "cancelled", "{signal}");
+    }
+}
+
+#[test]
+fn a_hook_that_a_signal_ends_while_it_reads_denies() {
+    for signal in ["-TERM", "-INT", "-HUP"] {
+        let (code, decided, reason) = decision_while_reading(&[], |child| send_signal(signal, child));
+        assert_eq!((code, decided), (Some(2), json!("deny")), "{signal}: {reason}");
+        assert!(reason.contains("ended by a signal"), "{signal}: {reason}");
+    }
+}
+
+#[test]
+fn a_hook_that_reaches_its_deadline_while_it_reads_denies() {
+    let (code, decided, reason) = decision_while_reading(&["--timeout", "1s"], |_| {});
+    assert_eq!((code, decided), (Some(2), json!("deny")), "{reason}");
+    assert!(reason.contains("no answer in time"), "{reason}");
+}
+
+#[test]
+fn a_panic_in_a_hook_blocks_the_call() {
+    let mut command = hook_command(NO_SERVER, &[]);
+    let mut child = command.stderr(broken_stderr()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(tool_call().to_string().as_bytes()).unwrap();
+    let (code, decided, reason) = decision(child);
+    assert_eq!((code, decided), (Some(2), json!("deny")), "{reason}");
+    assert!(reason.contains("holdpoint failed"), "{reason}");
+}
+
+#[test]
+fn a_panic_of_plain_ask_or_wait_in_a_hook_blocks_the_call() {
+    for words in [&["ask", " "][..], &["wait", "nobody"]] {
+        let mut command = Command::new(PROGRAM);
+        clean(&mut command).args(words).env("HOLDPOINT_SERVER", NO_SERVER).env("HOLDPOINT_KEY", KEY);
+        command.env("CLAUDE_PROJECT_DIR", "/project").stderr(broken_stderr());
+        assert_eq!(command.status().unwrap().code(), Some(2), "{words:?}");
     }
 }
 
@@ -155,8 +230,7 @@ fn in_a_hook_plain_ask_and_wait_exit_with_2_unless_approved() {
     }
     let child = run(&["ask", "Run it?"]);
     let id = waiting(client)["runId"].as_str().unwrap().to_owned();
-    let sent = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
-    assert!(sent.success());
+    send_signal("-TERM", &child);
     assert_eq!(child.wait_with_output().unwrap().status.code(), Some(2), "a signal blocks, too");
     let hold = client.get(&format!("/v1/holds/{id}")).body;
     assert_eq!(hold["status"], "waiting", "only --cancel-on-exit and --hook cancel");

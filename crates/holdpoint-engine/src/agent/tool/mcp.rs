@@ -86,8 +86,8 @@ impl Server {
         })
     }
 
-    /// The session there is, or another one.
-    async fn session(&self) -> Result<Use, String> {
+    /// Returns the session there is, or another one.
+    async fn session(&self) -> Result<Use, ToolError> {
         let mut state = self.state.lock().await;
         if let Some(session) = &state.session {
             if let Some(used) = session.begin() {
@@ -102,8 +102,11 @@ impl Server {
         if let Some(at) = state.not_before
             && at > Instant::now()
         {
-            return Err(format!("{} (it is not tried again at once)", state.why));
+            return Err(ToolError::Unreachable(format!("{} (it is not tried again at once)", state.why)));
         }
+        self.way.check().await.map_err(|refused| {
+            ToolError::NotCalled(format!("the MCP server {} must not be called: {refused}", self.name))
+        })?;
         let place = match self.way.is_program() {
             false => None,
             true => match self.places.take(Instant::now() + self.timeout).await {
@@ -112,7 +115,7 @@ impl Server {
                     let why = format!("the MCP server {} cannot be started: {why}", self.name);
                     tracing::warn!(server = self.name, "{why}");
                     state.hold_off(&why, LIMIT_PAUSE);
-                    return Err(why);
+                    return Err(ToolError::Unreachable(why));
                 }
             },
         };
@@ -129,7 +132,7 @@ impl Server {
                 );
                 tracing::warn!(server = self.name, "{why}");
                 state.fail(&why);
-                Err(why)
+                Err(ToolError::Unreachable(why))
             }
         }
     }
@@ -147,27 +150,29 @@ impl Server {
     }
 
     /// Returns the tools of the server.
-    async fn tools(&self) -> Result<Arc<Vec<Tool>>, String> {
+    async fn tools(&self) -> Result<Arc<Vec<Tool>>, ToolError> {
         let session = self.session().await?;
-        let failed = |why: String| format!("the MCP server {} does not list its tools: {why}", self.name);
+        let failed = |why: &str| {
+            ToolError::Unreachable(format!("the MCP server {} does not list its tools: {why}", self.name))
+        };
         match tokio::time::timeout(self.timeout, session.tools()).await {
-            Ok(tools) => tools.map_err(|error| failed(excerpt(&error.to_string(), WHY_BYTES_MAX).to_owned())),
+            Ok(tools) => tools.map_err(|error| failed(excerpt(&error.to_string(), WHY_BYTES_MAX))),
             Err(_) => {
                 session.suspect();
-                Err(failed("it did not answer in time".to_owned()))
+                Err(failed("it did not answer in time"))
             }
         }
     }
 
     /// Makes a call, at another session if the first was gone before it could hear the call.
     async fn call(&self, params: CallToolRequestParams) -> Result<Returned, ToolError> {
-        let first = self.session().await.map_err(ToolError::Unreachable)?;
+        let first = self.session().await?;
         match self.attempt(&first, params.clone()).await {
             // It had ended before it could hear the call, and nobody had noticed.
             Err(Lost::Deaf(_)) => {
                 self.lost(&first, "it had ended").await;
                 drop(first);
-                let second = self.session().await.map_err(ToolError::Unreachable)?;
+                let second = self.session().await?;
                 let attempt = self.attempt(&second, params).await;
                 self.settle(&second, attempt).await
             }

@@ -123,8 +123,9 @@ impl fmt::Debug for Tools {
 impl Tools {
     /// What there is, under unique names. Fails when a server cannot be asked: a tool's name may depend on all others.
     pub async fn list(&self, tenant: &TenantId) -> Result<Vec<Arc<ToolSpec>>, ToolError> {
-        let Survey { specs, away, .. } = self.survey(tenant, Needed::All).await;
-        away.map_or(Ok(specs), |why| Err(ToolError::Unreachable(why)))
+        let Survey { specs, away, refused, .. } = self.survey(tenant, Needed::All).await;
+        let error = refused.map(ToolError::NotCalled).or(away.map(ToolError::Unreachable));
+        error.map_or(Ok(specs), Err)
     }
 
     /// Makes a call of one of them; workflows are not among them.

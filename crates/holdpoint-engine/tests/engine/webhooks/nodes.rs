@@ -4,16 +4,17 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use holdpoint_engine::WebhookSettings;
 use holdpoint_engine::core::WorkflowId;
 use holdpoint_engine::core::webhook::DeliveryState;
+use holdpoint_engine::{Options, WebhookSettings};
 use serde_json::json;
 use tokio::sync::{Notify, watch};
 
 use super::{Post, courier, durably, furnished, ok};
-use crate::house::{accept, start, tenant};
+use crate::house::{House, accept, gated, start, tenant};
 use crate::peer::{Peer, Reply};
 use crate::place::{Place, on_both};
+use crate::slow_node::{NEVER, until, until_async};
 
 on_both! {
     two_nodes_share_deliveries_and_repeat_none,
@@ -155,4 +156,46 @@ async fn what_waited_for_its_turn_is_not_begun_at_the_end_of_its_lease(place: Pl
     assert_eq!(post.states(&hook).await, [DeliveryState::Delivered; 2]);
     assert_eq!(peer.heard().len(), 2);
     second.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_node_that_goes_down_gives_back_is_sent_by_another_at_once() {
+    let furnish = |options: Options| {
+        let (lease, attempt_timeout) = (NEVER, NEVER);
+        let settings = WebhookSettings { per_subscription: 1, lease, attempt_timeout, ..Default::default() };
+        furnished(options).webhooks(settings).backstop(NEVER)
+    };
+    let house = House::with(Place::postgres().await, furnish).await;
+    house.register(gated("gated")).await;
+    let other = house.second_engine(furnish).await;
+    until("that the nodes hear of each other", || {
+        house.engine.hears_other_nodes() && other.hears_other_nodes()
+    })
+    .await;
+    let told = Arc::new(Notify::new());
+    let first = Reply::When(told.clone(), "HTTP/1.1 204 X\r\n\r\n".to_owned());
+    let peer = Peer::saying([first, ok()]).await;
+    let post = Post { courier: courier(&house.engine), house };
+    let hook = post.hook(&peer, &["run.started"], durably).await;
+    for _ in 0..3 {
+        post.house.start("gated").await;
+    }
+    let Post { courier: going_down, house } = post;
+    let (stop, stopping) = watch::channel(false);
+    let going_down = tokio::spawn(going_down.run(stopping));
+    peer.heard_times(1).await;
+    let (_stop, stopping) = watch::channel(false);
+    tokio::spawn(courier(&other).run(stopping));
+    until("that the courier of the other node sleeps", || other.courier_is_idle()).await;
+
+    stop.send_replace(true);
+    told.notify_one();
+    going_down.await.unwrap();
+    let post = Post { courier: courier(&house.engine), house };
+    until_async("that the other node sends the rest", async || {
+        post.states(&hook).await == [DeliveryState::Delivered; 3]
+    })
+    .await;
+    assert_eq!(peer.heard().len(), 3);
+    other.close().await;
 }

@@ -20,6 +20,8 @@ pub(super) enum Cause {
 
 #[derive(Debug, PartialEq)]
 enum Progress {
+    /// No request was sent yet.
+    Preparing,
     Making,
     Waiting(String),
     Finished,
@@ -40,7 +42,7 @@ impl EarlyExit {
         deadline: Option<Duration>,
         report: impl FnOnce(Cause, Option<&str>) -> u8 + Send + 'static,
     ) -> Result<Self, Failure> {
-        let shared = Arc::new(Shared { progress: Mutex::new(Progress::Making), changed: Condvar::new() });
+        let shared = Arc::new(Shared { progress: Mutex::new(Progress::Preparing), changed: Condvar::new() });
         let watched = shared.clone();
         let start = || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -52,7 +54,7 @@ impl EarlyExit {
                 let progress = watched.wait_for_id();
                 match &*progress {
                     Progress::Finished => {}
-                    Progress::Making => std::process::exit(report(cause, None).into()),
+                    Progress::Preparing | Progress::Making => std::process::exit(report(cause, None).into()),
                     Progress::Waiting(id) => std::process::exit(report(cause, Some(id)).into()),
                 }
             };
@@ -60,6 +62,11 @@ impl EarlyExit {
         };
         start().map_err(|error: io::Error| Failure::broken(format!("cannot watch for signals: {error}")))?;
         Ok(Self { shared })
+    }
+
+    /// Records that a hold is being made. Does not return if the process is about to end early.
+    pub(super) fn making(&self) {
+        self.shared.set(Progress::Making);
     }
 
     /// Records the hold that is to be cancelled from now on.

@@ -114,6 +114,7 @@ fn decide(connection: &Connection, mut question: Question) -> Result<Decision, F
 }
 
 fn ask(client: &Client, body: &Value, early_exit: &EarlyExit) -> Result<Value, Failure> {
+    early_exit.making();
     let made = make(client, body, None)?;
     crate::cli::workflows::warn(&made.value);
     let id = made.value["holdId"].as_str().unwrap_or_default();

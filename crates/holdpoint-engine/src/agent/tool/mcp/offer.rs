@@ -92,7 +92,7 @@ impl Offer {
         Ok(Self { server, rules, names: Mutex::default() })
     }
 
-    async fn listed(&self) -> Result<Vec<Arc<ToolSpec>>, String> {
+    async fn listed(&self) -> Result<Vec<Arc<ToolSpec>>, ToolError> {
         let (tools, server) = (self.server.tools().await?, &self.server.name);
         if tools.len() > TOOLS_MAX {
             tracing::warn!(server, "only the first {TOOLS_MAX} tools are taken");
@@ -136,7 +136,7 @@ impl Offer {
         if let Some(own) = known() {
             return Ok(own);
         }
-        self.listed().await.map_err(ToolError::Unreachable)?;
+        self.listed().await?;
         let missing = || format!("the MCP server {} has no tool {name}", self.server.name);
         known().ok_or_else(|| ToolError::NotCalled(missing()))
     }
@@ -144,11 +144,11 @@ impl Offer {
 
 impl Toolbox for Offer {
     fn list<'a>(&'a self, _: &'a TenantId) -> Listing<'a> {
-        Box::pin(async { self.listed().await.map_err(ToolError::Unreachable) })
+        Box::pin(self.listed())
     }
 
     fn reach(&self) -> Reaching<'_> {
-        Box::pin(async { self.server.session().await.map(drop).map_err(ToolError::Unreachable) })
+        Box::pin(async { self.server.session().await.map(drop) })
     }
 
     fn call<'a>(&'a self, call: &'a Call) -> Calling<'a> {

@@ -19,7 +19,7 @@ use super::streamable::{self, Client, Fault};
 use crate::agent::tool::cut::TAKEN_BYTES_MAX;
 use crate::agent::tool::definition::{BadTools, Members};
 use crate::agent::tool::{Returned, http, never_sent};
-use crate::outgoing::{Outgoing, may_be_set};
+use crate::outgoing::{Error, Outgoing, Refused, may_be_set};
 
 pub(super) enum Way {
     Program(Program),
@@ -68,6 +68,16 @@ impl Way {
     /// Returns whether the server is a program, which needs a place.
     pub(super) fn is_program(&self) -> bool {
         matches!(self, Self::Program(_))
+    }
+
+    /// Returns why the operator's policy does not let the server be called, with the addresses that its name has now. All
+    /// other trouble is found out when the server is reached.
+    pub(super) async fn check(&self) -> Result<(), Refused> {
+        let Self::Url(url, client) = self else { return Ok(()) };
+        match client.outgoing.check(url).await {
+            Err(Error::Refused(refused)) => Err(refused),
+            Ok(_) | Err(_) => Ok(()),
+        }
     }
 
     /// Reaches the server; a program is started in the place that it was given.
@@ -143,7 +153,7 @@ fn over_http(error: &streamable::Error) -> Result<Returned, Lost> {
         StreamableHttpError::Client(Fault::Outgoing(error)) if !never_sent(error) => {
             http::failed(error).map_err(|error| Lost::Answer(error.to_string()))
         }
-        StreamableHttpError::Client(Fault::Outgoing(error @ crate::outgoing::Error::Refused(_))) => {
+        StreamableHttpError::Client(Fault::Outgoing(error @ Error::Refused(_))) => {
             Err(Lost::Refused(error.to_string()))
         }
         StreamableHttpError::Client(Fault::Outgoing(error)) => Err(Lost::Away(error.to_string())),

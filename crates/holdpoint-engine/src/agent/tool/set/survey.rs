@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError};
 use futures_util::future::join_all;
 use holdpoint_core::TenantId;
 
-use super::{Entry, ToolSpec, Tools};
+use super::{Entry, ToolError, ToolSpec, Tools};
 
 /// The set of tools that a step needs, from none to all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -23,13 +23,16 @@ pub(crate) struct Survey {
     pub specs: Vec<Arc<ToolSpec>>,
     /// Why a server could not be asked. Tools of it are missing, or are those of an earlier list.
     pub away: Option<String>,
+    /// Why a server must not be called. Its tools are missing like those of a server that is away, and stay so.
+    pub refused: Option<String>,
     of: Needed,
 }
 
 impl Survey {
     /// Returns whether nothing of what is needed is missing.
     pub(crate) fn covers(&self, needed: Needed) -> bool {
-        self.of >= needed && (self.away.is_none() || needed == Needed::Nothing)
+        let is_complete = self.away.is_none() && self.refused.is_none();
+        self.of >= needed && (is_complete || needed == Needed::Nothing)
     }
 }
 
@@ -48,7 +51,8 @@ impl Tools {
         let entries: Vec<&Entry> =
             self.entries.iter().filter(|entry| entry.single || of == Needed::All).collect();
         let lists = join_all(entries.iter().map(|entry| entry.toolbox.list(tenant))).await;
-        let (mut offered, mut away, mut complete) = (Vec::new(), None, of == Needed::All);
+        let (mut offered, mut away, mut refused) = (Vec::new(), None, None);
+        let mut complete = of == Needed::All;
         for (entry, list) in entries.into_iter().zip(lists) {
             let list = match list {
                 Ok(list) => {
@@ -56,7 +60,11 @@ impl Tools {
                     Some(list)
                 }
                 Err(error) => {
-                    away.get_or_insert(error.to_string());
+                    let why = match error {
+                        ToolError::NotCalled(_) => &mut refused,
+                        ToolError::Unreachable(_) | ToolError::Unknown(_) => &mut away,
+                    };
+                    why.get_or_insert(error.to_string());
                     entry.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
                 }
             };
@@ -70,6 +78,6 @@ impl Tools {
         } else {
             known.extend(owners);
         }
-        Survey { specs, away, of }
+        Survey { specs, away, refused, of }
     }
 }
