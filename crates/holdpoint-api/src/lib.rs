@@ -12,6 +12,10 @@
 pub mod common;
 pub mod grants;
 pub mod holds;
+mod members;
+pub mod runs;
+pub mod snapshot;
 
 pub use common::{Error, Instant, Object};
 pub use holdpoint_ids as ids;
+pub use members::Members;

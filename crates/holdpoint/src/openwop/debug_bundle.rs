@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 
 use self::mask::masked;
 use super::documents::document;
-use super::snapshot::Snapshot;
+use super::snapshot;
 use super::wire::{self, EventDoc};
 use crate::app::App;
 use crate::auth::CanReadRuns;
@@ -47,7 +47,7 @@ pub(crate) async fn show(
         "bundleVersion": "1.0",
         "generatedAt": app.engine.now().to_string(),
         "host": {"name": "holdpoint", "version": env!("CARGO_PKG_VERSION"), "vendor": "holdpoint"},
-        "run": masked(json!(Snapshot::of(&run))),
+        "run": masked(json!(snapshot::describe(&run))),
         "metrics": {"eventCount": count, "nodeCount": nodes.len()},
         "events": events.into_iter().map(|event| masked(json!(event))).collect::<Vec<Value>>(),
         "spans": spans.into_iter().map(masked).collect::<Vec<Value>>(),

@@ -198,7 +198,7 @@ fn of_run<'a>(run: &Run, recorded: &'a Recorded) -> Description<'a> {
             let mut payload = json!({"durationMs": duration_ms});
             let outputs = run.outputs();
             if !outputs.is_empty() {
-                payload["outputs"] = shown(run, &outputs);
+                payload["outputs"] = json!(shown(run, &outputs));
             }
             ("run.completed", None, payload)
         }
@@ -223,12 +223,12 @@ fn duration_ms(run: &Run, node: &NodeId) -> Option<i64> {
 pub(super) const HIDDEN: &str = "[redacted]";
 
 /// Values by the name of the variable they go to, without those that are nobody's business.
-pub(super) fn shown(run: &Run, values: &Map<String, Value>) -> Value {
+pub(super) fn shown(run: &Run, values: &Map<String, Value>) -> Map<String, Value> {
     let one = |(name, value): (&String, &Value)| {
         let value = if run.is_hidden(name) { json!(HIDDEN) } else { value.clone() };
         (name.clone(), value)
     };
-    Value::Object(values.iter().map(one).collect())
+    values.iter().map(one).collect()
 }
 
 #[cfg(test)]

@@ -2,6 +2,12 @@
 
 use std::sync::LazyLock;
 
+use holdpoint_api::runs::{
+    BulkCancel, BulkCancelled, CancelRun, CreateRun, ForkRun, ListRuns, PauseRun, ResumeRun, RunCreated,
+    RunForked, RunPaused, RunResumed, RunStatusNow, Runs, StartRunHeaders,
+};
+use holdpoint_api::snapshot::RunSnapshot;
+
 use super::{
     approvals, arrivals, artifacts, asks, control, debug_bundle, discovery, events, forks, history,
     interrupts, links, pending, runs, threads, webhooks, workflows,
@@ -66,27 +72,18 @@ fn of_runs() -> Vec<Route> {
     vec![
         Route::post("/v1/runs", "createRun", runs::create)
             .says("Start a run")
-            .body_named("CreateRun")
-            .takes(&["X-Dedup", "traceparent", "tracestate"])
-            .answers(201, Json("RunCreated"))
+            .body::<CreateRun>()
+            .headers::<StartRunHeaders>()
+            .response::<RunCreated>(201)
             .fails(&[422]),
         Route::get("/v1/runs", "listRuns", runs::list)
             .says("Runs, newest first")
-            .takes(&[
-                "limit",
-                "cursor",
-                "runStatus",
-                "workflowId",
-                "scopeId",
-                "parentRunId",
-                "tag",
-                "createdAfter",
-                "createdBefore",
-            ])
-            .answers(200, Json("Runs")),
+            .takes(&["limit", "cursor"])
+            .query::<ListRuns>()
+            .response::<Runs>(200),
         Route::get("/v1/runs/{runId}", "getRun", runs::show)
             .says("A run as it is now")
-            .answers(200, Json("RunSnapshot"))
+            .response::<RunSnapshot<'_>>(200)
             .private(),
     ]
 }
@@ -95,28 +92,28 @@ fn control_of_runs() -> Vec<Route> {
     vec![
         Route::post("/v1/runs/{runId}/cancel", "cancelRun", control::cancel)
             .says("Cancel a run and the runs it started; one that has ended stays as it is")
-            .optional_body_named("CancelRun")
-            .answers(200, Json("RunStatusNow"))
+            .optional_body::<CancelRun>()
+            .response::<RunStatusNow>(200)
             .fails(&[409, 422]),
         Route::post("/v1/runs:bulk-cancel", "bulkCancel", control::bulk_cancel)
             .says("Cancel up to 100 runs; what came of each is told in the same order")
-            .body_named("BulkCancel")
-            .answers(200, Json("BulkCancelled"))
+            .body::<BulkCancel>()
+            .response::<BulkCancelled>(200)
             .fails(&[409]),
         Route::post("/v1/runs/{runId}:pause", "pauseRun", control::pause)
             .says("Let a run stand still: nothing new begins")
-            .optional_body_named("PauseRun")
-            .answers(202, Json("RunPaused"))
+            .optional_body::<PauseRun>()
+            .response::<RunPaused>(202)
             .fails(&[409]),
         Route::post("/v1/runs/{runId}:resume", "resumeRun", control::resume)
             .says("Let a paused run go on")
-            .optional_body_named("ResumeRun")
-            .answers(202, Json("RunResumed"))
+            .optional_body::<ResumeRun>()
+            .response::<RunResumed>(202)
             .fails(&[409]),
         Route::post("/v1/runs/{runId}:fork", "forkRun", forks::fork)
             .says("Start a run from the record of another: a replay of it, or a branch that goes its own way")
-            .body_named("ForkRun")
-            .answers(201, Json("RunForked"))
+            .body::<ForkRun>()
+            .response::<RunForked>(201)
             .fails(&[409, 422]),
     ]
 }

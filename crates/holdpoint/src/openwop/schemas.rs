@@ -3,47 +3,20 @@
 
 mod answers;
 mod links;
-mod snapshot;
 mod waiting;
 
-use holdpoint_core::{Status, limits};
+use holdpoint_core::limits;
 use serde_json::{Value, json};
 
-use super::runs::CALLBACK_SECRET_CHARS;
 use super::webhooks;
 
 pub(crate) fn parameters() -> Value {
     let mut all = json!({
-        "runStatus": {
-            "name": "status", "in": "query", "description": "Only runs in this status.",
-            "schema": {"$ref": "#/components/schemas/RunStatus"},
-        },
         "workflowId": {
-            "name": "workflowId", "in": "query", "description": "Only runs of this workflow.",
+            "name": "workflowId", "in": "query", "description": "Only interrupts of runs of this workflow.",
             "schema": {"type": "string"},
         },
-        "scopeId": {
-            "name": "scopeId", "in": "query", "description": "Only runs of this scope.",
-            "schema": {"type": "string"},
-        },
-        "parentRunId": {
-            "name": "parentRunId", "in": "query", "description": "Only runs that this run started.",
-            "schema": {"type": "string"},
-        },
-        "tag": {"name": "tag", "in": "query", "description": "Only runs with this tag.", "schema": {"type": "string"}},
-        "createdAfter": {
-            "name": "createdAfter", "in": "query", "description": "Only runs that were not created before.",
-            "schema": {"type": "string", "format": "date-time"},
-        },
-        "createdBefore": {
-            "name": "createdBefore", "in": "query", "description": "Only runs that were created before.",
-            "schema": {"type": "string", "format": "date-time"},
-        },
-        "X-Dedup": {
-            "name": "X-Dedup", "in": "header",
-            "description": "enforce: refused with 409 while another run with the same scopeId is unfinished.",
-            "schema": {"type": "string", "enum": ["enforce"]},
-        },
+        "tag": {"name": "tag", "in": "query", "description": "Only interrupts of runs with this tag.", "schema": {"type": "string"}},
         "streamMode": {
             "name": "streamMode", "in": "query",
             "description": "Which events are shown: one mode, or several with commas between; values stands alone. \
@@ -74,38 +47,20 @@ pub(crate) fn parameters() -> Value {
     for (name, parameter) in waiting::parameters() {
         all[name] = parameter;
     }
-    for (name, parameter) in of_traces_and_bundles() {
+    for (name, parameter) in of_bundles() {
         all[name] = parameter;
     }
     all
 }
 
-fn of_traces_and_bundles() -> [(&'static str, Value); 3] {
-    [
-        (
-            "traceparent",
-            json!({
-                "name": "traceparent", "in": "header",
-                "description": "The caller's W3C trace; one that cannot be read is ignored.",
-                "schema": {"type": "string"},
-            }),
-        ),
-        (
-            "tracestate",
-            json!({
-                "name": "tracestate", "in": "header",
-                "description": "Passed on beside traceparent, at most 512 characters; without a traceparent it is ignored.",
-                "schema": {"type": "string"},
-            }),
-        ),
-        (
-            "maxEvents",
-            json!({
-                "name": "maxEvents", "in": "query", "description": "Events in the bundle at most: the first ones.",
-                "schema": {"type": "integer", "minimum": 1, "maximum": i64::MAX},
-            }),
-        ),
-    ]
+fn of_bundles() -> [(&'static str, Value); 1] {
+    [(
+        "maxEvents",
+        json!({
+            "name": "maxEvents", "in": "query", "description": "Events in the bundle at most: the first ones.",
+            "schema": {"type": "integer", "minimum": 1, "maximum": i64::MAX},
+        }),
+    )]
 }
 
 pub(crate) fn all() -> Value {
@@ -114,10 +69,8 @@ pub(crate) fn all() -> Value {
         all[name] = schema;
     }
     for (name, schema) in [
-        ("RunStatus", json!({"type": "string", "enum": Status::ALL.map(Status::as_str)})),
         ("Discovery", discovery()),
         ("WorkflowDefinition", workflow_definition()),
-        ("CreateRun", create_run()),
         ("ResolveInterrupt", resolve_interrupt()),
         ("ResolveApproval", resolve_approval()),
         (
@@ -139,7 +92,7 @@ pub(crate) fn all() -> Value {
     ] {
         all[name] = schema;
     }
-    for (name, schema) in of_control().into_iter().chain(webhooks::schemas::all()) {
+    for (name, schema) in webhooks::schemas::all() {
         all[name] = schema;
     }
     all
@@ -179,33 +132,6 @@ fn digest() -> Value {
     })
 }
 
-fn create_run() -> Value {
-    let object = json!({"type": ["object", "null"]});
-    let tag = json!({"type": "string", "maxLength": limits::TAG_CHARS_MAX});
-    json!({
-        "type": "object",
-        "required": ["workflowId"],
-        "properties": {
-            "workflowId": {"type": "string", "minLength": 1, "maxLength": limits::ID_CHARS_MAX},
-            "inputs": object,
-            "tenantId": {"type": ["string", "null"]},
-            "configurable": object,
-            "tags": {"type": ["array", "null"], "items": tag, "maxItems": limits::TAGS_MAX},
-            "metadata": object,
-            "scopeId": {"type": ["string", "null"], "minLength": 1, "maxLength": 256},
-            "callbackUrl": {
-                "type": ["string", "null"], "format": "uri", "pattern": "^[Hh][Tt][Tt][Pp][Ss]://",
-            },
-            "callbackSecret": {
-                "type": ["string", "null"],
-                "minLength": CALLBACK_SECRET_CHARS.start(), "maxLength": CALLBACK_SECRET_CHARS.end(),
-                "description": "The secret that signs callbacks, as for webhooks. Requires callbackUrl. If it is left out, the server creates a secret and returns it once.",
-            },
-        },
-        "examples": [{"workflowId": "sample-approval", "inputs": {"title": "Hello"}}],
-    })
-}
-
 fn send_event() -> Value {
     let name = |max: usize| json!({"type": "string", "minLength": 1, "maxLength": max, "pattern": r"^[^\x00-\x1f\x7f-\x9f]*$"});
     json!({
@@ -223,44 +149,6 @@ fn send_event() -> Value {
             "payload": {"amount": 30},
         }],
     })
-}
-
-fn of_control() -> [(&'static str, Value); 5] {
-    let reason = json!({"type": ["string", "null"], "maxLength": limits::REASON_CHARS_MAX});
-    let overlay = json!({
-        "type": "object",
-        "additionalProperties": false,
-        "properties": {
-            "configurable": {"type": "object"},
-            "tags": {"type": ["array", "null"], "items": {"type": "string", "maxLength": limits::TAG_CHARS_MAX}},
-            "metadata": {"type": ["object", "null"]},
-        },
-    });
-    let bulk = json!({
-        "type": "object",
-        "required": ["runIds"],
-        "properties": {
-            "runIds": {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": 100},
-            "reason": reason,
-        },
-    });
-    let drain = json!({"type": "string", "enum": ["immediate", "drain-current-node"]});
-    let fork = json!({
-        "type": "object",
-        "required": ["mode"],
-        "properties": {
-            "mode": {"type": "string", "enum": ["replay", "branch"]},
-            "fromSeq": {"type": ["integer", "null"], "minimum": 0, "maximum": i64::MAX},
-            "runOptionsOverlay": overlay,
-        },
-    });
-    [
-        ("CancelRun", json!({"type": "object", "properties": {"reason": reason}})),
-        ("BulkCancel", bulk),
-        ("PauseRun", json!({"type": "object", "properties": {"reason": reason, "drainPolicy": drain}})),
-        ("ResumeRun", json!({"type": "object"})),
-        ("ForkRun", fork),
-    ]
 }
 
 /// The frame of it. What nodes and edges must be like is told by the flaws of a definition that is refused.

@@ -1,26 +1,26 @@
 //! Between the protocol and the core: pure functions, no decisions.
 
 use axum::http::StatusCode;
+use holdpoint_api::runs::CreateRun;
 use holdpoint_core::{Heard, Interrupt, NodeId, Run, Start, Vote};
 use holdpoint_engine::outgoing::Refused;
 use serde_json::{Value, json};
 
-use super::wire;
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::reserved;
 
-pub(crate) fn start(caller: &Caller, body: wire::CreateRun) -> Result<Start, ApiError> {
+pub(crate) fn start(caller: &Caller, body: CreateRun) -> Result<Start, ApiError> {
     if body.tenant_id.is_some_and(|tenant| tenant != caller.tenant().as_str()) {
         let message = "tenantId: this key belongs to another tenant";
         return Err(ApiError::new(StatusCode::FORBIDDEN, "forbidden", message));
     }
     reserved::check_scope("scopeId", body.scope_id.as_deref())?;
     Ok(Start {
-        inputs: body.inputs.0,
-        configurable: body.configurable.0,
-        tags: body.tags,
-        metadata: body.metadata.0,
+        inputs: body.inputs.unwrap_or_default().0,
+        configurable: body.configurable.unwrap_or_default().0,
+        tags: body.tags.unwrap_or_default(),
+        metadata: body.metadata.unwrap_or_default().0,
         scope: body.scope_id,
         callback_url: body.callback_url,
         ..caller.start()

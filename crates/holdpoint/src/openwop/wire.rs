@@ -1,74 +1,13 @@
 //! The protocol's own shapes. Unknown members of its requests are ignored: clients of several ages exist. Bodies of routes
 //! that are ours reject them.
 
-use holdpoint_core::{Drain, ForkMode, RunId, StrictValue, Timestamp};
+use holdpoint_core::{RunId, StrictValue, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::body::{Object, or_default};
 use crate::error::ApiError;
 use crate::instants::iso;
 use crate::links::Intent;
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct CreateRun {
-    pub workflow_id: String,
-    #[serde(default, deserialize_with = "or_default")]
-    pub inputs: Object,
-    pub tenant_id: Option<String>,
-    #[serde(default, deserialize_with = "or_default")]
-    pub configurable: Object,
-    #[serde(default, deserialize_with = "or_default")]
-    pub tags: Vec<String>,
-    #[serde(default, deserialize_with = "or_default")]
-    pub metadata: Object,
-    pub scope_id: Option<String>,
-    pub callback_url: Option<String>,
-    /// The secret that signs callbacks. The server creates one if it is left out.
-    pub callback_secret: Option<String>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct BulkCancel {
-    pub run_ids: Vec<String>,
-    pub reason: Option<String>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Pause {
-    pub reason: Option<String>,
-    #[serde(default)]
-    pub drain_policy: Drain,
-}
-
-#[derive(Debug, Default, Deserialize)]
-pub(crate) struct Resume {}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Fork {
-    pub mode: ForkMode,
-    pub from_seq: Option<i64>,
-    #[serde(default)]
-    pub run_options_overlay: RunOptions,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct RunOptions {
-    #[serde(default)]
-    pub configurable: Object,
-    pub tags: Option<Vec<String>>,
-    pub metadata: Option<Object>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-pub(crate) struct Cancel {
-    pub reason: Option<String>,
-}
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -189,18 +128,6 @@ pub(crate) struct Poll {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct DebugBundle {
     pub max_events: Option<i64>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct ListRuns {
-    pub status: Option<String>,
-    pub workflow_id: Option<String>,
-    pub scope_id: Option<String>,
-    pub parent_run_id: Option<String>,
-    pub tag: Option<String>,
-    pub created_after: Option<String>,
-    pub created_before: Option<String>,
 }
 
 /// A run event as every reader sees it, byte for byte the same on each read.

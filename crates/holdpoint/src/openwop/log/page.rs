@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::openwop::documents::document;
 use crate::openwop::mode::{Modes, is_urgent, modes_of};
-use crate::openwop::snapshot::Snapshot;
+use crate::openwop::snapshot;
 
 /// A page ends with the event that fills it.
 const PAGE_BYTES: usize = 256 * 1024;
@@ -132,7 +132,7 @@ pub(crate) fn snapshot_frame(run: &Run) -> Bytes {
 }
 
 fn write_snapshot(text: &mut Vec<u8>, sequence: u64, run: &Run) -> (Range<usize>, Range<usize>) {
-    write_frame(text, sequence, SNAPSHOT, &Snapshot::of(run))
+    write_frame(text, sequence, SNAPSHOT, &snapshot::describe(run))
 }
 
 fn write_frame(

@@ -1,10 +1,9 @@
 //! What clients get: runs, events, definitions, what waits.
 
-use holdpoint_core::TIMED_OUT;
 use serde_json::{Value, json};
 
 pub(super) fn all() -> Value {
-    let parts = [definitions_and_runs(), control(), made(), log()];
+    let parts = [definitions(), made(), log()];
     Value::Object(
         parts
             .iter()
@@ -15,9 +14,8 @@ pub(super) fn all() -> Value {
     )
 }
 
-fn definitions_and_runs() -> Value {
+fn definitions() -> Value {
     let text = json!({"type": "string"});
-    let status = reference("RunStatus");
     json!({
         "Workflows": {
             "type": "object",
@@ -37,80 +35,6 @@ fn definitions_and_runs() -> Value {
             "properties": {
                 "id": text, "version": text, "revision": {"type": "integer", "minimum": 1},
                 "warnings": {"type": "array", "items": text, "description": "One for each name, role, group or scope in a list of approvers that no key of this tenant has, and one for each audience without approvers."},
-            },
-        },
-        "RunCreated": {
-            "type": "object",
-            "required": ["runId", "status", "eventsUrl", "statusUrl"],
-            "properties": {
-                "runId": text, "status": status, "eventsUrl": text, "statusUrl": text,
-                "callbackSecret": {
-                    "type": "string",
-                    "description": "The secret that signs the callbacks of the run, if the request has a callbackUrl and no callbackSecret. Shown once: not when the request is sent again under its Idempotency-Key.",
-                },
-            },
-        },
-        "Runs": {
-            "type": "object",
-            "required": ["runs"],
-            "properties": {"nextCursor": text, "runs": {"type": "array", "items": {
-                "type": "object",
-                "required": ["runId", "workflowId", "status", "createdAt", "updatedAt"],
-                "properties": {
-                    "runId": text, "workflowId": text, "status": status,
-                    "createdAt": reference("Instant"), "updatedAt": reference("Instant"), "scopeId": text,
-                    "parentRunId": text, "errorCode": text,
-                    "title": {"type": "string", "description": "The title of a hold."},
-                    "outcome": {
-                        "type": "string", "enum": [TIMED_OUT, "approved", "rejected", "answered"],
-                        "description": "timed_out: the run failed because a deadline passed without an answer. Of a completed hold, its status.",
-                    },
-                },
-            }}},
-        },
-        "RunStatusNow": {
-            "type": "object",
-            "required": ["runId", "status"],
-            "properties": {"runId": text, "status": status},
-        },
-    })
-}
-
-fn control() -> Value {
-    let text = json!({"type": "string"});
-    let status = reference("RunStatus");
-    json!({
-        "BulkCancelled": {
-            "type": "object",
-            "required": ["results"],
-            "properties": {"results": {"type": "array", "items": {
-                "type": "object",
-                "required": ["runId", "ok"],
-                "properties": {
-                    "runId": text, "ok": {"type": "boolean"}, "status": status, "error": reference("RunError"),
-                },
-            }}},
-        },
-        "RunPaused": {
-            "type": "object",
-            "required": ["runId", "status"],
-            "properties": {
-                "runId": text, "status": status, "pausedAt": reference("Instant"),
-                "draining": {"type": "boolean", "description": "The run pauses once the nodes at work have ended; it is running until then."},
-            },
-        },
-        "RunResumed": {
-            "type": "object",
-            "required": ["runId", "status", "resumedAt"],
-            "properties": {"runId": text, "status": status, "resumedAt": reference("Instant")},
-        },
-        "RunForked": {
-            "type": "object",
-            "required": ["runId", "sourceRunId", "fromSeq", "mode", "status", "eventsUrl"],
-            "properties": {
-                "runId": text, "sourceRunId": text, "fromSeq": {"type": "integer", "minimum": 0},
-                "mode": {"type": "string", "enum": ["replay", "branch"]}, "status": status, "eventsUrl": text,
-                "statusUrl": text,
             },
         },
     })
@@ -141,19 +65,11 @@ fn made() -> Value {
                 "truncated": {"type": "boolean"},
             },
         },
-        "RunError": {
-            "type": "object",
-            "required": ["code", "message"],
-            "properties": {
-                "code": text, "message": text, "retryable": {"type": "boolean"}, "details": {"type": "object"},
-            },
-        },
     })
 }
 
 fn log() -> Value {
     json!({
-        "RunSnapshot": super::snapshot::snapshot(),
         "Event": event(),
         "StreamedEvent": streamed_event(),
         "EventList": {
