@@ -10,11 +10,13 @@
 //!   reject them.
 
 pub mod common;
+pub mod discovery;
 pub mod grants;
 pub mod holds;
 mod members;
 pub mod runs;
 pub mod snapshot;
+pub mod workflows;
 
 pub use common::{Error, Instant, Object};
 pub use holdpoint_ids as ids;

@@ -2,11 +2,13 @@
 
 use std::sync::LazyLock;
 
+use holdpoint_api::discovery::Discovery;
 use holdpoint_api::runs::{
     BulkCancel, BulkCancelled, CancelRun, CreateRun, ForkRun, ListRuns, PauseRun, ResumeRun, RunCreated,
     RunForked, RunPaused, RunResumed, RunStatusNow, Runs, StartRunHeaders,
 };
 use holdpoint_api::snapshot::RunSnapshot;
+use holdpoint_api::workflows::{WorkflowDefinition, WorkflowRegistered, Workflows};
 
 use super::{
     approvals, arrivals, artifacts, asks, control, debug_bundle, discovery, events, forks, history,
@@ -43,10 +45,10 @@ fn public() -> Vec<Route> {
     vec![
         Route::get_public("/.well-known/openwop", "discover", discovery::document)
             .says("What this server can do")
-            .answers(200, Json("Discovery")),
+            .response::<Discovery>(200),
         Route::get_public("/.well-known/wop", "discoverByOldName", discovery::document)
             .says("The same document, where older clients look for it")
-            .answers(200, Json("Discovery")),
+            .response::<Discovery>(200),
     ]
 }
 
@@ -54,15 +56,15 @@ fn definitions() -> Vec<Route> {
     vec![
         Route::get("/v1/workflows", "listWorkflows", workflows::list)
             .says("The registered workflows, by id")
-            .answers(200, Json("Workflows")),
+            .response::<Workflows>(200),
         Route::get("/v1/workflows/{workflowId}", "getWorkflow", workflows::show)
             .says("The latest revision of a definition, as it was registered")
-            .answers(200, Json("WorkflowDefinition")),
+            .response::<WorkflowDefinition>(200),
         Route::put("/v1/workflows/{workflowId}", "putWorkflow", workflows::put)
             .says("Register a definition; the same one again changes nothing")
-            .body_named("WorkflowDefinition")
-            .answers(200, Json("WorkflowRegistered"))
-            .answers(201, Json("WorkflowRegistered"))
+            .body::<WorkflowDefinition>()
+            .response::<WorkflowRegistered>(200)
+            .response::<WorkflowRegistered>(201)
             .never_fails(&[404])
             .fails(&[422]),
     ]

@@ -69,8 +69,6 @@ pub(crate) fn all() -> Value {
         all[name] = schema;
     }
     for (name, schema) in [
-        ("Discovery", discovery()),
-        ("WorkflowDefinition", workflow_definition()),
         ("ResolveInterrupt", resolve_interrupt()),
         ("ResolveApproval", resolve_approval()),
         (
@@ -148,50 +146,5 @@ fn send_event() -> Value {
             "eventType": "payment.settled", "eventId": "evt_1042", "correlation": {"orderId": "o-7"},
             "payload": {"amount": 30},
         }],
-    })
-}
-
-/// The frame of it. What nodes and edges must be like is told by the flaws of a definition that is refused.
-fn workflow_definition() -> Value {
-    let (text, object) = (json!({"type": "string", "minLength": 1}), json!({"type": "object"}));
-    let objects = |max: usize| json!({"type": "array", "items": {"type": "object"}, "maxItems": max});
-    json!({
-        "type": "object",
-        "required": [
-            "id", "name", "version", "nodes", "edges", "triggers", "variables", "metadata", "settings",
-        ],
-        "properties": {
-            "id": text, "name": text, "version": text, "description": {"type": "string"},
-            "nodes": objects(limits::NODES_MAX), "edges": objects(limits::EDGES_MAX),
-            "triggers": {"type": "array"}, "variables": objects(limits::VARIABLES_MAX),
-            "metadata": object, "settings": object,
-        },
-    })
-}
-
-fn discovery() -> Value {
-    let text = json!({"type": "string"});
-    let strings = json!({"type": "array", "items": {"type": "string"}});
-    let number = json!({"type": "integer", "minimum": 0});
-    json!({
-        "type": "object",
-        "required": ["protocolVersion", "implementation", "supportedEnvelopes", "schemaVersions", "limits"],
-        "properties": {
-            "protocolVersion": {"type": "string", "pattern": r"^1\."},
-            "implementation": {
-                "type": "object",
-                "required": ["name", "version", "vendor"],
-                "properties": {"name": text, "version": text, "vendor": text},
-            },
-            "supportedEnvelopes": strings,
-            "schemaVersions": {"type": "object", "additionalProperties": number},
-            "supportedTransports": strings,
-            "fixtures": strings,
-            "limits": {
-                "type": "object",
-                "required": ["clarificationRounds", "schemaRounds", "envelopesPerTurn"],
-                "additionalProperties": number,
-            },
-        },
     })
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 pub(super) fn all() -> Value {
-    let parts = [definitions(), made(), log()];
+    let parts = [made(), log()];
     Value::Object(
         parts
             .iter()
@@ -12,32 +12,6 @@ pub(super) fn all() -> Value {
             .map(|(name, schema)| (name.clone(), schema.clone()))
             .collect(),
     )
-}
-
-fn definitions() -> Value {
-    let text = json!({"type": "string"});
-    json!({
-        "Workflows": {
-            "type": "object",
-            "required": ["workflows"],
-            "properties": {"workflows": {"type": "array", "items": {
-                "type": "object",
-                "required": ["id", "name", "version", "revision", "updatedAt"],
-                "properties": {
-                    "id": text, "name": text, "version": text, "revision": {"type": "integer", "minimum": 1},
-                    "updatedAt": reference("Instant"),
-                },
-            }}},
-        },
-        "WorkflowRegistered": {
-            "type": "object",
-            "required": ["id", "version", "revision"],
-            "properties": {
-                "id": text, "version": text, "revision": {"type": "integer", "minimum": 1},
-                "warnings": {"type": "array", "items": text, "description": "One for each name, role, group or scope in a list of approvers that no key of this tenant has, and one for each audience without approvers."},
-            },
-        },
-    })
 }
 
 fn made() -> Value {
