@@ -88,6 +88,19 @@ pub enum Drain {
     DrainCurrentNode,
 }
 
+/// The effect of an external event when it arrives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum EventReception {
+    /// The event resolved an interrupt.
+    Matched,
+    /// No interrupt waits for the event yet. The first that does receives it.
+    Kept,
+    /// No interrupt waits for the event, and events are not kept.
+    Ignored,
+}
+
 /// The relation of a fork to the record of its source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -1,10 +1,11 @@
 //! Recorded events as the protocol's documents.
 
+use std::borrow::Cow;
+
+use holdpoint_api::events::Event as EventDocument;
 use holdpoint_core::{Drain, Event, InterruptId, NodeId, Run, RunError};
 use holdpoint_engine::Recorded;
 use serde_json::{Map, Value, json};
-
-use super::wire::EventDoc;
 
 mod agents;
 mod governance;
@@ -16,15 +17,15 @@ pub(crate) use interrupts::decision;
 
 /// The document of a recorded event. `run` is the fold right after it, neither earlier nor later: so the document is
 /// the same on every read.
-pub(crate) fn document(run: &Run, recorded: &Recorded) -> EventDoc {
+pub(crate) fn document(run: &Run, recorded: &Recorded) -> EventDocument<'static> {
     let (kind, node_id, payload) = describe(run, recorded);
-    EventDoc {
+    EventDocument {
         event_id: format!("{}:{}", run.id, recorded.seq),
         run_id: run.id.clone(),
-        kind,
-        node_id: node_id.map(ToString::to_string),
+        kind: Cow::Borrowed(kind),
+        node_id: node_id.cloned(),
         payload,
-        timestamp: recorded.at,
+        timestamp: recorded.at.into(),
         sequence: recorded.seq,
     }
 }

@@ -1,5 +1,6 @@
 //! A stretch of a log as text that is ready to be sent. Pure: from a state of a run and the events after it.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -53,7 +54,7 @@ pub(crate) struct Page {
 pub(crate) struct Frame {
     pub(crate) sequence: u64,
     /// What it is called.
-    pub(crate) kind: &'static str,
+    pub(crate) kind: Cow<'static, str>,
     pub(crate) modes: Modes,
     pub(crate) urgent: bool,
     /// From `id:` to the empty line.
@@ -75,10 +76,12 @@ impl Page {
             let written = match shape {
                 Shape::Documents => {
                     let document = document(&run, one);
-                    Some((document.kind, write_frame(&mut text, one.seq, document.kind, &document)))
+                    let written = write_frame(&mut text, one.seq, &document.kind, &document);
+                    Some((document.kind, written))
                 }
                 Shape::Snapshots => {
-                    modes.meets(Modes::VALUES).then(|| (SNAPSHOT, write_snapshot(&mut text, one.seq, &run)))
+                    let shown = modes.meets(Modes::VALUES);
+                    shown.then(|| (Cow::Borrowed(SNAPSHOT), write_snapshot(&mut text, one.seq, &run)))
                 }
             };
             if let Some((kind, (whole, data))) = written {
