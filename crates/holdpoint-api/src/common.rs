@@ -92,3 +92,8 @@ impl JsonSchema for Object {
         json_schema!({"type": "object"})
     }
 }
+
+/// Returns whether a member of a request has its default and can be left out.
+pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}

@@ -9,9 +9,21 @@
 //! - Requests of OpenWOP ignore unknown members, because clients of several versions exist. Requests of other routes
 //!   reject them.
 
+pub mod arrivals;
+pub mod artifacts;
 pub mod common;
+pub mod discovery;
+pub mod events;
 pub mod grants;
 pub mod holds;
+pub mod interrupts;
+pub mod links;
+mod members;
+pub mod pending;
+pub mod runs;
+pub mod snapshot;
+pub mod workflows;
 
 pub use common::{Error, Instant, Object};
 pub use holdpoint_ids as ids;
+pub use members::Members;

@@ -17,8 +17,9 @@ mod sources;
 mod started;
 mod values;
 
-pub use started::{Fork, ForkMode, Owner, Parent, Started};
-pub use values::{Cap, ChildResult, Drain, Reducer, RunError, TIMED_OUT};
+pub use holdpoint_ids::{Drain, ForkMode, Owner};
+pub use started::{Fork, Parent, Started};
+pub use values::{Cap, ChildResult, Reducer, RunError, TIMED_OUT};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type")]

@@ -18,7 +18,6 @@ mod excerpt;
 mod external_event;
 mod governance;
 mod grant;
-mod kind;
 pub(crate) mod low_confidence;
 mod members;
 mod people;
@@ -30,7 +29,7 @@ pub use compiled::Compiled;
 pub use external_event::ExternalEvent;
 pub(crate) use governance::is_governed;
 pub use grant::{GrantUse, covered_node};
-pub use kind::Kind;
+pub use holdpoint_ids::Kind;
 pub use low_confidence::{Decision, ESCALATION_THRESHOLD_DEFAULT, escalation_threshold};
 pub use members::{GateOutputs, as_answer, repeats_answer, with_ignored};
 pub use people::{

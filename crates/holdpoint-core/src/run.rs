@@ -28,7 +28,8 @@ pub(crate) use clock::deadline;
 pub use conversations::Conversation;
 use grants::CopiedPart;
 pub use grants::UnusableGrant;
-pub use state::{Child, Delay, End, NodeState, NodeStatus, Pause, Status, Verdict, Work};
+pub use holdpoint_ids::Status;
+pub use state::{Child, Delay, End, NodeState, NodeStatus, Pause, Verdict, Work};
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Run {

@@ -62,7 +62,7 @@ mod webhooks;
 
 pub use agents::{InputMode, Interrupted, Talk};
 pub(crate) use arrivals::Looks;
-pub use arrivals::{Received, Reception, RefusedBy, Taker};
+pub use arrivals::{Received, RefusedBy, Taker};
 use audit::Entries;
 pub use checking::Checked;
 pub(crate) use families::Before;

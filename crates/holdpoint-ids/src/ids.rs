@@ -61,6 +61,14 @@ pub struct RunRef {
     pub run: RunId,
 }
 
+/// The principal that started a run, and its tenant.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "RunOwner"))]
+pub struct Owner {
+    pub tenant: TenantId,
+    pub principal: String,
+}
+
 /// The ordinal of an interrupt in its run, from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]

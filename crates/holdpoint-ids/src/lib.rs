@@ -2,6 +2,7 @@
 //! decides, and the API names.
 
 mod ids;
+mod kind;
 pub mod limits;
 #[cfg(feature = "schema")]
 mod schema;
@@ -9,7 +10,8 @@ mod strict;
 mod via;
 mod words;
 
-pub use ids::{BadId, InterruptId, NodeId, RunId, RunRef, TenantId, Timestamp, WorkflowId};
+pub use ids::{BadId, InterruptId, NodeId, Owner, RunId, RunRef, TenantId, Timestamp, WorkflowId};
+pub use kind::Kind;
 pub use strict::{StrictValue, parse_strict};
 pub use via::{Via, ViaType};
-pub use words::HoldStatus;
+pub use words::{Drain, EventReception, ForkMode, HoldStatus, NodeStatusName, Status};

@@ -102,6 +102,8 @@ pub const INTERRUPTS_PER_RUN_MAX: usize = 10_000;
 pub const STEP_RESULT_BYTES_MAX: usize = 256 * 1024;
 /// Bytes of one node's outputs, as compact JSON.
 pub const NODE_OUTPUT_BYTES_MAX: usize = 1024 * 1024;
+/// Milliseconds for which a link is valid at most: thirty days.
+pub const LINK_LIFE_MS_MAX: u64 = 30 * 24 * 3_600_000;
 /// Subscriptions of a tenant, characters of a URL that is to be called, attempts of one delivery, and milliseconds that
 /// it may be put off between two of them: a day.
 pub const WEBHOOKS_PER_TENANT_MAX: u64 = 1000;

@@ -14,3 +14,98 @@ pub enum HoldStatus {
     TimedOut,
     Cancelled,
 }
+
+/// The status of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "RunStatus"))]
+#[serde(rename_all = "kebab-case")]
+pub enum Status {
+    Pending,
+    Running,
+    Paused,
+    WaitingApproval,
+    WaitingInput,
+    WaitingExternal,
+    Completed,
+    Failed,
+    Cancelled,
+}
+
+impl Status {
+    pub const ALL: [Status; 9] = [
+        Self::Pending,
+        Self::Running,
+        Self::Paused,
+        Self::WaitingApproval,
+        Self::WaitingInput,
+        Self::WaitingExternal,
+        Self::Completed,
+        Self::Failed,
+        Self::Cancelled,
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Running => "running",
+            Self::Paused => "paused",
+            Self::WaitingApproval => "waiting-approval",
+            Self::WaitingInput => "waiting-input",
+            Self::WaitingExternal => "waiting-external",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|status| status.as_str() == text)
+    }
+}
+
+/// The status of a node, without what the node waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "NodeStatus"))]
+#[serde(rename_all = "lowercase")]
+pub enum NodeStatusName {
+    Pending,
+    Running,
+    Suspended,
+    Sleeping,
+    Awaiting,
+    Completed,
+    Failed,
+    Skipped,
+}
+
+/// The treatment of a running node when its run is paused.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "DrainPolicy"))]
+#[serde(rename_all = "kebab-case")]
+pub enum Drain {
+    Immediate,
+    #[default]
+    DrainCurrentNode,
+}
+
+/// The effect of an external event when it arrives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum EventReception {
+    /// The event resolved an interrupt.
+    Matched,
+    /// No interrupt waits for the event yet. The first that does receives it.
+    Kept,
+    /// No interrupt waits for the event, and events are not kept.
+    Ignored,
+}
+
+/// The relation of a fork to the record of its source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum ForkMode {
+    Replay,
+    Branch,
+}

@@ -9,6 +9,7 @@ mod token;
 use std::net::SocketAddr;
 
 use axum::http::StatusCode;
+use holdpoint_api::links::Intent;
 use holdpoint_core::{Interrupt, NodeId, Run, RunId, RunRef, TenantId, Timestamp};
 use holdpoint_engine::Engine;
 
@@ -21,7 +22,7 @@ use ring::Ring;
 pub(crate) use access::{CanInspect, CanResolve, Link, no_longer};
 pub(crate) use limit::whose;
 pub(crate) use ring::fresh;
-pub(crate) use token::{Claims, Intent};
+pub(crate) use token::Claims;
 
 /// Where a request comes from.
 #[derive(Clone, Copy, Debug)]

@@ -38,7 +38,7 @@ pub(crate) fn document() -> Value {
     let schemas = merged([
         Value::Object(components.take()),
         shared::schemas(),
-        openwop::schemas::all(),
+        openwop::webhooks::schemas::all().into_iter().collect(),
         agents::schemas::all(),
         agui::schemas::all(),
         chat::schemas::all(),
@@ -65,7 +65,7 @@ pub(crate) fn document() -> Value {
         "paths": paths,
         "components": {
             "securitySchemes": {"key": {"type": "http", "scheme": "bearer", "description": "An API key. A browser that has signed in sends the cookie of its session instead."}},
-            "parameters": merged([shared::parameters(), openwop::schemas::parameters(), openwop::webhooks::schemas::parameters(), agents::schemas::parameters(), mailbox::schemas::parameters()]),
+            "parameters": merged([shared::parameters(), openwop::webhooks::schemas::parameters(), agents::schemas::parameters(), mailbox::schemas::parameters()]),
             "responses": shared::responses(&operations),
             "schemas": schemas,
         },

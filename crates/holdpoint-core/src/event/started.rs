@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{NodeId, RunId, TenantId, Timestamp, WorkflowId};
+use super::{ForkMode, Owner};
+use crate::{NodeId, RunId, Timestamp, WorkflowId};
 
 /// Everything a run was started with; it never changes afterwards.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -88,17 +89,4 @@ pub struct Fork {
     /// The number of events of the source that the copy may contain. Copies made before grants were introduced do not store it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copied: Option<u64>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ForkMode {
-    Replay,
-    Branch,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Owner {
-    pub tenant: TenantId,
-    pub principal: String,
 }

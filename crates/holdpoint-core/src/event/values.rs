@@ -1,16 +1,7 @@
-//! Values of several events: pause modes, limits, channel reducers, results of child runs, errors.
+//! Values of several events: limits, channel reducers, results of child runs, errors.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-
-/// The treatment of a running node when its run is paused.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Drain {
-    Immediate,
-    #[default]
-    DrainCurrentNode,
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::agent::Agent;
 use crate::event::{ChildResult, Drain, RunError};
-use crate::{InterruptId, NodeId, RunId, Timestamp, WorkflowId};
+use crate::run::Status;
+use crate::{InterruptId, NodeId, NodeStatusName, RunId, Timestamp, WorkflowId};
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeState {
@@ -186,16 +186,16 @@ impl NodeStatus {
         }
     }
 
-    pub fn as_str(&self) -> &'static str {
+    pub fn name(&self) -> NodeStatusName {
         match self {
-            Self::Pending => "pending",
-            Self::Running => "running",
-            Self::Waiting(_) => "suspended",
-            Self::Sleeping(_) => "sleeping",
-            Self::Awaiting(_) => "awaiting",
-            Self::Completed => "completed",
-            Self::Failed => "failed",
-            Self::Skipped => "skipped",
+            Self::Pending => NodeStatusName::Pending,
+            Self::Running => NodeStatusName::Running,
+            Self::Waiting(_) => NodeStatusName::Suspended,
+            Self::Sleeping(_) => NodeStatusName::Sleeping,
+            Self::Awaiting(_) => NodeStatusName::Awaiting,
+            Self::Completed => NodeStatusName::Completed,
+            Self::Failed => NodeStatusName::Failed,
+            Self::Skipped => NodeStatusName::Skipped,
         }
     }
 }
@@ -222,52 +222,6 @@ impl End {
         match self {
             Self::Completed { at } | Self::Failed { at, .. } | Self::Cancelled { at, .. } => *at,
         }
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Status {
-    Pending,
-    Running,
-    Paused,
-    WaitingApproval,
-    WaitingInput,
-    WaitingExternal,
-    Completed,
-    Failed,
-    Cancelled,
-}
-
-impl Status {
-    pub const ALL: [Status; 9] = [
-        Self::Pending,
-        Self::Running,
-        Self::Paused,
-        Self::WaitingApproval,
-        Self::WaitingInput,
-        Self::WaitingExternal,
-        Self::Completed,
-        Self::Failed,
-        Self::Cancelled,
-    ];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::Running => "running",
-            Self::Paused => "paused",
-            Self::WaitingApproval => "waiting-approval",
-            Self::WaitingInput => "waiting-input",
-            Self::WaitingExternal => "waiting-external",
-            Self::Completed => "completed",
-            Self::Failed => "failed",
-            Self::Cancelled => "cancelled",
-        }
-    }
-
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|status| status.as_str() == text)
     }
 }
 

@@ -289,7 +289,7 @@ impl Member {
             (votes, asked.repeated > 0, asked.is_open(), asked.taken_over, asked.uses.len())
         });
         let asked: Vec<_> = asked.collect();
-        let nodes = run.nodes.iter().map(|node| (node.status.as_str(), node.visit, node.steps.len()));
+        let nodes = run.nodes.iter().map(|node| (node.status.name(), node.visit, node.steps.len()));
         let nodes: Vec<_> = nodes.collect();
         let requesters: BTreeSet<&str> = run.requesters().into_iter().collect();
         let copy = (requesters, run.started.as_ref().map(|started| started.fork.is_some()), run.diverged);

@@ -269,8 +269,7 @@ impl Engine {
     /// The run of a thread that has not ended, if there is one.
     pub async fn open_run(&self, tenant: &TenantId, thread: &str) -> Result<Option<RunRef>, Error> {
         let latest = self.thread_runs(tenant, thread, None, 1).await?;
-        let open =
-            latest.into_iter().find(|run| Status::parse(&run.status).is_some_and(|status| !is_end(status)));
+        let open = latest.into_iter().find(|run| !is_end(run.status));
         Ok(open.map(|run| RunRef { tenant: tenant.clone(), run: run.run }))
     }
 

@@ -32,7 +32,7 @@ const REMEMBERED_MS: u64 = 24 * 3_600_000;
 /// What became of an event when it arrived.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Received {
-    pub reception: Reception,
+    pub reception: EventReception,
     /// Those who got it.
     #[serde(default)]
     pub matched: Vec<Taker>,
@@ -48,17 +48,6 @@ pub struct Received {
     /// It arrived before; nothing was done now.
     #[serde(skip)]
     pub repeated: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Reception {
-    /// Somebody waited for it.
-    Matched,
-    /// Nobody waits yet; the first who does gets it.
-    Kept,
-    /// Nobody waits, and events are not kept.
-    Ignored,
 }
 
 /// An interrupt that waits for an event.
@@ -175,9 +164,9 @@ impl Engine {
             return Err(Error::TooMany("kept events"));
         }
         let mut received = takers.received(match (aside, kept) {
-            (false, _) => Reception::Matched,
-            (true, true) => Reception::Kept,
-            (true, false) => Reception::Ignored,
+            (false, _) => EventReception::Matched,
+            (true, true) => EventReception::Kept,
+            (true, false) => EventReception::Ignored,
         });
         received.kept_until = kept.then_some(arrival.kept_until);
         let outcome = serde_json::to_string(&received).map_err(|error| unreadable("event", error))?;

@@ -13,7 +13,7 @@ const ATTEMPTS_MAX: usize = 16;
 
 impl Engine {
     /// How long a link can be good for at most, whoever makes it.
-    pub const LINK_LIFE_MS_MAX: u64 = 30 * 24 * 3_600_000;
+    pub const LINK_LIFE_MS_MAX: u64 = holdpoint_core::limits::LINK_LIFE_MS_MAX;
     /// A node that has not heard of a new secret signs with the old one for a moment, and clocks differ.
     const SECRET_SLACK_MS: u64 = 24 * 3_600_000;
 

@@ -1,6 +1,6 @@
 //! The `runs` table: one row for each run, the guard of every change and the source of lists.
 
-use holdpoint_core::{End, Run, RunError, RunId, RunRef, TenantId, Timestamp, WorkflowId};
+use holdpoint_core::{End, Run, RunError, RunId, RunRef, Status, TenantId, Timestamp, WorkflowId};
 
 use super::{Database, Error, Param, Row, Statement, params, unreadable};
 
@@ -108,7 +108,7 @@ fn stored_code(error: &RunError) -> String {
 pub struct RunSummary {
     pub run: RunId,
     pub workflow: WorkflowId,
-    pub status: String,
+    pub status: Status,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
     pub scope: Option<String>,
@@ -171,7 +171,7 @@ fn summary(row: &Row) -> Result<RunSummary, Error> {
     Ok(RunSummary {
         run: run(row.text(0)?)?,
         workflow: WorkflowId::parse(row.text(1)?).map_err(|error| unreadable("run", error))?,
-        status: row.text(2)?.to_owned(),
+        status: Status::parse(row.text(2)?).ok_or_else(|| unreadable("run", "its status is unknown"))?,
         created_at: Timestamp(row.int(3)?),
         updated_at: Timestamp(row.int(4)?),
         scope: row.optional_text(5)?.map(str::to_owned),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use holdpoint_engine::core::ExternalEvent;
-use holdpoint_engine::{Error, Options, Received, Reception};
+use holdpoint_engine::{Error, EventReception, Options, Received};
 use serde_json::json;
 
 use crate::arrivals::{count, got, paid, runs, send, waiting, waiting_with};
@@ -27,7 +27,7 @@ async fn an_event_that_comes_first_is_kept_and_used_once(house: House) {
     house.register(waiting("flow", json!({"order": 7, "shop": "north"}))).await;
     let event = paid("e1", json!({"order": 7, "shop": "north"}));
     let received = send(&house.engine, &event).await.unwrap();
-    assert_eq!(received.reception, Reception::Kept);
+    assert_eq!(received.reception, EventReception::Kept);
     assert_eq!(received.kept_until.unwrap().0, house.clock.now().0 + 86_400_000);
     let (one, other) = (house.start("flow").await, house.start("flow").await);
     assert_eq!(house.status(&one).await, "waiting-external");
@@ -96,12 +96,12 @@ async fn events_that_are_not_kept_are_ignored_and_still_remembered(place: Place)
     house.register(waiting("flow", json!({"order": 7}))).await;
     let event = paid("e1", json!({"order": 7}));
     let received = send(&house.engine, &event).await.unwrap();
-    assert_eq!((received.reception, received.kept_until), (Reception::Ignored, None));
+    assert_eq!((received.reception, received.kept_until), (EventReception::Ignored, None));
     let of = house.start("flow").await;
     house.drain().await;
     assert_eq!(house.status(&of).await, "waiting-external");
     let again = send(&house.engine, &event).await.unwrap();
-    assert_eq!((again.reception, again.repeated), (Reception::Ignored, true));
+    assert_eq!((again.reception, again.repeated), (EventReception::Ignored, true));
     assert_eq!(send(&house.engine, &paid("e2", json!({"order": 7}))).await.unwrap().matched.len(), 1);
 }
 
@@ -154,7 +154,7 @@ async fn who_was_not_looked_at_when_an_event_came_looks_for_it(house: House) {
     );
     house.place.execute(&many).await.unwrap();
     let received = send(&house.engine, &event).await.unwrap();
-    assert_eq!((received.reception, received.more), (Reception::Kept, true));
+    assert_eq!((received.reception, received.more), (EventReception::Kept, true));
     assert_eq!(house.status(&of).await, "waiting-external");
     house.drain().await;
     assert_eq!(house.status(&of).await, "completed");
@@ -168,7 +168,7 @@ async fn who_refuses_very_many_kept_events_still_finds_the_one_behind_them(house
     }
     house.clock.advance(1);
     let right = ExternalEvent { payload: json!({"receipt": "r"}), ..paid("right", json!({"order": 7})) };
-    assert_eq!(send(&house.engine, &right).await.unwrap().reception, Reception::Kept);
+    assert_eq!(send(&house.engine, &right).await.unwrap().reception, EventReception::Kept);
     let data = json!({"eventType": "paid", "correlation": {"order": 7}});
     let schema = json!({"properties": {"eventPayload": {"required": ["receipt"]}}});
     house.register(waiting_with("picky", json!({"data": data, "resumeSchema": schema}))).await;
@@ -185,7 +185,7 @@ async fn a_tenant_keeps_no_more_events_than_it_may(place: Place) {
     let house = House::with(place, |options| options.kept_events_max(5)).await;
     for number in 0..5 {
         let kept = send(&house.engine, &paid(&format!("e{number}"), json!({"order": 7}))).await.unwrap();
-        assert_eq!(kept.reception, Reception::Kept, "{number}");
+        assert_eq!(kept.reception, EventReception::Kept, "{number}");
     }
     let event = paid("e5", json!({"order": 7}));
     for _ in 0..2 {
@@ -194,13 +194,17 @@ async fn a_tenant_keeps_no_more_events_than_it_may(place: Place) {
     assert_eq!(count(&house, "arrivals").await, 5, "nothing is left of it");
     let other = holdpoint_engine::core::TenantId::parse("other").unwrap();
     let by = holdpoint_engine::core::Principal::named("shop");
-    assert_eq!(house.engine.receive(&other, &event, &by).await.unwrap().reception, Reception::Kept);
+    assert_eq!(house.engine.receive(&other, &event, &by).await.unwrap().reception, EventReception::Kept);
     house.register(waiting("eight", json!({"order": 8}))).await;
     house.start("eight").await;
     let wanted = send(&house.engine, &paid("e6", json!({"order": 8}))).await.unwrap();
-    assert_eq!(wanted.reception, Reception::Matched, "what somebody waits for needs no room");
+    assert_eq!(wanted.reception, EventReception::Matched, "what somebody waits for needs no room");
     house.register(waiting("seven", json!({"order": 7}))).await;
     house.start("seven").await;
     house.drain().await;
-    assert_eq!(send(&house.engine, &event).await.unwrap().reception, Reception::Kept, "there is room again");
+    assert_eq!(
+        send(&house.engine, &event).await.unwrap().reception,
+        EventReception::Kept,
+        "there is room again"
+    );
 }

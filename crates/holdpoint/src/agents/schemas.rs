@@ -14,11 +14,6 @@ pub(crate) fn parameters() -> Value {
             "description": "The cursor of the last message or event that the reader has seen.",
             "schema": {"type": "string"},
         },
-        "lastCursor": {
-            "name": "Last-Event-ID", "in": "header",
-            "description": "The cursor of the last event that a reader who comes back has seen; it counts before after.",
-            "schema": {"type": "string"},
-        },
     })
 }
 

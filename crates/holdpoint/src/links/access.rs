@@ -9,11 +9,12 @@ use axum::extract::{ConnectInfo, FromRequestParts};
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use holdpoint_api::links::Intent;
 use holdpoint_core::{Interrupt, InterruptId, Kind, Refusal, Resolution, Run};
 use holdpoint_engine::Error;
 use serde_json::{Value, json};
 
-use super::token::{self, Claims, Intent};
+use super::token::{self, Claims};
 use super::{Links, Peer, find_allowed_intent};
 use crate::app::App;
 use crate::error::ApiError;

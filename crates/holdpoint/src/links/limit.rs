@@ -67,7 +67,7 @@ mod tests {
 
     use holdpoint_core::{NodeId, RunId, RunRef, TenantId, Timestamp};
 
-    use crate::links::Intent;
+    use holdpoint_api::links::Intent;
 
     fn claims(run: &str, sub: &str) -> Claims {
         Claims {

@@ -6,6 +6,7 @@ use std::fmt;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{Hmac, KeyInit, Mac};
+use holdpoint_api::links::Intent;
 use holdpoint_core::{NodeId, RunId, RunRef, TenantId, Timestamp};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -17,26 +18,6 @@ pub(crate) const CHARS_MAX: usize = 8192;
 const ID_DIGITS: usize = 16;
 /// Signs nothing. What no secret of ours can have signed is held against it, so that it costs the same.
 const DECOY: [u8; Secret::BYTES] = [0; Secret::BYTES];
-
-/// What a token can be used for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Intent {
-    /// To see what is asked, and to answer it.
-    #[default]
-    Resolve,
-    /// To see it only.
-    Inspect,
-}
-
-impl Intent {
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Resolve => "resolve",
-            Self::Inspect => "inspect",
-        }
-    }
-}
 
 /// What a token says.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -57,6 +57,11 @@ impl Components {
             {
                 shown["description"] = description;
             }
+            for keyword in ["style", "explode"] {
+                if let Some(set) = schema.as_object_mut().and_then(|schema| schema.remove(keyword)) {
+                    shown[keyword] = set;
+                }
+            }
             if is_required(&name) {
                 shown["required"] = json!(true);
             }

@@ -3,10 +3,12 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use holdpoint_core::Refusal;
+use holdpoint_api::interrupts::{InterruptQuery, ResolveApproval, ResolveInterrupt};
+use holdpoint_core::{Refusal, StrictValue};
 use holdpoint_engine::Error;
+use serde_json::Value;
 
-use super::{interrupts, wire};
+use super::{interrupts, translate};
 use crate::app::App;
 use crate::auth::CanAnswer;
 use crate::body::{Body, InPath, Params};
@@ -17,10 +19,12 @@ pub(crate) async fn resolve(
     State(app): State<App>,
     CanAnswer(caller): CanAnswer,
     InPath((run, node)): InPath<(String, String)>,
-    Params(addressed): Params<wire::InterruptQuery>,
-    Sent(sending, Body(wire::Unwrapped(mut body))): Sent<Body<wire::Unwrapped>>,
+    Params(addressed): Params<InterruptQuery>,
+    Sent(sending, Body(body)): Sent<Body<ResolveApproval>>,
 ) -> Result<Answer, ApiError> {
-    body.interrupt_id = addressed.or(body.interrupt_id)?;
+    let interrupt_id = translate::named_interrupt(addressed, body.interrupt_id)?;
+    let resume_value = StrictValue(Value::Object(body.resume_value));
+    let body = ResolveInterrupt { resume_value, digest: body.digest, interrupt_id };
     interrupts::answer_node(&app, caller, (&run, &node), (sending, body), in_older_words).await
 }
 

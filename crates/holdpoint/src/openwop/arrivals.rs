@@ -1,12 +1,12 @@
-//! Events from outside, sent by whoever saw them happen.
+//! The handler that receives external events.
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use holdpoint_core::{ExternalEvent, StrictValue};
-use holdpoint_engine::{Received, Reception, Taker};
-use serde_json::{Map, Value, json};
+use holdpoint_api::arrivals::{EventReceived, EventRefused, EventTarget, SendEvent};
+use holdpoint_core::{EventReception, ExternalEvent, StrictValue};
+use holdpoint_engine::{Received, Taker};
+use serde_json::{Map, Value};
 
-use super::wire;
 use crate::app::App;
 use crate::auth::CanSendEvents;
 use crate::body::Body;
@@ -16,7 +16,7 @@ use crate::idempotency::{Answer, Sent};
 pub(crate) async fn send(
     State(app): State<App>,
     CanSendEvents(caller): CanSendEvents,
-    Sent(sending, Body(body)): Sent<Body<wire::SendEvent>>,
+    Sent(sending, Body(body)): Sent<Body<SendEvent>>,
 ) -> Result<Answer, ApiError> {
     let event = event(body)?;
     event.check()?;
@@ -35,7 +35,7 @@ pub(crate) async fn send(
     failed.map_or(Ok(answer), Err)
 }
 
-fn event(body: wire::SendEvent) -> Result<ExternalEvent, ApiError> {
+fn event(body: SendEvent) -> Result<ExternalEvent, ApiError> {
     let text = |field: &str, given: Option<StrictValue>| match given.map(|value| value.0) {
         Some(Value::String(text)) => Ok(text),
         Some(_) => Err(ApiError::invalid(field, "must be a string")),
@@ -52,35 +52,32 @@ fn event(body: wire::SendEvent) -> Result<ExternalEvent, ApiError> {
     Ok(ExternalEvent { event_type, event_id, correlation, payload })
 }
 
-/// What was said when the event came first is said again, and that it was taken in is no longer news.
+/// Describes the effect of an event: that of its first arrival, if it arrives again.
 fn answer(event: &ExternalEvent, received: &Received) -> Answer {
-    let (word, status) = match received.reception {
-        Reception::Matched => ("matched", StatusCode::OK),
-        Reception::Kept if received.repeated => ("kept", StatusCode::OK),
-        Reception::Kept => ("kept", StatusCode::ACCEPTED),
-        Reception::Ignored => ("ignored", StatusCode::OK),
+    let status = match received.reception {
+        EventReception::Kept if !received.repeated => StatusCode::ACCEPTED,
+        EventReception::Kept | EventReception::Matched | EventReception::Ignored => StatusCode::OK,
     };
-    let refused = received.refused.iter().map(|refused| {
-        let mut shown = waiting(&refused.by);
-        shown["error"] = json!(refused.code);
-        shown["message"] = json!(refused.message);
-        shown
+    let refused = received.refused.iter().map(|refused| EventRefused {
+        by: target(&refused.by),
+        error: refused.code.clone(),
+        message: refused.message.clone(),
     });
-    let mut shown = json!({
-        "eventId": event.event_id,
-        "status": word,
-        "matched": received.matched.iter().map(waiting).collect::<Vec<_>>(),
-        "refused": refused.collect::<Vec<_>>(),
-    });
-    if let Some(until) = received.kept_until {
-        shown["keptUntil"] = json!(until.to_string());
-    }
-    if received.more {
-        shown["more"] = json!(true);
-    }
+    let shown = EventReceived {
+        event_id: event.event_id.clone(),
+        status: received.reception,
+        matched: received.matched.iter().map(target).collect(),
+        refused: refused.collect(),
+        kept_until: received.kept_until.map(Into::into),
+        more: received.more.then_some(true),
+    };
     Answer::json(status, &shown)
 }
 
-fn waiting(of: &Taker) -> Value {
-    json!({"runId": of.run, "nodeId": of.node, "interruptId": format!("{}:{}", of.run, of.interrupt)})
+fn target(of: &Taker) -> EventTarget {
+    EventTarget {
+        run_id: of.run.clone(),
+        node_id: of.node.clone(),
+        interrupt_id: format!("{}:{}", of.run, of.interrupt),
+    }
 }

@@ -1,10 +1,12 @@
 //! What runs have made: the outputs of nodes that have an artifact type.
 
+use std::borrow::Cow;
+
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
+use holdpoint_api::artifacts::Artifact;
 use holdpoint_core::{NodeStatus, Run};
-use serde_json::{Value, json};
 
 use super::documents::shown;
 use crate::app::App;
@@ -18,12 +20,12 @@ pub(crate) async fn show(
     InPath((run, artifact)): InPath<(String, String)>,
 ) -> Result<Response, ApiError> {
     let run = app.engine.run(&caller.run(&run)?).await?;
-    let found = described(&run, &artifact).ok_or_else(|| ApiError::not_found("artifact"))?;
+    let found = describe(&run, &artifact).ok_or_else(|| ApiError::not_found("artifact"))?;
     Ok(Json(found).into_response())
 }
 
 /// The newest version; the ones before are in the events of the nodes that made them.
-fn described(run: &Run, artifact: &str) -> Option<Value> {
+fn describe<'a>(run: &'a Run, artifact: &'a str) -> Option<Artifact<'a>> {
     let nodes = run.workflow.nodes.iter().zip(&run.nodes);
     let mut made = nodes.filter(|(node, _)| node.artifact_type.is_some());
     let (node, state) = made.find(|(node, _)| run.artifact_id(&node.id) == artifact)?;
@@ -33,12 +35,13 @@ fn described(run: &Run, artifact: &str) -> Option<Value> {
         _ if state.visit > 1 => (&state.outputs_before, state.visit - 1),
         _ => return None,
     };
-    let mut described = json!({
-        "artifactId": artifact, "artifactType": node.artifact_type, "runId": run.id, "nodeId": node.id,
-        "version": version.to_string(), "data": data.as_object().map(|values| shown(run, values)),
-    });
-    if let Some(at) = state.ended_at {
-        described["createdAt"] = json!(at.to_string());
-    }
-    Some(described)
+    Some(Artifact {
+        artifact_id: Cow::Borrowed(artifact),
+        artifact_type: Cow::Borrowed(node.artifact_type.as_deref()?),
+        run_id: run.id.clone(),
+        node_id: node.id.clone(),
+        version: version.to_string(),
+        created_at: state.ended_at.map(Into::into),
+        data: data.as_object().map(|values| shown(run, values)).unwrap_or_default(),
+    })
 }

@@ -1,13 +1,13 @@
-//! Questions of approvers beside a decision: what was asked, and answers to it.
+//! Handlers for questions of approvers.
 
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use holdpoint_core::{Ask, Command, Interrupt, NodeId, Refusal, Run};
+use holdpoint_api::interrupts::{AnswerAsk, Ask, AskAnswered, Asks, InterruptQuery};
+use holdpoint_core::{Command, Interrupt, InterruptId, NodeId, Refusal, Run};
 use holdpoint_engine::{Done, Engine};
-use serde_json::{Value, json};
 
-use super::wire;
+use super::translate;
 use crate::app::App;
 use crate::auth::{CanAnswerAsks, CanSeePending};
 use crate::body::{Body, InPath, Params};
@@ -18,26 +18,28 @@ pub(crate) async fn list(
     State(app): State<App>,
     CanSeePending(caller): CanSeePending,
     InPath((run, node)): InPath<(String, String)>,
-    Params(addressed): Params<wire::InterruptQuery>,
-) -> Result<Json<Value>, ApiError> {
+    Params(addressed): Params<InterruptQuery>,
+) -> Result<Json<Asks>, ApiError> {
     let run = app.engine.run(&caller.run(&run)?).await?;
     let interrupt = interrupt(&run, &node, addressed.interrupt_id.as_deref())?;
-    let asks: Vec<Value> = interrupt.asks.iter().map(shown).collect();
-    Ok(Json(json!({
-        "runId": run.id, "nodeId": interrupt.node, "interruptId": run.interrupt_name(interrupt.id), "asks": asks,
-    })))
+    Ok(Json(Asks {
+        run_id: run.id.clone(),
+        node_id: interrupt.node.clone(),
+        interrupt_id: run.interrupt_name(interrupt.id),
+        asks: interrupt.asks.iter().map(describe).collect(),
+    }))
 }
 
 pub(crate) async fn answer(
     State(app): State<App>,
     CanAnswerAsks(caller): CanAnswerAsks,
     InPath((run, node, ask)): InPath<(String, String, String)>,
-    Params(addressed): Params<wire::InterruptQuery>,
-    Sent(sending, Body(body)): Sent<Body<wire::AnswerAsk>>,
+    Params(addressed): Params<InterruptQuery>,
+    Sent(sending, Body(body)): Sent<Body<AnswerAsk>>,
 ) -> Result<Answer, ApiError> {
     let of = caller.run(&run)?;
     let ask: u32 = ask.parse().map_err(|_| Refusal::AskNotFound)?;
-    let named = addressed.or(body.interrupt_id)?;
+    let named = translate::named_interrupt(addressed, body.interrupt_id)?;
     let interrupt = interrupt(&*app.engine.run(&of).await?, &node, named.as_deref())?.id;
     let command = Command::AnswerAsk { interrupt, ask, answer: body.answer, by: caller.principal() };
     let answer = move |done: Done<'_>| match done {
@@ -53,27 +55,26 @@ fn interrupt<'r>(run: &'r Run, node: &str, named: Option<&str>) -> Result<&'r In
     Ok(run.addressed_interrupt(&node, named)?)
 }
 
-fn answered(run: &Run, id: holdpoint_core::InterruptId, ask: u32) -> Value {
-    let Some(interrupt) = run.interrupt(id) else { return Value::Null };
-    let known = interrupt.asks.iter().find(|known| known.id == ask);
-    let mut answered = known.map_or_else(|| json!({}), shown);
-    answered["runId"] = json!(run.id);
-    answered["nodeId"] = json!(interrupt.node);
-    answered["interruptId"] = json!(run.interrupt_name(id));
-    answered
+fn answered(run: &Run, id: InterruptId, ask: u32) -> Option<AskAnswered> {
+    let interrupt = run.interrupt(id)?;
+    Some(AskAnswered {
+        run_id: run.id.clone(),
+        node_id: interrupt.node.clone(),
+        interrupt_id: run.interrupt_name(id),
+        ask: describe(interrupt.asks.iter().find(|known| known.id == ask)?),
+    })
 }
 
-pub(super) fn shown(ask: &Ask) -> Value {
-    let mut shown = json!({
-        "askId": ask.id, "question": ask.question, "askedBy": ask.by, "askedAt": ask.at.to_string(),
-    });
-    if let Some(via) = &ask.via {
-        shown["via"] = json!(via);
+pub(super) fn describe(ask: &holdpoint_core::Ask) -> Ask {
+    let reply = ask.reply.as_ref();
+    Ask {
+        ask_id: ask.id,
+        question: ask.question.clone(),
+        asked_by: ask.by.clone(),
+        asked_at: ask.at.into(),
+        via: ask.via.clone(),
+        answer: reply.map(|reply| reply.text.clone()),
+        answered_by: reply.map(|reply| reply.by.clone()),
+        answered_at: reply.map(|reply| reply.at.into()),
     }
-    if let Some(reply) = &ask.reply {
-        shown["answer"] = json!(reply.text);
-        shown["answeredBy"] = json!(reply.by);
-        shown["answeredAt"] = json!(reply.at.to_string());
-    }
-    shown
 }

@@ -1,26 +1,28 @@
-//! Taking hold of runs: cancel one or many, let one stand still, let it go on.
+//! Handlers that cancel, pause and resume runs.
+
+use std::borrow::Cow;
 
 use axum::extract::State;
 use axum::http::StatusCode;
+use holdpoint_api::runs::{
+    BULK_CANCEL_MAX, BulkCancel, BulkCancelled, CancelResult, CancelRun, PauseRun, ResumeRun, RunError,
+    RunPaused, RunResumed, RunStatusNow,
+};
 use holdpoint_core::{Command, RunRef, Status, check_reason};
 use holdpoint_engine::{Done, Engine};
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::wire;
 use crate::app::App;
 use crate::auth::{Caller, CanCancelRuns};
 use crate::body::{Body, InPath, OptionalBody};
 use crate::error::ApiError;
 use crate::idempotency::{Answer, Did, Sent};
 
-/// Runs of one bulk request.
-const BULK_MAX: usize = 100;
-
 pub(crate) async fn cancel(
     State(app): State<App>,
     CanCancelRuns(caller): CanCancelRuns,
     InPath(run): InPath<String>,
-    Sent(sending, OptionalBody(body)): Sent<OptionalBody<wire::Cancel>>,
+    Sent(sending, OptionalBody(body)): Sent<OptionalBody<CancelRun>>,
 ) -> Result<Answer, ApiError> {
     let (of, by) = (caller.run(&run)?, caller.principal());
     check_reason(body.reason.as_deref())?;
@@ -30,16 +32,16 @@ pub(crate) async fn cancel(
 
 fn cancelled(done: Done<'_>) -> Answer {
     let Done::Run(run) = done else { return Answer::nothing() };
-    Answer::json(StatusCode::OK, &json!({"runId": run.id, "status": run.status().as_str()}))
+    Answer::json(StatusCode::OK, &RunStatusNow { run_id: run.id.clone(), status: run.status() })
 }
 
 pub(crate) async fn bulk_cancel(
     State(app): State<App>,
     CanCancelRuns(caller): CanCancelRuns,
-    Sent(sending, Body(body)): Sent<Body<wire::BulkCancel>>,
+    Sent(sending, Body(body)): Sent<Body<BulkCancel>>,
 ) -> Result<Answer, ApiError> {
-    if !(1..=BULK_MAX).contains(&body.run_ids.len()) {
-        return Err(ApiError::invalid("runIds", format!("must name 1 to {BULK_MAX} runs")));
+    if !(1..=BULK_CANCEL_MAX).contains(&body.run_ids.len()) {
+        return Err(ApiError::invalid("runIds", format!("must name 1 to {BULK_CANCEL_MAX} runs")));
     }
     check_reason(body.reason.as_deref())?;
     let work = async {
@@ -50,23 +52,30 @@ pub(crate) async fn bulk_cancel(
             results.push(result);
             all_final &= is_final;
         }
-        (Answer::json(StatusCode::OK, &json!({"results": results})), all_final)
+        (Answer::json(StatusCode::OK, &BulkCancelled { results }), all_final)
     };
     sending.carry_out_in_parts(&app, &caller, work).await
 }
 
 /// What came of one of many, and whether it would come to that again; a failure of one is no failure of the others.
-async fn cancel_one(app: &App, caller: &Caller, id: &str, reason: Option<String>) -> (Value, bool) {
+async fn cancel_one(app: &App, caller: &Caller, id: &str, reason: Option<String>) -> (CancelResult, bool) {
     let cancelling = async {
         let of: RunRef = caller.run(id)?;
         Ok::<_, ApiError>(app.engine.cancel(&of, reason, caller.principal()).await?)
     };
     match cancelling.await {
-        Ok(run) => (json!({"runId": id, "ok": true, "status": run.status().as_str()}), true),
+        Ok(run) => {
+            (CancelResult { run_id: id.to_owned(), ok: true, status: Some(run.status()), error: None }, true)
+        }
         Err(error) => {
+            let text = |member: &Value| Cow::Owned(member.as_str().unwrap_or_default().to_owned());
             let body = error.body();
-            let why = json!({"code": body["error"], "message": body["message"]});
-            (json!({"runId": id, "ok": false, "error": why}), error.is_final())
+            let (code, message) = (text(&body["error"]), text(&body["message"]));
+            let why = RunError { code, message, retryable: None, details: None };
+            (
+                CancelResult { run_id: id.to_owned(), ok: false, status: None, error: Some(why) },
+                error.is_final(),
+            )
         }
     }
 }
@@ -75,7 +84,7 @@ pub(crate) async fn pause(
     State(app): State<App>,
     CanCancelRuns(caller): CanCancelRuns,
     InPath(run): InPath<String>,
-    Sent(sending, OptionalBody(body)): Sent<OptionalBody<wire::Pause>>,
+    Sent(sending, OptionalBody(body)): Sent<OptionalBody<PauseRun>>,
 ) -> Result<Answer, ApiError> {
     let of = caller.run(&run)?;
     check_reason(body.reason.as_deref())?;
@@ -87,19 +96,17 @@ pub(crate) async fn pause(
 /// The status is the one that was asked for. A run that drains has it once the nodes at work have ended.
 fn paused(done: Done<'_>) -> Answer {
     let Done::Run(run) = done else { return Answer::nothing() };
-    let mut shown = json!({"runId": run.id, "status": Status::Paused.as_str()});
-    match &run.paused {
-        Some(pause) => shown["pausedAt"] = json!(pause.at.to_string()),
-        None => shown["draining"] = json!(true),
-    }
-    Answer::json(StatusCode::ACCEPTED, &shown)
+    let paused_at = run.paused.as_ref().map(|pause| pause.at.into());
+    let draining = paused_at.is_none().then_some(true);
+    let paused = RunPaused { run_id: run.id.clone(), status: Status::Paused, paused_at, draining };
+    Answer::json(StatusCode::ACCEPTED, &paused)
 }
 
 pub(crate) async fn resume(
     State(app): State<App>,
     CanCancelRuns(caller): CanCancelRuns,
     InPath(run): InPath<String>,
-    Sent(sending, OptionalBody(_)): Sent<OptionalBody<wire::Resume>>,
+    Sent(sending, OptionalBody(_)): Sent<OptionalBody<ResumeRun>>,
 ) -> Result<Answer, ApiError> {
     let of = caller.run(&run)?;
     let command = Command::Resume { by: caller.principal() };
@@ -110,6 +117,6 @@ pub(crate) async fn resume(
 /// The run goes on in the same commit, and may be further by now; what was asked for is that it runs.
 fn resumed(done: Done<'_>) -> Answer {
     let Done::Run(run) = done else { return Answer::nothing() };
-    let shown = json!({"runId": run.id, "status": "running", "resumedAt": run.updated_at.to_string()});
-    Answer::json(StatusCode::ACCEPTED, &shown)
+    let (run_id, resumed_at) = (run.id.clone(), run.updated_at.into());
+    Answer::json(StatusCode::ACCEPTED, &RunResumed { run_id, status: Status::Running, resumed_at })
 }

@@ -7,15 +7,17 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
-use holdpoint_core::{Run, RunRef};
+use holdpoint_api::artifacts::{BundleMetrics, DebugBundle, ShowDebugBundle};
+use holdpoint_api::events::Event;
+use holdpoint_core::{NodeId, Run, RunRef};
 use holdpoint_engine::Recorded;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
 use self::mask::masked;
+use super::discovery::implementation;
 use super::documents::document;
-use super::snapshot::Snapshot;
-use super::wire::{self, EventDoc};
+use super::snapshot;
 use crate::app::App;
 use crate::auth::CanReadRuns;
 use crate::body::{InPath, Params};
@@ -29,7 +31,7 @@ pub(crate) async fn show(
     State(app): State<App>,
     CanReadRuns(caller): CanReadRuns,
     InPath(run): InPath<String>,
-    Params(asked): Params<wire::DebugBundle>,
+    Params(asked): Params<ShowDebugBundle>,
 ) -> Result<Response, ApiError> {
     let max = match asked.max_events.map(u64::try_from) {
         None => EVENTS_MAX,
@@ -41,23 +43,20 @@ pub(crate) async fn show(
     let recorded = recorded(&app, &of, max).await?;
     let truncated = run.seq > recorded.len() as u64;
     let (events, spans) = told(&of, &run, recorded);
-    let count = events.len();
-    let nodes: BTreeSet<&String> = events.iter().filter_map(|event| event.node_id.as_ref()).collect();
-    let mut bundle = json!({
-        "bundleVersion": "1.0",
-        "generatedAt": app.engine.now().to_string(),
-        "host": {"name": "holdpoint", "version": env!("CARGO_PKG_VERSION"), "vendor": "holdpoint"},
-        "run": masked(json!(Snapshot::of(&run))),
-        "metrics": {"eventCount": count, "nodeCount": nodes.len()},
-        "events": events.into_iter().map(|event| masked(json!(event))).collect::<Vec<Value>>(),
-        "spans": spans.into_iter().map(masked).collect::<Vec<Value>>(),
-        "redactionApplied": true,
-        "redactionMode": "mask",
-        "truncated": truncated,
-    });
-    if truncated {
-        bundle["truncatedReason"] = json!("maxEvents");
-    }
+    let nodes: BTreeSet<&NodeId> = events.iter().filter_map(|event| event.node_id.as_ref()).collect();
+    let bundle = DebugBundle {
+        bundle_version: "1.0".to_owned(),
+        generated_at: app.engine.now().into(),
+        host: implementation(),
+        run: masked(json!(snapshot::describe(&run))),
+        metrics: BundleMetrics { event_count: events.len(), node_count: nodes.len() },
+        events: events.iter().map(|event| masked(json!(event))).collect(),
+        spans: spans.into_iter().map(masked).collect(),
+        redaction_applied: true,
+        redaction_mode: "mask".to_owned(),
+        truncated,
+        truncated_reason: truncated.then(|| "maxEvents".to_owned()),
+    };
     Ok(([(header::CACHE_CONTROL, "no-store")], Json(bundle)).into_response())
 }
 
@@ -77,7 +76,7 @@ async fn recorded(app: &App, of: &RunRef, max: u64) -> Result<Vec<Recorded>, Api
 }
 
 /// The events as readers see them, and the spans that ended with each.
-fn told(of: &RunRef, run: &Run, recorded: Vec<Recorded>) -> (Vec<EventDoc>, Vec<Value>) {
+fn told(of: &RunRef, run: &Run, recorded: Vec<Recorded>) -> (Vec<Event<'static>>, Vec<Value>) {
     let mut teller = Teller::new(of, Run::unborn(run.id.clone(), run.workflow.clone()));
     let (mut events, mut spans) = (Vec::with_capacity(recorded.len()), Vec::new());
     for one in recorded {

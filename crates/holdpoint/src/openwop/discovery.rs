@@ -1,12 +1,18 @@
 //! The discovery document. It names what this build does and nothing else: clients hold us to it. What is a matter of
 //! routes is read from their table.
 
+use std::collections::BTreeMap;
+
 use axum::Json;
 use axum::extract::State;
 use axum::http::header;
 use axum::response::IntoResponse;
+use holdpoint_api::discovery::{
+    AuthorizationFeatures, DeadLetterFeatures, Discovery, Extensions, Implementation, InterruptFeatures,
+    Observability, OtelFeatures, ReplayFeatures, Supported, TestingFeatures, WebhookFeatures,
+};
 use holdpoint_core::webhook::RetryPolicy;
-use holdpoint_core::{AUTH_REQUIRED, limits};
+use holdpoint_core::{AUTH_REQUIRED, ForkMode, limits};
 use holdpoint_engine::{Engine, WebhookSettings};
 use serde_json::{Value, json};
 
@@ -17,101 +23,128 @@ use crate::app::App;
 use crate::auth::TEST_KEY_PREFIX;
 
 pub(crate) async fn document(State(app): State<App>) -> impl IntoResponse {
-    let mut document = described(&app.fixtures, routes::has);
-    if let Some(letters) = document.get_mut("deadLetter") {
-        letters["retentionDays"] = days(app.engine.webhook_settings());
+    let mut document = describe(&app.fixtures, routes::has);
+    if let Some(letters) = &mut document.dead_letter {
+        letters.retention_days = days(app.engine.webhook_settings());
     }
-    document["conversationPrimitive"] = json!(app.engine.has_conversations());
-    if app.telemetry.is_some() {
-        document["observability"] = json!({"otel": {"exportProtocols": ["http/json", "http/protobuf"]}});
-    }
+    document.conversation_primitive = app.engine.has_conversations();
+    document.observability = app.telemetry.is_some().then(|| Observability {
+        otel: OtelFeatures { export_protocols: texts(&["http/json", "http/protobuf"]) },
+    });
     ([(header::CACHE_CONTROL, "public, max-age=300")], Json(document))
 }
 
-/// `has` tells whether there is an operation of that name.
-fn described(fixtures: &[String], has: fn(&str) -> bool) -> Value {
-    let mut document = json!({
-        "protocolVersion": "1.0",
-        "implementation": {"name": "holdpoint", "version": env!("CARGO_PKG_VERSION"), "vendor": "holdpoint"},
-        "supportedEnvelopes": ["clarification.request"],
-        "schemaVersions": {"clarification.request": 1},
-        "supportedTransports": ["rest"],
-        "limits": {
-            "clarificationRounds": 3, "schemaRounds": 2, "envelopesPerTurn": 5,
-            "maxRequestBodyBytes": limits::REQUEST_BYTES_MAX,
-            "maxNodeExecutions": limits::NODE_EXECUTIONS_MAX,
+/// The name and version of this server.
+pub(super) fn implementation() -> Implementation {
+    let version = env!("CARGO_PKG_VERSION").to_owned();
+    Implementation { name: "holdpoint".to_owned(), version, vendor: "holdpoint".to_owned() }
+}
+
+/// Describes the features of a server. `has` tells whether there is an operation of that name.
+fn describe(fixtures: &[String], has: fn(&str) -> bool) -> Discovery {
+    Discovery {
+        protocol_version: "1.0".to_owned(),
+        implementation: implementation(),
+        supported_envelopes: texts(&["clarification.request"]),
+        schema_versions: numbers(&[("clarification.request", 1)]),
+        supported_transports: texts(&["rest"]),
+        limits: numbers(&[
+            ("clarificationRounds", 3),
+            ("schemaRounds", 2),
+            ("envelopesPerTurn", 5),
+            ("maxRequestBodyBytes", limits::REQUEST_BYTES_MAX as u64),
+            ("maxNodeExecutions", limits::NODE_EXECUTIONS_MAX),
+        ]),
+        fixtures: fixtures.to_vec(),
+        testing: TestingFeatures {
+            test_key_prefix: TEST_KEY_PREFIX.to_owned(),
+            mock_providers: texts(&["stream-text"]),
         },
-        "fixtures": fixtures,
-        "testing": {"testKeyPrefix": TEST_KEY_PREFIX, "mockProviders": ["stream-text"]},
-        "configurable": {
-            "recursionLimit": {"type": "integer", "minimum": 1},
-            "runTimeoutMs": {"type": "integer", "minimum": 0},
-            "temperature": {"type": "number", "minimum": 0, "maximum": 2},
-            "maxTokens": {"type": "integer", "minimum": 1},
-            "escalationThreshold": {"type": "number", "minimum": 0, "maximum": 1},
-            "mockProvider": {"type": "object", "description": "For test keys: {id, config}."},
-        },
-        "engineVersion": Engine::VERSION,
-        "eventLogSchemaVersion": EVENT_LOG_SCHEMA,
-        // Who holds no role that somebody gave them is let in nowhere that takes one.
-        "authorization": {"supported": true, "failClosed": true},
-        "debugBundle": {"supported": has("getDebugBundle")},
-        "extensions": {"interrupts": interrupts(has)},
-    });
-    if has("createWebhook") {
-        document["webhooks"] = webhooks(has);
-        document["deadLetter"] = dead_letter(has);
+        configurable: configurable(),
+        engine_version: Engine::VERSION,
+        event_log_schema_version: EVENT_LOG_SCHEMA,
+        authorization: AuthorizationFeatures { supported: true, fail_closed: true },
+        debug_bundle: Supported { supported: has("getDebugBundle") },
+        extensions: Extensions { interrupts: interrupts(has) },
+        conversation_primitive: false,
+        webhooks: has("createWebhook").then(|| webhooks(has)),
+        dead_letter: has("createWebhook").then(|| DeadLetterFeatures {
+            supported: has("listDeadLetters"),
+            retention_days: days(&WebhookSettings::default()),
+        }),
+        replay: has("forkRun")
+            .then(|| ReplayFeatures { supported: true, modes: vec![ForkMode::Replay, ForkMode::Branch] }),
+        observability: None,
     }
-    if has("forkRun") {
-        document["replay"] = json!({"supported": true, "modes": ["replay", "branch"]});
+}
+
+fn texts(texts: &[&str]) -> Vec<String> {
+    texts.iter().map(|text| (*text).to_owned()).collect()
+}
+
+fn numbers(numbers: &[(&str, u64)]) -> BTreeMap<String, u64> {
+    numbers.iter().map(|(name, number)| ((*name).to_owned(), *number)).collect()
+}
+
+/// The options of a run that the engine knows.
+fn configurable() -> BTreeMap<String, Value> {
+    let options = [
+        ("recursionLimit", json!({"type": "integer", "minimum": 1})),
+        ("runTimeoutMs", json!({"type": "integer", "minimum": 0})),
+        ("temperature", json!({"type": "number", "minimum": 0, "maximum": 2})),
+        ("maxTokens", json!({"type": "integer", "minimum": 1})),
+        ("escalationThreshold", json!({"type": "number", "minimum": 0, "maximum": 1})),
+        ("mockProvider", json!({"type": "object", "description": "For test keys: {id, config}."})),
+    ];
+    options.into_iter().map(|(name, schema)| (name.to_owned(), schema)).collect()
+}
+
+fn webhooks(has: fn(&str) -> bool) -> WebhookFeatures {
+    WebhookFeatures {
+        supported: true,
+        signature_algorithms: texts(&ALGORITHMS),
+        durable: has("replayDelivery"),
+        retry_policy: json!(policy(&RetryPolicy::default())),
     }
-    document
 }
 
-fn webhooks(has: fn(&str) -> bool) -> Value {
-    json!({
-        "supported": true, "signatureAlgorithms": ALGORITHMS, "durable": has("replayDelivery"),
-        "retryPolicy": policy(&RetryPolicy::default()),
-    })
+/// Returns the number of whole days for which dead letters are kept.
+fn days(settings: &WebhookSettings) -> u64 {
+    settings.keep_dead_letters.as_secs() / (24 * 3600)
 }
 
-fn dead_letter(has: fn(&str) -> bool) -> Value {
-    json!({"supported": has("listDeadLetters"), "retentionDays": days(&WebhookSettings::default())})
-}
-
-/// Whole days for which dead letters are kept for certain.
-fn days(settings: &WebhookSettings) -> Value {
-    json!(settings.keep_dead_letters.as_secs() / (24 * 3600))
-}
-
-/// Which of the protocol's interrupt profiles hold here.
-fn interrupts(has: fn(&str) -> bool) -> Value {
+/// Returns the interrupt profiles of the protocol that the server supports.
+fn interrupts(has: fn(&str) -> bool) -> InterruptFeatures {
     let links = has("inspectByToken") && has("resolveByToken");
     let mut profiles = Vec::new();
     if has("resolveInterrupt") {
         profiles.extend(["openwop-interrupt-quorum", AUTH_REQUIRED]);
     }
-    // Whoever sends an external event may have nothing but a link.
+    // The sender of an external event may have nothing but a link.
     if links {
         profiles.push("openwop-interrupt-external-event");
     }
     if has("cancelRun") {
         profiles.push("openwop-interrupt-cascade-cancel");
     }
-    json!({"profiles": profiles, "signedCallbackTokens": links})
+    InterruptFeatures { profiles: texts(&profiles), signed_callback_tokens: links }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn describe(fixtures: &[String], has: fn(&str) -> bool) -> Value {
+        json!(super::describe(fixtures, has))
+    }
+
     #[test]
     fn what_has_no_route_is_not_told_of() {
         let fixtures = ["conformance-noop".to_owned()];
-        let bare = described(&fixtures, |_| false);
+        let bare = describe(&fixtures, |_| false);
         assert_eq!((bare.get("replay"), &bare["debugBundle"]["supported"]), (None, &json!(false)));
         assert_eq!(bare["fixtures"], json!(fixtures));
-        let full = described(&[], |_| true);
+        let full = describe(&[], |_| true);
         assert_eq!(full["replay"]["modes"], json!(["replay", "branch"]));
         assert_eq!(full["debugBundle"]["supported"], true);
         assert_eq!((bare.get("webhooks"), bare.get("deadLetter")), (None, None));
@@ -122,7 +155,7 @@ mod tests {
         let named = ["quorum", "auth-required", "external-event", "cascade-cancel"];
         let named = named.map(|name| format!("openwop-interrupt-{name}"));
         assert_eq!(interrupts(&full), json!({"profiles": named, "signedCallbackTokens": true}));
-        let without_links = described(&[], |id| id != "resolveByToken");
+        let without_links = describe(&[], |id| id != "resolveByToken");
         assert_eq!(interrupts(&without_links)["signedCallbackTokens"], false);
     }
 }

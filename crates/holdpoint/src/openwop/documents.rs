@@ -1,10 +1,11 @@
 //! Recorded events as the protocol's documents.
 
+use std::borrow::Cow;
+
+use holdpoint_api::events::Event as EventDocument;
 use holdpoint_core::{Drain, Event, InterruptId, NodeId, Run, RunError};
 use holdpoint_engine::Recorded;
 use serde_json::{Map, Value, json};
-
-use super::wire::EventDoc;
 
 mod agents;
 mod governance;
@@ -16,15 +17,15 @@ pub(crate) use interrupts::decision;
 
 /// The document of a recorded event. `run` is the fold right after it, neither earlier nor later: so the document is
 /// the same on every read.
-pub(crate) fn document(run: &Run, recorded: &Recorded) -> EventDoc {
+pub(crate) fn document(run: &Run, recorded: &Recorded) -> EventDocument<'static> {
     let (kind, node_id, payload) = describe(run, recorded);
-    EventDoc {
+    EventDocument {
         event_id: format!("{}:{}", run.id, recorded.seq),
         run_id: run.id.clone(),
-        kind,
-        node_id: node_id.map(ToString::to_string),
+        kind: Cow::Borrowed(kind),
+        node_id: node_id.cloned(),
         payload,
-        timestamp: recorded.at,
+        timestamp: recorded.at.into(),
         sequence: recorded.seq,
     }
 }
@@ -198,7 +199,7 @@ fn of_run<'a>(run: &Run, recorded: &'a Recorded) -> Description<'a> {
             let mut payload = json!({"durationMs": duration_ms});
             let outputs = run.outputs();
             if !outputs.is_empty() {
-                payload["outputs"] = shown(run, &outputs);
+                payload["outputs"] = json!(shown(run, &outputs));
             }
             ("run.completed", None, payload)
         }
@@ -223,12 +224,12 @@ fn duration_ms(run: &Run, node: &NodeId) -> Option<i64> {
 pub(super) const HIDDEN: &str = "[redacted]";
 
 /// Values by the name of the variable they go to, without those that are nobody's business.
-pub(super) fn shown(run: &Run, values: &Map<String, Value>) -> Value {
+pub(super) fn shown(run: &Run, values: &Map<String, Value>) -> Map<String, Value> {
     let one = |(name, value): (&String, &Value)| {
         let value = if run.is_hidden(name) { json!(HIDDEN) } else { value.clone() };
         (name.clone(), value)
     };
-    Value::Object(values.iter().map(one).collect())
+    values.iter().map(one).collect()
 }
 
 #[cfg(test)]

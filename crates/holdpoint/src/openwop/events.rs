@@ -5,13 +5,15 @@ use std::time::Duration;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
+use holdpoint_api::events::{
+    BUFFER_MS_MAX, POLL_SECONDS_DEFAULT, POLL_SECONDS_MAX, PollEvents, StreamEvents,
+};
 use tokio::time::Instant;
 
 use self::listing::Listing;
 use self::stream::Stream;
 use super::log::{Reader, Shape, snapshot_frame};
 use super::mode::Modes;
-use super::wire;
 use crate::app::App;
 use crate::auth::{Caller, CanReadRuns};
 use crate::body::{InPath, Params};
@@ -24,15 +26,11 @@ mod crowd;
 mod listing;
 mod stream;
 
-const POLL_SECONDS_DEFAULT: u64 = 30;
-const POLL_SECONDS_MAX: u64 = 60;
-const BUFFER_MS_MAX: u64 = 5000;
-
 pub(crate) async fn stream(
     State(app): State<App>,
     CanReadRuns(caller): CanReadRuns,
     InPath(run): InPath<String>,
-    Params(params): Params<wire::Stream>,
+    Params(params): Params<StreamEvents>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     // Before anything else, so that a mistake is the same mistake whatever form of answer is asked for.
@@ -76,7 +74,7 @@ pub(crate) async fn poll(
     State(app): State<App>,
     CanReadRuns(caller): CanReadRuns,
     InPath(run): InPath<String>,
-    Params(params): Params<wire::Poll>,
+    Params(params): Params<PollEvents>,
 ) -> Result<Response, ApiError> {
     let modes = params.stream_mode.as_deref().map(Modes::parse).transpose()?.unwrap_or(Modes::DEBUG);
     let seconds = params.timeout.unwrap_or(POLL_SECONDS_DEFAULT);

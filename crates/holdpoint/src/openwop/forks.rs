@@ -2,12 +2,11 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
+use holdpoint_api::runs::{ForkRun, RunForked};
 use holdpoint_core::ForkMode;
 use holdpoint_engine::{Done, Engine, ForkRequest, Overlay};
-use serde_json::json;
 
 use super::start_headers::check_configurable;
-use super::wire;
 use crate::app::App;
 use crate::auth::{Caller, CanForkRuns};
 use crate::body::{Body, InPath};
@@ -18,7 +17,7 @@ pub(crate) async fn fork(
     State(app): State<App>,
     CanForkRuns(caller): CanForkRuns,
     InPath(run): InPath<String>,
-    Sent(sending, Body(body)): Sent<Body<wire::Fork>>,
+    Sent(sending, Body(body)): Sent<Body<ForkRun>>,
 ) -> Result<Answer, ApiError> {
     let of = caller.run(&run)?;
     check_configurable(&caller, &body.run_options_overlay.configurable.0)?;
@@ -27,7 +26,7 @@ pub(crate) async fn fork(
     sending.carry_out(&app, &caller, forked, fork).await
 }
 
-fn request(caller: &Caller, body: wire::Fork) -> Result<ForkRequest, ApiError> {
+fn request(caller: &Caller, body: ForkRun) -> Result<ForkRequest, ApiError> {
     let from_seq = match (body.from_seq, body.mode) {
         (Some(from), _) => {
             u64::try_from(from).map_err(|_| ApiError::invalid("fromSeq", "must be 0 or more"))?
@@ -51,9 +50,14 @@ fn forked(done: Done<'_>) -> Answer {
         return Answer::nothing();
     };
     let status_url = format!("/v1/runs/{}", run.id);
-    let shown = json!({
-        "runId": run.id, "sourceRunId": fork.source, "fromSeq": fork.from_seq, "mode": fork.mode,
-        "status": run.status().as_str(), "eventsUrl": format!("{status_url}/events"), "statusUrl": status_url,
-    });
-    Answer::json(StatusCode::CREATED, &shown)
+    let forked = RunForked {
+        run_id: run.id.clone(),
+        source_run_id: fork.source.clone(),
+        from_seq: fork.from_seq,
+        mode: fork.mode,
+        status: run.status(),
+        events_url: format!("{status_url}/events"),
+        status_url,
+    };
+    Answer::json(StatusCode::CREATED, &forked)
 }

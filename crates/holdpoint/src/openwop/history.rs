@@ -1,10 +1,13 @@
-//! Everything a run has asked, in its order: who said what, and what came of it. Told from the fold.
+//! The interrupts of a run in their order, with votes, questions and decisions.
+
+use std::borrow::Cow;
 
 use axum::Json;
 use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use holdpoint_api::interrupts::{InterruptHistory, InterruptRecord, InterruptStatus};
 use holdpoint_core::{Interrupt, Resolution, Run};
 use holdpoint_engine::Engine;
-use serde_json::{Value, json};
 
 use super::{asks, documents, translate};
 use crate::app::App;
@@ -18,18 +21,18 @@ pub(crate) async fn list(
     CanSeePending(caller): CanSeePending,
     InPath(run): InPath<String>,
     Params(page): Params<Page>,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Response, ApiError> {
     let run = app.engine.run(&caller.run(&run)?).await?;
     let after = page.cursor.as_deref().map(parse_cursor).transpose()?.unwrap_or(0);
     let behind = run.interrupts.iter().filter(|interrupt| interrupt.id.0 > after);
     let mut found: Vec<&Interrupt> = behind.map(AsRef::as_ref).take(rows(&page)?).collect();
     let more = page.cut(&mut found)?;
-    let shown: Vec<Value> = found.iter().map(|interrupt| entry(&app.engine, &run, interrupt)).collect();
-    let mut shown = json!({"runId": run.id, "interrupts": shown});
-    if let (true, Some(last)) = (more, found.last()) {
-        shown["nextCursor"] = json!(last.id.0.to_string());
-    }
-    Ok(Json(shown))
+    let history = InterruptHistory {
+        run_id: run.id.clone(),
+        interrupts: found.iter().map(|interrupt| describe(&app.engine, &run, interrupt)).collect(),
+        next_cursor: found.last().filter(|_| more).map(|last| last.id.0.to_string()),
+    };
+    Ok(Json(history).into_response())
 }
 
 fn rows(page: &Page) -> Result<usize, ApiError> {
@@ -41,40 +44,38 @@ fn parse_cursor(text: &str) -> Result<u32, ApiError> {
     text.parse().map_err(|_| ApiError::invalid("cursor", "is not one that this server handed out"))
 }
 
-fn entry(engine: &Engine, run: &Run, interrupt: &Interrupt) -> Value {
-    let questions: Vec<Value> = interrupt.asks.iter().map(asks::shown).collect();
-    let mut shown = json!({
-        "interruptId": run.interrupt_name(interrupt.id), "nodeId": interrupt.node, "kind": interrupt.kind.as_str(),
-        "key": interrupt.key, "title": interrupt.title(), "data": interrupt.data,
-        "requestedAt": interrupt.requested_at.to_string(), "status": status(run, interrupt),
-        "assignees": interrupt.assignees(&run.requesters()).entries(), "votes": translate::votes(interrupt), "repeatedVotes": interrupt.repeated,
-        "asks": questions,
-    });
-    if interrupt.required_approvals() > 1 {
-        shown["requiredApprovals"] = json!(interrupt.required_approvals());
+fn describe<'a>(engine: &Engine, run: &Run, interrupt: &'a Interrupt) -> InterruptRecord<'a> {
+    let required = interrupt.required_approvals();
+    InterruptRecord {
+        interrupt_id: run.interrupt_name(interrupt.id),
+        node_id: interrupt.node.clone(),
+        kind: interrupt.kind,
+        key: Cow::Borrowed(&interrupt.key),
+        title: Cow::Borrowed(interrupt.title()),
+        data: Cow::Borrowed(&interrupt.data),
+        digest: interrupt.digest.as_deref().map(Cow::Borrowed),
+        requested_at: interrupt.requested_at.into(),
+        timeout_ms: interrupt.timeout_ms,
+        expires_at: interrupt.expires_at().map(Into::into),
+        resume_schema: interrupt.resume_schema.as_ref().map(Cow::Borrowed),
+        status: status(run, interrupt),
+        assignees: interrupt.assignees(&run.requesters()).entries(),
+        required_approvals: (required > 1).then_some(required),
+        votes: translate::votes(interrupt),
+        repeated_votes: interrupt.repeated,
+        asks: interrupt.asks.iter().map(asks::describe).collect(),
+        decision: documents::decision(run, interrupt),
+        permits: grants::permits(engine, run, interrupt),
+        grant_id: interrupt.is_granted().then(|| run.grant_id(interrupt.id)),
     }
-    for (member, value) in [
-        ("digest", interrupt.digest.as_ref().map(|digest| json!(digest))),
-        ("timeoutMs", interrupt.timeout_ms.map(|ms| json!(ms))),
-        ("expiresAt", interrupt.expires_at().map(|at| json!(at.to_string()))),
-        ("resumeSchema", interrupt.resume_schema.clone()),
-        ("decision", documents::decision(run, interrupt)),
-        ("permits", grants::permits(engine, run, interrupt).map(|permits| json!(permits))),
-        ("grantId", interrupt.is_granted().then(|| json!(run.grant_id(interrupt.id)))),
-    ] {
-        if let Some(value) = value {
-            shown[member] = value;
-        }
-    }
-    shown
 }
 
-/// What became of it. A run that ends takes its open questions along.
-fn status(run: &Run, interrupt: &Interrupt) -> &'static str {
+/// Returns the state of an interrupt. The end of a run cancels its open interrupts.
+fn status(run: &Run, interrupt: &Interrupt) -> InterruptStatus {
     match &interrupt.resolution {
-        Some(Resolution::Answered { .. }) => "answered",
-        Some(Resolution::TimedOut { .. }) => "timed-out",
-        None if run.finished() => "cancelled",
-        None => "open",
+        Some(Resolution::Answered { .. }) => InterruptStatus::Answered,
+        Some(Resolution::TimedOut { .. }) => InterruptStatus::TimedOut,
+        None if run.finished() => InterruptStatus::Cancelled,
+        None => InterruptStatus::Open,
     }
 }

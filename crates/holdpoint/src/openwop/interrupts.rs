@@ -2,10 +2,11 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
+use holdpoint_api::interrupts::{InterruptQuery, ResolveInterrupt};
 use holdpoint_core::{Command, NodeId, Refusal};
 use holdpoint_engine::{Done, Engine, Error};
 
-use super::{translate, wire};
+use super::translate;
 use crate::app::App;
 use crate::auth::{Caller, CanAnswer};
 use crate::body::{Body, InPath, Params};
@@ -16,10 +17,10 @@ pub(crate) async fn resolve(
     State(app): State<App>,
     CanAnswer(caller): CanAnswer,
     InPath((run, node)): InPath<(String, String)>,
-    Params(addressed): Params<wire::InterruptQuery>,
-    Sent(sending, Body(mut body)): Sent<Body<wire::Resolve>>,
+    Params(addressed): Params<InterruptQuery>,
+    Sent(sending, Body(mut body)): Sent<Body<ResolveInterrupt>>,
 ) -> Result<Answer, ApiError> {
-    body.interrupt_id = addressed.or(body.interrupt_id)?;
+    body.interrupt_id = translate::named_interrupt(addressed, body.interrupt_id)?;
     answer_node(&app, caller, (&run, &node), (sending, body), ApiError::from).await
 }
 
@@ -28,7 +29,7 @@ pub(super) async fn answer_node(
     app: &App,
     caller: Caller,
     (run, node): (&str, &str),
-    (sending, body): (Sending, wire::Resolve),
+    (sending, body): (Sending, ResolveInterrupt),
     refused: impl Fn(Error) -> ApiError,
 ) -> Result<Answer, ApiError> {
     let of = caller.run(run)?;

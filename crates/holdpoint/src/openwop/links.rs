@@ -1,44 +1,48 @@
 //! Signed links over HTTP: making one with a key; looking and answering with one and without a key.
 
+use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use holdpoint_api::grants::Permit;
+use holdpoint_api::interrupts::{InterruptQuery, ResolveInterrupt};
+use holdpoint_api::links::{Intent, LinkState, LinkedInterrupt, MintToken, TokenClaims, TokenMinted};
 use holdpoint_core::{
     Answer as Reply, Command, Interrupt, NodeId, Principal, Refusal, Run, RunRef, TenantId, Via,
 };
 use holdpoint_engine::{Done, Engine, Error};
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::{asks, translate, wire};
+use super::{asks, translate};
 use crate::app::App;
 use crate::auth::{Caller, CanAnswer};
 use crate::body::{Body, InPath, OptionalBody, Params, parse_principal};
 use crate::error::ApiError;
 use crate::grants;
 use crate::idempotency::{Answer, Did, Sender, Sent};
-use crate::links::{CanInspect, CanResolve, Claims, Intent, Link, Minted, Wanted, no_longer};
+use crate::links::{CanInspect, CanResolve, Claims, Link, Minted, Wanted, no_longer};
 
 pub(crate) async fn mint(
     State(app): State<App>,
     CanAnswer(caller): CanAnswer,
     InPath((run, node)): InPath<(String, String)>,
-    Params(addressed): Params<wire::InterruptQuery>,
-    Sent(sending, OptionalBody(mut body)): Sent<OptionalBody<wire::MintToken>>,
+    Params(addressed): Params<InterruptQuery>,
+    Sent(sending, OptionalBody(mut body)): Sent<OptionalBody<MintToken>>,
 ) -> Result<Answer, ApiError> {
     let of = caller.run(&run)?;
-    let named = addressed.or(body.interrupt_id.take())?;
+    let named = translate::named_interrupt(addressed, body.interrupt_id.take())?;
     let node = NodeId::parse(&node).map_err(|_| Refusal::InterruptNotFound)?;
     if let Some(name) = body.sub.take() {
         body.sub = Some(addressee(&app, &caller, name).await?);
     }
     let wanted = wanted(&caller, body, app.links.life_ms_max())?;
     // A receipt holds everything but the link itself, which is shown once and kept nowhere.
-    let (kept, mut made) = (Arc::new(OnceLock::new()), None);
+    let (kept, mut made) = (Arc::new(OnceLock::<TokenMinted>::new()), None);
     let told = kept.clone();
-    let answer = move |_: Done<'_>| Answer::json(StatusCode::CREATED, told.get().unwrap_or(&Value::Null));
+    let answer = move |_: Done<'_>| Answer::json(StatusCode::CREATED, &told.get());
     let mint = async |engine: Engine| {
         let run = engine.run(&of).await?;
         let asked = run.addressed_interrupt(&node, named.as_deref())?;
@@ -52,15 +56,18 @@ pub(crate) async fn mint(
             return Err(Refusal::UnknownName(wanted.sub).into());
         }
         let minted = app.links.mint(&app.engine, (&of, &run), asked, wanted).await?;
-        let shown = kept.get_or_init(|| with_link_id(shown_claims(&minted.claims), &minted.id));
-        made = Some((shown.clone(), minted));
+        let shown = kept.get_or_init(|| TokenMinted {
+            claims: describe_claims(&minted.claims),
+            link_id: minted.id,
+            token: None,
+            url: None,
+        });
+        made = Some(TokenMinted { token: Some(minted.token), url: Some(minted.url), ..shown.clone() });
         Ok(Did::Run(run))
     };
     let mut answer = sending.carry_out(&app, &caller, answer, mint).await?;
-    if let (Some((mut shown, minted)), false) = (made, answer.replayed) {
-        shown["token"] = json!(minted.token);
-        shown["url"] = json!(minted.url);
-        answer.body = shown.to_string();
+    if let (Some(made), false) = (made, answer.replayed) {
+        answer.body = Answer::json(answer.status, &made).body;
     }
     Ok(answer)
 }
@@ -78,7 +85,7 @@ async fn addressee(app: &App, caller: &Caller, name: String) -> Result<String, A
 }
 
 /// Answers in one's own name, unless the caller may act for others.
-fn wanted(caller: &Caller, body: wire::MintToken, life_ms_max: u64) -> Result<Wanted, ApiError> {
+fn wanted(caller: &Caller, body: MintToken, life_ms_max: u64) -> Result<Wanted, ApiError> {
     let (own, seconds_max) = (caller.principal().name, life_ms_max / 1000);
     if body.sub.as_ref().is_some_and(|name| *name != own) && !caller.may("approvals:act-as") {
         let error = forbidden("for: a link in another name needs the scope approvals:act-as");
@@ -108,17 +115,15 @@ fn forbidden(message: &str) -> ApiError {
     ApiError::new(StatusCode::FORBIDDEN, "forbidden", message)
 }
 
-fn shown_claims(claims: &Claims) -> Value {
-    json!({
-        "intent": claims.intent.as_str(), "for": claims.sub, "expiresAt": claims.expires_at.to_string(),
-        "interruptId": claims.interrupt, "runId": claims.of.run, "nodeId": claims.node,
-    })
-}
-
-/// Adds the id by which decisions name the link.
-fn with_link_id(mut claims: Value, id: &str) -> Value {
-    claims["linkId"] = json!(id);
-    claims
+fn describe_claims(claims: &Claims) -> TokenClaims {
+    TokenClaims {
+        run_id: claims.of.run.clone(),
+        node_id: claims.node.clone(),
+        interrupt_id: claims.interrupt.clone(),
+        intent: claims.intent,
+        sub: claims.sub.clone(),
+        expires_at: claims.expires_at.into(),
+    }
 }
 
 /// The link that the snapshot of a waiting run shows to those who may answer it: in their own name, for a while.
@@ -152,41 +157,37 @@ pub(crate) async fn inspect(
     let asked = link.run.interrupt(link.interrupt);
     let open = link.run.answerable(link.interrupt, app.engine.now());
     let open = open.map_err(|refusal| no_longer(refusal, asked))?;
-    let permits = grants::permits(&app.engine, &link.run, open).map(|permits| json!(permits));
-    Ok(Json(shown(&link, open, permits)).into_response())
+    let permits = grants::permits(&app.engine, &link.run, open);
+    Ok(Json(describe(&link, open, permits)).into_response())
 }
 
-fn shown(link: &Link, asked: &Interrupt, permits: Option<Value>) -> Value {
-    let mut shown = shown_claims(&link.claims);
-    let mut put = |name: &str, value: Option<Value>| {
-        if let Some(value) = value {
-            shown[name] = value;
-        }
-    };
-    put("state", Some(json!("open")));
-    put("kind", Some(json!(asked.kind.as_str())));
-    put("key", Some(json!(asked.key)));
-    put("title", Some(json!(asked.title())));
-    put("data", Some(asked.data.clone()));
-    put("requestedAt", Some(json!(asked.requested_at.to_string())));
-    put("interruptExpiresAt", asked.expires_at().map(|at| json!(at.to_string())));
-    put("timeoutMs", asked.timeout_ms.map(Value::from));
-    put("resumeSchema", asked.resume_schema.clone());
+fn describe<'a>(link: &'a Link, asked: &'a Interrupt, permits: Option<Vec<Permit>>) -> LinkedInterrupt<'a> {
     let assignees = asked.assignees(&link.run.requesters()).entries();
-    put("assignees", (!assignees.is_empty()).then(|| json!(assignees)));
-    put("digest", asked.digest.clone().map(Value::from));
     let several = asked.required_approvals() > 1;
-    put("requiredApprovals", several.then(|| json!(asked.required_approvals())));
-    put("votes", several.then(|| translate::votes(asked)));
-    put("permits", permits);
-    put("asks", (!asked.asks.is_empty()).then(|| asked.asks.iter().map(asks::shown).collect()));
-    shown
+    LinkedInterrupt {
+        claims: describe_claims(&link.claims),
+        state: LinkState::Open,
+        kind: asked.kind,
+        key: Cow::Borrowed(&asked.key),
+        title: Cow::Borrowed(asked.title()),
+        data: Cow::Borrowed(&asked.data),
+        requested_at: asked.requested_at.into(),
+        interrupt_expires_at: asked.expires_at().map(Into::into),
+        timeout_ms: asked.timeout_ms,
+        resume_schema: asked.resume_schema.as_ref().map(Cow::Borrowed),
+        assignees: (!assignees.is_empty()).then_some(assignees),
+        digest: asked.digest.as_deref().map(Cow::Borrowed),
+        required_approvals: several.then(|| asked.required_approvals()),
+        votes: several.then(|| translate::votes(asked)),
+        asks: (!asked.asks.is_empty()).then(|| asked.asks.iter().map(asks::describe).collect()),
+        permits,
+    }
 }
 
 pub(crate) async fn resolve(
     State(app): State<App>,
     CanResolve(link): CanResolve,
-    Sent(sending, Body(body)): Sent<Body<wire::Resolve>>,
+    Sent(sending, Body(body)): Sent<Body<ResolveInterrupt>>,
 ) -> Result<Answer, ApiError> {
     let Link { id, claims, interrupt, run } = link;
     if body.interrupt_id.is_some_and(|named| named != claims.interrupt) {

@@ -1,6 +1,7 @@
 //! The logs that are being read, as pages of finished text. However many read a run, what a commit added to it is read
 //! from the store and written as text once; the readers share the result.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -64,11 +65,11 @@ impl Log {
         &self,
         of: &RunRef,
         seq: u64,
-    ) -> Result<Option<(&'static str, Bytes, Arc<Run>)>, ApiError> {
+    ) -> Result<Option<(Cow<'static, str>, Bytes, Arc<Run>)>, ApiError> {
         let page = self.page(of, Shape::Documents, seq, None).await?;
         Ok(page.and_then(|page| {
             let frame = page.frames.iter().find(|frame| frame.sequence == seq)?;
-            Some((frame.kind, page.text.slice(frame.data.clone()), page.end.clone()))
+            Some((frame.kind.clone(), page.text.slice(frame.data.clone()), page.end.clone()))
         }))
     }
 

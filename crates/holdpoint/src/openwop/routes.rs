@@ -2,12 +2,33 @@
 
 use std::sync::LazyLock;
 
+use holdpoint_api::arrivals::{EventReceived, SendEvent};
+use holdpoint_api::artifacts::{Artifact, DebugBundle, ShowDebugBundle};
+use holdpoint_api::discovery::Discovery;
+use holdpoint_api::events::{
+    EventList, EventPage, LastCursor, LastEventId, ListThreadEvents, PollEvents, StreamEvents, StreamedEvent,
+    StreamedThreadEvent, ThreadEvents,
+};
+use holdpoint_api::interrupts::{
+    AnswerAsk, AskAnswered, Asks, InterruptHistory, InterruptQuery, InterruptResolved, ResolveApproval,
+    ResolveInterrupt,
+};
+use holdpoint_api::links::{LinkedInterrupt, MintToken, TokenMinted};
+use holdpoint_api::pending::{
+    ListPending, PendingCounts, PendingInterrupts, StreamPending, StreamedPendingCounts,
+};
+use holdpoint_api::runs::{
+    BulkCancel, BulkCancelled, CancelRun, CreateRun, ForkRun, ListRuns, PauseRun, ResumeRun, RunCreated,
+    RunForked, RunPaused, RunResumed, RunStatusNow, Runs, StartRunHeaders,
+};
+use holdpoint_api::snapshot::RunSnapshot;
+use holdpoint_api::workflows::{WorkflowDefinition, WorkflowRegistered, Workflows};
+
 use super::{
     approvals, arrivals, artifacts, asks, control, debug_bundle, discovery, events, forks, history,
     interrupts, links, pending, runs, threads, webhooks, workflows,
 };
 use crate::routes::Route;
-use crate::routes::{Events, Json};
 
 pub(crate) fn all() -> Vec<Route> {
     [
@@ -37,10 +58,10 @@ fn public() -> Vec<Route> {
     vec![
         Route::get_public("/.well-known/openwop", "discover", discovery::document)
             .says("What this server can do")
-            .answers(200, Json("Discovery")),
+            .response::<Discovery>(200),
         Route::get_public("/.well-known/wop", "discoverByOldName", discovery::document)
             .says("The same document, where older clients look for it")
-            .answers(200, Json("Discovery")),
+            .response::<Discovery>(200),
     ]
 }
 
@@ -48,15 +69,15 @@ fn definitions() -> Vec<Route> {
     vec![
         Route::get("/v1/workflows", "listWorkflows", workflows::list)
             .says("The registered workflows, by id")
-            .answers(200, Json("Workflows")),
+            .response::<Workflows>(200),
         Route::get("/v1/workflows/{workflowId}", "getWorkflow", workflows::show)
             .says("The latest revision of a definition, as it was registered")
-            .answers(200, Json("WorkflowDefinition")),
+            .response::<WorkflowDefinition>(200),
         Route::put("/v1/workflows/{workflowId}", "putWorkflow", workflows::put)
             .says("Register a definition; the same one again changes nothing")
-            .body_named("WorkflowDefinition")
-            .answers(200, Json("WorkflowRegistered"))
-            .answers(201, Json("WorkflowRegistered"))
+            .body::<WorkflowDefinition>()
+            .response::<WorkflowRegistered>(200)
+            .response::<WorkflowRegistered>(201)
             .never_fails(&[404])
             .fails(&[422]),
     ]
@@ -66,27 +87,18 @@ fn of_runs() -> Vec<Route> {
     vec![
         Route::post("/v1/runs", "createRun", runs::create)
             .says("Start a run")
-            .body_named("CreateRun")
-            .takes(&["X-Dedup", "traceparent", "tracestate"])
-            .answers(201, Json("RunCreated"))
+            .body::<CreateRun>()
+            .headers::<StartRunHeaders>()
+            .response::<RunCreated>(201)
             .fails(&[422]),
         Route::get("/v1/runs", "listRuns", runs::list)
             .says("Runs, newest first")
-            .takes(&[
-                "limit",
-                "cursor",
-                "runStatus",
-                "workflowId",
-                "scopeId",
-                "parentRunId",
-                "tag",
-                "createdAfter",
-                "createdBefore",
-            ])
-            .answers(200, Json("Runs")),
+            .takes(&["limit", "cursor"])
+            .query::<ListRuns>()
+            .response::<Runs>(200),
         Route::get("/v1/runs/{runId}", "getRun", runs::show)
             .says("A run as it is now")
-            .answers(200, Json("RunSnapshot"))
+            .response::<RunSnapshot<'_>>(200)
             .private(),
     ]
 }
@@ -95,28 +107,28 @@ fn control_of_runs() -> Vec<Route> {
     vec![
         Route::post("/v1/runs/{runId}/cancel", "cancelRun", control::cancel)
             .says("Cancel a run and the runs it started; one that has ended stays as it is")
-            .optional_body_named("CancelRun")
-            .answers(200, Json("RunStatusNow"))
+            .optional_body::<CancelRun>()
+            .response::<RunStatusNow>(200)
             .fails(&[409, 422]),
         Route::post("/v1/runs:bulk-cancel", "bulkCancel", control::bulk_cancel)
             .says("Cancel up to 100 runs; what came of each is told in the same order")
-            .body_named("BulkCancel")
-            .answers(200, Json("BulkCancelled"))
+            .body::<BulkCancel>()
+            .response::<BulkCancelled>(200)
             .fails(&[409]),
         Route::post("/v1/runs/{runId}:pause", "pauseRun", control::pause)
             .says("Let a run stand still: nothing new begins")
-            .optional_body_named("PauseRun")
-            .answers(202, Json("RunPaused"))
+            .optional_body::<PauseRun>()
+            .response::<RunPaused>(202)
             .fails(&[409]),
         Route::post("/v1/runs/{runId}:resume", "resumeRun", control::resume)
             .says("Let a paused run go on")
-            .optional_body_named("ResumeRun")
-            .answers(202, Json("RunResumed"))
+            .optional_body::<ResumeRun>()
+            .response::<RunResumed>(202)
             .fails(&[409]),
         Route::post("/v1/runs/{runId}:fork", "forkRun", forks::fork)
             .says("Start a run from the record of another: a replay of it, or a branch that goes its own way")
-            .body_named("ForkRun")
-            .answers(201, Json("RunForked"))
+            .body::<ForkRun>()
+            .response::<RunForked>(201)
             .fails(&[409, 422]),
     ]
 }
@@ -125,11 +137,11 @@ fn made() -> Vec<Route> {
     vec![
         Route::get("/v1/runs/{runId}/artifacts/{artifactId}", "getArtifact", artifacts::show)
             .says("What a node with an artifact type has made")
-            .answers(200, Json("Artifact")),
+            .response::<Artifact<'_>>(200),
         Route::get("/v1/runs/{runId}/debug-bundle", "getDebugBundle", debug_bundle::show)
             .says("Everything about one run in one document")
-            .takes(&["maxEvents"])
-            .answers(200, Json("DebugBundle")),
+            .query::<ShowDebugBundle>()
+            .response::<DebugBundle>(200),
     ]
 }
 
@@ -137,77 +149,76 @@ fn reading() -> Vec<Route> {
     vec![
         Route::get("/v1/runs/{runId}/events", "streamEvents", events::stream)
             .says("The log of a run as server-sent events, until the run ends; or as a list, where JSON is preferred")
-            .takes(&["streamMode", "bufferMs", "Last-Event-ID"])
-            .answers(200, Events("StreamedEvent"))
-            .answers(200, Json("EventList")),
+            .query::<StreamEvents>()
+            .headers::<LastEventId>()
+            .event_stream::<StreamedEvent>(200)
+            .response::<EventList>(200),
         Route::get("/v1/runs/{runId}/events/poll", "pollEvents", events::poll)
             .says("The log of a run after a sequence number; waits for news")
-            .takes(&["streamMode", "lastSequence", "timeout"])
-            .answers(200, Json("EventPage")),
+            .query::<PollEvents>()
+            .response::<EventPage>(200),
         Route::get("/v1/threads/{threadId}/events", "listThreadEvents", threads::events)
             .says(
                 "All events of all runs of a thread in the order of writing; as server-sent events without an end, \
                  where these are preferred",
             )
-            .takes(&["limit", "cursor", "after", "lastCursor"])
-            .answers(200, Json("ThreadEvents"))
-            .answers(200, Events("StreamedThreadEvent")),
+            .takes(&["limit", "cursor"])
+            .query::<ListThreadEvents>()
+            .headers::<LastCursor>()
+            .response::<ThreadEvents>(200)
+            .event_stream::<StreamedThreadEvent>(200),
     ]
 }
-
-/// By which what waits can be found.
-const PENDING_FILTERS: &[&str] =
-    &["kind", "assignee", "workflowId", "tag", "olderThanSeconds", "newerThanSeconds", "expiresBefore"];
 
 fn answering() -> Vec<Route> {
     vec![
         Route::get("/v1/interrupts", "listPending", pending::list)
             .says("What waits for an answer, oldest first; a page that is short may still have a next one")
-            .takes(&["limit", "cursor", "pendingOrder"])
-            .takes(PENDING_FILTERS)
-            .answers(200, Json("PendingInterrupts")),
+            .takes(&["limit", "cursor"])
+            .query::<ListPending>()
+            .response::<PendingInterrupts<'_>>(200),
         Route::get("/v1/interrupts:counts", "countPending", pending::counts)
             .says("How much waits for an answer; 10,000 are looked at, and isComplete says whether that was all")
-            .takes(PENDING_FILTERS)
-            .answers(200, Json("PendingCounts")),
+            .query::<ListPending>()
+            .response::<PendingCounts>(200),
         Route::get("/v1/interrupts/stream", "streamPending", pending::stream::stream)
             .says("How much waits for an answer, told at once and whenever that may have changed")
-            .takes(PENDING_FILTERS)
-            .takes(&["seconds"])
-            .answers(200, Events("StreamedPendingCounts")),
+            .query::<ListPending>()
+            .query::<StreamPending>()
+            .event_stream::<StreamedPendingCounts>(200),
         Route::get("/v1/runs/{runId}/interrupts", "listInterrupts", history::list)
             .says("Everything a run has asked, with votes, questions and decisions")
             .takes(&["limit", "cursor"])
-            .answers(200, Json("InterruptHistory")),
+            .response::<InterruptHistory<'_>>(200),
         Route::get("/v1/runs/{runId}/interrupts/{nodeId}/asks", "listAsks", asks::list)
             .says("What approvers wanted to know beside the decision")
-            .takes(&["interruptId"])
-            .answers(200, Json("Asks"))
+            .query::<InterruptQuery>()
+            .response::<Asks>(200)
             .fails(&[409]),
         Route::post("/v1/runs/{runId}/interrupts/{nodeId}/asks/{askId}", "answerAsk", asks::answer)
             .says("Answer what an approver wants to know; the first answer counts, and decides nothing")
-            .takes(&["interruptId"])
-            .body_named("AnswerAsk")
-            .answers(200, Json("AskAnswered"))
+            .query::<InterruptQuery>()
+            .body::<AnswerAsk>()
+            .response::<AskAnswered>(200)
             .fails(&[409, 410, 422]),
         Route::post("/v1/runs/{runId}/interrupts/{nodeId}", "resolveInterrupt", interrupts::resolve)
             .says("Answer what a node asks; the first answer counts")
-            .takes(&["interruptId"])
-            .body_named("ResolveInterrupt")
-            .answers(200, Json("InterruptResolved"))
+            .query::<InterruptQuery>()
+            .body::<ResolveInterrupt>()
+            .response::<InterruptResolved>(200)
             .fails(&[410, 422]),
         Route::post("/v1/runs/{runId}/approvals/{nodeId}", "resolveApproval", approvals::resolve)
             .says("Answer what a node asks, as older clients do; use resolveInterrupt")
             .deprecated()
-            .takes(&["interruptId"])
-            .body_named("ResolveApproval")
-            .answers(200, Json("InterruptResolved"))
+            .query::<InterruptQuery>()
+            .body::<ResolveApproval>()
+            .response::<InterruptResolved>(200)
             .fails(&[410, 422]),
         Route::post("/v1/events", "sendEvent", arrivals::send)
             .says("Tell of something that happened: whoever waits for it goes on, or it is kept; once for each id")
-            .body_named("SendEvent")
-            .answers(200, Json("EventReceived"))
-            .answers(202, Json("EventReceived"))
+            .body::<SendEvent>()
+            .response::<EventReceived>(200)
+            .response::<EventReceived>(202)
             .fails(&[409])
             .never_fails(&[404]),
     ]
@@ -217,21 +228,21 @@ fn by_link() -> Vec<Route> {
     vec![
         Route::post("/v1/runs/{runId}/interrupts/{nodeId}/tokens", "mintToken", links::mint)
             .says("Make a link with which what a node asks can be seen, and answered without a key")
-            .takes(&["interruptId"])
-            .optional_body_named("MintToken")
-            .answers(201, Json("TokenMinted"))
+            .query::<InterruptQuery>()
+            .optional_body::<MintToken>()
+            .response::<TokenMinted>(201)
             .fails(&[409, 410, 422])
             .private(),
         Route::get_public("/v1/interrupts/{token}", "inspectByToken", links::inspect)
             .says("What a link is for; opening it decides nothing")
-            .answers(200, Json("LinkedInterrupt"))
+            .response::<LinkedInterrupt<'_>>(200)
             .fails(&[409, 410, 429, 500, 503])
             .never_fails(&[400])
             .private(),
         Route::post_public("/v1/interrupts/{token}", "resolveByToken", links::resolve)
             .says("Answer over a link; the first answer counts")
-            .body_named("ResolveInterrupt")
-            .answers(200, Json("InterruptResolved"))
+            .body::<ResolveInterrupt>()
+            .response::<InterruptResolved>(200)
             .fails(&[401, 403, 409, 410, 422, 429, 500, 503])
             .private(),
     ]

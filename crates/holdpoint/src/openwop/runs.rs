@@ -4,13 +4,14 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use holdpoint_core::{Run, RunId, RunRef, Status, TIMED_OUT, WorkflowId};
-use holdpoint_engine::{Done, Engine, Error, RunFilter, RunSummary, StartOptions};
-use serde_json::{Value, json};
+use holdpoint_api::runs::{
+    CALLBACK_SECRET_CHARS_MAX, CALLBACK_SECRET_CHARS_MIN, CreateRun, ListRuns, RunCreated, RunSummary, Runs,
+};
+use holdpoint_core::{HoldStatus, RunId, RunRef, Status, WorkflowId};
+use holdpoint_engine::{Done, Engine, Error, RunFilter, StartOptions};
 
-use super::snapshot::Snapshot;
 use super::start_headers::{StartHeaders, check_configurable};
-use super::{links, translate, wire};
+use super::{links, snapshot, translate};
 use crate::app::App;
 use crate::auth::{Caller, CanCreateRuns, CanReadRuns};
 use crate::body::{Body, InPath, Page, Params};
@@ -18,14 +19,11 @@ use crate::error::ApiError;
 use crate::idempotency::{Answer, Did, Sent};
 use crate::instants::instant;
 
-/// The allowed length of a callback secret that the caller chooses, in characters.
-pub(super) const CALLBACK_SECRET_CHARS: std::ops::RangeInclusive<usize> = 16..=256;
-
 pub(crate) async fn create(
     State(app): State<App>,
     CanCreateRuns(caller): CanCreateRuns,
     options: StartHeaders,
-    Sent(sending, Body(body)): Sent<Body<wire::CreateRun>>,
+    Sent(sending, Body(body)): Sent<Body<CreateRun>>,
 ) -> Result<Answer, ApiError> {
     // The id itself is not repeated: what a caller mistakes for an id may be a secret.
     let unknown = || ApiError::invalid("workflowId", "there is no such workflow in this tenant");
@@ -35,14 +33,16 @@ pub(crate) async fn create(
     if exclusive && body.scope_id.is_none() {
         return Err(ApiError::invalid("scopeId", "X-Dedup: enforce needs one"));
     }
-    check_configurable(&caller, &body.configurable.0)?;
+    if let Some(configurable) = &body.configurable {
+        check_configurable(&caller, &configurable.0)?;
+    }
     if let Some(url) = &body.callback_url {
         let refused = |refused| translate::refused_url("callbackUrl", &refused);
         app.outgoing.check_url(url).map_err(refused)?;
     }
     let given = check_callback_secret(body.callback_url.is_some(), body.callback_secret.clone())?;
     let mut start = translate::start(&caller, body)?;
-    (start.trace, start.trace_state) = (options.trace, options.trace_state);
+    (start.trace, start.trace_state) = (options.sent.traceparent, options.sent.tracestate);
     let mut made_secret = None;
     if start.callback_url.is_some() {
         let (is_given, (sealed, secret)) = (given.is_some(), app.engine.seal_callback_secret(given)?);
@@ -57,11 +57,10 @@ pub(crate) async fn create(
     let mut answer = sending.carry_out(&app, &caller, created, begin).await?;
     // Added after the receipt was stored: the secret is shown once.
     if let (Some(secret), false) = (made_secret, answer.replayed)
-        && let Ok(mut shown) = serde_json::from_str::<Value>(&answer.body)
-        && shown.get("runId").is_some()
+        && let Ok(created) = serde_json::from_str::<RunCreated>(&answer.body)
     {
-        shown["callbackSecret"] = json!(secret);
-        answer.body = shown.to_string();
+        let callback_secret = Some(secret);
+        answer.body = Answer::json(answer.status, &RunCreated { callback_secret, ..created }).body;
     }
     Ok(answer)
 }
@@ -72,9 +71,9 @@ fn check_callback_secret(calls_back: bool, given: Option<String>) -> Result<Opti
     if !calls_back {
         return Err(ApiError::invalid("callbackSecret", "requires callbackUrl"));
     }
-    if !CALLBACK_SECRET_CHARS.contains(&secret.chars().count()) {
-        let (least, most) = (CALLBACK_SECRET_CHARS.start(), CALLBACK_SECRET_CHARS.end());
-        return Err(ApiError::invalid("callbackSecret", format!("must be {least} to {most} characters")));
+    let (min, max) = (CALLBACK_SECRET_CHARS_MIN, CALLBACK_SECRET_CHARS_MAX);
+    if !(min..=max).contains(&secret.chars().count()) {
+        return Err(ApiError::invalid("callbackSecret", format!("must be {min} to {max} characters")));
     }
     Ok(Some(secret))
 }
@@ -82,11 +81,14 @@ fn check_callback_secret(calls_back: bool, given: Option<String>) -> Result<Opti
 fn created(done: Done<'_>) -> Answer {
     let Done::Run(run) = done else { return Answer::nothing() };
     let status_url = format!("/v1/runs/{}", run.id);
-    let shown = json!({
-        "runId": run.id, "status": run.status().as_str(), "eventsUrl": format!("{status_url}/events"),
-        "statusUrl": status_url,
-    });
-    Answer::json(StatusCode::CREATED, &shown)
+    let created = RunCreated {
+        run_id: run.id.clone(),
+        status: run.status(),
+        events_url: format!("{status_url}/events"),
+        status_url,
+        callback_secret: None,
+    };
+    Answer::json(StatusCode::CREATED, &created)
 }
 
 pub(crate) async fn show(
@@ -96,10 +98,10 @@ pub(crate) async fn show(
 ) -> Result<Response, ApiError> {
     let of = caller.run(&run)?;
     let run = app.engine.run(&of).await?;
-    let mut shown = Snapshot::of(&run);
+    let mut shown = snapshot::describe(&run);
     if caller.may("approvals:respond") {
         match links::offered(&app, &caller, &of, &run).await {
-            Ok(Some(minted)) => shown.offer(minted),
+            Ok(Some(minted)) => snapshot::add_link(&mut shown, minted),
             Ok(None) => {}
             // Who is to decide must see what about. What broke was logged where it did.
             Err(error) => {
@@ -111,57 +113,42 @@ pub(crate) async fn show(
     Ok(Json(shown).into_response())
 }
 
-fn list_row(run: &RunSummary) -> Value {
-    let mut shown = json!({
-        "runId": run.run, "workflowId": run.workflow, "status": run.status,
-        "createdAt": run.created_at.to_string(), "updatedAt": run.updated_at.to_string(),
-    });
-    if let Some(scope) = &run.scope {
-        shown["scopeId"] = json!(scope);
+fn summary(run: &holdpoint_engine::RunSummary) -> RunSummary {
+    RunSummary {
+        run_id: run.run.clone(),
+        workflow_id: run.workflow.clone(),
+        status: run.status,
+        created_at: run.created_at.into(),
+        updated_at: run.updated_at.into(),
+        scope_id: run.scope.clone(),
+        parent_run_id: run.parent.clone(),
+        error_code: run.error_code.clone(),
+        title: None,
+        outcome: run.timed_out.then_some(HoldStatus::TimedOut),
     }
-    if let Some(parent) = &run.parent {
-        shown["parentRunId"] = json!(parent);
-    }
-    if let Some(code) = &run.error_code {
-        shown["errorCode"] = json!(code);
-    }
-    if run.timed_out {
-        shown["outcome"] = json!(TIMED_OUT);
-    }
-    shown
 }
 
-/// Returns the rows of a list. Those of holds have the title, and the outcome: the run of a hold completes also if it is
-/// rejected or times out.
-async fn list_rows(app: &App, caller: &Caller, found: &[RunSummary]) -> Result<Vec<Value>, ApiError> {
-    let mut rows: Vec<Value> = found.iter().map(list_row).collect();
-    let is_hold = |run: &RunSummary| run.workflow.as_str() == Engine::HOLD_WORKFLOW;
-    let (of, shown): (Vec<RunRef>, Vec<&mut Value>) = found
-        .iter()
-        .zip(&mut rows)
-        .filter(|(run, _)| is_hold(run))
-        .map(|(run, row)| (RunRef { tenant: caller.tenant().clone(), run: run.run.clone() }, row))
-        .unzip();
-    for (run, row) in app.engine.run_each(&of).await?.iter().zip(shown) {
-        describe_hold(run, row);
+/// Adds the titles of holds and their outcomes: the run of a hold completes also if it is rejected or times out.
+async fn describe_holds(app: &App, caller: &Caller, runs: &mut [RunSummary]) -> Result<(), ApiError> {
+    let holds = runs.iter_mut().filter(|run| run.workflow_id.as_str() == Engine::HOLD_WORKFLOW);
+    let (of, shown): (Vec<RunRef>, Vec<&mut RunSummary>) =
+        holds.map(|run| (RunRef { tenant: caller.tenant().clone(), run: run.run_id.clone() }, run)).unzip();
+    for (run, shown) in app.engine.run_each(&of).await?.iter().zip(shown) {
+        let Some(held) = Engine::held(run) else { continue };
+        shown.title = Some(held.title().to_owned());
+        if run.status() == Status::Completed {
+            shown.outcome = Some(Engine::hold_status(run, held));
+        }
     }
-    Ok(rows)
-}
-
-fn describe_hold(run: &Run, shown: &mut Value) {
-    let Some(held) = Engine::held(run) else { return };
-    shown["title"] = json!(held.title());
-    if run.status() == Status::Completed {
-        shown["outcome"] = json!(Engine::hold_status(run, held));
-    }
+    Ok(())
 }
 
 pub(crate) async fn list(
     State(app): State<App>,
     CanReadRuns(caller): CanReadRuns,
     Params(page): Params<Page>,
-    Params(filter): Params<wire::ListRuns>,
-) -> Result<Json<Value>, ApiError> {
+    Params(filter): Params<ListRuns>,
+) -> Result<Json<Runs>, ApiError> {
     if let Some(status) = &filter.status
         && Status::parse(status).is_none()
     {
@@ -181,11 +168,10 @@ pub(crate) async fn list(
     };
     let mut found = app.engine.runs(caller.tenant(), filter).await?;
     let more = page.cut(&mut found)?;
-    let mut shown = json!({"runs": list_rows(&app, &caller, &found).await?});
-    if let (true, Some(last)) = (more, found.last()) {
-        shown["nextCursor"] = json!(format!("{BEFORE}{}", last.run));
-    }
-    Ok(Json(shown))
+    let mut runs: Vec<RunSummary> = found.iter().map(summary).collect();
+    describe_holds(&app, &caller, &mut runs).await?;
+    let last = runs.last().filter(|_| more);
+    Ok(Json(Runs { next_cursor: last.map(|last| format!("{BEFORE}{}", last.run_id)), runs }))
 }
 
 /// The beginning of a cursor; the id of the last run on its page follows.

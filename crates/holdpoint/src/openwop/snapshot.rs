@@ -1,302 +1,153 @@
-//! A run as the protocol shows it. Borrowed from the fold and written straight to the answer: this is what clients
-//! ask for most.
+//! A run as the protocol shows it.
 
-use holdpoint_core::{
-    Child, Drain, End, Fork, ForkMode, Interrupt, NodeId, NodeStatus, Owner, Parent, Pause, Refusal, Run,
-    RunError, RunId, Started, Timestamp, WorkflowId,
-};
-use serde::{Serialize, Serializer};
-use serde_json::{Map, Value};
+use std::borrow::Cow;
+
+use holdpoint_api::Members;
+use holdpoint_api::runs::RunError;
+use holdpoint_api::snapshot::{ChildRun, NodeDelay, NodeState, OpenInterrupt, RunSnapshot};
+use holdpoint_core::{Child, Delay, End, Interrupt, NodeId, NodeStatus, Refusal, Run};
+use serde_json::{Map, Value, json};
 
 use super::documents::{HIDDEN, shown};
-use crate::instants::{iso, optional_iso};
 use crate::links::Minted;
-
-mod nodes;
-
-use nodes::node_states;
 
 /// The form of the event log, as the protocol numbers it. Less than 2 means a run without a log of events.
 pub(super) const EVENT_LOG_SCHEMA: u32 = 2;
 
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Snapshot<'a> {
-    run_id: &'a RunId,
-    workflow_id: &'a WorkflowId,
-    workflow_version: &'a str,
-    status: &'static str,
-    #[serde(flatten)]
-    options: Option<Options<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    current_node_id: Option<&'a NodeId>,
-    #[serde(serialize_with = "iso")]
-    started_at: Timestamp,
-    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "optional_iso")]
-    completed_at: Option<Timestamp>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    interrupt: Option<Open<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<Failure<'a>>,
-    #[serde(flatten)]
-    pause: Option<Paused<'a>>,
-    #[serde(flatten)]
-    draining: Option<Draining<'a>>,
-    #[serde(flatten)]
-    parent: Option<Above<'a>>,
-    #[serde(flatten)]
-    fork: Option<Forked<'a>>,
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    forked_by: &'a [String],
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    requested_by: &'a [String],
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    child_runs: Vec<Below<'a>>,
-    #[serde(serialize_with = "node_states")]
-    node_states: &'a Run,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    channels: Option<Value>,
-    variables: Values<'a>,
-    event_log_schema_version: u32,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    engine_version: Option<u64>,
-}
-
-/// What the run was started with.
-#[derive(Debug, Serialize)]
-struct Options<'a> {
-    owner: &'a Owner,
-    tags: &'a [String],
-    metadata: &'a Map<String, Value>,
-    configurable: &'a Map<String, Value>,
-    inputs: Values<'a>,
-}
-
-/// Values by the name of their variable; those that are nobody's business are hidden.
-#[derive(Debug)]
-struct Values<'a> {
-    run: &'a Run,
-    values: Option<&'a Map<String, Value>>,
-}
-
-/// Why a run failed. The protocol closes this object, so what is ours is under `details`.
-#[derive(Debug, Serialize)]
-struct Failure<'a> {
-    code: &'a str,
-    message: &'a str,
-    details: Cause<'a>,
-}
-
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Cause<'a> {
-    retryable: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    failed_node_id: Option<&'a NodeId>,
-    #[serde(flatten)]
-    more: &'a Map<String, Value>,
-}
-
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Paused<'a> {
-    #[serde(serialize_with = "iso")]
-    paused_at: Timestamp,
-    paused_by: &'a str,
-    drain_policy: Drain,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pause_reason: Option<&'a str>,
-}
-
-/// A pause that waits for the nodes at work.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Draining<'a> {
-    #[serde(serialize_with = "iso")]
-    pause_requested_at: Timestamp,
-    pause_requested_by: &'a str,
-    drain_policy: Drain,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pause_reason: Option<&'a str>,
-}
-
-/// The run that started this one.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Above<'a> {
-    parent_run_id: &'a RunId,
-    parent_node_id: &'a NodeId,
-}
-
-/// The run that this one was forked from.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Forked<'a> {
-    source_run_id: &'a RunId,
-    from_seq: u64,
-    fork_mode: ForkMode,
-}
-
-/// A run that this one started.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Below<'a> {
-    run_id: &'a RunId,
-    workflow_id: &'a WorkflowId,
-    node_id: &'a NodeId,
-    /// As the parent last heard of it.
-    status: &'static str,
-}
-
-/// The interrupt that holds the run.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Open<'a> {
-    interrupt_id: String,
-    /// The ids of all open interrupts of the node, if there are several: an answer must then name its interrupt.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    open_interrupt_ids: Vec<String>,
-    kind: &'static str,
-    node_id: &'a NodeId,
-    key: &'a str,
-    data: &'a Value,
-    #[serde(serialize_with = "iso")]
-    requested_at: Timestamp,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    timeout_ms: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "optional_iso")]
-    expires_at: Option<Timestamp>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    resume_schema: Option<&'a Value>,
-    #[serde(flatten)]
-    link: Option<Offered>,
-}
-
-/// A link with which whoever reads the run can answer it. Never in a log or a stream: those have many readers.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Offered {
-    interrupt_token: String,
-    callback_url: String,
-}
-
-impl<'a> Snapshot<'a> {
-    pub(crate) fn of(run: &'a Run) -> Self {
-        Self {
-            run_id: &run.id,
-            workflow_id: &run.workflow.id,
-            workflow_version: &run.workflow.version,
-            status: run.status().as_str(),
-            options: run.started.as_deref().map(|started| options(run, started)),
-            current_node_id: current_node(run),
-            started_at: run.begun_at(),
-            completed_at: run.end.as_ref().map(End::at),
-            interrupt: run.waiting_on().map(|interrupt| open(run, interrupt)),
-            error: match &run.end {
-                Some(End::Failed { error, node, .. }) => Some(failure(error, node.as_ref())),
-                Some(End::Completed { .. } | End::Cancelled { .. }) | None => None,
-            },
-            pause: run.paused.as_ref().filter(|_| !run.finished()).map(paused),
-            draining: run.draining.as_ref().filter(|_| !run.finished()).map(draining),
-            parent: run.started.as_deref().and_then(|started| started.parent.as_ref()).map(above),
-            fork: run.started.as_deref().and_then(|started| started.fork.as_ref()).map(forked),
-            forked_by: run.started.as_deref().map(|started| &started.forked_by[..]).unwrap_or_default(),
-            requested_by: run.started.as_deref().map(|started| &started.requested_by[..]).unwrap_or_default(),
-            child_runs: run.children.iter().map(|child| below(child)).collect(),
-            node_states: run,
-            channels: Some(run.channel_states())
-                .filter(|states| !states.is_empty())
-                .map(|states| shown(run, &states)),
-            variables: Values { run, values: run.variables.as_object() },
-            event_log_schema_version: EVENT_LOG_SCHEMA,
-            engine_version: run.started.as_deref().and_then(|started| started.engine_version),
-        }
-    }
-
-    /// Shows a link to what the run waits for.
-    pub(crate) fn offer(&mut self, minted: Minted) {
-        if let Some(open) = &mut self.interrupt {
-            open.link = Some(Offered { interrupt_token: minted.token, callback_url: minted.url });
-        }
+/// Describes a run. The document borrows from the run, because clients ask for it most.
+pub(crate) fn describe(run: &Run) -> RunSnapshot<'_> {
+    let started = run.started.as_deref();
+    let parent = started.and_then(|started| started.parent.as_ref());
+    let fork = started.and_then(|started| started.fork.as_ref());
+    let paused = run.paused.as_ref().filter(|_| !run.finished());
+    let draining = run.draining.as_ref().filter(|_| !run.finished());
+    let pause = paused.or(draining);
+    RunSnapshot {
+        run_id: run.id.clone(),
+        workflow_id: run.workflow.id.clone(),
+        workflow_version: Cow::Borrowed(&run.workflow.version),
+        status: run.status(),
+        owner: started.map(|started| Cow::Borrowed(&started.owner)),
+        tags: started.map(|started| Cow::Borrowed(&started.tags[..])),
+        metadata: started.map(|started| Cow::Borrowed(&started.metadata)),
+        configurable: started.map(|started| Cow::Borrowed(&started.configurable)),
+        inputs: started.map(|started| values(run, &started.inputs)),
+        current_node_id: current_node(run).cloned(),
+        started_at: run.begun_at().into(),
+        completed_at: run.end.as_ref().map(|end| end.at().into()),
+        interrupt: run.waiting_on().map(|interrupt| open(run, interrupt)),
+        error: match &run.end {
+            Some(End::Failed { error, node, .. }) => Some(failure(error, node.as_ref())),
+            Some(End::Completed { .. } | End::Cancelled { .. }) | None => None,
+        },
+        paused_at: paused.map(|pause| pause.at.into()),
+        paused_by: paused.map(|pause| Cow::Borrowed(&*pause.by)),
+        pause_requested_at: draining.map(|pause| pause.at.into()),
+        pause_requested_by: draining.map(|pause| Cow::Borrowed(&*pause.by)),
+        drain_policy: pause.map(|pause| pause.drain),
+        pause_reason: pause.and_then(|pause| pause.reason.as_deref()).map(Cow::Borrowed),
+        parent_run_id: parent.map(|parent| parent.run.clone()),
+        parent_node_id: parent.map(|parent| parent.node.clone()),
+        source_run_id: fork.map(|fork| fork.source.clone()),
+        from_seq: fork.map(|fork| fork.from_seq),
+        fork_mode: fork.map(|fork| fork.mode),
+        forked_by: Cow::Borrowed(started.map(|started| &started.forked_by[..]).unwrap_or_default()),
+        requested_by: Cow::Borrowed(started.map(|started| &started.requested_by[..]).unwrap_or_default()),
+        child_runs: run.children.iter().map(|child| child_run(child)).collect(),
+        node_states: node_states(run),
+        channels: Some(run.channel_states())
+            .filter(|states| !states.is_empty())
+            .map(|states| shown(run, &states)),
+        variables: run.variables.as_object().map_or_else(|| Members(Vec::new()), |all| values(run, all)),
+        event_log_schema_version: EVENT_LOG_SCHEMA,
+        engine_version: started.and_then(|started| started.engine_version),
     }
 }
 
-fn options<'a>(run: &'a Run, started: &'a Started) -> Options<'a> {
-    Options {
-        owner: &started.owner,
-        tags: &started.tags,
-        metadata: &started.metadata,
-        configurable: &started.configurable,
-        inputs: Values { run, values: Some(&started.inputs) },
+/// Adds a link with which the reader can answer. It is never part of a log or a stream, which have many readers.
+pub(crate) fn add_link(snapshot: &mut RunSnapshot<'_>, minted: Minted) {
+    if let Some(open) = &mut snapshot.interrupt {
+        open.interrupt_token = Some(minted.token);
+        open.callback_url = Some(minted.url);
     }
 }
 
-impl Serialize for Values<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let hidden = Value::String(HIDDEN.to_owned());
-        let values = self.values.into_iter().flatten();
-        serializer.collect_map(
-            values.map(|(name, value)| (name, if self.run.is_hidden(name) { &hidden } else { value })),
-        )
+/// Values by the name of their variable, without those of sensitive variables.
+fn values<'a>(run: &Run, values: &'a Map<String, Value>) -> Members<'a, Cow<'a, Value>> {
+    let one = |(name, value): (&'a String, &'a Value)| {
+        let value = if run.is_hidden(name) { Cow::Owned(json!(HIDDEN)) } else { Cow::Borrowed(value) };
+        (Cow::Borrowed(name.as_str()), value)
+    };
+    Members(values.iter().map(one).collect())
+}
+
+fn error(error: &holdpoint_core::RunError) -> RunError<'_> {
+    RunError {
+        code: Cow::Borrowed(&error.code),
+        message: Cow::Borrowed(&error.message),
+        retryable: error.retryable.then_some(true),
+        details: (!error.details.is_empty()).then_some(Cow::Borrowed(&error.details)),
     }
 }
 
-fn failure<'a>(error: &'a RunError, node: Option<&'a NodeId>) -> Failure<'a> {
-    let details = Cause { retryable: error.retryable, failed_node_id: node, more: &error.details };
-    Failure { code: &error.code, message: &error.message, details }
-}
-
-fn paused(pause: &Pause) -> Paused<'_> {
-    Paused {
-        paused_at: pause.at,
-        paused_by: &pause.by,
-        drain_policy: pause.drain,
-        pause_reason: pause.reason.as_deref(),
+/// Describes why a run failed. The protocol allows no further members here, so ours are under `details`.
+fn failure<'a>(error: &'a holdpoint_core::RunError, node: Option<&NodeId>) -> RunError<'a> {
+    let mut details = Map::from_iter([("retryable".to_owned(), json!(error.retryable))]);
+    details.extend(node.map(|node| ("failedNodeId".to_owned(), json!(node))));
+    details.extend(error.details.clone());
+    RunError {
+        code: Cow::Borrowed(&error.code),
+        message: Cow::Borrowed(&error.message),
+        retryable: None,
+        details: Some(Cow::Owned(details)),
     }
 }
 
-fn draining(pause: &Pause) -> Draining<'_> {
-    Draining {
-        pause_requested_at: pause.at,
-        pause_requested_by: &pause.by,
-        drain_policy: pause.drain,
-        pause_reason: pause.reason.as_deref(),
+fn child_run(child: &Child) -> ChildRun {
+    ChildRun {
+        run_id: child.run.clone(),
+        workflow_id: child.workflow.clone(),
+        node_id: child.node.clone(),
+        status: child.status,
     }
 }
 
-fn above(parent: &Parent) -> Above<'_> {
-    Above { parent_run_id: &parent.run, parent_node_id: &parent.node }
+fn node_states(run: &Run) -> Members<'_, NodeState<'_>> {
+    let nodes = run.workflow.nodes.iter().zip(&run.nodes).map(|(node, state)| {
+        let shown = NodeState {
+            status: state.status.name(),
+            type_id: Cow::Borrowed(&node.type_id),
+            started_at: state.started_at.map(Into::into),
+            completed_at: state.ended_at.map(Into::into),
+            error: state.error.as_ref().map(error),
+            delay: state.delay.as_deref().map(delay),
+        };
+        (Cow::Borrowed(node.id.as_str()), shown)
+    });
+    Members(nodes.collect())
 }
 
-fn forked(fork: &Fork) -> Forked<'_> {
-    Forked { source_run_id: &fork.source, from_seq: fork.from_seq, fork_mode: fork.mode }
+fn delay(delay: &Delay) -> NodeDelay<'_> {
+    NodeDelay { since: delay.since.into(), until: delay.until.map(Into::into), error: error(&delay.error) }
 }
 
-fn below(child: &Child) -> Below<'_> {
-    Below {
-        run_id: &child.run,
-        workflow_id: &child.workflow,
-        node_id: &child.node,
-        status: child.status.as_str(),
-    }
-}
-
-fn open<'a>(run: &Run, interrupt: &'a Interrupt) -> Open<'a> {
-    Open {
+fn open<'a>(run: &Run, interrupt: &'a Interrupt) -> OpenInterrupt<'a> {
+    OpenInterrupt {
         interrupt_id: run.interrupt_name(interrupt.id),
         open_interrupt_ids: match run.addressed_interrupt(&interrupt.node, None) {
             Err(Refusal::InterruptAmbiguous(names)) => names,
             Ok(_) | Err(_) => Vec::new(),
         },
-        kind: interrupt.kind.as_str(),
-        node_id: &interrupt.node,
-        key: &interrupt.key,
-        data: &interrupt.data,
-        requested_at: interrupt.requested_at,
+        kind: interrupt.kind,
+        node_id: interrupt.node.clone(),
+        key: Cow::Borrowed(&interrupt.key),
+        data: Cow::Borrowed(&interrupt.data),
+        requested_at: interrupt.requested_at.into(),
         timeout_ms: interrupt.timeout_ms,
-        expires_at: interrupt.expires_at(),
-        resume_schema: interrupt.resume_schema.as_ref(),
-        link: None,
+        expires_at: interrupt.expires_at().map(Into::into),
+        resume_schema: interrupt.resume_schema.as_ref().map(Cow::Borrowed),
+        interrupt_token: None,
+        callback_url: None,
     }
 }
 
@@ -316,4 +167,104 @@ fn current_node(run: &Run) -> Option<&NodeId> {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use std::sync::Arc;
+
+    use holdpoint_core::{Event, RunId, Timestamp, Workflow};
+
+    use super::*;
+
+    fn run(events: &[Value]) -> Value {
+        let node = |id: &str| json!({"id": id, "typeId": "core.noop", "name": id, "position": {"x": 0, "y": 0}, "config": {}, "inputs": {}});
+        let flow = json!({
+            "id": "f", "name": "f", "version": "1", "nodes": [node("a"), node("b")], "edges": [], "triggers": [],
+            "variables": [{"name": "pin", "type": "string", "sensitive": true}], "metadata": {}, "settings": {},
+        });
+        let events: Vec<Event> =
+            events.iter().map(|event| serde_json::from_value(event.clone()).unwrap()).collect();
+        let workflow = Arc::new(Workflow::parse(&flow, 1).unwrap());
+        let run = Run::replay(RunId::parse("r").unwrap(), workflow, (0..).map(Timestamp).zip(&events));
+        serde_json::to_value(describe(&run)).unwrap()
+    }
+
+    fn started(more: Value) -> Value {
+        let mut started = json!({
+            "type": "run.started", "workflow": "f", "revision": 1, "owner": {"tenant": "t", "principal": "ann"},
+        });
+        started.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        started
+    }
+
+    #[test]
+    fn a_parent_shows_its_children_and_the_node_that_waits_for_one() {
+        let seen = run(&[
+            started(json!({})),
+            json!({"type": "node.started", "node": "a"}),
+            json!({"type": "node.dispatched", "node": "a", "child": "r.1", "workflow": "g", "wait": true, "cascade": true}),
+            json!({"type": "holdpoint.child.changed", "child": "r.1", "status": "waiting-approval"}),
+        ]);
+        let child = json!({"runId": "r.1", "workflowId": "g", "nodeId": "a", "status": "waiting-approval"});
+        assert_eq!((&seen["childRuns"], &seen["currentNodeId"]), (&json!([child]), &json!("a")));
+        assert_eq!(seen["nodeStates"]["a"]["status"], "awaiting");
+    }
+
+    #[test]
+    fn a_run_shows_where_it_comes_from() {
+        let parent = json!({"run": "up", "workflow": "g", "node": "call", "depth": 1});
+        let fork = json!({"source": "s", "origin": "o", "from_seq": 3, "mode": "branch"});
+        let seen = run(&[started(json!({"parent": parent, "fork": fork}))]);
+        assert_eq!((&seen["parentRunId"], &seen["parentNodeId"]), (&json!("up"), &json!("call")));
+        assert_eq!((&seen["sourceRunId"], &seen["fromSeq"]), (&json!("s"), &json!(3)));
+        assert_eq!(seen["forkMode"], "branch");
+        let plain = run(&[started(json!({}))]);
+        for absent in
+            ["parentRunId", "sourceRunId", "forkMode", "childRuns", "pausedAt", "error", "interrupt"]
+        {
+            assert!(plain.get(absent).is_none(), "{absent}");
+        }
+    }
+
+    #[test]
+    fn a_paused_run_says_since_when_and_why_until_it_goes_on() {
+        let pause = json!({"type": "run.paused", "reason": "lunch", "drain": "immediate", "by": "ann"});
+        let paused = run(&[started(json!({})), pause.clone()]);
+        assert_eq!(
+            (&paused["status"], &paused["pausedAt"]),
+            (&json!("paused"), &json!("1970-01-01T00:00:00.001Z"))
+        );
+        assert_eq!((&paused["pauseReason"], &paused["drainPolicy"]), (&json!("lunch"), &json!("immediate")));
+        let resumed = run(&[started(json!({})), pause, json!({"type": "run.resumed", "by": "ann"})]);
+        assert!(resumed.get("pausedAt").is_none());
+        let asked = json!({"type": "holdpoint.pause.requested", "reason": "lunch", "by": "ann"});
+        let draining = run(&[started(json!({})), json!({"type": "node.started", "node": "a"}), asked]);
+        assert_eq!((&draining["status"], draining.get("pausedAt")), (&json!("running"), None));
+        assert_eq!(draining["pauseRequestedAt"], "1970-01-01T00:00:00.002Z");
+        assert_eq!(
+            (&draining["pauseRequestedBy"], &draining["pauseReason"]),
+            (&json!("ann"), &json!("lunch"))
+        );
+        assert_eq!(draining["drainPolicy"], "drain-current-node");
+    }
+
+    #[test]
+    fn a_failure_has_the_protocols_members_and_secrets_stay_secret() {
+        let error = json!({"code": "boom", "message": "it broke", "retryable": true});
+        let seen = run(&[
+            started(json!({"inputs": {"pin": "1234", "other": 1}})),
+            json!({"type": "run.failed", "error": error, "node": "a"}),
+        ]);
+        let details = json!({"retryable": true, "failedNodeId": "a"});
+        assert_eq!(seen["error"], json!({"code": "boom", "message": "it broke", "details": details}));
+        let shown = json!({"pin": "[redacted]", "other": 1});
+        assert_eq!((&seen["inputs"], &seen["variables"]), (&shown, &shown));
+    }
+
+    #[test]
+    fn a_run_shows_the_version_of_the_engine_that_started_it() {
+        assert_eq!(run(&[started(json!({"engine_version": 20}))])["engineVersion"], 20);
+        assert!(
+            run(&[started(json!({}))]).get("engineVersion").is_none(),
+            "not recorded by earlier versions"
+        );
+    }
+}

@@ -1,8 +1,9 @@
-//! What a caller says about a new run in headers, and what only tests may say.
+//! The headers of a request that starts a run, and the options that only test keys may use.
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
+use holdpoint_api::runs::StartRunHeaders;
 use holdpoint_engine::{SpanName, read_trace_state};
 use serde_json::{Map, Value};
 
@@ -11,18 +12,14 @@ use crate::error::ApiError;
 
 #[derive(Debug)]
 pub(crate) struct StartHeaders {
-    /// `X-Dedup`: with `enforce` only one run at a time may be at work in a scope.
-    dedup: Option<String>,
-    /// A `traceparent` that can be read; any other is as good as none.
-    pub trace: Option<String>,
-    /// The `tracestate` beside it.
-    pub trace_state: Option<String>,
+    /// A `traceparent` that cannot be read is left out, together with its `tracestate`.
+    pub sent: StartRunHeaders,
     forced_version: bool,
 }
 
 impl StartHeaders {
     pub(crate) fn exclusive(&self) -> Result<bool, ApiError> {
-        match self.dedup.as_deref() {
+        match self.sent.dedup.as_deref() {
             None => Ok(false),
             Some(word) if word.eq_ignore_ascii_case("enforce") => Ok(true),
             Some(_) => Err(ApiError::invalid("X-Dedup", "there is only: enforce")),
@@ -61,12 +58,13 @@ impl<S: Send + Sync> FromRequestParts<S> for StartHeaders {
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, ApiError> {
         let headers = &parts.headers;
         let dedup = text(headers, "x-dedup").map(str::to_owned);
-        let trace = text(headers, "traceparent").and_then(SpanName::parse).map(|name| name.to_string());
+        let traceparent = text(headers, "traceparent").and_then(SpanName::parse).map(|name| name.to_string());
         let states = headers.get_all("tracestate").iter().filter_map(|value| value.to_str().ok());
         // Several headers are one list, as HTTP joins them.
-        let state = trace.as_ref().and_then(|_| read_trace_state(&states.collect::<Vec<_>>().join(",")));
+        let tracestate =
+            traceparent.as_ref().and_then(|_| read_trace_state(&states.collect::<Vec<_>>().join(",")));
         let forced_version = headers.contains_key("x-force-engine-version");
-        Ok(Self { dedup, trace, trace_state: state, forced_version })
+        Ok(Self { sent: StartRunHeaders { dedup, traceparent, tracestate }, forced_version })
     }
 }
 

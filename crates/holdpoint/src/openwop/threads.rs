@@ -4,10 +4,10 @@ use axum::extract::State;
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
+use holdpoint_api::events::ListThreadEvents;
 
 use self::stream::Stream;
 use super::log::{Follower, Frame, Rest};
-use super::wire;
 use crate::app::App;
 use crate::auth::CanReadRuns;
 use crate::body::{InPath, Page, Params};
@@ -25,7 +25,7 @@ pub(crate) async fn events(
     CanReadRuns(caller): CanReadRuns,
     InPath(thread): InPath<String>,
     Params(page): Params<Page>,
-    Params(behind): Params<wire::After>,
+    Params(behind): Params<ListThreadEvents>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let limit = page.limit()?;
@@ -44,7 +44,7 @@ pub(crate) async fn events(
 fn last_seen(
     headers: &HeaderMap,
     page: &Page,
-    behind: &wire::After,
+    behind: &ListThreadEvents,
 ) -> Result<(&'static str, Option<Place>), ApiError> {
     const HEADER: &str = "Last-Event-ID";
     let header = headers.get(HEADER).map(|value| value.to_str().map_err(|_| places::unknown(HEADER)));
@@ -119,7 +119,7 @@ mod tests {
             let id = id.map(|id| ("last-event-id".parse().unwrap(), id.parse().unwrap()));
             let mut page = Page::default();
             page.cursor = cursor.map(str::to_owned);
-            let after = wire::After { after: after.map(str::to_owned) };
+            let after = ListThreadEvents { after: after.map(str::to_owned) };
             last_seen(&id.into_iter().collect(), &page, &after).map(|(_, place)| place.map(|(_, seq)| seq))
         };
         assert_eq!(seen(Some("r.3"), Some("r.2"), Some("r.1")).unwrap(), Some(3));

@@ -3,9 +3,10 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
+use holdpoint_api::workflows::{WorkflowRegistered, WorkflowSummary, Workflows};
 use holdpoint_core::{StrictValue, WorkflowId};
-use holdpoint_engine::{Done, Engine, WorkflowSummary};
-use serde_json::{Value, json};
+use holdpoint_engine::{Done, Engine};
+use serde_json::Value;
 
 use crate::app::App;
 use crate::auth::{CanReadWorkflows, CanWriteWorkflows};
@@ -39,11 +40,13 @@ pub(crate) async fn put(
 fn registered(done: Done<'_>, warnings: &[String]) -> Answer {
     let Done::Workflow { workflow, stored } = done else { return Answer::nothing() };
     let status = if stored && workflow.revision == 1 { StatusCode::CREATED } else { StatusCode::OK };
-    let mut shown = json!({"id": workflow.id, "version": workflow.version, "revision": workflow.revision});
-    if !warnings.is_empty() {
-        shown["warnings"] = json!(warnings);
-    }
-    Answer::json(status, &shown)
+    let registered = WorkflowRegistered {
+        id: workflow.id.clone(),
+        version: workflow.version.clone(),
+        revision: workflow.revision,
+        warnings: (!warnings.is_empty()).then(|| warnings.to_vec()),
+    };
+    Answer::json(status, &registered)
 }
 
 pub(crate) async fn show(
@@ -60,15 +63,16 @@ pub(crate) async fn show(
 pub(crate) async fn list(
     State(app): State<App>,
     CanReadWorkflows(caller): CanReadWorkflows,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<Workflows>, ApiError> {
     let registered = app.engine.workflows(caller.tenant(), LIST_MAX).await?;
-    let is_agent = |one: &&WorkflowSummary| reserved::workflow(one.id.as_str()).is_some();
-    let shown = registered.iter().filter(|one| !is_agent(one)).map(|one| {
-        json!({
-            "id": one.id, "name": one.name, "version": one.version, "revision": one.revision,
-            "updatedAt": one.created_at.to_string(),
-        })
+    // Agents have lists of their own.
+    let workflows = registered.into_iter().filter(|one| reserved::workflow(one.id.as_str()).is_none());
+    let workflows = workflows.map(|one| WorkflowSummary {
+        id: one.id,
+        name: one.name,
+        version: one.version,
+        revision: one.revision,
+        updated_at: one.created_at.into(),
     });
-    let shown: Vec<Value> = shown.collect();
-    Ok(Json(json!({"workflows": shown})))
+    Ok(Json(Workflows { workflows: workflows.collect() }))
 }

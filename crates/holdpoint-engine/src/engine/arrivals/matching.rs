@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use holdpoint_core::{Command, ExternalEvent, InterruptId, Principal, Refusal, Run, RunId, RunRef, TenantId};
 
-use super::{MATCHES_MAX, Received, Reception, RefusedBy, Taker};
+use super::{EventReception, MATCHES_MAX, Received, RefusedBy, Taker};
 use crate::advance::Draft;
 use crate::committer::{Cause, Guard, Mail};
 use crate::engine::{Before, Engine};
@@ -35,7 +35,7 @@ pub(super) struct Takers {
 }
 
 impl Takers {
-    pub(super) fn received(&mut self, reception: Reception) -> Received {
+    pub(super) fn received(&mut self, reception: EventReception) -> Received {
         let (matched, refused) = (std::mem::take(&mut self.matched), std::mem::take(&mut self.refused));
         Received { reception, matched, refused, more: self.more, kept_until: None, repeated: false }
     }

@@ -138,7 +138,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::openwop::snapshot::Snapshot;
+    use crate::openwop::snapshot;
 
     const GOLDEN: &str = include_str!("../../../../holdpoint-core/tests/golden/events.jsonl");
     const CANARY: &str = "the canary sings";
@@ -263,7 +263,7 @@ mod tests {
         let (events, spans) = super::super::told(&of_run, &run, recorded);
         let mut shown: Vec<Value> = events.into_iter().map(|event| masked(json!(event))).collect();
         shown.extend(spans.into_iter().map(masked));
-        shown.push(masked(json!(Snapshot::of(&run))));
+        shown.push(masked(json!(snapshot::describe(&run))));
         let shown = json!(shown).to_string();
         assert!(!shown.contains("canary"), "{of}: {shown}");
     }

@@ -1,5 +1,6 @@
 //! Documents of questions and answers.
 
+use holdpoint_api::interrupts::InterruptDecision;
 use holdpoint_core::{Event, Interrupt, InterruptId, Kind, NodeId, Resolution, Run};
 use holdpoint_engine::Recorded;
 use serde_json::{Value, json};
@@ -190,16 +191,19 @@ fn resolved(run: &Run, interrupt: &Interrupt) -> Value {
 const TIMEOUT: &str = "system:timeout";
 
 /// How an interrupt ended, for whoever looks back: what was said, by whom, when, and what it came to.
-pub(crate) fn decision(run: &Run, interrupt: &Interrupt) -> Option<Value> {
-    interrupt.resolution.as_ref()?;
+pub(crate) fn decision(run: &Run, interrupt: &Interrupt) -> Option<InterruptDecision> {
+    let resolution = interrupt.resolution.as_ref()?;
     let told = resolved(run, interrupt);
-    let mut shown = json!({"value": told["resumeValue"], "by": told["resolvedBy"], "at": told["resolvedAt"]});
-    for member in ["action", "decision", "reason", "via"] {
-        if let Some(value) = told.get(member) {
-            shown[member] = value.clone();
-        }
-    }
-    Some(shown)
+    let text = |member: &str| told.get(member).and_then(Value::as_str).map(str::to_owned);
+    Some(InterruptDecision {
+        value: told["resumeValue"].clone(),
+        by: text("resolvedBy").unwrap_or_default(),
+        at: resolution.at().into(),
+        action: text("action"),
+        decision: text("decision"),
+        reason: text("reason"),
+        via: resolution.via(),
+    })
 }
 
 fn approval_received(_run: &Run, interrupt: &Interrupt) -> Value {

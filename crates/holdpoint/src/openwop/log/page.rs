@@ -1,5 +1,6 @@
 //! A stretch of a log as text that is ready to be sent. Pure: from a state of a run and the events after it.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use serde::Serialize;
 
 use crate::openwop::documents::document;
 use crate::openwop::mode::{Modes, is_urgent, modes_of};
-use crate::openwop::snapshot::Snapshot;
+use crate::openwop::snapshot;
 
 /// A page ends with the event that fills it.
 const PAGE_BYTES: usize = 256 * 1024;
@@ -53,7 +54,7 @@ pub(crate) struct Page {
 pub(crate) struct Frame {
     pub(crate) sequence: u64,
     /// What it is called.
-    pub(crate) kind: &'static str,
+    pub(crate) kind: Cow<'static, str>,
     pub(crate) modes: Modes,
     pub(crate) urgent: bool,
     /// From `id:` to the empty line.
@@ -75,10 +76,12 @@ impl Page {
             let written = match shape {
                 Shape::Documents => {
                     let document = document(&run, one);
-                    Some((document.kind, write_frame(&mut text, one.seq, document.kind, &document)))
+                    let written = write_frame(&mut text, one.seq, &document.kind, &document);
+                    Some((document.kind, written))
                 }
                 Shape::Snapshots => {
-                    modes.meets(Modes::VALUES).then(|| (SNAPSHOT, write_snapshot(&mut text, one.seq, &run)))
+                    let shown = modes.meets(Modes::VALUES);
+                    shown.then(|| (Cow::Borrowed(SNAPSHOT), write_snapshot(&mut text, one.seq, &run)))
                 }
             };
             if let Some((kind, (whole, data))) = written {
@@ -132,7 +135,7 @@ pub(crate) fn snapshot_frame(run: &Run) -> Bytes {
 }
 
 fn write_snapshot(text: &mut Vec<u8>, sequence: u64, run: &Run) -> (Range<usize>, Range<usize>) {
-    write_frame(text, sequence, SNAPSHOT, &Snapshot::of(run))
+    write_frame(text, sequence, SNAPSHOT, &snapshot::describe(run))
 }
 
 fn write_frame(

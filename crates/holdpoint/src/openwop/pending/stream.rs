@@ -10,6 +10,7 @@ use axum::extract::State;
 use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream::unfold;
+use holdpoint_api::pending::{ListPending, STREAM_SECONDS_MAX, StreamPending};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::Instant;
 
@@ -18,7 +19,6 @@ use crate::app::App;
 use crate::auth::{Caller, CanSeePending};
 use crate::body::Params;
 use crate::error::ApiError;
-use crate::openwop::wire;
 use crate::sse;
 
 /// Between two counts of the same at least, so that what comes in bursts is counted once.
@@ -29,14 +29,6 @@ const SHARE: u32 = 5;
 const AGAIN: Duration = Duration::from_secs(15);
 /// Counts at the same time, of all who watch: the database has others to answer.
 const COUNTING_MAX: usize = 2;
-/// A stream then ends, and whoever wants to go on shows once more that they may.
-pub(crate) const LIFE_SECONDS_MAX: u64 = 600;
-
-#[derive(Debug, serde::Deserialize)]
-pub(crate) struct Life {
-    seconds: Option<u64>,
-}
-
 /// What is watched: by whom matters only where it is about them.
 type Key = (String, String);
 
@@ -56,12 +48,12 @@ impl Default for Watches {
 pub(crate) async fn stream(
     State(app): State<App>,
     CanSeePending(caller): CanSeePending,
-    Params(Life { seconds }): Params<Life>,
-    Params(asked): Params<wire::ListPending>,
+    Params(StreamPending { seconds }): Params<StreamPending>,
+    Params(asked): Params<ListPending>,
 ) -> Result<Response, ApiError> {
-    let seconds = seconds.unwrap_or(LIFE_SECONDS_MAX);
-    if !(1..=LIFE_SECONDS_MAX).contains(&seconds) {
-        return Err(ApiError::invalid("seconds", format!("must be 1 to {LIFE_SECONDS_MAX}")));
+    let seconds = seconds.unwrap_or(STREAM_SECONDS_MAX);
+    if !(1..=STREAM_SECONDS_MAX).contains(&seconds) {
+        return Err(ApiError::invalid("seconds", format!("must be 1 to {STREAM_SECONDS_MAX}")));
     }
     // Said now: a stream that has begun cannot say no.
     translate::filter(&caller, asked.clone(), None, app.engine.now())?;
@@ -104,7 +96,7 @@ impl Frames {
 }
 
 /// What others watch already, or a new count of it.
-fn join(app: &App, caller: Caller, asked: wire::ListPending) -> watch::Receiver<Bytes> {
+fn join(app: &App, caller: Caller, asked: ListPending) -> watch::Receiver<Bytes> {
     let whose = match asked.assignee.as_deref() {
         Some("me") => format!("{:?}", caller.principal()),
         _ => String::new(),
@@ -130,7 +122,7 @@ async fn keep_counting(
     key: Key,
     sender: Arc<watch::Sender<Bytes>>,
     caller: Caller,
-    asked: wire::ListPending,
+    asked: ListPending,
 ) {
     let mut news = app.engine.subscribe_waiting(caller.tenant());
     let mut stopping = app.stopping.clone();
@@ -163,12 +155,13 @@ async fn keep_counting(
     }
 }
 
-async fn count(app: &App, caller: &Caller, asked: &wire::ListPending) -> Result<Bytes, ApiError> {
+async fn count(app: &App, caller: &Caller, asked: &ListPending) -> Result<Bytes, ApiError> {
     let _turn = app.watches.turns.acquire().await;
     app.watches.counted.fetch_add(1, Ordering::Relaxed);
     let filter = translate::filter(caller, asked.clone(), None, app.engine.now())?;
     let counts = app.engine.pending_counts(caller.tenant(), &filter).await?;
-    Ok(format!("event: counts\ndata: {}\n\n", translate::counts(&counts)).into())
+    let counts = serde_json::to_string(&translate::counts(counts)).map_err(ApiError::internal)?;
+    Ok(format!("event: counts\ndata: {counts}\n\n").into())
 }
 
 #[cfg(test)]

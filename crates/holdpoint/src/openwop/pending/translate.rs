@@ -1,18 +1,19 @@
 //! Between the pending view on the wire and what the engine is asked: pure functions.
 
+use std::borrow::Cow;
+
+use holdpoint_api::pending::{ListPending, PendingCounts, PendingInterrupt, PendingLinks, PendingVotes};
 use holdpoint_core::{Kind, Timestamp};
-use holdpoint_engine::{Assignee, Pending, PendingCounts, PendingCursor, PendingFilter, PendingOrder};
-use serde_json::{Value, json};
+use holdpoint_engine::{Assignee, Pending, PendingCursor, PendingFilter, PendingOrder, Votes};
 
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::instants::instant;
 use crate::links::Links;
-use crate::openwop::wire;
 use crate::segment::encode;
 
 /// What orders are called. A cursor is of one order; the letter before it says which.
-pub(crate) const ORDERS: [(&str, PendingOrder, &str); 3] = [
+const ORDERS: [(&str, PendingOrder, &str); 3] = [
     ("oldest", PendingOrder::Oldest, ""),
     ("newest", PendingOrder::Newest, "n"),
     ("deadline", PendingOrder::Deadline, "d"),
@@ -20,7 +21,7 @@ pub(crate) const ORDERS: [(&str, PendingOrder, &str); 3] = [
 
 pub(super) fn filter(
     caller: &Caller,
-    asked: wire::ListPending,
+    asked: ListPending,
     cursor: Option<&str>,
     now: Timestamp,
 ) -> Result<PendingFilter, ApiError> {
@@ -69,46 +70,51 @@ fn mark(order: PendingOrder) -> &'static str {
     ORDERS.iter().find(|(_, known, _)| *known == order).map_or("", |(.., mark)| mark)
 }
 
-pub(super) fn row(links: &Links, row: &Pending, now: Timestamp) -> Value {
+pub(super) fn row<'a>(links: &Links, row: &'a Pending, now: Timestamp) -> PendingInterrupt<'a> {
     let (url, interrupt) = (format!("/v1/runs/{}", row.run), format!("{}:{}", row.run, row.id));
     let resolve =
         format!("{url}/interrupts/{}?interruptId={}", encode(row.node.as_str()), encode(&interrupt));
     let page = links.page_url(&row.run, &row.node, Some(&interrupt));
-    let mut shown = json!({
-        "runId": row.run, "nodeId": row.node, "interruptId": interrupt,
-        "kind": row.kind, "key": row.key, "workflowId": row.workflow, "title": row.title,
-        "requestedAt": row.requested_at.to_string(), "ageMs": now.0 - row.requested_at.0,
-        "assignees": row.assignees.entries(), "openAsks": row.open_asks, "statusUrl": url,
-        "links": {"run": url, "resolve": resolve, "page": page},
-    });
-    if let Some(excerpt) = &row.excerpt {
-        shown["excerpt"] = json!(excerpt);
+    PendingInterrupt {
+        run_id: row.run.clone(),
+        node_id: row.node.clone(),
+        interrupt_id: interrupt,
+        kind: Cow::Borrowed(&row.kind),
+        key: Cow::Borrowed(&row.key),
+        workflow_id: row.workflow.clone(),
+        title: Cow::Borrowed(&row.title),
+        excerpt: row.excerpt.as_deref().map(Cow::Borrowed),
+        requested_at: row.requested_at.into(),
+        age_ms: now.0 - row.requested_at.0,
+        expires_at: row.expires_at.map(Into::into),
+        digest: row.digest.as_deref().map(Cow::Borrowed),
+        assignees: row.assignees.entries(),
+        required_approvals: row.votes.as_ref().map(|_| row.required),
+        votes: row.votes.as_ref().map(votes),
+        open_asks: row.open_asks,
+        tags: Cow::Borrowed(&row.tags),
+        status_url: url.clone(),
+        links: PendingLinks { run: url, resolve, page },
     }
-    if let Some(at) = row.expires_at {
-        shown["expiresAt"] = json!(at.to_string());
-    }
-    if let Some(digest) = &row.digest {
-        shown["digest"] = json!(digest);
-    }
-    if let Some(votes) = &row.votes {
-        shown["requiredApprovals"] = json!(row.required);
-        shown["votes"] = json!(votes);
-    }
-    if !row.tags.is_empty() {
-        shown["tags"] = json!(row.tags);
-    }
-    shown
 }
 
-pub(super) fn counts(counts: &PendingCounts) -> Value {
-    let mut shown = json!({
-        "total": counts.total, "byKind": counts.by_kind, "overdue": counts.overdue, "dueSoon": counts.due_soon,
-        "isComplete": counts.complete,
-    });
-    if let Some(at) = counts.oldest {
-        shown["oldestRequestedAt"] = json!(at.to_string());
+fn votes(votes: &Votes) -> PendingVotes<'_> {
+    PendingVotes {
+        approvals: votes.approvals,
+        rejections: votes.rejections,
+        voters: Cow::Borrowed(&votes.voters),
     }
-    shown
+}
+
+pub(super) fn counts(counts: holdpoint_engine::PendingCounts) -> PendingCounts {
+    PendingCounts {
+        total: counts.total,
+        by_kind: counts.by_kind,
+        overdue: counts.overdue,
+        due_soon: counts.due_soon,
+        is_complete: counts.complete,
+        oldest_requested_at: counts.oldest.map(Into::into),
+    }
 }
 
 /// A cursor is opaque to callers: order, instant, interrupt and run of the last row seen.

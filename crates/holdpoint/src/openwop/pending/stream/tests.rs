@@ -45,7 +45,7 @@ impl House {
     }
 
     fn watch(&self) -> Frames {
-        let counts = join(&self.app, self.caller.clone(), wire::ListPending::default());
+        let counts = join(&self.app, self.caller.clone(), ListPending::default());
         Frames { counts, stopping: self.app.stopping.clone(), ends: Instant::now() + Duration::from_secs(60) }
     }
 }

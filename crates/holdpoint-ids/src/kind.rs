@@ -1,9 +1,10 @@
-//! What an interrupt is about.
+//! The kinds of interrupts.
 
 use serde::{Deserialize, Serialize};
 
-/// Decides the shape of an interrupt's data and of its answer.
+/// The kind of an interrupt. It determines the shape of the interrupt's data and of its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "InterruptKind"))]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
     Approval,

@@ -1,0 +1,63 @@
+//! External events that resolve interrupts.
+
+use holdpoint_ids::{EventReception, NodeId, RunId, StrictValue, limits};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
+
+use crate::{Instant, Object};
+
+/// The body of `POST /v1/events`.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(example = serde_json::json!({
+    "eventType": "payment.settled", "eventId": "evt_1042", "correlation": {"orderId": "o-7"}, "payload": {"amount": 30},
+}))]
+pub struct SendEvent {
+    #[schemars(with = "String", length(min = 1, max = limits::EVENT_TYPE_CHARS_MAX))]
+    #[schemars(regex(pattern = r"^[^\x00-\x1f\x7f-\x9f]*$"))]
+    pub event_type: Option<StrictValue>,
+    /// The id of the event. An event that is sent again under the same id has no further effect.
+    #[schemars(with = "String", length(min = 1, max = limits::EVENT_ID_CHARS_MAX))]
+    #[schemars(regex(pattern = r"^[^\x00-\x1f\x7f-\x9f]*$"))]
+    pub event_id: Option<StrictValue>,
+    #[schemars(with = "Option<Object>", extend("maxProperties" = limits::CORRELATION_MEMBERS_MAX))]
+    pub correlation: Option<StrictValue>,
+    /// The data that the interrupt receives.
+    pub payload: Option<StrictValue>,
+}
+
+/// The effect of an external event.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct EventReceived {
+    pub event_id: String,
+    pub status: EventReception,
+    /// The interrupts that the event resolved.
+    pub matched: Vec<EventTarget>,
+    /// The interrupts that wait for such an event and rejected this one.
+    pub refused: Vec<EventRefused>,
+    pub kept_until: Option<Instant>,
+    /// More interrupts wait for such an event than one event can resolve.
+    pub more: Option<bool>,
+}
+
+/// An interrupt that waits for an event.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct EventTarget {
+    pub run_id: RunId,
+    pub node_id: NodeId,
+    pub interrupt_id: String,
+}
+
+/// An interrupt that rejected an event.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct EventRefused {
+    #[serde(flatten)]
+    pub by: EventTarget,
+    pub error: String,
+    pub message: String,
+}

@@ -1,0 +1,72 @@
+//! Artifacts and debug bundles of runs.
+
+use std::borrow::Cow;
+
+use holdpoint_ids::{NodeId, RunId};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use serde_with::skip_serializing_none;
+
+use crate::Instant;
+use crate::discovery::Implementation;
+use crate::events::Event;
+use crate::snapshot::RunSnapshot;
+
+/// The newest output of a node with an artifact type.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Artifact<'a> {
+    pub artifact_id: Cow<'a, str>,
+    pub artifact_type: Cow<'a, str>,
+    pub run_id: RunId,
+    pub node_id: NodeId,
+    pub version: String,
+    pub created_at: Option<Instant>,
+    pub data: Map<String, Value>,
+}
+
+/// The query of `GET /v1/runs/{runId}/debug-bundle`.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ShowDebugBundle {
+    /// The largest number of events in the bundle: the first ones of the log.
+    #[schemars(range(min = 1, max = i64::MAX))]
+    pub max_events: Option<i64>,
+}
+
+/// Everything about one run in one document. Only ids, types, codes, states, times, numbers and shapes are shown, so
+/// that it can be passed on.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DebugBundle {
+    pub bundle_version: String,
+    pub generated_at: Instant,
+    pub host: Implementation,
+    /// The snapshot of the run, masked.
+    #[schemars(with = "RunSnapshot<'static>")]
+    pub run: Value,
+    /// The events of the log, masked.
+    #[schemars(with = "Vec<Event<'static>>")]
+    pub events: Vec<Value>,
+    #[schemars(with = "Vec<Map<String, Value>>")]
+    pub spans: Vec<Value>,
+    pub metrics: BundleMetrics,
+    pub redaction_applied: bool,
+    #[schemars(extend("enum" = ["mask"]))]
+    pub redaction_mode: String,
+    pub truncated: bool,
+    /// The name of the limit that shortened the list of events.
+    pub truncated_reason: Option<String>,
+}
+
+/// The size of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct BundleMetrics {
+    pub event_count: usize,
+    pub node_count: usize,
+}

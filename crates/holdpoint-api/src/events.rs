@@ -1,0 +1,163 @@
+//! Events of the log of a run: lists, pages and streams.
+
+use std::borrow::Cow;
+
+use holdpoint_ids::{NodeId, RunId};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use serde_with::skip_serializing_none;
+
+use crate::Instant;
+
+/// The default time that `GET /v1/runs/{runId}/events/poll` waits, in seconds.
+pub const POLL_SECONDS_DEFAULT: u64 = 30;
+/// The longest time that `GET /v1/runs/{runId}/events/poll` waits, in seconds.
+pub const POLL_SECONDS_MAX: u64 = 60;
+/// The longest time for which a stream gathers events, in milliseconds.
+pub const BUFFER_MS_MAX: u64 = 5000;
+
+/// An event of the log of a run. Every reader receives the same bytes.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Event<'a> {
+    #[schemars(length(max = 128))]
+    pub event_id: String,
+    pub run_id: RunId,
+    #[serde(rename = "type")]
+    pub kind: Cow<'a, str>,
+    pub node_id: Option<NodeId>,
+    /// The data of the event. Its form depends on the type.
+    pub payload: Value,
+    pub timestamp: Instant,
+    pub sequence: u64,
+}
+
+/// The events of a run so far.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct EventList {
+    pub events: Vec<Event<'static>>,
+}
+
+/// Events of a run after a sequence number.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct EventPage {
+    pub events: Vec<Event<'static>>,
+    /// The run has ended and these are its last events.
+    pub is_complete: bool,
+}
+
+/// The query of `GET /v1/runs/{runId}/events`.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct StreamEvents {
+    /// The events that are shown: one mode, or several separated by commas; values cannot be combined. The default is
+    /// updates for a stream and all events for a list.
+    #[schemars(regex(
+        pattern = r"^\s*(values|(updates|messages|debug)(\s*,\s*(updates|messages|debug))*)\s*$"
+    ))]
+    pub stream_mode: Option<String>,
+    /// The time for which a stream gathers events into one batch, in milliseconds.
+    #[schemars(range(min = 0, max = BUFFER_MS_MAX), extend("default" = 0))]
+    pub buffer_ms: Option<u64>,
+}
+
+/// The header with which a reader of a run continues.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LastEventId {
+    /// The last event that the reader has seen. Beyond the end of the log the stream continues at the end.
+    #[serde(rename = "Last-Event-ID")]
+    #[schemars(range(min = 0, max = i64::MAX))]
+    pub last_event_id: Option<i64>,
+}
+
+/// The query of `GET /v1/runs/{runId}/events/poll`.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PollEvents {
+    /// The events that are shown: one mode, or several separated by commas; values cannot be combined. All events by
+    /// default.
+    #[schemars(regex(
+        pattern = r"^\s*(values|(updates|messages|debug)(\s*,\s*(updates|messages|debug))*)\s*$"
+    ))]
+    pub stream_mode: Option<String>,
+    /// The last event that the reader has seen.
+    #[schemars(range(min = i64::MIN, max = i64::MAX))]
+    pub last_sequence: Option<i64>,
+    /// Seconds to wait for new events.
+    #[schemars(range(min = 1, max = POLL_SECONDS_MAX), extend("default" = POLL_SECONDS_DEFAULT))]
+    pub timeout: Option<u64>,
+}
+
+/// A server-sent event of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StreamedEvent {
+    /// For Last-Event-ID.
+    #[schemars(regex(pattern = "^[0-9]+$"))]
+    pub id: String,
+    /// The type of the event; state.snapshot in the mode values; batch with bufferMs.
+    pub event: String,
+    #[schemars(extend("contentMediaType" = "application/json", "contentSchema" = {"anyOf": [
+        {"$ref": "#/components/schemas/Event"},
+        {"$ref": "#/components/schemas/RunSnapshot"},
+        {"type": "array", "minItems": 1, "items": {"anyOf": [
+            {"$ref": "#/components/schemas/Event"},
+            {"$ref": "#/components/schemas/RunSnapshot"},
+        ]}},
+    ]}))]
+    pub data: String,
+}
+
+/// The query of `GET /v1/threads/{threadId}/events`.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ListThreadEvents {
+    /// The cursor of the last event that the reader has seen.
+    pub after: Option<String>,
+}
+
+/// The header with which a reader of a thread continues.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LastCursor {
+    /// The cursor of the last event that a reader that reconnects has seen. It takes precedence over after.
+    #[serde(rename = "Last-Event-ID")]
+    pub last_event_id: Option<String>,
+}
+
+/// An event of a run with its place in the thread.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ThreadEvent<'a> {
+    /// The place of the event, for the parameter after.
+    pub cursor: String,
+    #[serde(flatten)]
+    pub event: Event<'a>,
+}
+
+/// A page of the events of a thread.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ThreadEvents {
+    pub events: Vec<ThreadEvent<'static>>,
+    pub next_cursor: Option<String>,
+}
+
+/// A server-sent event of a thread.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StreamedThreadEvent {
+    /// The cursor of the event, for Last-Event-ID.
+    pub id: String,
+    /// The type of the event.
+    pub event: String,
+    #[schemars(extend(
+        "contentMediaType" = "application/json",
+        "contentSchema" = {"$ref": "#/components/schemas/ThreadEvent"},
+    ))]
+    pub data: String,
+}

@@ -1,0 +1,138 @@
+//! Pending interrupts: the list, its counts, and a stream of the counts.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use holdpoint_ids::{Kind, NodeId, RunId, WorkflowId};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
+
+use crate::Instant;
+
+/// The longest time that a stream of counts stays open, in seconds.
+pub const STREAM_SECONDS_MAX: u64 = 600;
+
+/// The filter and the order of pending interrupts.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ListPending {
+    /// Only interrupts of these kinds, separated by commas.
+    #[schemars(with = "Option<Vec<Kind>>", length(min = 1), extend("style" = "form", "explode" = false))]
+    pub kind: Option<String>,
+    /// Only interrupts that name this entry: a name, role:x or group:y. me: those that the caller may decide and has
+    /// not voted on, also those that any principal may decide.
+    pub assignee: Option<String>,
+    /// Only interrupts of this workflow.
+    pub workflow_id: Option<String>,
+    /// Only interrupts of runs with this tag.
+    pub tag: Option<String>,
+    /// Only interrupts that were requested at least so long ago.
+    #[schemars(range(min = 0, max = u64::MAX))]
+    pub older_than_seconds: Option<u64>,
+    /// Only interrupts that were requested at most so long ago.
+    #[schemars(range(min = 0, max = u64::MAX))]
+    pub newer_than_seconds: Option<u64>,
+    /// Only interrupts with a deadline before this instant.
+    #[schemars(with = "Option<Instant>")]
+    pub expires_before: Option<String>,
+    /// deadline shows only interrupts that have one, the next first. It is the default together with expiresBefore.
+    #[schemars(extend("enum" = ["oldest", "newest", "deadline"], "default" = "oldest"))]
+    pub order: Option<String>,
+}
+
+/// A page of pending interrupts. A short page may have a next one.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PendingInterrupts<'a> {
+    pub interrupts: Vec<PendingInterrupt<'a>>,
+    pub next_cursor: Option<String>,
+}
+
+/// An interrupt that waits for an answer.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PendingInterrupt<'a> {
+    pub run_id: RunId,
+    pub node_id: NodeId,
+    pub interrupt_id: String,
+    #[schemars(with = "Kind")]
+    pub kind: Cow<'a, str>,
+    pub key: Cow<'a, str>,
+    pub workflow_id: WorkflowId,
+    pub title: Cow<'a, str>,
+    /// A line of the payload.
+    pub excerpt: Option<Cow<'a, str>>,
+    pub requested_at: Instant,
+    pub age_ms: i64,
+    pub expires_at: Option<Instant>,
+    pub digest: Option<Cow<'a, str>>,
+    pub assignees: Vec<String>,
+    pub required_approvals: Option<u64>,
+    pub votes: Option<PendingVotes<'a>>,
+    /// The number of questions of approvers without an answer.
+    pub open_asks: u64,
+    /// The tags of the run.
+    #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
+    pub tags: Cow<'a, [String]>,
+    pub status_url: String,
+    pub links: PendingLinks,
+}
+
+/// The votes of a pending approval.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PendingVotes<'a> {
+    pub approvals: u64,
+    pub rejections: u64,
+    /// In the order of their votes.
+    pub voters: Cow<'a, [String]>,
+}
+
+/// The addresses of a pending interrupt.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PendingLinks {
+    pub run: String,
+    pub resolve: String,
+    /// The page on which a person answers: a path, or a URL if the server has a public one.
+    pub page: String,
+}
+
+/// The number of pending interrupts.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PendingCounts {
+    pub total: u64,
+    pub by_kind: BTreeMap<String, u64>,
+    /// Interrupts past their deadline.
+    pub overdue: u64,
+    /// Interrupts with a deadline within an hour.
+    pub due_soon: u64,
+    /// False if there are more than were counted.
+    pub is_complete: bool,
+    pub oldest_requested_at: Option<Instant>,
+}
+
+/// The life of a stream of counts.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StreamPending {
+    /// The time for which the stream stays open. A client that wants more opens it again.
+    #[schemars(range(min = 1, max = STREAM_SECONDS_MAX), extend("default" = STREAM_SECONDS_MAX))]
+    pub seconds: Option<u64>,
+}
+
+/// A server-sent event with the number of pending interrupts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StreamedPendingCounts {
+    #[schemars(extend("const" = "counts"))]
+    pub event: String,
+    #[schemars(extend(
+        "contentMediaType" = "application/json",
+        "contentSchema" = {"$ref": "#/components/schemas/PendingCounts"},
+    ))]
+    pub data: String,
+}

@@ -1,0 +1,257 @@
+//! Runs: start, list, cancel, pause, resume and fork.
+
+use std::borrow::Cow;
+
+use holdpoint_ids::{Drain, ForkMode, HoldStatus, RunId, Status, WorkflowId, limits};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use serde_with::skip_serializing_none;
+
+use crate::common::is_default;
+use crate::{Instant, Object};
+
+/// The smallest number of characters in a callback secret.
+pub const CALLBACK_SECRET_CHARS_MIN: usize = 16;
+/// The largest number of characters in a callback secret.
+pub const CALLBACK_SECRET_CHARS_MAX: usize = 256;
+/// The largest number of characters in the id of a scope.
+pub const SCOPE_ID_CHARS_MAX: usize = 256;
+/// The largest number of runs that one request cancels.
+pub const BULK_CANCEL_MAX: usize = 100;
+
+/// The body of `POST /v1/runs`.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(example = serde_json::json!({"workflowId": "sample-approval", "inputs": {"title": "Hello"}}))]
+pub struct CreateRun {
+    #[schemars(length(min = 1, max = limits::ID_CHARS_MAX))]
+    pub workflow_id: String,
+    pub inputs: Option<Object>,
+    /// The tenant of the key, if it is given.
+    pub tenant_id: Option<String>,
+    pub configurable: Option<Object>,
+    #[schemars(length(max = limits::TAGS_MAX), inner(length(max = limits::TAG_CHARS_MAX)))]
+    pub tags: Option<Vec<String>>,
+    pub metadata: Option<Object>,
+    #[schemars(length(min = 1, max = SCOPE_ID_CHARS_MAX))]
+    pub scope_id: Option<String>,
+    #[schemars(regex(pattern = "^[Hh][Tt][Tt][Pp][Ss]://"), extend("format" = "uri"))]
+    pub callback_url: Option<String>,
+    /// The secret that signs callbacks, as for webhooks. Requires callbackUrl. If it is left out, the server creates a
+    /// secret and returns it once.
+    #[schemars(length(min = CALLBACK_SECRET_CHARS_MIN, max = CALLBACK_SECRET_CHARS_MAX))]
+    pub callback_secret: Option<String>,
+}
+
+/// The headers of `POST /v1/runs`.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StartRunHeaders {
+    /// enforce: the request is rejected with 409 while another run with the same scopeId is unfinished.
+    #[serde(rename = "X-Dedup")]
+    #[schemars(extend("enum" = ["enforce"]))]
+    pub dedup: Option<String>,
+    /// The W3C trace of the caller. A value that cannot be read is ignored.
+    pub traceparent: Option<String>,
+    /// Passed on together with traceparent, at most 512 characters. Ignored without a traceparent.
+    pub tracestate: Option<String>,
+}
+
+/// A run that was started.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RunCreated {
+    pub run_id: RunId,
+    pub status: Status,
+    pub events_url: String,
+    pub status_url: String,
+    /// The secret that signs the callbacks of the run, if the request has a callbackUrl and no callbackSecret. Shown
+    /// once: not when the request is sent again under its Idempotency-Key.
+    pub callback_secret: Option<String>,
+}
+
+/// The filter of `GET /v1/runs`.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ListRuns {
+    /// Only runs in this status.
+    #[schemars(with = "Option<Status>")]
+    pub status: Option<String>,
+    /// Only runs of this workflow.
+    pub workflow_id: Option<String>,
+    /// Only runs of this scope.
+    pub scope_id: Option<String>,
+    /// Only runs that this run started.
+    pub parent_run_id: Option<String>,
+    /// Only runs with this tag.
+    pub tag: Option<String>,
+    /// Only runs that were created at this instant or later.
+    #[schemars(with = "Option<Instant>")]
+    pub created_after: Option<String>,
+    /// Only runs that were created before this instant.
+    #[schemars(with = "Option<Instant>")]
+    pub created_before: Option<String>,
+}
+
+/// A page of runs, the newest first.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Runs {
+    pub runs: Vec<RunSummary>,
+    pub next_cursor: Option<String>,
+}
+
+/// A run in a list.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RunSummary {
+    pub run_id: RunId,
+    pub workflow_id: WorkflowId,
+    pub status: Status,
+    pub created_at: Instant,
+    pub updated_at: Instant,
+    pub scope_id: Option<String>,
+    pub parent_run_id: Option<RunId>,
+    pub error_code: Option<String>,
+    /// The title of a hold.
+    pub title: Option<String>,
+    /// timed_out: the run failed because a deadline passed without an answer. Of a completed hold, its status.
+    #[schemars(with = "Option<String>", extend("enum" = ["timed_out", "approved", "rejected", "answered"]))]
+    pub outcome: Option<HoldStatus>,
+}
+
+/// The body of `POST /v1/runs/{runId}/cancel`.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CancelRun {
+    #[schemars(length(max = limits::REASON_CHARS_MAX))]
+    pub reason: Option<String>,
+}
+
+/// A run with its status.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RunStatusNow {
+    pub run_id: RunId,
+    pub status: Status,
+}
+
+/// The body of `POST /v1/runs:bulk-cancel`.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct BulkCancel {
+    #[schemars(length(min = 1, max = BULK_CANCEL_MAX))]
+    pub run_ids: Vec<String>,
+    #[schemars(length(max = limits::REASON_CHARS_MAX))]
+    pub reason: Option<String>,
+}
+
+/// The results of cancelling several runs, in the order of the request.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct BulkCancelled {
+    pub results: Vec<CancelResult>,
+}
+
+/// The result of cancelling one of several runs.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CancelResult {
+    /// The id as it was sent.
+    pub run_id: String,
+    pub ok: bool,
+    pub status: Option<Status>,
+    pub error: Option<RunError<'static>>,
+}
+
+/// The error of a run or a node.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RunError<'a> {
+    pub code: Cow<'a, str>,
+    pub message: Cow<'a, str>,
+    /// A retry may succeed.
+    pub retryable: Option<bool>,
+    pub details: Option<Cow<'a, Map<String, Value>>>,
+}
+
+/// The body of `POST /v1/runs/{runId}:pause`.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PauseRun {
+    #[schemars(length(max = limits::REASON_CHARS_MAX))]
+    pub reason: Option<String>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub drain_policy: Drain,
+}
+
+/// A run that is paused, or will be once its running nodes have ended.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RunPaused {
+    pub run_id: RunId,
+    pub status: Status,
+    pub paused_at: Option<Instant>,
+    /// The run pauses once its running nodes have ended. Its status is running until then.
+    pub draining: Option<bool>,
+}
+
+/// The body of `POST /v1/runs/{runId}:resume`. It has no members.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ResumeRun {}
+
+/// A run that continues after a pause.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RunResumed {
+    pub run_id: RunId,
+    pub status: Status,
+    pub resumed_at: Instant,
+}
+
+/// The body of `POST /v1/runs/{runId}:fork`.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ForkRun {
+    pub mode: ForkMode,
+    /// The event of the source at which the fork begins. Required for a branch; 0 by default for a replay.
+    #[schemars(range(min = 0, max = i64::MAX))]
+    pub from_seq: Option<i64>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub run_options_overlay: RunOptionsOverlay,
+}
+
+/// The options of a fork that differ from those of its source.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RunOptionsOverlay {
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub configurable: Object,
+    #[schemars(inner(length(max = limits::TAG_CHARS_MAX)))]
+    pub tags: Option<Vec<String>>,
+    pub metadata: Option<Object>,
+}
+
+/// A run that was started from the record of another.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RunForked {
+    pub run_id: RunId,
+    pub source_run_id: RunId,
+    pub from_seq: u64,
+    pub mode: ForkMode,
+    pub status: Status,
+    pub events_url: String,
+    pub status_url: String,
+}
