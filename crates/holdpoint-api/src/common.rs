@@ -65,6 +65,46 @@ impl JsonSchema for Instant {
     }
 }
 
+/// Texts without control characters.
+pub(crate) const NO_CONTROL: &str = r"^[^\x00-\x1f\x7f-\x9f]*$";
+
+/// Reads null as the default.
+pub(crate) fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Default + Deserialize<'de>,
+{
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+/// Reads a member for which null is a value, or an error, and not the same as no member.
+pub(crate) fn not_null<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    T::deserialize(deserializer).map(Some)
+}
+
+/// An empty object.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Nothing {}
+
+/// The query of every list that has pages.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Page {
+    /// The largest number of entries in a page.
+    #[schemars(range(min = 1, max = Page::LIMIT_MAX), extend("default" = Page::LIMIT_DEFAULT))]
+    pub limit: Option<u64>,
+    /// The nextCursor of the page before.
+    pub cursor: Option<String>,
+}
+
+impl Page {
+    pub const LIMIT_DEFAULT: u64 = 50;
+    pub const LIMIT_MAX: u64 = 200;
+}
+
 /// A JSON object with members of any kind. A repeated key is an error.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(transparent)]

@@ -9,21 +9,30 @@
 //! - Requests of OpenWOP ignore unknown members, because clients of several versions exist. Requests of other routes
 //!   reject them.
 
+pub mod admin;
+pub mod agents;
+pub mod agui;
 pub mod arrivals;
 pub mod artifacts;
+pub mod chat;
 pub mod common;
+pub mod decisions;
 pub mod discovery;
 pub mod events;
 pub mod grants;
 pub mod holds;
 pub mod interrupts;
+pub mod keys;
 pub mod links;
+pub mod mailbox;
 mod members;
 pub mod pending;
 pub mod runs;
+pub mod sessions;
 pub mod snapshot;
+pub mod webhooks;
 pub mod workflows;
 
-pub use common::{Error, Instant, Object};
+pub use common::{Error, Instant, Nothing, Object, Page};
 pub use holdpoint_ids as ids;
 pub use members::Members;

@@ -22,14 +22,13 @@ mod ticket;
 pub use asking::{ARGUMENTS_SCHEMA, Asking, CLIENT_TOOL, CONFIRM, OUTCOME_UNKNOWN};
 pub use call::{CallFlaw, CallRun, CallStatus, ToolCall};
 pub use doubt::Doubt;
-pub use message::{CallRequest, Message, Role, in_prompt_order};
+pub use holdpoint_ids::{ResumeDecisionAction, Role, ToolCallResumeMode};
+pub use message::{CallRequest, Message, in_prompt_order};
 pub use next::Next;
 pub use piece::{Piece, Told};
 pub use resuming::Resumption;
 pub(crate) use resuming::edited_arguments;
-pub use ticket::{
-    PendingToolCall, ResumeDecisionAction, SuspendTicket, Suspension, ToolCallResume, ToolCallResumeMode,
-};
+pub use ticket::{PendingToolCall, SuspendTicket, Suspension, ToolCallResume};
 
 /// What a call of a model cost, as far as the model said so.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

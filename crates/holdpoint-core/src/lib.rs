@@ -29,8 +29,8 @@ pub use event::{
     Cap, ChildResult, Drain, Event, Fork, ForkMode, Owner, Parent, Reducer, RunError, Started, TIMED_OUT,
 };
 pub use holdpoint_ids::{
-    BadId, EventReception, HoldStatus, InterruptId, NodeId, NodeStatusName, RunId, RunRef, StrictValue,
-    TenantId, Timestamp, Via, ViaType, WorkflowId, limits, parse_strict,
+    BadId, EventReception, HoldStatus, InputMode, InterruptId, NodeId, NodeStatusName, RunId, RunRef,
+    StrictValue, TenantId, Timestamp, Via, ViaType, WorkflowId, limits, parse_strict,
 };
 pub use interrupt::{
     AUTH_REQUIRED, Answer, Ask, Assignees, AudienceRule, BadRequest, Compiled, Decision,

@@ -10,6 +10,7 @@ mod outcome;
 mod transition;
 
 pub use error::MailboxError;
+pub use holdpoint_ids::RunDispatchStatus;
 pub use outcome::{RunDispatchResult, RunStatus, TerminationReason};
 pub use transition::{Denied, Fenced, Reclaimed};
 
@@ -52,43 +53,6 @@ pub struct RunDispatch {
     pub completed_at: Option<Timestamp>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum RunDispatchStatus {
-    Queued,
-    Claimed,
-    Acked,
-    Cancelled,
-    Superseded,
-    DeadLetter,
-}
-
-impl RunDispatchStatus {
-    pub const ALL: [Self; 6] =
-        [Self::Queued, Self::Claimed, Self::Acked, Self::Cancelled, Self::Superseded, Self::DeadLetter];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Queued => "queued",
-            Self::Claimed => "claimed",
-            Self::Acked => "acked",
-            Self::Cancelled => "cancelled",
-            Self::Superseded => "superseded",
-            Self::DeadLetter => "dead_letter",
-        }
-    }
-
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|status| status.as_str() == text)
-    }
-
-    pub fn is_terminal(self) -> bool {
-        match self {
-            Self::Queued | Self::Claimed => false,
-            Self::Acked | Self::Cancelled | Self::Superseded | Self::DeadLetter => true,
-        }
-    }
 }
 
 /// What an interrupt of a thread found and did.

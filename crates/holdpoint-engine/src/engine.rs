@@ -60,7 +60,7 @@ mod threads;
 mod webhook_secrets;
 mod webhooks;
 
-pub use agents::{InputMode, Interrupted, Talk};
+pub use agents::{Interrupted, Talk};
 pub(crate) use arrivals::Looks;
 pub use arrivals::{Received, RefusedBy, Taker};
 use audit::Entries;
@@ -68,7 +68,8 @@ pub use checking::Checked;
 pub(crate) use families::Before;
 pub use fork::{ForkRequest, Overlay};
 pub use grants::GrantRecord;
-pub use graphs::{GraphError, GraphStart, Handle, Resume, STATE_KEY_CHARS_MAX, Standing};
+pub use graphs::{GraphError, GraphStart, Handle, Resume, Standing};
+pub use holdpoint_core::InputMode;
 pub use once::{Done, Once, Respond};
 pub use options::Options;
 pub use pending::{Assignee, PendingCounts, PendingFilter, PendingOrder, PendingPage};

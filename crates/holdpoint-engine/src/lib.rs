@@ -42,8 +42,8 @@ pub use context::{ChannelOptions, Context, EffectContext, Stop};
 pub use engine::{
     Assignee, Checked, CredentialLimits, Done, Engine, ForkRequest, GrantRecord, GraphError, GraphStart,
     Handle, InputMode, Interrupted, NewWebhook, Once, Options, Overlay, PendingCounts, PendingFilter,
-    PendingOrder, PendingPage, QuotaExceeded, Quotas, Received, RefusedBy, Respond, Resume,
-    STATE_KEY_CHARS_MAX, Standing, StartOptions, Taker, Talk, Usage,
+    PendingOrder, PendingPage, QuotaExceeded, Quotas, Received, RefusedBy, Respond, Resume, Standing,
+    StartOptions, Taker, Talk, Usage,
 };
 pub use error::Error;
 pub use feed::{Committed, Listener};

@@ -1,6 +1,7 @@
 //! Identifiers, limits and the words that the core of Holdpoint and its API share. The crate has no rules of its own: the core
 //! decides, and the API names.
 
+mod agents;
 mod ids;
 mod kind;
 pub mod limits;
@@ -8,10 +9,16 @@ pub mod limits;
 mod schema;
 mod strict;
 mod via;
+mod webhooks;
 mod words;
 
+pub use agents::{InputMode, ResumeDecisionAction, Role, ToolCallResumeMode};
 pub use ids::{BadId, InterruptId, NodeId, Owner, RunId, RunRef, TenantId, Timestamp, WorkflowId};
 pub use kind::Kind;
 pub use strict::{StrictValue, parse_strict};
 pub use via::{Via, ViaType};
-pub use words::{Drain, EventReception, ForkMode, HoldStatus, NodeStatusName, Status};
+pub use webhooks::{
+    AttemptOutcome, Backoff, ChangeReason, DeadReason, DeliveryState, EVENT_NAMES, Mode, SubscriptionState,
+    WebhookEventType,
+};
+pub use words::{Drain, EventReception, ForkMode, HoldStatus, NodeStatusName, RunDispatchStatus, Status};

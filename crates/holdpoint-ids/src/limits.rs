@@ -4,6 +4,8 @@
 pub const ID_CHARS_MAX: usize = 128;
 /// Characters of the id of a thread that an agent works in.
 pub const THREAD_CHARS_MAX: usize = 200;
+/// Characters of the name of a graph, of a state key and of the id of a resume.
+pub const STATE_KEY_CHARS_MAX: usize = 256;
 /// Bytes of a dispatch's or a thread's id, and of a dedupe key. Together with a tenant's id they must fit into one
 /// entry of PostgreSQL's indexes, which takes 2704; a key has room for a word before the id of a dispatch.
 pub const DISPATCH_ID_BYTES_MAX: usize = 1024;

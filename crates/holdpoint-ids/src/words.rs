@@ -2,6 +2,47 @@
 
 use serde::{Deserialize, Serialize};
 
+/// Declares an enum of words, with its form on the wire and in the database.
+macro_rules! words {
+    ($(#[$doc:meta])* $name:ident { $($(#[$of:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+        pub enum $name {
+            $($(#[$of])* #[serde(rename = $word)] $variant),+
+        }
+
+        impl $name {
+            pub const ALL: [Self; [$($word),+].len()] = [$(Self::$variant),+];
+
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $word),+
+                }
+            }
+
+            pub fn parse(text: &str) -> Option<Self> {
+                Self::ALL.into_iter().find(|known| known.as_str() == text)
+            }
+        }
+
+        #[cfg(feature = "schema")]
+        impl schemars::JsonSchema for $name {
+            fn inline_schema() -> bool {
+                true
+            }
+
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                stringify!($name).into()
+            }
+
+            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                schemars::json_schema!({"type": "string", "enum": [$($word),+]})
+            }
+        }
+    };
+}
+pub(crate) use words;
+
 /// The state of a hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -108,4 +149,26 @@ pub enum EventReception {
 pub enum ForkMode {
     Replay,
     Branch,
+}
+
+words! {
+    /// The state of a dispatch in its queue.
+    RunDispatchStatus {
+        Queued = "queued",
+        Claimed = "claimed",
+        Acked = "acked",
+        Cancelled = "cancelled",
+        Superseded = "superseded",
+        DeadLetter = "dead_letter",
+    }
+}
+
+impl RunDispatchStatus {
+    /// Returns true if no worker touches the dispatch any more.
+    pub fn is_terminal(self) -> bool {
+        match self {
+            Self::Queued | Self::Claimed => false,
+            Self::Acked | Self::Cancelled | Self::Superseded | Self::DeadLetter => true,
+        }
+    }
 }

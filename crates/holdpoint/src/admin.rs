@@ -4,6 +4,5 @@ pub(crate) mod health;
 pub(crate) mod keys;
 pub(crate) mod metrics;
 pub(crate) mod routes;
-pub(crate) mod schemas;
 pub(crate) mod secrets;
 pub(crate) mod usage;

@@ -5,10 +5,8 @@ pub(crate) mod definitions;
 pub(crate) mod folder;
 pub(crate) mod routes;
 pub(crate) mod runs;
-pub(crate) mod schemas;
 #[cfg(test)]
 mod tests;
 pub(crate) mod threads;
 mod translate;
 mod waiting;
-mod wire;

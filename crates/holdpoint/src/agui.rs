@@ -4,7 +4,6 @@
 mod answers;
 mod capabilities;
 mod custom;
-mod events;
 mod follow;
 mod history;
 mod ids;
@@ -18,7 +17,6 @@ pub(crate) mod routes;
 mod run;
 #[cfg(test)]
 mod samples;
-pub(crate) mod schemas;
 mod state;
 mod stream;
 mod target;
@@ -28,4 +26,3 @@ mod threads;
 mod translate;
 #[cfg(test)]
 mod verifier;
-mod wire;

@@ -20,6 +20,7 @@ use serde_json::{Value, json};
 
 pub(crate) use failures::{FailureGuard, FailureLimit, Origin};
 pub(crate) use guard::Guard;
+pub(crate) use holdpoint_api::keys::SCOPES;
 pub(crate) use key_ring::KeyRing;
 pub(crate) use minting::{TEST_KEY_PREFIX, check_scopes, fresh_secret, stored_key};
 pub(crate) use rate::{RateLimit, too_many};
@@ -29,35 +30,6 @@ use crate::app::App;
 use crate::error::ApiError;
 use crate::idempotency::Sender;
 use crate::request_log::record_caller;
-
-/// Every scope there is. `tenants:manage` makes an administrator.
-pub(crate) const SCOPES: [&str; 12] = [
-    "manifest:read",
-    "manifest:write",
-    "runs:create",
-    "runs:read",
-    "runs:cancel",
-    "artifacts:read",
-    "approvals:respond",
-    "approvals:act-as",
-    "events:send",
-    "webhooks:manage",
-    "keys:manage",
-    "tenants:manage",
-];
-
-/// The scopes of a new key if the request names none: all but answering, acting for others and managing keys.
-/// Requesters do not get the scope to answer by default.
-pub(crate) const SCOPES_DEFAULT: [&str; 8] = [
-    "manifest:read",
-    "manifest:write",
-    "runs:create",
-    "runs:read",
-    "runs:cancel",
-    "artifacts:read",
-    "events:send",
-    "webhooks:manage",
-];
 
 /// The scope for answering interrupts.
 pub(crate) const RESPOND: &str = "approvals:respond";

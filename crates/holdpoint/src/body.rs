@@ -1,5 +1,6 @@
 //! Reads bodies, queries and paths, and turns every way they can be wrong into the envelope.
 
+use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
 use axum::extract::rejection::{BytesRejection, FailedToBufferBody};
@@ -207,17 +208,26 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for InPath<
     }
 }
 
-/// `limit` and `cursor`, as every list takes them.
+/// The query of a list, with the rules for its limit.
 #[derive(Debug, Default, Deserialize)]
-pub(crate) struct Page {
-    limit: Option<u64>,
-    pub cursor: Option<String>,
+#[serde(transparent)]
+pub(crate) struct Page(holdpoint_api::Page);
+
+impl Deref for Page {
+    type Target = holdpoint_api::Page;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl DerefMut for Page {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.0
+    }
 }
 
 impl Page {
-    pub(crate) const LIMIT_DEFAULT: u64 = 50;
-    pub(crate) const LIMIT_MAX: u64 = 200;
-
     /// How many rows to ask for: one more than are shown tells whether there is a next page.
     pub(crate) fn rows(&self) -> Result<u64, ApiError> {
         Ok(self.limit()? + 1)
@@ -232,10 +242,11 @@ impl Page {
     }
 
     pub(crate) fn limit(&self) -> Result<u64, ApiError> {
+        let max = holdpoint_api::Page::LIMIT_MAX;
         match self.limit {
-            None => Ok(Self::LIMIT_DEFAULT),
-            Some(limit) if (1..=Self::LIMIT_MAX).contains(&limit) => Ok(limit),
-            Some(_) => Err(ApiError::invalid("limit", format!("must be 1 to {}", Self::LIMIT_MAX))),
+            None => Ok(holdpoint_api::Page::LIMIT_DEFAULT),
+            Some(limit) if (1..=max).contains(&limit) => Ok(limit),
+            Some(_) => Err(ApiError::invalid("limit", format!("must be 1 to {max}"))),
         }
     }
 }

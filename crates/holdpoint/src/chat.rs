@@ -3,9 +3,7 @@
 
 pub(crate) mod chats;
 pub(crate) mod routes;
-pub(crate) mod schemas;
 mod stream;
 #[cfg(test)]
 mod tests;
 mod translate;
-mod wire;

@@ -5,5 +5,4 @@ mod accept;
 pub(crate) mod assets;
 pub(crate) mod page;
 pub(crate) mod routes;
-pub(crate) mod schemas;
 pub(crate) mod sessions;

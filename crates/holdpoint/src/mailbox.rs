@@ -3,8 +3,6 @@
 
 pub(crate) mod dispatches;
 pub(crate) mod routes;
-pub(crate) mod schemas;
 #[cfg(test)]
 mod tests;
 mod translate;
-mod wire;

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use crate::auth::Access;
 use crate::routes::{Content, Json, Operation, Route, Shape};
-use crate::{admin, agents, agui, app, chat, inbox, mailbox, openwop};
+use crate::{app, openwop};
 use components::Components;
 
 pub(crate) fn routes() -> Vec<Route> {
@@ -35,17 +35,7 @@ pub(crate) fn document() -> Value {
     let mut components = Components::new();
     let described: Vec<Value> =
         operations.iter().map(|operation| describe(operation, &mut components)).collect();
-    let schemas = merged([
-        Value::Object(components.take()),
-        shared::schemas(),
-        openwop::webhooks::schemas::all().into_iter().collect(),
-        agents::schemas::all(),
-        agui::schemas::all(),
-        chat::schemas::all(),
-        mailbox::schemas::all(),
-        admin::schemas::all(),
-        inbox::schemas::all(),
-    ]);
+    let schemas = merged([Value::Object(components.take()), shared::schemas()]);
     let mut paths = Map::new();
     for (operation, mut shown) in operations.iter().zip(described) {
         link(operation, &operations, &schemas, &mut shown["responses"]);
@@ -65,7 +55,7 @@ pub(crate) fn document() -> Value {
         "paths": paths,
         "components": {
             "securitySchemes": {"key": {"type": "http", "scheme": "bearer", "description": "An API key. A browser that has signed in sends the cookie of its session instead."}},
-            "parameters": merged([shared::parameters(), openwop::webhooks::schemas::parameters(), agents::schemas::parameters(), mailbox::schemas::parameters()]),
+            "parameters": shared::parameters(),
             "responses": shared::responses(&operations),
             "schemas": schemas,
         },

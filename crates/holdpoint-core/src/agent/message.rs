@@ -5,14 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Role {
-    System,
-    User,
-    Assistant,
-    Tool,
-}
+use super::Role;
 
 /// A call that a model wants to be made.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::{ResumeDecisionAction, ToolCallResumeMode};
+
 /// What a tool, or a gate in front of it, returns instead of a result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SuspendTicket {
@@ -34,26 +36,6 @@ pub struct PendingToolCall {
     pub name: String,
     /// As the model gave them.
     pub arguments: Value,
-}
-
-/// What a decision does.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ToolCallResumeMode {
-    /// The call is made, with its own arguments.
-    #[default]
-    ReplayToolCall,
-    /// The decision is the result; the tool is not called.
-    UseDecisionAsToolResult,
-    /// The call is made with the decision in its arguments.
-    PassDecisionToTool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ResumeDecisionAction {
-    Resume,
-    Cancel,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

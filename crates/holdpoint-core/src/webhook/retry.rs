@@ -2,18 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{retry_after_ms, words};
+use super::{Backoff, DeadReason, retry_after_ms};
 use crate::Timestamp;
 use crate::limits;
-
-words! {
-    /// How waits grow from attempt to attempt.
-    Backoff {
-        None = "none",
-        Fixed = "fixed",
-        Exponential = "exponential",
-    }
-}
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -51,16 +42,6 @@ pub enum Reception {
     Failed {
         retry_after_ms: Option<u64>,
     },
-}
-
-words! {
-    DeadReason {
-        RetriesExhausted = "retries_exhausted",
-        /// The other side answered 410.
-        Gone = "gone",
-        /// The subscription was failed or gone before the delivery's turn came.
-        SubscriptionEnded = "subscription_ended",
-    }
 }
 
 /// What becomes of a delivery after an attempt.

@@ -43,7 +43,7 @@ fn expected(history: &[(i64, bool)], now: i64) -> Gate {
 }
 
 fn policy() -> impl Strategy<Value = RetryPolicy> {
-    let backoff = prop::sample::select(Backoff::ALL);
+    let backoff = prop::sample::select(&Backoff::ALL[..]);
     (1..=100_u32, backoff, 0..100_000_u64, 0..=WEBHOOK_WAIT_MS_MAX).prop_map(
         |(max_attempts, backoff, base_ms, more)| {
             let max_ms = (base_ms + more).min(WEBHOOK_WAIT_MS_MAX);

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use holdpoint_core::agent::{Message, ToolCallResume};
 use holdpoint_core::mailbox::MailboxInterrupt;
 use holdpoint_core::{
-    Answer, Command, InterruptId, NodeId, Owner, Principal, Refusal, Run, RunId, RunRef, Start, Status,
-    TenantId, Workflow, WorkflowId,
+    Answer, Command, InputMode, InterruptId, NodeId, Owner, Principal, Refusal, Run, RunId, RunRef, Start,
+    Status, TenantId, Workflow, WorkflowId,
 };
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -30,20 +30,6 @@ pub struct Talk {
     pub messages: Vec<Message>,
     pub owner: Owner,
     pub start: Option<Box<Start>>,
-}
-
-/// What becomes of words for a thread in which a run is at work.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum InputMode {
-    /// They are told to the run that is open; without one a new run begins.
-    #[default]
-    Queue,
-    /// The same, and the run that is at work hears them at its next step.
-    LiveThenQueue,
-    /// What is at work is ended first.
-    InterruptThenQueue,
-    /// Only if a run is open.
-    ResumeOpenRun,
 }
 
 /// What an interruption of a thread has ended.

@@ -20,8 +20,6 @@ mod words;
 pub use resuming::Resume;
 pub use standing::Standing;
 
-/// The most characters of a state key, and of the name of a resume.
-pub const STATE_KEY_CHARS_MAX: usize = 256;
 /// The node of a workflow that stands for a graph.
 const NODE: &str = "graph";
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use serde_json::{Value, json};
+use holdpoint_api::admin::{Health, HealthStatus};
 
 use crate::app::App;
 use crate::error::ApiError;
@@ -13,11 +13,11 @@ use crate::error::ApiError;
 /// A proxy asks every few seconds and must not be kept waiting by a database that says nothing at all.
 const PING_TIME_MAX: Duration = Duration::from_secs(3);
 
-pub(crate) async fn alive() -> Json<Value> {
-    Json(json!({"status": "ok"}))
+pub(crate) async fn alive() -> Json<Health> {
+    Json(Health { status: HealthStatus::Ok })
 }
 
-pub(crate) async fn ready(State(app): State<App>) -> Result<Json<Value>, ApiError> {
+pub(crate) async fn ready(State(app): State<App>) -> Result<Json<Health>, ApiError> {
     let not_ready = |why: &str| ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "not_ready", why);
     if *app.stopping.borrow() {
         return Err(not_ready("the server is shutting down"));
@@ -33,5 +33,5 @@ pub(crate) async fn ready(State(app): State<App>) -> Result<Json<Value>, ApiErro
         }
         Err(_) => return Err(not_ready("the database does not answer in time")),
     }
-    Ok(Json(json!({"status": "ready"})))
+    Ok(Json(Health { status: HealthStatus::Ready }))
 }

@@ -3,15 +3,16 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
+use holdpoint_api::keys::{
+    CreateKey, Key, KeyCreated, Keys, LIFE_SECONDS_MAX, OVERLAP_SECONDS_DEFAULT, OVERLAP_SECONDS_MAX,
+    RotateKey, SCOPES_DEFAULT,
+};
 use holdpoint_core::{TenantId, Timestamp};
 use holdpoint_engine::{ApiKey, Done, Engine};
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::app::App;
-use crate::auth::{
-    Caller, CanManageKeys, SCOPES_DEFAULT, check_scopes, fresh_secret, session_ended, stored_key,
-};
+use crate::auth::{Caller, CanManageKeys, check_scopes, fresh_secret, session_ended, stored_key};
 use crate::body::{Body, InPath, NoBody, OptionalBody, check_word, parse_principal, parse_word};
 use crate::error::ApiError;
 use crate::idempotency::{Answer, Did, Sent};
@@ -20,25 +21,6 @@ use crate::idempotency::{Answer, Did, Sent};
 const LIST_MAX: u64 = 10_000;
 /// Roles of a key, and groups: whoever lists what waits for them goes through a list for each of them.
 const WORDS_MAX: usize = 64;
-/// A hundred years. Who wants more wants no end.
-pub(super) const LIFE_SECONDS_MAX: u64 = 100 * 365 * 24 * 3600;
-/// The time for which a key stays valid beside its successor.
-pub(super) const OVERLAP_SECONDS_DEFAULT: u64 = 24 * 3600;
-pub(super) const OVERLAP_SECONDS_MAX: u64 = 30 * 24 * 3600;
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct CreateKey {
-    tenant: Option<String>,
-    principal: Option<String>,
-    roles: Option<Vec<String>>,
-    groups: Option<Vec<String>>,
-    scopes: Option<Vec<String>>,
-    add_scopes: Option<Vec<String>>,
-    expires_at: Option<String>,
-    expires_in_seconds: Option<u64>,
-    test: Option<bool>,
-}
 
 pub(crate) async fn create(
     State(app): State<App>,
@@ -59,14 +41,14 @@ pub(crate) async fn create(
 }
 
 /// Adds the secret of the key to the answer, unless the answer is a replayed receipt.
-fn with_secret(caller: &Caller, mut answer: Answer, made: Option<(ApiKey, String)>) -> Answer {
-    if let (Some((key, secret)), false) = (made, answer.replayed) {
-        log_new_key(caller, &key);
-        let mut shown = show(&key);
-        shown["key"] = json!(secret);
-        answer.body = shown.to_string();
+fn with_secret(caller: &Caller, answer: Answer, made: Option<(ApiKey, String)>) -> Answer {
+    match made {
+        Some((key, secret)) if !answer.replayed => {
+            log_new_key(caller, &key);
+            Answer::json(answer.status, &KeyCreated { stored: describe(&key), key: Some(secret) })
+        }
+        _ => answer,
     }
-    answer
 }
 
 /// Writes which key was made for whom. The line of the request cannot know its id.
@@ -102,7 +84,7 @@ fn drafted(caller: &Caller, body: CreateKey, now: Timestamp) -> Result<(ApiKey, 
 /// Without the secret, which is shown once and kept nowhere: a request that is sent again gets everything else.
 fn added(done: Done<'_>) -> Answer {
     let Done::KeyAdded(key) = done else { return Answer::nothing() };
-    Answer::json(StatusCode::CREATED, &show(key))
+    Answer::json(StatusCode::CREATED, &KeyCreated { stored: describe(key), key: None })
 }
 
 /// The hash of a fresh key is unique. So the tenant did not fit, or a session on which the key depends was revoked.
@@ -114,14 +96,6 @@ async fn explain_unstored(app: &App, key: &ApiKey) -> Result<ApiError, ApiError>
         _ => return Ok(ApiError::internal("the id of a new key was taken")),
     };
     Ok(ApiError::new(StatusCode::CONFLICT, "key_kind_mismatch", message))
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct RotateKey {
-    overlap_seconds: Option<u64>,
-    expires_at: Option<String>,
-    expires_in_seconds: Option<u64>,
 }
 
 /// Creates the successor of a key: the same principal, roles, groups, scopes and lineage. The key ends after the
@@ -180,10 +154,9 @@ fn make_successor(
 pub(crate) async fn list(
     State(app): State<App>,
     CanManageKeys(caller): CanManageKeys,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<Keys>, ApiError> {
     let keys = app.engine.keys(caller.tenant(), LIST_MAX).await?;
-    let keys: Vec<Value> = keys.iter().map(show).collect();
-    Ok(Json(json!({"keys": keys})))
+    Ok(Json(Keys { keys: keys.iter().map(describe).collect() }))
 }
 
 pub(crate) async fn revoke(
@@ -299,17 +272,18 @@ fn words(field: &str, given: Option<Vec<String>>) -> Result<Vec<String>, ApiErro
     given.iter().map(|word| parse_word(field, word)).collect()
 }
 
-fn show(key: &ApiKey) -> Value {
-    let mut shown = json!({
-        "keyId": key.key_id, "lineage": key.lineage, "tenant": key.tenant, "principal": key.principal, "roles": key.roles,
-        "groups": key.groups, "scopes": key.scopes, "createdAt": key.created_at.to_string(),
-        "test": key.test,
-    });
-    if let Some(at) = key.expires_at {
-        shown["expiresAt"] = json!(at.to_string());
+fn describe(key: &ApiKey) -> Key {
+    Key {
+        key_id: key.key_id.clone(),
+        lineage: key.lineage.clone(),
+        tenant: key.tenant.clone(),
+        principal: key.principal.clone(),
+        roles: key.roles.clone(),
+        groups: key.groups.clone(),
+        scopes: key.scopes.clone(),
+        test: key.test,
+        created_at: key.created_at.into(),
+        expires_at: key.expires_at.map(Into::into),
+        revoked_at: key.revoked_at.map(Into::into),
     }
-    if let Some(at) = key.revoked_at {
-        shown["revokedAt"] = json!(at.to_string());
-    }
-    shown
 }

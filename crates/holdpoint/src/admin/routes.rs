@@ -2,23 +2,24 @@
 
 use axum::Router;
 use axum::routing::get;
+use holdpoint_api::admin::{Health, RotateSecrets, Secret, Secrets, Usage};
+use holdpoint_api::keys::{CreateKey, KeyCreated, Keys, RotateKey};
 
 use super::{health, keys, metrics, secrets, usage};
 use crate::app::App;
 use crate::routes::Content::{Nothing, Text};
-use crate::routes::Json;
 use crate::routes::Route;
 
 pub(crate) fn all() -> Vec<Route> {
     vec![
         Route::post("/v1/keys", "createKey", keys::create)
             .says("Make an API key; it is shown here and never again")
-            .body_named("CreateKey")
-            .answers(201, Json("KeyCreated"))
+            .body::<CreateKey>()
+            .response::<KeyCreated>(201)
             .fails(&[409]),
         Route::get("/v1/keys", "listKeys", keys::list)
             .says("The keys of this tenant, without their secrets")
-            .answers(200, Json("Keys")),
+            .response::<Keys>(200),
         Route::delete("/v1/keys/{keyId}", "revokeKey", keys::revoke)
             .says("Revoke a key at once and for good")
             .answers(204, Nothing),
@@ -26,27 +27,27 @@ pub(crate) fn all() -> Vec<Route> {
             .says(
                 "Create the successor of a key, with its rights and its lineage; the key ends after an overlap",
             )
-            .optional_body_named("RotateKey")
-            .answers(201, Json("KeyCreated"))
+            .optional_body::<RotateKey>()
+            .response::<KeyCreated>(201)
             .fails(&[409]),
         Route::get("/v1/secrets", "listSecrets", secrets::list)
             .says("What links are signed with: names and times, never the secrets")
-            .answers(200, Json("Secrets")),
+            .response::<Secrets>(200),
         Route::post("/v1/secrets:rotate", "rotateSecrets", secrets::rotate)
             .says(
                 "Sign links with a new secret; links that were signed before stay good unless told otherwise",
             )
-            .optional_body_named("RotateSecrets")
-            .answers(200, Json("Secret")),
+            .optional_body::<RotateSecrets>()
+            .response::<Secret>(200),
         Route::get("/v1/usage", "getUsage", usage::show)
             .says("The quotas of this tenant and what it uses of them")
-            .answers(200, Json("Usage")),
+            .response::<Usage>(200),
         Route::get_public("/healthz", "isAlive", health::alive)
             .says("Whether the process answers")
-            .answers(200, Json("Health")),
+            .response::<Health>(200),
         Route::get_public("/readyz", "isReady", health::ready)
             .says("Whether the database answers too")
-            .answers(200, Json("Health"))
+            .response::<Health>(200)
             .fails(&[503]),
         Route::get_public("/metrics", "metrics", metrics::beside)
             .says("Numbers in Prometheus' text format; the operator may require a key or serve them at another address")

@@ -3,9 +3,8 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
+use holdpoint_api::admin::{RotateSecrets, Secret, Secrets};
 use holdpoint_engine::{Done, Engine, LinkSecret};
-use serde::Deserialize;
-use serde_json::{Value, json};
 
 use crate::app::App;
 use crate::auth::CanManageTenants;
@@ -14,24 +13,17 @@ use crate::error::ApiError;
 use crate::idempotency::{Answer, Did, Sent};
 use crate::links::fresh;
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct Rotate {
-    revoke_old: Option<bool>,
-}
-
 pub(crate) async fn list(
     State(app): State<App>,
     CanManageTenants(_): CanManageTenants,
-) -> Result<Json<Value>, ApiError> {
-    let secrets: Vec<Value> = app.engine.secrets().await?.iter().map(show).collect();
-    Ok(Json(json!({"secrets": secrets})))
+) -> Result<Json<Secrets>, ApiError> {
+    Ok(Json(Secrets { secrets: app.engine.secrets().await?.iter().map(describe).collect() }))
 }
 
 pub(crate) async fn rotate(
     State(app): State<App>,
     CanManageTenants(caller): CanManageTenants,
-    Sent(sending, OptionalBody(body)): Sent<OptionalBody<Rotate>>,
+    Sent(sending, OptionalBody(body)): Sent<OptionalBody<RotateSecrets>>,
 ) -> Result<Answer, ApiError> {
     // Goes on when the caller goes away: a secret that is revoked on disk must not stay valid in memory.
     let rotating = tokio::spawn(async move {
@@ -51,13 +43,13 @@ pub(crate) async fn rotate(
 
 fn rotated(done: Done<'_>) -> Answer {
     let Done::SecretsRotated(secret) = done else { return Answer::nothing() };
-    Answer::json(StatusCode::OK, &show(secret))
+    Answer::json(StatusCode::OK, &describe(secret))
 }
 
-fn show(secret: &LinkSecret) -> Value {
-    let mut shown = json!({"kid": secret.kid, "createdAt": secret.created_at.to_string()});
-    if let Some(at) = secret.retired_at {
-        shown["retiredAt"] = json!(at.to_string());
+fn describe(secret: &LinkSecret) -> Secret {
+    Secret {
+        kid: secret.kid.clone(),
+        created_at: secret.created_at.into(),
+        retired_at: secret.retired_at.map(Into::into),
     }
-    shown
 }

@@ -2,13 +2,13 @@
 
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
+use holdpoint_api::decisions::{CallDecided, CallOutcome, DECISION_ID_CHARS_MAX, DecideCall};
 use holdpoint_core::agent::ToolCallResume;
 use holdpoint_core::{Command, Heard, Interrupt, Refusal, Run, RunRef};
 use holdpoint_engine::{Done, Engine, Error};
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::translate::{self, DECISION_ID_CHARS_MAX};
-use super::{threads, waiting, wire};
+use super::{threads, translate, waiting};
 use crate::app::App;
 use crate::auth::{Caller, CanAnswer};
 use crate::body::{Body, InPath};
@@ -20,7 +20,7 @@ pub(crate) async fn decide(
     CanAnswer(caller): CanAnswer,
     headers: HeaderMap,
     InPath(run): InPath<String>,
-    Sent(sending, Body(body)): Sent<Body<wire::Decide>>,
+    Sent(sending, Body(body)): Sent<Body<DecideCall>>,
 ) -> Result<Answer, ApiError> {
     let of = caller.run(&run)?;
     carry_out(&app, &caller, Place::Run(of), sending, (body, &headers)).await
@@ -49,7 +49,7 @@ pub(crate) async fn decide_in_thread(
     CanAnswer(caller): CanAnswer,
     headers: HeaderMap,
     InPath(thread): InPath<String>,
-    Sent(sending, Body(body)): Sent<Body<wire::Decide>>,
+    Sent(sending, Body(body)): Sent<Body<DecideCall>>,
 ) -> Result<Answer, ApiError> {
     carry_out(&app, &caller, Place::Thread(thread), sending, (body, &headers)).await
 }
@@ -59,7 +59,7 @@ async fn carry_out(
     caller: &Caller,
     place: Place,
     sending: Sending,
-    (body, headers): (wire::Decide, &HeaderMap),
+    (body, headers): (DecideCall, &HeaderMap),
 ) -> Result<Answer, ApiError> {
     if let Some(name) = body.unknown.keys().next() {
         return Err(ApiError::invalid(name, "is not a member of a decision"));
@@ -121,20 +121,24 @@ async fn settle(
     }
 }
 
-fn decided(run: &Run, name: &str, decision: &str) -> Value {
+fn decided(run: &Run, name: &str, decision: &str) -> CallDecided {
     let asked = run.question_about(name, decision);
     let heard = asked.filter(|asked| asked.is_open()).and_then(|asked| asked.heard);
     let outcome = match heard {
-        None => "resolved",
-        Some(Heard::Voted) => "voted",
-        Some(Heard::Repeated) => "repeated",
-        Some(Heard::Asked(_)) => "asked",
+        None => CallOutcome::Resolved,
+        Some(Heard::Voted) => CallOutcome::Voted,
+        Some(Heard::Repeated) => CallOutcome::Repeated,
+        Some(Heard::Asked(_)) => CallOutcome::Asked,
     };
-    json!({
-        "runId": run.id, "threadId": run.thread(), "decisionId": decision, "status": run.status().as_str(),
-        "outcome": outcome, "ticketId": asked.and_then(Interrupt::ticket_id),
-        "toolCallId": asked.and_then(Interrupt::call_id),
-    })
+    CallDecided {
+        run_id: run.id.clone(),
+        thread_id: run.thread().to_owned(),
+        decision_id: decision.to_owned(),
+        status: run.status(),
+        outcome,
+        ticket_id: asked.and_then(Interrupt::ticket_id).map(str::to_owned),
+        tool_call_id: asked.and_then(Interrupt::call_id).map(str::to_owned),
+    }
 }
 
 /// Who comes late is told who came first; a run that has ended says so, however it ended.

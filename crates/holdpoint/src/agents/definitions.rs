@@ -3,6 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
+use holdpoint_api::agents::{Agent, AgentRegistered, Agents, ListedAgent};
 use holdpoint_core::StrictValue;
 use holdpoint_engine::{Done, Engine, Error};
 use serde_json::{Value, json};
@@ -57,39 +58,37 @@ fn check_frame(definition: &Value) -> Result<(), ApiError> {
 fn registered(done: Done<'_>) -> Answer {
     let Done::Workflow { workflow, stored } = done else { return Answer::nothing() };
     let status = if stored && workflow.revision == 1 { StatusCode::CREATED } else { StatusCode::OK };
-    let shown = json!({"agentId": agent_of(workflow.id.as_str()), "revision": workflow.revision});
-    Answer::json(status, &shown)
+    let agent_id = agent_of(workflow.id.as_str()).unwrap_or_default().to_owned();
+    Answer::json(status, &AgentRegistered { agent_id, revision: workflow.revision })
 }
 
 pub(crate) async fn show(
     State(app): State<App>,
     CanReadWorkflows(caller): CanReadWorkflows,
     InPath(id): InPath<String>,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<Agent>, ApiError> {
     let found = app.engine.workflow(caller.tenant(), &workflow_of(&id)?).await;
     let found = found.map_err(|error| match error {
         Error::NotFound(_) => ApiError::not_found("agent"),
         other => other.into(),
     })?;
     let definition = found.definition.pointer("/nodes/0/config").cloned().unwrap_or_default();
-    Ok(Json(json!({
-        "agentId": id, "revision": found.revision, "updatedAt": found.created_at.to_string(),
-        "definition": definition,
-    })))
+    let (revision, updated_at) = (found.revision, found.created_at.into());
+    Ok(Json(Agent { agent_id: id, revision, updated_at, definition }))
 }
 
 pub(crate) async fn list(
     State(app): State<App>,
     CanReadWorkflows(caller): CanReadWorkflows,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<Agents>, ApiError> {
     let registered = app.engine.workflows(caller.tenant(), LIST_MAX).await?;
     let agents = registered.iter().filter_map(|one| {
-        let agent = agent_of(one.id.as_str())?;
-        Some(json!({
-            "agentId": agent, "name": one.name, "revision": one.revision,
-            "updatedAt": one.created_at.to_string(),
-        }))
+        Some(ListedAgent {
+            agent_id: agent_of(one.id.as_str())?.to_owned(),
+            name: one.name.clone(),
+            revision: one.revision,
+            updated_at: one.created_at.into(),
+        })
     });
-    let agents: Vec<Value> = agents.collect();
-    Ok(Json(json!({"agents": agents})))
+    Ok(Json(Agents { agents: agents.collect(), next_cursor: None }))
 }

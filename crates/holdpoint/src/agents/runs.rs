@@ -2,9 +2,11 @@
 
 use axum::Json;
 use axum::extract::State;
+use holdpoint_api::agents::{StartAgent, TellRun};
+use holdpoint_api::decisions::RunWaitingState;
 use holdpoint_engine::{Engine, Error};
 
-use super::{translate, waiting, wire};
+use super::{translate, waiting};
 use crate::app::App;
 use crate::auth::{CanCreateRuns, CanReadRuns};
 use crate::body::{Body, InPath};
@@ -15,7 +17,7 @@ pub(crate) async fn start(
     State(app): State<App>,
     CanCreateRuns(caller): CanCreateRuns,
     InPath(agent): InPath<String>,
-    Sent(sending, Body(body)): Sent<Body<wire::StartRun>>,
+    Sent(sending, Body(body)): Sent<Body<StartAgent>>,
 ) -> Result<Answer, ApiError> {
     if let Some(thread) = &body.thread_id {
         translate::check_thread(thread)?;
@@ -31,7 +33,7 @@ pub(crate) async fn tell(
     State(app): State<App>,
     CanCreateRuns(caller): CanCreateRuns,
     InPath(run): InPath<String>,
-    Sent(sending, Body(body)): Sent<Body<wire::Inputs>>,
+    Sent(sending, Body(body)): Sent<Body<TellRun>>,
 ) -> Result<Answer, ApiError> {
     let of = caller.run(&run)?;
     let messages = translate::messages(&caller, body.message, body.messages)?;
@@ -50,7 +52,7 @@ pub(crate) async fn wait(
     State(app): State<App>,
     CanReadRuns(caller): CanReadRuns,
     InPath(run): InPath<String>,
-) -> Result<Json<wire::Waiting>, ApiError> {
+) -> Result<Json<RunWaitingState>, ApiError> {
     let run = app.engine.run(&caller.run(&run)?).await?;
     waiting::since(&app, &caller, &run)
         .await?

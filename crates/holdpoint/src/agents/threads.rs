@@ -3,11 +3,13 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
+use holdpoint_api::agents::{
+    After, CancelThread, InterruptThread, Messages, SayInThread, ThreadInterrupted, ThreadRunNow, ThreadRuns,
+};
 use holdpoint_core::{Principal, RunRef, check_reason};
 use holdpoint_engine::{Done, Engine, Error, InputMode, RunSummary, Talk};
-use serde_json::{Value, json};
 
-use super::{translate, waiting, wire};
+use super::{translate, waiting};
 use crate::app::App;
 use crate::auth::{Caller, CanCancelRuns, CanCreateRuns, CanReadRuns, Permission};
 use crate::body::{Body, InPath, OptionalBody, Page, Params};
@@ -22,11 +24,11 @@ pub(crate) async fn say(
     State(app): State<App>,
     CanCreateRuns(caller): CanCreateRuns,
     InPath(thread): InPath<String>,
-    Sent(sending, Body(body)): Sent<Body<wire::Say>>,
+    Sent(sending, Body(body)): Sent<Body<SayInThread>>,
 ) -> Result<Answer, ApiError> {
     translate::check_thread(&thread)?;
     let messages = translate::messages(&caller, body.message, body.messages)?;
-    let (mode, more) = (InputMode::from(body.mode), (body.tags, body.metadata));
+    let (mode, more) = (body.mode.unwrap_or_default(), (body.tags, body.metadata));
     if mode == InputMode::InterruptThenQueue {
         // This mode cancels the open run. The scope is required even if no run is open, so that a key without it
         // cannot find out whether one is.
@@ -100,21 +102,17 @@ pub(crate) async fn messages(
     CanReadRuns(caller): CanReadRuns,
     InPath(thread): InPath<String>,
     Params(page): Params<Page>,
-    Params(behind): Params<wire::After>,
-) -> Result<Json<Value>, ApiError> {
+    Params(behind): Params<After>,
+) -> Result<Json<Messages>, ApiError> {
     translate::check_thread(&thread)?;
     let after = page.cursor.as_deref().or(behind.after.as_deref());
     let after = after.map(|after| places::parse("after", after)).transpose()?;
     let after = after.as_ref().map(|(run, seq)| (run, *seq));
     let mut found = app.engine.messages(caller.tenant(), &thread, after, page.rows()?).await?;
     let more = page.cut(&mut found)?;
-    let shown: Vec<wire::Entry> = found.into_iter().map(translate::entry).collect();
-    let next = shown.last().filter(|_| more).map(|last| last.cursor.clone());
-    let mut body = json!({"messages": shown});
-    if let Some(next) = next {
-        body["nextCursor"] = json!(next);
-    }
-    Ok(Json(body))
+    let messages: Vec<_> = found.into_iter().map(translate::describe_message).collect();
+    let next_cursor = messages.last().filter(|_| more).map(|last| last.cursor.clone());
+    Ok(Json(Messages { messages, next_cursor }))
 }
 
 pub(crate) async fn runs(
@@ -122,24 +120,21 @@ pub(crate) async fn runs(
     CanReadRuns(caller): CanReadRuns,
     InPath(thread): InPath<String>,
     Params(page): Params<Page>,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<ThreadRuns>, ApiError> {
     translate::check_thread(&thread)?;
     let before = page.cursor.clone();
     let mut found = app.engine.thread_runs(caller.tenant(), &thread, before, page.rows()?).await?;
     let more = page.cut(&mut found)?;
-    let shown: Vec<Value> = found.iter().map(|run| translate::summary(&thread, run)).collect();
-    let mut body = json!({"runs": shown});
-    if let (true, Some(last)) = (more, found.last()) {
-        body["nextCursor"] = json!(last.run);
-    }
-    Ok(Json(body))
+    let next_cursor = found.last().filter(|_| more).map(|last| last.run.to_string());
+    let runs = found.iter().map(|run| translate::describe_run(&thread, run)).collect::<Result<_, _>>()?;
+    Ok(Json(ThreadRuns { runs, next_cursor }))
 }
 
 pub(crate) async fn active(
     State(app): State<App>,
     CanReadRuns(caller): CanReadRuns,
     InPath(thread): InPath<String>,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<ThreadRunNow>, ApiError> {
     let latest = latest_of(&app, &caller, &thread).await?;
     let (shown, ended) = shown(&app, &caller, &thread, &latest).await?;
     if ended { Err(ApiError::not_found("open run")) } else { Ok(Json(shown)) }
@@ -149,7 +144,7 @@ pub(crate) async fn latest(
     State(app): State<App>,
     CanReadRuns(caller): CanReadRuns,
     InPath(thread): InPath<String>,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<ThreadRunNow>, ApiError> {
     let latest = latest_of(&app, &caller, &thread).await?;
     Ok(Json(shown(&app, &caller, &thread, &latest).await?.0))
 }
@@ -166,11 +161,12 @@ async fn shown(
     caller: &Caller,
     thread: &str,
     summary: &RunSummary,
-) -> Result<(Value, bool), ApiError> {
+) -> Result<(ThreadRunNow, bool), ApiError> {
     let of = RunRef { tenant: caller.tenant().clone(), run: summary.run.clone() };
     let run = app.engine.run(&of).await?;
     let waiting = waiting::since(app, caller, &run).await?;
-    Ok((translate::shown(translate::summary(thread, summary), &run, waiting), run.finished()))
+    let summary = translate::describe_run(thread, summary)?;
+    Ok((translate::describe_now(summary, &run, waiting), run.finished()))
 }
 
 /// In several commits: done again, there is nothing left to interrupt.
@@ -178,25 +174,23 @@ pub(crate) async fn interrupt(
     State(app): State<App>,
     CanCancelRuns(caller): CanCancelRuns,
     InPath(thread): InPath<String>,
-    Sent(sending, OptionalBody(body)): Sent<OptionalBody<wire::InterruptThread>>,
+    Sent(sending, OptionalBody(body)): Sent<OptionalBody<InterruptThread>>,
 ) -> Result<Answer, ApiError> {
     translate::check_thread(&thread)?;
     let by: Principal = caller.principal();
-    let done = app.engine.interrupt_thread(caller.tenant(), &thread, body.keep_waiting, by);
+    let done =
+        app.engine.interrupt_thread(caller.tenant(), &thread, body.keep_waiting.unwrap_or_default(), by);
     let told = async {
         let done = done.await?;
         let active = done.mail.active_dispatch.as_ref().map(|row| row.dispatch_id.clone());
         let nothing = done.mail.superseded_count == 0 && active.is_none() && done.cancelled.is_none();
-        let mut shown = json!({
-            "epoch": done.mail.new_dispatch_epoch,
-            "supersededCount": done.mail.superseded_count, "nothingToInterrupt": nothing,
-        });
-        if let Some(active) = active {
-            shown["activeDispatchId"] = json!(active);
-        }
-        if let Some(cancelled) = done.cancelled {
-            shown["cancelledRunId"] = json!(cancelled);
-        }
+        let shown = ThreadInterrupted {
+            epoch: done.mail.new_dispatch_epoch,
+            superseded_count: done.mail.superseded_count,
+            active_dispatch_id: active,
+            cancelled_run_id: done.cancelled,
+            nothing_to_interrupt: nothing,
+        };
         Ok::<_, ApiError>(Answer::json(StatusCode::OK, &shown))
     };
     let mut failed = None;
@@ -217,7 +211,7 @@ pub(crate) async fn cancel(
     State(app): State<App>,
     CanCancelRuns(caller): CanCancelRuns,
     InPath(thread): InPath<String>,
-    Sent(sending, OptionalBody(body)): Sent<OptionalBody<wire::CancelThread>>,
+    Sent(sending, OptionalBody(body)): Sent<OptionalBody<CancelThread>>,
 ) -> Result<Answer, ApiError> {
     translate::check_thread(&thread)?;
     check_reason(body.reason.as_deref())?;

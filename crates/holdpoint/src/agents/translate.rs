@@ -1,24 +1,23 @@
 //! Between the wire and the engine: pure functions, no decisions.
 
 use axum::http::StatusCode;
-use holdpoint_core::agent::{Message, Role, Usage};
+use holdpoint_api::Object;
+use holdpoint_api::agents::{
+    self as api, AgentTold, InputRole, MESSAGE_ID_CHARS_MAX, MessageCall, MessageInput, ThreadRun,
+    ThreadRunNow, TokenUsage,
+};
+use holdpoint_api::decisions::RunWaitingState;
+use holdpoint_core::agent::{CallRequest, Message, Role};
 use holdpoint_core::workflow::AGENT_PREFIX;
-use holdpoint_core::{Refusal, Run, RunId, Start, TIMED_OUT, WorkflowId, hex, limits};
+use holdpoint_core::{Refusal, Run, RunId, Start, Status, TIMED_OUT, WorkflowId, hex, limits};
 use holdpoint_engine::{Done, Error, RunSummary, Said, Talk};
 use serde_json::{Value, json};
 
-use super::{waiting, wire};
+use super::waiting;
 use crate::auth::Caller;
-use crate::body::Object;
 use crate::error::ApiError;
 use crate::idempotency::Answer;
 use crate::places;
-
-/// Characters of a thread's id and of a message's.
-pub(super) const THREAD_CHARS_MAX: usize = limits::THREAD_CHARS_MAX;
-pub(super) const MESSAGE_ID_CHARS_MAX: usize = 128;
-/// Characters of what somebody calls a decision: an idempotency key may be one.
-pub(super) const DECISION_ID_CHARS_MAX: usize = 255;
 
 /// The workflow that an agent is registered as. An id that cannot be one is simply not found.
 pub(super) fn workflow_of(agent: &str) -> Result<WorkflowId, ApiError> {
@@ -30,7 +29,7 @@ pub(super) fn agent_of(workflow: &str) -> Option<&str> {
 }
 
 pub(super) fn check_thread(id: &str) -> Result<(), ApiError> {
-    check_name("threadId", id, THREAD_CHARS_MAX)
+    check_name("threadId", id, limits::THREAD_CHARS_MAX)
 }
 
 pub(super) fn check_name(field: &str, text: &str, most: usize) -> Result<(), ApiError> {
@@ -46,9 +45,10 @@ pub(super) fn talk(
     agent: String,
     thread: Option<String>,
     messages: Vec<Message>,
-    (tags, metadata): (Vec<String>, Object),
+    (tags, metadata): (Option<Vec<String>>, Option<Object>),
 ) -> Talk {
-    let start = Start { tags, metadata: metadata.0, ..caller.start() };
+    let (tags, metadata) = (tags.unwrap_or_default(), metadata.unwrap_or_default().0);
+    let start = Start { tags, metadata, ..caller.start() };
     Talk { agent, thread, messages, owner: caller.owner(), start: Some(Box::new(start)) }
 }
 
@@ -56,7 +56,7 @@ pub(super) fn talk(
 pub(super) fn messages(
     caller: &Caller,
     text: Option<String>,
-    list: Option<Vec<wire::Said>>,
+    list: Option<Vec<MessageInput>>,
 ) -> Result<Vec<Message>, ApiError> {
     let by = caller.principal().name;
     let said = match (text, list) {
@@ -80,7 +80,7 @@ pub(super) fn messages(
     Ok(said.into_iter().map(|one| Message { by: Some(by.clone()), ..one }).collect())
 }
 
-fn message(at: usize, said: wire::Said) -> Result<Message, ApiError> {
+fn message(at: usize, said: MessageInput) -> Result<Message, ApiError> {
     let id = match said.id {
         Some(id) => {
             check_name(&format!("messages[{at}].id"), &id, MESSAGE_ID_CHARS_MAX)?;
@@ -98,9 +98,9 @@ fn message(at: usize, said: wire::Said) -> Result<Message, ApiError> {
         let field = format!("messages[{at}].content");
         return Err(ApiError::invalid(&field, "must be a text or a list of parts, and not empty"));
     }
-    let role = match said.role {
-        wire::Speaker::User => Role::User,
-        wire::Speaker::System => Role::System,
+    let role = match said.role.unwrap_or_default() {
+        InputRole::User => Role::User,
+        InputRole::System => Role::System,
     };
     Ok(Message::new(id, role, content))
 }
@@ -115,8 +115,8 @@ pub(super) fn fresh(kind: &str) -> Result<String, ApiError> {
 /// What was said is with the run; what comes of it is yet to come.
 pub(super) fn taken(done: Done<'_>) -> Answer {
     let Done::Run(run) = done else { return Answer::nothing() };
-    let shown = json!({"runId": run.id, "threadId": run.thread(), "status": run.status().as_str()});
-    Answer::json(StatusCode::ACCEPTED, &shown)
+    let (run_id, thread_id) = (run.id.clone(), run.thread().to_owned());
+    Answer::json(StatusCode::ACCEPTED, &AgentTold { run_id, thread_id, status: run.status() })
 }
 
 /// Why a run did not begin.
@@ -134,42 +134,49 @@ pub(super) fn busy(active: &RunId) -> ApiError {
         .retry_after_s(1)
 }
 
-pub(super) fn entry(said: Said) -> wire::Entry {
-    let cursor = places::cursor(&said.run, said.seq);
-    wire::Entry { message: said.message, run_id: said.run.to_string(), seq: said.seq, at: said.at, cursor }
+pub(super) fn describe_message(said: Said) -> api::Message {
+    let call = |call: CallRequest| MessageCall { id: call.id, name: call.name, arguments: call.arguments };
+    let message = said.message;
+    api::Message {
+        id: message.id,
+        role: message.role,
+        content: message.content,
+        calls: message.calls.into_iter().map(call).collect(),
+        call_id: message.call_id,
+        after: message.after,
+        by: message.by,
+        metadata: message.metadata,
+        cursor: places::cursor(&said.run, said.seq),
+        run_id: said.run,
+        seq: said.seq,
+        at: said.at.into(),
+    }
 }
 
-pub(super) fn summary(thread: &str, run: &RunSummary) -> Value {
-    let mut shown = json!({
-        "runId": run.run, "threadId": thread, "agentId": agent_of(run.workflow.as_str()), "status": run.status,
-        "createdAt": run.created_at.to_string(), "updatedAt": run.updated_at.to_string(),
-    });
-    if let Some(code) = &run.error_code {
-        shown["errorCode"] = json!(code);
-    }
-    if run.timed_out {
-        shown["outcome"] = json!(TIMED_OUT);
-    }
-    shown
+pub(super) fn describe_run(thread: &str, run: &RunSummary) -> Result<ThreadRun, ApiError> {
+    Ok(ThreadRun {
+        run_id: run.run.clone(),
+        thread_id: thread.to_owned(),
+        agent_id: agent_of(run.workflow.as_str()).map(str::to_owned),
+        status: Status::parse(&run.status)
+            .ok_or_else(|| ApiError::internal("the status of a run is unknown"))?,
+        created_at: run.created_at.into(),
+        updated_at: run.updated_at.into(),
+        error_code: run.error_code.clone(),
+        outcome: run.timed_out.then(|| TIMED_OUT.to_owned()),
+    })
 }
 
-/// The same of one run, with what it is waiting for.
-pub(super) fn shown(summary: Value, run: &Run, waiting: Option<wire::Waiting>) -> Value {
-    let Value::Object(mut members) = summary else { return summary };
-    members.insert("status".to_owned(), json!(run.status().as_str()));
-    members.insert("tickets".to_owned(), json!(waiting::tickets(run)));
-    if let Some(waiting) = waiting {
-        members.insert("waiting".to_owned(), json!(waiting));
-    }
-    let (mut steps, mut usage) = (0, Usage::default());
+/// The same of one run, with the calls and the question that it waits for.
+pub(super) fn describe_now(summary: ThreadRun, run: &Run, waiting: Option<RunWaitingState>) -> ThreadRunNow {
+    let (mut steps, mut usage) = (0, TokenUsage::default());
     for agent in run.nodes.iter().filter_map(|state| state.agent.as_deref()) {
         steps += agent.steps;
         usage.input_tokens = usage.input_tokens.saturating_add(agent.usage.input_tokens);
         usage.output_tokens = usage.output_tokens.saturating_add(agent.usage.output_tokens);
     }
-    members.insert("steps".to_owned(), json!(steps));
-    members.insert("usage".to_owned(), json!(usage));
-    Value::Object(members)
+    let summary = ThreadRun { status: run.status(), ..summary };
+    ThreadRunNow { run: summary, tickets: waiting::tickets(run), waiting, steps, usage }
 }
 
 /// Why nobody in a run listens.

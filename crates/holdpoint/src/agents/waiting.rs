@@ -1,77 +1,85 @@
 //! What a run waits for, read from its fold: the calls that somebody decides about, and who decided.
 
+use holdpoint_api::decisions::{RunWaitingState, TicketDecision, TicketStatus, ToolTicket, WaitingReason};
 use holdpoint_core::agent::{CallStatus, ToolCall};
 use holdpoint_core::{Interrupt, Resolution, Run, Status};
 use serde_json::Value;
 
-use super::wire::{Decision, Ticket, Waiting};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::ApiError;
 
 /// The same, and the dispatch in which the run came to wait. That is no event of the run: it is the last of its
 /// dispatches that was carried out, and is not told any longer than ended dispatches are kept.
-pub(super) async fn since(app: &App, caller: &Caller, run: &Run) -> Result<Option<Waiting>, ApiError> {
+pub(super) async fn since(
+    app: &App,
+    caller: &Caller,
+    run: &Run,
+) -> Result<Option<RunWaitingState>, ApiError> {
     let Some(waiting) = of(run) else { return Ok(None) };
     let since_dispatch_id = app.engine.last_dispatch(caller.tenant(), run).await?;
-    Ok(Some(Waiting { since_dispatch_id, ..waiting }))
+    Ok(Some(RunWaitingState { since_dispatch_id, ..waiting }))
 }
 
-/// Nothing while the run does not wait.
-fn of(run: &Run) -> Option<Waiting> {
+/// Returns None if the run does not wait.
+fn of(run: &Run) -> Option<RunWaitingState> {
     let tickets = tickets(run);
     let first = run.waiting_on();
     let reason = match run.status() {
-        Status::Paused => "manual_pause",
-        Status::WaitingExternal => "external_event",
-        Status::WaitingApproval if !tickets.is_empty() => "tool_permission",
+        Status::Paused => WaitingReason::ManualPause,
+        Status::WaitingExternal => WaitingReason::ExternalEvent,
+        Status::WaitingApproval if !tickets.is_empty() => WaitingReason::ToolPermission,
         // Other calls are at work; nobody has to wait for them to decide.
-        Status::Running if tickets.iter().any(|ticket| ticket.status == CallStatus::Suspended.as_str()) => {
-            "tool_permission"
+        Status::Running if tickets.iter().any(|ticket| ticket.status == TicketStatus::Suspended) => {
+            WaitingReason::ToolPermission
         }
-        Status::WaitingApproval | Status::WaitingInput => "user_input",
+        Status::WaitingApproval | Status::WaitingInput => WaitingReason::UserInput,
         Status::Pending | Status::Running | Status::Completed | Status::Failed | Status::Cancelled => {
             return None;
         }
     };
     let ticket_ids = tickets.iter().map(|ticket| ticket.ticket_id.clone()).collect();
     let message = first.and_then(message);
-    Some(Waiting { reason, ticket_ids, message, tickets, since_dispatch_id: None })
+    Some(RunWaitingState { reason, ticket_ids, message, tickets, since_dispatch_id: None })
 }
 
 /// Calls that wait for somebody, or whose decision is yet to be carried out.
-pub(super) fn tickets(run: &Run) -> Vec<Ticket> {
+pub(super) fn tickets(run: &Run) -> Vec<ToolTicket> {
     let agents = run.nodes.iter().filter_map(|state| state.agent.as_deref());
-    let calls = agents.flat_map(|agent| &agent.calls).filter(|call| match call.status {
-        CallStatus::Suspended | CallStatus::Resuming => true,
+    agents.flat_map(|agent| &agent.calls).filter_map(|call| ticket(run, call)).collect()
+}
+
+pub(super) fn decision(asked: &Interrupt) -> Option<TicketDecision> {
+    match asked.resolution.as_ref()? {
+        Resolution::Answered { by, at, decision, .. } => Some(TicketDecision {
+            decision_id: decision.clone(),
+            decided_by: Some(by.clone()),
+            decided_at: (*at).into(),
+            timed_out: false,
+        }),
+        Resolution::TimedOut { at } => Some(TicketDecision {
+            decision_id: None,
+            decided_by: None,
+            decided_at: (*at).into(),
+            timed_out: true,
+        }),
+    }
+}
+
+fn ticket(run: &Run, call: &ToolCall) -> Option<ToolTicket> {
+    let status = match call.status {
+        CallStatus::Suspended => TicketStatus::Suspended,
+        CallStatus::Resuming => TicketStatus::Resuming,
         CallStatus::New
         | CallStatus::Running
         | CallStatus::Succeeded
         | CallStatus::Failed
-        | CallStatus::Cancelled => false,
-    });
-    calls.filter_map(|call| ticket(run, call)).collect()
-}
-
-pub(super) fn decision(asked: &Interrupt) -> Option<Decision> {
-    match asked.resolution.as_ref()? {
-        Resolution::Answered { by, at, decision, .. } => Some(Decision {
-            decision_id: decision.clone(),
-            decided_by: Some(by.clone()),
-            decided_at: *at,
-            timed_out: false,
-        }),
-        Resolution::TimedOut { at } => {
-            Some(Decision { decision_id: None, decided_by: None, decided_at: *at, timed_out: true })
-        }
-    }
-}
-
-fn ticket(run: &Run, call: &ToolCall) -> Option<Ticket> {
+        | CallStatus::Cancelled => return None,
+    };
     let waiting = call.waiting?;
     let asked = run.interrupt(waiting.interrupt)?;
     let text = |pointer: &str| asked.data.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-    Some(Ticket {
+    Some(ToolTicket {
         ticket_id: asked.ticket_id().unwrap_or_default().to_owned(),
         tool_call_id: call.id.clone(),
         tool_name: call.name.clone(),
@@ -80,8 +88,8 @@ fn ticket(run: &Run, call: &ToolCall) -> Option<Ticket> {
         reason: text("/suspension/action").to_owned(),
         message: text("/suspension/message").to_owned(),
         response_schema: asked.data.pointer("/suspension/response_schema").cloned(),
-        expires_at: asked.expires_at(),
-        status: call.status.as_str(),
+        expires_at: asked.expires_at().map(Into::into),
+        status,
         decision: decision(asked),
     })
 }

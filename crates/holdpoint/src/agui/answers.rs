@@ -1,12 +1,12 @@
 //! What a front end says to an interrupt, in our words. Pure; whether it counts is judged by the core.
 
+use holdpoint_api::agui::{ResumeEntry, ResumeStatus};
 use holdpoint_core::agent::ToolCallResumeMode;
 use holdpoint_core::{Interrupt, Resolution, canonical, repeats_answer, with_ignored};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::interrupts::{self, Form};
-use super::wire::{ResumeEntry, ResumeStatus};
 
 /// Why somebody who only closes a dialog says no.
 const CANCELLED: &str = "cancelled in the front end";

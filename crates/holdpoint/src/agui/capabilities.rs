@@ -2,9 +2,12 @@
 
 use axum::Json;
 use axum::extract::State;
-use serde_json::{Value, json};
+use holdpoint_api::agui::{
+    AgUiCapabilities, AgUiCustom, AgUiHoldpoint, AgUiHumanInTheLoop, AgUiIdentity, AgUiOutput, AgUiState,
+    AgUiTools, AgUiTransport, Supported, VERSION,
+};
+use serde_json::Value;
 
-use super::events::VERSION;
 use super::target::Target;
 use crate::app::App;
 use crate::auth::CanReadRuns;
@@ -15,7 +18,7 @@ pub(crate) async fn show(
     State(app): State<App>,
     CanReadRuns(caller): CanReadRuns,
     InPath(agent): InPath<String>,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<AgUiCapabilities>, ApiError> {
     let target = Target::find(&app.engine, caller.tenant(), &agent).await?;
     let found = app.engine.definition(caller.tenant(), target.workflow()).await?;
     let definition = match &target {
@@ -25,49 +28,57 @@ pub(crate) async fn show(
     Ok(Json(of(&agent, &target, definition.unwrap_or(&Value::Null))))
 }
 
-fn of(id: &str, target: &Target, definition: &Value) -> Value {
+fn of(id: &str, target: &Target, definition: &Value) -> AgUiCapabilities {
     let is_agent = matches!(target, Target::Agent { .. });
-    let text = |name: &str| definition.get(name).and_then(Value::as_str);
-    let mut identity = json!({
-        "name": text("name").unwrap_or(id), "type": if is_agent { "agent" } else { "workflow" },
-        "provider": "holdpoint", "version": env!("CARGO_PKG_VERSION"),
-    });
-    if let Some(said) = text("description") {
-        identity["description"] = json!(said);
+    let text = |name: &str| definition.get(name).and_then(Value::as_str).map(str::to_owned);
+    AgUiCapabilities {
+        identity: AgUiIdentity {
+            name: text("name").unwrap_or_else(|| id.to_owned()),
+            kind: if is_agent { "agent" } else { "workflow" }.into(),
+            provider: "holdpoint".into(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            description: text("description"),
+        },
+        transport: AgUiTransport {
+            streaming: true,
+            websocket: false,
+            http_binary: false,
+            push_notifications: false,
+            resumable: true,
+        },
+        tools: AgUiTools { supported: is_agent, parallel_calls: is_agent, client_provided: is_agent },
+        output: AgUiOutput { structured_output: false },
+        state: AgUiState { snapshots: true, deltas: true, memory: is_agent, persistent_state: true },
+        multi_agent: Supported { supported: false },
+        reasoning: Supported { supported: false },
+        human_in_the_loop: AgUiHumanInTheLoop {
+            supported: true,
+            approvals: true,
+            interventions: true,
+            feedback: true,
+            interrupts: true,
+            approve_with_edits: true,
+        },
+        custom: AgUiCustom {
+            holdpoint: AgUiHoldpoint { protocol_version: VERSION.into(), agent_id: id.to_owned() },
+        },
     }
-    json!({
-        "identity": identity,
-        "transport": {
-            "streaming": true, "websocket": false, "httpBinary": false, "pushNotifications": false, "resumable": true,
-        },
-        "tools": {"supported": is_agent, "parallelCalls": is_agent, "clientProvided": is_agent},
-        "output": {"structuredOutput": false},
-        "state": {"snapshots": true, "deltas": true, "memory": is_agent, "persistentState": true},
-        "multiAgent": {"supported": false},
-        "reasoning": {"supported": false},
-        "humanInTheLoop": {
-            "supported": true, "approvals": true, "interventions": true, "feedback": true, "interrupts": true,
-            "approveWithEdits": true,
-        },
-        "custom": {"holdpoint": {"protocolVersion": VERSION, "agentId": id}},
-    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use holdpoint_core::WorkflowId;
+    use serde_json::json;
 
     #[test]
     fn an_agent_says_who_it_is_and_that_people_can_decide() {
         let workflow = WorkflowId::parse("agent:mailer").unwrap();
         let target = Target::Agent { id: "mailer".to_owned(), workflow };
         let shown = of("mailer", &target, &json!({"description": "answers mail"}));
-        assert_eq!(
-            (&shown["identity"]["name"], &shown["identity"]["description"]),
-            (&json!("mailer"), &json!("answers mail"))
-        );
-        let people = &shown["humanInTheLoop"];
-        assert_eq!((&people["interrupts"], &people["approveWithEdits"]), (&json!(true), &json!(true)));
+        assert_eq!(shown.identity.name, "mailer");
+        assert_eq!(shown.identity.description.as_deref(), Some("answers mail"));
+        let people = shown.human_in_the_loop;
+        assert_eq!((people.interrupts, people.approve_with_edits), (true, true));
     }
 }

@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use holdpoint_api::agui::Message;
 use holdpoint_core::agent::{self, in_prompt_order};
 use holdpoint_core::{Run, RunId, RunRef, TenantId};
 use holdpoint_engine::{Engine, Said};
 
 use super::messages;
 use super::target::Target;
-use super::wire::Message;
 use crate::error::ApiError;
 
 /// Messages read at a time.
@@ -126,7 +126,7 @@ impl History {
     }
 
     pub(super) fn told(&self) -> impl Iterator<Item = &Message> {
-        self.said.iter().map(|entry| &entry.message).filter(|message| message.is_told())
+        self.said.iter().map(|entry| &entry.message).filter(|message| is_told(message))
     }
 
     pub(super) fn snapshot(self) -> Vec<Message> {
@@ -145,11 +145,19 @@ impl History {
     /// Returns the thread as it was when the run began, with what was told to the run before it said anything: the rest is
     /// told again, in its order.
     pub(super) fn before(mut self, run: &RunId) -> Vec<Message> {
-        let is_reply = |entry: &Entry| entry.run == *run && !entry.message.is_told();
+        let is_reply = |entry: &Entry| entry.run == *run && !is_told(&entry.message);
         let reply = self.said.iter().position(is_reply).unwrap_or(self.said.len());
         let entries = self.said.into_iter().enumerate();
         let kept = entries.filter(|(at, entry)| entry.run != *run || *at < reply);
         self.said = kept.map(|(_, entry)| entry).collect();
         self.snapshot()
+    }
+}
+
+/// Returns true for messages to an agent, and false for those of agents and tools.
+fn is_told(message: &Message) -> bool {
+    match message {
+        Message::Developer { .. } | Message::System { .. } | Message::User { .. } => true,
+        Message::Assistant { .. } | Message::Tool { .. } => false,
     }
 }

@@ -2,18 +2,15 @@
 
 use std::collections::HashSet;
 
+use holdpoint_api::agents::MESSAGE_ID_CHARS_MAX;
+use holdpoint_api::agui::{self as wire, InputMessage, RESUME_ENTRIES_MAX, RUN_ID_CHARS_MAX, RunAgentInput};
 use holdpoint_core::agent::{Message, Role};
 use holdpoint_core::limits;
 use serde_json::{Map, Value, json};
 
 use super::history::History;
 use super::messages::ROLE;
-use super::wire::{self, InputMessage, RunAgentInput};
 use crate::error::ApiError;
-
-const RUN_ID_CHARS_MAX: usize = 256;
-const MESSAGE_ID_CHARS_MAX: usize = 128;
-const ENTRIES_MAX: usize = 256;
 
 /// Refuses what cannot be meant.
 pub(super) fn check(input: &RunAgentInput) -> Result<(), ApiError> {
@@ -22,8 +19,8 @@ pub(super) fn check(input: &RunAgentInput) -> Result<(), ApiError> {
         return Err(ApiError::invalid("threadId", "must not be blank"));
     }
     check_name("runId", &input.run_id, RUN_ID_CHARS_MAX)?;
-    if input.resume.len() > ENTRIES_MAX {
-        return Err(ApiError::invalid("resume", format!("has more than {ENTRIES_MAX} entries")));
+    if input.resume.len() > RESUME_ENTRIES_MAX {
+        return Err(ApiError::invalid("resume", format!("has more than {RESUME_ENTRIES_MAX} entries")));
     }
     for (at, message) in input.messages.iter().enumerate().filter(|(_, message)| role(message).is_some()) {
         let field = format!("messages[{at}].id");

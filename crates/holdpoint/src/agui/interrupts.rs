@@ -1,10 +1,11 @@
 //! What a run waits for, as a front end sees it. Pure.
 
+use holdpoint_api::agui;
 use holdpoint_core::agent::{ARGUMENTS_SCHEMA, CLIENT_TOOL, CONFIRM, OUTCOME_UNKNOWN, ToolCallResumeMode};
 use holdpoint_core::{Interrupt, Kind, Run};
 use serde_json::{Map, Value, json};
 
-use super::{custom, ids, wire};
+use super::{custom, ids};
 
 /// What kind of question it is to a front end.
 #[derive(Clone, Debug, PartialEq)]
@@ -86,7 +87,7 @@ pub(super) fn of_client(run: &Run) -> impl Iterator<Item = (String, &Interrupt)>
     open.filter_map(|asked| Some((call(run, asked)?, asked)))
 }
 
-pub(super) fn shown(run: &Run, asked: &Interrupt) -> wire::Interrupt {
+pub(super) fn shown(run: &Run, asked: &Interrupt) -> agui::Interrupt {
     let form = Form::of(asked);
     let reason = reason(&form, asked);
     let tool_call_id = match form {
@@ -101,13 +102,13 @@ pub(super) fn shown(run: &Run, asked: &Interrupt) -> wire::Interrupt {
         | Form::LowConfidence
         | Form::Custom => None,
     };
-    wire::Interrupt {
+    agui::Interrupt {
         id: ids::interrupt(&run.id, asked.id),
         response_schema: shown_schema(asked),
         reason,
         message: message(asked),
         tool_call_id,
-        expires_at: asked.expires_at().map(|at| at.to_string()),
+        expires_at: asked.expires_at().map(Into::into),
         metadata: metadata(run, asked),
     }
 }

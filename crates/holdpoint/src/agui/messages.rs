@@ -1,11 +1,11 @@
 //! What was said in a thread, as a front end sees it. Pure. The same names as in streams, so that nothing is there twice.
 
+use holdpoint_api::agui::{Function, Message, ToolCall};
 use holdpoint_core::agent::{self, Role};
 use holdpoint_core::{Event, Run, RunId};
 use serde_json::Value;
 
 use super::ids;
-use super::wire::{Message, ToolCall};
 
 /// What a snapshot has at most: the last messages, and fewer where they are large, since clients take no larger frame
 /// than 10 MiB.
@@ -99,7 +99,7 @@ fn shown(message: &agent::Message, name: impl Fn(&str) -> String) -> Message {
         Role::User => Message::User { id: message.id.clone(), content: user_content(&message.content) },
         Role::Assistant => {
             let calls = message.calls.iter();
-            let calls = calls.map(|call| ToolCall::new(name(&call.id), &call.name, &call.arguments));
+            let calls = calls.map(|call| tool_call(name(&call.id), &call.name, &call.arguments));
             let content = Some(message.text()).filter(|text| !text.is_empty());
             Message::Assistant { id: name(&message.id), content, tool_calls: calls.collect() }
         }
@@ -148,6 +148,11 @@ pub(super) fn snapshot(said: &[Message]) -> Vec<Message> {
         said[first..].iter().take_while(|message| matches!(message, Message::Tool { .. })).count()
     };
     said[first + orphans..].to_vec()
+}
+
+fn tool_call(id: String, name: &str, arguments: &Value) -> ToolCall {
+    let function = Function { name: name.to_owned(), arguments: arguments.to_string() };
+    ToolCall { id, kind: "function".into(), function }
 }
 
 #[cfg(test)]

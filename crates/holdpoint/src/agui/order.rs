@@ -2,8 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::events::Event;
-use super::wire::Message;
+use holdpoint_api::agui::{Event, Message};
 
 /// Follows what clients do: new messages go to the end, and a snapshot does not move what is there. Results of calls are not
 /// followed: clients put them behind their calls, where the thread has them, too.

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use holdpoint_api::agui::{ResumeEntry, ResumeStatus};
 use holdpoint_core::{End, Interrupt, InterruptId, Refusal, Resolution, Run, RunId, Timestamp};
 use serde_json::Value;
 
 use super::answers::{self, Cancel};
-use super::wire::{ResumeEntry, ResumeStatus};
 use super::{ids, interrupts};
 
 /// What a client did that the contract does not allow. Told in the stream; nothing was done.

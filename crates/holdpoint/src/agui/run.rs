@@ -6,20 +6,19 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::Response;
+use holdpoint_api::agui::{self as wire, Event, RunAgentInput};
 use holdpoint_core::agent::Message;
 use holdpoint_core::{Answer, Command, InterruptId, Refusal, Run, RunId, RunRef, hex};
 use holdpoint_engine::{Engine, Error, Once, Talk};
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
-use super::events::Event;
 use super::history::History;
 use super::order::ClientOrder;
 use super::resume::{self, Violation};
 use super::stream::{self, Audience, Segment, Stretch};
 use super::target::Target;
 use super::translate::{Rest, Translator};
-use super::wire::{self, RunAgentInput};
 use super::{ids, input, interrupts, state};
 use crate::app::App;
 use crate::auth::{Caller, CanAnswer, CanCreateRuns, Permission};

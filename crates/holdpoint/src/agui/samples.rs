@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
+use holdpoint_api::agui::ResumeEntry;
 use holdpoint_core::agent::{
     Asking, CallStatus, SuspendTicket, Suspension, Ticket, ToolCall, ToolCallResumeMode,
 };
 use holdpoint_core::permission::Behaviour;
 use holdpoint_core::{Event, Interrupt, InterruptId, Request, Run, RunId, Timestamp, Workflow};
 use serde_json::{Value, json};
-
-use super::wire::ResumeEntry;
 
 pub(super) fn workflow(id: &str, nodes: &[&str]) -> Arc<Workflow> {
     let node = |id: &&str| json!({"id": id, "typeId": "core.noop", "name": id, "config": {}, "inputs": {}, "position": {"x": 0, "y": 0}});

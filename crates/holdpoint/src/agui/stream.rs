@@ -6,10 +6,10 @@ use std::collections::VecDeque;
 use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream::unfold;
+use holdpoint_api::agui::{Event, Frame};
 use holdpoint_core::{Run, RunRef, TenantId, Timestamp};
 use holdpoint_engine::Recorded;
 
-use super::events::{Event, Frame};
 use super::follow::Follower;
 use super::history::History;
 use super::order::ClientOrder;
@@ -79,7 +79,7 @@ fn end_of_credential(ended: &ApiError) -> Bytes {
     let body = ended.body();
     let text = |name: &str| body[name].as_str().unwrap_or_default().to_owned();
     let event = Event::RunError { message: text("message"), code: Some(text("error")), usage: Vec::new() };
-    Frame::from(event).line().map_or_else(|_| sse::comment(ended), Bytes::from)
+    line(&Frame::from(event)).map_or_else(|_| sse::comment(ended), Bytes::from)
 }
 
 struct Telling {
@@ -199,9 +199,14 @@ impl Telling {
         self.audience.order.hear(&event);
         let at = at.unwrap_or_else(|| self.app.engine.now());
         let frame = Frame { timestamp: Some(at.0), ..Frame::from(event) };
-        match frame.line() {
+        match line(&frame) {
             Ok(line) => self.ready.push_back(line.into()),
             Err(error) => tracing::error!(%error, "an event could not be written"),
         }
     }
+}
+
+/// Returns a frame of a stream of server-sent events. Lines end with LF, because clients know nothing else.
+fn line(frame: &Frame) -> Result<String, serde_json::Error> {
+    Ok(format!("data: {}\n\n", serde_json::to_string(frame)?))
 }

@@ -1,10 +1,13 @@
 //! Threads for clients that lost their memory: what was said, where the thread stands, and its stream once more.
 
+use std::sync::Arc;
+
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
+use holdpoint_api::agui::AgUiThread;
 use holdpoint_core::limits;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::history::History;
 use super::order::ClientOrder;
@@ -21,18 +24,21 @@ pub(crate) async fn show(
     State(app): State<App>,
     CanReadRuns(caller): CanReadRuns,
     InPath((agent, thread)): InPath<(String, String)>,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<AgUiThread>, ApiError> {
     let target = Target::find(&app.engine, caller.tenant(), &agent).await?;
     input::check_name("threadId", &thread, limits::THREAD_CHARS_MAX)?;
     let (_, run) = run::latest(&app, &caller, &thread).await?.ok_or_else(|| ApiError::not_found("thread"))?;
     let history = History::read(&app.engine, caller.tenant(), &thread, &target).await?;
-    let open: Vec<_> = interrupts::open(&run).map(|asked| interrupts::shown(&run, asked)).collect();
-    let pending: Vec<_> = interrupts::of_client(&run).map(|(call, _)| call).collect();
-    Ok(Json(json!({
-        "threadId": thread, "runId": run.id, "status": run.status().as_str(),
-        "running": Rest::of(&run).is_none(), "state": *state::of(&run), "messages": history.snapshot(),
-        "interrupts": open, "pendingToolCallIds": pending,
-    })))
+    Ok(Json(AgUiThread {
+        thread_id: thread,
+        run_id: run.id.clone(),
+        status: run.status(),
+        running: Rest::of(&run).is_none(),
+        state: Arc::unwrap_or_clone(state::of(&run)),
+        messages: history.snapshot(),
+        interrupts: interrupts::open(&run).map(|asked| interrupts::shown(&run, asked)).collect(),
+        pending_tool_call_ids: interrupts::of_client(&run).map(|(call, _)| call).collect(),
+    }))
 }
 
 /// A run at work is told from its beginning; one that waits or has ended only says so. The stream of a thread without runs

@@ -4,14 +4,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use holdpoint_api::agui::{Event, Outcome, Usage, VERSION};
 use holdpoint_core::agent::{Message, Usage as Cost};
 use holdpoint_core::workflow::AGENT_PREFIX;
 use holdpoint_core::{End, Event as Happened, NodeId, Run};
 use serde_json::{Map, Value, json};
 
-use super::events::Event;
 use super::messages::as_text;
-use super::wire::{Outcome, Usage};
 use super::{ids, interrupts, state};
 
 #[derive(Debug)]
@@ -84,7 +83,7 @@ impl Translator {
         Event::RunStarted {
             thread_id: self.thread.clone(),
             run_id: self.run.clone(),
-            protocol_version: Some(super::events::VERSION),
+            protocol_version: Some(VERSION.into()),
             parent_run_id: None,
             input: None,
         }
@@ -107,7 +106,7 @@ impl Translator {
                 message_id: ids::said(run, node, &Message::result_of(call, content).id),
                 tool_call_id: ids::said(run, node, call),
                 content: as_text(content),
-                role: Some("tool"),
+                role: Some("tool".into()),
             });
         } else if let Happened::NodeCompleted { node, .. }
         | Happened::NodeFailed { node, .. }
@@ -288,7 +287,7 @@ impl Speech {
         }
         if !self.open {
             self.open = true;
-            let role = Some("assistant");
+            let role = Some("assistant".into());
             told.push(Event::TextMessageStart { message_id: id.to_owned(), role, name: None });
         }
         self.text.push_str(text);

@@ -4,12 +4,13 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
+use holdpoint_api::chat::{Chat, ChatStanding};
 use holdpoint_core::Owner;
 use holdpoint_engine::{GraphStart, Handle, Resume, Standing};
 use tokio::time::{Duration, Instant};
 
+use super::stream;
 use super::translate::{self, Wanted};
-use super::{stream, wire};
 use crate::app::App;
 use crate::auth::{Caller, CanAnswer, CanCancelRuns, CanCreateRuns, CanReadRuns, Permission};
 use crate::body::{Body, InPath, NoBody};
@@ -22,7 +23,7 @@ pub(crate) async fn chat(
     State(app): State<App>,
     CanCreateRuns(caller): CanCreateRuns,
     headers: HeaderMap,
-    Sent(_, Body(chat)): Sent<Body<wire::Chat>>,
+    Sent(_, Body(chat)): Sent<Body<Chat>>,
 ) -> Result<Response, ApiError> {
     let streams = weight(&headers, "text/event-stream") > weight(&headers, "application/json");
     let within = Duration::from_millis(translate::wait_ms(chat.wait_ms)?);
@@ -86,7 +87,7 @@ pub(crate) async fn show(
     State(app): State<App>,
     CanReadRuns(caller): CanReadRuns,
     InPath(state_key): InPath<String>,
-) -> Result<Json<wire::Standing>, ApiError> {
+) -> Result<Json<ChatStanding>, ApiError> {
     let handle = app.engine.handle(caller.tenant(), &state_key).await.map_err(translate::refused)?;
     let standing = app.engine.graph_standing(&handle.of).await?;
     Ok(Json(translate::standing(handle, standing)))
@@ -98,7 +99,7 @@ pub(crate) async fn cancel(
     CanCancelRuns(caller): CanCancelRuns,
     InPath(state_key): InPath<String>,
     Sent(_, NoBody): Sent<NoBody>,
-) -> Result<Json<wire::Standing>, ApiError> {
+) -> Result<Json<ChatStanding>, ApiError> {
     let handle = app.engine.handle(caller.tenant(), &state_key).await.map_err(translate::refused)?;
     app.engine.cancel(&handle.of, None, caller.principal()).await?;
     let standing = app.engine.graph_standing(&handle.of).await?;

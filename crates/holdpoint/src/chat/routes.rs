@@ -1,25 +1,26 @@
 //! The routes of the chat contract.
 
+use holdpoint_api::chat::{Chat, ChatOutcome, ChatStanding, ChatStream};
+
 use super::chats;
 use crate::routes::Route;
-use crate::routes::{Events, Json};
 
 pub(crate) fn all() -> Vec<Route> {
     vec![
         Route::post("/api/v1/ai/chat", "chat", chats::chat)
             .says("Start a graph, or answer what it waits for, by its state key")
-            .body_named("Chat")
-            .answers(200, Json("ChatOutcome"))
-            .answers(200, Events("ChatStream"))
-            .answers(202, Json("ChatOutcome"))
+            .body::<Chat>()
+            .response::<ChatOutcome>(200)
+            .event_stream::<ChatStream>(200)
+            .response::<ChatOutcome>(202)
             .not_kept()
             .fails(&[404, 409, 422]),
         Route::get("/api/v1/ai/chat/{stateKey}", "getChat", chats::show)
             .says("Where a graph stands")
-            .answers(200, Json("ChatStanding")),
+            .response::<ChatStanding>(200),
         Route::delete("/api/v1/ai/chat/{stateKey}", "cancelChat", chats::cancel)
             .says("Cancel a graph, also at its provider")
-            .answers(200, Json("ChatStanding"))
+            .response::<ChatStanding>(200)
             .not_kept(),
     ]
 }

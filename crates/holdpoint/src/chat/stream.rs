@@ -5,10 +5,10 @@ use std::collections::VecDeque;
 use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream::unfold;
+use holdpoint_api::chat::ChatProgress;
 use holdpoint_core::Event;
 use holdpoint_engine::{Error, Recorded, Standing, Subscription};
 use serde::Serialize;
-use serde_json::json;
 use tokio::time::Instant;
 
 use super::chats::Begun;
@@ -84,13 +84,13 @@ impl Telling {
     }
 }
 
-fn progress(state_key: &str, recorded: &Recorded) -> serde_json::Value {
-    let mut told =
-        json!({ "stateKey": state_key, "type": recorded.event.name(), "at": recorded.at.to_string() });
-    if let Event::NodeStarted { node, .. } | Event::NodeCompleted { node, .. } = &recorded.event {
-        told["nodeId"] = json!(node.as_str());
-    }
-    told
+fn progress(state_key: &str, recorded: &Recorded) -> ChatProgress {
+    let node_id = match &recorded.event {
+        Event::NodeStarted { node, .. } | Event::NodeCompleted { node, .. } => Some(node.clone()),
+        _ => None,
+    };
+    let (state_key, kind) = (state_key.to_owned(), recorded.event.name().to_owned());
+    ChatProgress { state_key, kind, at: recorded.at.into(), node_id }
 }
 
 fn frame(event: &str, data: &impl Serialize) -> Bytes {

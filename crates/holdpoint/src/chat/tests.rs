@@ -1,11 +1,11 @@
 //! What is refused before the engine is asked, and what is told of where a graph stands.
 
+use holdpoint_api::chat::Chat;
 use holdpoint_core::RunError;
 use holdpoint_engine::Standing;
 use serde_json::{Value, json};
 
 use super::translate::{self, Wanted};
-use super::wire::Chat;
 
 fn wanted(body: Value) -> Result<Wanted, String> {
     let chat: Chat = serde_json::from_value(body).map_err(|error| error.to_string())?;

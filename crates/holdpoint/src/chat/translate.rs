@@ -1,16 +1,14 @@
 //! Between the wire and the engine: pure.
 
 use axum::http::StatusCode;
-use holdpoint_core::limits;
-use holdpoint_engine::{GraphError, Handle, STATE_KEY_CHARS_MAX, Standing};
+use holdpoint_api::chat::{
+    Chat, ChatError, ChatInterrupt, ChatOutcome, ChatStanding, ChatState, WAIT_MS_DEFAULT, WAIT_MS_MAX,
+};
+use holdpoint_core::{StrictValue, limits};
+use holdpoint_engine::{GraphError, Handle, Standing};
 use serde_json::{Value, json};
 
-use super::wire::{self, Chat, Envelope, Outcome, Problem};
 use crate::error::ApiError;
-
-/// How long an answer waits for the graph, where the caller does not say.
-pub(super) const WAIT_MS_DEFAULT: u64 = 60_000;
-pub(super) const WAIT_MS_MAX: u64 = 300_000;
 
 /// What somebody wants.
 #[derive(Debug)]
@@ -87,7 +85,7 @@ fn start(chat: Chat) -> Result<Wanted, ApiError> {
 }
 
 fn check_name(field: &str, text: &str) -> Result<(), ApiError> {
-    let most = STATE_KEY_CHARS_MAX;
+    let most = limits::STATE_KEY_CHARS_MAX;
     if (1..=most).contains(&text.chars().count()) && !text.contains(char::is_control) {
         return Ok(());
     }
@@ -112,63 +110,67 @@ pub(super) fn wait_ms(given: Option<u64>) -> Result<u64, ApiError> {
 }
 
 /// What a start or an answer came to. An answer that did not get through is an error, though the graph waits again.
-pub(super) fn outcome(state_key: String, standing: Standing) -> Outcome {
+pub(super) fn outcome(state_key: String, standing: Standing) -> ChatOutcome {
     match standing {
         Standing::Waiting { trouble: Some(trouble), .. } => {
             let text =
                 |member: &str| trouble.get(member).and_then(Value::as_str).unwrap_or_default().to_owned();
-            let error = Problem { code: text("code"), message: text("message"), retryable: true };
-            Outcome::Error { state_key, error }
+            failed(state_key, ChatError { code: text("code"), message: text("message"), retryable: true })
         }
-        standing => stands(state_key, standing),
+        standing => describe(state_key, standing),
     }
 }
 
-/// Where it stands.
-fn stands(state_key: String, standing: Standing) -> Outcome {
-    let problem = |code: &str, message: String| Problem { code: code.to_owned(), message, retryable: false };
+fn describe(state_key: String, standing: Standing) -> ChatOutcome {
+    let problem = |code: &str, message| ChatError { code: code.to_owned(), message, retryable: false };
     match standing {
-        Standing::Running => Outcome::Running { state_key },
+        Standing::Running => in_state(ChatState::Running, state_key),
         Standing::Waiting { kind, data, .. } => {
-            Outcome::NeedsInput { state_key, interrupt: Envelope { kind, data } }
+            let interrupt = Some(ChatInterrupt { kind, data: StrictValue(data) });
+            ChatOutcome { interrupt, ..in_state(ChatState::NeedsInput, state_key) }
         }
-        Standing::Completed(output) => Outcome::Completed { state_key, output },
-        Standing::Failed(error) => {
-            let error = problem(&error.code, error.message);
-            Outcome::Error { state_key, error }
+        Standing::Completed(output) => {
+            ChatOutcome { output: Some(output), ..in_state(ChatState::Completed, state_key) }
         }
+        Standing::Failed(error) => failed(state_key, problem(&error.code, error.message)),
         Standing::Cancelled { reason, expired } => {
             let code = if expired { "expired" } else { "cancelled" };
             let message = reason.unwrap_or_else(|| "the graph was cancelled".to_owned());
-            Outcome::Error { state_key, error: problem(code, message) }
+            failed(state_key, problem(code, message))
         }
     }
 }
 
-pub(super) fn standing(handle: Handle, standing: Standing) -> wire::Standing {
+fn failed(state_key: String, error: ChatError) -> ChatOutcome {
+    ChatOutcome { error: Some(error), ..in_state(ChatState::Error, state_key) }
+}
+
+fn in_state(outcome: ChatState, state_key: String) -> ChatOutcome {
+    ChatOutcome { outcome, state_key, output: None, interrupt: None, error: None }
+}
+
+pub(super) fn standing(handle: Handle, standing: Standing) -> ChatStanding {
     let last_error = match &standing {
         Standing::Waiting { trouble, .. } => trouble.clone(),
         Standing::Running | Standing::Completed(_) | Standing::Failed(_) | Standing::Cancelled { .. } => None,
     };
-    wire::Standing {
-        outcome: stands(handle.state_key, standing),
+    ChatStanding {
+        outcome: describe(handle.state_key, standing),
         graph: handle.graph,
-        created_at: handle.created_at.to_string(),
-        expires_at: handle.expires_at.to_string(),
+        created_at: handle.created_at.into(),
+        expires_at: handle.expires_at.into(),
         last_error,
     }
 }
 
 /// A graph that shows more than it may is refused like a caller who sends more than it may.
-pub(super) fn answered(outcome: Outcome) -> Result<(StatusCode, Outcome), ApiError> {
+pub(super) fn answered(outcome: ChatOutcome) -> Result<(StatusCode, ChatOutcome), ApiError> {
     match outcome {
-        Outcome::Running { .. } => Ok((StatusCode::ACCEPTED, outcome)),
-        Outcome::Error { error, .. } if error.code == "interrupt_too_large" => {
+        ChatOutcome { error: Some(error), .. } if error.code == "interrupt_too_large" => {
             Err(ApiError::new(StatusCode::BAD_REQUEST, "interrupt_too_large", error.message))
         }
-        Outcome::Completed { .. } | Outcome::NeedsInput { .. } | Outcome::Error { .. } => {
-            Ok((StatusCode::OK, outcome))
-        }
+        ChatOutcome { outcome: ChatState::Running, .. } => Ok((StatusCode::ACCEPTED, outcome)),
+        outcome => Ok((StatusCode::OK, outcome)),
     }
 }
 

@@ -8,10 +8,9 @@ use axum::extract::{FromRequestParts, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use holdpoint_api::sessions::{CreateSessionLink, ListedSession, Session, SessionLink, Sessions, SignIn};
 use holdpoint_core::Timestamp;
-use holdpoint_engine::{ApiKey, CredentialLimits, Engine, Session};
-use serde::Deserialize;
-use serde_json::{Value, json};
+use holdpoint_engine::{ApiKey, CredentialLimits, Engine};
 
 use crate::app::App;
 use crate::auth::sessions::{check_origin, cookie, fresh_token, set_cookie, token_hash};
@@ -25,13 +24,6 @@ use crate::request_log::Record;
 
 /// More sessions than a key has use for; the list is not paged.
 const LIST_MAX: u64 = 1000;
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct SignIn {
-    key: Option<String>,
-    once: Option<String>,
-}
 
 /// The address of a sign-in request, after the origin check, and the log record of the request.
 #[derive(Debug)]
@@ -67,9 +59,9 @@ pub(crate) async fn create(
     if let Some(record) = record {
         record.set_caller(&signed_in.key.principal, &signed_in.key.tenant);
     }
-    let shown = shown(&signed_in.key, Some(&signed_in));
+    let session = describe(&signed_in.key, Some(&signed_in));
     let cookie = kept(&app, &token, &signed_in)?;
-    Ok((StatusCode::CREATED, [(header::SET_COOKIE, cookie)], Json(shown)).into_response())
+    Ok((StatusCode::CREATED, [(header::SET_COOKIE, cookie)], Json(session)).into_response())
 }
 
 async fn with_key(app: &App, failures: &FailureGuard<'_>, key: &str) -> Result<(String, SignedIn), ApiError> {
@@ -110,11 +102,11 @@ pub(crate) async fn show(
 ) -> Result<Response, ApiError> {
     let Caller(key, signed_in) = caller;
     let (Some(signed_in), Some(token)) = (signed_in, cookie(&headers, app.reach)) else {
-        return Ok(Json(shown(&key, None)).into_response());
+        return Ok(Json(describe(&key, None)).into_response());
     };
     let signed_in = SignedIn { session: signed_in.session, key };
     let cookie = kept(&app, token, &signed_in)?;
-    Ok(([(header::SET_COOKIE, cookie)], Json(shown(&signed_in.key, Some(&signed_in)))).into_response())
+    Ok(([(header::SET_COOKIE, cookie)], Json(describe(&signed_in.key, Some(&signed_in)))).into_response())
 }
 
 /// Signs out. Whoever came with a key was not signed in, and need not be told.
@@ -133,11 +125,10 @@ pub(crate) async fn end(
 pub(crate) async fn list(
     State(app): State<App>,
     CanSignIn(caller): CanSignIn,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<Sessions>, ApiError> {
     let own = caller.1.as_ref().map(|signed_in| signed_in.session.session_id.clone());
     let found = app.engine.sessions(caller.tenant(), &caller.0.key_id, LIST_MAX).await?;
-    let shown: Vec<Value> = found.iter().map(|one| listed(one, own.as_deref())).collect();
-    Ok(Json(json!({"sessions": shown})))
+    Ok(Json(Sessions { sessions: found.iter().map(|one| list_entry(one, own.as_deref())).collect() }))
 }
 
 pub(crate) async fn revoke(
@@ -165,18 +156,12 @@ async fn revoked(app: &App, caller: Caller, session_id: String) -> Result<bool, 
     Ok(revoking.await.map_err(ApiError::internal)??)
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct SessionLinkRequest {
-    key_id: Option<String>,
-}
-
 /// Creates a link that signs in once: as the caller, or with another key whose scopes the caller holds. The session that
 /// it makes ends no later than the session or the key that made the link, and with the sign-out of that session.
 pub(crate) async fn link(
     State(app): State<App>,
     CanSignIn(caller): CanSignIn,
-    Sent(_, OptionalBody(body)): Sent<OptionalBody<SessionLinkRequest>>,
+    Sent(_, OptionalBody(body)): Sent<OptionalBody<CreateSessionLink>>,
 ) -> Result<Response, ApiError> {
     let limits = caller.limits();
     let key_id = match body.key_id.filter(|id| *id != caller.0.key_id) {
@@ -190,8 +175,7 @@ pub(crate) async fn link(
         }
     };
     let (url, expires_at) = make_link(&app.engine, app.links.public_url(), &key_id, &limits).await?;
-    let shown = json!({"url": url, "expiresAt": expires_at.to_string()});
-    Ok((StatusCode::CREATED, Json(shown)).into_response())
+    Ok((StatusCode::CREATED, Json(SessionLink { url, expires_at: expires_at.into() })).into_response())
 }
 
 /// The token stands behind the hash sign, which browsers keep to themselves.
@@ -207,24 +191,25 @@ pub(crate) async fn make_link(
     Ok((format!("{public_url}/inbox#once={token}"), expires_at))
 }
 
-fn shown(key: &ApiKey, signed_in: Option<&SignedIn>) -> Value {
-    let mut shown = json!({
-        "principal": key.principal, "tenant": key.tenant, "roles": key.roles, "groups": key.groups,
-        "scopes": key.scopes, "test": key.test,
-    });
-    if let Some(signed_in) = signed_in {
-        shown["sessionId"] = json!(signed_in.session.session_id);
+fn describe(key: &ApiKey, signed_in: Option<&SignedIn>) -> Session {
+    Session {
+        principal: key.principal.clone(),
+        tenant: key.tenant.clone(),
+        roles: key.roles.clone(),
+        groups: key.groups.clone(),
+        scopes: key.scopes.clone(),
+        test: key.test,
+        session_id: signed_in.map(|signed_in| signed_in.session.session_id.clone()),
+        expires_at: signed_in.map(SignedIn::expires_at).or(key.expires_at).map(Into::into),
     }
-    if let Some(at) = signed_in.map(SignedIn::expires_at).or(key.expires_at) {
-        shown["expiresAt"] = json!(at.to_string());
-    }
-    shown
 }
 
-fn listed(session: &Session, own: Option<&str>) -> Value {
-    json!({
-        "sessionId": session.session_id, "createdAt": session.created_at.to_string(),
-        "usedAt": session.used_at.to_string(), "expiresAt": session.expires_at.to_string(),
-        "current": own == Some(session.session_id.as_str()),
-    })
+fn list_entry(session: &holdpoint_engine::Session, own: Option<&str>) -> ListedSession {
+    ListedSession {
+        session_id: session.session_id.clone(),
+        created_at: session.created_at.into(),
+        used_at: session.used_at.into(),
+        expires_at: session.expires_at.into(),
+        current: own == Some(session.session_id.as_str()),
+    }
 }

@@ -5,12 +5,13 @@ use std::collections::HashMap;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
+use holdpoint_api::Nothing;
+use holdpoint_api::mailbox::{Dispatch, DispatchRun, Dispatches, ListDispatches, MailboxStats};
 use holdpoint_core::mailbox::RunDispatch;
 use holdpoint_core::{RunId, RunRef, TenantId};
 use holdpoint_engine::{Done, Engine, Error};
-use serde_json::json;
 
-use super::{translate, wire};
+use super::translate;
 use crate::app::App;
 use crate::auth::{Caller, CanCancelRuns, CanCreateRuns, CanReadRuns};
 use crate::body::{InPath, OptionalBody, Page, Params};
@@ -22,8 +23,8 @@ pub(crate) async fn list(
     CanReadRuns(caller): CanReadRuns,
     InPath(thread): InPath<String>,
     Params(page): Params<Page>,
-    Params(filter): Params<wire::ListDispatches>,
-) -> Result<Json<wire::Dispatches>, ApiError> {
+    Params(filter): Params<ListDispatches>,
+) -> Result<Json<Dispatches>, ApiError> {
     let statuses = translate::statuses(filter.status.as_deref())?;
     let after = page.cursor.as_deref().map(translate::parse_cursor).transpose()?;
     let rows = usize::try_from(page.rows()?).unwrap_or(usize::MAX);
@@ -33,14 +34,14 @@ pub(crate) async fn list(
     let more = page.cut(&mut found)?;
     let next_cursor = found.last().filter(|_| more).map(|(at, _)| translate::cursor(at));
     let rows = found.into_iter().map(|(_, row)| row).collect();
-    Ok(Json(wire::Dispatches { dispatches: shown(&app, caller.tenant(), rows).await?, next_cursor }))
+    Ok(Json(Dispatches { dispatches: shown(&app, caller.tenant(), rows).await?, next_cursor }))
 }
 
 pub(crate) async fn show(
     State(app): State<App>,
     CanReadRuns(caller): CanReadRuns,
     InPath(id): InPath<String>,
-) -> Result<Json<wire::Dispatch>, ApiError> {
+) -> Result<Json<Dispatch>, ApiError> {
     let row = find(&app, &caller, &id).await?;
     Ok(Json(shown_one(&app, &caller, row).await?))
 }
@@ -49,7 +50,7 @@ pub(crate) async fn cancel(
     State(app): State<App>,
     CanCancelRuns(caller): CanCancelRuns,
     InPath(id): InPath<String>,
-    Sent(sending, OptionalBody(_)): Sent<OptionalBody<wire::Nothing>>,
+    Sent(sending, OptionalBody(_)): Sent<OptionalBody<Nothing>>,
 ) -> Result<Answer, ApiError> {
     let cancel = async |engine: Engine| match engine
         .cancel_dispatch(caller.tenant(), &id, caller.principal())
@@ -65,7 +66,7 @@ pub(crate) async fn requeue(
     State(app): State<App>,
     CanCreateRuns(caller): CanCreateRuns,
     InPath(id): InPath<String>,
-    Sent(sending, OptionalBody(_)): Sent<OptionalBody<wire::Nothing>>,
+    Sent(sending, OptionalBody(_)): Sent<OptionalBody<Nothing>>,
 ) -> Result<Answer, ApiError> {
     let requeue = async |engine: Engine| {
         translate::check_dead(&find(&app, &caller, &id).await?)?;
@@ -78,17 +79,13 @@ pub(crate) async fn requeue(
 /// committed, and where the run stands later is another question.
 fn row_of(status: StatusCode, done: Done<'_>) -> Answer {
     let Done::Dispatch(row) = done else { return Answer::nothing() };
-    let mut shown = json!(translate::dispatch(row.clone(), None));
-    if let Some(members) = shown.as_object_mut() {
-        members.shift_remove("run");
-    }
-    Answer::json(status, &shown)
+    Answer::json(status, &translate::describe(row.clone()))
 }
 
 pub(crate) async fn stats(
     State(app): State<App>,
     CanReadRuns(caller): CanReadRuns,
-) -> Result<Json<wire::Stats>, ApiError> {
+) -> Result<Json<MailboxStats>, ApiError> {
     let mailbox = app.engine.mailbox(caller.tenant());
     let counts = mailbox.count_by_status().await?;
     // The next instant is that of the whole database; only an administrator may see beyond a tenant.
@@ -105,17 +102,13 @@ async fn find(app: &App, caller: &Caller, id: &str) -> Result<RunDispatch, ApiEr
     found.ok_or_else(|| ApiError::not_found("dispatch"))
 }
 
-async fn shown_one(app: &App, caller: &Caller, row: RunDispatch) -> Result<wire::Dispatch, ApiError> {
+async fn shown_one(app: &App, caller: &Caller, row: RunDispatch) -> Result<Dispatch, ApiError> {
     let run = run_now(app, caller.tenant(), &row.run_id).await?;
-    Ok(translate::dispatch(row, run))
+    Ok(Dispatch { row: translate::describe(row), run })
 }
 
 /// A thread mostly holds dispatches of few runs, so each run is looked up once.
-async fn shown(
-    app: &App,
-    tenant: &TenantId,
-    rows: Vec<RunDispatch>,
-) -> Result<Vec<wire::Dispatch>, ApiError> {
+async fn shown(app: &App, tenant: &TenantId, rows: Vec<RunDispatch>) -> Result<Vec<Dispatch>, ApiError> {
     let mut runs = HashMap::new();
     let mut dispatches = Vec::with_capacity(rows.len());
     for row in rows {
@@ -123,16 +116,16 @@ async fn shown(
             runs.insert(row.run_id.clone(), run_now(app, tenant, &row.run_id).await?);
         }
         let run = runs.get(&row.run_id).cloned().flatten();
-        dispatches.push(translate::dispatch(row, run));
+        dispatches.push(Dispatch { row: translate::describe(row), run });
     }
     Ok(dispatches)
 }
 
 /// Dispatches may be of runs that live elsewhere; an id that cannot be one of ours is such a case.
-async fn run_now(app: &App, tenant: &TenantId, id: &str) -> Result<Option<wire::RunNow>, ApiError> {
+async fn run_now(app: &App, tenant: &TenantId, id: &str) -> Result<Option<DispatchRun>, ApiError> {
     let Ok(run) = RunId::parse(id) else { return Ok(None) };
     match app.engine.run(&RunRef { tenant: tenant.clone(), run }).await {
-        Ok(run) => Ok(Some(translate::run_now(&run))),
+        Ok(run) => Ok(Some(translate::describe_run(&run))),
         Err(Error::NotFound(_)) => Ok(None),
         Err(error) => Err(error.into()),
     }

@@ -7,13 +7,15 @@ use axum::body::Body;
 use axum::extract::{FromRequest, State};
 use axum::http::{Request, StatusCode};
 use axum::response::IntoResponse;
+use holdpoint_api::Nothing;
+use holdpoint_api::mailbox::Dispatch;
 use holdpoint_core::mailbox::RunDispatch;
 use holdpoint_core::{Owner, RunId, RunRef, Start, TenantId, WorkflowId};
 use holdpoint_engine::{EffectContext, Engine, Location, Mailbox, Node, Options, Outputs, Stop};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use super::{dispatches, wire};
+use super::dispatches;
 use crate::app::{App, Shared};
 use crate::auth::{Caller, CanCancelRuns, CanCreateRuns, CanReadRuns, stored_key};
 use crate::body::{InPath, OptionalBody};
@@ -108,12 +110,12 @@ fn caller(tenant: &TenantId, engine: &Engine) -> Caller {
 }
 
 /// A request without a key.
-fn sent() -> Sent<OptionalBody<wire::Nothing>> {
-    Sent(Sending::default(), OptionalBody(wire::Nothing {}))
+fn sent() -> Sent<OptionalBody<Nothing>> {
+    Sent(Sending::default(), OptionalBody(Nothing {}))
 }
 
 /// A request with a key; paths are told apart by the router, which is not here.
-async fn sent_once(key: &str) -> Sent<OptionalBody<wire::Nothing>> {
+async fn sent_once(key: &str) -> Sent<OptionalBody<Nothing>> {
     let request =
         Request::post(format!("/{key}")).header("idempotency-key", key).body(Body::empty()).unwrap();
     Sent::from_request(request, &()).await.unwrap()
@@ -123,7 +125,7 @@ fn parsed(answer: &Answer) -> Value {
     serde_json::from_str(&answer.body).unwrap()
 }
 
-fn value(Json(shown): Json<wire::Dispatch>) -> Value {
+fn value(Json(shown): Json<Dispatch>) -> Value {
     serde_json::to_value(shown).unwrap()
 }
 

@@ -1,55 +1,59 @@
 //! Between the mailbox and the wire: pure functions, no decisions.
 
 use axum::http::StatusCode;
-use holdpoint_core::mailbox::{RunDispatch, RunDispatchStatus, RunStatus};
+use holdpoint_api::mailbox::{
+    DispatchChanged, DispatchCounts, DispatchProjection, DispatchRun, MailboxStats,
+};
+use holdpoint_core::mailbox::{RunDispatch, RunDispatchStatus};
 use holdpoint_core::{Run, Timestamp};
 use holdpoint_engine::{DispatchCursor, Error};
 use serde_json::json;
 
-use super::wire;
 use crate::error::ApiError;
 
-pub(crate) fn dispatch(row: RunDispatch, run: Option<wire::RunNow>) -> wire::Dispatch {
-    wire::Dispatch {
+/// Describes a dispatch. The fencing token is left out: its holder could write for the worker.
+pub(crate) fn describe(row: RunDispatch) -> DispatchChanged {
+    DispatchChanged {
         dispatch_id: row.dispatch_id,
         thread_id: row.thread_id,
         run_id: row.run_id,
-        status: row.status.as_str(),
+        status: row.status,
         priority: row.priority,
         dedupe_key: row.dedupe_key,
         dispatch_epoch: row.dispatch_epoch,
-        available_at: row.available_at,
+        available_at: row.available_at.into(),
         attempt_count: row.attempt_count,
         max_attempts: row.max_attempts,
         last_error: row.last_error,
         claimed_by: row.claimed_by,
-        lease_until: row.lease_until,
-        created_at: row.created_at,
-        updated_at: row.updated_at,
-        run,
-        projection: wire::Projection {
-            run_status: row.run_status.map(RunStatus::as_str),
-            termination: row.termination,
+        lease_until: row.lease_until.map(Into::into),
+        created_at: row.created_at.into(),
+        updated_at: row.updated_at.into(),
+        projection: DispatchProjection {
+            run_status: row.run_status.map(|status| status.as_str().to_owned()),
+            termination: row.termination.map(|reason| json!(reason)),
             response: row.run_response,
             error: row.run_error,
             instance_id: row.dispatch_instance_id,
-            completed_at: row.completed_at,
+            completed_at: row.completed_at.map(Into::into),
         },
     }
 }
 
-pub(crate) fn run_now(run: &Run) -> wire::RunNow {
-    wire::RunNow {
+pub(crate) fn describe_run(run: &Run) -> DispatchRun {
+    DispatchRun {
         run_id: run.id.to_string(),
-        workflow_id: run.workflow.id.to_string(),
-        status: run.status().as_str(),
+        workflow_id: run.workflow.id.clone(),
+        status: run.status().as_str().to_owned(),
         status_url: format!("/v1/runs/{}", run.id),
     }
 }
 
-pub(crate) fn stats(counts: [u64; 6], next_wakeup_at: Option<Timestamp>) -> wire::Stats {
-    let names = RunDispatchStatus::ALL.map(RunDispatchStatus::as_str);
-    wire::Stats { counts: names.into_iter().zip(counts).collect(), next_wakeup_at }
+/// `counts` are in the order of [`RunDispatchStatus::ALL`].
+pub(crate) fn stats(counts: [u64; 6], next_wakeup_at: Option<Timestamp>) -> MailboxStats {
+    let [queued, claimed, acked, cancelled, superseded, dead_letter] = counts;
+    let counts = DispatchCounts { queued, claimed, acked, cancelled, superseded, dead_letter };
+    MailboxStats { counts, next_wakeup_at: next_wakeup_at.map(Into::into) }
 }
 
 /// `queued,claimed`; no filter at all means every status.
@@ -120,6 +124,7 @@ fn conflict(row: &RunDispatch, code: &'static str, message: impl Into<String>) -
 #[cfg(test)]
 mod tests {
     use super::*;
+    use holdpoint_api::mailbox::Dispatch;
     use holdpoint_core::TenantId;
 
     fn row() -> RunDispatch {
@@ -130,7 +135,7 @@ mod tests {
     #[test]
     fn a_claims_token_is_never_shown() {
         let claimed = row().claimed("secret-token".to_owned(), "node-1", Timestamp(30_000), Timestamp(5));
-        let shown = serde_json::to_value(dispatch(claimed, None)).unwrap();
+        let shown = serde_json::to_value(describe(claimed)).unwrap();
         assert!(!shown.to_string().contains("secret-token") && shown.get("claimToken").is_none(), "{shown}");
         assert_eq!((&shown["status"], &shown["claimedBy"]), (&json!("claimed"), &json!("node-1")));
         assert_eq!(shown["leaseUntil"], "1970-01-01T00:00:30.000Z");
@@ -138,7 +143,7 @@ mod tests {
 
     #[test]
     fn both_tracks_are_always_there() {
-        let shown = serde_json::to_value(dispatch(row(), None)).unwrap();
+        let shown = serde_json::to_value(Dispatch { row: describe(row()), run: None }).unwrap();
         assert_eq!((&shown["status"], &shown["run"]), (&json!("queued"), &json!(null)));
         let members = ["runStatus", "termination", "response", "error", "instanceId", "completedAt"];
         let projection = shown["projection"].as_object().unwrap();

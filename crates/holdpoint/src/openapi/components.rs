@@ -97,6 +97,9 @@ fn omit_null(schema: &mut Schema) {
                 member["type"] = only.clone();
             }
         }
+        if let Some(Value::Array(words)) = member.get_mut("enum") {
+            words.retain(|word| !word.is_null());
+        }
         if let Some(Value::Array(options)) = member.get_mut("anyOf") {
             options.retain(|option| *option != json!({"type": "null"}));
             if let [Value::Object(only)] = &options[..] {
@@ -108,7 +111,7 @@ fn omit_null(schema: &mut Schema) {
     }
 }
 
-/// Removes what readers of the document do not need: formats of integers, and a description for each text of an enum.
+/// Removes what readers of the document do not need: formats of numbers, and a description for each text of an enum.
 #[derive(Clone, Debug)]
 struct Simplify;
 
@@ -116,11 +119,14 @@ impl Transform for Simplify {
     fn transform(&mut self, schema: &mut Schema) {
         transform_subschemas(self, schema);
         let Some(members) = schema.as_object_mut() else { return };
-        if members.get("format").and_then(Value::as_str).is_some_and(|name| name.contains("int")) {
+        let format = members.get("format").and_then(Value::as_str);
+        if format.is_some_and(|name| name.contains("int") || name == "double") {
             members.shift_remove("format");
         }
-        if members.get("additionalProperties") == Some(&Value::Bool(true)) {
-            members.shift_remove("additionalProperties");
+        for name in ["additionalProperties", "items"] {
+            if members.get(name).is_some_and(|any| *any == json!(true) || *any == json!({})) {
+                members.shift_remove(name);
+            }
         }
         let texts: Option<Vec<Value>> = members.get("oneOf").and_then(Value::as_array).and_then(|options| {
             options

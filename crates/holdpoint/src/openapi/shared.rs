@@ -1,8 +1,8 @@
 //! Components that no protocol owns: the envelope of errors, pages of lists.
 
+use holdpoint_api::Page;
 use serde_json::{Map, Value, json};
 
-use crate::body::Page;
 use crate::routes::Operation;
 
 /// The statuses of errors, with what they mean.
@@ -55,6 +55,16 @@ pub(super) fn parameters() -> Value {
             "description": "A request that is sent again under the same key within 24 hours is not carried out \
                 again: it gets the same answer, with the header openwop-Idempotent-Replay.",
             "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]([ -~]*[!-~])?$"},
+        },
+        "after": {
+            "name": "after", "in": "query",
+            "description": "The cursor of the last message or event that the reader has seen.",
+            "schema": {"type": "string"},
+        },
+        "lastCursor": {
+            "name": "Last-Event-ID", "in": "header",
+            "description": "The cursor of the last event that a reader who comes back has seen; it counts before after.",
+            "schema": {"type": "string"},
         },
         "cursor": {
             "name": "cursor", "in": "query", "description": "The nextCursor of the page before.",

@@ -4,16 +4,20 @@
 mod deliveries;
 mod render;
 pub(crate) mod routes;
-pub(crate) mod schemas;
 mod translate;
-mod wire;
 
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
+use holdpoint_api::Nothing;
+use holdpoint_api::ids::WebhookEventType;
+use holdpoint_api::webhooks::{
+    self as api, CreateWebhook, DeleteWebhook, ListWebhookEvents, RotateWebhook, WebhookCreated,
+    WebhookEvents, Webhooks,
+};
 use holdpoint_core::webhook::SubscriptionState;
 use holdpoint_engine::{Done, Engine, Error, Webhook, WebhookOwner, outgoing};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::app::App;
 use crate::auth::{CanManageWebhooks, CanSubscribe};
@@ -21,13 +25,14 @@ use crate::body::{Body, InPath, NoBody, OptionalBody, Page, Params};
 use crate::error::ApiError;
 use crate::idempotency::{Answer, Did, Sent};
 
+pub(super) use holdpoint_api::webhooks::SIGNATURE_ALGORITHMS as ALGORITHMS;
 pub(crate) use render::Bodies;
-pub(super) use translate::{ALGORITHMS, policy};
+pub(super) use translate::policy;
 
 async fn create(
     State(app): State<App>,
     CanSubscribe(caller): CanSubscribe,
-    Sent(sending, Body(body)): Sent<Body<wire::CreateWebhook>>,
+    Sent(sending, Body(body)): Sent<Body<CreateWebhook>>,
 ) -> Result<Answer, ApiError> {
     let new = translate::new_webhook(&caller, body)?;
     let mut made = None;
@@ -38,24 +43,46 @@ async fn create(
         Ok(Did::Webhook(Box::new(webhook)))
     };
     let answer = sending.carry_out(&app, &caller, added, add).await?;
-    Ok(with_secret(answer, made, translate::new_subscription))
+    Ok(with_secret(answer, made, describe_new))
 }
 
 /// Adds a new secret to the answer, unless the request was carried out before.
-fn with_secret(mut answer: Answer, made: Option<(Webhook, String)>, show: fn(&Webhook) -> Value) -> Answer {
-    if let (Some((webhook, secret)), false) = (made, answer.replayed) {
-        let mut shown = show(&webhook);
-        shown["secret"] = json!(secret);
-        answer.body = shown.to_string();
+fn with_secret(
+    answer: Answer,
+    made: Option<(Webhook, String)>,
+    describe: fn(&Webhook) -> WebhookCreated,
+) -> Answer {
+    match made {
+        Some((webhook, secret)) if !answer.replayed => {
+            Answer::json(answer.status, &WebhookCreated { secret: Some(secret), ..describe(&webhook) })
+        }
+        _ => answer,
     }
-    answer
+}
+
+/// A new subscription, with the names of its id and its events that published clients read.
+fn describe_new(webhook: &Webhook) -> WebhookCreated {
+    WebhookCreated {
+        subscription_id: Some(webhook.id.clone()),
+        event_types: Some(webhook.filter.events.clone()),
+        ..describe_rotated(webhook)
+    }
+}
+
+fn describe_rotated(webhook: &Webhook) -> WebhookCreated {
+    WebhookCreated {
+        webhook: translate::describe(webhook),
+        subscription_id: None,
+        event_types: None,
+        secret: None,
+    }
 }
 
 async fn rotate(
     State(app): State<App>,
     CanManageWebhooks(caller): CanManageWebhooks,
     InPath(id): InPath<String>,
-    Sent(sending, OptionalBody(body)): Sent<OptionalBody<wire::RotateWebhook>>,
+    Sent(sending, OptionalBody(body)): Sent<OptionalBody<RotateWebhook>>,
 ) -> Result<Answer, ApiError> {
     let overlap_ms = translate::overlap_ms(body.overlap_seconds)?;
     let mut made = None;
@@ -66,13 +93,13 @@ async fn rotate(
         Ok(Did::Webhook(Box::new(webhook)))
     };
     let answer = sending.carry_out(&app, &caller, rotated, rotate).await?;
-    Ok(with_secret(answer, made, translate::webhook))
+    Ok(with_secret(answer, made, describe_rotated))
 }
 
 /// Without the secret: a request that is sent again gets everything else.
 fn rotated(done: Done<'_>) -> Answer {
     let Done::Webhook(webhook) = done else { return Answer::nothing() };
-    Answer::json(StatusCode::OK, &translate::webhook(webhook))
+    Answer::json(StatusCode::OK, &describe_rotated(webhook))
 }
 
 /// Without the secret: a request that is sent again gets everything else.
@@ -80,7 +107,7 @@ fn added(done: Done<'_>) -> Answer {
     let (Done::WebhookAdded { webhook, .. } | Done::Webhook(webhook)) = done else {
         return Answer::nothing();
     };
-    Answer::json(StatusCode::CREATED, &translate::new_subscription(webhook))
+    Answer::json(StatusCode::CREATED, &describe_new(webhook))
 }
 
 fn not_added(error: Error) -> ApiError {
@@ -101,30 +128,27 @@ async fn list(
     State(app): State<App>,
     CanManageWebhooks(caller): CanManageWebhooks,
     Params(page): Params<Page>,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<Webhooks>, ApiError> {
     let mut found = app.engine.webhooks(caller.tenant(), page.cursor.as_deref(), page.rows()?).await?;
     let more = page.cut(&mut found)?;
-    let mut shown = json!({"webhooks": found.iter().map(translate::webhook).collect::<Vec<_>>()});
-    if let (true, Some(last)) = (more, found.last()) {
-        shown["nextCursor"] = json!(last.id);
-    }
-    Ok(Json(shown))
+    let next_cursor = found.last().filter(|_| more).map(|last| last.id.clone());
+    Ok(Json(Webhooks { webhooks: found.iter().map(translate::describe).collect(), next_cursor }))
 }
 
 async fn show(
     State(app): State<App>,
     CanManageWebhooks(caller): CanManageWebhooks,
     InPath(id): InPath<String>,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<api::Webhook>, ApiError> {
     let webhook = app.engine.webhook(caller.tenant(), &id).await?;
-    Ok(Json(translate::webhook(&webhook)))
+    Ok(Json(translate::describe(&webhook)))
 }
 
 async fn remove(
     State(app): State<App>,
     CanManageWebhooks(caller): CanManageWebhooks,
     InPath(id): InPath<String>,
-    Params(of): Params<wire::OfTenant>,
+    Params(of): Params<DeleteWebhook>,
     Sent(sending, NoBody): Sent<NoBody>,
 ) -> Result<Answer, ApiError> {
     translate::own_tenant(&caller, of.tenant_id.as_deref())?;
@@ -143,7 +167,7 @@ async fn pause(
     State(app): State<App>,
     CanManageWebhooks(caller): CanManageWebhooks,
     InPath(id): InPath<String>,
-    Sent(sending, OptionalBody(_)): Sent<OptionalBody<wire::Nothing>>,
+    Sent(sending, OptionalBody(_)): Sent<OptionalBody<Nothing>>,
 ) -> Result<Answer, ApiError> {
     let pause =
         async |engine: Engine| Ok(Did::Webhook(Box::new(engine.pause_webhook(caller.tenant(), &id).await?)));
@@ -155,7 +179,7 @@ async fn resume(
     State(app): State<App>,
     CanSubscribe(caller): CanSubscribe,
     InPath(id): InPath<String>,
-    Sent(sending, OptionalBody(_)): Sent<OptionalBody<wire::Nothing>>,
+    Sent(sending, OptionalBody(_)): Sent<OptionalBody<Nothing>>,
 ) -> Result<Answer, ApiError> {
     let owner = Some(WebhookOwner::from(&*caller.0));
     let resume = async |engine: Engine| {
@@ -168,7 +192,7 @@ async fn resume(
 fn turned(wanted: SubscriptionState, done: Done<'_>) -> Answer {
     let Done::Webhook(webhook) = done else { return Answer::nothing() };
     if webhook.state == wanted {
-        return Answer::json(StatusCode::OK, &translate::webhook(webhook));
+        return Answer::json(StatusCode::OK, &translate::describe(webhook));
     }
     let message = match webhook.state {
         SubscriptionState::DeadLettered => "its address is gone for good; register a new webhook",
@@ -187,35 +211,23 @@ async fn events(
     CanManageWebhooks(caller): CanManageWebhooks,
     InPath(id): InPath<String>,
     Params(page): Params<Page>,
-    Params(wanted): Params<wire::ListEvents>,
-) -> Result<Json<Value>, ApiError> {
+    Params(wanted): Params<ListWebhookEvents>,
+) -> Result<Json<WebhookEvents>, ApiError> {
     app.engine.webhook(caller.tenant(), &id).await?;
-    match wanted.kind.as_deref().unwrap_or(translate::STATE_CHANGED) {
-        translate::STATE_CHANGED => {
+    let (events, next) = match translate::event_type(wanted.kind.as_deref())? {
+        WebhookEventType::StateChanged => {
             let after = translate::number(page.cursor.as_deref())?.unwrap_or_default();
             let mut found = app.engine.webhook_changes(caller.tenant(), &id, after, page.rows()?).await?;
             let more = page.cut(&mut found)?;
-            let shown: Vec<Value> = found.iter().map(|change| translate::change(&id, change)).collect();
-            Ok(Json(paged("events", shown, found.last().filter(|_| more).map(|change| change.seq))))
+            let next = found.last().filter(|_| more).map(|change| change.seq);
+            (found.iter().map(|change| translate::describe_change(&id, change)).collect(), next)
         }
-        translate::ATTEMPTED => {
+        WebhookEventType::Attempted => {
             let before = translate::number(page.cursor.as_deref())?;
-            let (mut found, more) = deliveries::attempts(&app, &caller, &id, before, &page).await?;
+            let (found, more) = deliveries::attempts(&app, &caller, &id, before, &page).await?;
             let next = found.last().filter(|_| more).map(|attempt| attempt.seq);
-            let shown = found.drain(..).map(|attempt| translate::attempted(&id, &attempt)).collect();
-            Ok(Json(paged("events", shown, next)))
+            (found.iter().map(|attempt| translate::attempted(&id, attempt)).collect(), next)
         }
-        _ => {
-            let known = [translate::STATE_CHANGED, translate::ATTEMPTED];
-            Err(ApiError::invalid("type", format!("must be {}", known.join(" or "))))
-        }
-    }
-}
-
-fn paged(name: &str, shown: Vec<Value>, next: Option<u64>) -> Value {
-    let mut page = json!({name: shown});
-    if let Some(next) = next {
-        page["nextCursor"] = json!(next.to_string());
-    }
-    page
+    };
+    Ok(Json(WebhookEvents { events, next_cursor: next.map(|seq| seq.to_string()) }))
 }

@@ -3,11 +3,12 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
+use holdpoint_api::Nothing;
+use holdpoint_api::webhooks::{self as api, DeadLetters, Deliveries, ListDeliveries, ReplayWindow, Replayed};
 use holdpoint_core::webhook::DeliveryState;
 use holdpoint_engine::{Attempt, AttemptFilter, Delivery, DeliveryFilter, Done, Engine};
-use serde_json::{Value, json};
 
-use super::{paged, translate, wire};
+use super::translate;
 use crate::app::App;
 use crate::auth::{Caller, CanManageWebhooks};
 use crate::body::{Body, InPath, OptionalBody, Page, Params};
@@ -23,15 +24,15 @@ pub(super) async fn list(
     CanManageWebhooks(caller): CanManageWebhooks,
     InPath(id): InPath<String>,
     Params(page): Params<Page>,
-    Params(filter): Params<wire::ListDeliveries>,
-) -> Result<Json<Value>, ApiError> {
+    Params(filter): Params<ListDeliveries>,
+) -> Result<Json<Deliveries>, ApiError> {
     let state = translate::delivery_state(filter.state.as_deref())?;
     let (found, next) = found(&app, &caller, &id, &page, state).await?;
     let mut shown = Vec::with_capacity(found.len());
     for delivery in &found {
-        shown.push(translate::delivery(delivery, &attempts_of(&app, delivery, IN_LISTS).await?));
+        shown.push(translate::describe_delivery(delivery, &attempts_of(&app, delivery, IN_LISTS).await?));
     }
-    Ok(Json(paged("deliveries", shown, next)))
+    Ok(Json(Deliveries { deliveries: shown, next_cursor: next }))
 }
 
 pub(super) async fn dead_letters(
@@ -39,14 +40,14 @@ pub(super) async fn dead_letters(
     CanManageWebhooks(caller): CanManageWebhooks,
     InPath(id): InPath<String>,
     Params(page): Params<Page>,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<DeadLetters>, ApiError> {
     let (found, next) = found(&app, &caller, &id, &page, Some(DeliveryState::DeadLettered)).await?;
     let mut shown = Vec::with_capacity(found.len());
     for delivery in &found {
         let last = attempts_of(&app, delivery, 1).await?.first().map(|attempt| attempt.seq);
         shown.push(translate::dead_letter(delivery, last, app.engine.dead_letter_kept_until(delivery)));
     }
-    Ok(Json(paged("deliveries", shown, next)))
+    Ok(Json(DeadLetters { deliveries: shown, next_cursor: next }))
 }
 
 /// Newest first, and where the next page begins.
@@ -56,13 +57,13 @@ async fn found(
     id: &str,
     page: &Page,
     state: Option<DeliveryState>,
-) -> Result<(Vec<Delivery>, Option<u64>), ApiError> {
+) -> Result<(Vec<Delivery>, Option<String>), ApiError> {
     app.engine.webhook(caller.tenant(), id).await?;
     let filter =
         DeliveryFilter { state, before: translate::number(page.cursor.as_deref())?, limit: page.rows()? };
     let mut found = app.engine.deliveries(caller.tenant(), id, &filter).await?;
     let more = page.cut(&mut found)?;
-    let next = found.last().filter(|_| more).map(|delivery| delivery.seq);
+    let next = found.last().filter(|_| more).map(|delivery| delivery.seq.to_string());
     Ok((found, next))
 }
 
@@ -89,18 +90,18 @@ pub(super) async fn show(
     State(app): State<App>,
     CanManageWebhooks(caller): CanManageWebhooks,
     InPath((id, delivery)): InPath<(String, String)>,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<api::Delivery>, ApiError> {
     app.engine.webhook(caller.tenant(), &id).await?;
     let found = app.engine.delivery(caller.tenant(), &id, &delivery).await?;
     let attempts = attempts_of(&app, &found, OF_ONE).await?;
-    Ok(Json(translate::delivery(&found, &attempts)))
+    Ok(Json(translate::describe_delivery(&found, &attempts)))
 }
 
 pub(super) async fn replay(
     State(app): State<App>,
     CanManageWebhooks(caller): CanManageWebhooks,
     InPath((id, delivery)): InPath<(String, String)>,
-    Sent(sending, OptionalBody(_)): Sent<OptionalBody<wire::Nothing>>,
+    Sent(sending, OptionalBody(_)): Sent<OptionalBody<Nothing>>,
 ) -> Result<Answer, ApiError> {
     let answer = |done: Done<'_>| match done {
         Done::Delivery(row) => Answer::json(StatusCode::ACCEPTED, &translate::delivery_alone(row)),
@@ -118,18 +119,20 @@ pub(super) async fn replay_window(
     State(app): State<App>,
     CanManageWebhooks(caller): CanManageWebhooks,
     InPath(id): InPath<String>,
-    Sent(sending, Body(body)): Sent<Body<wire::ReplayWindow>>,
+    Sent(sending, Body(body)): Sent<Body<ReplayWindow>>,
 ) -> Result<Answer, ApiError> {
     let window = translate::window(&body)?;
     let named = id.clone();
     let answer = move |done: Done<'_>| match done {
         Done::Replayed(count) => {
-            Answer::json(StatusCode::ACCEPTED, &json!({"webhookId": named, "replayed": count}))
+            let replayed = Replayed { webhook_id: named.clone(), replayed: count };
+            Answer::json(StatusCode::ACCEPTED, &replayed)
         }
         _ => Answer::nothing(),
     };
     let replay = async |engine: Engine| {
-        Ok(Did::Replayed(engine.replay_window(caller.tenant(), &id, window, &body.events).await?))
+        let events = body.events.unwrap_or_default();
+        Ok(Did::Replayed(engine.replay_window(caller.tenant(), &id, window, &events).await?))
     };
     sending.carry_out(&app, &caller, answer, replay).await
 }

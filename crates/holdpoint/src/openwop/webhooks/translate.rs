@@ -1,22 +1,21 @@
 //! Between what is said about webhooks and what the engine knows of them: pure functions, no decisions.
 
 use axum::http::StatusCode;
+use holdpoint_api::ids::WebhookEventType;
+use holdpoint_api::webhooks::{
+    self as api, Circuit, CreateWebhook, DeadLetter, DeliveryAttempt, DeliveryQueued, OldSecret,
+    ReplayWindow, SIGNATURE_ALGORITHMS as ALGORITHMS, WantedRetryPolicy, WebhookEvent, WebhookEventPayload,
+};
 use holdpoint_core::webhook::{AttemptOutcome, Backoff, DeliveryState, Filter, Mode, RetryPolicy};
 use holdpoint_core::{Event, Timestamp, limits};
 use holdpoint_engine::{Attempt, Delivery, NewWebhook, Webhook, WebhookChange, WebhookOwner};
-use serde_json::{Map, Value, json};
+use serde_json::json;
 
-use super::wire;
 use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::instants::instant;
 
-pub(super) const STATE_CHANGED: &str = "trigger.subscription.state.changed";
-pub(super) const ATTEMPTED: &str = "trigger.delivery.attempted";
-/// How deliveries are signed.
-pub(in crate::openwop) const ALGORITHMS: [&str; 1] = ["v1"];
-
-pub(super) fn new_webhook(caller: &Caller, body: wire::CreateWebhook) -> Result<NewWebhook, ApiError> {
+pub(super) fn new_webhook(caller: &Caller, body: CreateWebhook) -> Result<NewWebhook, ApiError> {
     own_tenant(caller, body.tenant_id.as_deref())?;
     if body.secret.is_some() {
         return Err(ApiError::invalid("secret", "is made here and cannot be chosen; leave it out"));
@@ -33,12 +32,13 @@ pub(super) fn new_webhook(caller: &Caller, body: wire::CreateWebhook) -> Result<
     check_events(&events)?;
     events.sort_unstable();
     events.dedup();
-    check_tags(&body.tags)?;
+    let tags = body.tags.unwrap_or_default();
+    check_tags(&tags)?;
     check_algorithms(body.supported_signature_algorithms.as_deref())?;
     Ok(NewWebhook {
         tenant: caller.tenant().clone(),
         url,
-        filter: Filter { events, tags: body.tags },
+        filter: Filter { events, tags },
         // As discovery says. Best effort is what the protocol's older text has.
         mode: if body.durable.unwrap_or(true) { Mode::Durable } else { Mode::BestEffort },
         ordered: body.ordered.unwrap_or(true),
@@ -99,14 +99,14 @@ fn check_algorithms(supported: Option<&[String]>) -> Result<(), ApiError> {
         .with(json!({"field": "supportedSignatureAlgorithms", "supported": ALGORITHMS})))
 }
 
-fn retry_policy(said: Option<wire::RetryPolicy>) -> Result<RetryPolicy, ApiError> {
+fn retry_policy(said: Option<WantedRetryPolicy>) -> Result<RetryPolicy, ApiError> {
     let default = RetryPolicy::default();
     let Some(said) = said else { return Ok(default) };
     let backoff = match said.backoff.as_deref() {
         None => default.backoff,
         Some(name) => Backoff::parse(name).ok_or_else(|| {
-            let known: Vec<&str> = Backoff::ALL.iter().map(|one| one.as_str()).collect();
-            ApiError::invalid("retryPolicy.backoff", format!("must be one of {}", known.join(", ")))
+            let known = Backoff::ALL.map(Backoff::as_str).join(", ");
+            ApiError::invalid("retryPolicy.backoff", format!("must be one of {known}"))
         })?,
     };
     let max_ms = said.max_ms.unwrap_or(default.max_ms);
@@ -125,13 +125,20 @@ fn retry_policy(said: Option<wire::RetryPolicy>) -> Result<RetryPolicy, ApiError
 
 pub(super) fn delivery_state(name: Option<&str>) -> Result<Option<DeliveryState>, ApiError> {
     let Some(name) = name else { return Ok(None) };
-    let known = || DeliveryState::ALL.iter().map(|state| state.as_str()).collect::<Vec<_>>().join(", ");
+    let known = || DeliveryState::ALL.map(DeliveryState::as_str).join(", ");
     let found = DeliveryState::parse(name);
     found.map(Some).ok_or_else(|| ApiError::invalid("state", format!("must be one of {}", known())))
 }
 
+/// Returns the type of events that a list is about: changes of the state by default.
+pub(super) fn event_type(name: Option<&str>) -> Result<WebhookEventType, ApiError> {
+    let Some(name) = name else { return Ok(WebhookEventType::StateChanged) };
+    let known = || WebhookEventType::ALL.map(WebhookEventType::as_str).join(" or ");
+    WebhookEventType::parse(name).ok_or_else(|| ApiError::invalid("type", format!("must be {}", known())))
+}
+
 /// From when to when.
-pub(super) fn window(body: &wire::ReplayWindow) -> Result<(Timestamp, Timestamp), ApiError> {
+pub(super) fn window(body: &ReplayWindow) -> Result<(Timestamp, Timestamp), ApiError> {
     let missing =
         |field| ApiError::invalid(field, "is missing; give an instant such as 2026-05-01T10:00:00Z");
     let from = instant("from", body.from.as_deref())?.ok_or_else(|| missing("from"))?;
@@ -139,7 +146,7 @@ pub(super) fn window(body: &wire::ReplayWindow) -> Result<(Timestamp, Timestamp)
     if from >= to {
         return Err(ApiError::invalid("to", "must be after from"));
     }
-    check_events(&body.events)?;
+    check_events(body.events.as_deref().unwrap_or_default())?;
     Ok((from, to))
 }
 
@@ -152,133 +159,139 @@ pub(super) fn number(cursor: Option<&str>) -> Result<Option<u64>, ApiError> {
     }
 }
 
-/// A new subscription, with the names of its id and its events that published clients read.
-pub(super) fn new_subscription(hook: &Webhook) -> Value {
-    let mut shown = webhook(hook);
-    shown["subscriptionId"] = json!(hook.id);
-    shown["eventTypes"] = json!(hook.filter.events);
-    shown
-}
-
-/// A subscription as its owner sees it. There is no secret in it.
-pub(super) fn webhook(webhook: &Webhook) -> Value {
-    let mut shown = json!({
-        "webhookId": webhook.id, "tenantId": webhook.tenant, "url": webhook.url,
-        "events": webhook.filter.events, "tags": webhook.filter.tags, "state": webhook.state.as_str(),
-        "mode": webhook.mode.as_str(), "durable": webhook.mode == Mode::Durable, "ordered": webhook.ordered,
-        "retryPolicy": policy(&webhook.retry), "secretFingerprint": webhook.fingerprint,
-        "signatureAlgorithm": ALGORITHMS[0], "circuit": if webhook.breaker.is_open() { "open" } else { "closed" },
-        "failuresInARow": webhook.breaker.in_a_row(), "createdAt": webhook.created_at.to_string(),
-        "updatedAt": webhook.updated_at.to_string(), "owner": webhook.owner.as_ref().map(owner),
-    });
-    if let Some(reason) = webhook.reason {
-        shown["reason"] = json!(reason.as_str());
+/// Describes a subscription. Its secret is not part of it.
+pub(super) fn describe(webhook: &Webhook) -> api::Webhook {
+    let old_secret = webhook.old_secret.as_ref();
+    api::Webhook {
+        webhook_id: webhook.id.clone(),
+        tenant_id: webhook.tenant.clone(),
+        url: webhook.url.clone(),
+        events: webhook.filter.events.clone(),
+        tags: webhook.filter.tags.clone(),
+        state: webhook.state,
+        mode: webhook.mode,
+        durable: webhook.mode == Mode::Durable,
+        ordered: webhook.ordered,
+        retry_policy: policy(&webhook.retry),
+        secret_fingerprint: webhook.fingerprint.clone(),
+        signature_algorithm: ALGORITHMS[0].to_owned(),
+        circuit: if webhook.breaker.is_open() { Circuit::Open } else { Circuit::Closed },
+        circuit_open_until: webhook.breaker.open_until().map(Into::into),
+        failures_in_a_row: webhook.breaker.in_a_row(),
+        created_at: webhook.created_at.into(),
+        updated_at: webhook.updated_at.into(),
+        reason: webhook.reason,
+        owner: webhook.owner.as_ref().map(describe_owner),
+        old_secret: old_secret
+            .map(|old| OldSecret { fingerprint: old.fingerprint.clone(), valid_until: old.until.into() }),
     }
-    if let Some(old) = &webhook.old_secret {
-        shown["oldSecret"] = json!({"fingerprint": old.fingerprint, "validUntil": old.until.to_string()});
+}
+
+fn describe_owner(owner: &WebhookOwner) -> api::WebhookOwner {
+    api::WebhookOwner {
+        principal: owner.principal.clone(),
+        key_id: owner.key_id.clone(),
+        lineage: owner.lineage.clone(),
     }
-    if let Some(until) = webhook.breaker.open_until() {
-        shown["circuitOpenUntil"] = json!(until.to_string());
+}
+
+pub(in crate::openwop) fn policy(policy: &RetryPolicy) -> api::RetryPolicy {
+    api::RetryPolicy {
+        max_attempts: policy.max_attempts,
+        backoff: policy.backoff,
+        base_ms: policy.base_ms,
+        max_ms: policy.max_ms,
     }
-    shown
 }
 
-fn owner(owner: &WebhookOwner) -> Value {
-    json!({"principal": owner.principal, "keyId": owner.key_id, "lineage": owner.lineage})
-}
-
-pub(in crate::openwop) fn policy(policy: &RetryPolicy) -> Value {
-    json!({
-        "maxAttempts": policy.max_attempts, "backoff": policy.backoff.as_str(), "baseMs": policy.base_ms,
-        "maxMs": policy.max_ms,
-    })
-}
-
-pub(super) fn delivery(delivery: &Delivery, attempts: &[Attempt]) -> Value {
-    let mut shown = delivery_alone(delivery);
-    shown["attempts"] = attempts.iter().map(attempt).collect();
-    shown
+pub(super) fn describe_delivery(delivery: &Delivery, attempts: &[Attempt]) -> api::Delivery {
+    api::Delivery { row: delivery_alone(delivery), attempts: attempts.iter().map(describe_attempt).collect() }
 }
 
 /// Without its attempts.
-pub(super) fn delivery_alone(delivery: &Delivery) -> Value {
-    let mut shown = Map::new();
-    let mut put = |name: &str, value: Value| drop(shown.insert(name.to_owned(), value));
-    put("deliveryId", json!(delivery.id));
-    put("webhookId", json!(delivery.webhook));
-    put("runId", json!(delivery.of.run));
-    put("sequence", json!(delivery.event_seq));
-    put("eventType", json!(delivery.event_type));
-    put("state", json!(delivery.state.as_str()));
-    put("attempt", json!(delivery.attempt));
-    put("dedupKey", json!(delivery.dedup_key));
-    put("createdAt", json!(delivery.created_at.to_string()));
-    match (delivery.ended_at, delivery.state) {
-        (Some(at), _) => put("endedAt", json!(at.to_string())),
-        (None, DeliveryState::Queued) => put("nextAttemptAt", json!(delivery.due.to_string())),
-        (None, _) => {}
+pub(super) fn delivery_alone(delivery: &Delivery) -> DeliveryQueued {
+    let is_queued = delivery.ended_at.is_none() && delivery.state == DeliveryState::Queued;
+    DeliveryQueued {
+        delivery_id: delivery.id.clone(),
+        webhook_id: delivery.webhook.clone(),
+        run_id: delivery.of.run.clone(),
+        sequence: delivery.event_seq,
+        event_type: delivery.event_type.clone(),
+        state: delivery.state,
+        attempt: delivery.attempt,
+        dedup_key: delivery.dedup_key.clone(),
+        created_at: delivery.created_at.into(),
+        next_attempt_at: is_queued.then(|| delivery.due.into()),
+        ended_at: delivery.ended_at.map(Into::into),
+        reason: delivery.reason.clone(),
     }
-    if let Some(reason) = &delivery.reason {
-        put("reason", json!(reason));
-    }
-    Value::Object(shown)
 }
 
-fn attempt(attempt: &Attempt) -> Value {
-    let mut shown = json!({
-        "attempt": attempt.number, "at": attempt.at.to_string(), "latencyMs": attempt.latency_ms,
-        "outcome": attempt.outcome.as_str(),
-    });
-    if let Some(status) = attempt.status {
-        shown["status"] = json!(status);
+fn describe_attempt(attempt: &Attempt) -> DeliveryAttempt {
+    DeliveryAttempt {
+        attempt: attempt.number,
+        at: attempt.at.into(),
+        latency_ms: attempt.latency_ms,
+        outcome: attempt.outcome,
+        status: attempt.status,
+        error: attempt.error.clone(),
     }
-    if let Some(error) = &attempt.error {
-        shown["error"] = json!(error);
-    }
-    shown
 }
 
-pub(super) fn change(webhook: &str, change: &WebhookChange) -> Value {
-    json!({
-        "eventId": format!("{webhook}:{}", change.seq), "type": STATE_CHANGED, "timestamp": change.at.to_string(),
-        "payload": {
-            "subscriptionId": webhook, "fromState": change.from.as_str(), "toState": change.to.as_str(),
-            "reason": change.reason.as_str(),
+pub(super) fn describe_change(webhook: &str, change: &WebhookChange) -> WebhookEvent {
+    WebhookEvent {
+        event_id: format!("{webhook}:{}", change.seq),
+        kind: WebhookEventType::StateChanged,
+        timestamp: change.at.into(),
+        payload: WebhookEventPayload {
+            subscription_id: webhook.to_owned(),
+            from_state: Some(change.from),
+            to_state: Some(change.to),
+            reason: Some(change.reason),
+            ..WebhookEventPayload::default()
         },
-    })
+    }
 }
 
-/// Told to whoever counts: no status, no words of the other side.
-pub(super) fn attempted(webhook: &str, attempt: &Attempt) -> Value {
-    let mut payload = json!({
-        "subscriptionId": webhook, "attempt": attempt.number, "outcome": attempt.outcome.as_str(),
-        "latencyMs": attempt.latency_ms,
-    });
-    if let Some(delivery) = &attempt.delivery {
-        payload["deliveryId"] = json!(delivery);
+/// Describes an attempt for statistics: without the status and the text of the receiver.
+pub(super) fn attempted(webhook: &str, attempt: &Attempt) -> WebhookEvent {
+    WebhookEvent {
+        event_id: attempt_id(webhook, attempt.seq),
+        kind: WebhookEventType::Attempted,
+        timestamp: attempt.at.into(),
+        payload: WebhookEventPayload {
+            subscription_id: webhook.to_owned(),
+            delivery_id: attempt.delivery.clone(),
+            attempt: Some(attempt.number),
+            latency_ms: Some(attempt.latency_ms),
+            times: (attempt.outcome == AttemptOutcome::Dropped).then_some(attempt.times),
+            outcome: Some(attempt.outcome),
+            ..WebhookEventPayload::default()
+        },
     }
-    if attempt.outcome == AttemptOutcome::Dropped {
-        payload["times"] = json!(attempt.times);
-    }
-    let id = format!("{webhook}:attempt:{}", attempt.seq);
-    json!({"eventId": id, "type": ATTEMPTED, "timestamp": attempt.at.to_string(), "payload": payload})
 }
 
-pub(super) fn dead_letter(delivery: &Delivery, last: Option<u64>, kept_until: Option<Timestamp>) -> Value {
-    let mut shown = json!({
-        "subscriptionId": delivery.webhook, "deliveryId": delivery.id, "runId": delivery.of.run,
-        "sequence": delivery.event_seq, "eventType": delivery.event_type, "attempt": delivery.attempt,
-        "reason": delivery.reason, "dedupKey": delivery.dedup_key,
-    });
-    // One that was given up before its turn had no attempt.
-    if let Some(seq) = last {
-        shown["attemptEventId"] = json!(format!("{}:attempt:{seq}", delivery.webhook));
+fn attempt_id(webhook: &str, seq: u64) -> String {
+    format!("{webhook}:attempt:{seq}")
+}
+
+/// A delivery that was given up before its turn has no last attempt.
+pub(super) fn dead_letter(
+    delivery: &Delivery,
+    last: Option<u64>,
+    kept_until: Option<Timestamp>,
+) -> DeadLetter {
+    DeadLetter {
+        subscription_id: delivery.webhook.clone(),
+        delivery_id: delivery.id.clone(),
+        run_id: delivery.of.run.clone(),
+        sequence: delivery.event_seq,
+        event_type: delivery.event_type.clone(),
+        attempt: delivery.attempt,
+        reason: delivery.reason.clone(),
+        dedup_key: delivery.dedup_key.clone(),
+        attempt_event_id: last.map(|seq| attempt_id(&delivery.webhook, seq)),
+        dead_lettered_at: delivery.ended_at.map(Into::into),
+        expires_at: kept_until.map(Into::into),
     }
-    if let Some(at) = delivery.ended_at {
-        shown["deadLetteredAt"] = json!(at.to_string());
-    }
-    if let Some(at) = kept_until {
-        shown["expiresAt"] = json!(at.to_string());
-    }
-    shown
 }

@@ -1,29 +1,31 @@
-//! The events of AG-UI 1.0, all of them, as they stand on the wire. What is not said is left out: to clients, null is not
-//! the same as nothing.
+//! The events of AG-UI 1.0. Members without a value are left out: clients tell null from absent.
 
-use serde::Serialize;
+use std::borrow::Cow;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use serde_with::skip_serializing_none;
 
-use super::wire::{Message, Outcome, Usage};
+use super::{Message, Outcome, Usage};
 
-/// The version of the protocol that is spoken here.
-pub(super) const VERSION: &str = "1.0";
+/// The version of the protocol.
+pub const VERSION: &str = "1.0";
 
-/// An event with what every event may carry.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// An event with the members that every event may have.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Frame {
+#[schemars(rename = "AgUiFrame")]
+pub struct Frame {
     #[serde(flatten)]
     pub event: Event,
     /// Unix milliseconds.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub timestamp: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub raw_event: Option<Value>,
-    #[serde(skip_serializing_if = "Map::is_empty")]
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
-    /// Which subagent it comes from.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// The subagent that sends the event.
     pub subagent_run_id: Option<String>,
 }
 
@@ -33,43 +35,31 @@ impl From<Event> for Frame {
     }
 }
 
-impl Frame {
-    /// One frame of a stream of server-sent events: lines end with LF, since clients know nothing else.
-    pub(super) fn line(&self) -> Result<String, serde_json::Error> {
-        Ok(format!("data: {}\n\n", serde_json::to_string(self)?))
-    }
-}
-
-/// The whole vocabulary, though not every event has a cause here yet.
-#[allow(dead_code)]
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// An event of AG-UI. The server does not send all of them.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "AgUiEvent")]
 #[serde(tag = "type", rename_all = "SCREAMING_SNAKE_CASE", rename_all_fields = "camelCase")]
-pub(super) enum Event {
+pub enum Event {
     RunStarted {
         thread_id: String,
         run_id: String,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        protocol_version: Option<&'static str>,
-        #[serde(skip_serializing_if = "Option::is_none")]
+        protocol_version: Option<Cow<'static, str>>,
         parent_run_id: Option<String>,
-        #[serde(skip_serializing_if = "Option::is_none")]
         input: Option<Value>,
     },
     RunFinished {
         thread_id: String,
         run_id: String,
-        #[serde(skip_serializing_if = "Option::is_none")]
         result: Option<Value>,
-        #[serde(skip_serializing_if = "Option::is_none")]
         outcome: Option<Outcome>,
-        #[serde(skip_serializing_if = "Vec::is_empty")]
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
         usage: Vec<Usage>,
     },
     RunError {
         message: String,
-        #[serde(skip_serializing_if = "Option::is_none")]
         code: Option<String>,
-        #[serde(skip_serializing_if = "Vec::is_empty")]
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
         usage: Vec<Usage>,
     },
     StepStarted {
@@ -80,9 +70,7 @@ pub(super) enum Event {
     },
     TextMessageStart {
         message_id: String,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        role: Option<&'static str>,
-        #[serde(skip_serializing_if = "Option::is_none")]
+        role: Option<Cow<'static, str>>,
         name: Option<String>,
     },
     TextMessageContent {
@@ -93,19 +81,14 @@ pub(super) enum Event {
         message_id: String,
     },
     TextMessageChunk {
-        #[serde(skip_serializing_if = "Option::is_none")]
         message_id: Option<String>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        role: Option<&'static str>,
-        #[serde(skip_serializing_if = "Option::is_none")]
+        role: Option<Cow<'static, str>>,
         delta: Option<String>,
-        #[serde(skip_serializing_if = "Option::is_none")]
         name: Option<String>,
     },
     ToolCallStart {
         tool_call_id: String,
         tool_call_name: String,
-        #[serde(skip_serializing_if = "Option::is_none")]
         parent_message_id: Option<String>,
     },
     ToolCallArgs {
@@ -116,27 +99,22 @@ pub(super) enum Event {
         tool_call_id: String,
     },
     ToolCallChunk {
-        #[serde(skip_serializing_if = "Option::is_none")]
         tool_call_id: Option<String>,
-        #[serde(skip_serializing_if = "Option::is_none")]
         tool_call_name: Option<String>,
-        #[serde(skip_serializing_if = "Option::is_none")]
         parent_message_id: Option<String>,
-        #[serde(skip_serializing_if = "Option::is_none")]
         delta: Option<String>,
     },
-    /// Content is text for everybody: clients before 1.0 take nothing else.
+    /// The content is text, because clients before 1.0 accept nothing else.
     ToolCallResult {
         message_id: String,
         tool_call_id: String,
         content: String,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        role: Option<&'static str>,
+        role: Option<Cow<'static, str>>,
     },
     StateSnapshot {
         snapshot: Value,
     },
-    /// RFC 6902.
+    /// Changes as RFC 6902.
     StateDelta {
         delta: Vec<Value>,
     },
@@ -147,7 +125,6 @@ pub(super) enum Event {
         message_id: String,
         activity_type: String,
         content: Map<String, Value>,
-        #[serde(skip_serializing_if = "Option::is_none")]
         replace: Option<bool>,
     },
     ActivityDelta {
@@ -157,7 +134,6 @@ pub(super) enum Event {
     },
     Raw {
         event: Value,
-        #[serde(skip_serializing_if = "Option::is_none")]
         source: Option<String>,
     },
     Custom {
@@ -169,7 +145,7 @@ pub(super) enum Event {
     },
     ReasoningMessageStart {
         message_id: String,
-        role: &'static str,
+        role: Cow<'static, str>,
     },
     ReasoningMessageContent {
         message_id: String,
@@ -179,53 +155,44 @@ pub(super) enum Event {
         message_id: String,
     },
     ReasoningMessageChunk {
-        #[serde(skip_serializing_if = "Option::is_none")]
         message_id: Option<String>,
-        #[serde(skip_serializing_if = "Option::is_none")]
         delta: Option<String>,
     },
     ReasoningEnd {
         message_id: String,
     },
     ReasoningEncryptedValue {
-        subtype: &'static str,
+        subtype: Cow<'static, str>,
         entity_id: String,
         encrypted_value: String,
     },
     SubagentStarted {
         subagent_run_id: String,
         name: String,
-        #[serde(skip_serializing_if = "Option::is_none")]
         description: Option<String>,
-        #[serde(skip_serializing_if = "Option::is_none")]
         parent_subagent_run_id: Option<String>,
-        #[serde(skip_serializing_if = "Option::is_none")]
         parent_tool_call_id: Option<String>,
-        #[serde(skip_serializing_if = "Option::is_none")]
         parent_message_id: Option<String>,
     },
     SubagentFinished {
         subagent_run_id: String,
-        #[serde(skip_serializing_if = "Option::is_none")]
         result: Option<Value>,
-        #[serde(skip_serializing_if = "Option::is_none")]
         outcome: Option<SubagentOutcome>,
     },
     SubagentError {
         subagent_run_id: String,
         message: String,
-        #[serde(skip_serializing_if = "Option::is_none")]
         code: Option<String>,
     },
 }
 
-#[allow(dead_code)]
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// The outcome of a subagent.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "lowercase", rename_all_fields = "camelCase")]
-pub(super) enum SubagentOutcome {
+pub enum SubagentOutcome {
     Success,
     Suspended {
-        #[serde(skip_serializing_if = "Vec::is_empty")]
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
         interrupt_ids: Vec<String>,
     },
 }
@@ -242,7 +209,7 @@ mod tests {
             (Event::StepStarted { step_name: id() }, json!({"type": "STEP_STARTED", "stepName": "m1"})),
             (Event::StepFinished { step_name: id() }, json!({"type": "STEP_FINISHED", "stepName": "m1"})),
             (
-                Event::TextMessageStart { message_id: id(), role: Some("assistant"), name: None },
+                Event::TextMessageStart { message_id: id(), role: Some("assistant".into()), name: None },
                 json!({"type": "TEXT_MESSAGE_START", "messageId": "m1", "role": "assistant"}),
             ),
             (
@@ -263,7 +230,7 @@ mod tests {
                     message_id: id(),
                     tool_call_id: id(),
                     content: id(),
-                    role: Some("tool"),
+                    role: Some("tool".into()),
                 },
                 json!({"type": "TOOL_CALL_RESULT", "messageId": "m1", "toolCallId": "m1", "content": "m1", "role": "tool"}),
             ),
@@ -296,11 +263,15 @@ mod tests {
                 json!({"type": "CUSTOM", "name": "m1", "value": null}),
             ),
             (
-                Event::ReasoningMessageStart { message_id: id(), role: "reasoning" },
+                Event::ReasoningMessageStart { message_id: id(), role: "reasoning".into() },
                 json!({"type": "REASONING_MESSAGE_START", "messageId": "m1", "role": "reasoning"}),
             ),
             (
-                Event::ReasoningEncryptedValue { subtype: "message", entity_id: id(), encrypted_value: id() },
+                Event::ReasoningEncryptedValue {
+                    subtype: "message".into(),
+                    entity_id: id(),
+                    encrypted_value: id(),
+                },
                 json!({"type": "REASONING_ENCRYPTED_VALUE", "subtype": "message", "entityId": "m1", "encryptedValue": "m1"}),
             ),
             (
@@ -332,8 +303,6 @@ mod tests {
         let frame = Frame { timestamp: Some(5), ..Frame::from(event) };
         let expected = json!({"type": "RUN_ERROR", "message": "no", "timestamp": 5});
         assert_eq!(serde_json::to_value(&frame).unwrap(), expected);
-        let line = frame.line().unwrap();
-        assert!(line.starts_with("data: {") && line.ends_with("}\n\n") && !line.contains('\r'), "{line}");
     }
 
     #[test]

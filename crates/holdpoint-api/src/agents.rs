@@ -1,0 +1,331 @@
+//! Agents: their definitions, and their runs in threads.
+
+use holdpoint_ids::{InputMode, Role, RunId, Status, StrictValue, limits};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use serde_with::skip_serializing_none;
+
+use crate::common::{NO_CONTROL, not_null};
+use crate::decisions::{RunWaitingState, ToolTicket};
+use crate::{Instant, Object};
+
+/// The largest number of characters in the id of a message.
+pub const MESSAGE_ID_CHARS_MAX: usize = 128;
+
+/// The body of `PUT /v1/agents/{agentId}`. A refusal names the flaws inside of its members.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(example = json!({"model": {"use": "main"}, "instructions": "You answer mail."}))]
+pub struct AgentDefinition {
+    #[serde(default)]
+    #[schemars(
+        with = "String",
+        length(min = limits::AGENT_ID_CHARS_MIN, max = limits::AGENT_NAME_CHARS_MAX),
+        regex(pattern = "^[A-Za-z0-9._-]+$")
+    )]
+    pub agent_id: Option<String>,
+    #[schemars(length(min = 1))]
+    pub name: Option<String>,
+    pub description: Option<String>,
+    pub instructions: Option<String>,
+    /// `{use: NAME}` names a connection of the operator.
+    pub model: Object,
+    #[serde(default)]
+    #[schemars(with = "Vec<Object>")]
+    pub tools: Option<Vec<Object>>,
+    pub permissions: Option<Object>,
+    #[serde(default)]
+    #[schemars(with = "String", extend("enum" = ["error", "block_run"]))]
+    pub on_deny: Option<String>,
+    #[serde(default)]
+    #[schemars(with = "Object")]
+    pub approval: Option<Object>,
+    #[serde(default)]
+    #[schemars(with = "String", extend("enum" = ["as_decided", "wait_all"]))]
+    pub resume: Option<String>,
+    #[serde(default)]
+    #[schemars(with = "String", extend("enum" = ["parallel", "sequential"]))]
+    pub tool_execution: Option<String>,
+    #[serde(default)]
+    #[schemars(with = "Object")]
+    pub limits: Option<Object>,
+    /// The first state of a run.
+    #[serde(default)]
+    #[schemars(with = "Object")]
+    pub state: Option<Object>,
+    /// A person ratifies the replies of the model with a lower confidence.
+    #[schemars(range(min = 0, max = 1))]
+    pub escalation_threshold: Option<f64>,
+}
+
+/// A registered agent.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AgentRegistered {
+    pub agent_id: String,
+    #[schemars(range(min = 1))]
+    pub revision: u64,
+}
+
+/// The latest revision of an agent.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Agent {
+    pub agent_id: String,
+    #[schemars(range(min = 1))]
+    pub revision: u64,
+    pub updated_at: Instant,
+    #[schemars(with = "Object")]
+    pub definition: Value,
+}
+
+/// The agents of a tenant, by id.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Agents {
+    pub agents: Vec<ListedAgent>,
+    pub next_cursor: Option<String>,
+}
+
+/// An agent in a list.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ListedAgent {
+    pub agent_id: String,
+    pub name: String,
+    #[schemars(range(min = 1))]
+    pub revision: u64,
+    pub updated_at: Instant,
+}
+
+/// The body of `POST /v1/agents/{agentId}/runs`: a text or messages.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(
+    extend("oneOf" = [{"required": ["message"]}, {"required": ["messages"]}]),
+    example = json!({"message": "Hello"})
+)]
+pub struct StartAgent {
+    #[schemars(length(min = 1, max = limits::THREAD_CHARS_MAX), regex(pattern = NO_CONTROL))]
+    pub thread_id: Option<String>,
+    #[serde(default, deserialize_with = "not_null")]
+    #[schemars(with = "String", length(min = 1))]
+    pub message: Option<String>,
+    #[serde(default, deserialize_with = "not_null")]
+    #[schemars(with = "Vec<MessageInput>", length(min = 1, max = limits::MESSAGES_MAX))]
+    pub messages: Option<Vec<MessageInput>>,
+    #[schemars(length(max = limits::TAGS_MAX), inner(length(max = limits::TAG_CHARS_MAX)))]
+    pub tags: Option<Vec<String>>,
+    pub metadata: Option<Object>,
+}
+
+/// The body of `POST /v1/threads/{threadId}/messages`: a text or messages.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(
+    extend("oneOf" = [{"required": ["message"]}, {"required": ["messages"]}]),
+    example = json!({"message": "Hello"})
+)]
+pub struct SayInThread {
+    /// The agent that gets the messages. By default it is the last one of the thread.
+    pub agent_id: Option<String>,
+    #[serde(default, deserialize_with = "not_null")]
+    #[schemars(with = "String", length(min = 1))]
+    pub message: Option<String>,
+    #[serde(default, deserialize_with = "not_null")]
+    #[schemars(with = "Vec<MessageInput>", length(min = 1, max = limits::MESSAGES_MAX))]
+    pub messages: Option<Vec<MessageInput>>,
+    /// interrupt_then_queue cancels the open run and also requires the scope runs:cancel. steer is another word for
+    /// live_then_queue.
+    #[schemars(with = "Option<String>", extend("enum" = [
+        "queue", "live_then_queue", "steer", "interrupt_then_queue", "resume_open_run", null
+    ]))]
+    pub mode: Option<InputMode>,
+    #[schemars(length(max = limits::TAGS_MAX), inner(length(max = limits::TAG_CHARS_MAX)))]
+    pub tags: Option<Vec<String>>,
+    pub metadata: Option<Object>,
+}
+
+/// The body of `POST /v1/runs/{runId}/inputs`: a text or messages.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(
+    extend("oneOf" = [{"required": ["message"]}, {"required": ["messages"]}]),
+    example = json!({"message": "Hello"})
+)]
+pub struct TellRun {
+    #[serde(default, deserialize_with = "not_null")]
+    #[schemars(with = "String", length(min = 1))]
+    pub message: Option<String>,
+    #[serde(default, deserialize_with = "not_null")]
+    #[schemars(with = "Vec<MessageInput>", length(min = 1, max = limits::MESSAGES_MAX))]
+    pub messages: Option<Vec<MessageInput>>,
+}
+
+/// A message to an agent.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MessageInput {
+    #[schemars(length(min = 1, max = MESSAGE_ID_CHARS_MAX), regex(pattern = NO_CONTROL))]
+    pub id: Option<String>,
+    pub role: Option<InputRole>,
+    /// A text, or parts.
+    #[schemars(extend("anyOf" = [
+        {"type": "string", "minLength": 1},
+        {"type": "array", "items": {"type": "object"}, "minItems": 1},
+    ]))]
+    pub content: StrictValue,
+}
+
+/// The author of a message to an agent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub enum InputRole {
+    #[default]
+    User,
+    System,
+}
+
+/// The run that has accepted a message.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AgentTold {
+    pub run_id: RunId,
+    pub thread_id: String,
+    pub status: Status,
+}
+
+/// The query of `GET /v1/threads/{threadId}/messages`, beside that of a page.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct After {
+    /// The cursor of the last message or event that the reader has seen.
+    pub after: Option<String>,
+}
+
+/// A page of the messages of a thread, the oldest first.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Messages {
+    pub messages: Vec<Message>,
+    pub next_cursor: Option<String>,
+}
+
+/// A message and its place in its thread.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Message {
+    pub id: String,
+    pub role: Role,
+    /// A text, or parts. Of a tool, its result.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub content: Value,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub calls: Vec<MessageCall>,
+    pub call_id: Option<String>,
+    pub after: Option<String>,
+    pub by: Option<String>,
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub metadata: Map<String, Value>,
+    pub run_id: RunId,
+    pub seq: u64,
+    pub at: Instant,
+    pub cursor: String,
+}
+
+/// A call of a tool in a message of an agent.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct MessageCall {
+    pub id: String,
+    pub name: String,
+    pub arguments: Value,
+}
+
+/// A page of the runs of a thread, the newest first.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ThreadRuns {
+    pub runs: Vec<ThreadRun>,
+    pub next_cursor: Option<String>,
+}
+
+/// A run of a thread.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ThreadRun {
+    pub run_id: RunId,
+    pub thread_id: String,
+    /// Null if the run is not a run of an agent alone.
+    #[serialize_always]
+    pub agent_id: Option<String>,
+    pub status: Status,
+    pub created_at: Instant,
+    pub updated_at: Instant,
+    pub error_code: Option<String>,
+    /// timed_out: the run failed because a deadline passed without an answer.
+    #[schemars(extend("const" = "timed_out"))]
+    pub outcome: Option<String>,
+}
+
+/// A run of a thread, with the calls and the question that it waits for.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ThreadRunNow {
+    #[serde(flatten)]
+    pub run: ThreadRun,
+    pub tickets: Vec<ToolTicket>,
+    pub waiting: Option<RunWaitingState>,
+    pub steps: u32,
+    pub usage: TokenUsage,
+}
+
+/// The tokens that calls of models used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TokenUsage {
+    pub input_tokens: u64,
+    pub output_tokens: u64,
+}
+
+/// The body of `POST /v1/threads/{threadId}/interrupt`.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct InterruptThread {
+    /// Leave a run alone that waits for a person.
+    pub keep_waiting: Option<bool>,
+}
+
+/// The result of the interruption of a thread.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ThreadInterrupted {
+    pub epoch: u64,
+    pub superseded_count: usize,
+    pub active_dispatch_id: Option<String>,
+    pub cancelled_run_id: Option<RunId>,
+    pub nothing_to_interrupt: bool,
+}
+
+/// The body of `POST /v1/threads/{threadId}/cancel`.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CancelThread {
+    #[schemars(length(max = limits::REASON_CHARS_MAX))]
+    pub reason: Option<String>,
+}

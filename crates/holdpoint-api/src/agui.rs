@@ -1,0 +1,380 @@
+//! AG-UI: the input of a run, messages, interrupts and outcomes, and what front ends read of a thread. Unknown members of
+//! an input are ignored, as the protocol requires.
+
+mod events;
+
+use std::borrow::Cow;
+
+use holdpoint_ids::{RunId, Status, StrictValue, limits};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use serde_with::skip_serializing_none;
+
+pub use events::{Event, Frame, SubagentOutcome, VERSION};
+
+use crate::agents::MESSAGE_ID_CHARS_MAX;
+use crate::common::{NO_CONTROL, or_default};
+use crate::{Instant, Object};
+
+/// The largest number of characters in the id of a run that the client chooses.
+pub const RUN_ID_CHARS_MAX: usize = 256;
+/// The largest number of answers in one input.
+pub const RESUME_ENTRIES_MAX: usize = 256;
+
+/// The body of `POST /ag-ui/{agentId}`.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(example = json!({
+    "threadId": "t1", "runId": "r1", "messages": [{"id": "m1", "role": "user", "content": "Hello"}]
+}))]
+pub struct RunAgentInput {
+    #[schemars(length(min = 1, max = limits::THREAD_CHARS_MAX), regex(pattern = NO_CONTROL))]
+    pub thread_id: String,
+    #[schemars(length(min = 1, max = RUN_ID_CHARS_MAX), regex(pattern = NO_CONTROL))]
+    pub run_id: String,
+    /// Absent in the input of clients before 1.0.
+    pub protocol_version: Option<String>,
+    pub state: Option<StrictValue>,
+    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "Option<Vec<InputMessage>>")]
+    pub messages: Vec<InputMessage>,
+    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "Option<Vec<StrictValue>>")]
+    pub tools: Vec<StrictValue>,
+    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "Option<Vec<StrictValue>>")]
+    pub context: Vec<StrictValue>,
+    pub forwarded_props: Option<StrictValue>,
+    #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "Option<Vec<ResumeEntry>>", length(max = RESUME_ENTRIES_MAX))]
+    pub resume: Vec<ResumeEntry>,
+}
+
+/// A message of a client. The server reads the messages to agents; of other messages it reads the id only.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "AgUiInputMessage", extend(
+    "if" = {"properties": {"role": {"enum": ["user", "system", "developer"]}}},
+    "then" = {
+        "required": ["id", "content"],
+        "properties": {
+            "id": {"type": "string", "minLength": 1, "maxLength": MESSAGE_ID_CHARS_MAX, "pattern": NO_CONTROL},
+            "content": {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "object"}}]},
+        },
+    }
+))]
+pub struct InputMessage {
+    pub id: Option<String>,
+    pub role: String,
+    pub content: Option<StrictValue>,
+    pub tool_call_id: Option<String>,
+    pub error: Option<StrictValue>,
+}
+
+/// The answer to an interrupt.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "AgUiResumeEntry")]
+pub struct ResumeEntry {
+    pub interrupt_id: String,
+    pub status: ResumeStatus,
+    pub payload: Option<StrictValue>,
+    pub metadata: Option<StrictValue>,
+}
+
+/// The kind of an answer to an interrupt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub enum ResumeStatus {
+    Resolved,
+    Cancelled,
+}
+
+/// The outcome of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "lowercase", rename_all_fields = "camelCase")]
+#[schemars(rename = "AgUiOutcome")]
+pub enum Outcome {
+    Success {
+        /// Calls of the tools of the client.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        pending_tool_call_ids: Vec<String>,
+    },
+    Interrupt {
+        interrupts: Vec<Interrupt>,
+    },
+    /// Clients before 1.0 do not know this outcome.
+    Cancelled,
+}
+
+/// A question to a person.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "AgUiInterrupt")]
+pub struct Interrupt {
+    pub id: String,
+    pub reason: String,
+    pub message: Option<String>,
+    pub tool_call_id: Option<String>,
+    /// Always an object, because clients do not accept `true` as a schema.
+    #[schemars(with = "Option<Object>")]
+    pub response_schema: Option<Value>,
+    pub expires_at: Option<Instant>,
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub metadata: Map<String, Value>,
+}
+
+/// The tokens that calls of models used.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "AgUiUsage")]
+pub struct Usage {
+    pub model: Option<String>,
+    pub input_tokens: u64,
+    pub output_tokens: u64,
+    pub total_tokens: u64,
+}
+
+/// A message of a thread.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "role", rename_all = "lowercase", rename_all_fields = "camelCase")]
+#[schemars(rename = "AgUiMessage")]
+pub enum Message {
+    Developer {
+        id: String,
+        content: String,
+    },
+    System {
+        id: String,
+        content: String,
+    },
+    User {
+        id: String,
+        content: Value,
+    },
+    Assistant {
+        id: String,
+        content: Option<String>,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        tool_calls: Vec<ToolCall>,
+    },
+    Tool {
+        id: String,
+        tool_call_id: String,
+        content: String,
+    },
+}
+
+impl Message {
+    pub fn id(&self) -> &str {
+        match self {
+            Self::Developer { id, .. }
+            | Self::System { id, .. }
+            | Self::User { id, .. }
+            | Self::Assistant { id, .. }
+            | Self::Tool { id, .. } => id,
+        }
+    }
+}
+
+/// A call of a tool in a message of an agent.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "AgUiToolCall")]
+pub struct ToolCall {
+    pub id: String,
+    /// Always `function`.
+    #[serde(rename = "type")]
+    pub kind: Cow<'static, str>,
+    pub function: Function,
+}
+
+/// The tool and the arguments of a call.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "AgUiFunction")]
+pub struct Function {
+    pub name: String,
+    /// JSON as text.
+    pub arguments: String,
+}
+
+/// A server-sent event of AG-UI 1.0. Its data is JSON with a type.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct AgUiStream {
+    pub data: Option<String>,
+}
+
+/// The state of a thread.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AgUiThread {
+    pub thread_id: String,
+    pub run_id: RunId,
+    pub status: Status,
+    /// True if the stream of the thread has further events.
+    pub running: bool,
+    #[schemars(with = "Object")]
+    pub state: Value,
+    pub messages: Vec<Message>,
+    pub interrupts: Vec<Interrupt>,
+    pub pending_tool_call_ids: Vec<String>,
+}
+
+/// The capabilities of an agent.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AgUiCapabilities {
+    pub identity: AgUiIdentity,
+    pub transport: AgUiTransport,
+    pub tools: AgUiTools,
+    pub output: AgUiOutput,
+    pub state: AgUiState,
+    pub multi_agent: Supported,
+    pub reasoning: Supported,
+    pub human_in_the_loop: AgUiHumanInTheLoop,
+    pub custom: AgUiCustom,
+}
+
+/// The name and the version of an agent.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct AgUiIdentity {
+    pub name: String,
+    /// `agent` or `workflow`.
+    #[serde(rename = "type")]
+    pub kind: Cow<'static, str>,
+    pub provider: Cow<'static, str>,
+    pub version: Cow<'static, str>,
+    pub description: Option<String>,
+}
+
+/// The transports of an agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AgUiTransport {
+    pub streaming: bool,
+    pub websocket: bool,
+    pub http_binary: bool,
+    pub push_notifications: bool,
+    pub resumable: bool,
+}
+
+/// The calls of tools that an agent can make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AgUiTools {
+    pub supported: bool,
+    pub parallel_calls: bool,
+    pub client_provided: bool,
+}
+
+/// The output of an agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AgUiOutput {
+    pub structured_output: bool,
+}
+
+/// The state that an agent shares with a front end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AgUiState {
+    pub snapshots: bool,
+    pub deltas: bool,
+    pub memory: bool,
+    pub persistent_state: bool,
+}
+
+/// A capability without details.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "AgUiSupported")]
+pub struct Supported {
+    pub supported: bool,
+}
+
+/// The part of people in a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AgUiHumanInTheLoop {
+    pub supported: bool,
+    pub approvals: bool,
+    pub interventions: bool,
+    pub feedback: bool,
+    pub interrupts: bool,
+    pub approve_with_edits: bool,
+}
+
+/// Capabilities beyond those of the protocol.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct AgUiCustom {
+    pub holdpoint: AgUiHoldpoint,
+}
+
+/// The version of the protocol, and the id of the agent.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AgUiHoldpoint {
+    pub protocol_version: Cow<'static, str>,
+    pub agent_id: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_input_of_any_client_is_read() {
+        let newest = json!({
+            "threadId": "t", "runId": "r", "protocolVersion": "1.0", "tools": [], "context": [],
+            "forwardedProps": {}, "state": {}, "parentRunId": "p", "somethingNew": 1,
+            "messages": [{"id": "a", "role": "activity", "activityType": "x", "content": {"a": 1}},
+                {"id": "b", "role": "user", "content": "Hello", "name": "ann"}],
+        });
+        let read: RunAgentInput = serde_json::from_value(newest).unwrap();
+        assert_eq!((read.messages.len(), read.protocol_version.as_deref()), (2, Some("1.0")));
+        let resume = json!({
+            "threadId": "t", "runId": "r", "messages": null,
+            "resume": [{"interruptId": "i", "status": "resolved", "payload": false, "metadata": {"a": 1}},
+                {"interruptId": "j", "status": "cancelled", "payload": null}],
+        });
+        let read: RunAgentInput = serde_json::from_value(resume).unwrap();
+        assert_eq!(read.resume[0].payload.as_ref().map(|given| &given.0), Some(&json!(false)));
+        assert!(read.resume[1].payload.is_none(), "null is nothing");
+        for bad in
+            [json!({"runId": "r"}), json!({"threadId": "t", "runId": "r", "resume": [{"interruptId": "i"}]})]
+        {
+            assert!(serde_json::from_value::<RunAgentInput>(bad).is_err());
+        }
+    }
+
+    #[test]
+    fn messages_and_interrupts_leave_out_what_they_do_not_have() {
+        let function = Function { name: "f".to_owned(), arguments: "{\"a\":1}".to_owned() };
+        let call = ToolCall { id: "r:c1".to_owned(), kind: "function".into(), function };
+        let message = Message::Assistant { id: "m".to_owned(), content: None, tool_calls: vec![call] };
+        let expected = json!({"role": "assistant", "id": "m", "toolCalls": [
+            {"id": "r:c1", "type": "function", "function": {"name": "f", "arguments": "{\"a\":1}"}}]});
+        assert_eq!(serde_json::to_value(message).unwrap(), expected);
+        let interrupt = Interrupt {
+            id: "r:i1".to_owned(),
+            reason: "confirmation".to_owned(),
+            message: None,
+            tool_call_id: None,
+            response_schema: None,
+            expires_at: None,
+            metadata: Map::new(),
+        };
+        let expected = json!({"id": "r:i1", "reason": "confirmation"});
+        assert_eq!(serde_json::to_value(interrupt).unwrap(), expected);
+    }
+}

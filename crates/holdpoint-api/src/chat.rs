@@ -1,0 +1,126 @@
+//! The chat contract: graphs that are started and answered by their state key.
+
+use holdpoint_ids::{NodeId, StrictValue, limits};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use serde_with::skip_serializing_none;
+
+use crate::common::{NO_CONTROL, not_null};
+use crate::{Instant, Object};
+
+/// The time for which a response waits for the graph, in milliseconds: by default, and at most.
+pub const WAIT_MS_DEFAULT: u64 = 60_000;
+pub const WAIT_MS_MAX: u64 = 300_000;
+
+/// The body of `POST /api/v1/ai/chat`. A start has graph; a resume has stateKey, resumeValue and resumeId.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Chat {
+    #[serde(default)]
+    #[schemars(with = "String", length(min = 1, max = limits::STATE_KEY_CHARS_MAX), regex(pattern = NO_CONTROL))]
+    pub graph: Option<String>,
+    #[serde(default)]
+    #[schemars(with = "String", length(min = 1, max = limits::STATE_KEY_CHARS_MAX), regex(pattern = NO_CONTROL))]
+    pub state_key: Option<String>,
+    #[serde(default)]
+    #[schemars(with = "String", length(min = 1, max = limits::STATE_KEY_CHARS_MAX), regex(pattern = NO_CONTROL))]
+    pub resume_id: Option<String>,
+    /// The input of the graph.
+    pub input: Option<StrictValue>,
+    /// The same as input `{messages}`.
+    #[serde(default)]
+    #[schemars(with = "Vec<Value>")]
+    pub messages: Option<Vec<StrictValue>>,
+    /// At most 65536 bytes of compact JSON. Null is an answer, too.
+    #[serde(default, deserialize_with = "not_null")]
+    pub resume_value: Option<StrictValue>,
+    /// The interrupt that is answered, as it was shown. The answer is refused if the graph waits for something else.
+    #[serde(default)]
+    #[schemars(with = "ChatInterrupt")]
+    pub interrupt: Option<ChatInterrupt>,
+    #[serde(default)]
+    #[schemars(with = "u64", range(min = 0, max = WAIT_MS_MAX))]
+    pub wait_ms: Option<u64>,
+}
+
+/// The question of a graph.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ChatInterrupt {
+    pub kind: String,
+    pub data: StrictValue,
+}
+
+/// The outcome of a start or of an answer.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ChatOutcome {
+    pub outcome: ChatState,
+    pub state_key: String,
+    /// The output of a graph that is completed.
+    pub output: Option<Value>,
+    /// The question of a graph that needs input.
+    pub interrupt: Option<ChatInterrupt>,
+    /// The error of a graph that failed, or of an answer that it did not accept.
+    pub error: Option<ChatError>,
+}
+
+/// The state of a graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub enum ChatState {
+    Completed,
+    NeedsInput,
+    Error,
+    Running,
+}
+
+/// The error of a graph.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ChatError {
+    pub code: String,
+    pub message: String,
+    /// The same answer with a new resumeId may be accepted.
+    pub retryable: bool,
+}
+
+/// The state of a graph.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ChatStanding {
+    #[serde(flatten)]
+    pub outcome: ChatOutcome,
+    pub graph: String,
+    #[schemars(with = "String")]
+    pub created_at: Instant,
+    #[schemars(with = "String")]
+    pub expires_at: Instant,
+    /// The reason for which the graph did not accept the last answer.
+    #[schemars(with = "Option<Object>")]
+    pub last_error: Option<Value>,
+}
+
+/// A server-sent event: `progress` with a ChatProgress as data, and at last one `outcome` with a ChatOutcome.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ChatStream {
+    pub event: Option<String>,
+    pub data: Option<String>,
+}
+
+/// The name of an event of a graph, and of its node.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ChatProgress {
+    pub state_key: String,
+    #[serde(rename = "type")]
+    pub kind: String,
+    pub at: Instant,
+    pub node_id: Option<NodeId>,
+}

@@ -1,0 +1,145 @@
+//! Decisions about the calls of tools that agents make.
+
+use std::collections::BTreeMap;
+
+use holdpoint_ids::{ResumeDecisionAction, RunId, Status, StrictValue, ToolCallResumeMode};
+use schemars::{JsonSchema, Schema};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use serde_with::skip_serializing_none;
+
+use crate::Instant;
+use crate::common::{NO_CONTROL, not_null};
+
+/// The largest number of characters in the id of a decision. An idempotency key may be one.
+pub const DECISION_ID_CHARS_MAX: usize = 255;
+
+/// The body of `POST /v1/runs/{runId}/decision` and of `POST /v1/threads/{threadId}/decision`.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(
+    extend(
+        "additionalProperties" = false,
+        "oneOf" = [{"required": ["toolCallId"]}, {"required": ["ticketId"]}],
+        "not" = {"required": ["result", "payload"]}
+    ),
+    transform = add_payload,
+    example = json!({"toolCallId": "call-1-0", "action": "resume"})
+)]
+pub struct DecideCall {
+    #[serde(default, deserialize_with = "not_null")]
+    #[schemars(with = "String")]
+    pub tool_call_id: Option<String>,
+    #[serde(default, deserialize_with = "not_null")]
+    #[schemars(with = "String")]
+    pub ticket_id: Option<String>,
+    pub action: ResumeDecisionAction,
+    /// The answer that the tool requires. `{arguments}` or `{result}` change a call that is allowed.
+    #[serde(alias = "payload")]
+    pub result: Option<StrictValue>,
+    pub reason: Option<String>,
+    /// A second request with the same id is the same decision. The default is the Idempotency-Key.
+    #[schemars(length(min = 1, max = DECISION_ID_CHARS_MAX), regex(pattern = NO_CONTROL))]
+    pub decision_id: Option<String>,
+    /// The digest of the data that the approver was shown, as the list of pending interrupts has it. The digest of other
+    /// data is refused.
+    pub digest: Option<String>,
+    /// Unknown members, which the server rejects by name.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub unknown: BTreeMap<String, StrictValue>,
+}
+
+/// Adds the other name of `result`.
+fn add_payload(schema: &mut Schema) {
+    if let Some(members) = schema.get_mut("properties").and_then(Value::as_object_mut) {
+        members.insert("payload".to_owned(), json!({"description": "Another name of result."}));
+    }
+}
+
+/// A decision that the run has received.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CallDecided {
+    pub run_id: RunId,
+    pub thread_id: String,
+    pub decision_id: String,
+    pub status: Status,
+    pub outcome: CallOutcome,
+    pub ticket_id: Option<String>,
+    pub tool_call_id: Option<String>,
+}
+
+/// The effect of a decision on its question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub enum CallOutcome {
+    Resolved,
+    Voted,
+    Repeated,
+    Asked,
+}
+
+/// The reason for which a run waits, with the calls that wait for a decision.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RunWaitingState {
+    pub reason: WaitingReason,
+    pub ticket_ids: Vec<String>,
+    pub tickets: Vec<ToolTicket>,
+    pub message: Option<String>,
+    /// The dispatch in which the run began to wait, as long as it is stored.
+    pub since_dispatch_id: Option<String>,
+}
+
+/// The reason for which a run waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub enum WaitingReason {
+    UserInput,
+    ToolPermission,
+    ExternalEvent,
+    ManualPause,
+}
+
+/// A call of a tool that waits for a decision, or whose decision is not carried out yet.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolTicket {
+    pub ticket_id: String,
+    pub tool_call_id: String,
+    pub tool_name: String,
+    pub arguments: Value,
+    pub resume_mode: ToolCallResumeMode,
+    pub reason: String,
+    pub message: String,
+    pub response_schema: Option<Value>,
+    pub expires_at: Option<Instant>,
+    pub status: TicketStatus,
+    pub decision: Option<TicketDecision>,
+}
+
+/// The state of a call that waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub enum TicketStatus {
+    Suspended,
+    Resuming,
+}
+
+/// The decision about a call. It has no author if the deadline passed.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TicketDecision {
+    pub decision_id: Option<String>,
+    pub decided_by: Option<String>,
+    pub decided_at: Instant,
+    pub timed_out: bool,
+}

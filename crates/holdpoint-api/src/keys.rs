@@ -1,0 +1,123 @@
+//! API keys.
+
+use holdpoint_ids::TenantId;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
+
+use crate::Instant;
+
+/// Every scope. `tenants:manage` makes an administrator.
+pub const SCOPES: [&str; 12] = [
+    "manifest:read",
+    "manifest:write",
+    "runs:create",
+    "runs:read",
+    "runs:cancel",
+    "artifacts:read",
+    "approvals:respond",
+    "approvals:act-as",
+    "events:send",
+    "webhooks:manage",
+    "keys:manage",
+    "tenants:manage",
+];
+
+/// The scopes of a new key if the request names none: all but answering, acting for others and managing keys.
+/// Requesters do not get the scope to answer by default.
+pub const SCOPES_DEFAULT: [&str; 8] = [
+    "manifest:read",
+    "manifest:write",
+    "runs:create",
+    "runs:read",
+    "runs:cancel",
+    "artifacts:read",
+    "events:send",
+    "webhooks:manage",
+];
+
+/// The longest life of a key in seconds: 100 years.
+pub const LIFE_SECONDS_MAX: u64 = 100 * 365 * 24 * 3600;
+/// The time for which a key stays valid beside its successor, in seconds: by default, and at most.
+pub const OVERLAP_SECONDS_DEFAULT: u64 = 24 * 3600;
+pub const OVERLAP_SECONDS_MAX: u64 = 30 * 24 * 3600;
+
+/// The name of a tenant, a principal, a role or a group.
+const WORD: &str = r"^[^\s,\u0000-\u001f\u007f-\u009f]{1,128}$";
+
+/// The body of `POST /v1/keys`.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct CreateKey {
+    #[schemars(regex(pattern = WORD))]
+    pub tenant: Option<String>,
+    /// Stored in normalization form NFKC. Control and format characters and mixed scripts are refused.
+    #[schemars(regex(pattern = WORD))]
+    pub principal: Option<String>,
+    #[schemars(inner(regex(pattern = WORD)))]
+    pub roles: Option<Vec<String>>,
+    #[schemars(inner(regex(pattern = WORD)))]
+    pub groups: Option<Vec<String>>,
+    #[schemars(extend("items" = {"type": "string", "enum": SCOPES}))]
+    pub scopes: Option<Vec<String>>,
+    /// Added to the default scopes. Not together with scopes.
+    #[schemars(extend("items" = {"type": "string", "enum": SCOPES}))]
+    pub add_scopes: Option<Vec<String>>,
+    #[schemars(extend("format" = "date-time"))]
+    pub expires_at: Option<String>,
+    #[schemars(range(min = 1, max = LIFE_SECONDS_MAX))]
+    pub expires_in_seconds: Option<u64>,
+    pub test: Option<bool>,
+}
+
+/// The body of `POST /v1/keys/{keyId}:rotate`.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct RotateKey {
+    /// Seconds for which the old key stays valid.
+    #[schemars(range(min = 0, max = OVERLAP_SECONDS_MAX), extend("default" = OVERLAP_SECONDS_DEFAULT))]
+    pub overlap_seconds: Option<u64>,
+    #[schemars(extend("format" = "date-time"))]
+    pub expires_at: Option<String>,
+    #[schemars(range(min = 1, max = LIFE_SECONDS_MAX))]
+    pub expires_in_seconds: Option<u64>,
+}
+
+/// An API key without its secret.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Key {
+    pub key_id: String,
+    /// The id of the first key in a chain of rotations. Links end with the last active key of their lineage.
+    pub lineage: String,
+    pub tenant: TenantId,
+    /// The principal that the key stands for.
+    pub principal: String,
+    pub roles: Vec<String>,
+    pub groups: Vec<String>,
+    pub scopes: Vec<String>,
+    /// A key for tests, in a tenant of its own.
+    pub test: bool,
+    pub created_at: Instant,
+    pub expires_at: Option<Instant>,
+    pub revoked_at: Option<Instant>,
+}
+
+/// A new API key.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct KeyCreated {
+    #[serde(flatten)]
+    pub stored: Key,
+    /// Shown once: not when the request is sent again under its Idempotency-Key.
+    pub key: Option<String>,
+}
+
+/// The keys of a tenant.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Keys {
+    pub keys: Vec<Key>,
+}

@@ -1,0 +1,53 @@
+//! The words of agents.
+
+use serde::{Deserialize, Serialize};
+
+use crate::words::words;
+
+words! {
+    /// The author of a message.
+    Role {
+        System = "system",
+        User = "user",
+        Assistant = "assistant",
+        Tool = "tool",
+    }
+}
+
+words! {
+    /// The effect of a decision on a call of a tool.
+    #[derive(Default)]
+    ToolCallResumeMode {
+        /// The call is made, with its own arguments.
+        #[default]
+        ReplayToolCall = "replay_tool_call",
+        /// The decision is the result; the tool is not called.
+        UseDecisionAsToolResult = "use_decision_as_tool_result",
+        /// The call is made with the decision in its arguments.
+        PassDecisionToTool = "pass_decision_to_tool",
+    }
+}
+
+words! {
+    /// The decision about a call of a tool.
+    ResumeDecisionAction {
+        Resume = "resume",
+        Cancel = "cancel",
+    }
+}
+
+/// The treatment of messages for a thread in which a run is open.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum InputMode {
+    /// The open run gets the messages; without one a new run begins.
+    #[default]
+    Queue,
+    /// The same, and a run that is at work reads them at its next step.
+    #[serde(alias = "steer")]
+    LiveThenQueue,
+    /// The open run is cancelled first.
+    InterruptThenQueue,
+    /// The messages are refused if no run is open.
+    ResumeOpenRun,
+}
