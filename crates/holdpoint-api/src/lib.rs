@@ -19,6 +19,7 @@ pub mod holds;
 pub mod interrupts;
 pub mod links;
 mod members;
+pub mod payloads;
 pub mod pending;
 pub mod runs;
 pub mod snapshot;

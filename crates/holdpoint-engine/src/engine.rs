@@ -69,6 +69,7 @@ pub(crate) use families::Before;
 pub use fork::{ForkRequest, Overlay};
 pub use grants::GrantRecord;
 pub use graphs::{GraphError, GraphStart, Handle, Resume, STATE_KEY_CHARS_MAX, Standing};
+pub use holdpoint_core::EventReception;
 pub use once::{Done, Once, Respond};
 pub use options::Options;
 pub use pending::{Assignee, PendingCounts, PendingFilter, PendingOrder, PendingPage};

@@ -14,4 +14,4 @@ pub use ids::{BadId, InterruptId, NodeId, Owner, RunId, RunRef, TenantId, Timest
 pub use kind::Kind;
 pub use strict::{StrictValue, parse_strict};
 pub use via::{Via, ViaType};
-pub use words::{Drain, EventReception, ForkMode, HoldStatus, NodeStatusName, Status};
+pub use words::{Cap, Drain, EventReception, ForkMode, HoldStatus, NodeStatusName, Reducer, Status};

@@ -230,7 +230,7 @@ async fn a_body_that_differs_from_the_shown_variable_is_not_sent(place: Place) {
     assert!(peer.heard().is_empty());
     let permits =
         house.engine.permits(&house.run(&of).await.workflow, &house.run(&of).await.interrupts[0].node);
-    assert_eq!(permits[0].payload.as_str(), "fixed by this approval");
+    assert_eq!(permits[0].payload, holdpoint_engine::Payload::Fixed);
 }
 
 fn parent() -> Value {
