@@ -50,7 +50,7 @@ pub struct DebugBundle {
     #[schemars(with = "RunSnapshot<'static>")]
     pub run: Value,
     /// The events of the log, masked.
-    #[schemars(with = "Vec<Event<'static>>")]
+    #[schemars(with = "Vec<Event>")]
     pub events: Vec<Value>,
     #[schemars(with = "Vec<Map<String, Value>>")]
     pub spans: Vec<Value>,

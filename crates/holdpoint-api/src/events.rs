@@ -21,15 +21,16 @@ pub const BUFFER_MS_MAX: u64 = 5000;
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Event<'a> {
+#[schemars(rename = "Event")]
+pub struct Event<P = Value> {
     #[schemars(length(max = 128))]
     pub event_id: String,
     pub run_id: RunId,
     #[serde(rename = "type")]
-    pub kind: Cow<'a, str>,
+    pub kind: Cow<'static, str>,
     pub node_id: Option<NodeId>,
-    /// The data of the event. Its form depends on the type.
-    pub payload: Value,
+    /// The data of the event. Its form depends on the type: see [`EventPayload`](crate::payloads::EventPayload).
+    pub payload: P,
     pub timestamp: Instant,
     pub sequence: u64,
 }
@@ -37,14 +38,14 @@ pub struct Event<'a> {
 /// The events of a run so far.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EventList {
-    pub events: Vec<Event<'static>>,
+    pub events: Vec<Event>,
 }
 
 /// Events of a run after a sequence number.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EventPage {
-    pub events: Vec<Event<'static>>,
+    pub events: Vec<Event>,
     /// The run has ended and these are its last events.
     pub is_complete: bool,
 }
@@ -132,11 +133,11 @@ pub struct LastCursor {
 
 /// An event of a run with its place in the thread.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct ThreadEvent<'a> {
+pub struct ThreadEvent {
     /// The place of the event, for the parameter after.
     pub cursor: String,
     #[serde(flatten)]
-    pub event: Event<'a>,
+    pub event: Event,
 }
 
 /// A page of the events of a thread.
@@ -144,7 +145,7 @@ pub struct ThreadEvent<'a> {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ThreadEvents {
-    pub events: Vec<ThreadEvent<'static>>,
+    pub events: Vec<ThreadEvent>,
     pub next_cursor: Option<String>,
 }
 

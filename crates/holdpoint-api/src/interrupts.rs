@@ -220,13 +220,20 @@ pub struct AnswerAsk {
 }
 
 /// A question of an approver with its answer.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(extend("required" = ["runId", "nodeId", "interruptId", "askId", "question", "askedBy", "askedAt", "answer", "answeredBy", "answeredAt"]))]
 pub struct AskAnswered {
     pub run_id: RunId,
     pub node_id: NodeId,
     pub interrupt_id: String,
-    #[serde(flatten)]
-    pub ask: Ask,
+    #[schemars(range(min = 1))]
+    pub ask_id: u32,
+    pub question: String,
+    pub asked_by: String,
+    pub asked_at: Instant,
+    pub via: Option<Via>,
+    pub answer: String,
+    pub answered_by: String,
+    pub answered_at: Instant,
 }

@@ -26,6 +26,7 @@ pub mod keys;
 pub mod links;
 pub mod mailbox;
 mod members;
+pub mod payloads;
 pub mod pending;
 pub mod runs;
 pub mod sessions;

@@ -176,10 +176,10 @@ pub struct CancelResult {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunError<'a> {
     pub code: Cow<'a, str>,
+    pub details: Option<Cow<'a, Map<String, Value>>>,
     pub message: Cow<'a, str>,
     /// A retry may succeed.
     pub retryable: Option<bool>,
-    pub details: Option<Cow<'a, Map<String, Value>>>,
 }
 
 /// The body of `POST /v1/runs/{runId}:pause`.

@@ -17,9 +17,9 @@ mod sources;
 mod started;
 mod values;
 
-pub use holdpoint_ids::{Drain, ForkMode, Owner};
+pub use holdpoint_ids::{Cap, Drain, ForkMode, Owner, Reducer};
 pub use started::{Fork, Parent, Started};
-pub use values::{Cap, ChildResult, Reducer, RunError, TIMED_OUT};
+pub use values::{ChildResult, RunError, TIMED_OUT};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type")]

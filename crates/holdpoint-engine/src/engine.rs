@@ -69,7 +69,7 @@ pub(crate) use families::Before;
 pub use fork::{ForkRequest, Overlay};
 pub use grants::GrantRecord;
 pub use graphs::{GraphError, GraphStart, Handle, Resume, Standing};
-pub use holdpoint_core::InputMode;
+pub use holdpoint_core::{EventReception, InputMode};
 pub use once::{Done, Once, Respond};
 pub use options::Options;
 pub use pending::{Assignee, PendingCounts, PendingFilter, PendingOrder, PendingPage};

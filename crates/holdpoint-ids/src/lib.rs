@@ -21,4 +21,6 @@ pub use webhooks::{
     AttemptOutcome, Backoff, ChangeReason, DeadReason, DeliveryState, EVENT_NAMES, Mode, SubscriptionState,
     WebhookEventType,
 };
-pub use words::{Drain, EventReception, ForkMode, HoldStatus, NodeStatusName, RunDispatchStatus, Status};
+pub use words::{
+    Cap, Drain, EventReception, ForkMode, HoldStatus, NodeStatusName, Reducer, RunDispatchStatus, Status,
+};

@@ -172,3 +172,47 @@ impl RunDispatchStatus {
         }
     }
 }
+
+/// A limit of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Cap {
+    NodeExecutions,
+    RunDuration,
+    LoopIterations,
+}
+
+/// The rule that combines the writes to a channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum Reducer {
+    Replace,
+    Append,
+    Merge,
+    Counter,
+    Votes,
+    Feedback,
+    Message,
+}
+
+impl Reducer {
+    pub const ALL: [(&'static str, Reducer); 7] = [
+        ("replace", Self::Replace),
+        ("append", Self::Append),
+        ("merge", Self::Merge),
+        ("counter", Self::Counter),
+        ("votes", Self::Votes),
+        ("feedback", Self::Feedback),
+        ("message", Self::Message),
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        Self::ALL.iter().find(|(_, reducer)| *reducer == self).map_or("", |(name, _)| name)
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.iter().find(|(name, _)| *name == text).map(|(_, reducer)| *reducer)
+    }
+}

@@ -9,7 +9,7 @@ mod token;
 use std::net::SocketAddr;
 
 use axum::http::StatusCode;
-use holdpoint_api::links::Intent;
+pub(crate) use holdpoint_api::links::Intent;
 use holdpoint_core::{Interrupt, NodeId, Run, RunId, RunRef, TenantId, Timestamp};
 use holdpoint_engine::Engine;
 

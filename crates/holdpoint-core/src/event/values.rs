@@ -1,28 +1,7 @@
-//! Values of several events: limits, channel reducers, results of child runs, errors.
+//! Values of several events: results of child runs, errors.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Cap {
-    NodeExecutions,
-    RunDuration,
-    LoopIterations,
-}
-
-/// The rule that combines the writes to a channel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Reducer {
-    Replace,
-    Append,
-    Merge,
-    Counter,
-    Votes,
-    Feedback,
-    Message,
-}
 
 /// The result that a child run passes to its parent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

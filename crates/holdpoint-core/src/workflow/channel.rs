@@ -42,23 +42,3 @@ fn names_node(name: &str, node: &Node) -> bool {
         || name == node.type_id
         || name.strip_suffix('*').is_some_and(|beginning| node.type_id.starts_with(beginning))
 }
-
-impl Reducer {
-    pub const ALL: [(&'static str, Reducer); 7] = [
-        ("replace", Self::Replace),
-        ("append", Self::Append),
-        ("merge", Self::Merge),
-        ("counter", Self::Counter),
-        ("votes", Self::Votes),
-        ("feedback", Self::Feedback),
-        ("message", Self::Message),
-    ];
-
-    pub fn as_str(self) -> &'static str {
-        Self::ALL.iter().find(|(_, reducer)| *reducer == self).map_or("", |(name, _)| name)
-    }
-
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.iter().find(|(name, _)| *name == text).map(|(_, reducer)| *reducer)
-    }
-}

@@ -196,6 +196,6 @@ fn each_state_of_a_node_has_its_name() {
         (NodeStatus::Skipped, "skipped"),
     ];
     for (status, name) in names {
-        assert_eq!(status.as_str(), name);
+        assert_eq!(json!(status.name()), name);
     }
 }

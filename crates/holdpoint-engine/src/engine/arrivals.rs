@@ -5,7 +5,9 @@
 use std::collections::HashMap;
 use std::sync::{MutexGuard, PoisonError};
 
-use holdpoint_core::{EventReception, ExternalEvent, InterruptId, NodeId, Principal, RunId, TenantId, Timestamp};
+use holdpoint_core::{
+    EventReception, ExternalEvent, InterruptId, NodeId, Principal, RunId, TenantId, Timestamp,
+};
 use serde::{Deserialize, Serialize};
 
 use super::{ATTEMPTS_MAX, Engine};

@@ -1,7 +1,7 @@
 //! Events from outside: who gets them, in which order whatever happens, and what their senders are told.
 
 use holdpoint_engine::core::{Event, ExternalEvent, ForkMode, NodeId, Principal, RunRef};
-use holdpoint_engine::{Engine, Error, ForkRequest, Overlay, Received, Reception};
+use holdpoint_engine::{Engine, Error, EventReception, ForkRequest, Overlay, Received};
 use serde_json::{Value, json};
 
 use crate::house::{House, graph, line, node, tenant};
@@ -73,7 +73,7 @@ async fn an_event_carries_on_whoever_waits_for_it(house: House) {
     house.drain().await;
     assert_eq!(house.status(&of).await, "waiting-external");
     let received = send(&house.engine, &paid("e1", json!({"order": 7}))).await.unwrap();
-    assert_eq!(received.reception, Reception::Matched);
+    assert_eq!(received.reception, EventReception::Matched);
     let taker = &received.matched[0];
     assert_eq!((&taker.run, taker.node.as_str(), taker.interrupt.0), (&of.run, "wait", 1));
     assert_eq!(house.status(&of).await, "completed", "in the same commit");
@@ -95,7 +95,7 @@ async fn an_event_reaches_all_who_wait_and_nobody_else(house: House) {
     }
     house.drain().await;
     let none = send(&house.engine, &paid("e0", json!({"order": 7, "till": 1}))).await.unwrap();
-    assert_eq!(none.reception, Reception::Kept, "a member that nobody has");
+    assert_eq!(none.reception, EventReception::Kept, "a member that nobody has");
     let received = send(&house.engine, &paid("e1", json!({"order": 7.0}))).await.unwrap();
     assert_eq!(runs(&received), [of[0].run.as_str(), of[1].run.as_str()]);
     let received = send(&house.engine, &paid("e2", json!({}))).await.unwrap();
@@ -115,7 +115,7 @@ async fn of_several_members_the_rare_one_finds_who_waits(house: House) {
     let received = send(&house.engine, &event).await.unwrap();
     assert_eq!((received.matched.len(), received.more), (1, false));
     let event = paid("e2", json!({"shop": "north", "by": "cash", "order": 1}));
-    assert_eq!(send(&house.engine, &event).await.unwrap().reception, Reception::Kept);
+    assert_eq!(send(&house.engine, &event).await.unwrap().reception, EventReception::Kept);
     // More of them than are read in one go, under every topic.
     let received = send(&house.engine, &paid("e3", json!({"shop": "north", "by": "card"}))).await.unwrap();
     assert_eq!((received.matched.len(), received.more), (100, true));
@@ -189,7 +189,7 @@ async fn what_the_schema_refuses_stays_waiting_and_is_named(house: House) {
     let contrary = ExternalEvent { payload: json!({"order": 8}), ..paid("e2", json!({"order": 7})) };
     let received = send(&house.engine, &contrary).await.unwrap();
     assert_eq!(received.refused[0].code, "correlation_mismatch");
-    assert_eq!(received.reception, Reception::Kept, "somebody else may want it");
+    assert_eq!(received.reception, EventReception::Kept, "somebody else may want it");
     let right = ExternalEvent { payload: json!({"receipt": "r"}), ..paid("e3", json!({"order": 7})) };
     assert_eq!(runs(&send(&house.engine, &right).await.unwrap()), [picky.run.as_str()]);
 }
@@ -220,7 +220,7 @@ async fn the_rows_of_what_waits_go_with_it(house: House) {
     assert_eq!(house.status(&answered).await, "completed", "a run may be answered by its name, as ever");
     house.clock.advance(1000);
     let received = send(&house.engine, &paid("e1", json!({"order": 7}))).await.unwrap();
-    assert_eq!(received.reception, Reception::Kept, "what is too late gets nothing");
+    assert_eq!(received.reception, EventReception::Kept, "what is too late gets nothing");
     house.drain().await;
     assert_eq!(house.status(&late).await, "failed");
     assert_eq!(count(&house, "awaited").await, 0);
@@ -262,7 +262,7 @@ async fn waits_of_an_older_version_are_found(house: House) {
     house.place.execute(older).await.unwrap();
     house.engine.cancel(&other, None, crate::house::alice()).await.unwrap();
     let event = paid("e1", json!({"shop": "north"}));
-    assert_eq!(send(&house.engine, &event).await.unwrap().reception, Reception::Kept);
+    assert_eq!(send(&house.engine, &event).await.unwrap().reception, EventReception::Kept);
     house.drain().await;
     assert_eq!(house.status(&one).await, "completed");
     assert_eq!((count(&house, "awaited").await, house.drain().await), (0, 0));
@@ -274,7 +274,7 @@ async fn a_tenant_gets_only_its_own_events(house: House) {
     let other = holdpoint_engine::core::TenantId::parse("other").unwrap();
     let event = paid("e1", json!({"order": 7}));
     let received = house.engine.receive(&other, &event, &Principal::named("shop")).await.unwrap();
-    assert_eq!(received.reception, Reception::Kept);
+    assert_eq!(received.reception, EventReception::Kept);
     house.drain().await;
     assert_eq!(house.status(&of).await, "waiting-external");
     assert!(!send(&house.engine, &event).await.unwrap().repeated, "ids of others are others");

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use holdpoint_engine::core::ExternalEvent;
-use holdpoint_engine::core::EventReception;
-use holdpoint_engine::{Error, Options, Received};
+use holdpoint_engine::{Error, EventReception, Options, Received};
 use serde_json::json;
 
 use crate::arrivals::{count, got, paid, runs, send, waiting, waiting_with};

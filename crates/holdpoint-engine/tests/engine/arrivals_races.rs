@@ -4,7 +4,7 @@
 use std::sync::atomic::Ordering;
 
 use holdpoint_engine::core::{Event, Refusal, RunRef, WorkflowId};
-use holdpoint_engine::{Engine, Error, Fault, Reception};
+use holdpoint_engine::{Engine, Error, EventReception, Fault};
 use serde_json::json;
 
 use crate::arrivals::{count, paid, runs, send, waiting, waiting_with};
@@ -69,9 +69,9 @@ async fn an_event_and_a_wait_at_the_same_moment_meet_once(house: House) {
             (of, received)
         };
         match received.reception {
-            Reception::Kept => kept += 1,
-            Reception::Matched => matched += 1,
-            Reception::Ignored => panic!("events are kept here"),
+            EventReception::Kept => kept += 1,
+            EventReception::Matched => matched += 1,
+            EventReception::Ignored => panic!("events are kept here"),
         }
         // Whoever came last has looked by now, and there is nothing else to do.
         assert_eq!(house.status(&of).await, "completed", "round {round}: {received:?}");
@@ -131,7 +131,7 @@ async fn an_event_and_a_cancellation_leave_one_end(house: House) {
             tokio::join!(send(&other, &event), house.engine.cancel(&of, None, alice()));
         cancelled.unwrap();
         let (received, end) = (received.unwrap(), house.status(&of).await);
-        let expected = if received.reception == Reception::Matched { "completed" } else { "cancelled" };
+        let expected = if received.reception == EventReception::Matched { "completed" } else { "cancelled" };
         assert_eq!(end, expected, "round {round}: {received:?}");
         house.drain().await;
         assert_eq!(deliveries(&house.engine, &of).await, usize::from(end == "completed"));
@@ -156,7 +156,7 @@ async fn an_event_and_a_deadline_leave_one_end(house: House) {
         let (received, _) = tokio::join!(send(&other, &event), passing);
         let received = received.unwrap();
         house.drain().await;
-        let expected = if received.reception == Reception::Matched { "completed" } else { "failed" };
+        let expected = if received.reception == EventReception::Matched { "completed" } else { "failed" };
         assert_eq!(house.status(&of).await, expected, "round {round}: {received:?}");
     }
     assert_eq!((count(&house, "awaited").await, count(&house, "timers").await), (0, 0));

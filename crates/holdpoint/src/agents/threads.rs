@@ -126,7 +126,7 @@ pub(crate) async fn runs(
     let mut found = app.engine.thread_runs(caller.tenant(), &thread, before, page.rows()?).await?;
     let more = page.cut(&mut found)?;
     let next_cursor = found.last().filter(|_| more).map(|last| last.run.to_string());
-    let runs = found.iter().map(|run| translate::describe_run(&thread, run)).collect::<Result<_, _>>()?;
+    let runs = found.iter().map(|run| translate::describe_run(&thread, run)).collect();
     Ok(Json(ThreadRuns { runs, next_cursor }))
 }
 
@@ -165,7 +165,7 @@ async fn shown(
     let of = RunRef { tenant: caller.tenant().clone(), run: summary.run.clone() };
     let run = app.engine.run(&of).await?;
     let waiting = waiting::since(app, caller, &run).await?;
-    let summary = translate::describe_run(thread, summary)?;
+    let summary = translate::describe_run(thread, summary);
     Ok((translate::describe_now(summary, &run, waiting), run.finished()))
 }
 

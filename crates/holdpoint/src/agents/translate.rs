@@ -153,18 +153,17 @@ pub(super) fn describe_message(said: Said) -> api::Message {
     }
 }
 
-pub(super) fn describe_run(thread: &str, run: &RunSummary) -> Result<ThreadRun, ApiError> {
-    Ok(ThreadRun {
+pub(super) fn describe_run(thread: &str, run: &RunSummary) -> ThreadRun {
+    ThreadRun {
         run_id: run.run.clone(),
         thread_id: thread.to_owned(),
         agent_id: agent_of(run.workflow.as_str()).map(str::to_owned),
-        status: Status::parse(&run.status)
-            .ok_or_else(|| ApiError::internal("the status of a run is unknown"))?,
+        status: run.status,
         created_at: run.created_at.into(),
         updated_at: run.updated_at.into(),
         error_code: run.error_code.clone(),
         outcome: run.timed_out.then(|| TIMED_OUT.to_owned()),
-    })
+    }
 }
 
 /// The same of one run, with the calls and the question that it waits for.

@@ -57,11 +57,20 @@ fn interrupt<'r>(run: &'r Run, node: &str, named: Option<&str>) -> Result<&'r In
 
 fn answered(run: &Run, id: InterruptId, ask: u32) -> Option<AskAnswered> {
     let interrupt = run.interrupt(id)?;
+    let ask = interrupt.asks.iter().find(|known| known.id == ask)?;
+    let reply = ask.reply.as_ref()?;
     Some(AskAnswered {
         run_id: run.id.clone(),
         node_id: interrupt.node.clone(),
         interrupt_id: run.interrupt_name(id),
-        ask: describe(interrupt.asks.iter().find(|known| known.id == ask)?),
+        ask_id: ask.id,
+        question: ask.question.clone(),
+        asked_by: ask.by.clone(),
+        asked_at: ask.at.into(),
+        via: ask.via.clone(),
+        answer: reply.text.clone(),
+        answered_by: reply.by.clone(),
+        answered_at: reply.at.into(),
     })
 }
 

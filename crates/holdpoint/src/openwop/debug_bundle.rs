@@ -8,8 +8,7 @@ use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use holdpoint_api::artifacts::{BundleMetrics, DebugBundle, ShowDebugBundle};
-use holdpoint_api::events::Event;
-use holdpoint_core::{NodeId, Run, RunRef};
+use holdpoint_core::{Run, RunRef};
 use holdpoint_engine::Recorded;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -43,14 +42,14 @@ pub(crate) async fn show(
     let recorded = recorded(&app, &of, max).await?;
     let truncated = run.seq > recorded.len() as u64;
     let (events, spans) = told(&of, &run, recorded);
-    let nodes: BTreeSet<&NodeId> = events.iter().filter_map(|event| event.node_id.as_ref()).collect();
+    let nodes: BTreeSet<&str> = events.iter().filter_map(|event| event["nodeId"].as_str()).collect();
     let bundle = DebugBundle {
         bundle_version: "1.0".to_owned(),
         generated_at: app.engine.now().into(),
         host: implementation(),
         run: masked(json!(snapshot::describe(&run))),
         metrics: BundleMetrics { event_count: events.len(), node_count: nodes.len() },
-        events: events.iter().map(|event| masked(json!(event))).collect(),
+        events: events.into_iter().map(masked).collect(),
         spans: spans.into_iter().map(masked).collect(),
         redaction_applied: true,
         redaction_mode: "mask".to_owned(),
@@ -76,12 +75,12 @@ async fn recorded(app: &App, of: &RunRef, max: u64) -> Result<Vec<Recorded>, Api
 }
 
 /// The events as readers see them, and the spans that ended with each.
-fn told(of: &RunRef, run: &Run, recorded: Vec<Recorded>) -> (Vec<Event<'static>>, Vec<Value>) {
+fn told(of: &RunRef, run: &Run, recorded: Vec<Recorded>) -> (Vec<Value>, Vec<Value>) {
     let mut teller = Teller::new(of, Run::unborn(run.id.clone(), run.workflow.clone()));
     let (mut events, mut spans) = (Vec::with_capacity(recorded.len()), Vec::new());
     for one in recorded {
         spans.extend(teller.tell(&one.event, one.at).iter().map(described));
-        events.push(document(teller.run(), &one));
+        events.push(json!(document(teller.run(), &one)));
     }
     (events, spans)
 }

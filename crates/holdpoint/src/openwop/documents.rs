@@ -2,10 +2,18 @@
 
 use std::borrow::Cow;
 
+use holdpoint_api::Members;
 use holdpoint_api::events::Event as EventDocument;
-use holdpoint_core::{Drain, Event, InterruptId, NodeId, Run, RunError};
+use holdpoint_api::payloads::{
+    CapBreached, DivergencePoint, EventPayload, NodeCompleted, NodeFailed, NodeSkipped, NodeStarted,
+    PauseRequested, ReplayDiverged, RunCancelled, RunCompleted, RunFailed, RunPaused, RunResumed, RunStarted,
+    SleepEnded, SleepStarted,
+};
+use holdpoint_core::{Drain, Event, InterruptId, NodeId, Run, RunError, Started};
 use holdpoint_engine::Recorded;
 use serde_json::{Map, Value, json};
+
+use super::snapshot;
 
 mod agents;
 mod governance;
@@ -17,7 +25,7 @@ pub(crate) use interrupts::decision;
 
 /// The document of a recorded event. `run` is the fold right after it, neither earlier nor later: so the document is
 /// the same on every read.
-pub(crate) fn document(run: &Run, recorded: &Recorded) -> EventDocument<'static> {
+pub(crate) fn document<'a>(run: &'a Run, recorded: &'a Recorded) -> EventDocument<EventPayload<'a>> {
     let (kind, node_id, payload) = describe(run, recorded);
     EventDocument {
         event_id: format!("{}:{}", run.id, recorded.seq),
@@ -30,7 +38,7 @@ pub(crate) fn document(run: &Run, recorded: &Recorded) -> EventDocument<'static>
     }
 }
 
-type Description<'a> = (&'static str, Option<&'a NodeId>, Value);
+type Description<'a> = (&'static str, Option<&'a NodeId>, EventPayload<'a>);
 
 fn describe<'a>(run: &'a Run, recorded: &'a Recorded) -> Description<'a> {
     match &recorded.event {
@@ -83,135 +91,141 @@ fn describe<'a>(run: &'a Run, recorded: &'a Recorded) -> Description<'a> {
         | Event::ToolSuspended { .. }
         | Event::ToolBegun { .. }
         | Event::ToolReturned { .. } => agents::describe(run, recorded),
-        Event::NodeStarted { node, uses } => ("node.started", Some(node), started(run, node, uses)),
+        Event::NodeStarted { .. }
+        | Event::NodeCompleted { .. }
+        | Event::NodeFailed { .. }
+        | Event::NodeSkipped { .. }
+        | Event::SleepStarted { .. }
+        | Event::SleepEnded { .. } => of_node(run, recorded),
+    }
+}
+
+fn of_node<'a>(run: &'a Run, recorded: &'a Recorded) -> Description<'a> {
+    match &recorded.event {
+        Event::NodeStarted { node, uses } => ("node.started", Some(node), started(run, node, uses).into()),
         Event::NodeCompleted { node, outputs, .. } => {
-            ("node.completed", Some(node), completed(run, node, outputs))
+            let (duration_ms, outputs) = (duration_ms(run, node), values(run, outputs));
+            let payload = NodeCompleted { duration_ms, node_id: node.clone(), outputs };
+            ("node.completed", Some(node), payload.into())
         }
         Event::NodeFailed { node, error } => {
-            ("node.failed", Some(node), json!({"nodeId": node, "error": failure(error)}))
+            let payload = NodeFailed { error: failure(error), node_id: node.clone() };
+            ("node.failed", Some(node), payload.into())
         }
         Event::NodeSkipped { node, reason } => {
-            ("node.skipped", Some(node), json!({"nodeId": node, "reason": reason}))
+            let payload = NodeSkipped { node_id: node.clone(), reason: Cow::Borrowed(reason) };
+            ("node.skipped", Some(node), payload.into())
         }
         Event::SleepStarted { node, until } => {
-            ("holdpoint.sleep.started", Some(node), json!({"nodeId": node, "until": until.to_string()}))
+            let payload = SleepStarted { node_id: node.clone(), until: (*until).into() };
+            ("holdpoint.sleep.started", Some(node), payload.into())
         }
-        Event::SleepEnded { node } => ("holdpoint.sleep.ended", Some(node), json!({"nodeId": node})),
+        Event::SleepEnded { node } => {
+            ("holdpoint.sleep.ended", Some(node), SleepEnded { node_id: node.clone() }.into())
+        }
+        // The caller sends only those above.
+        other => (other.name(), None, EventPayload::Other(Value::Null)),
     }
 }
 
-fn started(run: &Run, node: &NodeId, uses: &[InterruptId]) -> Value {
-    let type_id = run.workflow.node(node).map_or("", |node| node.type_id.as_str());
-    // A node that is tried again goes on in the same start.
-    let mut payload = json!({"nodeId": node, "typeId": type_id, "attempt": 0});
-    if !uses.is_empty() {
-        payload["grantIds"] = uses.iter().map(|id| run.grant_id(*id)).collect();
+fn started<'a>(run: &'a Run, node: &NodeId, uses: &[InterruptId]) -> NodeStarted<'a> {
+    let known = run.workflow.node(node);
+    NodeStarted {
+        // A node that is tried again goes on in the same start.
+        attempt: 0,
+        grant: known.filter(|node| !node.needs_grant).map(|_| Cow::Borrowed("none")),
+        grant_ids: (!uses.is_empty()).then(|| uses.iter().map(|id| run.grant_id(*id)).collect()),
+        node_id: node.clone(),
+        type_id: Cow::Borrowed(known.map_or("", |node| &node.type_id)),
     }
-    if run.workflow.node(node).is_some_and(|node| !node.needs_grant) {
-        payload["grant"] = json!("none");
-    }
-    payload
 }
 
-fn completed(run: &Run, node: &NodeId, outputs: &Map<String, Value>) -> Value {
-    let mut payload = json!({"nodeId": node, "outputs": shown(run, outputs)});
-    if let Some(ms) = duration_ms(run, node) {
-        payload["durationMs"] = json!(ms);
-    }
-    payload
-}
-
-fn of_pause<'a>(event: &Event) -> Description<'a> {
-    let (name, mut payload, reason) = match event {
+fn of_pause(event: &Event) -> Description<'_> {
+    match event {
         Event::PauseRequested { reason, by } => {
-            let payload = json!({"drainPolicy": Drain::DrainCurrentNode, "requestedBy": by});
-            ("holdpoint.pause.requested", payload, reason.as_ref())
+            let payload = PauseRequested {
+                drain_policy: Drain::DrainCurrentNode,
+                reason: reason.as_deref().map(Cow::Borrowed),
+                requested_by: Cow::Borrowed(by),
+            };
+            ("holdpoint.pause.requested", None, payload.into())
         }
         Event::RunPaused { reason, drain, by } => {
-            ("run.paused", json!({"drainPolicy": drain, "pausedBy": by}), reason.as_ref())
+            let payload = RunPaused {
+                drain_policy: *drain,
+                paused_by: Cow::Borrowed(by),
+                reason: reason.as_deref().map(Cow::Borrowed),
+            };
+            ("run.paused", None, payload.into())
         }
-        Event::RunResumed { by } => ("run.resumed", json!({"resumedBy": by}), None),
+        Event::RunResumed { by } => {
+            ("run.resumed", None, RunResumed { resumed_by: Cow::Borrowed(by) }.into())
+        }
         // The caller sends only the events that are about pauses.
-        _ => (event.name(), Value::Null, None),
-    };
-    if let Some(reason) = reason {
-        payload["reason"] = json!(reason);
+        _ => (event.name(), None, EventPayload::Other(Value::Null)),
     }
-    (name, None, payload)
 }
 
 fn of_run<'a>(run: &Run, recorded: &'a Recorded) -> Description<'a> {
     let duration_ms = recorded.at.0 - run.begun_at().0;
     match &recorded.event {
         Event::RunFailed { error, node } => {
-            let mut payload = json!({"error": failure(error), "durationMs": duration_ms});
-            if let Some(node) = node {
-                payload["failedNodeId"] = json!(node);
-            }
-            ("run.failed", None, payload)
+            let payload = RunFailed { duration_ms, error: failure(error), failed_node_id: node.clone() };
+            ("run.failed", None, payload.into())
         }
         Event::PauseRequested { .. } | Event::RunPaused { .. } | Event::RunResumed { .. } => {
             of_pause(&recorded.event)
         }
         Event::CapBreached { cap, limit, observed, node } => {
-            let mut payload = json!({"kind": cap, "limit": limit, "observed": observed});
-            if let Some(node) = node {
-                payload["nodeId"] = json!(node);
-            }
-            ("cap.breached", node.as_ref(), payload)
+            let payload =
+                CapBreached { kind: *cap, limit: *limit, node_id: node.clone(), observed: *observed };
+            ("cap.breached", node.as_ref(), payload.into())
         }
         Event::ReplayDiverged { source, at_sequence, expected, found } => {
-            let payload = json!({
-                "sourceRunId": source, "atSequence": at_sequence, "divergenceKind": "event-mismatch",
-                "originalEventId": format!("{source}:{at_sequence}"),
-                "divergencePoint": {"expected": expected, "found": found},
-            });
-            ("replay.diverged", None, payload)
+            let payload = ReplayDiverged {
+                at_sequence: *at_sequence,
+                divergence_kind: Cow::Borrowed("event-mismatch"),
+                divergence_point: DivergencePoint {
+                    expected: Cow::Borrowed(expected),
+                    found: Cow::Borrowed(found),
+                },
+                original_event_id: format!("{source}:{at_sequence}"),
+                source_run_id: source.clone(),
+            };
+            ("replay.diverged", None, payload.into())
         }
         Event::RunCancelled { reason, by, parent } => {
-            let mut payload = json!({"cancelledBy": by, "durationMs": duration_ms});
-            if let Some(parent) = parent {
-                payload["parentRunId"] = json!(parent);
-            }
-            if let Some(reason) = reason {
-                payload["reason"] = json!(reason);
-            }
-            ("run.cancelled", None, payload)
+            let payload = RunCancelled {
+                cancelled_by: Cow::Borrowed(by),
+                duration_ms,
+                parent_run_id: parent.clone(),
+                reason: reason.as_deref().map(Cow::Borrowed),
+            };
+            ("run.cancelled", None, payload.into())
         }
-        // Inputs stay out of events: callers put secrets into them.
-        Event::RunStarted(started) => {
-            let mut payload =
-                json!({"workflowId": started.workflow, "transport": "rest", "owner": started.owner});
-            if !started.tags.is_empty() {
-                payload["tags"] = json!(started.tags);
-            }
-            if !started.metadata.is_empty() {
-                payload["metadata"] = json!(started.metadata);
-            }
-            // The protocol has a number in runs and a text in events.
-            if let Some(version) = started.engine_version {
-                payload["engineVersion"] = json!(version.to_string());
-            }
-            ("run.started", None, payload)
-        }
+        Event::RunStarted(started) => ("run.started", None, run_started(started).into()),
         // The caller sends only the events that are about the whole run.
         _ => {
-            let mut payload = json!({"durationMs": duration_ms});
-            let outputs = run.outputs();
-            if !outputs.is_empty() {
-                payload["outputs"] = json!(shown(run, &outputs));
-            }
-            ("run.completed", None, payload)
+            let outputs = Some(run.outputs()).filter(|outputs| !outputs.is_empty());
+            let outputs = outputs.map(|outputs| shown(run, &outputs));
+            ("run.completed", None, RunCompleted { duration_ms, outputs }.into())
         }
     }
 }
 
-fn failure(error: &RunError) -> Value {
-    let mut shown = json!({"code": error.code, "message": error.message, "retryable": error.retryable});
-    if !error.details.is_empty() {
-        shown["details"] = json!(error.details);
+fn run_started(started: &Started) -> RunStarted<'_> {
+    RunStarted {
+        engine_version: started.engine_version.map(|version| version.to_string()),
+        metadata: (!started.metadata.is_empty()).then_some(Cow::Borrowed(&started.metadata)),
+        owner: Cow::Borrowed(&started.owner),
+        tags: (!started.tags.is_empty()).then_some(Cow::Borrowed(&started.tags)),
+        transport: Cow::Borrowed("rest"),
+        workflow_id: started.workflow.clone(),
     }
-    shown
+}
+
+fn failure(error: &RunError) -> holdpoint_api::runs::RunError<'_> {
+    holdpoint_api::runs::RunError { retryable: Some(error.retryable), ..snapshot::error(error) }
 }
 
 /// How long the execution took that has just ended.
@@ -220,16 +234,23 @@ fn duration_ms(run: &Run, node: &NodeId) -> Option<i64> {
     Some(state.ended_at?.0 - state.started_at?.0)
 }
 
-/// What stands for a value that is nobody's business.
-pub(super) const HIDDEN: &str = "[redacted]";
+/// The placeholder for the value of a sensitive variable.
+const HIDDEN: &str = "[redacted]";
 
-/// Values by the name of the variable they go to, without those that are nobody's business.
+/// Returns the value of a variable, or a placeholder if the variable is sensitive.
+pub(super) fn hide<'a>(run: &Run, name: &str, value: &'a Value) -> Cow<'a, Value> {
+    if run.is_hidden(name) { Cow::Owned(json!(HIDDEN)) } else { Cow::Borrowed(value) }
+}
+
+/// Values by the name of their variable, without those of sensitive variables.
+pub(super) fn values<'a>(run: &Run, values: &'a Map<String, Value>) -> Members<'a, Cow<'a, Value>> {
+    let one = |(name, value): (&'a String, &'a Value)| (Cow::Borrowed(name.as_str()), hide(run, name, value));
+    Members(values.iter().map(one).collect())
+}
+
+/// The same as a map of its own.
 pub(super) fn shown(run: &Run, values: &Map<String, Value>) -> Map<String, Value> {
-    let one = |(name, value): (&String, &Value)| {
-        let value = if run.is_hidden(name) { json!(HIDDEN) } else { value.clone() };
-        (name.clone(), value)
-    };
-    values.iter().map(one).collect()
+    values.iter().map(|(name, value)| (name.clone(), hide(run, name, value).into_owned())).collect()
 }
 
 #[cfg(test)]
@@ -254,7 +275,7 @@ mod tests {
             let event: Event = serde_json::from_value(event.clone()).unwrap();
             let at = Timestamp(10 * i64::try_from(seq).unwrap());
             run.apply(&event, at);
-            document(&run, &Recorded { seq, at, event }).payload
+            json!(document(&run, &Recorded { seq, at, event }).payload)
         };
         (0..).zip(events).map(&mut told).collect()
     }

@@ -6,9 +6,9 @@ use holdpoint_api::Members;
 use holdpoint_api::runs::RunError;
 use holdpoint_api::snapshot::{ChildRun, NodeDelay, NodeState, OpenInterrupt, RunSnapshot};
 use holdpoint_core::{Child, Delay, End, Interrupt, NodeId, NodeStatus, Refusal, Run};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, json};
 
-use super::documents::{HIDDEN, shown};
+use super::documents::{shown, values};
 use crate::links::Minted;
 
 /// The form of the event log, as the protocol numbers it. Less than 2 means a run without a log of events.
@@ -72,16 +72,7 @@ pub(crate) fn add_link(snapshot: &mut RunSnapshot<'_>, minted: Minted) {
     }
 }
 
-/// Values by the name of their variable, without those of sensitive variables.
-fn values<'a>(run: &Run, values: &'a Map<String, Value>) -> Members<'a, Cow<'a, Value>> {
-    let one = |(name, value): (&'a String, &'a Value)| {
-        let value = if run.is_hidden(name) { Cow::Owned(json!(HIDDEN)) } else { Cow::Borrowed(value) };
-        (Cow::Borrowed(name.as_str()), value)
-    };
-    Members(values.iter().map(one).collect())
-}
-
-fn error(error: &holdpoint_core::RunError) -> RunError<'_> {
+pub(super) fn error(error: &holdpoint_core::RunError) -> RunError<'_> {
     RunError {
         code: Cow::Borrowed(&error.code),
         message: Cow::Borrowed(&error.message),
@@ -171,6 +162,7 @@ mod tests {
     use std::sync::Arc;
 
     use holdpoint_core::{Event, RunId, Timestamp, Workflow};
+    use serde_json::Value;
 
     use super::*;
 

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use holdpoint_core::{Command, ExternalEvent, InterruptId, Principal, Refusal, Run, RunId, RunRef, TenantId};
+use holdpoint_core::{
+    Command, EventReception, ExternalEvent, InterruptId, Principal, Refusal, Run, RunId, RunRef, TenantId,
+};
 
-use super::{EventReception, MATCHES_MAX, Received, RefusedBy, Taker};
+use super::{MATCHES_MAX, Received, RefusedBy, Taker};
 use crate::advance::Draft;
 use crate::committer::{Cause, Guard, Mail};
 use crate::engine::{Before, Engine};

@@ -261,7 +261,7 @@ mod tests {
             run.apply(&one.event, one.at);
         }
         let (events, spans) = super::super::told(&of_run, &run, recorded);
-        let mut shown: Vec<Value> = events.into_iter().map(|event| masked(json!(event))).collect();
+        let mut shown: Vec<Value> = events.into_iter().map(masked).collect();
         shown.extend(spans.into_iter().map(masked));
         shown.push(masked(json!(snapshot::describe(&run))));
         let shown = json!(shown).to_string();

@@ -1,5 +1,6 @@
 //! What agents hear, say and do.
 
+use holdpoint_api::payloads::EventPayload;
 use holdpoint_core::agent::{Agent, Message};
 use holdpoint_core::{Event, NodeId, Run};
 use holdpoint_engine::Recorded;
@@ -53,9 +54,9 @@ pub(super) fn describe<'a>(run: &'a Run, recorded: &'a Recorded) -> Description<
             (recorded.event.name(), node, payload)
         }
         // The caller sends only the events of agents.
-        other => return (other.name(), None, Value::Null),
+        other => return (other.name(), None, EventPayload::Other(Value::Null)),
     };
-    (kind, Some(node), payload)
+    (kind, Some(node), EventPayload::Other(payload))
 }
 
 /// A message as clients know it: calls by the names that front ends use.

@@ -1,9 +1,12 @@
-//! Documents of governed gates: what is said at them, and whom they turn away. The protocol knows these members and no
-//! others.
+//! Documents of governed gates: decisions at them, and principals that they reject. The protocol knows these members and
+//! no others.
 
+use std::borrow::Cow;
+
+use holdpoint_api::payloads::{AuthorizationDecided, EventPayload, GateDecided, QuorumProgress};
 use holdpoint_core::{Event, Interrupt, Resolution, Run};
 use holdpoint_engine::Recorded;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::Description;
 
@@ -14,38 +17,39 @@ pub(super) fn describe<'a>(run: &'a Run, recorded: &'a Recorded) -> Description<
         Event::ApprovalRejected { interrupt } => ("approval.rejected", interrupt),
         Event::ApprovalOverridden { interrupt } => ("approval.overridden", interrupt),
         // The caller sends only those above.
-        _ => return ("", None, Value::Null),
+        _ => return ("", None, EventPayload::Other(Value::Null)),
     };
-    let Some(asked) = run.interrupt(*id) else { return (name, None, Value::Null) };
+    let Some(asked) = run.interrupt(*id) else { return (name, None, EventPayload::Other(Value::Null)) };
     let payload = match &recorded.event {
-        Event::AuthorizationDecided { by, action, allowed, reason, .. } => json!({
-            "principal": by, "action": action, "resource": run.interrupt_name(*id), "allowed": allowed,
-            "reason": reason,
-        }),
+        Event::AuthorizationDecided { by, action, allowed, reason, .. } => AuthorizationDecided {
+            action: Cow::Borrowed(action),
+            allowed: *allowed,
+            principal: Cow::Borrowed(by),
+            reason: Cow::Borrowed(reason),
+            resource: run.interrupt_name(*id),
+        }
+        .into(),
         Event::ApprovalGranted { .. } => {
             let granted = asked.votes.iter().filter(|vote| vote.grants()).count().max(1);
-            let mut payload = said(asked);
-            payload["quorumProgress"] = json!({"granted": granted, "required": asked.required_approvals()});
-            payload
+            let progress = QuorumProgress { granted, required: asked.required_approvals() };
+            GateDecided { quorum_progress: Some(progress), reason: None, ..decided(asked) }.into()
         }
-        _ => {
-            let mut payload = said(asked);
-            if let Some((value, _)) = latest(asked)
-                && let Some(reason) = value.get("reason")
-            {
-                payload["reason"] = reason.clone();
-            }
-            payload
-        }
+        _ => decided(asked).into(),
     };
     (name, Some(&asked.node), payload)
 }
 
-fn said(asked: &Interrupt) -> Value {
-    json!({"gateId": asked.data.get("gateId"), "principal": latest(asked).map(|(_, by)| by)})
+fn decided(asked: &Interrupt) -> GateDecided<'_> {
+    let latest = latest(asked);
+    GateDecided {
+        gate_id: asked.data.get("gateId").map(Cow::Borrowed),
+        principal: latest.map(|(_, by)| Cow::Borrowed(by)),
+        quorum_progress: None,
+        reason: latest.and_then(|(value, _)| value.get("reason")).map(Cow::Borrowed),
+    }
 }
 
-/// What was said last, and by whom: right after an event, that is what the event tells of.
+/// Returns the latest answer and its principal. Right after an event, that is the answer that the event is about.
 fn latest(asked: &Interrupt) -> Option<(&Value, &str)> {
     match (asked.votes.last(), &asked.resolution) {
         (Some(vote), _) => Some((&vote.value, vote.by.as_str())),

@@ -1,39 +1,51 @@
-//! Documents of questions and answers.
+//! Documents of interrupts and their answers.
 
+use std::borrow::Cow;
+
+use holdpoint_api::Members;
 use holdpoint_api::interrupts::InterruptDecision;
+use holdpoint_api::payloads::{
+    ApprovalReceived, ApprovalRequested, ClarificationRequested, ClarificationResolved, EventPayload,
+    InterruptRequested, InterruptResolved, NodeResumed, NodeSuspended,
+};
 use holdpoint_core::{Event, Interrupt, InterruptId, Kind, NodeId, Resolution, Run};
 use holdpoint_engine::Recorded;
 use serde_json::{Value, json};
 
 use super::Description;
-use super::voices::put_via;
 
 pub(super) fn describe<'a>(run: &'a Run, recorded: &'a Recorded) -> Description<'a> {
     match &recorded.event {
         Event::NodeSuspended { node, interrupt, .. } => {
-            ("node.suspended", Some(node), suspension(run, node, *interrupt))
+            ("node.suspended", Some(node), suspension(run, node, *interrupt).into())
         }
         Event::NodeResumed { node, interrupt } => {
-            ("node.resumed", Some(node), resumption(run, node, *interrupt))
+            ("node.resumed", Some(node), resumption(run, node, *interrupt).into())
         }
-        Event::InterruptRequested { id, .. } => of_interrupt(run, *id, "interrupt.requested", requested),
+        Event::InterruptRequested { id, .. } => {
+            of_interrupt(run, *id, "interrupt.requested", |run, asked| requested(run, asked).into())
+        }
         Event::ApprovalRequested { interrupt } => {
-            of_interrupt(run, *interrupt, "approval.requested", approval_requested)
+            of_interrupt(run, *interrupt, "approval.requested", |run, asked| {
+                approval_requested(run, asked).into()
+            })
         }
         Event::ClarificationRequested { interrupt } => {
-            of_interrupt(run, *interrupt, "clarification.requested", clarification_requested)
+            of_interrupt(run, *interrupt, "clarification.requested", |run, asked| {
+                clarification_requested(run, asked).into()
+            })
         }
         Event::InterruptResolved { id, .. } | Event::InterruptTimedOut { id } => {
-            of_interrupt(run, *id, "interrupt.resolved", resolved)
+            of_interrupt(run, *id, "interrupt.resolved", |run, asked| resolved(run, asked).into())
         }
         Event::ApprovalReceived { interrupt } => {
-            of_interrupt(run, *interrupt, "approval.received", approval_received)
+            of_interrupt(run, *interrupt, "approval.received", |_, asked| approval_received(asked))
         }
         Event::ClarificationResolved { interrupt } => {
-            of_interrupt(run, *interrupt, "clarification.resolved", clarification_resolved)
+            of_interrupt(run, *interrupt, "clarification.resolved", |_, asked| clarification_resolved(asked))
         }
         // The caller sends only those above.
-        _ => ("", None, Value::Null),
+        _ => ("", None, EventPayload::Other(Value::Null)),
     }
 }
 
@@ -41,36 +53,43 @@ fn of_interrupt<'a>(
     run: &'a Run,
     id: InterruptId,
     kind: &'static str,
-    payload: fn(&Run, &Interrupt) -> Value,
+    payload: fn(&'a Run, &'a Interrupt) -> EventPayload<'a>,
 ) -> Description<'a> {
     match run.interrupt(id) {
         Some(interrupt) => (kind, Some(&interrupt.node), payload(run, interrupt)),
-        None => (kind, None, Value::Null),
+        None => (kind, None, EventPayload::Other(Value::Null)),
     }
 }
 
-fn suspension(run: &Run, node: &NodeId, id: InterruptId) -> Value {
-    let mut payload = json!({"nodeId": node, "interruptId": run.interrupt_name(id)});
-    if let Some(interrupt) = run.interrupt(id) {
-        payload["kind"] = json!(interrupt.kind.as_str());
-        payload["key"] = json!(interrupt.key);
-        if let Some(reason) = reason(interrupt.kind) {
-            payload["reason"] = json!(reason);
-        }
-        for member in extras(interrupt.kind) {
-            if let Some(value) = interrupt.data.get(member) {
-                payload[*member] = value.clone();
-            }
-        }
-        // As it was asked: a fork that has taken it over waits longer, which its snapshot says.
-        if let Some(at) = interrupt.timeout_ms.map(|ms| interrupt.requested_at.plus_ms(ms)) {
-            payload["expiresAt"] = json!(at.to_string());
-        }
-    }
-    payload
+fn member<'a>(of: &'a Value, name: &str) -> Option<Cow<'a, Value>> {
+    of.get(name).map(Cow::Borrowed)
 }
 
-/// Where a status is shared, what tells the kinds apart.
+fn suspension<'a>(run: &'a Run, node: &NodeId, id: InterruptId) -> NodeSuspended<'a> {
+    let asked = run.interrupt(id);
+    let extra = |kind: Kind, name: &str| {
+        asked.filter(|asked| asked.kind == kind).and_then(|asked| member(&asked.data, name))
+    };
+    // The deadline at the request. A fork that has taken the interrupt over waits longer, which its snapshot shows.
+    let expires_at = asked.and_then(|asked| Some(asked.requested_at.plus_ms(asked.timeout_ms?)));
+    NodeSuspended {
+        agent_id: extra(Kind::LowConfidence, "agentId"),
+        conversation_id: extra(Kind::ConversationExchange, "conversationId"),
+        custom_kind: extra(Kind::Custom, "customKind"),
+        event_type: extra(Kind::ExternalEvent, "eventType"),
+        expires_at: expires_at.map(Into::into),
+        interrupt_id: run.interrupt_name(id),
+        key: asked.map(|asked| Cow::Borrowed(&*asked.key)),
+        kind: asked.map(|asked| asked.kind),
+        node_id: node.clone(),
+        observed: extra(Kind::LowConfidence, "observed"),
+        reason: asked.and_then(|asked| reason(asked.kind)).map(Cow::Borrowed),
+        threshold: extra(Kind::LowConfidence, "threshold"),
+        turn_index: extra(Kind::ConversationExchange, "turnIndex"),
+    }
+}
+
+/// Returns the word that tells kinds apart whose runs have the same status.
 fn reason(kind: Kind) -> Option<&'static str> {
     match kind {
         Kind::LowConfidence => Some("low-confidence"),
@@ -84,148 +103,158 @@ fn reason(kind: Kind) -> Option<&'static str> {
     }
 }
 
-/// Members of the data that are told with the suspension.
-fn extras(kind: Kind) -> &'static [&'static str] {
-    match kind {
-        Kind::ExternalEvent => &["eventType"],
-        Kind::Custom => &["customKind"],
-        Kind::LowConfidence => &["agentId", "threshold", "observed"],
-        Kind::ConversationExchange => &["conversationId", "turnIndex"],
-        Kind::Approval | Kind::Clarification | Kind::ConversationStart | Kind::ConversationClose => &[],
+fn resumption<'a>(run: &'a Run, node: &NodeId, id: InterruptId) -> NodeResumed<'a> {
+    let resolution = run.interrupt(id).and_then(|interrupt| interrupt.resolution.as_ref());
+    NodeResumed {
+        interrupt_id: run.interrupt_name(id),
+        node_id: node.clone(),
+        resume_value: match resolution {
+            Some(Resolution::Answered { value, .. }) => Some(Cow::Borrowed(value)),
+            Some(Resolution::TimedOut { .. }) | None => None,
+        },
     }
 }
 
-fn resumption(run: &Run, node: &NodeId, id: InterruptId) -> Value {
-    let mut payload = json!({"nodeId": node, "interruptId": run.interrupt_name(id)});
-    if let Some(Resolution::Answered { value, .. }) =
-        run.interrupt(id).and_then(|interrupt| interrupt.resolution.as_ref())
-    {
-        payload["resumeValue"] = value.clone();
+fn requested<'a>(run: &Run, interrupt: &'a Interrupt) -> InterruptRequested<'a> {
+    InterruptRequested {
+        data: Cow::Borrowed(&interrupt.data),
+        interrupt_id: run.interrupt_name(interrupt.id),
+        key: Cow::Borrowed(&interrupt.key),
+        kind: interrupt.kind,
+        node_id: interrupt.node.clone(),
+        requested_at: interrupt.requested_at.into(),
+        run_id: run.id.clone(),
+        timeout_ms: interrupt.timeout_ms,
     }
-    payload
 }
 
-fn requested(run: &Run, interrupt: &Interrupt) -> Value {
-    let mut payload = json!({
-        "runId": run.id, "nodeId": interrupt.node, "interruptId": run.interrupt_name(interrupt.id),
-        "kind": interrupt.kind.as_str(), "key": interrupt.key, "data": interrupt.data,
-        "requestedAt": interrupt.requested_at.to_string(),
-    });
-    if let Some(ms) = interrupt.timeout_ms {
-        payload["timeoutMs"] = json!(ms);
+fn approval_requested<'a>(run: &Run, interrupt: &'a Interrupt) -> ApprovalRequested<'a> {
+    ApprovalRequested {
+        actions: member(&interrupt.data, "actions"),
+        approvers_list: member(&interrupt.data, "approversList"),
+        artifact_id: member(&interrupt.data, "artifactId"),
+        artifact_type: member(&interrupt.data, "artifactType"),
+        interrupt_id: run.interrupt_name(interrupt.id),
+        node_id: interrupt.node.clone(),
+        required_approvals: member(&interrupt.data, "requiredApprovals"),
     }
-    payload
 }
 
-fn approval_requested(run: &Run, interrupt: &Interrupt) -> Value {
-    let mut payload = json!({
-        "nodeId": interrupt.node, "interruptId": run.interrupt_name(interrupt.id),
-    });
-    for member in ["artifactId", "artifactType", "actions", "approversList", "requiredApprovals"] {
-        if let Some(value) = interrupt.data.get(member) {
-            payload[member] = value.clone();
-        }
+fn clarification_requested<'a>(run: &Run, interrupt: &'a Interrupt) -> ClarificationRequested<'a> {
+    ClarificationRequested {
+        interrupt_id: run.interrupt_name(interrupt.id),
+        node_id: interrupt.node.clone(),
+        questions: member(&interrupt.data, "questions"),
     }
-    payload
 }
 
-fn clarification_requested(run: &Run, interrupt: &Interrupt) -> Value {
-    json!({
-        "nodeId": interrupt.node, "interruptId": run.interrupt_name(interrupt.id),
-        "questions": interrupt.data.get("questions"),
-    })
-}
-
-fn resolved(run: &Run, interrupt: &Interrupt) -> Value {
-    let mut payload = json!({
-        "runId": run.id, "nodeId": interrupt.node, "interruptId": run.interrupt_name(interrupt.id),
-        "kind": interrupt.kind.as_str(),
-    });
-    put_via(&mut payload, interrupt.resolution.as_ref().and_then(Resolution::via).as_ref());
+fn resolved<'a>(run: &Run, interrupt: &'a Interrupt) -> InterruptResolved<'a> {
+    let unresolved = InterruptResolved {
+        action: None,
+        decision: None,
+        edited_artifact_data: None,
+        grant_id: None,
+        interrupt_id: run.interrupt_name(interrupt.id),
+        kind: interrupt.kind,
+        node_id: interrupt.node.clone(),
+        outcome: None,
+        quorum: None,
+        reason: None,
+        refine_feedback: None,
+        resolved_at: interrupt.resolution.as_ref().map(|resolution| resolution.at().into()),
+        resolved_by: None,
+        resume_value: None,
+        run_id: run.id.clone(),
+        via: interrupt.resolution.as_ref().and_then(Resolution::via),
+    };
     match &interrupt.resolution {
-        Some(Resolution::Answered { value, by, at, .. }) => {
-            payload["resumeValue"] = value.clone();
-            payload["resolvedAt"] = json!(at.to_string());
-            payload["resolvedBy"] = json!(by);
-            if interrupt.is_granted() {
-                payload["grantId"] = json!(run.grant_id(interrupt.id));
-            }
-            if let (Kind::Approval, Some(action)) =
-                (interrupt.kind, value.get("action").and_then(Value::as_str))
-            {
-                payload["action"] = json!(action);
-                let reason = interrupt.is_governed().then_some("reason");
-                for member in ["refineFeedback", "editedArtifactData", "quorum"].into_iter().chain(reason) {
-                    if let Some(value) = value.get(member) {
-                        payload[member] = value.clone();
-                    }
-                }
-                // Asking for a better version is neither.
-                match action {
-                    "override" => payload["decision"] = json!("overridden"),
-                    "reject" => payload["decision"] = json!("rejected"),
-                    "accept" | "edit-accept" => payload["decision"] = json!("granted"),
-                    _ => {}
-                }
+        Some(Resolution::Answered { value, by, .. }) => {
+            let answered = InterruptResolved {
+                grant_id: interrupt.is_granted().then(|| run.grant_id(interrupt.id)),
+                resolved_by: Some(Cow::Borrowed(by)),
+                resume_value: Some(Cow::Borrowed(value)),
+                ..unresolved
+            };
+            match (interrupt.kind, value.get("action").and_then(Value::as_str)) {
+                (Kind::Approval, Some(action)) => InterruptResolved {
+                    action: Some(Cow::Borrowed(action)),
+                    decision: decision_of(action).map(Cow::Borrowed),
+                    edited_artifact_data: member(value, "editedArtifactData"),
+                    quorum: member(value, "quorum"),
+                    reason: member(value, "reason").filter(|_| interrupt.is_governed()),
+                    refine_feedback: member(value, "refineFeedback"),
+                    ..answered
+                },
+                _ => answered,
             }
         }
-        Some(Resolution::TimedOut { at }) => {
-            payload["resumeValue"] = Value::Null;
-            payload["resolvedAt"] = json!(at.to_string());
-            payload["resolvedBy"] = json!(TIMEOUT);
-            for (member, value) in [
-                ("action", "timeout"),
-                ("decision", "rejected"),
-                ("outcome", "rejected"),
-                ("reason", "timeout"),
-            ] {
-                payload[member] = json!(value);
-            }
-        }
-        None => {}
+        Some(Resolution::TimedOut { .. }) => InterruptResolved {
+            action: Some(Cow::Borrowed("timeout")),
+            decision: Some(Cow::Borrowed("rejected")),
+            outcome: Some(Cow::Borrowed("rejected")),
+            reason: Some(Cow::Owned(json!("timeout"))),
+            resolved_by: Some(Cow::Borrowed(TIMEOUT)),
+            resume_value: Some(Cow::Owned(Value::Null)),
+            ..unresolved
+        },
+        None => unresolved,
     }
-    payload
 }
 
-/// Who "decided" when nobody did.
+/// Returns the decision of an action. A request for a better version is none.
+fn decision_of(action: &str) -> Option<&'static str> {
+    match action {
+        "override" => Some("overridden"),
+        "reject" => Some("rejected"),
+        "accept" | "edit-accept" => Some("granted"),
+        _ => None,
+    }
+}
+
+/// The principal of a decision that a deadline made.
 const TIMEOUT: &str = "system:timeout";
 
-/// How an interrupt ended, for whoever looks back: what was said, by whom, when, and what it came to.
+/// Describes the outcome of an interrupt. Returns None if it is open.
 pub(crate) fn decision(run: &Run, interrupt: &Interrupt) -> Option<InterruptDecision> {
     let resolution = interrupt.resolution.as_ref()?;
     let told = resolved(run, interrupt);
-    let text = |member: &str| told.get(member).and_then(Value::as_str).map(str::to_owned);
     Some(InterruptDecision {
-        value: told["resumeValue"].clone(),
-        by: text("resolvedBy").unwrap_or_default(),
+        value: told.resume_value.map(Cow::into_owned).unwrap_or_default(),
+        by: told.resolved_by.map(Cow::into_owned).unwrap_or_default(),
         at: resolution.at().into(),
-        action: text("action"),
-        decision: text("decision"),
-        reason: text("reason"),
-        via: resolution.via(),
+        action: told.action.map(Cow::into_owned),
+        decision: told.decision.map(Cow::into_owned),
+        reason: told.reason.as_deref().and_then(Value::as_str).map(str::to_owned),
+        via: told.via,
     })
 }
 
-fn approval_received(_run: &Run, interrupt: &Interrupt) -> Value {
-    match &interrupt.resolution {
+fn approval_received(interrupt: &Interrupt) -> EventPayload<'_> {
+    let mut answer: Vec<(Cow<'_, str>, Cow<'_, Value>)> = match &interrupt.resolution {
         Some(Resolution::Answered { value, .. }) => {
-            let mut payload = value.clone();
-            payload["nodeId"] = json!(interrupt.node);
-            payload
+            let members = value.as_object().into_iter().flatten().filter(|(name, _)| *name != "nodeId");
+            members.map(|(name, value)| (Cow::Borrowed(name.as_str()), Cow::Borrowed(value))).collect()
         }
-        Some(Resolution::TimedOut { at }) => {
-            let node = &interrupt.node;
-            json!({"nodeId": node, "action": "timeout", "decidedBy": TIMEOUT, "decidedAt": at.to_string()})
-        }
-        None => Value::Null,
-    }
+        Some(Resolution::TimedOut { at }) => vec![
+            (Cow::Borrowed("action"), Cow::Owned(json!("timeout"))),
+            (Cow::Borrowed("decidedAt"), Cow::Owned(json!(at.to_string()))),
+            (Cow::Borrowed("decidedBy"), Cow::Owned(json!(TIMEOUT))),
+        ],
+        None => return EventPayload::Other(Value::Null),
+    };
+    answer.push((Cow::Borrowed("nodeId"), Cow::Owned(json!(interrupt.node))));
+    answer.sort_by(|(one, _), (other, _)| one.cmp(other));
+    ApprovalReceived(Members(answer)).into()
 }
 
-fn clarification_resolved(_run: &Run, interrupt: &Interrupt) -> Value {
+fn clarification_resolved(interrupt: &Interrupt) -> EventPayload<'_> {
     match &interrupt.resolution {
-        Some(Resolution::Answered { value, by, .. }) => {
-            json!({"nodeId": interrupt.node, "answers": value.get("answers"), "answeredBy": by})
+        Some(Resolution::Answered { value, by, .. }) => ClarificationResolved {
+            answered_by: Cow::Borrowed(by),
+            answers: member(value, "answers"),
+            node_id: interrupt.node.clone(),
         }
-        Some(Resolution::TimedOut { .. }) | None => Value::Null,
+        .into(),
+        Some(Resolution::TimedOut { .. }) | None => EventPayload::Other(Value::Null),
     }
 }

@@ -1,85 +1,107 @@
-//! Documents of what nodes do on their way: values they set, runs they start, rounds they go.
+//! Documents of the progress of nodes: the values they set, the runs they start, their loops.
 
-use holdpoint_core::{Event, NodeId, Run, RunError, Timestamp};
+use std::borrow::Cow;
+
+use holdpoint_api::payloads::{
+    ArtifactCreated, ChannelWritten, ChildChanged, EventPayload, LoopTurned, LoopbackLimit, MessageChunk,
+    NodeAwaiting, NodeDelayed, NodeDispatched, NodeRetried, StepRecorded, VariableChanged,
+};
+use holdpoint_core::{Event, Run};
 use holdpoint_engine::Recorded;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::{Description, HIDDEN, failure};
+use super::{Description, failure, hide};
 
-pub(super) fn describe<'a>(run: &Run, recorded: &'a Recorded) -> Description<'a> {
+pub(super) fn describe<'a>(run: &'a Run, recorded: &'a Recorded) -> Description<'a> {
     match &recorded.event {
         Event::NodeRetried { node, attempt, delay_ms, error } => {
-            let payload = json!({
-                "nodeId": node, "attempt": attempt, "delayMs": delay_ms, "lastError": failure(error),
-            });
-            ("node.retried", Some(node), payload)
+            let (node_id, last_error) = (node.clone(), failure(error));
+            let payload = NodeRetried { attempt: *attempt, delay_ms: *delay_ms, last_error, node_id };
+            ("node.retried", Some(node), payload.into())
         }
-        Event::NodeDelayed { node, error, until } => delayed(node, error, *until),
+        Event::NodeDelayed { node, error, until } => {
+            let (node_id, until) = (node.clone(), until.map(Into::into));
+            let payload = NodeDelayed { error: failure(error), node_id, until };
+            ("holdpoint.node.delayed", Some(node), payload.into())
+        }
         Event::VariableChanged { node, name, previous, next } => {
-            let shown = |value: &Value| if run.is_hidden(name) { json!(HIDDEN) } else { value.clone() };
-            let mut payload = json!({"nodeId": node, "name": name, "next": shown(next)});
-            if let Some(previous) = previous {
-                payload["previous"] = shown(previous);
-            }
-            ("variable.changed", Some(node), payload)
+            let payload = VariableChanged {
+                name: Cow::Borrowed(name),
+                next: hide(run, name, next),
+                node_id: node.clone(),
+                previous: previous.as_ref().map(|previous| hide(run, name, previous)),
+            };
+            ("variable.changed", Some(node), payload.into())
         }
         Event::ChannelWritten { node, channel, value, reducer, .. } => {
-            let value = if run.is_hidden(channel) { json!(HIDDEN) } else { value.clone() };
-            let payload = json!({
-                "nodeId": node, "channel": channel, "value": value, "reducer": reducer,
-                "writtenAt": recorded.at.to_string(),
-            });
-            ("channel.written", Some(node), payload)
+            let payload = ChannelWritten {
+                channel: Cow::Borrowed(channel),
+                node_id: node.clone(),
+                reducer: *reducer,
+                value: hide(run, channel, value),
+                written_at: recorded.at.into(),
+            };
+            ("channel.written", Some(node), payload.into())
         }
         Event::MessageChunk { node, chunk, last, meta } => {
-            let mut payload = json!({"nodeId": node, "runId": run.id, "chunk": chunk, "isLast": last});
-            if !meta.is_empty() {
-                payload["meta"] = json!(meta);
-            }
-            ("ai.message.chunk", Some(node), payload)
+            let payload = MessageChunk {
+                chunk: Cow::Borrowed(chunk),
+                is_last: *last,
+                meta: (!meta.is_empty()).then_some(Cow::Borrowed(meta)),
+                node_id: node.clone(),
+                run_id: run.id.clone(),
+            };
+            ("ai.message.chunk", Some(node), payload.into())
         }
         Event::ArtifactCreated { node, artifact, version } => {
             let kind = run.workflow.node(node).and_then(|node| node.artifact_type.as_deref());
-            let payload = json!({
-                "nodeId": node, "artifactId": artifact, "artifactType": kind, "version": version.to_string(),
-            });
-            ("artifact.created", Some(node), payload)
+            let payload = ArtifactCreated {
+                artifact_id: Cow::Borrowed(artifact),
+                artifact_type: kind.map(Cow::Borrowed),
+                node_id: node.clone(),
+                version: version.to_string(),
+            };
+            ("artifact.created", Some(node), payload.into())
         }
         Event::LoopbackLimit { node, iterations, limit } => {
-            let payload = json!({"nodeId": node, "iterations": iterations, "limit": limit});
-            ("workflow.loopback-limit", Some(node), payload)
+            let payload = LoopbackLimit { iterations: *iterations, limit: *limit, node_id: node.clone() };
+            ("workflow.loopback-limit", Some(node), payload.into())
         }
-        Event::NodeDispatched { node, child, workflow, call, .. } => {
-            let mut payload = json!({"childRunId": child, "childWorkflowId": workflow});
-            if let Some(call) = call {
-                payload["toolCallId"] = json!(call);
-            }
-            ("node.dispatched", Some(node), payload)
-        }
-        Event::StepRecorded { node, name, .. } => {
-            ("holdpoint.step.recorded", Some(node), json!({"nodeId": node, "step": name}))
-        }
-        Event::NodeAwaiting { node, child } => {
-            ("holdpoint.node.awaiting", Some(node), json!({"nodeId": node, "childRunId": child}))
-        }
-        Event::LoopTurned { edge, iteration } => {
-            ("holdpoint.loop.turned", None, json!({"edgeId": edge, "iteration": iteration}))
-        }
-        Event::ChildChanged { child, status } => {
-            ("holdpoint.child.changed", None, json!({"childRunId": child, "status": status}))
-        }
-        Event::ChildEnded { child, status, .. } => {
-            ("holdpoint.child.ended", None, json!({"childRunId": child, "status": status}))
-        }
-        // The caller sends only those above.
-        _ => ("", None, Value::Null),
+        _ => of_children_and_loops(recorded),
     }
 }
 
-fn delayed<'a>(node: &'a NodeId, error: &RunError, until: Option<Timestamp>) -> Description<'a> {
-    let mut payload = json!({"nodeId": node, "error": failure(error)});
-    if let Some(until) = until {
-        payload["until"] = json!(until.to_string());
+fn of_children_and_loops(recorded: &Recorded) -> Description<'_> {
+    match &recorded.event {
+        Event::NodeDispatched { node, child, workflow, call, .. } => {
+            let payload = NodeDispatched {
+                child_run_id: child.clone(),
+                child_workflow_id: workflow.clone(),
+                tool_call_id: call.as_deref().map(Cow::Borrowed),
+            };
+            ("node.dispatched", Some(node), payload.into())
+        }
+        Event::StepRecorded { node, name, .. } => {
+            let payload = StepRecorded { node_id: node.clone(), step: Cow::Borrowed(name) };
+            ("holdpoint.step.recorded", Some(node), payload.into())
+        }
+        Event::NodeAwaiting { node, child } => {
+            let payload = NodeAwaiting { child_run_id: child.clone(), node_id: node.clone() };
+            ("holdpoint.node.awaiting", Some(node), payload.into())
+        }
+        Event::LoopTurned { edge, iteration } => {
+            let payload = LoopTurned { edge_id: Cow::Borrowed(edge), iteration: *iteration };
+            ("holdpoint.loop.turned", None, payload.into())
+        }
+        Event::ChildChanged { child, status } => {
+            let payload = ChildChanged { child_run_id: child.clone(), status: *status };
+            ("holdpoint.child.changed", None, payload.into())
+        }
+        Event::ChildEnded { child, status, .. } => {
+            let payload = ChildChanged { child_run_id: child.clone(), status: *status };
+            ("holdpoint.child.ended", None, payload.into())
+        }
+        // The caller sends only those above.
+        _ => ("", None, EventPayload::Other(Value::Null)),
     }
-    ("holdpoint.node.delayed", Some(node), payload)
 }

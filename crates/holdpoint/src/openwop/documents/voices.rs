@@ -1,120 +1,128 @@
-//! Documents of what is said around questions: votes, questions of approvers, turns of conversations, decisions of
-//! agents.
+//! Documents of votes, questions of approvers, turns of conversations and decisions of agents.
 
-use holdpoint_core::{Event, InterruptId, NodeId, Run, Via};
+use std::borrow::Cow;
+
+use holdpoint_api::payloads::{
+    AgentDecided, AskAnswered, AskRaised, ConversationClosed, ConversationExchanged, ConversationOpened,
+    EventPayload, VoteCast, VoteRepeated,
+};
+use holdpoint_core::{Event, Interrupt, InterruptId, NodeId, Resolution, Run, Via};
 use holdpoint_engine::Recorded;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::Description;
 
 pub(super) fn describe<'a>(run: &'a Run, recorded: &'a Recorded) -> Description<'a> {
     match &recorded.event {
         Event::VoteCast { interrupt, value, by, via, .. } => {
-            let mut payload = of_interrupt(run, *interrupt);
-            payload["action"] = json!(value.get("action"));
-            payload["decidedBy"] = json!(by);
-            payload["decidedAt"] = json!(value.get("decidedAt"));
-            acted(&mut payload, value.get("actedBy").and_then(Value::as_str));
-            put_via(&mut payload, via.as_ref());
-            ("holdpoint.vote.cast", node_of(run, *interrupt), payload)
+            let node = node_of(run, *interrupt);
+            let payload = VoteCast {
+                acted_by: value.get("actedBy").and_then(Value::as_str).map(Cow::Borrowed),
+                action: value.get("action").map(Cow::Borrowed),
+                decided_at: value.get("decidedAt").map(Cow::Borrowed),
+                decided_by: Cow::Borrowed(by),
+                interrupt_id: run.interrupt_name(*interrupt),
+                node_id: node.cloned(),
+                via: via.clone(),
+            };
+            ("holdpoint.vote.cast", node, payload.into())
         }
         Event::VoteRepeated { interrupt, action, by, acted_by, via } => {
-            let mut payload = of_interrupt(run, *interrupt);
-            payload["action"] = json!(action);
-            payload["decidedBy"] = json!(by);
-            acted(&mut payload, acted_by.as_deref());
-            put_via(&mut payload, via.as_ref());
-            ("holdpoint.vote.repeated", node_of(run, *interrupt), payload)
+            let node = node_of(run, *interrupt);
+            let payload = VoteRepeated {
+                acted_by: acted_by.as_deref().map(Cow::Borrowed),
+                action: Cow::Borrowed(action),
+                decided_by: Cow::Borrowed(by),
+                interrupt_id: run.interrupt_name(*interrupt),
+                node_id: node.cloned(),
+                via: via.clone(),
+            };
+            ("holdpoint.vote.repeated", node, payload.into())
         }
         Event::AskRaised { interrupt, ask, question, by, acted_by, via } => {
-            let mut payload = of_interrupt(run, *interrupt);
-            payload["askId"] = json!(ask);
-            payload["question"] = json!(question);
-            payload["askedBy"] = json!(by);
-            acted(&mut payload, acted_by.as_deref());
-            put_via(&mut payload, via.as_ref());
-            ("holdpoint.ask.raised", node_of(run, *interrupt), payload)
+            let node = node_of(run, *interrupt);
+            let payload = AskRaised {
+                acted_by: acted_by.as_deref().map(Cow::Borrowed),
+                ask_id: *ask,
+                asked_by: Cow::Borrowed(by),
+                interrupt_id: run.interrupt_name(*interrupt),
+                node_id: node.cloned(),
+                question: Cow::Borrowed(question),
+                via: via.clone(),
+            };
+            ("holdpoint.ask.raised", node, payload.into())
         }
         Event::AskAnswered { interrupt, ask, answer, by } => {
-            let mut payload = of_interrupt(run, *interrupt);
-            payload["askId"] = json!(ask);
-            payload["answer"] = json!(answer);
-            payload["answeredBy"] = json!(by);
-            ("holdpoint.ask.answered", node_of(run, *interrupt), payload)
+            let node = node_of(run, *interrupt);
+            let payload = AskAnswered {
+                answer: Cow::Borrowed(answer),
+                answered_by: Cow::Borrowed(by),
+                ask_id: *ask,
+                interrupt_id: run.interrupt_name(*interrupt),
+                node_id: node.cloned(),
+            };
+            ("holdpoint.ask.answered", node, payload.into())
         }
         Event::AgentDecided { node, agent, decision, confidence, flaw, message } => {
-            let mut payload =
-                json!({"nodeId": node, "agentId": agent, "decision": decision, "via": Via::agent()});
-            if let Some(confidence) = confidence {
-                payload["confidence"] = json!(confidence);
-            }
-            if let Some(flaw) = flaw {
-                payload["flaw"] = json!(flaw);
-            }
-            if let Some(message) = message {
-                payload["messageId"] = json!(message);
-            }
-            ("agent.decided", Some(node), payload)
+            let payload = AgentDecided {
+                agent_id: Cow::Borrowed(agent),
+                confidence: *confidence,
+                decision: Cow::Borrowed(decision),
+                flaw: flaw.as_deref().map(Cow::Borrowed),
+                message_id: message.as_deref().map(Cow::Borrowed),
+                node_id: node.clone(),
+                via: Via::agent(),
+            };
+            ("agent.decided", Some(node), payload.into())
         }
         _ => of_conversation(run, recorded),
-    }
-}
-
-/// Adds the credential of a decision, if it is known. Decisions of older versions have none.
-pub(super) fn put_via(payload: &mut Value, via: Option<&Via>) {
-    if let Some(via) = via {
-        payload["via"] = json!(via);
     }
 }
 
 fn of_conversation<'a>(run: &'a Run, recorded: &'a Recorded) -> Description<'a> {
     match &recorded.event {
         Event::ConversationOpened { interrupt, .. } => {
-            let mut payload = conversation(run, *interrupt, &["title", "initialPrompt"]);
-            payload["openedBy"] = json!(run.owner().map(|owner| &owner.principal));
-            ("conversation.opened", node_of(run, *interrupt), payload)
+            let asked = run.interrupt(*interrupt);
+            let payload = ConversationOpened {
+                conversation_id: member(asked, "conversationId"),
+                initial_prompt: member(asked, "initialPrompt"),
+                opened_by: run.owner().map(|owner| Cow::Borrowed(&*owner.principal)),
+                title: member(asked, "title"),
+            };
+            ("conversation.opened", node_of(run, *interrupt), payload.into())
         }
         Event::ConversationExchanged { interrupt } => {
-            let mut payload = conversation(run, *interrupt, &["turnIndex"]);
-            let resolution = run.interrupt(*interrupt).and_then(|asked| asked.resolution.as_ref());
-            if let Some(holdpoint_core::Resolution::Answered { value, .. }) = resolution {
-                payload["outcome"] = value.clone();
-            }
-            ("conversation.exchanged", node_of(run, *interrupt), payload)
+            let asked = run.interrupt(*interrupt);
+            let payload = ConversationExchanged {
+                conversation_id: member(asked, "conversationId"),
+                outcome: match asked.and_then(|asked| asked.resolution.as_ref()) {
+                    Some(Resolution::Answered { value, .. }) => Some(Cow::Borrowed(value)),
+                    Some(Resolution::TimedOut { .. }) | None => None,
+                },
+                turn_index: member(asked, "turnIndex"),
+            };
+            ("conversation.exchanged", node_of(run, *interrupt), payload.into())
         }
         Event::ConversationClosed { interrupt } => {
-            let mut payload = conversation(run, *interrupt, &["reason"]);
-            let known = payload["conversationId"].as_str().and_then(|id| run.conversation(Some(id)));
-            payload["turnCount"] = json!(known.map(|known| known.turns));
-            ("conversation.closed", node_of(run, *interrupt), payload)
+            let asked = run.interrupt(*interrupt);
+            let id = member(asked, "conversationId");
+            let known = id.as_deref().and_then(Value::as_str).and_then(|id| run.conversation(Some(id)));
+            let payload = ConversationClosed {
+                reason: member(asked, "reason"),
+                turn_count: known.map(|known| known.turns),
+                conversation_id: id,
+            };
+            ("conversation.closed", node_of(run, *interrupt), payload.into())
         }
         // The caller sends only those above.
-        _ => ("", None, Value::Null),
+        _ => ("", None, EventPayload::Other(Value::Null)),
     }
-}
-
-/// Who spoke, where it was for somebody else.
-fn acted(payload: &mut Value, by: Option<&str>) {
-    if let Some(by) = by {
-        payload["actedBy"] = json!(by);
-    }
-}
-
-fn of_interrupt(run: &Run, id: InterruptId) -> Value {
-    json!({"nodeId": node_of(run, id), "interruptId": run.interrupt_name(id)})
 }
 
 fn node_of(run: &Run, id: InterruptId) -> Option<&NodeId> {
     run.interrupt(id).map(|asked| &asked.node)
 }
 
-fn conversation(run: &Run, id: InterruptId, members: &[&str]) -> Value {
-    let mut payload = json!({});
-    let data = run.interrupt(id).map(|asked| &asked.data);
-    for member in ["conversationId"].iter().chain(members) {
-        if let Some(value) = data.and_then(|data| data.get(*member)) {
-            payload[*member] = value.clone();
-        }
-    }
-    payload
+fn member<'a>(asked: Option<&'a Interrupt>, name: &str) -> Option<Cow<'a, Value>> {
+    asked.and_then(|asked| asked.data.get(name)).map(Cow::Borrowed)
 }

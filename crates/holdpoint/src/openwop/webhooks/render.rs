@@ -44,7 +44,7 @@ impl Shared {
         body.extend_from_slice(b",\"event\":");
         body.extend_from_slice(&document);
         body.push(b'}');
-        Ok(Some(Rendered { event_type: kind.to_owned(), body, trace: trace(of, &run) }))
+        Ok(Some(Rendered { event_type: kind.into_owned(), body, trace: trace(of, &run) }))
     }
 
     /// Renders a callback, or returns None if the interrupt was answered or has expired. The link has the rights that
@@ -69,7 +69,7 @@ impl Shared {
                 Err(error) if error.status() == StatusCode::UNPROCESSABLE_ENTITY => return Ok(None),
                 other => other?,
             };
-            body["intent"] = json!(intent.as_str());
+            body["intent"] = json!(intent);
             body["callbackUrl"] = json!(minted.url);
             body["interruptToken"] = json!(minted.token);
             body["expiresAt"] = json!(minted.claims.expires_at.to_string());
