@@ -105,6 +105,14 @@ impl Page {
     pub const LIMIT_MAX: u64 = 200;
 }
 
+/// An OpenAPI 3.1 document.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct OpenApi {
+    pub openapi: String,
+    pub info: Object,
+    pub paths: Object,
+}
+
 /// A JSON object with members of any kind. A repeated key is an error.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(transparent)]

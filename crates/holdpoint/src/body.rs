@@ -8,10 +8,10 @@ use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use bytes::Bytes;
-use holdpoint_core::{StrictValue, is_host_name, limits, parse_new_name};
-use serde::de::{DeserializeOwned, Error as _, IgnoredAny};
-use serde::{Deserialize, Deserializer};
-use serde_json::{Map, Value, json};
+use holdpoint_core::{is_host_name, limits, parse_new_name};
+use serde::Deserialize;
+use serde::de::{DeserializeOwned, IgnoredAny};
+use serde_json::json;
 
 use crate::error::ApiError;
 
@@ -106,28 +106,6 @@ fn without_values(text: &str) -> String {
     };
     let kind = kind.split(", expected ").next().unwrap_or_default();
     format!("{}{expected}{place}", format!("{quoted}{kind}").trim_end().trim_end_matches(':'))
-}
-
-/// A JSON object with members of any kind.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Object(pub Map<String, Value>);
-
-impl<'de> Deserialize<'de> for Object {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        match StrictValue::deserialize(deserializer)?.0 {
-            Value::Object(map) => Ok(Self(map)),
-            _ => Err(D::Error::custom("expected an object")),
-        }
-    }
-}
-
-/// Some clients send null for what they do not say.
-pub(crate) fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
-where
-    D: Deserializer<'de>,
-    T: Default + Deserialize<'de>,
-{
-    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
 /// Refuses a text that cannot be the name of a tenant, a principal, a role or a group.
@@ -255,6 +233,8 @@ impl Page {
 mod tests {
     use super::*;
     use std::collections::BTreeMap;
+
+    use holdpoint_core::StrictValue;
 
     #[derive(Debug, Deserialize)]
     #[serde(deny_unknown_fields)]

@@ -266,7 +266,7 @@ pub(crate) mod tests {
         assert_eq!(config.location, Location::Sqlite("/from/flag/holdpoint.db".into()));
         let defaults = load(&[]).unwrap();
         assert_eq!((defaults.listen.port(), defaults.demo, defaults.conversations), (8484, false, true));
-        assert_eq!(defaults.access.auth_failure_limit.map(|limit| limit.get()), Some(100));
+        assert_eq!(defaults.access.auth_failure_limit.map(std::num::NonZero::get), Some(100));
         assert_eq!(defaults.event_retention, Duration::from_secs(24 * 3600));
         let no_limit = load_with_file(&["--auth-failure-limit", "0"], "auth_failure_limit = 7").unwrap();
         assert_eq!(no_limit.access.auth_failure_limit, None);

@@ -1,20 +1,8 @@
 //! Instants as every protocol here writes them: ISO 8601 in UTC with milliseconds.
 
 use holdpoint_core::Timestamp;
-use serde::Serializer;
 
 use crate::error::ApiError;
-
-pub(crate) fn iso<S: Serializer>(at: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(at)
-}
-
-pub(crate) fn optional_iso<S: Serializer>(at: &Option<Timestamp>, serializer: S) -> Result<S::Ok, S::Error> {
-    match at {
-        Some(at) => iso(at, serializer),
-        None => serializer.serialize_none(),
-    }
-}
 
 /// What a caller may say for an instant.
 pub(crate) fn instant(field: &str, text: Option<&str>) -> Result<Option<Timestamp>, ApiError> {

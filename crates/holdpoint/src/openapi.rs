@@ -1,5 +1,4 @@
-//! The OpenAPI 3.1 document of this server, made from the table of routes and the schemas that each protocol keeps
-//! beside its wire types. `docs/openapi.json` is a copy of it, and a test compares the two.
+//! The OpenAPI 3.1 document of this server, made from the table of routes and the types of `holdpoint-api`. `docs/openapi.json` is a copy of it, and a test compares the two.
 
 mod components;
 mod shared;
@@ -8,18 +7,19 @@ use std::sync::LazyLock;
 
 use axum::http::header;
 use axum::response::IntoResponse;
+use holdpoint_api::common::OpenApi;
 use serde_json::{Map, Value, json};
 
+use crate::app;
 use crate::auth::Access;
-use crate::routes::{Content, Json, Operation, Route, Shape};
-use crate::{app, openwop};
+use crate::routes::{Content, Operation, Route};
 use components::Components;
 
 pub(crate) fn routes() -> Vec<Route> {
     vec![
         Route::get_public("/v1/openapi.json", "openapi", serve)
             .says("This document")
-            .answers(200, Json("OpenApi")),
+            .response::<OpenApi>(200),
     ]
 }
 
@@ -35,7 +35,7 @@ pub(crate) fn document() -> Value {
     let mut components = Components::new();
     let described: Vec<Value> =
         operations.iter().map(|operation| describe(operation, &mut components)).collect();
-    let schemas = merged([Value::Object(components.take()), shared::schemas()]);
+    let schemas = Value::Object(components.take());
     let mut paths = Map::new();
     for (operation, mut shown) in operations.iter().zip(described) {
         link(operation, &operations, &schemas, &mut shown["responses"]);
@@ -72,10 +72,10 @@ fn describe(operation: &Operation, components: &mut Components) -> Value {
     let in_path = operation.path_parameters().into_iter().map(|name| {
         json!({"name": name, "in": "path", "required": true, "schema": {"type": "string", "minLength": 1}})
     });
-    let others = operation.parameters.iter().map(|name| reference("parameters", name));
-    let typed = operation.parameter_types.iter();
-    let typed = typed.flat_map(|(place, schema)| components.parameters(*place, *schema));
-    let parameters: Vec<Value> = in_path.chain(others).chain(typed).collect();
+    let key = operation.idempotent.then(|| reference("parameters", shared::IDEMPOTENCY_KEY));
+    let others = operation.parameters.iter();
+    let others = others.flat_map(|(place, schema)| components.parameters(*place, *schema));
+    let parameters: Vec<Value> = in_path.chain(key).chain(others).collect();
     if !parameters.is_empty() {
         shown["parameters"] = json!(parameters);
     }
@@ -83,10 +83,7 @@ fn describe(operation: &Operation, components: &mut Components) -> Value {
         shown["deprecated"] = json!(true);
     }
     if let Some(body) = operation.body {
-        let schema = match body.shape {
-            Shape::Named(name) => reference("schemas", name),
-            Shape::Type(schema) => components.request(schema),
-        };
+        let schema = components.request(body.schema);
         shown["requestBody"] =
             json!({"required": body.required, "content": {"application/json": {"schema": schema}}});
     }
@@ -103,20 +100,16 @@ fn security(access: Access) -> Value {
 }
 
 fn responses(operation: &Operation, components: &mut Components) -> Value {
-    let mut schema_of = |shape: Shape| match shape {
-        Shape::Named(name) => reference("schemas", name),
-        Shape::Type(schema) => components.response(schema),
-    };
     let mut responses = Map::new();
     for (status, content) in &operation.answers {
         let shown = responses.entry(status.to_string()).or_insert_with(|| json!({"description": "Done."}));
         match content {
-            Content::Json(shape) => {
-                shown["content"]["application/json"] = json!({"schema": schema_of(*shape)});
+            Content::Json(schema) => {
+                shown["content"]["application/json"] = json!({"schema": components.response(*schema)});
             }
             // As later versions of OpenAPI have it: the members of an event, and its data as text.
-            Content::Events(shape) => {
-                shown["content"]["text/event-stream"] = json!({"schema": schema_of(*shape)});
+            Content::Events(schema) => {
+                shown["content"]["text/event-stream"] = json!({"schema": components.response(*schema)});
             }
             Content::Text(media) => shown["content"][*media] = json!({"schema": {"type": "string"}}),
             Content::Nothing => {}
@@ -157,14 +150,6 @@ fn link(from: &Operation, operations: &[Operation], schemas: &Value, responses: 
 
 fn reference(kind: &str, name: &str) -> Value {
     json!({"$ref": format!("#/components/{kind}/{name}")})
-}
-
-fn merged<const N: usize>(parts: [Value; N]) -> Value {
-    let members = parts.into_iter().filter_map(|part| match part {
-        Value::Object(map) => Some(map),
-        _ => None,
-    });
-    Value::Object(members.flatten().collect())
 }
 
 #[cfg(test)]

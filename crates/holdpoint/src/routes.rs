@@ -34,10 +34,10 @@ pub(crate) struct Operation {
     /// Still there, for those who have not changed yet.
     pub deprecated: bool,
     pub access: Access,
-    /// Query parameters and headers.
-    pub parameters: Vec<&'static str>,
+    /// Whether a request can be repeated under an `Idempotency-Key`.
+    pub idempotent: bool,
     /// Types whose members are query parameters or headers.
-    pub parameter_types: Vec<(ParameterPlace, SchemaOf)>,
+    pub parameters: Vec<(ParameterPlace, SchemaOf)>,
     pub body: Option<Body>,
     pub answers: Vec<(u16, Content)>,
     errors: Vec<u16>,
@@ -46,19 +46,6 @@ pub(crate) struct Operation {
 
 /// Makes the JSON Schema of a type.
 pub(crate) type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
-
-/// The shape of a body: a type, or the name of a component of the OpenAPI document.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Shape {
-    Type(SchemaOf),
-    Named(&'static str),
-}
-
-impl Shape {
-    fn of<T: JsonSchema>() -> Self {
-        Self::Type(SchemaGenerator::subschema_for::<T>)
-    }
-}
 
 /// Where the members of a type are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,29 +65,19 @@ impl ParameterPlace {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Body {
-    pub shape: Shape,
+    pub schema: SchemaOf,
     pub required: bool,
 }
 
 /// What a success carries. One status may have several, for clients that ask for different things.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Content {
-    Json(Shape),
+    Json(SchemaOf),
     /// Text of this media type.
     Text(&'static str),
     /// Server-sent events, each of them like this.
-    Events(Shape),
+    Events(SchemaOf),
     Nothing,
-}
-
-#[expect(non_snake_case, reason = "reads like the variants of Content")]
-pub(crate) fn Json(name: &'static str) -> Content {
-    Content::Json(Shape::Named(name))
-}
-
-#[expect(non_snake_case, reason = "reads like the variants of Content")]
-pub(crate) fn Events(name: &'static str) -> Content {
-    Content::Events(Shape::Named(name))
 }
 
 /// A handler whose signature names a permission. The state comes first and the permission second.
@@ -184,7 +161,6 @@ impl Route {
     ) -> Self {
         // Whatever changes something can be asked for once.
         let changes = method != "get";
-        let parameters = if changes { vec!["Idempotency-Key"] } else { Vec::new() };
         let errors = if changes { vec![409] } else { Vec::new() };
         let operation = Operation {
             method,
@@ -193,8 +169,8 @@ impl Route {
             summary: "",
             deprecated: false,
             access,
-            parameters,
-            parameter_types: Vec::new(),
+            idempotent: changes,
+            parameters: Vec::new(),
             body: None,
             answers: Vec::new(),
             errors,
@@ -222,58 +198,42 @@ impl Route {
 
     /// What is answered is no receipt that could be kept: a stream, which says by itself what was done before.
     pub(crate) fn not_kept(mut self) -> Self {
-        self.operation.parameters.retain(|name| *name != "Idempotency-Key");
+        self.operation.idempotent = false;
         self.operation.errors.retain(|status| *status != 409);
-        self
-    }
-
-    /// Query parameters and headers.
-    pub(crate) fn takes(mut self, parameters: &[&'static str]) -> Self {
-        self.operation.parameters.extend(parameters);
         self
     }
 
     /// Query parameters: the members of `T`.
     pub(crate) fn query<T: JsonSchema>(mut self) -> Self {
-        self.operation.parameter_types.push((ParameterPlace::Query, T::json_schema));
+        self.operation.parameters.push((ParameterPlace::Query, T::json_schema));
         self
     }
 
     /// Headers: the members of `T`.
     pub(crate) fn headers<T: JsonSchema>(mut self) -> Self {
-        self.operation.parameter_types.push((ParameterPlace::Header, T::json_schema));
+        self.operation.parameters.push((ParameterPlace::Header, T::json_schema));
         self
     }
 
     pub(crate) fn body<T: JsonSchema>(mut self) -> Self {
-        self.operation.body = Some(Body { shape: Shape::of::<T>(), required: true });
+        self.operation.body = Some(Body { schema: SchemaGenerator::subschema_for::<T>, required: true });
         self
     }
 
     /// A body that may be left out.
     pub(crate) fn optional_body<T: JsonSchema>(mut self) -> Self {
-        self.operation.body = Some(Body { shape: Shape::of::<T>(), required: false });
+        self.operation.body = Some(Body { schema: SchemaGenerator::subschema_for::<T>, required: false });
         self
     }
 
     /// A success with a JSON body.
     pub(crate) fn response<T: JsonSchema>(self, status: u16) -> Self {
-        self.answers(status, Content::Json(Shape::of::<T>()))
+        self.answers(status, Content::Json(SchemaGenerator::subschema_for::<T>))
     }
 
     /// A success with server-sent events, each of them a `T`.
     pub(crate) fn event_stream<T: JsonSchema>(self, status: u16) -> Self {
-        self.answers(status, Content::Events(Shape::of::<T>()))
-    }
-
-    pub(crate) fn body_named(mut self, schema: &'static str) -> Self {
-        self.operation.body = Some(Body { shape: Shape::Named(schema), required: true });
-        self
-    }
-
-    pub(crate) fn optional_body_named(mut self, schema: &'static str) -> Self {
-        self.operation.body = Some(Body { shape: Shape::Named(schema), required: false });
-        self
+        self.answers(status, Content::Events(SchemaGenerator::subschema_for::<T>))
     }
 
     /// A success.
@@ -317,7 +277,7 @@ impl Operation {
         if !self.path_parameters().is_empty() {
             errors.extend([400, 404]);
         }
-        if !self.parameters.is_empty() || !self.parameter_types.is_empty() {
+        if self.idempotent || !self.parameters.is_empty() {
             errors.push(400);
         }
         if self.body.is_some() {
@@ -348,7 +308,10 @@ mod tests {
 
     #[test]
     fn statuses_follow_from_the_shape_of_a_route() {
-        let route = Route::post("/a/{b}:c", "a", see).body_named("B").fails(&[409]).never_fails(&[404]);
+        let route = Route::post("/a/{b}:c", "a", see)
+            .body::<holdpoint_api::Nothing>()
+            .fails(&[409])
+            .never_fails(&[404]);
         assert_eq!(route.operation.path_parameters(), ["b"]);
         assert_eq!(route.operation.errors(), [400, 401, 403, 408, 409, 413, 429, 500, 503]);
         assert_eq!(Route::get_public("/a", "a", || async {}).operation.errors(), [0; 0]);

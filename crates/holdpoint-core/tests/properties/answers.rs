@@ -115,7 +115,7 @@ fn counting(gate: &Gate, mut members: Map<String, Value>, choice: usize) -> Valu
         for odd in ["decision", "feedback", "reason", "override", "voter", "decidedBy"] {
             let fits = members.get(odd).is_some_and(|value| value == "a text") && odd != "decision";
             if !fits || ["override", "voter", "decidedBy"].contains(&odd) {
-                members.remove(odd);
+                members.shift_remove(odd);
             }
         }
         members.insert("refineFeedback".to_owned(), json!({"scope": "whole"}));

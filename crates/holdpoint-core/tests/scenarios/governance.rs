@@ -344,11 +344,11 @@ fn a_governed_gate_that_says_too_little_or_too_much_cannot_be_asked() {
     };
     assert_eq!(approval_of(whole()).check(), Ok(()));
     let mut bare = whole();
-    bare.as_object_mut().expect("an object").remove("requiredRole");
+    bare.as_object_mut().expect("an object").shift_remove("requiredRole");
     let mut nameless = whole();
-    nameless.as_object_mut().expect("an object").remove("gateId");
+    nameless.as_object_mut().expect("an object").shift_remove("gateId");
     let mut alone = whole();
-    alone.as_object_mut().expect("an object").remove("override");
+    alone.as_object_mut().expect("an object").shift_remove("override");
     for (data, field) in [
         (bare, "data.requiredRole"),
         (nameless, "data.gateId"),

@@ -26,7 +26,7 @@ pub(crate) struct Story {
 /// Something that happened before the story begins: an event, or a command that was accepted.
 pub(crate) enum Past {
     Command(Box<Command>),
-    Event(Event),
+    Event(Box<Event>),
 }
 
 /// A story about the run of a gate and a node after it.
@@ -48,7 +48,7 @@ impl Story {
         for step in past {
             match step.into() {
                 Past::Command(command) => self = self.when(*command).accepted(),
-                Past::Event(event) => self.apply(event),
+                Past::Event(event) => self.apply(*event),
             }
         }
         self
@@ -235,6 +235,6 @@ impl From<Command> for Past {
 
 impl From<Event> for Past {
     fn from(event: Event) -> Self {
-        Self::Event(event)
+        Self::Event(Box::new(event))
     }
 }

@@ -9,7 +9,7 @@ use holdpoint_api::agents::{
 use holdpoint_api::decisions::RunWaitingState;
 use holdpoint_core::agent::{CallRequest, Message, Role};
 use holdpoint_core::workflow::AGENT_PREFIX;
-use holdpoint_core::{Refusal, Run, RunId, Start, Status, TIMED_OUT, WorkflowId, hex, limits};
+use holdpoint_core::{Refusal, Run, RunId, Start, TIMED_OUT, WorkflowId, hex, limits};
 use holdpoint_engine::{Done, Error, RunSummary, Said, Talk};
 use serde_json::{Value, json};
 

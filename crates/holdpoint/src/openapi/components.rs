@@ -58,7 +58,7 @@ impl Components {
                 shown["description"] = description;
             }
             for keyword in ["style", "explode"] {
-                if let Some(set) = schema.as_object_mut().and_then(|schema| schema.remove(keyword)) {
+                if let Some(set) = schema.as_object_mut().and_then(|schema| schema.shift_remove(keyword)) {
                     shown[keyword] = set;
                 }
             }

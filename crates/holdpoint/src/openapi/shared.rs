@@ -1,6 +1,5 @@
 //! Components that no protocol owns: the envelope of errors, pages of lists.
 
-use holdpoint_api::Page;
 use serde_json::{Map, Value, json};
 
 use crate::routes::Operation;
@@ -44,41 +43,15 @@ pub(super) fn responses(operations: &[Operation]) -> Value {
     Value::Object(shown.collect::<Map<_, _>>())
 }
 
+pub(super) const IDEMPOTENCY_KEY: &str = "Idempotency-Key";
+
 pub(super) fn parameters() -> Value {
     json!({
-        "limit": {
-            "name": "limit", "in": "query", "description": "How many entries a page has at most.",
-            "schema": {"type": "integer", "minimum": 1, "maximum": Page::LIMIT_MAX, "default": Page::LIMIT_DEFAULT},
-        },
-        "Idempotency-Key": {
-            "name": "Idempotency-Key", "in": "header",
+        IDEMPOTENCY_KEY: {
+            "name": IDEMPOTENCY_KEY, "in": "header",
             "description": "A request that is sent again under the same key within 24 hours is not carried out \
                 again: it gets the same answer, with the header openwop-Idempotent-Replay.",
             "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]([ -~]*[!-~])?$"},
-        },
-        "after": {
-            "name": "after", "in": "query",
-            "description": "The cursor of the last message or event that the reader has seen.",
-            "schema": {"type": "string"},
-        },
-        "lastCursor": {
-            "name": "Last-Event-ID", "in": "header",
-            "description": "The cursor of the last event that a reader who comes back has seen; it counts before after.",
-            "schema": {"type": "string"},
-        },
-        "cursor": {
-            "name": "cursor", "in": "query", "description": "The nextCursor of the page before.",
-            "schema": {"type": "string"},
-        },
-    })
-}
-
-pub(super) fn schemas() -> Value {
-    json!({
-        "OpenApi": {
-            "type": "object",
-            "required": ["openapi", "info", "paths"],
-            "properties": {"openapi": {"type": "string"}, "info": {"type": "object"}, "paths": {"type": "object"}},
         },
     })
 }

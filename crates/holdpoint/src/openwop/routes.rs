@@ -2,6 +2,7 @@
 
 use std::sync::LazyLock;
 
+use holdpoint_api::Page;
 use holdpoint_api::arrivals::{EventReceived, SendEvent};
 use holdpoint_api::artifacts::{Artifact, DebugBundle, ShowDebugBundle};
 use holdpoint_api::discovery::Discovery;
@@ -93,7 +94,7 @@ fn of_runs() -> Vec<Route> {
             .fails(&[422]),
         Route::get("/v1/runs", "listRuns", runs::list)
             .says("Runs, newest first")
-            .takes(&["limit", "cursor"])
+            .query::<Page>()
             .query::<ListRuns>()
             .response::<Runs>(200),
         Route::get("/v1/runs/{runId}", "getRun", runs::show)
@@ -162,7 +163,7 @@ fn reading() -> Vec<Route> {
                 "All events of all runs of a thread in the order of writing; as server-sent events without an end, \
                  where these are preferred",
             )
-            .takes(&["limit", "cursor"])
+            .query::<Page>()
             .query::<ListThreadEvents>()
             .headers::<LastCursor>()
             .response::<ThreadEvents>(200)
@@ -174,7 +175,7 @@ fn answering() -> Vec<Route> {
     vec![
         Route::get("/v1/interrupts", "listPending", pending::list)
             .says("What waits for an answer, oldest first; a page that is short may still have a next one")
-            .takes(&["limit", "cursor"])
+            .query::<Page>()
             .query::<ListPending>()
             .response::<PendingInterrupts<'_>>(200),
         Route::get("/v1/interrupts:counts", "countPending", pending::counts)
@@ -188,7 +189,7 @@ fn answering() -> Vec<Route> {
             .event_stream::<StreamedPendingCounts>(200),
         Route::get("/v1/runs/{runId}/interrupts", "listInterrupts", history::list)
             .says("Everything a run has asked, with votes, questions and decisions")
-            .takes(&["limit", "cursor"])
+            .query::<Page>()
             .response::<InterruptHistory<'_>>(200),
         Route::get("/v1/runs/{runId}/interrupts/{nodeId}/asks", "listAsks", asks::list)
             .says("What approvers wanted to know beside the decision")
