@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use serde_with::skip_serializing_none;
 
-use crate::common::{NO_CONTROL, not_null};
+use crate::basics::{NO_CONTROL, not_null};
 use crate::decisions::{RunWaitingState, ToolTicket};
 use crate::{Instant, Object};
 

@@ -14,7 +14,7 @@ use serde_with::skip_serializing_none;
 pub use events::{Event, Frame, SubagentOutcome, VERSION};
 
 use crate::agents::MESSAGE_ID_CHARS_MAX;
-use crate::common::{NO_CONTROL, or_default};
+use crate::basics::{NO_CONTROL, or_default};
 use crate::{Instant, Object};
 
 /// The largest number of characters in the id of a run that the client chooses.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_with::skip_serializing_none;
 
-use crate::common::{NO_CONTROL, not_null};
+use crate::basics::{NO_CONTROL, not_null};
 use crate::{Instant, Object};
 
 /// The time for which a response waits for the graph, in milliseconds: by default, and at most.

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use serde_with::skip_serializing_none;
 
 use crate::Instant;
-use crate::common::{NO_CONTROL, not_null};
+use crate::basics::{NO_CONTROL, not_null};
 
 /// The largest number of characters in the id of a decision. An idempotency key may be one.
 pub const DECISION_ID_CHARS_MAX: usize = 255;

@@ -14,8 +14,8 @@ pub mod agents;
 pub mod agui;
 pub mod arrivals;
 pub mod artifacts;
+pub mod basics;
 pub mod chat;
-pub mod common;
 pub mod decisions;
 pub mod discovery;
 pub mod events;
@@ -34,6 +34,6 @@ pub mod snapshot;
 pub mod webhooks;
 pub mod workflows;
 
-pub use common::{Error, Instant, Nothing, Object, Page};
+pub use basics::{Error, Instant, Nothing, Object, Page};
 pub use holdpoint_ids as ids;
 pub use members::Members;

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use serde_with::skip_serializing_none;
 
-use crate::common::is_default;
+use crate::basics::is_default;
 use crate::{Instant, Object};
 
 /// The smallest number of characters in a callback secret.

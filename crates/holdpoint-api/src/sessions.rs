@@ -43,6 +43,7 @@ pub struct Session {
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(rename = "WantedSessionLink")]
 pub struct CreateSessionLink {
     /// Another key of the tenant. Requires the scope keys:manage and all scopes of that key.
     pub key_id: Option<String>,

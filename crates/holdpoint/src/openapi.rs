@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use axum::http::header;
 use axum::response::IntoResponse;
-use holdpoint_api::common::OpenApi;
+use holdpoint_api::basics::OpenApi;
 use serde_json::{Map, Value, json};
 
 use crate::app;

@@ -210,3 +210,15 @@ impl Telling {
 fn line(frame: &Frame) -> Result<String, serde_json::Error> {
     Ok(format!("data: {}\n\n", serde_json::to_string(frame)?))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_is_one_line_of_data_and_an_empty_line() {
+        let event = Event::StepStarted { step_name: "a\nb".to_owned() };
+        let line = line(&Frame::from(event)).unwrap();
+        assert_eq!(line, "data: {\"type\":\"STEP_STARTED\",\"stepName\":\"a\\nb\"}\n\n");
+    }
+}

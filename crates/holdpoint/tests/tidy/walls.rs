@@ -44,6 +44,7 @@ fn sql_is_written_in_the_store_only() {
 #[test]
 fn the_core_depends_on_an_allow_list_only() {
     let allowed = [
+        "holdpoint-ids",
         "icu_normalizer",
         "icu_properties",
         "jsonschema",
@@ -63,9 +64,14 @@ fn the_core_has_no_clock_no_chance_and_no_outside() {
 
 #[test]
 fn dependencies_point_one_way() {
-    assert_eq!(forbidden(&manifest("holdpoint-core"), &["holdpoint"]), [""; 0]);
-    let engine = forbidden(&manifest("holdpoint-engine"), &["holdpoint"]);
-    assert_eq!(engine, ["holdpoint-core"], "the engine knows the core and nothing above itself");
+    for (name, below) in [
+        ("holdpoint-ids", &[][..]),
+        ("holdpoint-api", &["holdpoint-ids"]),
+        ("holdpoint-core", &["holdpoint-ids"]),
+        ("holdpoint-engine", &["holdpoint-core"]),
+    ] {
+        assert_eq!(forbidden(&manifest(name), &["holdpoint"]), below, "{name} knows nothing above itself");
+    }
 }
 
 #[test]
