@@ -13,12 +13,13 @@ use crate::{Instant, Object};
 /// The largest number of characters in the id of a message.
 pub const MESSAGE_ID_CHARS_MAX: usize = 128;
 
-/// The body of `PUT /v1/agents/{agentId}`. A refusal names the flaws inside of its members.
+/// The body of `PUT /v1/agents/{agentId}`. A rejected definition is reported with its invalid member.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(example = json!({"model": {"use": "main"}, "instructions": "You answer mail."}))]
 pub struct AgentDefinition {
+    /// The id of the agent, as in the path.
     #[serde(default)]
     #[schemars(
         with = "String",
@@ -26,28 +27,38 @@ pub struct AgentDefinition {
         regex(pattern = "^[A-Za-z0-9._-]+$")
     )]
     pub agent_id: Option<String>,
+    /// The name that people see.
     #[schemars(length(min = 1))]
     pub name: Option<String>,
+    /// The purpose of the agent.
     pub description: Option<String>,
+    /// The system prompt.
     pub instructions: Option<String>,
-    /// `{use: NAME}` names a connection of the operator.
+    /// The model. `{use: NAME}` names a connection of the operator.
     pub model: Object,
+    /// The tools; see docs/agents-tools.md.
     #[serde(default)]
     #[schemars(with = "Vec<Object>")]
     pub tools: Option<Vec<Object>>,
+    /// The rules for tool calls; see docs/permissions.md.
     pub permissions: Option<Object>,
+    /// The effect of a denied call: error returns an error to the model (default), block_run fails the run.
     #[serde(default)]
     #[schemars(with = "String", extend("enum" = ["error", "block_run"]))]
     pub on_deny: Option<String>,
+    /// The approvers of tool calls, and timeoutMs and editable.
     #[serde(default)]
     #[schemars(with = "Object")]
     pub approval: Option<Object>,
+    /// as_decided executes each call once it is decided (default); wait_all waits until all calls are decided.
     #[serde(default)]
     #[schemars(with = "String", extend("enum" = ["as_decided", "wait_all"]))]
     pub resume: Option<String>,
+    /// The execution of several calls of one reply; parallel by default.
     #[serde(default)]
     #[schemars(with = "String", extend("enum" = ["parallel", "sequential"]))]
     pub tool_execution: Option<String>,
+    /// Limits of a run: steps, tokens and timeMs.
     #[serde(default)]
     #[schemars(with = "Object")]
     pub limits: Option<Object>,
@@ -55,7 +66,7 @@ pub struct AgentDefinition {
     #[serde(default)]
     #[schemars(with = "Object")]
     pub state: Option<Object>,
-    /// A person ratifies the replies of the model with a lower confidence.
+    /// Replies of the model with a confidence below this value wait for a decision.
     #[schemars(range(min = 0, max = 1))]
     pub escalation_threshold: Option<f64>,
 }
@@ -110,16 +121,21 @@ pub struct ListedAgent {
     example = json!({"message": "Hello"})
 )]
 pub struct StartAgent {
+    /// The thread of the run. The default is a new thread.
     #[schemars(length(min = 1, max = limits::THREAD_CHARS_MAX), regex(pattern = NO_CONTROL))]
     pub thread_id: Option<String>,
+    /// The text of a user message. Not together with messages.
     #[serde(default, deserialize_with = "not_null")]
     #[schemars(with = "String", length(min = 1))]
     pub message: Option<String>,
+    /// Messages to the agent. Not together with message.
     #[serde(default, deserialize_with = "not_null")]
     #[schemars(with = "Vec<MessageInput>", length(min = 1, max = limits::MESSAGES_MAX))]
     pub messages: Option<Vec<MessageInput>>,
+    /// Tags of a new run.
     #[schemars(length(max = limits::TAGS_MAX), inner(length(max = limits::TAG_CHARS_MAX)))]
     pub tags: Option<Vec<String>>,
+    /// Any data for a new run.
     pub metadata: Option<Object>,
 }
 
@@ -134,9 +150,11 @@ pub struct StartAgent {
 pub struct SayInThread {
     /// The agent that gets the messages. By default it is the last one of the thread.
     pub agent_id: Option<String>,
+    /// The text of a user message. Not together with messages.
     #[serde(default, deserialize_with = "not_null")]
     #[schemars(with = "String", length(min = 1))]
     pub message: Option<String>,
+    /// Messages to the agent. Not together with message.
     #[serde(default, deserialize_with = "not_null")]
     #[schemars(with = "Vec<MessageInput>", length(min = 1, max = limits::MESSAGES_MAX))]
     pub messages: Option<Vec<MessageInput>>,
@@ -146,8 +164,10 @@ pub struct SayInThread {
         "queue", "live_then_queue", "steer", "interrupt_then_queue", "resume_open_run", null
     ]))]
     pub mode: Option<InputMode>,
+    /// Tags of a new run.
     #[schemars(length(max = limits::TAGS_MAX), inner(length(max = limits::TAG_CHARS_MAX)))]
     pub tags: Option<Vec<String>>,
+    /// Any data for a new run.
     pub metadata: Option<Object>,
 }
 
@@ -160,9 +180,11 @@ pub struct SayInThread {
     example = json!({"message": "Hello"})
 )]
 pub struct TellRun {
+    /// The text of a user message. Not together with messages.
     #[serde(default, deserialize_with = "not_null")]
     #[schemars(with = "String", length(min = 1))]
     pub message: Option<String>,
+    /// Messages to the agent. Not together with message.
     #[serde(default, deserialize_with = "not_null")]
     #[schemars(with = "Vec<MessageInput>", length(min = 1, max = limits::MESSAGES_MAX))]
     pub messages: Option<Vec<MessageInput>>,
@@ -173,6 +195,7 @@ pub struct TellRun {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MessageInput {
+    /// The id of the message, unique in the request. The default is a generated id.
     #[schemars(length(min = 1, max = MESSAGE_ID_CHARS_MAX), regex(pattern = NO_CONTROL))]
     pub id: Option<String>,
     pub role: Option<InputRole>,

@@ -30,23 +30,31 @@ pub const RESUME_ENTRIES_MAX: usize = 256;
     "threadId": "t1", "runId": "r1", "messages": [{"id": "m1", "role": "user", "content": "Hello"}]
 }))]
 pub struct RunAgentInput {
+    /// The thread, chosen by the client.
     #[schemars(length(min = 1, max = limits::THREAD_CHARS_MAX), regex(pattern = NO_CONTROL))]
     pub thread_id: String,
+    /// The id of this run, chosen by the client.
     #[schemars(length(min = 1, max = RUN_ID_CHARS_MAX), regex(pattern = NO_CONTROL))]
     pub run_id: String,
     /// Absent in the input of clients before 1.0.
     pub protocol_version: Option<String>,
+    /// The first state of a run. Ignored with resume.
     pub state: Option<StrictValue>,
+    /// The messages of the thread; the server reads the new ones.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Option<Vec<InputMessage>>")]
     pub messages: Vec<InputMessage>,
+    /// Tools that the client executes.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Option<Vec<StrictValue>>")]
     pub tools: Vec<StrictValue>,
+    /// Further data for the agent.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Option<Vec<StrictValue>>")]
     pub context: Vec<StrictValue>,
+    /// The member inputs has the inputs of a workflow.
     pub forwarded_props: Option<StrictValue>,
+    /// Answers to open interrupts.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Option<Vec<ResumeEntry>>", length(max = RESUME_ENTRIES_MAX))]
     pub resume: Vec<ResumeEntry>,
@@ -70,7 +78,9 @@ pub struct InputMessage {
     pub id: Option<String>,
     pub role: String,
     pub content: Option<StrictValue>,
+    /// The call whose result this message of the role tool is.
     pub tool_call_id: Option<String>,
+    /// The error of that call.
     pub error: Option<StrictValue>,
 }
 
@@ -82,7 +92,9 @@ pub struct InputMessage {
 pub struct ResumeEntry {
     pub interrupt_id: String,
     pub status: ResumeStatus,
+    /// The answer, as the responseSchema of the interrupt describes it.
     pub payload: Option<StrictValue>,
+    /// The member digest is compared with the digest that was shown.
     pub metadata: Option<StrictValue>,
 }
 

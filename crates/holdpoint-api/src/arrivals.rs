@@ -15,6 +15,7 @@ use crate::{Instant, Object};
     "eventType": "payment.settled", "eventId": "evt_1042", "correlation": {"orderId": "o-7"}, "payload": {"amount": 30},
 }))]
 pub struct SendEvent {
+    /// The type that interrupts wait for.
     #[schemars(with = "String", length(min = 1, max = limits::EVENT_TYPE_CHARS_MAX))]
     #[schemars(regex(pattern = r"^[^\x00-\x1f\x7f-\x9f]*$"))]
     pub event_type: Option<StrictValue>,
@@ -22,6 +23,7 @@ pub struct SendEvent {
     #[schemars(with = "String", length(min = 1, max = limits::EVENT_ID_CHARS_MAX))]
     #[schemars(regex(pattern = r"^[^\x00-\x1f\x7f-\x9f]*$"))]
     pub event_id: Option<StrictValue>,
+    /// Members that the correlation of an interrupt must have with equal values.
     #[schemars(with = "Option<Object>", extend("maxProperties" = limits::CORRELATION_MEMBERS_MAX))]
     pub correlation: Option<StrictValue>,
     /// The data that the interrupt receives.

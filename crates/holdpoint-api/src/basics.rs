@@ -15,12 +15,13 @@ use serde_with::skip_serializing_none;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Error {
-    /// For programs.
+    /// The stable error code, for programs.
     #[schemars(regex(pattern = "^[a-z][a-z_]*$"))]
     pub error: String,
-    /// For people.
+    /// The error in a sentence, for people.
     #[schemars(length(min = 1))]
     pub message: String,
+    /// Further members, depending on the code.
     pub details: Option<Map<String, Value>>,
 }
 
@@ -61,7 +62,10 @@ impl JsonSchema for Instant {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({"type": "string", "format": "date-time"})
+        json_schema!({
+            "type": "string", "format": "date-time",
+            "description": "An instant, as ISO 8601 in UTC with milliseconds.",
+        })
     }
 }
 

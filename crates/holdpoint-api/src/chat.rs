@@ -18,12 +18,15 @@ pub const WAIT_MS_MAX: u64 = 300_000;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Chat {
+    /// native:WORKFLOW, native:agent:AGENT, langgraph:GRAPH, langgraph:SERVER/GRAPH or claude:PROFILE.
     #[serde(default)]
     #[schemars(with = "String", length(min = 1, max = limits::STATE_KEY_CHARS_MAX), regex(pattern = NO_CONTROL))]
     pub graph: Option<String>,
+    /// The key of the graph, unique in the tenant. Required to resume; generated at a start without one.
     #[serde(default)]
     #[schemars(with = "String", length(min = 1, max = limits::STATE_KEY_CHARS_MAX), regex(pattern = NO_CONTROL))]
     pub state_key: Option<String>,
+    /// The id of this answer. The same id and value again have no further effect.
     #[serde(default)]
     #[schemars(with = "String", length(min = 1, max = limits::STATE_KEY_CHARS_MAX), regex(pattern = NO_CONTROL))]
     pub resume_id: Option<String>,
@@ -40,6 +43,7 @@ pub struct Chat {
     #[serde(default)]
     #[schemars(with = "ChatInterrupt")]
     pub interrupt: Option<ChatInterrupt>,
+    /// Milliseconds to wait for the graph.
     #[serde(default)]
     #[schemars(with = "u64", range(min = 0, max = WAIT_MS_MAX))]
     pub wait_ms: Option<u64>,

@@ -28,16 +28,20 @@ pub const DECISION_ID_CHARS_MAX: usize = 255;
     example = json!({"toolCallId": "call-1-0", "action": "resume"})
 )]
 pub struct DecideCall {
+    /// The call. Not together with ticketId.
     #[serde(default, deserialize_with = "not_null")]
     #[schemars(with = "String")]
     pub tool_call_id: Option<String>,
+    /// The ticket of the call. Not together with toolCallId.
     #[serde(default, deserialize_with = "not_null")]
     #[schemars(with = "String")]
     pub ticket_id: Option<String>,
+    /// resume lets the call proceed; cancel declines it.
     pub action: ResumeDecisionAction,
     /// The answer that the tool requires. `{arguments}` or `{result}` change a call that is allowed.
     #[serde(alias = "payload")]
     pub result: Option<StrictValue>,
+    /// The reason, which the agent receives with cancel.
     pub reason: Option<String>,
     /// A second request with the same id is the same decision. The default is the Idempotency-Key.
     #[schemars(length(min = 1, max = DECISION_ID_CHARS_MAX), regex(pattern = NO_CONTROL))]

@@ -29,7 +29,7 @@ pub struct Event<P = Value> {
     #[serde(rename = "type")]
     pub kind: Cow<'static, str>,
     pub node_id: Option<NodeId>,
-    /// The data of the event. Its form depends on the type: see [`EventPayload`](crate::payloads::EventPayload).
+    /// The data of the event. Its members depend on the type of the event.
     pub payload: P,
     pub timestamp: Instant,
     pub sequence: u64,

@@ -1,4 +1,4 @@
-//! Grants: the effects that a decision permits, and its use for effects outside of Holdpoint.
+//! Grants: decisions that permit effects, and their uses.
 
 use holdpoint_ids::{NodeId, RunId, WorkflowId};
 use schemars::JsonSchema;
@@ -74,7 +74,7 @@ pub struct Permit {
     pub repeat: bool,
 }
 
-/// How much of an effect's payload the approval fixes.
+/// The part of an effect's payload that the approval fixes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum PayloadFixed {
     #[serde(rename = "fixed by this approval")]

@@ -1,4 +1,4 @@
-//! Holds: one question to people, without a workflow.
+//! Holds: interrupts without a workflow.
 
 use holdpoint_ids::{HoldStatus, RunId, StrictValue, Via, limits};
 use schemars::JsonSchema;
@@ -22,21 +22,23 @@ pub const TITLE_CHARS_MAX: usize = 500;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CreateHold {
+    /// The title that approvers see.
     #[schemars(length(min = 1, max = TITLE_CHARS_MAX), regex(pattern = r"\S"))]
     pub title: String,
+    /// A longer text that approvers see.
     pub description: Option<String>,
-    /// One of these is the answer. Not together with schema.
+    /// The possible answers. Not together with schema.
     #[schemars(length(min = 1, max = CHOICES_MAX), inner(regex(pattern = r"\S")), extend("uniqueItems" = true))]
     pub choices: Option<Vec<String>>,
-    /// A JSON Schema: the answer is anything that fits it.
+    /// The JSON Schema of the answer. Not together with choices.
     pub schema: Option<StrictValue>,
-    /// Shown with the question.
+    /// The payload that the approver is shown.
     pub data: Option<StrictValue>,
-    /// How data is shown that is a text: as Markdown (the default), with its lines as they are, or as a patch. Only
-    /// together with such data.
+    /// The media type of data that is a string: text/markdown by default; text/plain keeps line breaks; text/x-diff is a
+    /// patch.
     #[schemars(extend("enum" = ["text/markdown", "text/plain", "text/x-diff", null]))]
     pub data_type: Option<String>,
-    /// Who may answer: names, role:x, group:y. Anybody who may answer, without it.
+    /// The principals that may answer: names, role:x or group:y. By default every principal with approvals:respond.
     #[schemars(length(min = 1, max = APPROVERS_MAX), inner(regex(pattern = r"\S")))]
     pub approvers: Option<Vec<String>>,
     /// If true, the principal that makes the hold may not answer it.
@@ -48,7 +50,9 @@ pub struct CreateHold {
     /// Answers require a key; links are not accepted.
     #[schemars(extend("enum" = ["openwop-interrupt-auth-required", null]))]
     pub profile: Option<String>,
+    /// Milliseconds until the hold times out. Without it, the hold does not time out.
     pub timeout_ms: Option<u64>,
+    /// Tags of the run of the hold.
     #[schemars(length(max = limits::TAGS_MAX))]
     pub tags: Option<Vec<String>>,
 }

@@ -212,6 +212,7 @@ pub struct Asks {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AnswerAsk {
+    /// The answer to the side question.
     #[schemars(length(min = 1, max = limits::ASK_CHARS_MAX))]
     pub answer: String,
     /// The id of the interrupt. Required if the node has several open interrupts; without it the request is rejected

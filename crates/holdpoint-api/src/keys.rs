@@ -50,24 +50,31 @@ const WORD: &str = r"^[^\s,\u0000-\u001f\u007f-\u009f]{1,128}$";
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CreateKey {
+    /// The tenant of the key. Another tenant than the caller's requires tenants:manage.
     #[schemars(regex(pattern = WORD))]
     pub tenant: Option<String>,
     /// Stored in normalization form NFKC. Control and format characters and mixed scripts are refused.
     #[schemars(regex(pattern = WORD))]
     pub principal: Option<String>,
+    /// Roles of the principal, which lists of approvers may name.
     #[schemars(inner(regex(pattern = WORD)))]
     pub roles: Option<Vec<String>>,
+    /// Groups of the principal, which lists of approvers may name.
     #[schemars(inner(regex(pattern = WORD)))]
     pub groups: Option<Vec<String>>,
+    /// The scopes of the key, each of which the caller must have.
     #[schemars(extend("items" = {"type": "string", "enum": SCOPES}))]
     pub scopes: Option<Vec<String>>,
     /// Added to the default scopes. Not together with scopes.
     #[schemars(extend("items" = {"type": "string", "enum": SCOPES}))]
     pub add_scopes: Option<Vec<String>>,
+    /// The expiry. Not together with expiresInSeconds.
     #[schemars(extend("format" = "date-time"))]
     pub expires_at: Option<String>,
+    /// The lifetime in seconds. Not together with expiresAt.
     #[schemars(range(min = 1, max = LIFE_SECONDS_MAX))]
     pub expires_in_seconds: Option<u64>,
+    /// Creates a test key. The default is the kind of the caller's key.
     pub test: Option<bool>,
 }
 
@@ -79,8 +86,10 @@ pub struct RotateKey {
     /// Seconds for which the old key stays valid.
     #[schemars(range(min = 0, max = OVERLAP_SECONDS_MAX), extend("default" = OVERLAP_SECONDS_DEFAULT))]
     pub overlap_seconds: Option<u64>,
+    /// The expiry of the successor. Not together with expiresInSeconds.
     #[schemars(extend("format" = "date-time"))]
     pub expires_at: Option<String>,
+    /// The lifetime of the successor in seconds. Not together with expiresAt.
     #[schemars(range(min = 1, max = LIFE_SECONDS_MAX))]
     pub expires_in_seconds: Option<u64>,
 }

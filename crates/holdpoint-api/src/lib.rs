@@ -4,10 +4,10 @@
 //! send and read them. A doc comment of a type or a field is its description in the OpenAPI document.
 //!
 //! # Conventions
-//! - Members have camel case on the wire. Members of responses without a value are left out; they are never `null`.
-//! - An `Option` in a request may be left out or `null`.
-//! - Requests of OpenWOP ignore unknown members, because clients of several versions exist. Requests of other routes
-//!   reject them.
+//! - Members are camel case on the wire. A member of a response without a value is left out, unless its schema allows null.
+//! - An `Option` in a request may be left out or null, unless the field has `not_null`.
+//! - Types with `deny_unknown_fields` reject unknown members. Those of the older OpenWOP routes and of AG-UI ignore them,
+//!   because clients of several versions exist.
 
 pub mod admin;
 pub mod agents;

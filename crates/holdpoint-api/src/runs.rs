@@ -26,17 +26,24 @@ pub const BULK_CANCEL_MAX: usize = 100;
 #[serde(rename_all = "camelCase")]
 #[schemars(example = serde_json::json!({"workflowId": "sample-approval", "inputs": {"title": "Hello"}}))]
 pub struct CreateRun {
+    /// The id of a registered workflow.
     #[schemars(length(min = 1, max = limits::ID_CHARS_MAX))]
     pub workflow_id: String,
+    /// Values of the workflow's variables, by name.
     pub inputs: Option<Object>,
-    /// The tenant of the key, if it is given.
+    /// Must be the tenant of the key; another one is rejected with 403.
     pub tenant_id: Option<String>,
+    /// Options of the run; the discovery document lists them.
     pub configurable: Option<Object>,
+    /// Tags for the filters of lists and webhooks.
     #[schemars(length(max = limits::TAGS_MAX), inner(length(max = limits::TAG_CHARS_MAX)))]
     pub tags: Option<Vec<String>>,
+    /// Any data; shown with the run.
     pub metadata: Option<Object>,
+    /// The subject of the run, for X-Dedup and for filters.
     #[schemars(length(min = 1, max = SCOPE_ID_CHARS_MAX))]
     pub scope_id: Option<String>,
+    /// An https URL that receives a signed link for each interrupt of the run.
     #[schemars(regex(pattern = "^[Hh][Tt][Tt][Pp][Ss]://"), extend("format" = "uri"))]
     pub callback_url: Option<String>,
     /// The secret that signs callbacks, as for webhooks. Requires callbackUrl. If it is left out, the server creates a
@@ -130,6 +137,7 @@ pub struct RunSummary {
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CancelRun {
+    /// The reason, which is recorded.
     #[schemars(length(max = limits::REASON_CHARS_MAX))]
     pub reason: Option<String>,
 }
@@ -147,8 +155,10 @@ pub struct RunStatusNow {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BulkCancel {
+    /// The runs to cancel.
     #[schemars(length(min = 1, max = BULK_CANCEL_MAX))]
     pub run_ids: Vec<String>,
+    /// The reason, which is recorded.
     #[schemars(length(max = limits::REASON_CHARS_MAX))]
     pub reason: Option<String>,
 }
@@ -187,8 +197,10 @@ pub struct RunError<'a> {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PauseRun {
+    /// The reason, which is recorded.
     #[schemars(length(max = limits::REASON_CHARS_MAX))]
     pub reason: Option<String>,
+    /// drain-current-node waits for running nodes (default); immediate pauses at once.
     #[serde(default, skip_serializing_if = "is_default")]
     pub drain_policy: Drain,
 }
@@ -201,7 +213,8 @@ pub struct RunPaused {
     pub run_id: RunId,
     pub status: Status,
     pub paused_at: Option<Instant>,
-    /// The run pauses once its running nodes have ended. Its status is running until then.
+    /// True if the run pauses only after its running nodes have ended. The status of this response is paused; the run
+    /// itself is running until then.
     pub draining: Option<bool>,
 }
 
@@ -223,10 +236,12 @@ pub struct RunResumed {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ForkRun {
+    /// replay repeats the log without effects; branch copies the events before fromSeq and continues live.
     pub mode: ForkMode,
     /// The event of the source at which the fork begins. Required for a branch; 0 by default for a replay.
     #[schemars(range(min = 0, max = i64::MAX))]
     pub from_seq: Option<i64>,
+    /// Options of a branch that replace those of its source.
     #[serde(default, skip_serializing_if = "is_default")]
     pub run_options_overlay: RunOptionsOverlay,
 }

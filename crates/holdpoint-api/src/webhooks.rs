@@ -22,6 +22,7 @@ pub const SIGNATURE_ALGORITHMS: [&str; 1] = ["v1"];
     example = serde_json::json!({"url": "https://example.com/hooks", "events": ["run.completed", "run.failed"]})
 )]
 pub struct CreateWebhook {
+    /// The https URL that receives deliveries.
     #[schemars(
         required,
         length(max = limits::WEBHOOK_URL_CHARS_MAX),
@@ -29,11 +30,12 @@ pub struct CreateWebhook {
         extend("format" = "uri")
     )]
     pub url: Option<String>,
+    /// The types of the events to send.
     #[schemars(required, length(min = 1), extend("items" = {"type": "string", "enum": EVENT_NAMES}))]
     pub events: Option<Vec<String>>,
     /// The tenant of the key. Another tenant is refused.
     pub tenant_id: Option<String>,
-    /// Only runs with one of these.
+    /// Only events of runs with one of these tags.
     #[schemars(length(max = limits::TAGS_MAX), inner(length(min = 1, max = limits::TAG_CHARS_MAX)))]
     pub tags: Option<Vec<String>>,
     /// With true, which is the default, each event is sent until the receiver accepts it or the attempts are used up.
@@ -41,7 +43,9 @@ pub struct CreateWebhook {
     pub durable: Option<bool>,
     /// With true, which is the default, a durable event waits for the earlier events of the same run.
     pub ordered: Option<bool>,
+    /// The retries of a durable webhook.
     pub retry_policy: Option<WantedRetryPolicy>,
+    /// The algorithms that the receiver can verify. Must contain v1.
     #[schemars(extend("contains" = {"enum": SIGNATURE_ALGORITHMS}))]
     pub supported_signature_algorithms: Option<Vec<String>>,
     /// Refused: the server makes the secret.
@@ -54,12 +58,16 @@ pub struct CreateWebhook {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct WantedRetryPolicy {
+    /// Attempts of one delivery.
     #[schemars(range(min = 1, max = limits::WEBHOOK_ATTEMPTS_MAX))]
     pub max_attempts: Option<u32>,
+    /// The growth of the delay.
     #[schemars(with = "Option<Backoff>")]
     pub backoff: Option<String>,
+    /// The first delay in milliseconds.
     #[schemars(range(min = 0, max = limits::WEBHOOK_WAIT_MS_MAX))]
     pub base_ms: Option<u64>,
+    /// The longest delay in milliseconds.
     #[schemars(range(min = 0, max = limits::WEBHOOK_WAIT_MS_MAX))]
     pub max_ms: Option<u64>,
 }

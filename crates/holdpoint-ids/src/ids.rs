@@ -65,8 +65,8 @@ pub struct RunRef {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "RunOwner"))]
 pub struct Owner {
-    pub principal: String,
     pub tenant: TenantId,
+    pub principal: String,
 }
 
 /// The ordinal of an interrupt in its run, from 1.

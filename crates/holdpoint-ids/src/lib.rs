@@ -1,5 +1,4 @@
-//! Identifiers, limits and the words that the core of Holdpoint and its API share. The crate has no rules of its own: the core
-//! decides, and the API names.
+//! Identifiers, limits, strict JSON and the enums that the core and the API share.
 
 mod agents;
 mod ids;

@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Via {
-    /// The id of the key, the session or the link. For system: timeout, host, agent, event or replay.
-    pub id: String,
     #[serde(rename = "type")]
     pub kind: ViaType,
+    /// The id of the key, the session or the link. For system: timeout, host, agent, event or replay.
+    pub id: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

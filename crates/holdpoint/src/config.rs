@@ -52,7 +52,7 @@ pub(crate) struct ServeArgs {
     /// [default: holdpoint.db in the data folder]
     #[arg(long, env = "HOLDPOINT_DATABASE", value_name = "URL", hide_env_values = true)]
     database: Option<String>,
-    /// TOML file with the same settings under the names of the flags, with _ for -; docs/reference/settings.md lists them
+    /// TOML file with the same settings; docs/reference/settings.md lists their names
     #[arg(long, env = "HOLDPOINT_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
     /// Registers every .json file of this folder as a workflow at start
@@ -291,6 +291,9 @@ pub(crate) mod tests {
             ("config = \"other.toml\"", "unknown setting config"),
             ("help = true", "unknown setting help"),
             ("listen = [[1]]", "listen: must be a string"),
+            ("tls_client_ca = []", "tls_client_ca: must be a string"),
+            ("strict = [false, true]", "strict: must be a string"),
+            ("cors_origins = [1.5]", "cors_origins: must be a string"),
             ("demo = \"perhaps\"", "demo: "),
             ("listen = \"here\"", "listen: give an address and a port"),
             ("[listen]\nport = 1", "listen: must be a string"),

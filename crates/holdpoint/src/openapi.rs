@@ -121,8 +121,8 @@ fn responses(operation: &Operation, components: &mut Components) -> Value {
     Value::Object(responses)
 }
 
-/// What was just made can be asked for: where an answer has the members that a path names, it leads there. Streams are
-/// left out, because who follows a link waits for its end.
+/// Adds OpenAPI links from the response of a POST to the operations whose path parameters it has. Streams are left out,
+/// because a client that follows links would wait for their end.
 fn link(from: &Operation, operations: &[Operation], schemas: &Value, responses: &mut Value) {
     for (status, _) in from.answers.iter().filter(|_| from.method == "post") {
         let status = status.to_string();
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn every_reference_leads_somewhere_and_nothing_is_there_for_nobody() {
+    fn every_reference_resolves_and_every_component_is_used() {
         let document = document();
         let mut used = BTreeSet::new();
         references(&document, &mut used);

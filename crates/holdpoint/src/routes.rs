@@ -1,6 +1,5 @@
-//! What a route is. Every protocol lists its own in its `routes.rs`; the router, the OpenAPI document and the test of
-//! access are made from these lists, so that there is no route without an entry. Who may call is not said here: it is
-//! read from the handler's signature.
+//! Routes. Each protocol lists its own in its `routes.rs`; the router, the OpenAPI document and the test of access are made
+//! from these lists. The permissions are read from the signatures of the handlers.
 
 pub(crate) mod verbs;
 
@@ -22,7 +21,7 @@ pub(crate) struct Route {
     pub handler: MethodRouter<App>,
 }
 
-/// What others are told of a route. Names of schemas and parameters are those of the OpenAPI components.
+/// The public description of a route. Bodies, parameters and responses are types of `holdpoint-api`.
 #[derive(Clone, Debug)]
 pub(crate) struct Operation {
     /// In lower case, as OpenAPI writes it.
@@ -31,7 +30,7 @@ pub(crate) struct Operation {
     pub path: &'static str,
     pub id: &'static str,
     pub summary: &'static str,
-    /// Still there, for those who have not changed yet.
+    /// Kept for older clients.
     pub deprecated: bool,
     pub access: Access,
     /// Whether a request can be repeated under an `Idempotency-Key`.
@@ -69,7 +68,7 @@ pub(crate) struct Body {
     pub required: bool,
 }
 
-/// What a success carries. One status may have several, for clients that ask for different things.
+/// The body of a success. One status may have several media types.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Content {
     Json(SchemaOf),
@@ -185,7 +184,7 @@ impl Route {
         self
     }
 
-    /// Path or answer carry what must not stay anywhere: nothing on the way keeps it, and no page is told of it.
+    /// Disables caching and the Referer header, for a path or a response with a secret.
     pub(crate) fn private(mut self) -> Self {
         self.handler = self.handler.layer(map_response(unkept));
         self
@@ -196,7 +195,7 @@ impl Route {
         self
     }
 
-    /// What is answered is no receipt that could be kept: a stream, which says by itself what was done before.
+    /// Removes the support of Idempotency-Key: a stream cannot be stored as a receipt.
     pub(crate) fn not_kept(mut self) -> Self {
         self.operation.idempotent = false;
         self.operation.errors.retain(|status| *status != 409);

@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 use super::condition::Condition;
 use super::pattern::ToolPattern;
 use super::{Behaviour, CONDITIONS_MAX, Flaw, NOTE_CHARS_MAX, Reading, Scope, Specificity, text};
+use crate::canonical;
 
 const MEMBERS: [&str; 6] = ["tool", "when", "behavior", "scope", "source", "reason"];
 
@@ -79,9 +80,10 @@ impl Rule {
         conditions + usize::from(self.tool.is_regex())
     }
 
-    /// Two that can be told apart have different ones, so that an order of rules is never left to chance.
+    /// Returns the text that orders rules of the same strength. Different rules have different texts. The order is stored with
+    /// tickets, so it must not change.
     pub(super) fn key(&self) -> String {
-        self.json().to_string()
+        canonical(&self.json())
     }
 
     fn json(&self) -> Value {

@@ -172,3 +172,12 @@ fn a_tool_is_hidden_when_every_call_of_it_is_denied() {
         }
     }
 }
+
+/// The winner is stored with the ticket of a call, so replays of older runs need the same one.
+#[test]
+fn of_equal_rules_the_first_by_the_names_of_their_members_wins() {
+    let by_source = json!({"tool": "send", "behavior": "ask", "source": "policy-a", "reason": "z"});
+    let by_reason = json!({"tool": "send", "behavior": "ask", "source": "policy-b", "reason": "a"});
+    let rules = PermissionSet::parse(&json!([by_source, by_reason])).unwrap();
+    assert_eq!(rules.judge("send", None, &json!({})).rule, Some(1));
+}

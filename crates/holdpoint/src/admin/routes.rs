@@ -13,15 +13,15 @@ use crate::routes::Route;
 pub(crate) fn all() -> Vec<Route> {
     vec![
         Route::post("/v1/keys", "createKey", keys::create)
-            .says("Make an API key; it is shown here and never again")
+            .says("Create an API key; it is shown once")
             .body::<CreateKey>()
             .response::<KeyCreated>(201)
             .fails(&[409]),
         Route::get("/v1/keys", "listKeys", keys::list)
-            .says("The keys of this tenant, without their secrets")
+            .says("List the keys of the tenant, without their secrets")
             .response::<Keys>(200),
         Route::delete("/v1/keys/{keyId}", "revokeKey", keys::revoke)
-            .says("Revoke a key at once and for good")
+            .says("Revoke a key")
             .answers(204, Nothing),
         Route::post("/v1/keys/{keyId}:rotate", "rotateKey", keys::rotate)
             .says(
@@ -31,7 +31,7 @@ pub(crate) fn all() -> Vec<Route> {
             .response::<KeyCreated>(201)
             .fails(&[409]),
         Route::get("/v1/secrets", "listSecrets", secrets::list)
-            .says("What links are signed with: names and times, never the secrets")
+            .says("List the secrets that sign links, without their values")
             .response::<Secrets>(200),
         Route::post("/v1/secrets:rotate", "rotateSecrets", secrets::rotate)
             .says(
@@ -40,17 +40,17 @@ pub(crate) fn all() -> Vec<Route> {
             .optional_body::<RotateSecrets>()
             .response::<Secret>(200),
         Route::get("/v1/usage", "getUsage", usage::show)
-            .says("The quotas of this tenant and what it uses of them")
+            .says("Get the quotas of the tenant and their usage")
             .response::<Usage>(200),
         Route::get_public("/healthz", "isAlive", health::alive)
-            .says("Whether the process answers")
+            .says("Check that the process responds")
             .response::<Health>(200),
         Route::get_public("/readyz", "isReady", health::ready)
-            .says("Whether the database answers too")
+            .says("Check that the database responds")
             .response::<Health>(200)
             .fails(&[503]),
         Route::get_public("/metrics", "metrics", metrics::beside)
-            .says("Numbers in Prometheus' text format; the operator may require a key or serve them at another address")
+            .says("Get metrics in Prometheus' text format; the operator may require a key or serve them at another address")
             .answers(200, Text("text/plain"))
             .fails(&[401, 403, 404]),
     ]

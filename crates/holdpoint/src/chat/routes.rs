@@ -8,7 +8,7 @@ use crate::routes::Route;
 pub(crate) fn all() -> Vec<Route> {
     vec![
         Route::post("/api/v1/ai/chat", "chat", chats::chat)
-            .says("Start a graph, or answer what it waits for, by its state key")
+            .says("Start a graph, or answer its interrupt")
             .body::<Chat>()
             .response::<ChatOutcome>(200)
             .event_stream::<ChatStream>(200)
@@ -16,7 +16,7 @@ pub(crate) fn all() -> Vec<Route> {
             .not_kept()
             .fails(&[404, 409, 422]),
         Route::get("/api/v1/ai/chat/{stateKey}", "getChat", chats::show)
-            .says("Where a graph stands")
+            .says("Get the state of a graph")
             .response::<ChatStanding>(200),
         Route::delete("/api/v1/ai/chat/{stateKey}", "cancelChat", chats::cancel)
             .says("Cancel a graph, also at its provider")

@@ -4,8 +4,8 @@ use std::error::Error as _;
 use std::path::Path;
 
 use anyhow::{Context, anyhow, ensure};
-use clap::Command;
 use clap::error::{ContextKind, ContextValue};
+use clap::{Arg, ArgAction, Command};
 use toml::Value;
 
 /// The table of quotas: `[quotas] streams` is the flag `--quota-streams`.
@@ -51,12 +51,16 @@ fn read(path: &Path) -> anyhow::Result<toml::Table> {
 fn set(command: Command, key: &str, value: Value) -> anyhow::Result<Command> {
     let is_known = key != "config" && command.get_arguments().any(|arg| arg.get_id() == key);
     ensure!(is_known, "unknown setting {key}; see docs/reference/settings.md");
+    // clap does not check the number of default values.
+    let takes_list = |arg: &Arg| arg.get_id() == key && matches!(arg.get_action(), ArgAction::Append);
     let texts = match value {
-        Value::Array(items) => items.into_iter().map(text).collect(),
+        Value::Array(items) if command.get_arguments().any(takes_list) => {
+            items.into_iter().map(text).collect()
+        }
         value => text(value).map(|text| vec![text]),
     };
     let texts = texts
-        .ok_or_else(|| anyhow!("{key}: must be a string, a number, true, false or a list of strings"))?;
+        .ok_or_else(|| anyhow!("{key}: must be a string, a number, true or false; lists of strings are for flags that can be repeated"))?;
     Ok(command.mut_arg(key, |arg| arg.default_values(texts)))
 }
 

@@ -8,7 +8,7 @@ use crate::routes::Route;
 pub(crate) fn all() -> Vec<Route> {
     vec![
         Route::get("/v1/grants/{grantId}", "getGrant", handlers::show)
-            .says("Show a grant: who decided, about what, and which effects used it")
+            .says("Get a grant with its decision and the effects that used it")
             .response::<Grant>(200),
         Route::post("/v1/grants/{grantId}:consume", "consumeGrant", handlers::consume)
             .says("Use a grant once, before an effect outside of Holdpoint; requires an Idempotency-Key")

@@ -10,14 +10,14 @@ use crate::routes::Route;
 pub(crate) fn all() -> Vec<Route> {
     vec![
         Route::post_public("/v1/session", "createSession", sessions::create)
-            .says("Sign in: with a key, or once with a link; the answer sets a cookie")
+            .says("Sign in with a key, or once with a link; the response sets a cookie")
             .body::<SignIn>()
             .response::<Session>(201)
             .fails(&[401, 403, 429, 500, 503])
             .not_kept()
             .private(),
         Route::get("/v1/session", "getSession", sessions::show)
-            .says("Who is signed in, or whose key this is; renews the cookie")
+            .says("Get the caller and its session; renews the cookie")
             .response::<Session>(200)
             .private(),
         Route::delete("/v1/session", "endSession", sessions::end)
@@ -25,17 +25,17 @@ pub(crate) fn all() -> Vec<Route> {
             .answers(204, Nothing)
             .not_kept(),
         Route::post("/v1/session:link", "createSessionLink", sessions::link)
-            .says("Make a link that signs in once, within half an hour: as the caller, or with another key of the tenant")
+            .says("Create a link that signs in once, within half an hour")
             .optional_body::<CreateSessionLink>()
             .response::<SessionLink>(201)
             .fails(&[404])
             .not_kept()
             .private(),
         Route::get("/v1/sessions", "listSessions", sessions::list)
-            .says("Where the caller's key is signed in")
+            .says("List the sessions of the caller's key")
             .response::<Sessions>(200),
         Route::delete("/v1/sessions/{sessionId}", "revokeSession", sessions::revoke)
-            .says("End a session of the caller's key at once")
+            .says("End a session of the caller's key")
             .answers(204, Nothing)
             .not_kept(),
     ]

@@ -1,31 +1,31 @@
-//! Components that no protocol owns: the envelope of errors, pages of lists.
+//! Shared components of the OpenAPI document: error responses and the Idempotency-Key header.
 
 use serde_json::{Map, Value, json};
 
 use crate::routes::Operation;
 
-/// The statuses of errors, with what they mean.
+/// Statuses of errors with their descriptions.
 const ERRORS: [(u16, &str); 13] = [
-    (400, "Body, query, path, header or value is not as it must be."),
-    (401, "No key, an unknown one, or one that was revoked or has expired."),
-    (403, "The key may not do this: details.scopeRequired names the scope, where it is one that is missing."),
-    (404, "There is no such thing in this tenant."),
+    (400, "The body, a parameter, a path segment or a header is invalid."),
+    (401, "The key is missing, unknown, revoked or expired."),
+    (403, "The caller lacks a permission. details.scopeRequired names the missing scope, if it is a scope."),
+    (404, "The tenant has no such resource."),
     (408, "The body did not arrive in time."),
-    (409, "Somebody else came first, or the state does not allow it."),
-    (410, "It was there and is no more."),
-    (413, "The body or a value in it is over its limit."),
-    (422, "It is understood and cannot be done."),
-    (429, "The key calls more often than it may."),
-    (500, "Something broke; the log has more under details.correlationId."),
-    (501, "Not there in this build."),
-    (503, "The server cannot do it now."),
+    (409, "The request conflicts with the current state or with an earlier request."),
+    (410, "The resource has expired or was removed."),
+    (413, "The body or a value in it exceeds its limit."),
+    (422, "The request is well-formed but cannot be carried out."),
+    (429, "Too many requests. Retry after the time in Retry-After."),
+    (500, "Internal error. The log of the server has details under details.correlationId."),
+    (501, "This server does not implement the operation."),
+    (503, "The server is temporarily unavailable."),
 ];
 
 pub(super) fn response_name(status: u16) -> String {
     format!("Error{status}")
 }
 
-/// Those that some route has.
+/// Returns the error responses that at least one route uses.
 pub(super) fn responses(operations: &[Operation]) -> Value {
     let used = |status: u16| operations.iter().any(|operation| operation.errors().contains(&status));
     let shown = ERRORS.iter().filter(|(status, _)| used(*status)).map(|(status, description)| {

@@ -58,10 +58,10 @@ pub(super) fn has(id: &str) -> bool {
 fn public() -> Vec<Route> {
     vec![
         Route::get_public("/.well-known/openwop", "discover", discovery::document)
-            .says("What this server can do")
+            .says("Get the features of this server")
             .response::<Discovery>(200),
         Route::get_public("/.well-known/wop", "discoverByOldName", discovery::document)
-            .says("The same document, where older clients look for it")
+            .says("Get the discovery document at its earlier address")
             .response::<Discovery>(200),
     ]
 }
@@ -69,10 +69,10 @@ fn public() -> Vec<Route> {
 fn definitions() -> Vec<Route> {
     vec![
         Route::get("/v1/workflows", "listWorkflows", workflows::list)
-            .says("The registered workflows, by id")
+            .says("List the registered workflows, by id")
             .response::<Workflows>(200),
         Route::get("/v1/workflows/{workflowId}", "getWorkflow", workflows::show)
-            .says("The latest revision of a definition, as it was registered")
+            .says("Get the latest revision of a definition, as it was registered")
             .response::<WorkflowDefinition>(200),
         Route::put("/v1/workflows/{workflowId}", "putWorkflow", workflows::put)
             .says("Register a definition; the same one again changes nothing")
@@ -93,12 +93,12 @@ fn of_runs() -> Vec<Route> {
             .response::<RunCreated>(201)
             .fails(&[422]),
         Route::get("/v1/runs", "listRuns", runs::list)
-            .says("Runs, newest first")
+            .says("List runs, newest first")
             .query::<Page>()
             .query::<ListRuns>()
             .response::<Runs>(200),
         Route::get("/v1/runs/{runId}", "getRun", runs::show)
-            .says("A run as it is now")
+            .says("Get a run")
             .response::<RunSnapshot<'_>>(200)
             .private(),
     ]
@@ -107,27 +107,27 @@ fn of_runs() -> Vec<Route> {
 fn control_of_runs() -> Vec<Route> {
     vec![
         Route::post("/v1/runs/{runId}/cancel", "cancelRun", control::cancel)
-            .says("Cancel a run and the runs it started; one that has ended stays as it is")
+            .says("Cancel a run and the runs that it started; a run that has ended does not change")
             .optional_body::<CancelRun>()
             .response::<RunStatusNow>(200)
             .fails(&[409, 422]),
         Route::post("/v1/runs:bulk-cancel", "bulkCancel", control::bulk_cancel)
-            .says("Cancel up to 100 runs; what came of each is told in the same order")
+            .says("Cancel up to 100 runs; the results are in the order of the request")
             .body::<BulkCancel>()
             .response::<BulkCancelled>(200)
             .fails(&[409]),
         Route::post("/v1/runs/{runId}:pause", "pauseRun", control::pause)
-            .says("Let a run stand still: nothing new begins")
+            .says("Pause a run")
             .optional_body::<PauseRun>()
             .response::<RunPaused>(202)
             .fails(&[409]),
         Route::post("/v1/runs/{runId}:resume", "resumeRun", control::resume)
-            .says("Let a paused run go on")
+            .says("Resume a paused run")
             .optional_body::<ResumeRun>()
             .response::<RunResumed>(202)
             .fails(&[409]),
         Route::post("/v1/runs/{runId}:fork", "forkRun", forks::fork)
-            .says("Start a run from the record of another: a replay of it, or a branch that goes its own way")
+            .says("Start a run from the log of another: a replay or a branch")
             .body::<ForkRun>()
             .response::<RunForked>(201)
             .fails(&[409, 422]),
@@ -137,10 +137,10 @@ fn control_of_runs() -> Vec<Route> {
 fn made() -> Vec<Route> {
     vec![
         Route::get("/v1/runs/{runId}/artifacts/{artifactId}", "getArtifact", artifacts::show)
-            .says("What a node with an artifact type has made")
+            .says("Get the output of a node with an artifact type")
             .response::<Artifact<'_>>(200),
         Route::get("/v1/runs/{runId}/debug-bundle", "getDebugBundle", debug_bundle::show)
-            .says("Everything about one run in one document")
+            .says("Get the debug bundle of a run")
             .query::<ShowDebugBundle>()
             .response::<DebugBundle>(200),
     ]
@@ -149,20 +149,17 @@ fn made() -> Vec<Route> {
 fn reading() -> Vec<Route> {
     vec![
         Route::get("/v1/runs/{runId}/events", "streamEvents", events::stream)
-            .says("The log of a run as server-sent events, until the run ends; or as a list, where JSON is preferred")
+            .says("Stream the events of a run until it ends, or list them if the client accepts JSON")
             .query::<StreamEvents>()
             .headers::<LastEventId>()
             .event_stream::<StreamedEvent>(200)
             .response::<EventList>(200),
         Route::get("/v1/runs/{runId}/events/poll", "pollEvents", events::poll)
-            .says("The log of a run after a sequence number; waits for news")
+            .says("List the events of a run after a sequence number; waits for new events")
             .query::<PollEvents>()
             .response::<EventPage>(200),
         Route::get("/v1/threads/{threadId}/events", "listThreadEvents", threads::events)
-            .says(
-                "All events of all runs of a thread in the order of writing; as server-sent events without an end, \
-                 where these are preferred",
-            )
+            .says("List the events of all runs of a thread in the order of writing, or stream them")
             .query::<Page>()
             .query::<ListThreadEvents>()
             .headers::<LastCursor>()
@@ -174,49 +171,51 @@ fn reading() -> Vec<Route> {
 fn answering() -> Vec<Route> {
     vec![
         Route::get("/v1/interrupts", "listPending", pending::list)
-            .says("What waits for an answer, oldest first; a page that is short may still have a next one")
+            .says("List pending interrupts, oldest first; a short page may have a next one")
             .query::<Page>()
             .query::<ListPending>()
             .response::<PendingInterrupts<'_>>(200),
         Route::get("/v1/interrupts:counts", "countPending", pending::counts)
-            .says("How much waits for an answer; 10,000 are looked at, and isComplete says whether that was all")
+            .says("Count pending interrupts, at most 10,000; isComplete is false if there are more")
             .query::<ListPending>()
             .response::<PendingCounts>(200),
         Route::get("/v1/interrupts/stream", "streamPending", pending::stream::stream)
-            .says("How much waits for an answer, told at once and whenever that may have changed")
+            .says("Stream the counts of pending interrupts: at once and after each change")
             .query::<ListPending>()
             .query::<StreamPending>()
             .event_stream::<StreamedPendingCounts>(200),
         Route::get("/v1/runs/{runId}/interrupts", "listInterrupts", history::list)
-            .says("Everything a run has asked, with votes, questions and decisions")
+            .says("List the interrupts of a run with votes, side questions and decisions")
             .query::<Page>()
             .response::<InterruptHistory<'_>>(200),
         Route::get("/v1/runs/{runId}/interrupts/{nodeId}/asks", "listAsks", asks::list)
-            .says("What approvers wanted to know beside the decision")
+            .says("List the side questions of an interrupt")
             .query::<InterruptQuery>()
             .response::<Asks>(200)
             .fails(&[409]),
         Route::post("/v1/runs/{runId}/interrupts/{nodeId}/asks/{askId}", "answerAsk", asks::answer)
-            .says("Answer what an approver wants to know; the first answer counts, and decides nothing")
+            .says("Answer a side question; the first answer counts")
             .query::<InterruptQuery>()
             .body::<AnswerAsk>()
             .response::<AskAnswered>(200)
             .fails(&[409, 410, 422]),
         Route::post("/v1/runs/{runId}/interrupts/{nodeId}", "resolveInterrupt", interrupts::resolve)
-            .says("Answer what a node asks; the first answer counts")
+            .says("Answer an interrupt; the first answer counts")
             .query::<InterruptQuery>()
             .body::<ResolveInterrupt>()
             .response::<InterruptResolved>(200)
             .fails(&[410, 422]),
         Route::post("/v1/runs/{runId}/approvals/{nodeId}", "resolveApproval", approvals::resolve)
-            .says("Answer what a node asks, as older clients do; use resolveInterrupt")
+            .says("Answer an approval in the form of older clients; use resolveInterrupt")
             .deprecated()
             .query::<InterruptQuery>()
             .body::<ResolveApproval>()
             .response::<InterruptResolved>(200)
             .fails(&[410, 422]),
         Route::post("/v1/events", "sendEvent", arrivals::send)
-            .says("Tell of something that happened: whoever waits for it goes on, or it is kept; once for each id")
+            .says(
+                "Send an external event; it resolves matching interrupts or is kept; each id has one effect",
+            )
             .body::<SendEvent>()
             .response::<EventReceived>(200)
             .response::<EventReceived>(202)
@@ -228,20 +227,20 @@ fn answering() -> Vec<Route> {
 fn by_link() -> Vec<Route> {
     vec![
         Route::post("/v1/runs/{runId}/interrupts/{nodeId}/tokens", "mintToken", links::mint)
-            .says("Make a link with which what a node asks can be seen, and answered without a key")
+            .says("Create a link that shows an interrupt and answers it without a key")
             .query::<InterruptQuery>()
             .optional_body::<MintToken>()
             .response::<TokenMinted>(201)
             .fails(&[409, 410, 422])
             .private(),
         Route::get_public("/v1/interrupts/{token}", "inspectByToken", links::inspect)
-            .says("What a link is for; opening it decides nothing")
+            .says("Get the interrupt of a link")
             .response::<LinkedInterrupt<'_>>(200)
             .fails(&[409, 410, 429, 500, 503])
             .never_fails(&[400])
             .private(),
         Route::post_public("/v1/interrupts/{token}", "resolveByToken", links::resolve)
-            .says("Answer over a link; the first answer counts")
+            .says("Answer an interrupt with a link; the first answer counts")
             .body::<ResolveInterrupt>()
             .response::<InterruptResolved>(200)
             .fails(&[401, 403, 409, 410, 422, 429, 500, 503])

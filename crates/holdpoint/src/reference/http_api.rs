@@ -8,8 +8,8 @@ const INTRODUCTION: &str = "\
 # HTTP API
 
 Every operation and every type of the API. [http-api.md](../http-api.md) explains how they work together, and
-[openapi.json](../openapi.json) is the same for programs. Every request that changes something accepts an
-`Idempotency-Key`. Errors have the type [Error](#error).
+[openapi.json](../openapi.json) is the same for programs. Requests that change something accept an `Idempotency-Key`,
+except those of AG-UI, chat and sessions. Errors have the type [Error](#error).
 ";
 
 pub(super) fn page(document: &Value) -> String {

@@ -174,7 +174,10 @@ fn from_json(span: &Value) -> Span {
         end: long(&span["endTimeUnixNano"]),
         attributes: attributes.map(|pair| (text(&pair["key"]), plain(&pair["value"]))).collect(),
         links: links.map(|link| (text(&link["traceId"]), text(&link["spanId"]))).collect(),
-        status: span.get("status").map(|it| (it["code"].as_u64().unwrap(), text(&it["message"]))),
+        status: span
+            .get("status")
+            .filter(|it| !it.is_null())
+            .map(|it| (it["code"].as_u64().unwrap(), text(&it["message"]))),
     }
 }
 

@@ -43,6 +43,7 @@ impl Contract {
                 });
             }
         }
+        operations.sort_by(|one, other| (&one.path, &one.method).cmp(&(&other.path, &other.method)));
         operations
     }
 

@@ -18,24 +18,24 @@ pub(crate) fn all() -> Vec<Route> {
 fn subscriptions() -> Vec<Route> {
     vec![
         Route::post("/v1/webhooks", "createWebhook", create)
-            .says("Have events sent to an address as they happen; the secret is shown this once")
+            .says("Create a webhook; the secret is shown once")
             .body::<CreateWebhook>()
             .response::<WebhookCreated>(201)
             .never_fails(&[404])
             .private(),
         Route::get("/v1/webhooks", "listWebhooks", list)
-            .says("The webhooks of this tenant, oldest first, without their secrets")
+            .says("List the webhooks of the tenant, oldest first, without their secrets")
             .query::<Page>()
             .response::<Webhooks>(200),
         Route::get("/v1/webhooks/{webhookId}", "getWebhook", show)
-            .says("One webhook, without its secret")
+            .says("Get a webhook, without its secret")
             .response::<Webhook>(200),
         Route::delete("/v1/webhooks/{webhookId}", "deleteWebhook", remove)
-            .says("End a webhook: after the answer nothing is sent to it")
+            .says("Delete a webhook; nothing is sent to it after the response")
             .query::<DeleteWebhook>()
             .answers(204, Content::Nothing),
         Route::post("/v1/webhooks/{webhookId}:pause", "pauseWebhook", pause)
-            .says("Send nothing for a while; what is durable waits")
+            .says("Pause a webhook; durable deliveries stay queued")
             .optional_body::<Nothing>()
             .response::<Webhook>(200),
         Route::post("/v1/webhooks/{webhookId}:resume", "resumeWebhook", resume)
@@ -43,14 +43,12 @@ fn subscriptions() -> Vec<Route> {
             .optional_body::<Nothing>()
             .response::<Webhook>(200),
         Route::post("/v1/webhooks/{webhookId}:rotate", "rotateWebhook", rotate)
-            .says("Make a new secret, shown this once; deliveries are signed with both for an overlap")
+            .says("Rotate the secret of a webhook; deliveries are signed with both secrets during an overlap")
             .optional_body::<RotateWebhook>()
             .response::<WebhookCreated>(200)
             .private(),
         Route::get("/v1/webhooks/{webhookId}/events", "listWebhookEvents", events)
-            .says(
-                "What became of a webhook: changes of its state, oldest first, or its attempts, newest first",
-            )
+            .says("List the events of a webhook: changes of state, oldest first, or attempts, newest first")
             .query::<Page>()
             .query::<ListWebhookEvents>()
             .response::<WebhookEvents>(200),
@@ -60,27 +58,27 @@ fn subscriptions() -> Vec<Route> {
 fn told() -> Vec<Route> {
     vec![
         Route::get("/v1/webhooks/{webhookId}/deliveries", "listDeliveries", deliveries::list)
-            .says("What a webhook was told, newest first, with the last attempts of each")
+            .says("List the deliveries of a webhook with their last attempts, newest first")
             .query::<Page>()
             .query::<ListDeliveries>()
             .response::<Deliveries>(200),
         Route::get("/v1/webhooks/{webhookId}/dead-letters", "listDeadLetters", deliveries::dead_letters)
-            .says("What was given up, newest first, until it is removed")
+            .says("List the dead letters of a webhook, newest first")
             .query::<Page>()
             .response::<DeadLetters>(200),
         Route::get("/v1/webhooks/{webhookId}/deliveries/{deliveryId}", "getDelivery", deliveries::show)
-            .says("One delivery with its attempts, newest first")
+            .says("Get a delivery with its attempts, newest first")
             .response::<Delivery>(200),
         Route::post(
             "/v1/webhooks/{webhookId}/deliveries/{deliveryId}:replay",
             "replayDelivery",
             deliveries::replay,
         )
-        .says("Send something once more, under the same ids")
+        .says("Send a delivery again under the same ids")
         .optional_body::<Nothing>()
         .response::<DeliveryQueued>(202),
         Route::post("/v1/webhooks/{webhookId}:replay", "replayDeliveries", deliveries::replay_window)
-            .says("Send everything once more whose event happened in a window of time")
+            .says("Send all deliveries again whose events happened in a window of time")
             .body::<ReplayWindow>()
             .response::<Replayed>(202),
     ]
