@@ -1,6 +1,6 @@
-//! Who acts.
+//! The principal of a command.
 
-/// Who acts: an opaque name, and the roles, groups and scopes the host gave it.
+/// An actor: an opaque name with the roles, groups and scopes that the host gave it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Principal {
     pub name: String,
@@ -10,7 +10,7 @@ pub struct Principal {
 }
 
 impl Principal {
-    /// Somebody without roles, groups and scopes.
+    /// Returns a principal without roles, groups and scopes.
     pub fn named(name: impl Into<String>) -> Self {
         Self { name: name.into(), roles: Vec::new(), groups: Vec::new(), scopes: Vec::new() }
     }

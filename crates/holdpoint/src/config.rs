@@ -94,10 +94,10 @@ pub(crate) struct ServeArgs {
     /// Sent to --ask-url as `Authorization: Bearer`
     #[arg(long, env = "HOLDPOINT_ASK_TOKEN", value_name = "TOKEN", hide_env_values = true)]
     ask_token: Option<String>,
-    /// How the log is written: text, or json with one object a line
+    /// Format of the log: text, or json with one object per line
     #[arg(long, env = "HOLDPOINT_LOG_FORMAT", value_name = "FORMAT", value_enum, default_value_t)]
     pub log_format: LogFormat,
-    /// How long an event is kept that no interrupt waits for yet: a number and s, m, h or d, or 0 for not at all
+    /// Time for which an event without a matching interrupt is kept: a number and s, m, h or d, or 0 for not at all
     #[arg(long, env = "HOLDPOINT_EVENT_RETENTION", value_name = "TIME", value_parser = retention::parse, default_value = "24h")]
     event_retention: Duration,
     #[command(flatten)]
@@ -136,7 +136,7 @@ pub(crate) struct Config {
     pub agents: Option<PathBuf>,
     pub providers: Option<PathBuf>,
     pub demo: bool,
-    /// Whether a definition that cannot be registered stops the start.
+    /// A definition that cannot be registered stops the start.
     pub strict: bool,
     /// Whether workflows may hold conversations.
     pub conversations: bool,

@@ -33,7 +33,7 @@ pub(crate) struct Operation {
     /// Kept for older clients.
     pub deprecated: bool,
     pub access: Access,
-    /// Whether a request can be repeated under an `Idempotency-Key`.
+    /// Requests accept an `Idempotency-Key`.
     pub idempotent: bool,
     /// Types whose members are query parameters or headers.
     pub parameters: Vec<(ParameterPlace, SchemaOf)>,
@@ -46,7 +46,7 @@ pub(crate) struct Operation {
 /// Makes the JSON Schema of a type.
 pub(crate) type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
 
-/// Where the members of a type are sent.
+/// The place of parameters in a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ParameterPlace {
     Query,

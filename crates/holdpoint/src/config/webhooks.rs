@@ -14,20 +14,19 @@ const LEASE_MIN: Duration = Duration::from_secs(6);
 #[derive(Clone, Debug, Args)]
 pub(crate) struct WebhookArgs {
     /// For development and tests: webhooks and callbacks may lead to this machine itself, also over http. Nothing else is
-    /// relaxed. Everybody who may register a webhook can then reach whatever listens here
+    /// relaxed. Any caller that may register a webhook can then reach local services
     #[arg(long, help_heading = HEADING, env = "HOLDPOINT_ALLOW_PRIVATE_WEBHOOKS")]
     pub allow_private_webhooks: bool,
-    /// How long nothing is sent to a subscriber that failed four times in a row: a number and s, m, h or d
+    /// Time without deliveries to a subscriber after four failures in a row: a number and s, m, h or d
     #[arg(long, help_heading = HEADING, env = "HOLDPOINT_WEBHOOK_COOLDOWN", value_name = "TIME", value_parser = retention::parse, default_value = "1h")]
     webhook_cooldown: Duration,
-    /// How long a durable delivery is leased to one node. After that, another node sends what a node had leased when it
-    /// died. At least 6s
+    /// Time for which a durable delivery is leased to one node; then another node may send it. At least 6s
     #[arg(long, help_heading = HEADING, env = "HOLDPOINT_WEBHOOK_LEASE", value_name = "TIME", value_parser = lease, default_value = "30s")]
     webhook_lease: Duration,
-    /// How long deliveries and their attempts can be looked up
+    /// Time for which deliveries and their attempts are stored
     #[arg(long, help_heading = HEADING, env = "HOLDPOINT_WEBHOOK_LOG_RETENTION", value_name = "TIME", value_parser = retention::parse, default_value = "7d")]
     webhook_log_retention: Duration,
-    /// How long dead letters are kept and can be replayed
+    /// Time for which dead letters are stored and can be replayed
     #[arg(long, help_heading = HEADING, env = "HOLDPOINT_WEBHOOK_DEAD_LETTER_RETENTION", value_name = "TIME", value_parser = retention::parse, default_value = "30d")]
     webhook_dead_letter_retention: Duration,
 }
