@@ -85,6 +85,16 @@ impl Status {
         Self::Cancelled,
     ];
 
+    /// Returns whether the run has ended.
+    pub fn is_terminal(self) -> bool {
+        matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
+    }
+
+    /// Returns whether the run waits for an answer or an event.
+    pub fn is_waiting(self) -> bool {
+        matches!(self, Self::WaitingApproval | Self::WaitingInput | Self::WaitingExternal)
+    }
+
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "pending",

@@ -1,0 +1,118 @@
+//! Errors of requests: refusals of the server, and failures on the way to it.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+/// The error of a request.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The server rejected the request or failed to carry it out.
+    #[error("{0}")]
+    Refused(Box<Refusal>),
+    /// The connection could not be made. The server has not received the request.
+    #[error("cannot connect to {server}: {reason}")]
+    Connect { server: String, reason: String },
+    /// The connection broke. The server may have carried out the request.
+    #[error("lost the connection to {server}: {reason}")]
+    Connection { server: String, reason: String },
+    /// The response did not arrive in time. The server may have carried out the request.
+    #[error("{server} did not respond within {} s", limit.as_secs())]
+    Timeout { server: String, limit: Duration },
+    /// The response is not what the API promises. The address may be that of another server, or of another version.
+    #[error("{server} sent an invalid response: {reason}")]
+    InvalidResponse { server: String, reason: String },
+    /// The request cannot be sent.
+    #[error("invalid request: {0}")]
+    InvalidRequest(String),
+}
+
+/// A response of the server that is not a success.
+#[derive(Debug)]
+pub struct Refusal {
+    pub status: u16,
+    /// The stable error code; empty if the response does not have the error envelope.
+    pub code: String,
+    pub message: String,
+    /// Further members, depending on the code.
+    pub details: Map<String, Value>,
+    /// Seconds after which the request may be sent again.
+    pub retry_after: Option<Duration>,
+    /// The path of the request.
+    pub path: String,
+    /// The body as it was received.
+    pub body: String,
+}
+
+/// The error envelope. Members that this version does not know are ignored.
+#[derive(Deserialize)]
+struct Envelope {
+    error: String,
+    message: String,
+    details: Option<Map<String, Value>>,
+}
+
+impl Refusal {
+    pub(crate) fn read(status: u16, path: &str, body: String, retry_after: Option<Duration>) -> Self {
+        let envelope = serde_json::from_str(&body).unwrap_or_else(|_| Envelope {
+            error: String::new(),
+            message: String::new(),
+            details: None,
+        });
+        Self {
+            status,
+            code: envelope.error,
+            message: envelope.message,
+            details: envelope.details.unwrap_or_default(),
+            retry_after,
+            path: path.to_owned(),
+            body,
+        }
+    }
+
+    /// Returns whether the response has the error envelope of the API.
+    pub fn has_envelope(&self) -> bool {
+        !self.code.is_empty()
+    }
+}
+
+impl std::fmt::Display for Refusal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.has_envelope() {
+            write!(f, "{} ({}, status {})", self.message, self.code, self.status)
+        } else {
+            write!(f, "the server responded with status {} and no error envelope", self.status)
+        }
+    }
+}
+
+impl Error {
+    /// Returns the refusal if the server has refused the request.
+    pub fn refusal(&self) -> Option<&Refusal> {
+        match self {
+            Self::Refused(refusal) => Some(refusal),
+            _ => None,
+        }
+    }
+
+    /// Returns the error code of the server, such as `interrupt_already_resolved`.
+    pub fn code(&self) -> Option<&str> {
+        self.refusal().map(|refusal| refusal.code.as_str()).filter(|code| !code.is_empty())
+    }
+
+    /// Returns the HTTP status of a refusal.
+    pub fn status(&self) -> Option<u16> {
+        self.refusal().map(|refusal| refusal.status)
+    }
+
+    /// Returns whether the same request may succeed later: the server is away, overloaded or limits the rate.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::Refused(refusal) => matches!(refusal.status, 408 | 429 | 500 | 502 | 503 | 504),
+            Self::Connect { .. } | Self::Connection { .. } | Self::Timeout { .. } => true,
+            Self::InvalidResponse { .. } | Self::InvalidRequest(_) => false,
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Typed async client of the Holdpoint HTTP API.
+//!
+//! A method of a resource builds a [`Request`]; the request is sent when it is awaited. Bodies, queries and responses are
+//! the types of [`api`].
+//!
+//! ```no_run
+//! use holdpoint_client::Client;
+//! use holdpoint_client::api::holds::CreateHold;
+//!
+//! # async fn example() -> Result<(), holdpoint_client::Error> {
+//! let client = Client::builder("http://127.0.0.1:8484").key("hp_…").build()?;
+//! let hold = CreateHold { title: "Delete 3 rows?".into(), ..CreateHold::default() };
+//! let hold = client.holds().create(&hold).await?;
+//! let hold = client.holds().wait(hold.hold_id.as_str()).await?;
+//! println!("{}", hold.status.as_str());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Layout
+//! - [`Client`], [`ClientBuilder`]: the connection and its settings
+//! - [`Request`], [`Reply`]: one call; idempotency keys, timeouts, retries with jitter ([`RetryPolicy`])
+//! - [`EventStream`]: server-sent events, across lost connections
+//! - [`resources`]: one struct for each resource of the API
+//! - [`webhook`]: verifies the signature of a webhook delivery
+//! - [`Error`], [`Refusal`]: errors of the way and of the server
+
+mod builder;
+mod error;
+mod events;
+mod pages;
+mod request;
+pub mod resources;
+mod retry;
+pub mod webhook;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use reqwest::Method;
+use reqwest::header::{AUTHORIZATION, HeaderValue};
+
+pub use builder::ClientBuilder;
+pub use error::{Error, Refusal};
+pub use events::{EventStream, Frame};
+pub use holdpoint_api as api;
+pub use pages::Pages;
+pub use request::{Reply, Request};
+pub use retry::RetryPolicy;
+
+/// A client of one server. Clones share their connections.
+#[derive(Clone)]
+pub struct Client {
+    connection: Arc<Connection>,
+}
+
+struct Connection {
+    http: reqwest::Client,
+    /// The URL of the server, without a slash at the end.
+    server: String,
+    authorization: Option<HeaderValue>,
+    timeout: Duration,
+    retry: RetryPolicy,
+}
+
+impl Client {
+    /// Returns a builder for a client of this server, such as `http://127.0.0.1:8484`.
+    pub fn builder(server: &str) -> ClientBuilder {
+        ClientBuilder::new(server)
+    }
+
+    /// Returns the URL of the server, without a slash at the end.
+    pub fn server(&self) -> &str {
+        &self.connection.server
+    }
+
+    /// Returns a GET request. For routes that have no method here.
+    pub fn get<T>(&self, path: impl Into<String>) -> Request<T> {
+        Request::new(self, Method::GET, path.into())
+    }
+
+    /// Returns a POST request without a body.
+    pub fn post<T>(&self, path: impl Into<String>) -> Request<T> {
+        Request::new(self, Method::POST, path.into())
+    }
+
+    /// Returns a PUT request without a body.
+    pub fn put<T>(&self, path: impl Into<String>) -> Request<T> {
+        Request::new(self, Method::PUT, path.into())
+    }
+
+    /// Returns a DELETE request.
+    pub fn delete<T>(&self, path: impl Into<String>) -> Request<T> {
+        Request::new(self, Method::DELETE, path.into())
+    }
+
+    fn timeout(&self) -> Duration {
+        self.connection.timeout
+    }
+
+    fn retry(&self) -> &RetryPolicy {
+        &self.connection.retry
+    }
+
+    fn request(&self, method: Method, path: &str) -> reqwest::RequestBuilder {
+        let request = self.connection.http.request(method, format!("{}{path}", self.server()));
+        match &self.connection.authorization {
+            Some(authorization) => request.header(AUTHORIZATION, authorization.clone()),
+            None => request,
+        }
+    }
+
+    fn failure(&self, error: &reqwest::Error, limit: Duration) -> Error {
+        if error.is_builder() {
+            return Error::InvalidRequest(root_cause(error));
+        }
+        if error.is_connect() {
+            return Error::Connect { server: self.server().to_owned(), reason: root_cause(error) };
+        }
+        if error.is_timeout() {
+            return self.timed_out(limit);
+        }
+        self.broken(root_cause(error))
+    }
+
+    fn timed_out(&self, limit: Duration) -> Error {
+        Error::Timeout { server: self.server().to_owned(), limit }
+    }
+
+    fn broken(&self, reason: String) -> Error {
+        Error::Connection { server: self.server().to_owned(), reason }
+    }
+
+    fn invalid(&self, reason: String) -> Error {
+        Error::InvalidResponse { server: self.server().to_owned(), reason }
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("server", &self.server()).finish_non_exhaustive()
+    }
+}
+
+/// Returns the innermost error, which names the cause.
+fn root_cause(error: &dyn std::error::Error) -> String {
+    let mut cause = error;
+    while let Some(deeper) = cause.source() {
+        cause = deeper;
+    }
+    cause.to_string()
+}

@@ -1,0 +1,90 @@
+//! Lists that the server returns in pages.
+
+use holdpoint_api::{agents, events, interrupts, mailbox, pending, runs, webhooks};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::error::Error;
+use crate::request::{Reply, Request};
+
+/// The largest page that is asked for.
+const PAGE_MAX: usize = 100;
+
+/// A page of a list, with the cursor of the next one.
+pub trait Pages: Serialize + DeserializeOwned {
+    type Item;
+
+    /// Returns the entries of this page.
+    fn items(&mut self) -> &mut Vec<Self::Item>;
+
+    /// Returns the cursor of the next page, or None on the last page.
+    fn next_cursor(&self) -> Option<&str>;
+}
+
+macro_rules! pages {
+    ($($page:ty, $items:ident: $item:ty;)*) => {$(
+        impl Pages for $page {
+            type Item = $item;
+
+            fn items(&mut self) -> &mut Vec<$item> {
+                &mut self.$items
+            }
+
+            fn next_cursor(&self) -> Option<&str> {
+                self.next_cursor.as_deref()
+            }
+        }
+    )*};
+}
+
+pages! {
+    agents::Agents, agents: agents::ListedAgent;
+    agents::Messages, messages: agents::Message;
+    agents::ThreadRuns, runs: agents::ThreadRun;
+    events::ThreadEvents, events: events::ThreadEvent;
+    interrupts::InterruptHistory<'static>, interrupts: interrupts::InterruptRecord<'static>;
+    mailbox::Dispatches, dispatches: mailbox::Dispatch;
+    pending::PendingInterrupts<'static>, interrupts: pending::PendingInterrupt<'static>;
+    runs::Runs, runs: runs::RunSummary;
+    webhooks::DeadLetters, deliveries: webhooks::DeadLetter;
+    webhooks::Deliveries, deliveries: webhooks::Delivery;
+    webhooks::WebhookEvents, events: webhooks::WebhookEvent;
+    webhooks::Webhooks, webhooks: webhooks::Webhook;
+}
+
+impl<T: Pages> Request<T> {
+    /// Reads pages until `limit` entries are there or the list ends. The result is one page with all entries; its
+    /// cursor leads on if there are more.
+    pub async fn collect(self, limit: usize) -> Result<Reply<T>, Error> {
+        let mut reply = self.page(limit, None).reply().await?;
+        let mut pages = 1;
+        while let Some(cursor) = reply.value.next_cursor().map(str::to_owned) {
+            let missing = limit.saturating_sub(reply.value.items().len());
+            if missing == 0 {
+                break;
+            }
+            let mut next = self.page(missing, Some(&cursor)).reply().await?;
+            // A page may be empty if the server has searched much. A cursor that does not move is an error of the server.
+            if next.value.items().is_empty() && next.value.next_cursor().is_none_or(|next| next == cursor) {
+                break;
+            }
+            let mut items = std::mem::take(reply.value.items());
+            items.append(next.value.items());
+            *next.value.items() = items;
+            reply = next;
+            pages += 1;
+        }
+        if pages > 1 {
+            reply.text = serde_json::to_string(&reply.value).unwrap_or_default();
+        }
+        Ok(reply)
+    }
+
+    fn page(&self, limit: usize, cursor: Option<&str>) -> Self {
+        let page = holdpoint_api::Page {
+            limit: u64::try_from(limit.min(PAGE_MAX)).ok(),
+            cursor: cursor.map(str::to_owned),
+        };
+        self.clone().query(&page)
+    }
+}

@@ -1,0 +1,269 @@
+//! A request: built by a method of a resource, sent when it is awaited.
+
+use std::future::{Future, IntoFuture};
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::time::Duration;
+
+use bytes::Bytes;
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
+use reqwest::{Method, Response};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::Client;
+use crate::error::{Error, Refusal};
+
+/// The largest response that is read.
+const RESPONSE_BYTES_MAX: usize = 64 << 20;
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+/// A request whose successful response is a `T`.
+///
+/// ```no_run
+/// # async fn example(client: holdpoint_client::Client) -> Result<(), holdpoint_client::Error> {
+/// use holdpoint_client::api::runs::CreateRun;
+///
+/// let run = CreateRun { workflow_id: "sample-approval".into(), ..CreateRun::default() };
+/// let created = client.runs().create(&run).idempotency_key("order-1742").await?;
+/// println!("{} is {}", created.run_id, created.status.as_str());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+#[must_use = "a request is sent when it is awaited"]
+pub struct Request<T> {
+    client: Client,
+    method: Method,
+    path: String,
+    body: Option<Bytes>,
+    headers: HeaderMap,
+    timeout: Option<Duration>,
+    /// A reason why the request cannot be sent, found while it was built.
+    invalid: Option<String>,
+    response: PhantomData<fn() -> T>,
+}
+
+/// A successful response.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reply<T> {
+    pub value: T,
+    pub status: u16,
+    /// The server has carried out this request before, under the same idempotency key, and did nothing now.
+    pub replayed: bool,
+    /// The body as it was received.
+    pub text: String,
+}
+
+/// How the response is read.
+#[derive(Clone, Copy)]
+enum Read {
+    /// The whole response, within the time limit.
+    Whole,
+    /// A stream, whose length in time is not limited.
+    AsItComes,
+}
+
+impl<T> Request<T> {
+    pub(crate) fn new(client: &Client, method: Method, path: String) -> Self {
+        Self {
+            client: client.clone(),
+            method,
+            path,
+            body: None,
+            headers: HeaderMap::new(),
+            timeout: None,
+            invalid: None,
+            response: PhantomData,
+        }
+    }
+
+    /// Adds members of a query. Members without a value are left out.
+    pub fn query(mut self, query: &impl Serialize) -> Self {
+        match serde_urlencoded::to_string(query) {
+            Ok(text) if text.is_empty() => {}
+            Ok(text) => {
+                self.path.push(if self.path.contains('?') { '&' } else { '?' });
+                self.path.push_str(&text);
+            }
+            Err(error) => self.invalid = Some(error.to_string()),
+        }
+        self
+    }
+
+    /// Sets the body.
+    pub fn body(mut self, body: &impl Serialize) -> Self {
+        match serde_json::to_vec(body) {
+            Ok(bytes) => self.body = Some(bytes.into()),
+            Err(error) => self.invalid = Some(error.to_string()),
+        }
+        self
+    }
+
+    /// Sets the body to a JSON text, which is sent as it is.
+    pub fn body_text(mut self, text: String) -> Self {
+        self.body = Some(text.into());
+        self
+    }
+
+    /// Adds a header.
+    pub fn header(mut self, name: &'static str, value: &str) -> Self {
+        match HeaderValue::from_str(value) {
+            Ok(value) => {
+                self.headers.insert(HeaderName::from_static(name), value);
+            }
+            Err(_) => self.invalid = Some(format!("{name}: the value cannot be sent in a header")),
+        }
+        self
+    }
+
+    /// Sets the idempotency key. The server carries out a request with the same key and body once, and sends the same
+    /// response again. Without a key of the caller, a client that retries makes one for each POST.
+    pub fn idempotency_key(self, key: &str) -> Self {
+        self.header("idempotency-key", key)
+    }
+
+    /// Sets the time within which the response must arrive, instead of the client's.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
+        self
+    }
+
+    pub(crate) fn path(&self) -> &str {
+        &self.path
+    }
+
+    pub(crate) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Opens the response without reading it, for streams. Sends the request once.
+    pub(crate) async fn open(&self, accept: &'static str) -> Result<Response, Error> {
+        let limit = self.limit();
+        let sent = self.send_once(HeaderValue::from_static(accept), Read::AsItComes);
+        tokio::time::timeout(limit, sent).await.unwrap_or_else(|_| Err(self.client.timed_out(limit)))
+    }
+
+    /// Returns the time within which the response must arrive.
+    fn limit(&self) -> Duration {
+        self.timeout.unwrap_or(self.client.timeout())
+    }
+
+    async fn send_once(&self, accept: HeaderValue, read: Read) -> Result<Response, Error> {
+        if let Some(reason) = &self.invalid {
+            return Err(Error::InvalidRequest(reason.clone()));
+        }
+        let mut request = self.client.request(self.method.clone(), &self.path).header(ACCEPT, accept);
+        if let Some(body) = &self.body {
+            request = request.header(CONTENT_TYPE, JSON).body(body.clone());
+        }
+        if let Read::Whole = read {
+            request = request.timeout(self.limit());
+        }
+        let response = request.headers(self.headers.clone()).send().await;
+        let response = response.map_err(|error| self.client.failure(&error, self.limit()))?;
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        let status = response.status().as_u16();
+        let retry_after =
+            response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
+        let body = self.read(response).await?;
+        Err(Error::Refused(Box::new(Refusal::read(
+            status,
+            &self.path,
+            body,
+            retry_after.map(Duration::from_secs),
+        ))))
+    }
+
+    async fn read(&self, mut response: Response) -> Result<String, Error> {
+        let mut body = Vec::new();
+        let failed = |error: reqwest::Error| self.client.failure(&error, self.limit());
+        while let Some(chunk) = response.chunk().await.map_err(failed)? {
+            if body.len() + chunk.len() > RESPONSE_BYTES_MAX {
+                return Err(self.client.invalid(format!("it has more than {RESPONSE_BYTES_MAX} bytes")));
+            }
+            body.extend_from_slice(&chunk);
+        }
+        String::from_utf8(body).map_err(|_| self.client.invalid("it is not UTF-8".to_owned()))
+    }
+}
+
+impl<T> Clone for Request<T> {
+    fn clone(&self) -> Self {
+        Self {
+            client: self.client.clone(),
+            method: self.method.clone(),
+            path: self.path.clone(),
+            body: self.body.clone(),
+            headers: self.headers.clone(),
+            timeout: self.timeout,
+            invalid: self.invalid.clone(),
+            response: PhantomData,
+        }
+    }
+}
+
+impl<T: DeserializeOwned> Request<T> {
+    /// Sends the request and returns the response with its status and its text.
+    pub async fn reply(mut self) -> Result<Reply<T>, Error> {
+        let may_repeat = self.prepare_retries();
+        let mut attempt = 0;
+        loop {
+            let error = match self.try_once().await {
+                Ok(reply) => return Ok(reply),
+                Err(error) => error,
+            };
+            // A request that never arrived can always be sent again.
+            let is_safe = may_repeat || matches!(error, Error::Connect { .. });
+            let retry_after = error.refusal().and_then(|refusal| refusal.retry_after);
+            let delay = self.client.retry().delay(attempt, retry_after);
+            let Some(delay) = delay.filter(|_| is_safe && error.is_transient()) else { return Err(error) };
+            tokio::time::sleep(delay).await;
+            attempt += 1;
+        }
+    }
+
+    /// Returns whether the request can be repeated. A POST gets an idempotency key if the client may retry it.
+    fn prepare_retries(&mut self) -> bool {
+        let has_key = self.headers.contains_key("idempotency-key");
+        if self.method != Method::POST || has_key {
+            return true;
+        }
+        let key = (self.client.retry().retries > 0).then(random_key).flatten();
+        if let Some(key) = key {
+            self.headers.insert("idempotency-key", key);
+            return true;
+        }
+        false
+    }
+
+    async fn try_once(&self) -> Result<Reply<T>, Error> {
+        let response = self.send_once(JSON, Read::Whole).await?;
+        let status = response.status().as_u16();
+        let replayed = response.headers().contains_key("openwop-idempotent-replay");
+        let text = self.read(response).await?;
+        // A response without a body is read as null.
+        let json = if text.trim().is_empty() { "null" } else { &text };
+        let value = serde_json::from_str(json)
+            .map_err(|error| self.client.invalid(format!("{} {}: {error}", self.method, self.path)))?;
+        Ok(Reply { value, status, replayed, text })
+    }
+}
+
+impl<T: DeserializeOwned + 'static> IntoFuture for Request<T> {
+    type Output = Result<T, Error>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async { self.reply().await.map(|reply| reply.value) })
+    }
+}
+
+fn random_key() -> Option<HeaderValue> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).ok()?;
+    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    HeaderValue::from_str(&hex).ok()
+}

@@ -1,0 +1,70 @@
+//! The resources of the API. Each method builds a request; awaiting it sends it.
+
+mod admin;
+mod agents;
+mod holds;
+mod interrupts;
+mod mailbox;
+mod runs;
+mod webhooks;
+mod workflows;
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, utf8_percent_encode};
+
+use crate::Client;
+
+pub use admin::{Keys, LinkSecrets, Server, Sessions};
+pub use agents::{Agents, Threads};
+pub use holds::{Grants, Holds};
+pub use interrupts::Interrupts;
+pub use mailbox::Mailbox;
+pub use runs::Runs;
+pub use webhooks::Webhooks;
+pub use workflows::Workflows;
+
+/// Every character of an id that could end a segment of a path.
+const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// Encodes an id as one segment of a path, or one value of a query.
+pub fn segment(id: &str) -> PercentEncode<'_> {
+    utf8_percent_encode(id, SEGMENT)
+}
+
+macro_rules! resources {
+    ($($(#[$doc:meta])* $name:ident: $resource:ident;)*) => {
+        impl Client {
+            $($(#[$doc])* pub fn $name(&self) -> $resource<'_> {
+                $resource(self)
+            })*
+        }
+    };
+}
+
+resources! {
+    /// Returns the requests about runs.
+    runs: Runs;
+    /// Returns the requests about interrupts.
+    interrupts: Interrupts;
+    /// Returns the requests about holds.
+    holds: Holds;
+    /// Returns the requests about grants.
+    grants: Grants;
+    /// Returns the requests about workflow definitions.
+    workflows: Workflows;
+    /// Returns the requests about webhooks.
+    webhooks: Webhooks;
+    /// Returns the requests about agents.
+    agents: Agents;
+    /// Returns the requests about threads of agents.
+    threads: Threads;
+    /// Returns the requests about the dispatch queue.
+    mailbox: Mailbox;
+    /// Returns the requests about API keys.
+    keys: Keys;
+    /// Returns the requests about sessions.
+    sessions: Sessions;
+    /// Returns the requests about the secrets of links.
+    link_secrets: LinkSecrets;
+    /// Returns the requests about the server itself.
+    server_facts: Server;
+}

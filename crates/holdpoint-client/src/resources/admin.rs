@@ -1,0 +1,98 @@
+//! Keys, sessions, link secrets, usage and health.
+
+use holdpoint_api::admin::{Health, RotateSecrets, Secret, Secrets, Usage};
+use holdpoint_api::discovery::Discovery;
+use holdpoint_api::keys::{CreateKey, KeyCreated, Keys as KeyList, RotateKey};
+use holdpoint_api::sessions::{CreateSessionLink, Session, SessionLink, Sessions as SessionList};
+
+use super::segment;
+use crate::{Client, Request};
+
+/// Manages API keys.
+#[derive(Clone, Copy, Debug)]
+pub struct Keys<'a>(pub(super) &'a Client);
+
+impl Keys<'_> {
+    /// Creates a key. The response has its secret, which is shown once.
+    pub fn create(self, key: &CreateKey) -> Request<KeyCreated> {
+        self.0.post("/v1/keys").body(key)
+    }
+
+    /// Lists keys.
+    pub fn list(self) -> Request<KeyList> {
+        self.0.get("/v1/keys")
+    }
+
+    /// Revokes a key.
+    pub fn revoke(self, key: &str) -> Request<()> {
+        self.0.delete(format!("/v1/keys/{}", segment(key)))
+    }
+
+    /// Replaces a key.
+    pub fn rotate(self, key: &str, rotation: &RotateKey) -> Request<KeyCreated> {
+        self.0.post(format!("/v1/keys/{}:rotate", segment(key))).body(rotation)
+    }
+}
+
+/// Manages sessions of the inbox page.
+#[derive(Clone, Copy, Debug)]
+pub struct Sessions<'a>(pub(super) &'a Client);
+
+impl Sessions<'_> {
+    /// Makes a link that signs in once.
+    pub fn create_link(self, link: &CreateSessionLink) -> Request<SessionLink> {
+        self.0.post("/v1/session:link").body(link)
+    }
+
+    /// Returns the session of this client.
+    pub fn current(self) -> Request<Session> {
+        self.0.get("/v1/session")
+    }
+
+    /// Lists sessions.
+    pub fn list(self) -> Request<SessionList> {
+        self.0.get("/v1/sessions")
+    }
+
+    /// Ends a session.
+    pub fn revoke(self, session: &str) -> Request<()> {
+        self.0.delete(format!("/v1/sessions/{}", segment(session)))
+    }
+}
+
+/// Manages the secrets that sign links.
+#[derive(Clone, Copy, Debug)]
+pub struct LinkSecrets<'a>(pub(super) &'a Client);
+
+impl LinkSecrets<'_> {
+    /// Lists the secrets, without their values.
+    pub fn list(self) -> Request<Secrets> {
+        self.0.get("/v1/secrets")
+    }
+
+    /// Replaces the secret that signs new links.
+    pub fn rotate(self, rotation: &RotateSecrets) -> Request<Secret> {
+        self.0.post("/v1/secrets:rotate").body(rotation)
+    }
+}
+
+/// Reads facts about the server and the tenant.
+#[derive(Clone, Copy, Debug)]
+pub struct Server<'a>(pub(super) &'a Client);
+
+impl Server<'_> {
+    /// Returns the quotas of the tenant and their use.
+    pub fn usage(self) -> Request<Usage> {
+        self.0.get("/v1/usage")
+    }
+
+    /// Returns the discovery document of OpenWOP. Needs no key.
+    pub fn discovery(self) -> Request<Discovery> {
+        self.0.get("/.well-known/openwop")
+    }
+
+    /// Returns whether the server accepts requests. Needs no key.
+    pub fn ready(self) -> Request<Health> {
+        self.0.get("/readyz")
+    }
+}

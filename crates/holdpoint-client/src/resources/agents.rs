@@ -1,0 +1,103 @@
+//! Agents and their threads.
+
+use holdpoint_api::agents::{
+    After, Agent, AgentRegistered, AgentTold, Agents as AgentList, CancelThread, InterruptThread, Messages,
+    SayInThread, StartAgent, ThreadInterrupted, ThreadRunNow, ThreadRuns,
+};
+use holdpoint_api::decisions::{CallDecided, DecideCall};
+use holdpoint_api::events::{ListThreadEvents, ThreadEvents};
+use serde::Serialize;
+
+use super::segment;
+use crate::events::{End, EventStream};
+use crate::{Client, Request};
+
+/// Declares agents and starts their runs.
+#[derive(Clone, Copy, Debug)]
+pub struct Agents<'a>(pub(super) &'a Client);
+
+impl Agents<'_> {
+    /// Lists the declared agents.
+    pub fn list(self) -> Request<AgentList> {
+        self.0.get("/v1/agents")
+    }
+
+    /// Returns the definition of an agent.
+    pub fn get(self, agent: &str) -> Request<Agent> {
+        self.0.get(format!("/v1/agents/{}", segment(agent)))
+    }
+
+    /// Declares an agent, or a new revision of it.
+    pub fn put(self, agent: &str, definition: &impl Serialize) -> Request<AgentRegistered> {
+        self.0.put(format!("/v1/agents/{}", segment(agent))).body(definition)
+    }
+
+    /// Declares an agent from its JSON text, which is sent as it is.
+    pub fn put_text(self, agent: &str, definition: String) -> Request<AgentRegistered> {
+        self.0.put(format!("/v1/agents/{}", segment(agent))).body_text(definition)
+    }
+
+    /// Starts a run of an agent with a message.
+    pub fn start(self, agent: &str, input: &StartAgent) -> Request<AgentTold> {
+        self.0.post(format!("/v1/agents/{}/runs", segment(agent))).body(input)
+    }
+}
+
+/// Reads and continues threads: conversations with agents.
+#[derive(Clone, Copy, Debug)]
+pub struct Threads<'a>(pub(super) &'a Client);
+
+impl Threads<'_> {
+    /// Sends a message in a thread.
+    pub fn say(self, thread: &str, message: &SayInThread) -> Request<AgentTold> {
+        self.0.post(format!("/v1/threads/{}/messages", segment(thread))).body(message)
+    }
+
+    /// Lists the messages of a thread, the oldest first.
+    pub fn messages(self, thread: &str, query: &After) -> Request<Messages> {
+        self.0.get(format!("/v1/threads/{}/messages", segment(thread))).query(query)
+    }
+
+    /// Interrupts the run of a thread.
+    pub fn interrupt(self, thread: &str, interrupt: &InterruptThread) -> Request<ThreadInterrupted> {
+        self.0.post(format!("/v1/threads/{}/interrupt", segment(thread))).body(interrupt)
+    }
+
+    /// Cancels the open run of a thread.
+    pub fn cancel(self, thread: &str, cancel: &CancelThread) -> Request<AgentTold> {
+        self.0.post(format!("/v1/threads/{}/cancel", segment(thread))).body(cancel)
+    }
+
+    /// Decides about a tool call of the open run.
+    pub fn decide(self, thread: &str, decision: &DecideCall) -> Request<CallDecided> {
+        self.0.post(format!("/v1/threads/{}/decision", segment(thread))).body(decision)
+    }
+
+    /// Lists the runs of a thread.
+    pub fn runs(self, thread: &str) -> Request<ThreadRuns> {
+        self.0.get(format!("/v1/threads/{}/runs", segment(thread)))
+    }
+
+    /// Returns the open run of a thread.
+    pub fn active_run(self, thread: &str) -> Request<ThreadRunNow> {
+        self.0.get(format!("/v1/threads/{}/runs/active", segment(thread)))
+    }
+
+    /// Returns the latest run of a thread.
+    pub fn latest_run(self, thread: &str) -> Request<ThreadRunNow> {
+        self.0.get(format!("/v1/threads/{}/runs/latest", segment(thread)))
+    }
+
+    /// Lists the events of all runs of a thread.
+    pub fn events(self, thread: &str, query: &ListThreadEvents) -> Request<ThreadEvents> {
+        self.0.get(format!("/v1/threads/{}/events", segment(thread))).query(query)
+    }
+
+    /// Follows the events of all runs of a thread. The stream ends when the server closes it.
+    pub fn watch(self, thread: &str, query: &ListThreadEvents) -> EventStream {
+        EventStream::new(
+            self.0.get(format!("/v1/threads/{}/events", segment(thread))).query(query),
+            End::AtClose,
+        )
+    }
+}

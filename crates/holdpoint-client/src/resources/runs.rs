@@ -1,0 +1,127 @@
+//! Runs and their events.
+
+use std::time::Duration;
+
+use holdpoint_api::Nothing;
+use holdpoint_api::agents::{AgentTold, TellRun};
+use holdpoint_api::artifacts::{Artifact, DebugBundle, ShowDebugBundle};
+use holdpoint_api::decisions::{CallDecided, DecideCall, RunWaitingState};
+use holdpoint_api::events::{EventPage, PollEvents, StreamEvents};
+use holdpoint_api::runs::{
+    BulkCancel, BulkCancelled, CancelRun, CreateRun, ForkRun, ListRuns, PauseRun, RunCreated, RunForked,
+    RunPaused, RunResumed, RunStatusNow, Runs as RunList,
+};
+use holdpoint_api::snapshot::RunSnapshot;
+
+use super::segment;
+use crate::events::{End, EventStream};
+use crate::{Client, Error, Request};
+
+/// The time that one poll of [`Runs::wait`] waits on the server, in seconds.
+const POLL_SECONDS: u64 = 30;
+/// The time that a response may take beyond the poll itself.
+const POLL_MARGIN: Duration = Duration::from_secs(30);
+
+/// Starts, reads and controls runs.
+#[derive(Clone, Copy, Debug)]
+pub struct Runs<'a>(pub(super) &'a Client);
+
+impl Runs<'_> {
+    /// Starts a run.
+    pub fn create(self, run: &CreateRun) -> Request<RunCreated> {
+        self.0.post("/v1/runs").body(run)
+    }
+
+    /// Starts a run, unless another run with the same scope is unfinished: then the server refuses with 409.
+    pub fn create_in_scope(self, run: &CreateRun) -> Request<RunCreated> {
+        self.0.post("/v1/runs").body(run).header("x-dedup", "enforce")
+    }
+
+    /// Lists runs, the newest first.
+    pub fn list(self, filter: &ListRuns) -> Request<RunList> {
+        self.0.get("/v1/runs").query(filter)
+    }
+
+    /// Returns a run as it is now.
+    pub fn get(self, run: &str) -> Request<RunSnapshot<'static>> {
+        self.0.get(format!("/v1/runs/{}", segment(run)))
+    }
+
+    /// Cancels a run.
+    pub fn cancel(self, run: &str, cancel: &CancelRun) -> Request<RunStatusNow> {
+        self.0.post(format!("/v1/runs/{}/cancel", segment(run))).body(cancel)
+    }
+
+    /// Cancels several runs.
+    pub fn cancel_all(self, cancel: &BulkCancel) -> Request<BulkCancelled> {
+        self.0.post("/v1/runs:bulk-cancel").body(cancel)
+    }
+
+    /// Pauses a run.
+    pub fn pause(self, run: &str, pause: &PauseRun) -> Request<RunPaused> {
+        self.0.post(format!("/v1/runs/{}:pause", segment(run))).body(pause)
+    }
+
+    /// Lets a paused run continue.
+    pub fn resume(self, run: &str) -> Request<RunResumed> {
+        self.0.post(format!("/v1/runs/{}:resume", segment(run))).body(&Nothing {})
+    }
+
+    /// Starts a run from the record of another.
+    pub fn fork(self, run: &str, fork: &ForkRun) -> Request<RunForked> {
+        self.0.post(format!("/v1/runs/{}:fork", segment(run))).body(fork)
+    }
+
+    /// Returns an artifact of a run.
+    pub fn artifact(self, run: &str, artifact: &str) -> Request<Artifact<'static>> {
+        self.0.get(format!("/v1/runs/{}/artifacts/{}", segment(run), segment(artifact)))
+    }
+
+    /// Returns everything about a run that helps to find an error, with secrets masked.
+    pub fn debug_bundle(self, run: &str, query: &ShowDebugBundle) -> Request<DebugBundle> {
+        self.0.get(format!("/v1/runs/{}/debug-bundle", segment(run))).query(query)
+    }
+
+    /// Returns the events after a sequence number, and waits for one if there is none.
+    pub fn poll(self, run: &str, query: &PollEvents) -> Request<EventPage> {
+        let patience = Duration::from_secs(query.timeout.unwrap_or(POLL_SECONDS)) + POLL_MARGIN;
+        self.0.get(format!("/v1/runs/{}/events/poll", segment(run))).query(query).timeout(patience)
+    }
+
+    /// Follows the events of a run from its beginning to its end, across lost connections.
+    pub fn events(self, run: &str, query: &StreamEvents) -> EventStream {
+        let request = self.0.get(format!("/v1/runs/{}/events", segment(run))).query(query);
+        EventStream::new(request, End::OfRun(self.0.get(format!("/v1/runs/{}", segment(run)))))
+    }
+
+    /// Waits until a run has ended or waits for an answer, and returns it. Add a limit with `tokio::time::timeout`.
+    pub async fn wait(self, run: &str) -> Result<RunSnapshot<'static>, Error> {
+        let mut last_sequence = None;
+        loop {
+            let query = PollEvents { last_sequence, timeout: Some(POLL_SECONDS), ..PollEvents::default() };
+            let page = self.poll(run, &query).await?;
+            let snapshot = self.get(run).await?;
+            if snapshot.status.is_terminal() || snapshot.status.is_waiting() {
+                return Ok(snapshot);
+            }
+            if let Some(event) = page.events.last() {
+                last_sequence = i64::try_from(event.sequence).ok();
+            }
+        }
+    }
+
+    /// Returns the tool calls that wait for a decision.
+    pub fn waiting(self, run: &str) -> Request<RunWaitingState> {
+        self.0.get(format!("/v1/runs/{}/waiting", segment(run)))
+    }
+
+    /// Decides about a tool call of an agent.
+    pub fn decide(self, run: &str, decision: &DecideCall) -> Request<CallDecided> {
+        self.0.post(format!("/v1/runs/{}/decision", segment(run))).body(decision)
+    }
+
+    /// Sends a message to the agent of a run.
+    pub fn tell(self, run: &str, input: &TellRun) -> Request<AgentTold> {
+        self.0.post(format!("/v1/runs/{}/inputs", segment(run))).body(input)
+    }
+}

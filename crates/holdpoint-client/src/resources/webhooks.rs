@@ -1,0 +1,83 @@
+//! Webhook subscriptions and their deliveries.
+
+use holdpoint_api::Nothing;
+use holdpoint_api::webhooks::{
+    CreateWebhook, DeadLetters, Deliveries, Delivery, DeliveryQueued, ListDeliveries, ListWebhookEvents,
+    ReplayWindow, Replayed, RotateWebhook, Webhook, WebhookCreated, WebhookEvents, Webhooks as WebhookList,
+};
+
+use super::segment;
+use crate::{Client, Request};
+
+/// Manages webhook subscriptions and their deliveries.
+#[derive(Clone, Copy, Debug)]
+pub struct Webhooks<'a>(pub(super) &'a Client);
+
+impl Webhooks<'_> {
+    /// Creates a subscription. The response has its secret, which is shown once.
+    pub fn create(self, webhook: &CreateWebhook) -> Request<WebhookCreated> {
+        self.0.post("/v1/webhooks").body(webhook)
+    }
+
+    /// Lists subscriptions.
+    pub fn list(self) -> Request<WebhookList> {
+        self.0.get("/v1/webhooks")
+    }
+
+    /// Returns a subscription.
+    pub fn get(self, webhook: &str) -> Request<Webhook> {
+        self.0.get(format!("/v1/webhooks/{}", segment(webhook)))
+    }
+
+    /// Deletes a subscription.
+    pub fn delete(self, webhook: &str) -> Request<()> {
+        self.0.delete(format!("/v1/webhooks/{}", segment(webhook)))
+    }
+
+    /// Pauses a subscription.
+    pub fn pause(self, webhook: &str) -> Request<Webhook> {
+        self.0.post(format!("/v1/webhooks/{}:pause", segment(webhook))).body(&Nothing {})
+    }
+
+    /// Resumes a paused subscription.
+    pub fn resume(self, webhook: &str) -> Request<Webhook> {
+        self.0.post(format!("/v1/webhooks/{}:resume", segment(webhook))).body(&Nothing {})
+    }
+
+    /// Replaces the secret of a subscription.
+    pub fn rotate(self, webhook: &str, rotation: &RotateWebhook) -> Request<WebhookCreated> {
+        self.0.post(format!("/v1/webhooks/{}:rotate", segment(webhook))).body(rotation)
+    }
+
+    /// Lists what happened to a subscription.
+    pub fn events(self, webhook: &str, filter: &ListWebhookEvents) -> Request<WebhookEvents> {
+        self.0.get(format!("/v1/webhooks/{}/events", segment(webhook))).query(filter)
+    }
+
+    /// Lists deliveries.
+    pub fn deliveries(self, webhook: &str, filter: &ListDeliveries) -> Request<Deliveries> {
+        self.0.get(format!("/v1/webhooks/{}/deliveries", segment(webhook))).query(filter)
+    }
+
+    /// Lists deliveries that were given up.
+    pub fn dead_letters(self, webhook: &str) -> Request<DeadLetters> {
+        self.0.get(format!("/v1/webhooks/{}/dead-letters", segment(webhook)))
+    }
+
+    /// Returns a delivery with its attempts.
+    pub fn delivery(self, webhook: &str, delivery: &str) -> Request<Delivery> {
+        self.0.get(format!("/v1/webhooks/{}/deliveries/{}", segment(webhook), segment(delivery)))
+    }
+
+    /// Sends a delivery again.
+    pub fn replay(self, webhook: &str, delivery: &str) -> Request<DeliveryQueued> {
+        self.0
+            .post(format!("/v1/webhooks/{}/deliveries/{}:replay", segment(webhook), segment(delivery)))
+            .body(&Nothing {})
+    }
+
+    /// Sends the deliveries of a time window again.
+    pub fn replay_window(self, webhook: &str, window: &ReplayWindow) -> Request<Replayed> {
+        self.0.post(format!("/v1/webhooks/{}:replay", segment(webhook))).body(window)
+    }
+}

@@ -1,0 +1,74 @@
+//! Retries: how often a request is sent again, and the delays between the attempts.
+
+use std::time::Duration;
+
+/// How often a request is sent again after a transient error.
+///
+/// The delay doubles with each attempt, up to `delay_max`. Each delay is a random part of that, at least half, so that
+/// many clients do not return at the same moment. If the server names a time in `Retry-After`, the client waits at least
+/// that long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RetryPolicy {
+    /// Attempts after the first one. 0 turns retries off.
+    pub retries: u32,
+    pub delay_first: Duration,
+    pub delay_max: Duration,
+}
+
+impl Default for RetryPolicy {
+    fn default() -> Self {
+        Self { retries: 3, delay_first: Duration::from_millis(200), delay_max: Duration::from_secs(5) }
+    }
+}
+
+impl RetryPolicy {
+    /// Sends each request once.
+    pub const OFF: Self = Self { retries: 0, delay_first: Duration::ZERO, delay_max: Duration::ZERO };
+
+    /// Returns the delay before retry `attempt`, from 0, or None if there are no more retries.
+    pub(crate) fn delay(&self, attempt: u32, retry_after: Option<Duration>) -> Option<Duration> {
+        if attempt >= self.retries {
+            return None;
+        }
+        let longest = self.delay_first.saturating_mul(1 << attempt.min(16)).min(self.delay_max);
+        let delay = longest / 2 + longest.mul_f64(random_fraction()) / 2;
+        Some(delay.max(retry_after.unwrap_or_default()))
+    }
+}
+
+/// Returns a random number from 0 to below 1.
+fn random_fraction() -> f64 {
+    let random = getrandom::u32().unwrap_or(u32::MAX / 2);
+    f64::from(random) / (f64::from(u32::MAX) + 1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delays_grow_to_the_limit_and_vary() {
+        let policy = RetryPolicy {
+            retries: 4,
+            delay_first: Duration::from_millis(100),
+            delay_max: Duration::from_millis(300),
+        };
+        for (attempt, longest) in [(0, 100), (1, 200), (2, 300), (3, 300)] {
+            let longest = Duration::from_millis(longest);
+            for _ in 0..50 {
+                let delay = policy.delay(attempt, None).unwrap();
+                assert!(delay >= longest / 2 && delay <= longest, "attempt {attempt}: {delay:?}");
+            }
+        }
+        let delays: std::collections::BTreeSet<_> = (0..20).map(|_| policy.delay(3, None)).collect();
+        assert!(delays.len() > 1, "delays must be random");
+        assert_eq!(policy.delay(4, None), None);
+        assert_eq!(RetryPolicy::OFF.delay(0, None), None);
+    }
+
+    #[test]
+    fn the_server_can_ask_for_a_longer_delay() {
+        let asked = Duration::from_secs(7);
+        assert_eq!(RetryPolicy::default().delay(0, Some(asked)), Some(asked));
+    }
+}
