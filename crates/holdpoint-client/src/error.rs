@@ -55,7 +55,8 @@ struct Envelope {
 }
 
 impl Refusal {
-    pub(crate) fn read(status: u16, path: &str, body: String, retry_after: Option<Duration>) -> Self {
+    /// Reads the error envelope of a response.
+    pub fn from_response(status: u16, path: &str, body: String) -> Self {
         let envelope = serde_json::from_str(&body).unwrap_or_else(|_| Envelope {
             error: String::new(),
             message: String::new(),
@@ -66,7 +67,7 @@ impl Refusal {
             code: envelope.error,
             message: envelope.message,
             details: envelope.details.unwrap_or_default(),
-            retry_after,
+            retry_after: None,
             path: path.to_owned(),
             body,
         }

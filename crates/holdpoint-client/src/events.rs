@@ -28,16 +28,21 @@ pub struct EventStream {
     /// Attempts to connect since the last event.
     attempt: u32,
     has_ended: bool,
-    on_reconnect: Option<Box<dyn FnMut(Option<&Error>, Duration) + Send>>,
+    on_reconnect: Option<Box<OnReconnect>>,
 }
+
+/// Gets the error, if there is one, and the delay before the next attempt.
+type OnReconnect = dyn FnMut(Option<&Error>, Duration) + Send;
 
 /// How a stream recognises its end.
 #[derive(Debug)]
 pub(crate) enum End {
     /// The run has ended. This request tells its status.
-    OfRun(Request<RunStatus>),
+    OfRun(Box<Request<RunStatus>>),
     /// The server closes the stream.
     AtClose,
+    /// The stream has no end. A stream that the server closes is opened again.
+    Never,
 }
 
 impl End {
@@ -45,7 +50,8 @@ impl End {
     async fn is_reached(&self) -> Result<bool, Error> {
         match self {
             Self::AtClose => Ok(true),
-            Self::OfRun(snapshot) => match snapshot.clone().await {
+            Self::Never => Ok(false),
+            Self::OfRun(snapshot) => match Request::clone(snapshot).await {
                 Ok(run) => Ok(run.status.is_terminal()),
                 Err(error) if error.is_transient() => Ok(false),
                 Err(error) => Err(error),

@@ -168,13 +168,9 @@ impl<T> Request<T> {
         let status = response.status().as_u16();
         let retry_after =
             response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
-        let body = self.read(response).await?;
-        Err(Error::Refused(Box::new(Refusal::read(
-            status,
-            &self.path,
-            body,
-            retry_after.map(Duration::from_secs),
-        ))))
+        let mut refusal = Refusal::from_response(status, &self.path, self.read(response).await?);
+        refusal.retry_after = retry_after.map(Duration::from_secs);
+        Err(Error::Refused(Box::new(refusal)))
     }
 
     async fn read(&self, mut response: Response) -> Result<String, Error> {

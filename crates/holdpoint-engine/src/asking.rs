@@ -148,7 +148,7 @@ mod tests {
 
     use super::*;
     use crate::engine::{Engine, Options};
-    use crate::store::Location;
+    use crate::location::Location;
 
     /// Questions under way, and who may go on.
     static BEGUN: Semaphore = Semaphore::const_new(0);

@@ -99,24 +99,6 @@ impl From<rusqlite::Error> for Error {
     }
 }
 
-/// Which database and where.
-#[derive(Clone, PartialEq, Eq)]
-pub enum Location {
-    /// A file.
-    Sqlite(PathBuf),
-    /// An address such as `postgres://user@host/database`. It may hold a password.
-    Postgres(String),
-}
-
-impl std::fmt::Debug for Location {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Sqlite(path) => f.debug_tuple("Sqlite").field(path).finish(),
-            Self::Postgres(_) => f.write_str("Postgres(…)"),
-        }
-    }
-}
-
 /// An open database. The variants share everything but the driver.
 #[derive(Clone, Debug)]
 pub(crate) enum Database {

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::bail;
+use anyhow::{anyhow, bail};
 use clap::parser::ValueSource;
 use clap::{Args, FromArgMatches, ValueEnum};
 use holdpoint_engine::Location;
@@ -17,7 +17,6 @@ use crate::welcome::reachable;
 mod access;
 mod connections;
 mod cors;
-mod database;
 mod file;
 mod links;
 mod metrics;
@@ -29,7 +28,6 @@ mod tls;
 mod webhooks;
 
 pub(crate) use access::AccessSettings;
-pub(crate) use database::{location, shown};
 pub(crate) use links::{LinkArgs, LinkSettings};
 pub(crate) use metrics::MetricsSettings;
 pub(crate) use outgoing::{OutgoingArgs, OutgoingSettings};
@@ -182,7 +180,10 @@ impl Config {
         let (endpoint, protocol) = (args.otlp_endpoint.as_deref(), args.otlp_protocol.as_deref());
         Ok(Self {
             listen: args.listen,
-            location: location(args.database.as_deref(), &args.data)?,
+            location: match &args.database {
+                Some(url) => Location::parse(url).map_err(|why| anyhow!("--database: {why}"))?,
+                None => Location::Sqlite(args.data.join("holdpoint.db")),
+            },
             workflows: args.workflows,
             agents: args.agents,
             providers: args.providers,

@@ -8,6 +8,8 @@ use std::process::ExitCode;
 
 use clap::builder::{OsStr, Resettable};
 use clap::{CommandFactory, Parser, Subcommand};
+use holdpoint_cli::output::Output;
+use holdpoint_cli::{Connection, workflows};
 use holdpoint_engine::Options;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
@@ -22,7 +24,6 @@ mod app;
 mod auth;
 mod body;
 mod chat;
-mod cli;
 mod config;
 mod demo;
 mod error;
@@ -37,7 +38,6 @@ mod openapi;
 mod openwop;
 mod places;
 mod private_files;
-mod process;
 mod reference;
 mod request_log;
 mod reserved;
@@ -51,12 +51,13 @@ mod streams;
 mod telemetry;
 mod transport;
 mod welcome;
+mod workflows_check;
 
 pub use holdpoint_engine as engine;
 
 /// Hold points for agents and workflows: runs pause for a person, survive crashes, and go on exactly once.
 #[derive(Debug, Parser)]
-#[command(version, after_help = cli::EXIT_CODES)]
+#[command(version, after_help = holdpoint_cli::EXIT_CODES)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -80,7 +81,32 @@ enum Command {
     /// Print the version
     Version,
     #[command(flatten)]
-    Client(cli::ClientCommand),
+    Client(holdpoint_cli::ClientCommand),
+    /// Check, register and show workflow definitions
+    #[command(after_help = workflows::EXAMPLES)]
+    Workflows {
+        #[command(flatten)]
+        connection: Connection,
+        #[command(subcommand)]
+        action: WorkflowAction,
+    },
+    /// Measure a server: one it starts itself, or the one named with --server
+    #[command(after_help = holdpoint_bench::EXAMPLES, mut_arg("server", |arg| arg.help(holdpoint_bench::SERVER_HELP)))]
+    Bench {
+        #[command(flatten)]
+        connection: Connection,
+        #[command(subcommand)]
+        action: holdpoint_bench::Action,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+enum WorkflowAction {
+    /// Say what is wrong with definitions; needs no server
+    #[command(after_help = workflows_check::EXAMPLES)]
+    Check(workflows_check::Check),
+    #[command(flatten)]
+    Server(workflows::Action),
 }
 
 const SERVE_EXAMPLES: &str = "Examples:
@@ -126,7 +152,7 @@ pub fn main_with(customize: impl FnOnce(Options) -> Options) -> ExitCode {
             // Where nothing can be said, the code still tells.
             let _ = without_variables(error).print();
             let command = std::env::args().nth(1);
-            return ExitCode::from(cli::usage_exit_code(command.as_deref()));
+            return ExitCode::from(holdpoint_cli::usage_exit_code(command.as_deref()));
         }
     };
     match arguments.command {
@@ -143,7 +169,20 @@ pub fn main_with(customize: impl FnOnce(Options) -> Options) -> ExitCode {
             print!("{}", Arguments::command().render_version());
             ExitCode::SUCCESS
         }
-        Command::Client(command) => cli::run(command, customize),
+        Command::Client(command) => holdpoint_cli::run(command),
+        Command::Workflows { connection, action } => {
+            let done = match action {
+                WorkflowAction::Check(check) => {
+                    workflows_check::run(&Output::of(&connection), check, customize)
+                }
+                WorkflowAction::Server(action) => workflows::run(&connection, action),
+            };
+            holdpoint_cli::finish(done.map(|()| ExitCode::SUCCESS), connection.json)
+        }
+        Command::Bench { connection, action } => {
+            let json = connection.json;
+            holdpoint_cli::finish(holdpoint_bench::run(connection, action).map(|()| ExitCode::SUCCESS), json)
+        }
     }
 }
 

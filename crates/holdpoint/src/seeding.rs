@@ -1,8 +1,9 @@
 //! Workflows that are registered at the start, from a folder of files.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, bail};
+use holdpoint_cli::values::json_files;
 use holdpoint_core::{TenantId, parse_strict};
 use holdpoint_engine::{Engine, Error};
 
@@ -19,7 +20,7 @@ pub(crate) async fn register_all(
     strict: bool,
 ) -> anyhow::Result<Vec<String>> {
     let paths =
-        definitions(folder).with_context(|| format!("cannot read --workflows {}", folder.display()))?;
+        json_files(folder).with_context(|| format!("cannot read --workflows {}", folder.display()))?;
     let (mut fixtures, mut flawed) = (Vec::new(), Vec::new());
     for path in &paths {
         match register(engine, tenant, path).await {
@@ -39,15 +40,6 @@ pub(crate) async fn register_all(
         tracing::error!("{summary}; runs of them cannot be started. --strict refuses to start like this");
     }
     Ok(fixtures)
-}
-
-/// The `.json` files of a folder, in the order of their names.
-pub(crate) fn definitions(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
-    let entries = std::fs::read_dir(folder)?;
-    let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<_>>>()?;
-    paths.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
-    paths.sort();
-    Ok(paths)
 }
 
 /// A file that says something we cannot take, or a machine that does not do what it should.

@@ -11,7 +11,7 @@ use holdpoint_engine::{ApiKey, CredentialLimits, Engine};
 use serde_json::{Value, json};
 
 use crate::auth::{TEST_KEY_PREFIX, fresh_secret, stored_key};
-use crate::config::{self, Config};
+use crate::config::Config;
 use crate::inbox::sessions::make_link;
 
 /// What the command line reads: address and key.
@@ -211,7 +211,7 @@ pub(crate) fn greet(config: &Config, address: SocketAddr, prepared: &Prepared) {
     let server = config.own_url(address);
     let mut lines = vec![format!("Holdpoint {} is ready on {server}", env!("CARGO_PKG_VERSION"))];
     lines.push(format!("  data folder  {}", config.data.display()));
-    lines.push(format!("  database     {}", config::shown(&config.location)));
+    lines.push(format!("  database     {}", config.location));
     if let Some(key) = &prepared.shown_key {
         let file = config.data.join(CLIENT_FILE);
         lines.extend(match prepared.audience {
@@ -295,7 +295,7 @@ mod tests {
             let data = folder.path().join(name);
             std::fs::create_dir(&data).unwrap();
             let location = location.clone();
-            let defaults = config::tests::load(&[]).unwrap();
+            let defaults = crate::config::tests::load(&[]).unwrap();
             Config { listen: address, data, location, ..defaults }
         };
         let (a, b) = (node("a"), node("b"));

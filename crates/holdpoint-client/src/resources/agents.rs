@@ -93,11 +93,11 @@ impl Threads<'_> {
         self.0.get(format!("/v1/threads/{}/events", segment(thread))).query(query)
     }
 
-    /// Follows the events of all runs of a thread. The stream ends when the server closes it.
+    /// Follows the events of all runs of a thread. The stream has no end, because another run may begin.
     pub fn watch(self, thread: &str, query: &ListThreadEvents) -> EventStream {
         EventStream::new(
             self.0.get(format!("/v1/threads/{}/events", segment(thread))).query(query),
-            End::AtClose,
+            End::Never,
         )
     }
 }

@@ -91,7 +91,8 @@ impl Runs<'_> {
     /// Follows the events of a run from its beginning to its end, across lost connections.
     pub fn events(self, run: &str, query: &StreamEvents) -> EventStream {
         let request = self.0.get(format!("/v1/runs/{}/events", segment(run))).query(query);
-        EventStream::new(request, End::OfRun(self.0.get(format!("/v1/runs/{}", segment(run)))))
+        let snapshot = self.0.get(format!("/v1/runs/{}", segment(run)));
+        EventStream::new(request, End::OfRun(Box::new(snapshot)))
     }
 
     /// Waits until a run has ended or waits for an answer, and returns it. Add a limit with `tokio::time::timeout`.

@@ -149,7 +149,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::store::Location;
+    use crate::location::Location;
 
     fn options() -> Options {
         Options::new(Location::Sqlite("/nonexistent/never opened".into()))

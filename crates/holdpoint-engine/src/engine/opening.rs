@@ -11,6 +11,7 @@ use super::{Engine, Options, Shared};
 use crate::agent::Agents;
 use crate::committer::{Audience, Committer, MailOp, Troubles, Work};
 use crate::error::Error;
+use crate::location::Location;
 use crate::measures::Measures;
 use crate::nodes::NodeTypes;
 use crate::outgoing::{Outgoing, Policy};
@@ -19,7 +20,7 @@ use crate::providers::Providers;
 use crate::registry::Registry;
 use crate::seal::Seal;
 use crate::store::postgres::{self, Settings};
-use crate::store::{self, Database, Location, Statement};
+use crate::store::{self, Database, Statement};
 use crate::store::{arrivals, awaited, deliveries, handles, params, seal, sqlite, timers};
 use crate::webhooks::Hooks;
 

@@ -10,12 +10,12 @@ use crate::agent::AgentSettings;
 use crate::answering::{Answerer, AnyAnswerer};
 use crate::clock::Clock;
 use crate::committer::{Fault, Troubles};
+use crate::location::Location;
 use crate::nodes::http::Http;
 use crate::nodes::{Node, NodeTypes, PureNode, content_review};
 use crate::outgoing::Outgoing;
 use crate::providers::ProviderSettings;
 use crate::seal::SealKey;
-use crate::store::Location;
 use crate::webhooks::WebhookSettings;
 
 const LEASE: Duration = Duration::from_secs(30);

@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 
 use super::Engine;
 use crate::error::Error;
+use crate::location::Location;
 use crate::seal::{Seal, SealKey};
 use crate::store::postgres::{self, Settings};
-use crate::store::{self, Database, Location, seal as stored, sqlite};
+use crate::store::{self, Database, seal as stored, sqlite};
 
 /// The place of the key: given by the caller, or a file that is created when a database is sealed for the first time.
 #[derive(Clone, Debug)]

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use super::{Engine, Options};
 use crate::clock::Clock;
 use crate::context::{EffectContext, Stop};
+use crate::location::Location;
 use crate::nodes::{Node, Outputs};
-use crate::store::Location;
 
 struct Quick;
 

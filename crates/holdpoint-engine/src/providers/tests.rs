@@ -9,7 +9,7 @@ use super::case::{About, Case};
 use super::{ProviderSettings, code};
 use crate::clock::Clock;
 use crate::engine::{Engine, Options};
-use crate::store::Location;
+use crate::location::Location;
 use crate::store::handles::{self, HandleRow};
 
 const LOCK_MS: i64 = 30_000;

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::postgres::{self, Settings};
-use super::{Error, Location, Query, Tx, params, sqlite};
+use crate::location::Location;
+
+use super::{Error, Query, Tx, params, sqlite};
 use crate::committer::Counters;
 
 const CREATE: &str = "CREATE TABLE IF NOT EXISTS ceiling (first TEXT NOT NULL, second TEXT NOT NULL)";

@@ -12,8 +12,8 @@ use axum::response::IntoResponse;
 use crate::app::{App, nothing_here};
 use crate::auth::Caller;
 use crate::error::ApiError;
-use crate::process::Process;
 use crate::telemetry::numbers;
+use holdpoint_engine::Process;
 
 /// In the order of [`holdpoint_engine::Measures::delays`].
 const DELAYS: [(&str, &str); 2] = [

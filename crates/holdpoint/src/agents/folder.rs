@@ -34,7 +34,7 @@ pub(crate) struct Folder {
 /// Reads a folder, before there is an engine. Connections that cannot be read stop the start: agents would be without
 /// their models.
 pub(crate) fn read(folder: &Path) -> anyhow::Result<Folder> {
-    let paths = crate::seeding::definitions(folder)
+    let paths = holdpoint_cli::values::json_files(folder)
         .with_context(|| format!("cannot read --agents {}", folder.display()))?;
     let mut read = Folder::default();
     for path in paths {

@@ -246,5 +246,5 @@ fn a_protocol_that_knows_another_is_found() {
     assert_eq!(lines_of(&other_protocols("agui", text)), [1, 2]);
     assert_eq!(protocol_of("crates/holdpoint/src/chat/wire.rs"), Some("chat"));
     assert_eq!(protocol_of("crates/holdpoint/src/chat.rs"), Some("chat"));
-    assert_eq!(protocol_of("crates/holdpoint/src/cli/chat.rs"), None);
+    assert_eq!(protocol_of("crates/holdpoint-cli/src/chat.rs"), None);
 }

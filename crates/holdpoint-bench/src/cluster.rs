@@ -1,0 +1,139 @@
+//! A PostgreSQL of the benchmark's own, as it is by default: fsync and all. Gone with the value that holds it.
+
+use std::net::SocketAddr;
+use std::os::unix::fs::{MetadataExt, chown};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use super::scratch::{Folder, failed, free_address, random_name};
+use holdpoint_cli::failure::Failure;
+
+/// PostgreSQL refuses to run as root; then it runs as one of these.
+const UNPRIVILEGED: [&str; 2] = ["postgres", "nobody"];
+/// Where Debian puts its versions.
+const VERSIONS: &str = "/usr/lib/postgresql";
+
+pub(super) struct Cluster {
+    folder: Folder,
+    /// Where the programs of PostgreSQL are.
+    programs: PathBuf,
+    address: SocketAddr,
+    password: String,
+    postmaster: u32,
+}
+
+impl Cluster {
+    pub(super) fn start(scratch: &Path) -> Result<Self, Failure> {
+        let programs = programs()?;
+        let (folder, address, password) = (Folder::create(scratch)?, free_address()?, random_name()?);
+        let (data, secret) = (folder.path.join("data"), folder.path.join("password"));
+        let written = std::fs::write(&secret, &password).and_then(|()| give_away(&[&folder.path, &secret]));
+        written.map_err(|error| failed("cannot prepare a PostgreSQL", &error))?;
+        let mut initdb = unprivileged(&programs.join("initdb"));
+        initdb.args(["--username=postgres", "--auth=scram-sha-256", "--encoding=UTF8", "--locale=C"]);
+        initdb.arg("--pwfile").arg(&secret).arg("--pgdata").arg(&data);
+        run(initdb)?;
+        let mut start = unprivileged(&programs.join("pg_ctl"));
+        let options =
+            format!("-p {} -c listen_addresses={} -c unix_socket_directories=", address.port(), address.ip());
+        start.args(["start", "--silent", "--wait", "--options", &options]).arg("--pgdata").arg(&data);
+        start.arg("--log").arg(folder.path.join("log"));
+        run(start).map_err(|failure| failure.hint(last_words(&folder.path)))?;
+        // From here on there is something to stop, whatever goes wrong.
+        let mut cluster = Self { folder, programs, address, password, postmaster: 0 };
+        let noted = std::fs::read_to_string(data.join("postmaster.pid"));
+        let noted = noted.map_err(|error| failed("the PostgreSQL did not note its process id", &error))?;
+        let pid = noted.lines().next().and_then(|line| line.trim().parse().ok());
+        cluster.postmaster = pid.ok_or_else(|| Failure::broken("PostgreSQL noted no process id"))?;
+        Ok(cluster)
+    }
+
+    pub(super) fn postmaster(&self) -> u32 {
+        self.postmaster
+    }
+
+    /// Makes an empty database and says how to reach it.
+    pub(super) fn database(&self, name: &str) -> Result<String, Failure> {
+        let mut create = unprivileged(&self.programs.join("createdb"));
+        create.env("PGPASSWORD", &self.password).args(["--username=postgres", "--host", "127.0.0.1"]);
+        create.args(["--port", &self.address.port().to_string(), name]);
+        run(create)?;
+        Ok(format!("postgres://postgres:{}@{}/{name}", self.password, self.address))
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        let mut stop = unprivileged(&self.programs.join("pg_ctl"));
+        // Nothing in it is worth a tidy end.
+        stop.args(["stop", "--silent", "--wait", "--mode=immediate"]);
+        stop.arg("--pgdata").arg(self.folder.path.join("data"));
+        if let Err(failure) = run(stop) {
+            eprintln!("the benchmark's own PostgreSQL did not stop: {}", failure.message());
+        }
+    }
+}
+
+/// A server that does not start says why in its log.
+fn last_words(folder: &Path) -> String {
+    let log = std::fs::read_to_string(folder.join("log")).unwrap_or_default();
+    log.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("its log is empty").to_owned()
+}
+
+fn run(mut command: Command) -> Result<(), Failure> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let output = command.output().map_err(|error| failed(&format!("cannot start {program}"), &error))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    Err(Failure::broken(format!("{program} failed: {}", said.trim())))
+}
+
+/// A command that runs without privileges, also when the benchmark has them.
+fn unprivileged(program: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.current_dir("/").stdin(Stdio::null());
+    if let Some((user, group)) = other_user() {
+        command.uid(user).gid(group);
+    }
+    command
+}
+
+/// Lets such a command use what the benchmark made.
+fn give_away(paths: &[&Path]) -> std::io::Result<()> {
+    let Some((user, group)) = other_user() else { return Ok(()) };
+    paths.iter().try_for_each(|path| chown(path, Some(user), Some(group)))
+}
+
+/// User and group to become when root runs the benchmark.
+fn other_user() -> Option<(u32, u32)> {
+    if std::fs::metadata("/proc/self").ok()?.uid() != 0 {
+        return None;
+    }
+    let users = std::fs::read_to_string("/etc/passwd").ok()?;
+    UNPRIVILEGED.iter().find_map(|wanted| {
+        let mut entries = users.lines().map(|line| line.split(':').collect::<Vec<_>>());
+        let user = entries.find(|fields| fields.first() == Some(wanted))?;
+        Some((user.get(2)?.parse().ok()?, user.get(3)?.parse().ok()?))
+    })
+}
+
+/// The newest version that Debian's packages installed, or whatever is in the PATH.
+fn programs() -> Result<PathBuf, Failure> {
+    let versions = std::fs::read_dir(VERSIONS).into_iter().flatten().flatten();
+    let mut versions: Vec<PathBuf> = versions.map(|entry| entry.path()).collect();
+    versions.sort_by_key(|path| {
+        let number = path.file_name().and_then(|name| name.to_str()?.parse::<u32>().ok());
+        std::cmp::Reverse(number)
+    });
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut folders =
+        versions.into_iter().map(|version| version.join("bin")).chain(std::env::split_paths(&path));
+    let found = folders.find(|folder| folder.join("initdb").exists() && folder.join("pg_ctl").exists());
+    found.ok_or_else(|| {
+        Failure::usage("--postgres: no PostgreSQL is installed here")
+            .hint("install it, or name a server that runs with --database postgres://…")
+    })
+}

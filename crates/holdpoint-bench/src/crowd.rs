@@ -1,0 +1,99 @@
+//! Idle and slow connections that stay open during a benchmark.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+
+use holdpoint_cli::failure::Failure;
+
+/// Time between two bytes of a slow request.
+const BYTE_EVERY: Duration = Duration::from_millis(500);
+const REQUEST: &[u8] = b"GET /healthz HTTP/1.1\r\nhost: bench\r\n\r\n";
+
+/// The connections of a crowd. They end with this value.
+pub(super) struct Crowd {
+    _tasks: JoinSet<()>,
+    counts: Arc<Counts>,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    idle: AtomicU64,
+    slow: AtomicU64,
+    closed: AtomicU64,
+}
+
+impl Crowd {
+    /// Opens the connections, and returns when the idle ones have been served once.
+    pub(super) async fn gather(server: &str, idle: u32, slow: u32) -> Result<Self, Failure> {
+        let address = server.trim_start_matches("http://").trim_end_matches('/').to_owned();
+        let (mut tasks, counts) = (JoinSet::new(), Arc::<Counts>::default());
+        for at in 0..idle {
+            let connection = served_once(&address).await.map_err(|error| {
+                Failure::broken(format!("connection {at} of {idle} could not be opened: {error}"))
+            })?;
+            tasks.spawn(hold(connection, counts.clone()));
+        }
+        for _ in 0..slow {
+            tasks.spawn(send_slowly(address.clone(), counts.clone()));
+        }
+        Ok(Self { _tasks: tasks, counts })
+    }
+
+    /// Returns how many idle connections are open, how many slow ones are, and how often the server closed a slow one.
+    pub(super) fn counts(&self) -> (u64, u64, u64) {
+        let count = |of: &AtomicU64| of.load(Ordering::Relaxed);
+        (count(&self.counts.idle), count(&self.counts.slow), count(&self.counts.closed))
+    }
+}
+
+/// Sends one whole request and reads the response, so that the connection is one that is kept alive.
+async fn served_once(address: &str) -> std::io::Result<TcpStream> {
+    let mut connection = TcpStream::connect(address).await?;
+    connection.write_all(REQUEST).await?;
+    let read = connection.read(&mut [0; 4096]).await?;
+    if read == 0 { Err(std::io::ErrorKind::ConnectionReset.into()) } else { Ok(connection) }
+}
+
+async fn hold(mut connection: TcpStream, counts: Arc<Counts>) {
+    counts.idle.fetch_add(1, Ordering::Relaxed);
+    // Returns when the server closes the connection.
+    let _ = connection.read(&mut [0; 64]).await;
+    counts.idle.fetch_sub(1, Ordering::Relaxed);
+}
+
+async fn send_slowly(address: String, counts: Arc<Counts>) {
+    loop {
+        if let Ok(mut connection) = TcpStream::connect(&address).await {
+            counts.slow.fetch_add(1, Ordering::Relaxed);
+            trickle(&mut connection).await;
+            counts.slow.fetch_sub(1, Ordering::Relaxed);
+            counts.closed.fetch_add(1, Ordering::Relaxed);
+        }
+        tokio::time::sleep(BYTE_EVERY).await;
+    }
+}
+
+/// Sends a header that never ends, until the server closes the connection.
+async fn trickle(connection: &mut TcpStream) {
+    let (mut from, mut to) = connection.split();
+    let send = async {
+        let endless = REQUEST[..REQUEST.len() - 2].iter().chain(std::iter::repeat(&b'x'));
+        for byte in endless {
+            if to.write_all(std::slice::from_ref(byte)).await.is_err() {
+                return;
+            }
+            tokio::time::sleep(BYTE_EVERY).await;
+        }
+    };
+    let mut response = [0; 256];
+    let closed = async { while from.read(&mut response).await.is_ok_and(|read| read > 0) {} };
+    tokio::select! {
+        () = send => {}
+        () = closed => {}
+    }
+}

@@ -1,0 +1,250 @@
+//! `bench wake`: how long work that has become ready waits until a worker begins it, through the library. Without load
+//! and beside clients that start runs all the time.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use holdpoint_core::{Owner, Start, TenantId, WorkflowId};
+use holdpoint_engine::{EffectContext, Engine, Node, Options, Outputs, Stop};
+use serde_json::{Value, json};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+
+use super::Report;
+use super::ground::{Database, Ground};
+use super::measure::{Spread, round};
+use super::scratch::{Folder, random_name};
+use holdpoint_cli::failure::Failure;
+use holdpoint_cli::output::Progress;
+
+/// For anything that should take milliseconds.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+#[derive(Debug, Args)]
+pub(crate) struct Load {
+    #[command(flatten)]
+    database: Database,
+    /// Samples of each measurement in each pass
+    #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..))]
+    samples: u32,
+    /// Clients that start runs all the time in the second pass
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    clients: u32,
+    /// Folder for the temporary database; on a tmpfs, fsync costs nothing
+    #[arg(long, value_name = "DIR", default_value_os_t = std::env::temp_dir())]
+    scratch: PathBuf,
+}
+
+/// Says when it begins, and ends when it is let go.
+struct Held {
+    begun: UnboundedSender<Instant>,
+    ends: Arc<Semaphore>,
+}
+
+impl Node for Held {
+    async fn run(&self, _: &mut EffectContext) -> Result<Outputs, Stop> {
+        // When the benchmark is over, the receiver is gone.
+        let _ = self.begun.send(Instant::now());
+        if let Ok(permit) = self.ends.acquire().await {
+            permit.forget();
+        }
+        Ok(Outputs::new())
+    }
+}
+
+/// Work of the load.
+struct Brief;
+
+impl Node for Brief {
+    async fn run(&self, _: &mut EffectContext) -> Result<Outputs, Stop> {
+        Ok(Outputs::new())
+    }
+}
+
+struct Bench {
+    engine: Engine,
+    /// A node on the same database that has no worker, where there can be one.
+    other: Option<Engine>,
+    tenant: TenantId,
+    begun: UnboundedReceiver<Instant>,
+    ends: Arc<Semaphore>,
+}
+
+/// The results of one pass.
+struct Pass {
+    behind_holder: Option<Spread>,
+    other_node: Option<Spread>,
+    load_runs_per_second: f64,
+}
+
+pub(super) async fn bench(load: &Load) -> Result<Report, Failure> {
+    let ground = Ground::prepare(&load.database, &load.scratch)?;
+    let folder = Folder::create(&load.scratch)?;
+    let mut bench = Bench::open(&ground, &folder.path).await?;
+    let (stop, stopping) = watch::channel(false);
+    let worker = tokio::spawn(bench.engine.worker().run(stopping));
+    let progress = Progress::new("passes", 2);
+    let idle = bench.pass(load.samples, 0).await?;
+    progress.step();
+    let loaded = bench.pass(load.samples, load.clients).await?;
+    progress.step();
+    stop.send_replace(true);
+    worker.await.map_err(|error| broken(&error))?;
+    if let Some(other) = &bench.other {
+        other.close().await;
+    }
+    bench.engine.close().await;
+    Ok(report(&ground, load, &idle, &loaded))
+}
+
+impl Bench {
+    async fn open(ground: &Ground, folder: &Path) -> Result<Self, Failure> {
+        let name = format!("bench_{}", random_name()?);
+        let location = ground.location(&name, folder)?;
+        let (begun, has_begun) = unbounded_channel();
+        let ends = Arc::new(Semaphore::new(0));
+        let options = || {
+            let held = Held { begun: begun.clone(), ends: ends.clone() };
+            Options::new(location.clone()).node("bench.held", held).node("bench.brief", Brief)
+        };
+        let engine = Engine::open(options()).await.map_err(|error| broken(&error))?;
+        let tenant = TenantId::parse(&name).map_err(|error| broken(&error))?;
+        for kind in ["held", "brief"] {
+            engine.register(&tenant, workflow(kind)).await.map_err(|error| broken(&error))?;
+        }
+        let other = match ground.is_postgres() {
+            true => Some(Engine::open(options()).await.map_err(|error| broken(&error))?),
+            false => None,
+        };
+        let bench = Self { engine, other, tenant, begun: has_begun, ends };
+        bench.meet().await?;
+        Ok(bench)
+    }
+
+    /// Waits until the nodes know of each other, as they do a second after they have started.
+    async fn meet(&self) -> Result<(), Failure> {
+        let Some(other) = &self.other else { return Ok(()) };
+        let until = Instant::now() + PATIENCE;
+        while !(self.engine.hears_other_nodes() && other.hears_other_nodes()) {
+            if Instant::now() > until {
+                return Err(Failure::broken(
+                    "the two nodes received no notification from each other within 60 seconds; check LISTEN/NOTIFY of the database",
+                ));
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        Ok(())
+    }
+
+    async fn pass(&mut self, samples: u32, clients: u32) -> Result<Pass, Failure> {
+        let (over, runs) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let mut load = JoinSet::new();
+        for _ in 0..clients {
+            let (engine, tenant) = (self.engine.clone(), self.tenant.clone());
+            let (over, runs) = (over.clone(), runs.clone());
+            load.spawn(async move {
+                while !over.load(Ordering::Relaxed) && start(&engine, &tenant, "brief", None).await.is_ok() {
+                    runs.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        let (begun, before) = (Instant::now(), runs.load(Ordering::Relaxed));
+        let measured = self.measure(samples).await;
+        let started = (runs.load(Ordering::Relaxed) - before) as f64;
+        let load_runs_per_second = started / begun.elapsed().as_secs_f64();
+        over.store(true, Ordering::Relaxed);
+        while load.join_next().await.is_some() {}
+        let (behind_holder, other_node) = measured?;
+        Ok(Pass {
+            behind_holder: Spread::of(behind_holder),
+            other_node: Spread::of(other_node),
+            load_runs_per_second,
+        })
+    }
+
+    async fn measure(&mut self, samples: u32) -> Result<(Vec<Duration>, Vec<Duration>), Failure> {
+        let (mut behind_holder, mut other_node) = (Vec::new(), Vec::new());
+        for _ in 0..samples {
+            behind_holder.push(self.behind_holder().await?);
+            if let Some(other) = self.other.clone() {
+                let asked = Instant::now();
+                start(&other, &self.tenant, "held", None).await?;
+                other_node.push(self.next_begin().await?.saturating_duration_since(asked));
+                self.ends.add_permits(1);
+            }
+        }
+        Ok((behind_holder, other_node))
+    }
+
+    /// From the end of the node that holds a thread to the beginning of the one that is queued behind it.
+    async fn behind_holder(&mut self) -> Result<Duration, Failure> {
+        let thread = random_name()?;
+        start(&self.engine, &self.tenant, "held", Some(&thread)).await?;
+        self.next_begin().await?;
+        start(&self.engine, &self.tenant, "held", Some(&thread)).await?;
+        let ended = Instant::now();
+        self.ends.add_permits(1);
+        let begun = self.next_begin().await?;
+        self.ends.add_permits(1);
+        Ok(begun.saturating_duration_since(ended))
+    }
+
+    async fn next_begin(&mut self) -> Result<Instant, Failure> {
+        let begun = tokio::time::timeout(PATIENCE, self.begun.recv()).await;
+        begun
+            .ok()
+            .flatten()
+            .ok_or_else(|| Failure::refused("a run that was ready did not begin within 60 seconds"))
+    }
+}
+
+async fn start(engine: &Engine, tenant: &TenantId, kind: &str, thread: Option<&str>) -> Result<(), Failure> {
+    let owner = Owner { tenant: tenant.clone(), principal: "bench".to_owned() };
+    let start = Start { thread: thread.map(str::to_owned), ..Start::new(owner) };
+    let workflow = WorkflowId::parse(kind).map_err(|error| broken(&error))?;
+    engine.start(&workflow, start).await.map(drop).map_err(|error| broken(&error))
+}
+
+fn workflow(kind: &str) -> Value {
+    let node = json!({
+        "id": "n", "typeId": format!("bench.{kind}"), "name": "n", "position": {"x": 0, "y": 0}, "config": {}, "inputs": {},
+    });
+    json!({
+        "id": kind, "name": kind, "version": "1", "nodes": [node], "edges": [], "triggers": [], "variables": [],
+        "metadata": {}, "settings": {},
+    })
+}
+
+fn report(ground: &Ground, load: &Load, idle: &Pass, loaded: &Pass) -> Report {
+    let pass = |pass: &Pass| {
+        json!({
+            "behindHolderMs": Spread::json(pass.behind_holder), "otherNodeMs": Spread::json(pass.other_node),
+            "loadRunsPerSecond": round(pass.load_runs_per_second),
+        })
+    };
+    let json = json!({
+        "bench": "wake", "samples": load.samples, "clients": load.clients, "idle": pass(idle), "loaded": pass(loaded),
+        "errors": 0,
+    });
+    let both = |of: &dyn Fn(&Pass) -> Option<Spread>| match of(idle) {
+        Some(_) => format!("{:<18}  {}", Spread::text(of(idle)), Spread::text(of(loaded))),
+        None => String::new(),
+    };
+    let facts = vec![
+        ("database", ground.shown()),
+        ("samples of each", load.samples.to_string()),
+        ("", format!("{:<18}  beside {} clients", "nothing else", load.clients)),
+        ("a holder ends → the next of its thread begins, p50 / p99", both(&|pass| pass.behind_holder)),
+        ("started on another node → begun, p50 / p99", both(&|pass| pass.other_node)),
+        ("runs/s of the clients", format!("{:.0}", loaded.load_runs_per_second)),
+    ];
+    Report { json, facts, errors: 0 }
+}
+
+fn broken(error: &dyn std::fmt::Display) -> Failure {
+    Failure::broken(error.to_string())
+}

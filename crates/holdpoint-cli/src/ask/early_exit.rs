@@ -1,0 +1,126 @@
+//! Ends `ask` before there is an answer: on a signal, or at the deadline of a hook. Either this or the command itself
+//! reports the outcome, never both.
+
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::failure::Failure;
+
+/// Time that a signal waits for the id of a hold that is being made.
+const ID_WAIT_MAX: Duration = Duration::from_secs(5);
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Cause {
+    Signal,
+    Deadline,
+}
+
+#[derive(Debug, PartialEq)]
+enum Progress {
+    /// No request was sent yet.
+    Preparing,
+    Making,
+    Waiting(String),
+    Finished,
+}
+
+pub(super) struct EarlyExit {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    progress: Mutex<Progress>,
+    changed: Condvar,
+}
+
+impl EarlyExit {
+    /// Watches from now on. At the first cause, `report` gets the hold, if there is one, and returns the exit code.
+    pub(super) fn watch(
+        deadline: Option<Duration>,
+        report: impl FnOnce(Cause, Option<&str>) -> u8 + Send + 'static,
+    ) -> Result<Self, Failure> {
+        let shared = Arc::new(Shared { progress: Mutex::new(Progress::Preparing), changed: Condvar::new() });
+        let watched = shared.clone();
+        let start = || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            // Registered before this returns: a signal that follows is not missed.
+            let signals = runtime.block_on(async { Signals::register() })?;
+            let watch = move || {
+                let cause = runtime.block_on(signals.next(deadline));
+                // The lock is kept until the process has ended, so that the command reports nothing meanwhile.
+                let progress = watched.wait_for_id();
+                match &*progress {
+                    Progress::Finished => {}
+                    Progress::Preparing | Progress::Making => std::process::exit(report(cause, None).into()),
+                    Progress::Waiting(id) => std::process::exit(report(cause, Some(id)).into()),
+                }
+            };
+            std::thread::Builder::new().spawn(watch).map(drop)
+        };
+        start().map_err(|error: io::Error| Failure::broken(format!("cannot watch for signals: {error}")))?;
+        Ok(Self { shared })
+    }
+
+    /// Records that a hold is being made. Does not return if the process is about to end early.
+    pub(super) fn making(&self) {
+        self.shared.set(Progress::Making);
+    }
+
+    /// Records the hold that is to be cancelled from now on.
+    pub(super) fn made(&self, id: &str) {
+        self.shared.set(Progress::Waiting(id.to_owned()));
+    }
+
+    /// Ends the watch: the command reports the outcome. Does not return if the process is about to end early.
+    pub(super) fn finish(&self) {
+        self.shared.set(Progress::Finished);
+    }
+}
+
+impl Shared {
+    fn set(&self, progress: Progress) {
+        *self.progress.lock().unwrap_or_else(PoisonError::into_inner) = progress;
+        self.changed.notify_all();
+    }
+
+    fn wait_for_id(&self) -> MutexGuard<'_, Progress> {
+        let progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_making = |progress: &mut Progress| *progress == Progress::Making;
+        let waited = self.changed.wait_timeout_while(progress, ID_WAIT_MAX, is_making);
+        waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+}
+
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    hangup: Signal,
+}
+
+impl Signals {
+    fn register() -> io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            hangup: signal(SignalKind::hangup())?,
+        })
+    }
+
+    async fn next(mut self, deadline: Option<Duration>) -> Cause {
+        let passed = async {
+            match deadline {
+                Some(deadline) => tokio::time::sleep(deadline).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            _ = self.terminate.recv() => Cause::Signal,
+            _ = self.interrupt.recv() => Cause::Signal,
+            _ = self.hangup.recv() => Cause::Signal,
+            () = passed => Cause::Deadline,
+        }
+    }
+}

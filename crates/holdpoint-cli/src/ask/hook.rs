@@ -1,0 +1,275 @@
+//! `ask --hook`: a person decides about a tool call of an agent program that runs commands before its tool calls. Every
+//! outcome but an approval blocks the call, whatever went wrong.
+//!
+//! Claude Code lets a call run unless its hook denies it on standard output or exits with 2: every other exit code, a crash
+//! included, counts as a failure of the hook that does not block.
+
+use std::io::{Read, Write};
+use std::process::ExitCode;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::early_exit::{Cause, EarlyExit};
+use super::question::Question;
+use super::{answered, cancel, make};
+use crate::client::Client;
+use crate::connection::{Connection, Settings};
+use crate::failure::Failure;
+use crate::output::{cell, clean};
+
+/// The only exit code with which a hook blocks a tool call.
+const BLOCKS: u8 = 2;
+/// Below the 10 minutes after which Claude Code stops a hook and lets the call run.
+const TIMEOUT_SECONDS: u64 = 9 * 60;
+/// Time after the deadline of the hold in which its outcome may arrive.
+const GRACE: Duration = Duration::from_secs(5);
+const INPUT_BYTES_MAX: u64 = 16 << 20;
+const EVENT: &str = "PreToolUse";
+/// Claude Code sets this for its hooks, and not for the commands that it runs as tools.
+const HOOK_VARIABLE: &str = "CLAUDE_PROJECT_DIR";
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Program {
+    /// A PreToolUse hook of Claude Code
+    ClaudeCode,
+}
+
+/// The members used here of the input of a PreToolUse hook.
+#[derive(Debug, Deserialize)]
+struct ToolCall {
+    hook_event_name: String,
+    tool_name: String,
+    tool_input: Value,
+    cwd: Option<String>,
+}
+
+#[derive(Debug)]
+enum Decision {
+    Allow(String),
+    Deny(String),
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct HookOutput<'a> {
+    hook_specific_output: HookDecision<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct HookDecision<'a> {
+    hook_event_name: &'static str,
+    permission_decision: &'static str,
+    permission_decision_reason: &'a str,
+}
+
+pub(super) fn run(connection: &Connection, question: Question) -> ExitCode {
+    std::panic::set_hook(Box::new(|panic| {
+        std::process::exit(Decision::Deny(format!("holdpoint failed: {panic}")).report().into());
+    }));
+    let decision = decide(connection, question).unwrap_or_else(|failure| Decision::Deny(failure.to_string()));
+    ExitCode::from(decision.report())
+}
+
+/// Returns whether this process runs in a hook, or was told so.
+pub(crate) fn is_hook() -> bool {
+    let is_set = std::env::var_os(HOOK_VARIABLE).is_some_and(|value| !value.is_empty());
+    let is_flag = |word: &str| word == "--hook" || word.starts_with("--hook=");
+    is_set || std::env::args_os().any(|word| word.to_str().is_some_and(is_flag))
+}
+
+/// Lets a panic end the process with the code that blocks the call.
+pub(crate) fn block_on_panic() {
+    if is_hook() {
+        std::panic::set_hook(Box::new(|_| std::process::exit(BLOCKS.into())));
+    }
+}
+
+/// Returns the exit code of `ask` and `wait`: in a hook every code but 0 becomes 2, which blocks the call.
+pub(crate) fn exit_code(code: u8) -> u8 {
+    if code != 0 && is_hook() { BLOCKS } else { code }
+}
+
+fn decide(connection: &Connection, mut question: Question) -> Result<Decision, Failure> {
+    let seconds = *question.timeout.get_or_insert(TIMEOUT_SECONDS);
+    let deadline = Duration::from_secs(seconds).saturating_add(GRACE);
+    // From here on a signal and the deadline deny the call, also while standard input is read.
+    let shared: Arc<OnceLock<Client>> = Arc::default();
+    let watched = shared.clone();
+    let early_exit =
+        EarlyExit::watch(Some(deadline), move |cause, id| end_early(watched.get(), cause, id).report())?;
+    let call = ToolCall::read(std::io::stdin().lock())?;
+    let opened = Client::new(Settings::find(connection)?)?;
+    let client = shared.get_or_init(|| opened);
+    question.title.get_or_insert_with(|| call.title());
+    let mut body = question.request()?;
+    body.insert("data".to_owned(), call.shown());
+    let outcome = ask(client, &Value::Object(body), &early_exit);
+    early_exit.finish();
+    outcome.map(|hold| Decision::of(&hold))
+}
+
+fn ask(client: &Client, body: &Value, early_exit: &EarlyExit) -> Result<Value, Failure> {
+    early_exit.making();
+    let made = make(client, body, None)?;
+    crate::workflows::warn(&made.value);
+    let id = made.value["holdId"].as_str().unwrap_or_default();
+    early_exit.made(id);
+    Ok(answered(client, id)?.value)
+}
+
+/// Cancels the hold, if there is one: the hook no longer waits for its answer.
+fn end_early(client: Option<&Client>, cause: Cause, id: Option<&str>) -> Decision {
+    let cancelled = client.zip(id).map_or(Ok(()), |(client, id)| cancel(client, id).map(drop));
+    let why = match cause {
+        Cause::Signal => "the hook was ended by a signal",
+        Cause::Deadline => "there was no answer in time",
+    };
+    Decision::Deny(match cancelled {
+        Ok(()) => why.to_owned(),
+        Err(failure) => format!("{why}, and the hold could not be cancelled: {}", failure.message()),
+    })
+}
+
+impl ToolCall {
+    fn read(input: impl Read) -> Result<Self, Failure> {
+        let mut text = Vec::new();
+        let read = input.take(INPUT_BYTES_MAX + 1).read_to_end(&mut text);
+        read.map_err(|error| Failure::usage(format!("cannot read the tool call: {error}")))?;
+        if text.len() as u64 > INPUT_BYTES_MAX {
+            return Err(Failure::usage(format!("the tool call has more than {INPUT_BYTES_MAX} bytes")));
+        }
+        let call: Self = serde_json::from_slice(&text).map_err(|error| {
+            Failure::usage(format!("standard input is not the tool call of a {EVENT} hook: {error}"))
+        })?;
+        if call.hook_event_name != EVENT {
+            let event = clean(&call.hook_event_name);
+            return Err(Failure::usage(format!("--hook is for {EVENT} hooks, and this one is for {event}")));
+        }
+        if call.tool_name.trim().is_empty() {
+            return Err(Failure::usage("the tool call has no tool_name"));
+        }
+        Ok(call)
+    }
+
+    fn title(&self) -> String {
+        // Names of tools are short; the server accepts 500 characters.
+        format!("Allow {}?", self.tool_name.chars().take(200).collect::<String>())
+    }
+
+    fn shown(&self) -> Value {
+        let mut shown = json!({"tool": self.tool_name, "input": self.tool_input});
+        if let Some(cwd) = &self.cwd {
+            shown["cwd"] = Value::from(cwd.as_str());
+        }
+        shown
+    }
+}
+
+impl Decision {
+    fn of(hold: &Value) -> Self {
+        let by = match hold["answeredBy"].as_str() {
+            Some(name) => format!(" by {}", clean(name)),
+            None => String::new(),
+        };
+        let feedback = match &hold["answer"]["feedback"] {
+            Value::Null => String::new(),
+            said => format!(": {}", cell(said)),
+        };
+        match hold["status"].as_str() {
+            Some("approved") => Self::Allow(format!("approved{by}{feedback}")),
+            Some("rejected") => Self::Deny(format!("rejected{by}{feedback}")),
+            Some("timed_out") => Self::Deny("there was no answer in time".to_owned()),
+            other => Self::Deny(format!("the hold is {}", other.unwrap_or("without a status"))),
+        }
+    }
+
+    /// Prints the decision and returns the exit code. A denial is told twice, on standard output and by the code, because
+    /// each alone may get lost in a script around this command.
+    fn report(&self) -> u8 {
+        let (decision, reason) = match self {
+            Self::Allow(reason) => ("allow", reason),
+            Self::Deny(reason) => ("deny", reason),
+        };
+        let told = HookOutput {
+            hook_specific_output: HookDecision {
+                hook_event_name: EVENT,
+                permission_decision: decision,
+                permission_decision_reason: reason,
+            },
+        };
+        let line = serde_json::to_string(&told).map_err(std::io::Error::from);
+        let mut stdout = std::io::stdout();
+        let printed = line.and_then(|line| writeln!(stdout, "{line}")).and_then(|()| stdout.flush());
+        match (self, printed) {
+            (Self::Allow(_), Ok(())) => 0,
+            (Self::Allow(_), Err(_)) => BLOCKS,
+            (Self::Deny(_), _) => {
+                // Where nothing can be written, the code still tells.
+                let _ = writeln!(std::io::stderr(), "{reason}");
+                BLOCKS
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(input: &Value) -> Result<ToolCall, Failure> {
+        ToolCall::read(input.to_string().as_bytes())
+    }
+
+    #[test]
+    fn the_approver_is_shown_the_tool_and_its_whole_input() {
+        let input = json!({
+            "session_id": "s", "transcript_path": "/t", "cwd": "/project", "hook_event_name": "PreToolUse",
+            "tool_name": "Bash", "tool_input": {"command": "rm -rf build"}, "tool_use_id": "toolu_1",
+        });
+        let call = call(&input).unwrap();
+        assert_eq!(call.title(), "Allow Bash?");
+        let shown = json!({"tool": "Bash", "input": {"command": "rm -rf build"}, "cwd": "/project"});
+        assert_eq!(call.shown(), shown);
+    }
+
+    #[test]
+    fn input_that_is_not_a_tool_call_is_rejected() {
+        let good = json!({"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": {}});
+        call(&good).unwrap();
+        for (member, value) in
+            [("hook_event_name", json!("PostToolUse")), ("tool_name", json!(" ")), ("tool_name", json!(7))]
+        {
+            let mut bad = good.clone();
+            bad[member] = value;
+            assert!(call(&bad).is_err(), "{bad}");
+        }
+        for member in ["hook_event_name", "tool_name", "tool_input"] {
+            let mut bad = good.clone();
+            bad.as_object_mut().unwrap().shift_remove(member);
+            assert!(call(&bad).is_err(), "{bad}");
+        }
+        assert!(ToolCall::read(&b""[..]).is_err() && ToolCall::read(&b"[]"[..]).is_err());
+    }
+
+    #[test]
+    fn only_an_approved_hold_allows_the_call() {
+        let of = |hold: Value| match Decision::of(&hold) {
+            Decision::Allow(reason) => (true, reason),
+            Decision::Deny(reason) => (false, reason),
+        };
+        let approved = json!({"status": "approved", "answeredBy": "ann", "answer": {"action": "accept"}});
+        assert_eq!(of(approved), (true, "approved by ann".to_owned()));
+        let rejected =
+            json!({"status": "rejected", "answeredBy": "ann", "answer": {"feedback": "too broad"}});
+        assert_eq!(of(rejected), (false, "rejected by ann: too broad".to_owned()));
+        for status in ["timed_out", "cancelled", "answered", "waiting", "APPROVED", ""] {
+            assert!(!of(json!({"status": status})).0, "{status}");
+        }
+        assert!(!of(json!({})).0 && !of(Value::Null).0);
+    }
+}

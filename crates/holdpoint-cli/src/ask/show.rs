@@ -1,0 +1,93 @@
+//! The value of `ask --show`: JSON stays JSON, everything else is text with its lines.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::failure::Failure;
+use crate::values;
+
+#[derive(Debug, PartialEq)]
+pub(super) struct Shown {
+    pub(super) data: Value,
+    /// None for JSON.
+    pub(super) media_type: Option<&'static str>,
+}
+
+impl Shown {
+    /// Reads an argument, `@file`, or standard input for `-`.
+    pub(super) fn read(source: &str) -> Result<Self, Failure> {
+        let Some(path) = source.strip_prefix('@').or((source == "-").then_some(source)) else {
+            // An argument that begins like an object and is none is a typing error, not a text.
+            return if source.trim_start().starts_with('{') {
+                values::json("--show", source).map(Self::json)
+            } else {
+                Ok(Self::parse(source))
+            };
+        };
+        let text = values::read(path)?;
+        let ending = Path::new(path).extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+        Ok(match ending.to_ascii_lowercase().as_str() {
+            "json" => Self::json(values::parse_json("--show", &text)?),
+            "md" | "markdown" => Self::text(&text, "text/markdown"),
+            "diff" | "patch" => Self::text(&text, "text/x-diff"),
+            "txt" | "log" => Self::text(&text, "text/plain"),
+            _ => Self::parse(&text),
+        })
+    }
+
+    fn parse(text: &str) -> Self {
+        serde_json::from_str(text).map_or_else(|_| Self::text(text, "text/plain"), Self::json)
+    }
+
+    fn json(data: Value) -> Self {
+        // A JSON string is a text as well, and has no other media type than one given without quotes.
+        let media_type = data.is_string().then_some("text/plain");
+        Self { data, media_type }
+    }
+
+    fn text(text: &str, media_type: &'static str) -> Self {
+        Self { data: Value::from(text), media_type: Some(media_type) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn json_stays_json_and_other_text_keeps_its_lines() {
+        let read = |source: &str| Shown::read(source).map(|shown| (shown.data, shown.media_type)).ok();
+        assert_eq!(read("{\"a\": 1}"), Some((json!({"a": 1}), None)));
+        assert_eq!(read("[1, 2]"), Some((json!([1, 2]), None)));
+        assert_eq!(read("[INFO] two\nlines"), Some((json!("[INFO] two\nlines"), Some("text/plain"))));
+        assert_eq!(read("\"quoted\""), Some((json!("quoted"), Some("text/plain"))));
+        assert_eq!(read("{\"a\": 1"), None);
+        assert_eq!(read("@/nonexistent/file"), None);
+    }
+
+    #[test]
+    fn the_ending_of_a_file_decides_how_it_is_shown() {
+        let folder = tempfile::tempdir().unwrap();
+        let read = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            Shown::read(&format!("@{}", path.display())).ok()
+        };
+        for (name, media_type) in [
+            ("notes.md", "text/markdown"),
+            ("NOTES.MD", "text/markdown"),
+            ("change.diff", "text/x-diff"),
+            ("a.patch", "text/x-diff"),
+            ("build.log", "text/plain"),
+            ("plain", "text/plain"),
+        ] {
+            let shown = read(name, "- one\n- two\n").unwrap();
+            assert_eq!((shown.data, shown.media_type), (json!("- one\n- two\n"), Some(media_type)), "{name}");
+        }
+        assert_eq!(read("a.json", "{\"a\": 1}").unwrap(), Shown { data: json!({"a": 1}), media_type: None });
+        assert_eq!(read("b.json", "no JSON"), None);
+        assert_eq!(read("count.txt", "17").unwrap().data, json!("17"));
+    }
+}

@@ -1,0 +1,116 @@
+//! The client of the command line: sends requests of `holdpoint_client` and waits for their responses.
+
+use std::ops::Deref;
+
+use holdpoint_client::{EventStream, Frame, Pages, Reply, Request, RetryPolicy};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tokio::runtime::Runtime;
+
+use super::connection::Settings;
+use super::failure::Failure;
+
+/// A client that blocks. Requests are built with the methods of the [`holdpoint_client::Client`] inside.
+pub(crate) struct Client {
+    client: holdpoint_client::Client,
+    runtime: Runtime,
+}
+
+impl Deref for Client {
+    type Target = holdpoint_client::Client;
+
+    fn deref(&self) -> &Self::Target {
+        &self.client
+    }
+}
+
+impl Client {
+    pub(crate) fn new(settings: Settings) -> Result<Self, Failure> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| Failure::broken(format!("cannot start a runtime: {error}")))?;
+        // A person or a script sees each error and decides whether to repeat the command.
+        let client = settings.builder().retry(RetryPolicy::OFF).build()?;
+        Ok(Self { client, runtime })
+    }
+
+    /// Sends a request and waits for its response.
+    pub(crate) fn send<T: DeserializeOwned>(&self, request: Request<T>) -> Result<Reply<T>, Failure> {
+        Ok(self.runtime.block_on(request.reply())?)
+    }
+
+    /// Reads the pages of a list until `limit` entries are there.
+    pub(crate) fn collect<T: Pages>(&self, request: Request<T>, limit: u32) -> Result<Reply<T>, Failure> {
+        Ok(self.runtime.block_on(request.collect(limit as usize))?)
+    }
+
+    /// Waits for the next event of a stream. Returns None after the last one.
+    pub(crate) fn next(&self, events: &mut EventStream) -> Result<Option<Frame>, Failure> {
+        Ok(self.runtime.block_on(events.next())?)
+    }
+
+    /// Returns a URL that the server has named, with the address of the server before a mere path.
+    pub(crate) fn absolute(&self, url: &str) -> String {
+        if url.starts_with('/') { format!("{}{url}", self.server()) } else { url.to_owned() }
+    }
+
+    /// Returns the id that the user means: `latest` is the newest run.
+    pub(crate) fn run_id(&self, run: &str) -> Result<String, Failure> {
+        if run != "latest" {
+            return Ok(run.to_owned());
+        }
+        let newest = self.collect(self.runs().list(&Default::default()), 1)?.value.runs.pop();
+        newest.map(|run| run.run_id.to_string()).ok_or_else(|| {
+            Failure::refused("there is no run yet").hint("start one with `holdpoint runs start WORKFLOW`")
+        })
+    }
+}
+
+/// Requests without types, until every command uses the methods of the client.
+impl Client {
+    pub(crate) fn get(&self, path: &str) -> Result<Reply<Value>, Failure> {
+        self.send(self.client.get(path))
+    }
+
+    pub(crate) fn post(&self, path: &str, body: &Value) -> Result<Reply<Value>, Failure> {
+        self.send(self.client.post(path).body(body))
+    }
+
+    pub(crate) fn post_with(
+        &self,
+        path: &str,
+        body: &Value,
+        headers: &[(&'static str, String)],
+    ) -> Result<Reply<Value>, Failure> {
+        let request = self.client.post(path).body(body);
+        self.send(headers.iter().fold(request, |request, (name, value)| request.header(name, value)))
+    }
+
+    pub(crate) fn put(&self, path: &str, body: String) -> Result<Reply<Value>, Failure> {
+        self.send(self.client.put(path).body_text(body))
+    }
+
+    pub(crate) fn delete(&self, path: &str) -> Result<Reply<Value>, Failure> {
+        self.send(self.client.delete(path))
+    }
+
+    pub(crate) fn list(&self, path: &str, items: &str, limit: u32) -> Result<Reply<Value>, Failure> {
+        let mut page = self.get(&format!("{path}limit={}", limit.min(100)))?;
+        while let Some(cursor) = page.value["nextCursor"].as_str().map(str::to_owned) {
+            let mut all = page.value[items].as_array().cloned().unwrap_or_default();
+            let missing = (limit as usize).saturating_sub(all.len());
+            if missing == 0 {
+                break;
+            }
+            page = self.get(&format!("{path}limit={}&cursor={}", missing.min(100), encode(&cursor)))?;
+            all.append(page.value[items].as_array_mut().unwrap_or(&mut Vec::new()));
+            page.value[items] = Value::Array(all);
+            page.text = page.value.to_string();
+        }
+        Ok(page)
+    }
+}
+
+/// Encodes an id as one segment of a path.
+pub(crate) fn encode(text: &str) -> String {
+    holdpoint_client::resources::segment(text).to_string()
+}

@@ -1,0 +1,370 @@
+//! What went wrong, in words a person can act on, and the exit code that tells a script. Prints nothing itself.
+
+use std::fmt;
+use std::process::ExitCode;
+
+use holdpoint_client as client;
+use serde_json::{Map, Value};
+
+use super::output::{cell, clean};
+
+#[derive(Debug)]
+pub struct Failure {
+    kind: Kind,
+    message: String,
+    details: Option<String>,
+    hint: Option<String>,
+    refusal: Option<Refusal>,
+}
+
+/// What the server said, for scripts.
+#[derive(Debug)]
+struct Refusal {
+    status: u16,
+    /// On one line.
+    body: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Kind {
+    Refused = 1,
+    Usage = 2,
+    Broken = 3,
+    Key = 4,
+}
+
+impl Failure {
+    pub fn refused(message: impl Into<String>) -> Self {
+        Self::new(Kind::Refused, message)
+    }
+
+    pub fn usage(message: impl Into<String>) -> Self {
+        Self::new(Kind::Usage, message)
+    }
+
+    pub fn broken(message: impl Into<String>) -> Self {
+        Self::new(Kind::Broken, message)
+    }
+
+    pub fn key(message: impl Into<String>) -> Self {
+        Self::new(Kind::Key, message)
+    }
+
+    pub fn unreachable(server: &str, why: &str) -> Self {
+        let failure = Self::broken(format!("cannot reach {server}: {why}"));
+        // So TLS calls the first bytes of a server that speaks plain HTTP.
+        if let Some(rest) = server.strip_prefix("https://")
+            && why.contains("InvalidContentType")
+        {
+            return failure.hint(format!("this server seems to speak plain HTTP: try http://{rest}"));
+        }
+        if why.contains("CaUsedAsEndEntity") {
+            let hint = "the server's certificate is one of an authority; make a certificate with basicConstraints=CA:FALSE \
+                        and trust it, or its authority, with --ca FILE";
+            return failure.hint(hint);
+        }
+        if why.contains("invalid peer certificate") {
+            return failure.hint("trust the authority of the server's certificate with --ca FILE");
+        }
+        failure.hint("is the server running? start it with `holdpoint serve`, or name another with --server")
+    }
+
+    /// Describes a refusal of the server: its message, its details and what to do next.
+    fn of_refusal(refusal: &client::Refusal) -> Self {
+        let client::Refusal { status, path, code, .. } = refusal;
+        let kind = match status {
+            401 | 403 => Kind::Key,
+            400..=499 => Kind::Refused,
+            _ => Kind::Broken,
+        };
+        if !refusal.has_envelope() {
+            return Self::new(kind, format!("the server answered {status} without saying why"))
+                .hint("does --server name a Holdpoint server, and not something in front of it?");
+        }
+        let details = Value::Object(refusal.details.clone());
+        let flaws = flaws(&details);
+        let message = match refusal.message.split_once(": ") {
+            // The message has the same list.
+            Some((head, _)) if !flaws.is_empty() => head,
+            _ => &refusal.message,
+        };
+        let mut failure = Self::new(kind, format!("{} ({})", clean(message), clean(code)));
+        failure.details = if flaws.is_empty() { raw(&refusal.details) } else { Some(flaws.join("\n")) };
+        failure.hint = input_advice(&refusal.message, &details)
+            .or_else(|| agent_advice(*status, &refusal.message, path))
+            .map_or_else(|| advice(*status, code, path, &details), |hint| Some(hint.to_string()));
+        let body = serde_json::from_str::<Value>(&refusal.body).unwrap_or_default().to_string();
+        failure.refusal = Some(Refusal { status: *status, body });
+        failure
+    }
+
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Says which of several things failed.
+    pub fn about(mut self, what: &str) -> Self {
+        self.message = format!("{what}: {}", self.message);
+        self
+    }
+
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// The status of the server's refusal, if it was the server that refused.
+    pub fn status(&self) -> Option<u16> {
+        self.refusal.as_ref().map(|refusal| refusal.status)
+    }
+
+    /// For scripts: the server's own envelope on one line. What the server has not said is said in our words.
+    pub fn json_line(&self) -> String {
+        self.refusal.as_ref().map_or_else(|| self.to_string(), |refusal| refusal.body.clone())
+    }
+
+    /// True when trying again later may help: the server is away or stumbled.
+    pub fn is_passing(&self) -> bool {
+        self.kind == Kind::Broken
+    }
+
+    pub fn exit_code(&self) -> ExitCode {
+        ExitCode::from(self.kind as u8)
+    }
+
+    /// For commands whose small codes are the answers of people: 64 wrong usage, 65 refused, 69 no server, 77 no key.
+    pub fn code_beside_answers(&self) -> u8 {
+        match self.kind {
+            Kind::Usage => 64,
+            Kind::Refused => 65,
+            Kind::Broken => 69,
+            Kind::Key => 77,
+        }
+    }
+
+    fn new(kind: Kind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), details: None, hint: None, refusal: None }
+    }
+}
+
+impl From<client::Error> for Failure {
+    fn from(error: client::Error) -> Self {
+        use client::Error;
+        match &error {
+            Error::Refused(refusal) => Self::of_refusal(refusal),
+            Error::Connect { server, reason } | Error::Connection { server, reason } => {
+                Self::unreachable(server, reason)
+            }
+            Error::Timeout { server, limit } => {
+                Self::broken(format!("{server} took longer than {} s", limit.as_secs()))
+                    .hint("the server may have done it all the same: look before you repeat")
+            }
+            Error::InvalidResponse { .. } => {
+                Self::broken(error.to_string()).hint("does --server name a Holdpoint server of this version?")
+            }
+            _ => Self::usage(error.to_string()),
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "error: {}", self.message)?;
+        if let Some(details) = &self.details {
+            write!(f, "\n{details}")?;
+        }
+        if let Some(hint) = &self.hint {
+            write!(f, "\nhint: {hint}")?;
+        }
+        Ok(())
+    }
+}
+
+/// One line for each flaw of a definition.
+fn flaws(details: &Value) -> Vec<String> {
+    let line = |flaw: &Value| {
+        let node = flaw["nodeId"].as_str().map(|node| format!("node {}, ", clean(node))).unwrap_or_default();
+        format!("  {node}{}: {}", cell(&flaw["field"]), cell(&flaw["message"]))
+    };
+    details["flaws"].as_array().into_iter().flatten().map(line).collect()
+}
+
+/// The details as they are, unless they only repeat the field that the message names.
+fn raw(details: &Map<String, Value>) -> Option<String> {
+    let is_told = details.keys().all(|name| name == "field");
+    (!is_told).then(|| format!("details: {}", clean(&Value::Object(details.clone()).to_string())))
+}
+
+/// An input of the wrong type is mostly a number that was meant as text.
+fn input_advice(message: &str, details: &Value) -> Option<&'static str> {
+    let is_input = details["field"].as_str().is_some_and(|field| field.starts_with("inputs."));
+    (is_input && message.contains("must be of type")).then_some(
+        "a value that reads as JSON is taken as JSON; quote it to force text: --input 'version=\"1.4\"'",
+    )
+}
+
+/// Agents, threads and calls that are not there. A thread begins with what is said in it.
+fn agent_advice(status: u16, message: &str, path: &str) -> Option<&'static str> {
+    match (status, message) {
+        (404, "agent not found") => {
+            Some("`holdpoint agents list` shows who is declared; `holdpoint agents put FILE` declares")
+        }
+        (404, "ticket not found") => {
+            Some("`holdpoint threads messages THREAD` names the calls of an agent, in brackets")
+        }
+        (404, "thread not found" | "open run not found") if path.starts_with("/v1/threads/") => {
+            Some("`holdpoint threads say THREAD MESSAGE --agent ID` begins a run in a thread")
+        }
+        _ => None,
+    }
+}
+
+fn advice(status: u16, code: &str, path: &str, details: &Value) -> Option<String> {
+    // The run that the request was about, or the word for one.
+    let run =
+        path.strip_prefix("/v1/runs/").and_then(|rest| rest.split(['/', ':', '?']).next()).unwrap_or("RUN");
+    let field = details["field"].as_str().unwrap_or_default();
+    let text = match (status, code) {
+        (401, _) => {
+            "give a valid key with --key or HOLDPOINT_KEY, or point --data at the server's data folder"
+        }
+        (403, _) => {
+            let scope = clean(details["scopeRequired"].as_str()?);
+            return Some(format!(
+                "use a key with the scope {scope}; `holdpoint keys create --scopes {scope},…` makes one"
+            ));
+        }
+        (_, "interrupt_not_found") => "`holdpoint pending` shows which runs wait, and at which node",
+        (_, "interrupt_ambiguous") => {
+            return Some(format!(
+                "name one with --interrupt; `holdpoint runs interrupts {run}` shows what each of them asks"
+            ));
+        }
+        (_, "interrupt_already_resolved") => {
+            return Some(format!(
+                "it was answered before, or its time is over; `holdpoint runs watch {run}` shows which"
+            ));
+        }
+        (_, "interrupt_cancelled") => {
+            return Some(format!("the run no longer waits; `holdpoint runs watch {run}` says why"));
+        }
+        (_, "dispatch_claimed") => {
+            let run = clean(details["runId"].as_str()?);
+            return Some(format!("`holdpoint runs cancel {run}` ends the run, whoever works on it"));
+        }
+        (_, "dispatch_not_dead" | "dispatch_ended") => {
+            "`holdpoint mailbox show ID` tells where it stands, and its run"
+        }
+        (_, "run_finished") if path.starts_with("/v1/dispatches/") => {
+            "its run has ended and cannot go on; start a new one with `holdpoint runs start`"
+        }
+        (404, _) if path.starts_with("/v1/dispatches/") => {
+            "`holdpoint mailbox list THREAD` shows ids; dispatches that have ended are kept for a day"
+        }
+        (400, _) if path == "/v1/runs" && field == "workflowId" => {
+            "`holdpoint workflows list` shows what is registered; `holdpoint workflows put FILE` registers"
+        }
+        (_, "run_already_active") => {
+            let active = clean(details["activeRunId"].as_str()?);
+            return Some(format!("`holdpoint runs show {active}` shows the one that is at work"));
+        }
+        (_, "wrong_state" | "run_finished") if path.starts_with("/v1/runs/") => {
+            return Some(format!("`holdpoint runs show {run}` tells where it stands"));
+        }
+        (_, "beyond_log") => {
+            return Some(format!("`holdpoint runs events {run}` shows the events with their numbers"));
+        }
+        (404, _) if path.contains("/artifacts/") => {
+            return Some(format!("`holdpoint runs events {run}` shows what was made, as artifact.created"));
+        }
+        (404, _) if path.starts_with("/v1/runs/") => "`holdpoint runs list` shows the runs this key may see",
+        (404, _) if path.starts_with("/v1/holds/") => {
+            "`holdpoint ask --detach` prints the id of what it asks; `holdpoint pending` shows what waits"
+        }
+        (404, _) if path.starts_with("/v1/keys/") => "`holdpoint keys list` shows the keys",
+        (404, _) => {
+            "`holdpoint workflows list` shows what is registered; `holdpoint workflows put FILE` registers"
+        }
+        _ => return None,
+    };
+    Some(text.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn refused(status: u16, path: &str, body: &str) -> Failure {
+        Failure::of_refusal(&client::Refusal::from_response(status, path, body.to_owned()))
+    }
+
+    #[test]
+    fn a_refusal_shows_message_code_details_and_what_to_do() {
+        let body = r#"{"error":"run_not_found","message":"no such run","details":{"runId":"x"}}"#;
+        let text = refused(404, "/v1/runs/x", body).to_string();
+        assert!(
+            text.starts_with("error: no such run (run_not_found)\ndetails: {\"runId\":\"x\"}\nhint: "),
+            "{text}"
+        );
+        assert!(text.contains("runs list"));
+    }
+
+    #[test]
+    fn the_status_decides_the_kind_even_without_an_envelope() {
+        for (status, kind) in [(400, Kind::Refused), (401, Kind::Key), (403, Kind::Key), (502, Kind::Broken)]
+        {
+            assert_eq!(refused(status, "/v1/runs", "<html>").kind, kind);
+        }
+    }
+
+    #[test]
+    fn flaws_stand_one_on_a_line_and_what_is_told_is_not_told_twice() {
+        let body = r#"{"error":"validation_error","message":"the workflow is not valid: node a: x; y","details":
+            {"flaws":[{"nodeId":"a","field":"config.b","message":"x"},{"field":"edges","message":"y"}]}}"#;
+        let failure = refused(400, "/v1/workflows/w", body);
+        let told = "error: the workflow is not valid (validation_error)\n  node a, config.b: x\n  edges: y";
+        assert_eq!(failure.to_string(), told);
+        assert!(failure.json_line().starts_with('{') && !failure.json_line().contains('\n'));
+        let body = r#"{"error":"validation_error","message":"limit: too many","details":{"field":"limit"}}"#;
+        let text = refused(400, "/v1/runs?limit=1", body).to_string();
+        assert_eq!(text, "error: limit: too many (validation_error)");
+    }
+
+    #[test]
+    fn hints_fit_the_refusal() {
+        let said = |status: u16, path: &str, code: &str, details: &str| {
+            let body = format!(r#"{{"error":"{code}","message":"m","details":{details}}}"#);
+            refused(status, path, &body).to_string()
+        };
+        let answer = "/v1/runs/r1/interrupts/gate";
+        assert!(said(409, answer, "interrupt_already_resolved", "{}").contains("runs watch r1` shows which"));
+        assert!(said(422, answer, "interrupt_cancelled", "{}").contains("runs watch r1` says why"));
+        assert!(
+            !said(403, answer, "forbidden", "null").contains("hint"),
+            "who is no approver needs no scope"
+        );
+        assert!(
+            said(403, answer, "forbidden", r#"{"scopeRequired":"runs:read"}"#).contains("scope runs:read")
+        );
+        assert!(
+            said(400, "/v1/runs", "validation_error", r#"{"field":"workflowId"}"#).contains("workflows put")
+        );
+        let gone = |path: &str, message: &str| {
+            let body = format!(r#"{{"error":"not_found","message":"{message}"}}"#);
+            refused(404, path, &body).to_string()
+        };
+        for path in ["/v1/agents/nobody", "/v1/agents/nobody/runs", "/v1/threads/t/messages"] {
+            let told = gone(path, "agent not found");
+            assert!(told.contains("holdpoint agents list") && !told.contains("workflows"), "{told}");
+        }
+        assert!(gone("/v1/threads/t/events", "thread not found").contains("threads say"));
+        assert!(gone("/v1/runs/r/decision", "ticket not found").contains("threads messages"));
+        let typed = json!({"field": "inputs.v"});
+        assert!(input_advice("inputs.v: must be of type string", &typed).is_some());
+        assert!(input_advice("inputs.v: is required", &typed).is_none());
+        let plain =
+            Failure::unreachable("https://a:1", "received corrupt message of type InvalidContentType");
+        assert!(plain.to_string().contains("try http://a:1"));
+    }
+}

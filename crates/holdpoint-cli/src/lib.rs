@@ -1,0 +1,318 @@
+//! The commands that talk to a running server. They know the HTTP contract and nothing else: no engine, no store. There
+//! are exceptions: `bench mailbox` measures the engine itself, `workflows check` asks it without a server, and
+//! `permissions` asks the core.
+
+mod agents;
+mod answer;
+mod ask;
+mod asked;
+mod asks;
+mod client;
+pub mod connection;
+mod events;
+pub mod failure;
+mod inbox;
+mod keys;
+mod links;
+mod mailbox;
+pub mod output;
+mod pending;
+mod permissions;
+mod runs;
+mod secrets;
+mod threads;
+mod trust;
+mod usage;
+pub mod values;
+mod watch;
+mod webhooks;
+pub mod workflows;
+
+use std::process::ExitCode;
+
+use clap::Subcommand;
+
+pub use connection::Connection;
+
+use client::Client;
+use connection::Settings;
+use failure::Failure;
+use output::Output;
+
+/// For the help of the top command: scripts rely on these.
+pub const EXIT_CODES: &str = "\
+Exit codes:
+  0  done; for `runs watch`, the run completed
+  1  the server refused the request; the watched run failed or was cancelled; a checked
+     definition has flaws
+  2  wrong usage: an unknown flag, a bad value, a file that cannot be read
+  3  the server cannot be reached, or its answer is broken
+  4  no key was found, or the server does not accept it for this request
+  10 and 11  `permissions test`: a person is asked, or the call is denied; 0 is allowed
+  `ask` and `wait` have codes of their own: 0 approved or answered, 1 rejected, 2 timed out,
+  3 cancelled; 64 wrong usage, 65 refused by the server, 69 no server, 77 no key
+
+With --json, what the server refuses is told on stderr as its own JSON, one line and nothing
+else: {\"error\", \"message\", \"details\"}. The exit codes stay the same; other errors stay text.";
+
+/// The commands that talk to a server.
+#[derive(Debug, Subcommand)]
+#[expect(private_interfaces, reason = "the arguments of a command are used in this crate only")]
+pub enum ClientCommand {
+    /// Create, list and revoke API keys
+    #[command(after_help = keys::EXAMPLES)]
+    Keys {
+        #[command(flatten)]
+        connection: Connection,
+        #[command(subcommand)]
+        action: keys::Action,
+    },
+    /// Declare agents and talk to them
+    #[command(after_help = agents::EXAMPLES)]
+    Agents {
+        #[command(flatten)]
+        connection: Connection,
+        #[command(subcommand)]
+        action: agents::Action,
+    },
+    /// Read threads of agents, say something in them, interrupt them
+    #[command(after_help = threads::EXAMPLES)]
+    Threads {
+        #[command(flatten)]
+        connection: Connection,
+        #[command(subcommand)]
+        action: threads::Action,
+    },
+    /// Start, list, show, watch, pause, resume, cancel and fork runs
+    #[command(after_help = runs::EXAMPLES)]
+    Runs {
+        #[command(flatten)]
+        connection: Connection,
+        #[command(subcommand)]
+        action: runs::Action,
+    },
+    /// Look into the queues behind the runs: what is to be done, in work, given up
+    #[command(after_help = mailbox::EXAMPLES)]
+    Mailbox {
+        #[command(flatten)]
+        connection: Connection,
+        #[command(subcommand)]
+        action: mailbox::Action,
+    },
+    /// Show what waits for an answer
+    #[command(after_help = pending::EXAMPLES)]
+    Pending {
+        #[command(flatten)]
+        connection: Connection,
+        #[command(flatten)]
+        asked: pending::Pending,
+    },
+    /// Show and answer what approvers want to know before they decide
+    #[command(after_help = asks::EXAMPLES)]
+    Asks {
+        #[command(flatten)]
+        connection: Connection,
+        #[command(subcommand)]
+        action: asks::Action,
+    },
+    /// Create a hold and wait for its answer: 0 yes, 1 no, 2 no answer in time, 3 cancelled
+    #[command(after_help = ask::EXAMPLES)]
+    Ask {
+        #[command(flatten)]
+        connection: Connection,
+        #[command(flatten)]
+        question: ask::Question,
+    },
+    /// Wait for the answer to what `ask --detach` asked, with the same exit codes
+    #[command(after_help = ask::EXAMPLES)]
+    Wait {
+        #[command(flatten)]
+        connection: Connection,
+        /// The hold, as `ask --detach` has printed it
+        #[arg(value_name = "ID")]
+        id: String,
+    },
+    /// Show what waits for you and decide it, one by one; or print a link that signs in to the page
+    #[command(after_help = inbox::EXAMPLES)]
+    Inbox {
+        #[command(flatten)]
+        connection: Connection,
+        #[command(flatten)]
+        wanted: inbox::Inbox,
+    },
+    /// Answer a run that waits; the first answer counts, later ones are refused
+    #[command(override_usage = answer::USAGE, after_help = answer::EXAMPLES)]
+    Answer {
+        #[command(flatten)]
+        connection: Connection,
+        #[command(flatten)]
+        answer: answer::Answer,
+    },
+    /// Judge tool calls of agents by rules, and check the rules; needs no server
+    #[command(after_help = permissions::EXAMPLES)]
+    Permissions {
+        #[command(flatten)]
+        connection: Connection,
+        #[command(subcommand)]
+        action: permissions::Action,
+    },
+    /// Make links with which others can see what is asked, and answer it without a key
+    #[command(after_help = links::EXAMPLES)]
+    Links {
+        #[command(flatten)]
+        connection: Connection,
+        #[command(subcommand)]
+        action: links::Action,
+    },
+    /// List and replace the secrets that links are signed with
+    #[command(after_help = secrets::EXAMPLES)]
+    Secrets {
+        #[command(flatten)]
+        connection: Connection,
+        #[command(subcommand)]
+        action: secrets::Action,
+    },
+    /// Show the quotas of the tenant and what it uses of them
+    #[command(after_help = usage::EXAMPLES)]
+    Usage {
+        #[command(flatten)]
+        connection: Connection,
+    },
+    /// Tell the server of something that happened outside
+    #[command(after_help = events::EXAMPLES)]
+    Events {
+        #[command(flatten)]
+        connection: Connection,
+        #[command(subcommand)]
+        action: events::Action,
+    },
+    /// Tell others what happens, and see what they were told
+    #[command(after_help = webhooks::EXAMPLES)]
+    Webhooks {
+        #[command(flatten)]
+        connection: Connection,
+        #[command(subcommand)]
+        action: webhooks::Action,
+    },
+}
+
+/// Runs one command to its end and prints what there is to say, errors included.
+pub fn run(command: ClientCommand) -> ExitCode {
+    let json = command.connection().json;
+    finish(perform(command), json)
+}
+
+/// Prints the failure of a command, if there is one, and returns the exit code.
+pub fn finish(done: Result<ExitCode, Failure>, json: bool) -> ExitCode {
+    done.unwrap_or_else(|failure| {
+        eprintln!("{}", if json { failure.json_line() } else { failure.to_string() });
+        failure.exit_code()
+    })
+}
+
+impl ClientCommand {
+    fn connection(&self) -> &Connection {
+        match self {
+            Self::Keys { connection, .. }
+            | Self::Agents { connection, .. }
+            | Self::Threads { connection, .. }
+            | Self::Runs { connection, .. }
+            | Self::Mailbox { connection, .. }
+            | Self::Pending { connection, .. }
+            | Self::Asks { connection, .. }
+            | Self::Ask { connection, .. }
+            | Self::Wait { connection, .. }
+            | Self::Inbox { connection, .. }
+            | Self::Answer { connection, .. }
+            | Self::Permissions { connection, .. }
+            | Self::Links { connection, .. }
+            | Self::Secrets { connection, .. }
+            | Self::Usage { connection }
+            | Self::Events { connection, .. }
+            | Self::Webhooks { connection, .. } => connection,
+        }
+    }
+}
+
+fn perform(command: ClientCommand) -> Result<ExitCode, Failure> {
+    let done = match command {
+        ClientCommand::Permissions { connection, action } => {
+            return permissions::run(&Output::of(&connection), action);
+        }
+        ClientCommand::Ask { connection, question } => return Ok(ask::run(&connection, question)),
+        ClientCommand::Wait { connection, id } => return Ok(ask::wait(&connection, &id)),
+        ClientCommand::Inbox { connection, wanted } => {
+            inbox::run(&open(&connection)?, &Output::of(&connection), &wanted)
+        }
+        ClientCommand::Keys { connection, action } => {
+            keys::run(&open(&connection)?, &Output::of(&connection), action)
+        }
+        ClientCommand::Agents { connection, action } => {
+            agents::run(&open(&connection)?, &Output::of(&connection), action)
+        }
+        ClientCommand::Threads { connection, action } => {
+            threads::run(&open(&connection)?, &Output::of(&connection), action)
+        }
+        ClientCommand::Runs { connection, action } => {
+            runs::run(&open(&connection)?, &Output::of(&connection), action)
+        }
+        ClientCommand::Mailbox { connection, action } => {
+            mailbox::run(&open(&connection)?, &Output::of(&connection), action)
+        }
+        ClientCommand::Pending { connection, asked } => {
+            pending::run(&open(&connection)?, &Output::of(&connection), &asked)
+        }
+        ClientCommand::Asks { connection, action } => {
+            asks::run(&open(&connection)?, &Output::of(&connection), action)
+        }
+        ClientCommand::Answer { connection, answer } => {
+            answer::run(&open(&connection)?, &Output::of(&connection), answer)
+        }
+        ClientCommand::Links { connection, action } => {
+            links::run(&open(&connection)?, &Output::of(&connection), action)
+        }
+        ClientCommand::Secrets { connection, action } => {
+            secrets::run(&open(&connection)?, &Output::of(&connection), action)
+        }
+        ClientCommand::Usage { connection } => usage::run(&open(&connection)?, &Output::of(&connection)),
+        ClientCommand::Events { connection, action } => {
+            events::run(&open(&connection)?, &Output::of(&connection), action)
+        }
+        ClientCommand::Webhooks { connection, action } => webhooks::run(&connection, action),
+    };
+    done.map(|()| ExitCode::SUCCESS)
+}
+
+/// What wrong usage exits with: the answers of `ask` and `wait` have the small numbers.
+pub fn usage_exit_code(command: Option<&str>) -> u8 {
+    if matches!(command, Some("ask" | "wait")) { ask::hook::exit_code(64) } else { 2 }
+}
+
+/// Opens a client of the server that the flags name. Connects to no server.
+fn open(connection: &Connection) -> Result<Client, Failure> {
+    Client::new(Settings::find(connection)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        ClientCommand::augment_subcommands(clap::Command::new("holdpoint")).debug_assert();
+    }
+
+    /// Longer lines are broken where nobody wants it.
+    #[test]
+    fn examples_fit_into_the_width_of_the_help() {
+        fn look(command: &clap::Command, path: &str) {
+            let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let examples = after.lines().filter(|line| line.starts_with(' '));
+            let long: Vec<&str> = examples.filter(|line| line.chars().count() > 98).collect();
+            assert!(long.is_empty(), "{path}: {long:#?}");
+            command.get_subcommands().for_each(|below| look(below, &format!("{path} {}", below.get_name())));
+        }
+        assert!(EXIT_CODES.lines().all(|line| line.chars().count() <= 98));
+        look(&ClientCommand::augment_subcommands(clap::Command::new("holdpoint")), "holdpoint");
+    }
+}

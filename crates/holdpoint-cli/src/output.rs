@@ -1,0 +1,308 @@
+//! What the user sees: JSON lines for scripts, aligned tables and a little colour for people. Knows no command.
+
+use std::cell::Cell;
+use std::io::{ErrorKind, IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use holdpoint_client::{Pages, Reply};
+
+use super::connection::Connection;
+
+const PROGRESS_EVERY: Duration = Duration::from_millis(100);
+
+#[derive(Debug)]
+pub struct Output {
+    pub json: bool,
+    colour: bool,
+    is_terminal: bool,
+    /// What goes before and after the words of a command that we suggest.
+    program: String,
+    flags: String,
+}
+
+impl Output {
+    pub fn new(json: bool) -> Self {
+        let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let is_terminal = std::io::stdout().is_terminal();
+        let colour = !json && !refused && is_terminal;
+        Self { json, colour, is_terminal, program: "holdpoint".to_string(), flags: String::new() }
+    }
+
+    /// As the command line asks for it; what we suggest is then spelled as we were called.
+    pub fn of(connection: &Connection) -> Self {
+        let called = std::env::args_os().next().filter(|name| !name.is_empty());
+        let program = called.map_or("holdpoint".to_string(), |name| quoted(&name.to_string_lossy()));
+        Self { program, flags: connection.repeated(), ..Self::new(connection.json) }
+    }
+
+    /// A command to type next.
+    pub fn command(&self, words: &str) -> String {
+        format!("{} {words}{}", self.program, self.flags)
+    }
+
+    /// Cut for a person's screen; whole for a file or the next program.
+    pub fn fit(&self, text: &str, chars_max: usize) -> String {
+        if self.is_terminal { shorten(text, chars_max) } else { text.to_string() }
+    }
+
+    /// Returns the columns of the terminal; None for a file or the next program.
+    pub fn width(&self) -> Option<usize> {
+        let size = terminal_size::terminal_size_of(std::io::stdout()).filter(|_| self.is_terminal);
+        size.map(|(width, _)| usize::from(width.0)).filter(|width| *width > 0)
+    }
+
+    /// The server's own JSON for scripts, or what `human` makes of it.
+    pub fn show<T>(&self, reply: &Reply<T>, human: impl FnOnce(&T) -> String) {
+        self.line(&if self.json { one_line(&reply.text) } else { human(&reply.value) });
+    }
+
+    pub fn line(&self, text: &str) {
+        if text.is_empty() {
+            return;
+        }
+        if let Err(error) = writeln!(std::io::stdout(), "{text}") {
+            // `… | head` closes the pipe when it has seen enough; that is not our failure.
+            std::process::exit(if error.kind() == ErrorKind::BrokenPipe { 0 } else { 3 });
+        }
+    }
+
+    /// Tells people that the list goes on; scripts see `nextCursor`.
+    pub fn more<T: Pages>(&self, reply: &Reply<T>, limit: u32) {
+        if !self.json && reply.value.next_cursor().is_some() {
+            eprintln!("only the first {limit}; see more with --limit");
+        }
+    }
+
+    /// The same for a page without a type.
+    pub fn more_untyped(&self, reply: &Reply<Value>, limit: u32) {
+        if !self.json && reply.value["nextCursor"].is_string() {
+            eprintln!("only the first {limit}; see more with --limit");
+        }
+    }
+
+    /// Aligned columns under a heading; `empty` instead when there are no rows.
+    pub fn table(&self, heads: &[&str], rows: &[Vec<String>], empty: &str) -> String {
+        if rows.is_empty() {
+            return empty.to_string();
+        }
+        let width = |column: usize| {
+            let cells = rows.iter().map(|row| row[column].chars().count());
+            cells.chain([heads[column].chars().count()]).max().unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..heads.len()).map(width).collect();
+        let head: Vec<String> = heads.iter().map(ToString::to_string).collect();
+        let mut lines = vec![self.paint("1", &row_text(&head, &widths, |_, cell| cell))];
+        for row in rows {
+            lines.push(row_text(row, &widths, |column, cell| match heads[column] {
+                "STATUS" => self.status(&cell),
+                _ => cell,
+            }));
+        }
+        lines.join("\n")
+    }
+
+    /// Names and values in two columns. Values that say nothing are left out.
+    pub fn facts(&self, facts: &[(&str, String)]) -> String {
+        let facts: Vec<_> = facts.iter().filter(|(_, value)| !value.is_empty() && value != "-").collect();
+        let width = facts.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+        let line = |(name, value): &&(&str, String)| {
+            let value = if *name == "status" { self.status(value) } else { value.clone() };
+            let value = value.replace('\n', &format!("\n{:width$}  ", ""));
+            format!("{}  {value}", self.paint("2", &format!("{name:width$}")))
+        };
+        facts.iter().map(line).collect::<Vec<_>>().join("\n")
+    }
+
+    pub fn status(&self, text: &str) -> String {
+        let code = match text.trim() {
+            "completed" | "run.completed" | "approved" | "answered" => "32",
+            "rejected" | "timed_out" | "failed" | "cancelled" | "dead_letter" | "run.failed"
+            | "run.cancelled" | "node.failed" => "31",
+            "paused" | "interrupt.requested" | "run.paused" => "33",
+            waiting if waiting.starts_with("waiting") => "33",
+            _ => return text.to_string(),
+        };
+        self.paint(code, text)
+    }
+
+    fn paint(&self, code: &str, text: &str) -> String {
+        if self.colour { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_string() }
+    }
+}
+
+/// Returns a JSON text on one line. It is written again only if it has several lines.
+fn one_line(text: &str) -> String {
+    let text = text.trim();
+    if !text.contains('\n') {
+        return text.to_owned();
+    }
+    serde_json::from_str::<Value>(text).map_or_else(|_| text.replace('\n', " "), |value| value.to_string())
+}
+
+fn row_text(cells: &[String], widths: &[usize], paint: impl Fn(usize, String) -> String) -> String {
+    let last = cells.len().saturating_sub(1);
+    let padded = cells.iter().enumerate().map(|(column, cell)| {
+        let width = if column == last { 0 } else { widths[column] };
+        paint(column, format!("{cell:width$}"))
+    });
+    padded.collect::<Vec<_>>().join("  ")
+}
+
+/// A JSON value as a cell: no quotes, `-` for nothing.
+pub fn cell(value: &Value) -> String {
+    match value {
+        Value::Null => "-".to_string(),
+        Value::String(text) if text.is_empty() => "-".to_string(),
+        Value::String(text) => clean(text),
+        Value::Array(list) if list.is_empty() => "-".to_string(),
+        Value::Array(list) => list.iter().map(cell).collect::<Vec<_>>().join(","),
+        other => clean(&other.to_string()),
+    }
+}
+
+/// Text from a server must not steer the terminal or break a table.
+pub fn clean(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+/// Like `clean`, but lines stay lines.
+pub fn clean_lines(text: &str) -> String {
+    text.lines().map(clean).collect::<Vec<_>>().join("\n")
+}
+
+/// A word of a command line, in quotes where a shell would take it apart.
+pub fn quoted(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+=,~".contains(c);
+    if !text.is_empty() && text.chars().all(plain) {
+        return text.to_string();
+    }
+    format!("'{}'", clean(text).replace('\'', "'\\''"))
+}
+
+pub fn shorten(text: &str, chars_max: usize) -> String {
+    if text.chars().count() <= chars_max {
+        return text.to_string();
+    }
+    text.chars().take(chars_max.saturating_sub(1)).chain(['…']).collect()
+}
+
+/// How long ago, or until when, in one unit: `12s`, `3m`, `5h`, `2d`.
+pub fn age(ms: i64) -> String {
+    let seconds = ms.unsigned_abs() / 1000;
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3600 => format!("{}m", seconds / 60),
+        3600..172_800 => format!("{}h", seconds / 3600),
+        _ => format!("{}d", seconds / 86400),
+    }
+}
+
+/// Milliseconds from a time on the wire to now; negative when it lies ahead.
+pub fn ms_since(value: &Value) -> Option<i64> {
+    let at: Timestamp = value.as_str()?.parse().ok()?;
+    Some(Timestamp::now().as_millisecond() - at.as_millisecond())
+}
+
+pub fn age_cell(value: &Value) -> String {
+    ms_since(value).map_or_else(|| cell(value), age)
+}
+
+/// A counter on stderr for long work; silent unless a person is watching.
+#[derive(Debug)]
+pub struct Progress {
+    label: &'static str,
+    total: u32,
+    done: Cell<u32>,
+    shown: Cell<Option<Instant>>,
+    visible: bool,
+}
+
+impl Progress {
+    pub fn new(label: &'static str, total: u32) -> Self {
+        let visible = std::io::stderr().is_terminal();
+        Self { label, total, done: Cell::new(0), shown: Cell::new(None), visible }
+    }
+
+    pub fn step(&self) {
+        self.done.set(self.done.get() + 1);
+        let due = self.shown.get().is_none_or(|at| at.elapsed() >= PROGRESS_EVERY);
+        if self.visible && due {
+            eprint!("\r\u{1b}[K{} {}/{}", self.label, self.done.get(), self.total);
+            self.shown.set(Some(Instant::now()));
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if self.shown.get().is_some() {
+            eprint!("\r\u{1b}[K");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_for_scripts_is_the_text_of_the_server_on_one_line() {
+        assert_eq!(one_line("{\"b\":1, \"a\":2}\n"), "{\"b\":1, \"a\":2}");
+        assert_eq!(one_line("{\n \"b\": 1 }"), "{\"b\":1}");
+    }
+    use serde_json::json;
+
+    #[test]
+    fn columns_line_up_and_the_last_one_has_no_trailing_blanks() {
+        let rows = [
+            vec!["a".into(), "completed".into(), "x".into()],
+            vec!["bücher".into(), "-".into(), "yy".into()],
+        ];
+        let plain = Output { colour: false, ..Output::new(false) };
+        let table = plain.table(&["RUN", "STATUS", "TITLE"], &rows, "none");
+        assert_eq!(table, "RUN     STATUS     TITLE\na       completed  x\nbücher  -          yy");
+        assert_eq!(plain.table(&["RUN"], &[], "none"), "none");
+    }
+
+    #[test]
+    fn colour_does_not_move_the_columns() {
+        let colour = Output { colour: true, ..Output::new(false) };
+        let table = colour.table(&["STATUS", "N"], &[vec!["failed".into(), "1".into()]], "");
+        assert!(table.ends_with("\u{1b}[31mfailed\u{1b}[0m  1"), "{table:?}");
+    }
+
+    #[test]
+    fn ages_have_one_unit() {
+        let minute = 60_000;
+        let ages = [
+            (999, "0s"),
+            (59_999, "59s"),
+            (3 * minute, "3m"),
+            (47 * 60 * minute, "47h"),
+            (-2 * minute, "2m"),
+        ];
+        for (ms, text) in ages {
+            assert_eq!(age(ms), text);
+        }
+        assert_eq!(age(48 * 60 * minute), "2d");
+    }
+
+    #[test]
+    fn cells_are_short_and_cannot_steer_the_terminal() {
+        assert_eq!(cell(&json!(null)), "-");
+        assert_eq!(cell(&json!(["a", "b"])), "a,b");
+        assert_eq!(cell(&json!("a\u{1b}[2Jb\nc")), "a [2Jb c");
+        assert_eq!(shorten("äöü", 2), "ä…");
+        assert_eq!(clean_lines("a\u{9b}2J\nb"), "a 2J\nb");
+    }
+
+    #[test]
+    fn a_word_of_a_command_survives_the_shell() {
+        for (word, text) in [("./a-b", "./a-b"), ("", "''"), ("a b", "'a b'"), ("it's", "'it'\\''s'")] {
+            assert_eq!(quoted(word), text);
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! `holdpoint threads events`: what happened in a thread, and what happens in it from now on.
+
+use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
+use holdpoint_api::events::{Event, ListThreadEvents, ThreadEvent};
+
+use super::super::client::Client;
+use super::super::failure::Failure;
+use super::super::output::{Output, clean};
+use super::super::watch::{event_line, report_reconnect};
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  holdpoint threads events bob                    # everything so far
+  holdpoint threads events bob --follow           # and what comes, also of runs that begin later
+  holdpoint threads events bob --json | jq -r '.events[-1].cursor'
+  holdpoint threads events bob --after CURSOR --follow --json | your-program
+
+A thread is where runs of an agent talk, one after another; a run of a workflow is alone in a
+thread with its own id. Events come in the order in which they were written, each below its run and
+with its number there.
+
+With --json every event has a `cursor`: --after goes on behind it, also after a restart of the
+server, with nothing missing and nothing twice. With --follow, that is one event a line. It never
+ends by itself, because another run may always begin. A lost connection is made again where it was;
+Ctrl-C ends the watching, nothing else.";
+
+#[derive(Debug, Args)]
+pub(crate) struct Events {
+    /// The thread, or a run that is alone in one
+    #[arg(value_name = "THREAD", value_parser = NonEmptyStringValueParser::new())]
+    thread: String,
+    /// Go on with what comes, until Ctrl-C
+    #[arg(long, short)]
+    follow: bool,
+    /// Only what came behind this cursor
+    #[arg(long, value_name = "CURSOR", value_parser = NonEmptyStringValueParser::new())]
+    after: Option<String>,
+    /// Show at most this many
+    #[arg(long, value_name = "N", default_value_t = 1000, conflicts_with = "follow",
+        value_parser = clap::value_parser!(u32).range(1..))]
+    limit: u32,
+}
+
+pub(super) fn run(client: &Client, output: &Output, asked: &Events) -> Result<(), Failure> {
+    let query = ListThreadEvents { after: asked.after.clone() };
+    if asked.follow {
+        return follow(client, output, &query, &asked.thread);
+    }
+    let reply = client.collect(client.threads().events(&asked.thread, &query), asked.limit)?;
+    output.show(&reply, |page| {
+        let mut printer = Printer::default();
+        page.events.iter().map(|event| printer.lines(output, &event.event)).collect::<Vec<_>>().join("\n")
+    });
+    output.more(&reply, asked.limit);
+    Ok(())
+}
+
+fn follow(client: &Client, output: &Output, query: &ListThreadEvents, thread: &str) -> Result<(), Failure> {
+    let mut events = client.threads().watch(thread, query).on_reconnect(report_reconnect);
+    let mut printer = Printer::default();
+    loop {
+        let read = client.next(&mut events).map_err(|failure| match failure.is_passing() {
+            true => failure.hint(how_to_continue(output, thread, events.last_id())),
+            false => failure,
+        });
+        let Some(frame) = read? else { return Ok(()) };
+        match frame.parse::<ThreadEvent>() {
+            Ok(event) if !output.json => output.line(&printer.lines(output, &event.event)),
+            _ => output.line(&frame.data),
+        }
+    }
+}
+
+fn how_to_continue(output: &Output, thread: &str, last: Option<&str>) -> String {
+    let after = last.map(|last| format!(" --after {}", clean(last))).unwrap_or_default();
+    let later = output.command(&format!("threads events {} --follow{after}", clean(thread)));
+    format!("the thread goes on without us; later: {later}")
+}
+
+/// Names a run above its events.
+#[derive(Default)]
+struct Printer {
+    run: Option<String>,
+}
+
+impl Printer {
+    fn lines(&mut self, output: &Output, event: &Event) -> String {
+        let run = clean(event.run_id.as_str());
+        let line = event_line(output, event);
+        if self.run.as_ref() == Some(&run) {
+            return line;
+        }
+        let heading = format!("run {run}\n{line}");
+        self.run = Some(run);
+        heading
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_run_is_named_once_above_its_events() {
+        let output = Output::new(true);
+        let event = |run: &str, sequence: u64| -> Event {
+            let event = json!({
+                "eventId": "e", "runId": run, "sequence": sequence, "type": "run.started", "payload": {},
+                "timestamp": "2026-05-01T10:00:00Z",
+            });
+            serde_json::from_value(event).unwrap()
+        };
+        let mut printer = Printer::default();
+        assert!(printer.lines(&output, &event("r1", 0)).starts_with("run r1\n   0  "));
+        assert!(printer.lines(&output, &event("r1", 1)).starts_with("   1  "));
+        assert!(printer.lines(&output, &event("r2", 0)).starts_with("run r2\n   0  "));
+    }
+}

@@ -1,0 +1,200 @@
+//! Reads values from arguments, files and standard input. Judges their form, never their meaning.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Map, Value};
+
+use super::failure::Failure;
+
+/// `name=value`. The value is JSON if it reads as JSON, else a string.
+pub fn pair(text: &str) -> Result<(String, Value), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => {
+            let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_string()));
+            Ok((name.to_string(), value))
+        }
+        _ => Err("write it as name=value".to_string()),
+    }
+}
+
+/// `JSON`, `@file` or `-` for standard input.
+pub fn json(flag: &str, source: &str) -> Result<Value, Failure> {
+    let text = match source.strip_prefix('@') {
+        Some(path) => read(path)?,
+        None if source == "-" => read("-")?,
+        None => source.to_string(),
+    };
+    parse_json(flag, &text)
+}
+
+/// Parses the value of a flag.
+pub fn parse_json(flag: &str, text: &str) -> Result<Value, Failure> {
+    serde_json::from_str(text).map_err(|error| {
+        Failure::usage(format!("{flag}: not JSON: {error}")).hint(format!(
+            "write {flag} '{{\"name\": \"value\"}}', {flag} @file.json or {flag} - for standard input"
+        ))
+    })
+}
+
+/// The text of a file, or of standard input for `-`.
+pub fn read(path: &str) -> Result<String, Failure> {
+    let mut text = String::new();
+    let result = match path {
+        "-" => std::io::stdin().read_to_string(&mut text).map(|_| text),
+        _ => std::fs::read_to_string(path),
+    };
+    result.map_err(|error| Failure::usage(format!("cannot read {path}: {error}")))
+}
+
+/// The object of a flag; nothing where the flag is not given.
+fn object(flag: &str, source: Option<&str>) -> Result<Option<Map<String, Value>>, Failure> {
+    match source.map(|source| json(flag, source)).transpose()? {
+        None => Ok(None),
+        Some(Value::Object(map)) => Ok(Some(map)),
+        Some(_) => Err(Failure::usage(format!("{flag}: the JSON must be an object of names and values"))),
+    }
+}
+
+/// A member of a request that is the object of the flag of the same name.
+pub fn member(name: &str, source: Option<&str>) -> Result<Option<(String, Value)>, Failure> {
+    Ok(object(&format!("--{name}"), source)?.map(|map| (name.to_string(), Value::Object(map))))
+}
+
+/// The object of `--inputs`, completed and overruled by each `--input`.
+pub fn inputs(all: Option<&str>, pairs: Vec<(String, Value)>) -> Result<Value, Failure> {
+    let mut inputs = object("--inputs", all)?.unwrap_or_default();
+    inputs.extend(unique("--input", pairs)?);
+    Ok(Value::Object(inputs))
+}
+
+/// A name given twice is a slip of the hand, and guessing which one counts would hide it.
+pub fn unique(flag: &str, pairs: Vec<(String, Value)>) -> Result<Map<String, Value>, Failure> {
+    let mut map = Map::new();
+    for (name, value) in pairs {
+        if map.contains_key(&name) {
+            return Err(Failure::usage(format!("{flag}: `{name}` is given twice")));
+        }
+        map.insert(name, value);
+    }
+    Ok(map)
+}
+
+/// `90s`, `15m`, `12h`, `30d`, `2w`.
+pub fn seconds(text: &str) -> Result<u64, String> {
+    let (number, unit) = text.split_at(text.len() - text.chars().last().map_or(0, char::len_utf8));
+    let unit = match unit {
+        "s" => 1,
+        "m" => 60,
+        "h" => 3600,
+        "d" => 24 * 3600,
+        "w" => 7 * 24 * 3600,
+        _ => 0,
+    };
+    let seconds = number.parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
+    seconds
+        .filter(|seconds| *seconds > 0)
+        .ok_or_else(|| "write a number and s, m, h, d or w: 30d".to_string())
+}
+
+/// An instant as it goes over the wire: given as one, as a day, or as a span before now.
+pub fn instant(text: &str) -> Result<String, String> {
+    let ago = seconds(text).ok().and_then(|seconds| i64::try_from(seconds).ok());
+    let past = ago.and_then(|ago| Timestamp::now().checked_sub(SignedDuration::from_secs(ago)).ok());
+    // A time without a zone is no instant, and half of it would be a guess.
+    let is_day = text.len() == "2026-05-01".len();
+    let day = || {
+        text.parse::<Date>().ok().filter(|_| is_day)?.to_zoned(TimeZone::UTC).ok().map(|day| day.timestamp())
+    };
+    let found = past.or_else(|| text.parse().ok()).or_else(day);
+    found.map(|at| at.to_string()).ok_or_else(|| {
+        "write an instant such as 2026-05-01T10:00:00Z, a day such as 2026-05-01 (UTC), or how long ago: 15m, 12h, 30d"
+            .to_string()
+    })
+}
+
+/// Returns the files that a name stands for: the file itself, or the `.json` files of a folder.
+pub fn definition_files(named: &str) -> Vec<Result<String, Failure>> {
+    if named == "-" || !Path::new(named).is_dir() {
+        return vec![Ok(named.to_string())];
+    }
+    match json_files(Path::new(named)) {
+        Ok(found) if found.is_empty() => {
+            vec![Err(Failure::usage(format!("{named}: there is no .json file in this folder")))]
+        }
+        Ok(found) => found.iter().map(|path| Ok(path.to_string_lossy().into_owned())).collect(),
+        Err(error) => vec![Err(Failure::usage(format!("cannot read {named}: {error}")))],
+    }
+}
+
+/// Returns the `.json` files of a folder, in the order of their names.
+pub fn json_files(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
+    let entries = std::fs::read_dir(folder)?;
+    let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<_>>>()?;
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
+    paths.sort();
+    Ok(paths)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json as j;
+
+    #[test]
+    fn a_pair_is_json_where_it_can_be_and_text_otherwise() {
+        for (text, value) in [
+            ("a=1", j!(1)),
+            ("a=true", j!(true)),
+            ("a=\"1\"", j!("1")),
+            ("a=one two", j!("one two")),
+            ("a=x=y", j!("x=y")),
+            ("a=", j!("")),
+            ("a={\"b\":[1]}", j!({"b": [1]})),
+        ] {
+            assert_eq!(pair(text), Ok(("a".to_string(), value)), "{text}");
+        }
+        assert!(pair("a").is_err() && pair("=1").is_err());
+    }
+
+    #[test]
+    fn single_inputs_overrule_the_object() {
+        let pairs = vec![("b".to_string(), j!(3))];
+        assert_eq!(inputs(Some(r#"{"a":1,"b":2}"#), pairs).expect("an object"), j!({"a": 1, "b": 3}));
+        assert_eq!(inputs(None, vec![]).expect("nothing"), j!({}));
+    }
+
+    #[test]
+    fn what_is_no_object_or_given_twice_is_refused() {
+        assert!(inputs(Some("[1]"), vec![]).is_err());
+        assert!(inputs(Some("{"), vec![]).is_err());
+        assert!(inputs(Some("@/nonexistent/file"), vec![]).is_err());
+        let twice = vec![("a".to_string(), j!(1)), ("a".to_string(), j!(2))];
+        assert!(inputs(None, twice).expect_err("given twice").to_string().contains("given twice"));
+    }
+
+    #[test]
+    fn a_span_of_time_is_a_number_and_a_unit() {
+        assert_eq!(seconds("30d"), Ok(2_592_000));
+        assert_eq!((seconds("90s"), seconds("15m"), seconds("12h")), (Ok(90), Ok(900), Ok(43_200)));
+        assert_eq!(seconds("2w"), Ok(1_209_600));
+        for bad in ["", "d", "30", "0d", "-1d", "1.5h", "30 d", "1ü", "99999999999999999999w"] {
+            assert!(seconds(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn an_instant_is_one_or_a_day_or_so_long_ago() {
+        assert_eq!(instant("2026-05-01T10:00:00+02:00"), Ok("2026-05-01T08:00:00Z".to_string()));
+        assert_eq!(instant("2026-05-01"), Ok("2026-05-01T00:00:00Z".to_string()));
+        let hour: Timestamp = instant("1h").expect("a span").parse().expect("an instant");
+        let seconds = Timestamp::now().as_second() - hour.as_second();
+        assert!((3600..3660).contains(&seconds), "{seconds}");
+        for bad in ["", "yesterday", "2026-13-01", "10:00", "1y", "9999999999999w", "2026-05-01T10:00:00"] {
+            assert!(instant(bad).is_err(), "{bad}");
+        }
+    }
+}
