@@ -96,7 +96,7 @@ pub struct Agent {
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Agents {
+pub struct AgentList {
     pub agents: Vec<ListedAgent>,
     pub next_cursor: Option<String>,
 }
@@ -238,7 +238,7 @@ pub struct After {
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Messages {
+pub struct MessageList {
     pub messages: Vec<Message>,
     pub next_cursor: Option<String>,
 }
