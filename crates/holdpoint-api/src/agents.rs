@@ -88,7 +88,9 @@ pub struct Agent {
     #[schemars(range(min = 1))]
     pub revision: u64,
     pub updated_at: Instant,
-    #[schemars(with = "Object")]
+    /// The definition as it was registered.
+    // Without the title, generators name its type AgentDefinition, which is the type of the request.
+    #[schemars(with = "Object", title = "StoredDefinition")]
     pub definition: Value,
 }
 
