@@ -27,7 +27,7 @@ pub struct Secret {
 
 /// The secrets that sign links.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Secrets {
+pub struct SecretList {
     pub secrets: Vec<Secret>,
 }
 
@@ -46,9 +46,9 @@ pub struct Usage {
     /// Streams and long polls that are open at this node.
     pub streams: Quota,
     /// Runs that one run starts, directly or through others.
-    pub family_runs: Limit,
+    pub family_runs: UsageLimit,
     /// Bytes of the events of a run that is forked.
-    pub fork_bytes: Limit,
+    pub fork_bytes: UsageLimit,
 }
 
 /// A limit of a tenant with its use.
@@ -62,7 +62,7 @@ pub struct Quota {
 
 /// A limit of a single run or request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Limit {
+pub struct UsageLimit {
     /// Null if there is no limit.
     #[schemars(range(min = 1))]
     pub limit: Option<u64>,

@@ -88,7 +88,9 @@ pub struct Agent {
     #[schemars(range(min = 1))]
     pub revision: u64,
     pub updated_at: Instant,
-    #[schemars(with = "Object")]
+    /// The definition as it was registered.
+    // Without the title, generators name its type AgentDefinition, which is the type of the request.
+    #[schemars(with = "Object", title = "StoredDefinition")]
     pub definition: Value,
 }
 
@@ -96,7 +98,7 @@ pub struct Agent {
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Agents {
+pub struct AgentList {
     pub agents: Vec<ListedAgent>,
     pub next_cursor: Option<String>,
 }
@@ -238,7 +240,7 @@ pub struct After {
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Messages {
+pub struct MessageList {
     pub messages: Vec<Message>,
     pub next_cursor: Option<String>,
 }

@@ -200,7 +200,7 @@ pub struct Ask {
 /// The questions that approvers asked about an interrupt.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Asks {
+pub struct AskList {
     pub run_id: RunId,
     pub node_id: NodeId,
     pub interrupt_id: String,

@@ -127,6 +127,6 @@ pub struct KeyCreated {
 
 /// The keys of a tenant.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Keys {
+pub struct KeyList {
     pub keys: Vec<Key>,
 }

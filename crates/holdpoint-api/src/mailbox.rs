@@ -26,7 +26,7 @@ fn statuses_pattern() -> String {
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Dispatches {
+pub struct DispatchList {
     pub dispatches: Vec<Dispatch>,
     pub next_cursor: Option<String>,
 }

@@ -108,7 +108,7 @@ pub struct ListRuns {
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Runs {
+pub struct RunList {
     pub runs: Vec<RunSummary>,
     pub next_cursor: Option<String>,
 }

@@ -60,7 +60,7 @@ pub struct SessionLink {
 
 /// The sessions of a key.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Sessions {
+pub struct SessionList {
     pub sessions: Vec<ListedSession>,
 }
 

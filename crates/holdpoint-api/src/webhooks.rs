@@ -188,7 +188,7 @@ pub struct WebhookCreated {
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Webhooks {
+pub struct WebhookList {
     pub webhooks: Vec<Webhook>,
     pub next_cursor: Option<String>,
 }
@@ -252,7 +252,7 @@ pub struct ListDeliveries {
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Deliveries {
+pub struct DeliveryList {
     pub deliveries: Vec<Delivery>,
     pub next_cursor: Option<String>,
 }

@@ -37,7 +37,7 @@ pub struct WorkflowDefinition {
 
 /// The workflows of the tenant, by id.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Workflows {
+pub struct WorkflowList {
     pub workflows: Vec<WorkflowSummary>,
 }
 

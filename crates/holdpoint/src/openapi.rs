@@ -107,9 +107,12 @@ fn responses(operation: &Operation, components: &mut Components) -> Value {
             Content::Json(schema) => {
                 shown["content"]["application/json"] = json!({"schema": components.response(*schema)});
             }
-            // As later versions of OpenAPI have it: the members of an event, and its data as text.
+            // The body is text. `contentSchema` has the members of each event, with its data as text. The schema has
+            // no type: a generated client returns the text or parses the data of each event.
             Content::Events(schema) => {
-                shown["content"]["text/event-stream"] = json!({"schema": components.response(*schema)});
+                let event = components.response(*schema);
+                shown["content"]["text/event-stream"] =
+                    json!({"schema": {"contentMediaType": "text/event-stream", "contentSchema": event}});
             }
             Content::Text(media) => shown["content"][*media] = json!({"schema": {"type": "string"}}),
             Content::Nothing => {}

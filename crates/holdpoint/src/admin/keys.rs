@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use holdpoint_api::keys::{
-    CreateKey, Key, KeyCreated, Keys, LIFE_SECONDS_MAX, OVERLAP_SECONDS_DEFAULT, OVERLAP_SECONDS_MAX,
+    CreateKey, Key, KeyCreated, KeyList, LIFE_SECONDS_MAX, OVERLAP_SECONDS_DEFAULT, OVERLAP_SECONDS_MAX,
     RotateKey, SCOPES_DEFAULT,
 };
 use holdpoint_core::{TenantId, Timestamp};
@@ -154,9 +154,9 @@ fn make_successor(
 pub(crate) async fn list(
     State(app): State<App>,
     CanManageKeys(caller): CanManageKeys,
-) -> Result<Json<Keys>, ApiError> {
+) -> Result<Json<KeyList>, ApiError> {
     let keys = app.engine.keys(caller.tenant(), LIST_MAX).await?;
-    Ok(Json(Keys { keys: keys.iter().map(describe).collect() }))
+    Ok(Json(KeyList { keys: keys.iter().map(describe).collect() }))
 }
 
 pub(crate) async fn revoke(

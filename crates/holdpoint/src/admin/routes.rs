@@ -2,8 +2,8 @@
 
 use axum::Router;
 use axum::routing::get;
-use holdpoint_api::admin::{Health, RotateSecrets, Secret, Secrets, Usage};
-use holdpoint_api::keys::{CreateKey, KeyCreated, Keys, RotateKey};
+use holdpoint_api::admin::{Health, RotateSecrets, Secret, SecretList, Usage};
+use holdpoint_api::keys::{CreateKey, KeyCreated, KeyList, RotateKey};
 
 use super::{health, keys, metrics, secrets, usage};
 use crate::app::App;
@@ -19,7 +19,7 @@ pub(crate) fn all() -> Vec<Route> {
             .fails(&[409]),
         Route::get("/v1/keys", "listKeys", keys::list)
             .says("List the keys of the tenant, without their secrets")
-            .response::<Keys>(200),
+            .response::<KeyList>(200),
         Route::delete("/v1/keys/{keyId}", "revokeKey", keys::revoke)
             .says("Revoke a key")
             .answers(204, Nothing),
@@ -32,7 +32,7 @@ pub(crate) fn all() -> Vec<Route> {
             .fails(&[409]),
         Route::get("/v1/secrets", "listSecrets", secrets::list)
             .says("List the secrets that sign links, without their values")
-            .response::<Secrets>(200),
+            .response::<SecretList>(200),
         Route::post("/v1/secrets:rotate", "rotateSecrets", secrets::rotate)
             .says(
                 "Sign links with a new secret; links that were signed before stay good unless told otherwise",

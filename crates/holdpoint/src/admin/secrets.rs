@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use holdpoint_api::admin::{RotateSecrets, Secret, Secrets};
+use holdpoint_api::admin::{RotateSecrets, Secret, SecretList};
 use holdpoint_engine::{Done, Engine, LinkSecret};
 
 use crate::app::App;
@@ -16,8 +16,8 @@ use crate::links::fresh;
 pub(crate) async fn list(
     State(app): State<App>,
     CanManageTenants(_): CanManageTenants,
-) -> Result<Json<Secrets>, ApiError> {
-    Ok(Json(Secrets { secrets: app.engine.secrets().await?.iter().map(describe).collect() }))
+) -> Result<Json<SecretList>, ApiError> {
+    Ok(Json(SecretList { secrets: app.engine.secrets().await?.iter().map(describe).collect() }))
 }
 
 pub(crate) async fn rotate(

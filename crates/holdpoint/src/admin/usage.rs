@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use holdpoint_api::admin::{Limit, Quota, Usage};
+use holdpoint_api::admin::{Quota, Usage, UsageLimit};
 
 use crate::app::App;
 use crate::auth::CanReadRuns;
@@ -19,8 +19,8 @@ pub(crate) async fn show(
         definitions: quota(usage.definitions, quotas.definitions),
         deliveries: quota(usage.deliveries, quotas.deliveries),
         streams: quota(app.streams.open(caller.tenant()), app.streams.limit()),
-        family_runs: Limit { limit: limit(quotas.family_runs) },
-        fork_bytes: Limit { limit: limit(quotas.fork_bytes) },
+        family_runs: UsageLimit { limit: limit(quotas.family_runs) },
+        fork_bytes: UsageLimit { limit: limit(quotas.fork_bytes) },
     }))
 }
 

@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use holdpoint_api::agents::{Agent, AgentRegistered, Agents, ListedAgent};
+use holdpoint_api::agents::{Agent, AgentList, AgentRegistered, ListedAgent};
 use holdpoint_core::StrictValue;
 use holdpoint_engine::{Done, Engine, Error};
 use serde_json::{Value, json};
@@ -80,7 +80,7 @@ pub(crate) async fn show(
 pub(crate) async fn list(
     State(app): State<App>,
     CanReadWorkflows(caller): CanReadWorkflows,
-) -> Result<Json<Agents>, ApiError> {
+) -> Result<Json<AgentList>, ApiError> {
     let registered = app.engine.workflows(caller.tenant(), LIST_MAX).await?;
     let agents = registered.iter().filter_map(|one| {
         Some(ListedAgent {
@@ -90,5 +90,5 @@ pub(crate) async fn list(
             updated_at: one.created_at.into(),
         })
     });
-    Ok(Json(Agents { agents: agents.collect(), next_cursor: None }))
+    Ok(Json(AgentList { agents: agents.collect(), next_cursor: None }))
 }

@@ -2,8 +2,8 @@
 
 use holdpoint_api::Page;
 use holdpoint_api::agents::{
-    After, Agent, AgentDefinition, AgentRegistered, AgentTold, Agents, CancelThread, InterruptThread,
-    Messages, SayInThread, StartAgent, TellRun, ThreadInterrupted, ThreadRunNow, ThreadRuns,
+    After, Agent, AgentDefinition, AgentList, AgentRegistered, AgentTold, CancelThread, InterruptThread,
+    MessageList, SayInThread, StartAgent, TellRun, ThreadInterrupted, ThreadRunNow, ThreadRuns,
 };
 use holdpoint_api::decisions::{CallDecided, DecideCall, RunWaitingState};
 
@@ -18,7 +18,7 @@ fn declaring() -> Vec<Route> {
     vec![
         Route::get("/v1/agents", "listAgents", definitions::list)
             .says("List the agents, by id")
-            .response::<Agents>(200),
+            .response::<AgentList>(200),
         Route::get("/v1/agents/{agentId}", "getAgent", definitions::show)
             .says("Get the latest revision of an agent")
             .response::<Agent>(200),
@@ -64,7 +64,7 @@ fn of_threads() -> Vec<Route> {
             .says("List the messages of a thread, oldest first")
             .query::<Page>()
             .query::<After>()
-            .response::<Messages>(200)
+            .response::<MessageList>(200)
             .never_fails(&[404]),
         Route::post("/v1/threads/{threadId}/interrupt", "interruptThread", threads::interrupt)
             .says("Cancel the open run of a thread and its queued dispatches")

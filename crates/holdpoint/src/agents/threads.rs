@@ -4,7 +4,8 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use holdpoint_api::agents::{
-    After, CancelThread, InterruptThread, Messages, SayInThread, ThreadInterrupted, ThreadRunNow, ThreadRuns,
+    After, CancelThread, InterruptThread, MessageList, SayInThread, ThreadInterrupted, ThreadRunNow,
+    ThreadRuns,
 };
 use holdpoint_core::{Principal, RunRef, check_reason};
 use holdpoint_engine::{Done, Engine, Error, InputMode, RunSummary, Talk};
@@ -103,7 +104,7 @@ pub(crate) async fn messages(
     InPath(thread): InPath<String>,
     Params(page): Params<Page>,
     Params(behind): Params<After>,
-) -> Result<Json<Messages>, ApiError> {
+) -> Result<Json<MessageList>, ApiError> {
     translate::check_thread(&thread)?;
     let after = page.cursor.as_deref().or(behind.after.as_deref());
     let after = after.map(|after| places::parse("after", after)).transpose()?;
@@ -112,7 +113,7 @@ pub(crate) async fn messages(
     let more = page.cut(&mut found)?;
     let messages: Vec<_> = found.into_iter().map(translate::describe_message).collect();
     let next_cursor = messages.last().filter(|_| more).map(|last| last.cursor.clone());
-    Ok(Json(Messages { messages, next_cursor }))
+    Ok(Json(MessageList { messages, next_cursor }))
 }
 
 pub(crate) async fn runs(

@@ -1,6 +1,6 @@
 //! The routes for signing in and out.
 
-use holdpoint_api::sessions::{CreateSessionLink, Session, SessionLink, Sessions, SignIn};
+use holdpoint_api::sessions::{CreateSessionLink, Session, SessionLink, SessionList, SignIn};
 
 use super::sessions;
 use crate::routes::Content::Nothing;
@@ -33,7 +33,7 @@ pub(crate) fn all() -> Vec<Route> {
             .private(),
         Route::get("/v1/sessions", "listSessions", sessions::list)
             .says("List the sessions of the caller's key")
-            .response::<Sessions>(200),
+            .response::<SessionList>(200),
         Route::delete("/v1/sessions/{sessionId}", "revokeSession", sessions::revoke)
             .says("End a session of the caller's key")
             .answers(204, Nothing)

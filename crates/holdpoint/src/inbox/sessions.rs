@@ -8,7 +8,7 @@ use axum::extract::{FromRequestParts, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use holdpoint_api::sessions::{CreateSessionLink, ListedSession, Session, SessionLink, Sessions, SignIn};
+use holdpoint_api::sessions::{CreateSessionLink, ListedSession, Session, SessionLink, SessionList, SignIn};
 use holdpoint_core::Timestamp;
 use holdpoint_engine::{ApiKey, CredentialLimits, Engine};
 
@@ -125,10 +125,10 @@ pub(crate) async fn end(
 pub(crate) async fn list(
     State(app): State<App>,
     CanSignIn(caller): CanSignIn,
-) -> Result<Json<Sessions>, ApiError> {
+) -> Result<Json<SessionList>, ApiError> {
     let own = caller.1.as_ref().map(|signed_in| signed_in.session.session_id.clone());
     let found = app.engine.sessions(caller.tenant(), &caller.0.key_id, LIST_MAX).await?;
-    Ok(Json(Sessions { sessions: found.iter().map(|one| list_entry(one, own.as_deref())).collect() }))
+    Ok(Json(SessionList { sessions: found.iter().map(|one| list_entry(one, own.as_deref())).collect() }))
 }
 
 pub(crate) async fn revoke(

@@ -6,7 +6,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use holdpoint_api::Nothing;
-use holdpoint_api::mailbox::{Dispatch, DispatchRun, Dispatches, ListDispatches, MailboxStats};
+use holdpoint_api::mailbox::{Dispatch, DispatchList, DispatchRun, ListDispatches, MailboxStats};
 use holdpoint_core::mailbox::RunDispatch;
 use holdpoint_core::{RunId, RunRef, TenantId};
 use holdpoint_engine::{Done, Engine, Error};
@@ -24,7 +24,7 @@ pub(crate) async fn list(
     InPath(thread): InPath<String>,
     Params(page): Params<Page>,
     Params(filter): Params<ListDispatches>,
-) -> Result<Json<Dispatches>, ApiError> {
+) -> Result<Json<DispatchList>, ApiError> {
     let statuses = translate::statuses(filter.status.as_deref())?;
     let after = page.cursor.as_deref().map(translate::parse_cursor).transpose()?;
     let rows = usize::try_from(page.rows()?).unwrap_or(usize::MAX);
@@ -34,7 +34,7 @@ pub(crate) async fn list(
     let more = page.cut(&mut found)?;
     let next_cursor = found.last().filter(|_| more).map(|(at, _)| translate::cursor(at));
     let rows = found.into_iter().map(|(_, row)| row).collect();
-    Ok(Json(Dispatches { dispatches: shown(&app, caller.tenant(), rows).await?, next_cursor }))
+    Ok(Json(DispatchList { dispatches: shown(&app, caller.tenant(), rows).await?, next_cursor }))
 }
 
 pub(crate) async fn show(

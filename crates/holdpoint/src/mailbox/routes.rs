@@ -1,6 +1,6 @@
 //! The routes into the queues.
 
-use holdpoint_api::mailbox::{Dispatch, DispatchChanged, Dispatches, ListDispatches, MailboxStats};
+use holdpoint_api::mailbox::{Dispatch, DispatchChanged, DispatchList, ListDispatches, MailboxStats};
 use holdpoint_api::{Nothing, Page};
 
 use super::dispatches;
@@ -12,7 +12,7 @@ pub(crate) fn all() -> Vec<Route> {
             .says("List the dispatches of a thread in the order of service; the id may be that of a run")
             .query::<Page>()
             .query::<ListDispatches>()
-            .response::<Dispatches>(200)
+            .response::<DispatchList>(200)
             .never_fails(&[404]),
         Route::get("/v1/dispatches/{dispatchId}", "getDispatch", dispatches::show)
             .says("Get a dispatch")

@@ -112,21 +112,23 @@ fn omit_null(schema: &mut Schema) {
 }
 
 /// Removes what readers of the document do not need: formats of numbers, and a description for each text of an enum.
+/// Writes the forms that generators of clients read: `{}` instead of `true`, and a nullable enum as two alternatives.
 #[derive(Clone, Debug)]
 struct Simplify;
 
 impl Transform for Simplify {
     fn transform(&mut self, schema: &mut Schema) {
         transform_subschemas(self, schema);
+        if schema.as_bool() == Some(true) {
+            schema.ensure_object();
+        }
         let Some(members) = schema.as_object_mut() else { return };
         let format = members.get("format").and_then(Value::as_str);
         if format.is_some_and(|name| name.contains("int") || name == "double") {
             members.shift_remove("format");
         }
-        for name in ["additionalProperties", "items"] {
-            if members.get(name).is_some_and(|any| *any == json!(true) || *any == json!({})) {
-                members.shift_remove(name);
-            }
+        if members.get("additionalProperties").is_some_and(|any| *any == json!({})) {
+            members.shift_remove("additionalProperties");
         }
         let texts: Option<Vec<Value>> = members.get("oneOf").and_then(Value::as_array).and_then(|options| {
             options
@@ -139,5 +141,18 @@ impl Transform for Simplify {
             members.insert("type".to_owned(), json!("string"));
             members.insert("enum".to_owned(), Value::Array(texts));
         }
+        split_nullable_enum(members);
     }
+}
+
+fn split_nullable_enum(members: &mut Map<String, Value>) {
+    let Some(Value::Array(texts)) = members.get_mut("enum") else { return };
+    let before = texts.len();
+    texts.retain(|text| !text.is_null());
+    if texts.len() == before {
+        return;
+    }
+    let texts = members.shift_remove("enum");
+    members.shift_remove("type");
+    members.insert("anyOf".to_owned(), json!([{"type": "string", "enum": texts}, {"type": "null"}]));
 }

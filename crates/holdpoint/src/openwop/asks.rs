@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use holdpoint_api::interrupts::{AnswerAsk, Ask, AskAnswered, Asks, InterruptQuery};
+use holdpoint_api::interrupts::{AnswerAsk, Ask, AskAnswered, AskList, InterruptQuery};
 use holdpoint_core::{Command, Interrupt, InterruptId, NodeId, Refusal, Run};
 use holdpoint_engine::{Done, Engine};
 
@@ -19,10 +19,10 @@ pub(crate) async fn list(
     CanSeePending(caller): CanSeePending,
     InPath((run, node)): InPath<(String, String)>,
     Params(addressed): Params<InterruptQuery>,
-) -> Result<Json<Asks>, ApiError> {
+) -> Result<Json<AskList>, ApiError> {
     let run = app.engine.run(&caller.run(&run)?).await?;
     let interrupt = interrupt(&run, &node, addressed.interrupt_id.as_deref())?;
-    Ok(Json(Asks {
+    Ok(Json(AskList {
         run_id: run.id.clone(),
         node_id: interrupt.node.clone(),
         interrupt_id: run.interrupt_name(interrupt.id),

@@ -11,7 +11,7 @@ use holdpoint_api::events::{
     StreamedThreadEvent, ThreadEvents,
 };
 use holdpoint_api::interrupts::{
-    AnswerAsk, AskAnswered, Asks, InterruptHistory, InterruptQuery, InterruptResolved, ResolveApproval,
+    AnswerAsk, AskAnswered, AskList, InterruptHistory, InterruptQuery, InterruptResolved, ResolveApproval,
     ResolveInterrupt,
 };
 use holdpoint_api::links::{LinkedInterrupt, MintToken, TokenMinted};
@@ -20,10 +20,10 @@ use holdpoint_api::pending::{
 };
 use holdpoint_api::runs::{
     BulkCancel, BulkCancelled, CancelRun, CreateRun, ForkRun, ListRuns, PauseRun, ResumeRun, RunCreated,
-    RunForked, RunPaused, RunResumed, RunStatusNow, Runs, StartRunHeaders,
+    RunForked, RunList, RunPaused, RunResumed, RunStatusNow, StartRunHeaders,
 };
 use holdpoint_api::snapshot::RunSnapshot;
-use holdpoint_api::workflows::{WorkflowDefinition, WorkflowRegistered, Workflows};
+use holdpoint_api::workflows::{WorkflowDefinition, WorkflowList, WorkflowRegistered};
 
 use super::{
     approvals, arrivals, artifacts, asks, control, debug_bundle, discovery, events, forks, history,
@@ -70,7 +70,7 @@ fn definitions() -> Vec<Route> {
     vec![
         Route::get("/v1/workflows", "listWorkflows", workflows::list)
             .says("List the registered workflows, by id")
-            .response::<Workflows>(200),
+            .response::<WorkflowList>(200),
         Route::get("/v1/workflows/{workflowId}", "getWorkflow", workflows::show)
             .says("Get the latest revision of a definition, as it was registered")
             .response::<WorkflowDefinition>(200),
@@ -96,7 +96,7 @@ fn of_runs() -> Vec<Route> {
             .says("List runs, newest first")
             .query::<Page>()
             .query::<ListRuns>()
-            .response::<Runs>(200),
+            .response::<RunList>(200),
         Route::get("/v1/runs/{runId}", "getRun", runs::show)
             .says("Get a run")
             .response::<RunSnapshot<'_>>(200)
@@ -191,7 +191,7 @@ fn answering() -> Vec<Route> {
         Route::get("/v1/runs/{runId}/interrupts/{nodeId}/asks", "listAsks", asks::list)
             .says("List the side questions of an interrupt")
             .query::<InterruptQuery>()
-            .response::<Asks>(200)
+            .response::<AskList>(200)
             .fails(&[409]),
         Route::post("/v1/runs/{runId}/interrupts/{nodeId}/asks/{askId}", "answerAsk", asks::answer)
             .says("Answer a side question; the first answer counts")

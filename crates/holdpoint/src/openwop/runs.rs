@@ -5,7 +5,8 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use holdpoint_api::runs::{
-    CALLBACK_SECRET_CHARS_MAX, CALLBACK_SECRET_CHARS_MIN, CreateRun, ListRuns, RunCreated, RunSummary, Runs,
+    CALLBACK_SECRET_CHARS_MAX, CALLBACK_SECRET_CHARS_MIN, CreateRun, ListRuns, RunCreated, RunList,
+    RunSummary,
 };
 use holdpoint_core::{HoldStatus, RunId, RunRef, Status, WorkflowId};
 use holdpoint_engine::{Done, Engine, Error, RunFilter, StartOptions};
@@ -148,7 +149,7 @@ pub(crate) async fn list(
     CanReadRuns(caller): CanReadRuns,
     Params(page): Params<Page>,
     Params(filter): Params<ListRuns>,
-) -> Result<Json<Runs>, ApiError> {
+) -> Result<Json<RunList>, ApiError> {
     if let Some(status) = &filter.status
         && Status::parse(status).is_none()
     {
@@ -171,7 +172,7 @@ pub(crate) async fn list(
     let mut runs: Vec<RunSummary> = found.iter().map(summary).collect();
     describe_holds(&app, &caller, &mut runs).await?;
     let last = runs.last().filter(|_| more);
-    Ok(Json(Runs { next_cursor: last.map(|last| format!("{BEFORE}{}", last.run_id)), runs }))
+    Ok(Json(RunList { next_cursor: last.map(|last| format!("{BEFORE}{}", last.run_id)), runs }))
 }
 
 /// The beginning of a cursor; the id of the last run on its page follows.

@@ -13,7 +13,7 @@ use holdpoint_api::Nothing;
 use holdpoint_api::ids::WebhookEventType;
 use holdpoint_api::webhooks::{
     self as api, CreateWebhook, DeleteWebhook, ListWebhookEvents, RotateWebhook, WebhookCreated,
-    WebhookEvents, Webhooks,
+    WebhookEvents, WebhookList,
 };
 use holdpoint_core::webhook::SubscriptionState;
 use holdpoint_engine::{Done, Engine, Error, Webhook, WebhookOwner, outgoing};
@@ -128,11 +128,11 @@ async fn list(
     State(app): State<App>,
     CanManageWebhooks(caller): CanManageWebhooks,
     Params(page): Params<Page>,
-) -> Result<Json<Webhooks>, ApiError> {
+) -> Result<Json<WebhookList>, ApiError> {
     let mut found = app.engine.webhooks(caller.tenant(), page.cursor.as_deref(), page.rows()?).await?;
     let more = page.cut(&mut found)?;
     let next_cursor = found.last().filter(|_| more).map(|last| last.id.clone());
-    Ok(Json(Webhooks { webhooks: found.iter().map(translate::describe).collect(), next_cursor }))
+    Ok(Json(WebhookList { webhooks: found.iter().map(translate::describe).collect(), next_cursor }))
 }
 
 async fn show(

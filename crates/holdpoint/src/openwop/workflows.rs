@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use holdpoint_api::workflows::{WorkflowRegistered, WorkflowSummary, Workflows};
+use holdpoint_api::workflows::{WorkflowList, WorkflowRegistered, WorkflowSummary};
 use holdpoint_core::{StrictValue, WorkflowId};
 use holdpoint_engine::{Done, Engine};
 use serde_json::Value;
@@ -63,7 +63,7 @@ pub(crate) async fn show(
 pub(crate) async fn list(
     State(app): State<App>,
     CanReadWorkflows(caller): CanReadWorkflows,
-) -> Result<Json<Workflows>, ApiError> {
+) -> Result<Json<WorkflowList>, ApiError> {
     let registered = app.engine.workflows(caller.tenant(), LIST_MAX).await?;
     // Agents have lists of their own.
     let workflows = registered.into_iter().filter(|one| reserved::workflow(one.id.as_str()).is_none());
@@ -74,5 +74,5 @@ pub(crate) async fn list(
         revision: one.revision,
         updated_at: one.created_at.into(),
     });
-    Ok(Json(Workflows { workflows: workflows.collect() }))
+    Ok(Json(WorkflowList { workflows: workflows.collect() }))
 }

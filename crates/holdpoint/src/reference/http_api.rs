@@ -75,7 +75,10 @@ fn operation_text(document: &Value, title: &str, operation: &Value) -> String {
         let contents: Vec<String> = members(&response["content"])
             .map(|(media, content)| match media.as_str() {
                 "application/json" => type_of(&content["schema"]),
-                media => format!("{} (`{media}`)", type_of(&content["schema"])),
+                media => {
+                    let schema = &content["schema"];
+                    format!("{} (`{media}`)", type_of(schema.get("contentSchema").unwrap_or(schema)))
+                }
             })
             .collect();
         let content = if contents.is_empty() { "no content".to_owned() } else { contents.join(" or ") };

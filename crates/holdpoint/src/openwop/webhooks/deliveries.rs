@@ -4,7 +4,9 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use holdpoint_api::Nothing;
-use holdpoint_api::webhooks::{self as api, DeadLetters, Deliveries, ListDeliveries, ReplayWindow, Replayed};
+use holdpoint_api::webhooks::{
+    self as api, DeadLetters, DeliveryList, ListDeliveries, ReplayWindow, Replayed,
+};
 use holdpoint_core::webhook::DeliveryState;
 use holdpoint_engine::{Attempt, AttemptFilter, Delivery, DeliveryFilter, Done, Engine};
 
@@ -25,14 +27,14 @@ pub(super) async fn list(
     InPath(id): InPath<String>,
     Params(page): Params<Page>,
     Params(filter): Params<ListDeliveries>,
-) -> Result<Json<Deliveries>, ApiError> {
+) -> Result<Json<DeliveryList>, ApiError> {
     let state = translate::delivery_state(filter.state.as_deref())?;
     let (found, next) = found(&app, &caller, &id, &page, state).await?;
     let mut shown = Vec::with_capacity(found.len());
     for delivery in &found {
         shown.push(translate::describe_delivery(delivery, &attempts_of(&app, delivery, IN_LISTS).await?));
     }
-    Ok(Json(Deliveries { deliveries: shown, next_cursor: next }))
+    Ok(Json(DeliveryList { deliveries: shown, next_cursor: next }))
 }
 
 pub(super) async fn dead_letters(

@@ -1,9 +1,9 @@
 //! The routes of webhooks.
 
 use holdpoint_api::webhooks::{
-    CreateWebhook, DeadLetters, DeleteWebhook, Deliveries, Delivery, DeliveryQueued, ListDeliveries,
+    CreateWebhook, DeadLetters, DeleteWebhook, Delivery, DeliveryList, DeliveryQueued, ListDeliveries,
     ListWebhookEvents, ReplayWindow, Replayed, RotateWebhook, Webhook, WebhookCreated, WebhookEvents,
-    Webhooks,
+    WebhookList,
 };
 use holdpoint_api::{Nothing, Page};
 
@@ -26,7 +26,7 @@ fn subscriptions() -> Vec<Route> {
         Route::get("/v1/webhooks", "listWebhooks", list)
             .says("List the webhooks of the tenant, oldest first, without their secrets")
             .query::<Page>()
-            .response::<Webhooks>(200),
+            .response::<WebhookList>(200),
         Route::get("/v1/webhooks/{webhookId}", "getWebhook", show)
             .says("Get a webhook, without its secret")
             .response::<Webhook>(200),
@@ -61,7 +61,7 @@ fn told() -> Vec<Route> {
             .says("List the deliveries of a webhook with their last attempts, newest first")
             .query::<Page>()
             .query::<ListDeliveries>()
-            .response::<Deliveries>(200),
+            .response::<DeliveryList>(200),
         Route::get("/v1/webhooks/{webhookId}/dead-letters", "listDeadLetters", deliveries::dead_letters)
             .says("List the dead letters of a webhook, newest first")
             .query::<Page>()
