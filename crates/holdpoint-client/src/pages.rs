@@ -38,18 +38,18 @@ macro_rules! pages {
 }
 
 pages! {
-    agents::Agents, agents: agents::ListedAgent;
-    agents::Messages, messages: agents::Message;
+    agents::AgentList, agents: agents::ListedAgent;
+    agents::MessageList, messages: agents::Message;
     agents::ThreadRuns, runs: agents::ThreadRun;
     events::ThreadEvents, events: events::ThreadEvent;
     interrupts::InterruptHistory<'static>, interrupts: interrupts::InterruptRecord<'static>;
-    mailbox::Dispatches, dispatches: mailbox::Dispatch;
+    mailbox::DispatchList, dispatches: mailbox::Dispatch;
     pending::PendingInterrupts<'static>, interrupts: pending::PendingInterrupt<'static>;
-    runs::Runs, runs: runs::RunSummary;
+    runs::RunList, runs: runs::RunSummary;
     webhooks::DeadLetters, deliveries: webhooks::DeadLetter;
-    webhooks::Deliveries, deliveries: webhooks::Delivery;
+    webhooks::DeliveryList, deliveries: webhooks::Delivery;
     webhooks::WebhookEvents, events: webhooks::WebhookEvent;
-    webhooks::Webhooks, webhooks: webhooks::Webhook;
+    webhooks::WebhookList, webhooks: webhooks::Webhook;
 }
 
 impl<T: Pages> Request<T> {

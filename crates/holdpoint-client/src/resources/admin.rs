@@ -1,9 +1,9 @@
 //! Keys, sessions, link secrets, usage and health.
 
-use holdpoint_api::admin::{Health, RotateSecrets, Secret, Secrets, Usage};
+use holdpoint_api::admin::{Health, RotateSecrets, Secret, SecretList, Usage};
 use holdpoint_api::discovery::Discovery;
-use holdpoint_api::keys::{CreateKey, KeyCreated, Keys as KeyList, RotateKey};
-use holdpoint_api::sessions::{CreateSessionLink, Session, SessionLink, Sessions as SessionList};
+use holdpoint_api::keys::{CreateKey, KeyCreated, KeyList, RotateKey};
+use holdpoint_api::sessions::{CreateSessionLink, Session, SessionLink, SessionList};
 
 use super::segment;
 use crate::{Client, Request};
@@ -66,7 +66,7 @@ pub struct LinkSecrets<'a>(pub(super) &'a Client);
 
 impl LinkSecrets<'_> {
     /// Lists the secrets, without their values.
-    pub fn list(self) -> Request<Secrets> {
+    pub fn list(self) -> Request<SecretList> {
         self.0.get("/v1/secrets")
     }
 

@@ -1,7 +1,7 @@
 //! Agents and their threads.
 
 use holdpoint_api::agents::{
-    After, Agent, AgentRegistered, AgentTold, Agents as AgentList, CancelThread, InterruptThread, Messages,
+    After, Agent, AgentList, AgentRegistered, AgentTold, CancelThread, InterruptThread, MessageList,
     SayInThread, StartAgent, ThreadInterrupted, ThreadRunNow, ThreadRuns,
 };
 use holdpoint_api::decisions::{CallDecided, DecideCall};
@@ -54,7 +54,7 @@ impl Threads<'_> {
     }
 
     /// Lists the messages of a thread, the oldest first.
-    pub fn messages(self, thread: &str, query: &After) -> Request<Messages> {
+    pub fn messages(self, thread: &str, query: &After) -> Request<MessageList> {
         self.0.get(format!("/v1/threads/{}/messages", segment(thread))).query(query)
     }
 

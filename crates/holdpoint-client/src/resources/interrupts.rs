@@ -2,7 +2,7 @@
 
 use holdpoint_api::arrivals::{EventReceived, SendEvent};
 use holdpoint_api::interrupts::{
-    AnswerAsk, AskAnswered, Asks, InterruptHistory, InterruptQuery, InterruptResolved, ResolveApproval,
+    AnswerAsk, AskAnswered, AskList, InterruptHistory, InterruptQuery, InterruptResolved, ResolveApproval,
     ResolveInterrupt,
 };
 use holdpoint_api::links::{LinkedInterrupt, MintToken, TokenMinted};
@@ -53,7 +53,7 @@ impl Interrupts<'_> {
     }
 
     /// Lists the side questions of an interrupt.
-    pub fn asks(self, run: &str, node: &str, query: &InterruptQuery) -> Request<Asks> {
+    pub fn asks(self, run: &str, node: &str, query: &InterruptQuery) -> Request<AskList> {
         self.0.get(format!("/v1/runs/{}/interrupts/{}/asks", segment(run), segment(node))).query(query)
     }
 

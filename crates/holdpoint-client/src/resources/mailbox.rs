@@ -1,7 +1,7 @@
 //! The dispatch queue.
 
 use holdpoint_api::Nothing;
-use holdpoint_api::mailbox::{Dispatch, DispatchChanged, Dispatches, ListDispatches, MailboxStats};
+use holdpoint_api::mailbox::{Dispatch, DispatchChanged, DispatchList, ListDispatches, MailboxStats};
 
 use super::segment;
 use crate::{Client, Request};
@@ -12,7 +12,7 @@ pub struct Mailbox<'a>(pub(super) &'a Client);
 
 impl Mailbox<'_> {
     /// Lists the dispatches of a dispatch thread.
-    pub fn list(self, thread: &str, filter: &ListDispatches) -> Request<Dispatches> {
+    pub fn list(self, thread: &str, filter: &ListDispatches) -> Request<DispatchList> {
         self.0.get(format!("/v1/threads/{}/dispatches", segment(thread))).query(filter)
     }
 

@@ -9,7 +9,7 @@ use holdpoint_api::decisions::{CallDecided, DecideCall, RunWaitingState};
 use holdpoint_api::events::{EventPage, PollEvents, StreamEvents};
 use holdpoint_api::runs::{
     BulkCancel, BulkCancelled, CancelRun, CreateRun, ForkRun, ListRuns, PauseRun, RunCreated, RunForked,
-    RunPaused, RunResumed, RunStatusNow, Runs as RunList,
+    RunList, RunPaused, RunResumed, RunStatusNow,
 };
 use holdpoint_api::snapshot::RunSnapshot;
 

@@ -2,8 +2,8 @@
 
 use holdpoint_api::Nothing;
 use holdpoint_api::webhooks::{
-    CreateWebhook, DeadLetters, Deliveries, Delivery, DeliveryQueued, ListDeliveries, ListWebhookEvents,
-    ReplayWindow, Replayed, RotateWebhook, Webhook, WebhookCreated, WebhookEvents, Webhooks as WebhookList,
+    CreateWebhook, DeadLetters, Delivery, DeliveryList, DeliveryQueued, ListDeliveries, ListWebhookEvents,
+    ReplayWindow, Replayed, RotateWebhook, Webhook, WebhookCreated, WebhookEvents, WebhookList,
 };
 
 use super::segment;
@@ -55,7 +55,7 @@ impl Webhooks<'_> {
     }
 
     /// Lists deliveries.
-    pub fn deliveries(self, webhook: &str, filter: &ListDeliveries) -> Request<Deliveries> {
+    pub fn deliveries(self, webhook: &str, filter: &ListDeliveries) -> Request<DeliveryList> {
         self.0.get(format!("/v1/webhooks/{}/deliveries", segment(webhook))).query(filter)
     }
 

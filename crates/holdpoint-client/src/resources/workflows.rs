@@ -1,7 +1,7 @@
 //! Workflow definitions.
 
 use holdpoint_api::grants::WorkflowGrants;
-use holdpoint_api::workflows::{WorkflowRegistered, Workflows as WorkflowList};
+use holdpoint_api::workflows::{WorkflowList, WorkflowRegistered};
 use serde::Serialize;
 use serde_json::Value;
 
