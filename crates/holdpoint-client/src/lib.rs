@@ -4,18 +4,24 @@
 //! the types of [`api`].
 //!
 //! ```no_run
-//! use holdpoint_client::Client;
-//! use holdpoint_client::api::holds::CreateHold;
-//!
-//! # async fn example() -> Result<(), holdpoint_client::Error> {
-//! let client = Client::builder("http://127.0.0.1:8484").key("hp_…").build()?;
-//! let hold = CreateHold { title: "Delete 3 rows?".into(), ..CreateHold::default() };
-//! let hold = client.holds().create(&hold).await?;
-//! let hold = client.holds().wait(hold.hold_id.as_str()).await?;
-//! println!("{}", hold.status.as_str());
-//! # Ok(())
-//! # }
+#![doc = include_str!("../examples/approval.rs")]
 //! ```
+//!
+//! A hold asks a person without a workflow:
+//!
+//! ```no_run
+#![doc = include_str!("../examples/hold.rs")]
+//! ```
+//!
+//! # Errors, retries and idempotency
+//!
+//! The client sends a request again after a transient error: the server is away, overloaded or limits the rate
+//! ([`RetryPolicy`]). A POST then carries an idempotency key, so that the server carries it out once. Set a key of your own
+//! with [`Request::idempotency_key`] if a restart of your program must not repeat the request. A refusal of the server is
+//! [`Error::Refused`] with its stable code.
+//!
+//! The types are those of one version of the API: members that a newer server adds are ignored, and a value that this
+//! version does not know, such as a new status, is [`Error::InvalidResponse`].
 //!
 //! # Layout
 //! - [`Client`], [`ClientBuilder`]: the connection and its settings

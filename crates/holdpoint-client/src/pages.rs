@@ -7,9 +7,6 @@ use serde::de::DeserializeOwned;
 use crate::error::Error;
 use crate::request::{Reply, Request};
 
-/// The largest page that is asked for.
-const PAGE_MAX: usize = 100;
-
 /// A page of a list, with the cursor of the next one.
 pub trait Pages: Serialize + DeserializeOwned {
     type Item;
@@ -53,6 +50,12 @@ pages! {
 }
 
 impl<T: Pages> Request<T> {
+    /// Sets the largest number of entries in one page. The default is 100.
+    pub fn page_size(mut self, entries: usize) -> Self {
+        self.page_size = entries;
+        self
+    }
+
     /// Reads pages until `limit` entries are there or the list ends. The result is one page with all entries; its
     /// cursor leads on if there are more.
     pub async fn collect(self, limit: usize) -> Result<Reply<T>, Error> {
@@ -82,7 +85,7 @@ impl<T: Pages> Request<T> {
 
     fn page(&self, limit: usize, cursor: Option<&str>) -> Self {
         let page = holdpoint_api::Page {
-            limit: u64::try_from(limit.min(PAGE_MAX)).ok(),
+            limit: u64::try_from(limit.min(self.page_size)).ok(),
             cursor: cursor.map(str::to_owned),
         };
         self.clone().query(&page)

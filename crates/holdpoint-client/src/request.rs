@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use bytes::Bytes;
+use holdpoint_api::ids::hex;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use reqwest::{Method, Response};
 use serde::Serialize;
@@ -16,6 +17,7 @@ use crate::error::{Error, Refusal};
 
 /// The largest response that is read.
 const RESPONSE_BYTES_MAX: usize = 64 << 20;
+const PAGE_SIZE: usize = 100;
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// A request whose successful response is a `T`.
@@ -39,6 +41,8 @@ pub struct Request<T> {
     body: Option<Bytes>,
     headers: HeaderMap,
     timeout: Option<Duration>,
+    /// The largest number of entries in one page, for requests that are collected.
+    pub(crate) page_size: usize,
     /// A reason why the request cannot be sent, found while it was built.
     invalid: Option<String>,
     response: PhantomData<fn() -> T>,
@@ -73,6 +77,7 @@ impl<T> Request<T> {
             body: None,
             headers: HeaderMap::new(),
             timeout: None,
+            page_size: PAGE_SIZE,
             invalid: None,
             response: PhantomData,
         }
@@ -195,6 +200,7 @@ impl<T> Clone for Request<T> {
             body: self.body.clone(),
             headers: self.headers.clone(),
             timeout: self.timeout,
+            page_size: self.page_size,
             invalid: self.invalid.clone(),
             response: PhantomData,
         }
@@ -260,6 +266,5 @@ impl<T: DeserializeOwned + 'static> IntoFuture for Request<T> {
 fn random_key() -> Option<HeaderValue> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).ok()?;
-    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    HeaderValue::from_str(&hex).ok()
+    HeaderValue::from_str(&hex(&bytes)).ok()
 }

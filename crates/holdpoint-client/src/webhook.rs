@@ -17,6 +17,7 @@
 //! ```
 
 use hmac::{Hmac, KeyInit, Mac};
+use holdpoint_api::ids::hex;
 use sha2::Sha256;
 use subtle::ConstantTimeEq;
 
@@ -95,7 +96,7 @@ fn sign(secret: &str, timestamp: &str, body: &[u8]) -> String {
     mac.update(timestamp.as_bytes());
     mac.update(b".");
     mac.update(body);
-    mac.finalize().into_bytes().iter().map(|byte| format!("{byte:02x}")).collect()
+    hex(&mac.finalize().into_bytes())
 }
 
 #[cfg(test)]

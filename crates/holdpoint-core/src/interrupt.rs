@@ -1,9 +1,9 @@
 //! Interrupts: what a node may ask, what an answer must look like, and what is known of each one asked.
 
+use holdpoint_ids::digest;
 use serde_json::Value;
 
 use crate::Via;
-use crate::canonical::digest;
 use crate::event::Event;
 use crate::limits;
 use crate::refusal::{Refusal, check_size};

@@ -5,7 +5,6 @@
 //! Nothing here reads a clock, draws a random number, waits or touches a file.
 
 pub mod agent;
-mod canonical;
 mod command;
 mod decide;
 mod equality;
@@ -22,7 +21,6 @@ mod schema;
 pub mod webhook;
 pub mod workflow;
 
-pub use canonical::{canonical, digest, hex};
 pub use command::{ChannelWrite, Chunk, Command, Completion, Dispatch, Effect, Outcome, Start};
 pub use decide::{check_reason, decide};
 pub use event::{
@@ -30,7 +28,7 @@ pub use event::{
 };
 pub use holdpoint_ids::{
     BadId, EventReception, HoldStatus, InputMode, InterruptId, NodeId, NodeStatusName, RunId, RunRef,
-    StrictValue, TenantId, Timestamp, Via, ViaType, WorkflowId, limits, parse_strict,
+    StrictValue, TenantId, Timestamp, Via, ViaType, WorkflowId, canonical, digest, hex, limits, parse_strict,
 };
 pub use interrupt::{
     AUTH_REQUIRED, Answer, Ask, Assignees, AudienceRule, BadRequest, Compiled, Decision,

@@ -1,6 +1,7 @@
-//! Identifiers, limits, strict JSON and the enums that the core and the API share.
+//! Identifiers, limits, strict and canonical JSON and the enums that the core and the API share.
 
 mod agents;
+mod canonical;
 mod ids;
 mod kind;
 pub mod limits;
@@ -12,6 +13,7 @@ mod webhooks;
 mod words;
 
 pub use agents::{InputMode, ResumeDecisionAction, Role, ToolCallResumeMode};
+pub use canonical::{canonical, digest, hex};
 pub use ids::{BadId, InterruptId, NodeId, Owner, RunId, RunRef, TenantId, Timestamp, WorkflowId};
 pub use kind::Kind;
 pub use strict::{StrictValue, parse_strict};

@@ -1,12 +1,12 @@
 //! Decides what a node that asks something does to its run.
 
+use holdpoint_ids::digest;
 use serde_json::{Value, json};
 
 use super::conversation::placed;
 use super::failure::fail;
 use super::finish::{join, room};
 use super::resolve::{receipt, resolve_by_host};
-use crate::canonical::digest;
 use crate::event::{Event, RunError};
 use crate::interrupt::{Decision, Kind, Request, is_governed};
 use crate::limits;

@@ -1,9 +1,9 @@
 //! External events: what a run waits for, which event is the one, and under which names the two find each other.
 
+use holdpoint_ids::digest;
 use serde_json::{Map, Value, json};
 
 use super::{BadRequest, Interrupt, Kind};
-use crate::canonical::digest;
 use crate::equality::same;
 use crate::limits;
 use crate::refusal::{Refusal, check_size};

@@ -1,9 +1,9 @@
 //! Grants: decisions of interrupts that permit effects.
 
+use holdpoint_ids::digest;
 use serde_json::Value;
 
 use super::{BadRequest, Interrupt, Kind, Resolution};
-use crate::canonical::digest;
 use crate::{NodeId, Timestamp};
 
 /// The custom kind of the content review: its decision `approve` permits the publication.

@@ -2,10 +2,10 @@
 
 use std::collections::HashSet;
 
+use holdpoint_ids::canonical;
 use serde_json::Value;
 
 use super::graph::NodeId;
-use crate::canonical::canonical;
 
 /// The place where a value does not fit: a part of the value, a subschema and one of its keywords.
 #[derive(Clone, Copy, Debug)]

@@ -34,6 +34,7 @@ mod canaries;
 mod cancelling_modes;
 mod check_script;
 mod children;
+mod client;
 mod closed_answers;
 mod collector;
 mod command_line;
