@@ -112,5 +112,5 @@ impl Client {
 
 /// Encodes an id as one segment of a path.
 pub(crate) fn encode(text: &str) -> String {
-    holdpoint_client::resources::segment(text).to_string()
+    holdpoint_api::ids::encode_segment(text)
 }

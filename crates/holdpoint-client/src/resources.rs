@@ -9,8 +9,6 @@ mod runs;
 mod webhooks;
 mod workflows;
 
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, utf8_percent_encode};
-
 use crate::Client;
 
 pub use admin::{Keys, LinkSecrets, Server, Sessions};
@@ -21,14 +19,6 @@ pub use mailbox::Mailbox;
 pub use runs::Runs;
 pub use webhooks::Webhooks;
 pub use workflows::Workflows;
-
-/// Every character of an id that could end a segment of a path.
-const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
-
-/// Encodes an id as one segment of a path, or one value of a query.
-pub fn segment(id: &str) -> PercentEncode<'_> {
-    utf8_percent_encode(id, SEGMENT)
-}
 
 macro_rules! resources {
     ($($(#[$doc:meta])* $name:ident: $resource:ident;)*) => {

@@ -7,6 +7,7 @@ mod kind;
 pub mod limits;
 #[cfg(feature = "schema")]
 mod schema;
+mod segment;
 mod strict;
 mod via;
 mod webhooks;
@@ -16,6 +17,7 @@ pub use agents::{InputMode, ResumeDecisionAction, Role, ToolCallResumeMode};
 pub use canonical::{canonical, digest, hex};
 pub use ids::{BadId, InterruptId, NodeId, Owner, RunId, RunRef, TenantId, Timestamp, WorkflowId};
 pub use kind::Kind;
+pub use segment::encode_segment;
 pub use strict::{StrictValue, parse_strict};
 pub use via::{Via, ViaType};
 pub use webhooks::{

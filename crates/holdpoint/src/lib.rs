@@ -44,7 +44,6 @@ mod reserved;
 mod response_headers;
 mod routes;
 mod seeding;
-mod segment;
 mod serve;
 mod sse;
 mod streams;

@@ -9,13 +9,13 @@ mod token;
 use std::net::SocketAddr;
 
 use axum::http::StatusCode;
+use holdpoint_api::ids::encode_segment;
 pub(crate) use holdpoint_api::links::Intent;
 use holdpoint_core::{Interrupt, NodeId, Run, RunId, RunRef, TenantId, Timestamp};
 use holdpoint_engine::Engine;
 
 use crate::auth::RESPOND;
 use crate::error::ApiError;
-use crate::segment::encode;
 use limit::Limit;
 use ring::Ring;
 
@@ -102,8 +102,9 @@ impl Links {
     /// Returns the page of the inbox on which a person answers an interrupt: a path, or a URL if the operator has named
     /// the public one.
     pub(crate) fn page_url(&self, run: &RunId, node: &NodeId, interrupt: Option<&str>) -> String {
-        let (base, run, node) = (&self.settings.page_base, encode(run.as_str()), encode(node.as_str()));
-        let query = interrupt.map(|name| format!("?interrupt={}", encode(name))).unwrap_or_default();
+        let (base, run, node) =
+            (&self.settings.page_base, encode_segment(run.as_str()), encode_segment(node.as_str()));
+        let query = interrupt.map(|name| format!("?interrupt={}", encode_segment(name))).unwrap_or_default();
         format!("{base}/inbox/pauses/{run}/{node}{query}")
     }
 

@@ -2,10 +2,10 @@
 
 use holdpoint_api::admin::{Health, RotateSecrets, Secret, SecretList, Usage};
 use holdpoint_api::discovery::Discovery;
+use holdpoint_api::ids::encode_segment;
 use holdpoint_api::keys::{CreateKey, KeyCreated, KeyList, RotateKey};
 use holdpoint_api::sessions::{CreateSessionLink, Session, SessionLink, SessionList};
 
-use super::segment;
 use crate::{Client, Request};
 
 /// Manages API keys.
@@ -25,12 +25,12 @@ impl Keys<'_> {
 
     /// Revokes a key.
     pub fn revoke(self, key: &str) -> Request<()> {
-        self.0.delete(format!("/v1/keys/{}", segment(key)))
+        self.0.delete(format!("/v1/keys/{}", encode_segment(key)))
     }
 
     /// Replaces a key.
     pub fn rotate(self, key: &str, rotation: &RotateKey) -> Request<KeyCreated> {
-        self.0.post(format!("/v1/keys/{}:rotate", segment(key))).body(rotation)
+        self.0.post(format!("/v1/keys/{}:rotate", encode_segment(key))).body(rotation)
     }
 }
 
@@ -56,7 +56,7 @@ impl Sessions<'_> {
 
     /// Ends a session.
     pub fn revoke(self, session: &str) -> Request<()> {
-        self.0.delete(format!("/v1/sessions/{}", segment(session)))
+        self.0.delete(format!("/v1/sessions/{}", encode_segment(session)))
     }
 }
 

@@ -6,9 +6,9 @@ use holdpoint_api::agents::{
 };
 use holdpoint_api::decisions::{CallDecided, DecideCall};
 use holdpoint_api::events::{ListThreadEvents, ThreadEvents};
+use holdpoint_api::ids::encode_segment;
 use serde::Serialize;
 
-use super::segment;
 use crate::events::{End, EventStream};
 use crate::{Client, Request};
 
@@ -24,22 +24,22 @@ impl Agents<'_> {
 
     /// Returns the definition of an agent.
     pub fn get(self, agent: &str) -> Request<Agent> {
-        self.0.get(format!("/v1/agents/{}", segment(agent)))
+        self.0.get(format!("/v1/agents/{}", encode_segment(agent)))
     }
 
     /// Declares an agent, or a new revision of it.
     pub fn put(self, agent: &str, definition: &impl Serialize) -> Request<AgentRegistered> {
-        self.0.put(format!("/v1/agents/{}", segment(agent))).body(definition)
+        self.0.put(format!("/v1/agents/{}", encode_segment(agent))).body(definition)
     }
 
     /// Declares an agent from its JSON text, which is sent as it is.
     pub fn put_text(self, agent: &str, definition: String) -> Request<AgentRegistered> {
-        self.0.put(format!("/v1/agents/{}", segment(agent))).body_text(definition)
+        self.0.put(format!("/v1/agents/{}", encode_segment(agent))).body_text(definition)
     }
 
     /// Starts a run of an agent with a message.
     pub fn start(self, agent: &str, input: &StartAgent) -> Request<AgentTold> {
-        self.0.post(format!("/v1/agents/{}/runs", segment(agent))).body(input)
+        self.0.post(format!("/v1/agents/{}/runs", encode_segment(agent))).body(input)
     }
 }
 
@@ -50,53 +50,53 @@ pub struct Threads<'a>(pub(super) &'a Client);
 impl Threads<'_> {
     /// Sends a message in a thread.
     pub fn say(self, thread: &str, message: &SayInThread) -> Request<AgentTold> {
-        self.0.post(format!("/v1/threads/{}/messages", segment(thread))).body(message)
+        self.0.post(format!("/v1/threads/{}/messages", encode_segment(thread))).body(message)
     }
 
     /// Lists the messages of a thread, the oldest first.
     pub fn messages(self, thread: &str, query: &After) -> Request<MessageList> {
-        self.0.get(format!("/v1/threads/{}/messages", segment(thread))).query(query)
+        self.0.get(format!("/v1/threads/{}/messages", encode_segment(thread))).query(query)
     }
 
     /// Interrupts the run of a thread.
     pub fn interrupt(self, thread: &str, interrupt: &InterruptThread) -> Request<ThreadInterrupted> {
-        self.0.post(format!("/v1/threads/{}/interrupt", segment(thread))).body(interrupt)
+        self.0.post(format!("/v1/threads/{}/interrupt", encode_segment(thread))).body(interrupt)
     }
 
     /// Cancels the open run of a thread.
     pub fn cancel(self, thread: &str, cancel: &CancelThread) -> Request<AgentTold> {
-        self.0.post(format!("/v1/threads/{}/cancel", segment(thread))).body(cancel)
+        self.0.post(format!("/v1/threads/{}/cancel", encode_segment(thread))).body(cancel)
     }
 
     /// Decides about a tool call of the open run.
     pub fn decide(self, thread: &str, decision: &DecideCall) -> Request<CallDecided> {
-        self.0.post(format!("/v1/threads/{}/decision", segment(thread))).body(decision)
+        self.0.post(format!("/v1/threads/{}/decision", encode_segment(thread))).body(decision)
     }
 
     /// Lists the runs of a thread.
     pub fn runs(self, thread: &str) -> Request<ThreadRuns> {
-        self.0.get(format!("/v1/threads/{}/runs", segment(thread)))
+        self.0.get(format!("/v1/threads/{}/runs", encode_segment(thread)))
     }
 
     /// Returns the open run of a thread.
     pub fn active_run(self, thread: &str) -> Request<ThreadRunNow> {
-        self.0.get(format!("/v1/threads/{}/runs/active", segment(thread)))
+        self.0.get(format!("/v1/threads/{}/runs/active", encode_segment(thread)))
     }
 
     /// Returns the latest run of a thread.
     pub fn latest_run(self, thread: &str) -> Request<ThreadRunNow> {
-        self.0.get(format!("/v1/threads/{}/runs/latest", segment(thread)))
+        self.0.get(format!("/v1/threads/{}/runs/latest", encode_segment(thread)))
     }
 
     /// Lists the events of all runs of a thread.
     pub fn events(self, thread: &str, query: &ListThreadEvents) -> Request<ThreadEvents> {
-        self.0.get(format!("/v1/threads/{}/events", segment(thread))).query(query)
+        self.0.get(format!("/v1/threads/{}/events", encode_segment(thread))).query(query)
     }
 
     /// Follows the events of all runs of a thread. The stream has no end, because another run may begin.
     pub fn watch(self, thread: &str, query: &ListThreadEvents) -> EventStream {
         EventStream::new(
-            self.0.get(format!("/v1/threads/{}/events", segment(thread))).query(query),
+            self.0.get(format!("/v1/threads/{}/events", encode_segment(thread))).query(query),
             End::Never,
         )
     }

@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use holdpoint_api::grants::{ConsumeGrant, Grant};
 use holdpoint_api::holds::{CreateHold, Hold, ShowHold};
-use holdpoint_api::ids::HoldStatus;
+use holdpoint_api::ids::{HoldStatus, encode_segment};
 
-use super::segment;
 use crate::{Client, Error, Request};
 
 /// The time that one request of [`Holds::wait`] waits on the server, in seconds.
@@ -27,12 +26,12 @@ impl Holds<'_> {
     /// Returns a hold; waits for its answer if the query says so.
     pub fn get(self, hold: &str, query: &ShowHold) -> Request<Hold> {
         let patience = Duration::from_secs(query.wait.unwrap_or_default()) + WAIT_MARGIN;
-        self.0.get(format!("/v1/holds/{}", segment(hold))).query(query).timeout(patience)
+        self.0.get(format!("/v1/holds/{}", encode_segment(hold))).query(query).timeout(patience)
     }
 
     /// Cancels a hold.
     pub fn cancel(self, hold: &str) -> Request<Hold> {
-        self.0.delete(format!("/v1/holds/{}", segment(hold)))
+        self.0.delete(format!("/v1/holds/{}", encode_segment(hold)))
     }
 
     /// Waits until a hold is answered, times out or is cancelled, and returns it. Add a limit with `tokio::time::timeout`.
@@ -53,11 +52,11 @@ pub struct Grants<'a>(pub(super) &'a Client);
 impl Grants<'_> {
     /// Returns a grant with its uses.
     pub fn get(self, grant: &str) -> Request<Grant> {
-        self.0.get(format!("/v1/grants/{}", segment(grant)))
+        self.0.get(format!("/v1/grants/{}", encode_segment(grant)))
     }
 
     /// Uses a grant for one effect. The server refuses the second use with 409.
     pub fn consume(self, grant: &str, effect: &ConsumeGrant) -> Request<Grant> {
-        self.0.post(format!("/v1/grants/{}:consume", segment(grant))).body(effect)
+        self.0.post(format!("/v1/grants/{}:consume", encode_segment(grant))).body(effect)
     }
 }

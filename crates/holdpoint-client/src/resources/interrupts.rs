@@ -1,6 +1,7 @@
 //! Interrupts: the pending ones, answers, side questions, links and external events.
 
 use holdpoint_api::arrivals::{EventReceived, SendEvent};
+use holdpoint_api::ids::encode_segment;
 use holdpoint_api::interrupts::{
     AnswerAsk, AskAnswered, AskList, InterruptHistory, InterruptQuery, InterruptResolved, ResolveApproval,
     ResolveInterrupt,
@@ -8,7 +9,6 @@ use holdpoint_api::interrupts::{
 use holdpoint_api::links::{LinkedInterrupt, MintToken, TokenMinted};
 use holdpoint_api::pending::{ListPending, PendingCounts, PendingInterrupts, StreamPending};
 
-use super::segment;
 use crate::events::{End, EventStream};
 use crate::{Client, Request};
 
@@ -34,12 +34,14 @@ impl Interrupts<'_> {
 
     /// Lists all interrupts of a run with their answers.
     pub fn history(self, run: &str) -> Request<InterruptHistory<'static>> {
-        self.0.get(format!("/v1/runs/{}/interrupts", segment(run)))
+        self.0.get(format!("/v1/runs/{}/interrupts", encode_segment(run)))
     }
 
     /// Answers an interrupt.
     pub fn resolve(self, run: &str, node: &str, answer: &ResolveInterrupt) -> Request<InterruptResolved> {
-        self.0.post(format!("/v1/runs/{}/interrupts/{}", segment(run), segment(node))).body(answer)
+        self.0
+            .post(format!("/v1/runs/{}/interrupts/{}", encode_segment(run), encode_segment(node)))
+            .body(answer)
     }
 
     /// Answers an approval.
@@ -49,12 +51,16 @@ impl Interrupts<'_> {
         node: &str,
         answer: &ResolveApproval,
     ) -> Request<InterruptResolved> {
-        self.0.post(format!("/v1/runs/{}/approvals/{}", segment(run), segment(node))).body(answer)
+        self.0
+            .post(format!("/v1/runs/{}/approvals/{}", encode_segment(run), encode_segment(node)))
+            .body(answer)
     }
 
     /// Lists the side questions of an interrupt.
     pub fn asks(self, run: &str, node: &str, query: &InterruptQuery) -> Request<AskList> {
-        self.0.get(format!("/v1/runs/{}/interrupts/{}/asks", segment(run), segment(node))).query(query)
+        self.0
+            .get(format!("/v1/runs/{}/interrupts/{}/asks", encode_segment(run), encode_segment(node)))
+            .query(query)
     }
 
     /// Answers a side question.
@@ -67,7 +73,12 @@ impl Interrupts<'_> {
         answer: &AnswerAsk,
     ) -> Request<AskAnswered> {
         self.0
-            .post(format!("/v1/runs/{}/interrupts/{}/asks/{}", segment(run), segment(node), segment(ask)))
+            .post(format!(
+                "/v1/runs/{}/interrupts/{}/asks/{}",
+                encode_segment(run),
+                encode_segment(node),
+                encode_segment(ask)
+            ))
             .body(answer)
             .query(query)
     }
@@ -81,19 +92,19 @@ impl Interrupts<'_> {
         link: &MintToken,
     ) -> Request<TokenMinted> {
         self.0
-            .post(format!("/v1/runs/{}/interrupts/{}/tokens", segment(run), segment(node)))
+            .post(format!("/v1/runs/{}/interrupts/{}/tokens", encode_segment(run), encode_segment(node)))
             .body(link)
             .query(query)
     }
 
     /// Returns the interrupt of a link. Needs no key.
     pub fn inspect_link(self, token: &str) -> Request<LinkedInterrupt<'static>> {
-        self.0.get(format!("/v1/interrupts/{}", segment(token)))
+        self.0.get(format!("/v1/interrupts/{}", encode_segment(token)))
     }
 
     /// Answers over a link. Needs no key.
     pub fn resolve_link(self, token: &str, answer: &ResolveInterrupt) -> Request<InterruptResolved> {
-        self.0.post(format!("/v1/interrupts/{}", segment(token))).body(answer)
+        self.0.post(format!("/v1/interrupts/{}", encode_segment(token))).body(answer)
     }
 
     /// Sends an external event to the interrupts that wait for it.

@@ -1,9 +1,9 @@
 //! The dispatch queue.
 
 use holdpoint_api::Nothing;
+use holdpoint_api::ids::encode_segment;
 use holdpoint_api::mailbox::{Dispatch, DispatchChanged, DispatchList, ListDispatches, MailboxStats};
 
-use super::segment;
 use crate::{Client, Request};
 
 /// Reads the dispatch queue and repairs its dispatches.
@@ -13,22 +13,22 @@ pub struct Mailbox<'a>(pub(super) &'a Client);
 impl Mailbox<'_> {
     /// Lists the dispatches of a dispatch thread.
     pub fn list(self, thread: &str, filter: &ListDispatches) -> Request<DispatchList> {
-        self.0.get(format!("/v1/threads/{}/dispatches", segment(thread))).query(filter)
+        self.0.get(format!("/v1/threads/{}/dispatches", encode_segment(thread))).query(filter)
     }
 
     /// Returns a dispatch.
     pub fn get(self, dispatch: &str) -> Request<Dispatch> {
-        self.0.get(format!("/v1/dispatches/{}", segment(dispatch)))
+        self.0.get(format!("/v1/dispatches/{}", encode_segment(dispatch)))
     }
 
     /// Cancels a queued dispatch.
     pub fn cancel(self, dispatch: &str) -> Request<DispatchChanged> {
-        self.0.post(format!("/v1/dispatches/{}/cancel", segment(dispatch))).body(&Nothing {})
+        self.0.post(format!("/v1/dispatches/{}/cancel", encode_segment(dispatch))).body(&Nothing {})
     }
 
     /// Queues a dead-lettered dispatch again.
     pub fn requeue(self, dispatch: &str) -> Request<DispatchChanged> {
-        self.0.post(format!("/v1/dispatches/{}/requeue", segment(dispatch))).body(&Nothing {})
+        self.0.post(format!("/v1/dispatches/{}/requeue", encode_segment(dispatch))).body(&Nothing {})
     }
 
     /// Returns the number of dispatches by status.

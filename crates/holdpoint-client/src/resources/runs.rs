@@ -7,13 +7,13 @@ use holdpoint_api::agents::{AgentTold, TellRun};
 use holdpoint_api::artifacts::{Artifact, DebugBundle, ShowDebugBundle};
 use holdpoint_api::decisions::{CallDecided, DecideCall, RunWaitingState};
 use holdpoint_api::events::{EventPage, PollEvents, StreamEvents};
+use holdpoint_api::ids::encode_segment;
 use holdpoint_api::runs::{
     BulkCancel, BulkCancelled, CancelRun, CreateRun, ForkRun, ListRuns, PauseRun, RunCreated, RunForked,
     RunList, RunPaused, RunResumed, RunStatusNow,
 };
 use holdpoint_api::snapshot::RunSnapshot;
 
-use super::segment;
 use crate::events::{End, EventStream};
 use crate::{Client, Error, Request};
 
@@ -44,12 +44,12 @@ impl Runs<'_> {
 
     /// Returns a run as it is now.
     pub fn get(self, run: &str) -> Request<RunSnapshot<'static>> {
-        self.0.get(format!("/v1/runs/{}", segment(run)))
+        self.0.get(format!("/v1/runs/{}", encode_segment(run)))
     }
 
     /// Cancels a run.
     pub fn cancel(self, run: &str, cancel: &CancelRun) -> Request<RunStatusNow> {
-        self.0.post(format!("/v1/runs/{}/cancel", segment(run))).body(cancel)
+        self.0.post(format!("/v1/runs/{}/cancel", encode_segment(run))).body(cancel)
     }
 
     /// Cancels several runs.
@@ -59,39 +59,39 @@ impl Runs<'_> {
 
     /// Pauses a run.
     pub fn pause(self, run: &str, pause: &PauseRun) -> Request<RunPaused> {
-        self.0.post(format!("/v1/runs/{}:pause", segment(run))).body(pause)
+        self.0.post(format!("/v1/runs/{}:pause", encode_segment(run))).body(pause)
     }
 
     /// Lets a paused run continue.
     pub fn resume(self, run: &str) -> Request<RunResumed> {
-        self.0.post(format!("/v1/runs/{}:resume", segment(run))).body(&Nothing {})
+        self.0.post(format!("/v1/runs/{}:resume", encode_segment(run))).body(&Nothing {})
     }
 
     /// Starts a run from the record of another.
     pub fn fork(self, run: &str, fork: &ForkRun) -> Request<RunForked> {
-        self.0.post(format!("/v1/runs/{}:fork", segment(run))).body(fork)
+        self.0.post(format!("/v1/runs/{}:fork", encode_segment(run))).body(fork)
     }
 
     /// Returns an artifact of a run.
     pub fn artifact(self, run: &str, artifact: &str) -> Request<Artifact<'static>> {
-        self.0.get(format!("/v1/runs/{}/artifacts/{}", segment(run), segment(artifact)))
+        self.0.get(format!("/v1/runs/{}/artifacts/{}", encode_segment(run), encode_segment(artifact)))
     }
 
     /// Returns everything about a run that helps to find an error, with secrets masked.
     pub fn debug_bundle(self, run: &str, query: &ShowDebugBundle) -> Request<DebugBundle> {
-        self.0.get(format!("/v1/runs/{}/debug-bundle", segment(run))).query(query)
+        self.0.get(format!("/v1/runs/{}/debug-bundle", encode_segment(run))).query(query)
     }
 
     /// Returns the events after a sequence number, and waits for one if there is none.
     pub fn poll(self, run: &str, query: &PollEvents) -> Request<EventPage> {
         let patience = Duration::from_secs(query.timeout.unwrap_or(POLL_SECONDS)) + POLL_MARGIN;
-        self.0.get(format!("/v1/runs/{}/events/poll", segment(run))).query(query).timeout(patience)
+        self.0.get(format!("/v1/runs/{}/events/poll", encode_segment(run))).query(query).timeout(patience)
     }
 
     /// Follows the events of a run from its beginning to its end, across lost connections.
     pub fn events(self, run: &str, query: &StreamEvents) -> EventStream {
-        let request = self.0.get(format!("/v1/runs/{}/events", segment(run))).query(query);
-        let snapshot = self.0.get(format!("/v1/runs/{}", segment(run)));
+        let request = self.0.get(format!("/v1/runs/{}/events", encode_segment(run))).query(query);
+        let snapshot = self.0.get(format!("/v1/runs/{}", encode_segment(run)));
         EventStream::new(request, End::OfRun(Box::new(snapshot)))
     }
 
@@ -113,16 +113,16 @@ impl Runs<'_> {
 
     /// Returns the tool calls that wait for a decision.
     pub fn waiting(self, run: &str) -> Request<RunWaitingState> {
-        self.0.get(format!("/v1/runs/{}/waiting", segment(run)))
+        self.0.get(format!("/v1/runs/{}/waiting", encode_segment(run)))
     }
 
     /// Decides about a tool call of an agent.
     pub fn decide(self, run: &str, decision: &DecideCall) -> Request<CallDecided> {
-        self.0.post(format!("/v1/runs/{}/decision", segment(run))).body(decision)
+        self.0.post(format!("/v1/runs/{}/decision", encode_segment(run))).body(decision)
     }
 
     /// Sends a message to the agent of a run.
     pub fn tell(self, run: &str, input: &TellRun) -> Request<AgentTold> {
-        self.0.post(format!("/v1/runs/{}/inputs", segment(run))).body(input)
+        self.0.post(format!("/v1/runs/{}/inputs", encode_segment(run))).body(input)
     }
 }

@@ -1,12 +1,12 @@
 //! Webhook subscriptions and their deliveries.
 
 use holdpoint_api::Nothing;
+use holdpoint_api::ids::encode_segment;
 use holdpoint_api::webhooks::{
     CreateWebhook, DeadLetters, Delivery, DeliveryList, DeliveryQueued, ListDeliveries, ListWebhookEvents,
     ReplayWindow, Replayed, RotateWebhook, Webhook, WebhookCreated, WebhookEvents, WebhookList,
 };
 
-use super::segment;
 use crate::{Client, Request};
 
 /// Manages webhook subscriptions and their deliveries.
@@ -26,58 +26,66 @@ impl Webhooks<'_> {
 
     /// Returns a subscription.
     pub fn get(self, webhook: &str) -> Request<Webhook> {
-        self.0.get(format!("/v1/webhooks/{}", segment(webhook)))
+        self.0.get(format!("/v1/webhooks/{}", encode_segment(webhook)))
     }
 
     /// Deletes a subscription.
     pub fn delete(self, webhook: &str) -> Request<()> {
-        self.0.delete(format!("/v1/webhooks/{}", segment(webhook)))
+        self.0.delete(format!("/v1/webhooks/{}", encode_segment(webhook)))
     }
 
     /// Pauses a subscription.
     pub fn pause(self, webhook: &str) -> Request<Webhook> {
-        self.0.post(format!("/v1/webhooks/{}:pause", segment(webhook))).body(&Nothing {})
+        self.0.post(format!("/v1/webhooks/{}:pause", encode_segment(webhook))).body(&Nothing {})
     }
 
     /// Resumes a paused subscription.
     pub fn resume(self, webhook: &str) -> Request<Webhook> {
-        self.0.post(format!("/v1/webhooks/{}:resume", segment(webhook))).body(&Nothing {})
+        self.0.post(format!("/v1/webhooks/{}:resume", encode_segment(webhook))).body(&Nothing {})
     }
 
     /// Replaces the secret of a subscription.
     pub fn rotate(self, webhook: &str, rotation: &RotateWebhook) -> Request<WebhookCreated> {
-        self.0.post(format!("/v1/webhooks/{}:rotate", segment(webhook))).body(rotation)
+        self.0.post(format!("/v1/webhooks/{}:rotate", encode_segment(webhook))).body(rotation)
     }
 
     /// Lists what happened to a subscription.
     pub fn events(self, webhook: &str, filter: &ListWebhookEvents) -> Request<WebhookEvents> {
-        self.0.get(format!("/v1/webhooks/{}/events", segment(webhook))).query(filter)
+        self.0.get(format!("/v1/webhooks/{}/events", encode_segment(webhook))).query(filter)
     }
 
     /// Lists deliveries.
     pub fn deliveries(self, webhook: &str, filter: &ListDeliveries) -> Request<DeliveryList> {
-        self.0.get(format!("/v1/webhooks/{}/deliveries", segment(webhook))).query(filter)
+        self.0.get(format!("/v1/webhooks/{}/deliveries", encode_segment(webhook))).query(filter)
     }
 
     /// Lists deliveries that were given up.
     pub fn dead_letters(self, webhook: &str) -> Request<DeadLetters> {
-        self.0.get(format!("/v1/webhooks/{}/dead-letters", segment(webhook)))
+        self.0.get(format!("/v1/webhooks/{}/dead-letters", encode_segment(webhook)))
     }
 
     /// Returns a delivery with its attempts.
     pub fn delivery(self, webhook: &str, delivery: &str) -> Request<Delivery> {
-        self.0.get(format!("/v1/webhooks/{}/deliveries/{}", segment(webhook), segment(delivery)))
+        self.0.get(format!(
+            "/v1/webhooks/{}/deliveries/{}",
+            encode_segment(webhook),
+            encode_segment(delivery)
+        ))
     }
 
     /// Sends a delivery again.
     pub fn replay(self, webhook: &str, delivery: &str) -> Request<DeliveryQueued> {
         self.0
-            .post(format!("/v1/webhooks/{}/deliveries/{}:replay", segment(webhook), segment(delivery)))
+            .post(format!(
+                "/v1/webhooks/{}/deliveries/{}:replay",
+                encode_segment(webhook),
+                encode_segment(delivery)
+            ))
             .body(&Nothing {})
     }
 
     /// Sends the deliveries of a time window again.
     pub fn replay_window(self, webhook: &str, window: &ReplayWindow) -> Request<Replayed> {
-        self.0.post(format!("/v1/webhooks/{}:replay", segment(webhook))).body(window)
+        self.0.post(format!("/v1/webhooks/{}:replay", encode_segment(webhook))).body(window)
     }
 }

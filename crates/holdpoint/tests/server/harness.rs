@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
+use holdpoint_client::api::runs::CreateRun;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -275,11 +277,21 @@ impl Client {
         self.send("PUT", path, Some(body.to_string().as_bytes()))
     }
 
+    /// Sends a request of the typed client.
+    pub(crate) fn api<T: DeserializeOwned>(
+        &self,
+        request: impl FnOnce(&holdpoint_client::Client) -> holdpoint_client::Request<T>,
+    ) -> Result<T, holdpoint_client::Error> {
+        let builder = holdpoint_client::Client::builder(&self.url).retry(holdpoint_client::RetryPolicy::OFF);
+        let client = self.key.iter().fold(builder, |builder, key| builder.key(key)).build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async { request(&client).reply().await.map(|reply| reply.value) })
+    }
+
     /// Starts a run and returns its id.
     pub(crate) fn start_run(&self, workflow: &str) -> String {
-        let created = self.post("/v1/runs", &json!({"workflowId": workflow}));
-        assert_eq!(created.status, 201, "{created:?}");
-        created.body["runId"].as_str().unwrap().to_owned()
+        let run = CreateRun { workflow_id: workflow.to_owned(), ..CreateRun::default() };
+        self.api(|client| client.runs().create(&run)).unwrap().run_id.to_string()
     }
 
     /// The run as everybody sees it who may read it: without the link, which is another one each time.
@@ -292,7 +304,7 @@ impl Client {
     }
 
     pub(crate) fn status(&self, run: &str) -> String {
-        self.get(&format!("/v1/runs/{run}")).body["status"].as_str().unwrap_or("none").to_owned()
+        self.api(|client| client.runs().get(run)).map_or("none", |run| run.status.as_str()).to_owned()
     }
 
     pub(crate) fn answer(&self, run: &str, node: &str, value: &Value) -> Answer {

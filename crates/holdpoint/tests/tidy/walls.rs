@@ -20,6 +20,13 @@ fn only_the_server_serves_http() {
 }
 
 #[test]
+fn the_command_line_knows_no_engine_and_no_server() {
+    let server_parts = ["axum", "holdpoint-engine", "hyper", "rusqlite", "tokio-postgres"];
+    assert_eq!(forbidden(&manifest("holdpoint-cli"), &server_parts), [""; 0]);
+    assert_eq!(forbidden(&manifest("holdpoint-client"), &["clap", "holdpoint-core"]), [""; 0]);
+}
+
+#[test]
 fn only_the_room_of_outgoing_calls_has_an_http_client() {
     let mut files = rust_under(&[CORE, ENGINE]);
     files.retain(|file| !file.path.starts_with(OUTGOING));
@@ -69,6 +76,8 @@ fn dependencies_point_one_way() {
         ("holdpoint-api", &["holdpoint-ids"]),
         ("holdpoint-core", &["holdpoint-ids"]),
         ("holdpoint-engine", &["holdpoint-core"]),
+        ("holdpoint-client", &["holdpoint-api"]),
+        ("holdpoint-cli", &["holdpoint-api", "holdpoint-client", "holdpoint-core"]),
     ] {
         assert_eq!(forbidden(&manifest(name), &["holdpoint"]), below, "{name} knows nothing above itself");
     }

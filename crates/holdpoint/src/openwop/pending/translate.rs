@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use holdpoint_api::ids::encode_segment;
 use holdpoint_api::pending::{ListPending, PendingCounts, PendingInterrupt, PendingLinks, PendingVotes};
 use holdpoint_core::{Kind, Timestamp};
 use holdpoint_engine::{Assignee, Pending, PendingCursor, PendingFilter, PendingOrder, Votes};
@@ -10,7 +11,6 @@ use crate::auth::Caller;
 use crate::error::ApiError;
 use crate::instants::instant;
 use crate::links::Links;
-use crate::segment::encode;
 
 /// What orders are called. A cursor is of one order; the letter before it says which.
 const ORDERS: [(&str, PendingOrder, &str); 3] = [
@@ -72,8 +72,11 @@ fn mark(order: PendingOrder) -> &'static str {
 
 pub(super) fn row<'a>(links: &Links, row: &'a Pending, now: Timestamp) -> PendingInterrupt<'a> {
     let (url, interrupt) = (format!("/v1/runs/{}", row.run), format!("{}:{}", row.run, row.id));
-    let resolve =
-        format!("{url}/interrupts/{}?interruptId={}", encode(row.node.as_str()), encode(&interrupt));
+    let resolve = format!(
+        "{url}/interrupts/{}?interruptId={}",
+        encode_segment(row.node.as_str()),
+        encode_segment(&interrupt)
+    );
     let page = links.page_url(&row.run, &row.node, Some(&interrupt));
     PendingInterrupt {
         run_id: row.run.clone(),
@@ -151,7 +154,7 @@ mod tests {
 
     #[test]
     fn a_node_of_any_name_can_be_linked_to() {
-        assert_eq!(encode("gate-1.a"), "gate-1.a");
-        assert_eq!(encode("a/b ü?"), "a%2Fb%20%C3%BC%3F");
+        assert_eq!(encode_segment("gate-1.a"), "gate-1.a");
+        assert_eq!(encode_segment("a/b ü?"), "a%2Fb%20%C3%BC%3F");
     }
 }

@@ -1,7 +1,7 @@
-//! Parts of paths and queries. Ids may have anything in them.
+//! Segments of paths and values of queries. An id may have any character in it.
 
-/// One part of a path or query, so that an id from outside cannot become two parts or a query.
-pub(crate) fn encode(text: &str) -> String {
+/// Encodes an id as one segment of a path or one value of a query.
+pub fn encode_segment(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {
         match byte {
@@ -19,8 +19,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_stays_one_part_of_the_path() {
-        assert_eq!(encode("run_1-a.b~c"), "run_1-a.b~c");
-        assert_eq!(encode("../a?b=ü&c d"), "..%2Fa%3Fb%3D%C3%BC%26c%20d");
+    fn an_id_stays_one_segment() {
+        assert_eq!(encode_segment("run_1-a.b~c"), "run_1-a.b~c");
+        assert_eq!(encode_segment("../a?b=ü&c d"), "..%2Fa%3Fb%3D%C3%BC%26c%20d");
     }
 }
