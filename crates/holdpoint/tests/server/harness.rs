@@ -208,19 +208,9 @@ impl Client {
         path: &str,
         body: Option<&[u8]>,
     ) -> Result<Answer, ureq::Error> {
-        let mut request = ureq::http::Request::builder().method(method).uri(format!("{}{path}", self.url));
-        if let Some(key) = &self.key {
-            request = request.header("authorization", format!("Bearer {key}"));
-        }
-        let mut response = match body {
-            Some(body) => self
-                .agent
-                .run(request.header("content-type", "application/json").body(body.to_vec()).unwrap())?,
-            None => self.agent.run(request.body(()).unwrap())?,
-        };
-        let status = response.status().as_u16();
-        let mut text = String::new();
-        response.body_mut().as_reader().read_to_string(&mut text)?;
+        let headers: &[_] = if body.is_some() { &[("content-type", "application/json")] } else { &[] };
+        let response = self.try_exchange(method, path, body, headers)?;
+        let (status, text) = (response.status().as_u16(), response.into_body());
         let body = serde_json::from_str(&text).unwrap_or(Value::String(text));
         Ok(Answer { status, body })
     }
