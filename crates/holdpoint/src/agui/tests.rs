@@ -36,9 +36,9 @@ impl House {
         let engine = Engine::open(options).await.unwrap();
         let tenant = TenantId::parse("default").unwrap();
         let key = fresh_secret(false).unwrap();
-        engine.add_key(&stored_key(&key, tenant.clone(), engine.now()).unwrap()).await.unwrap();
+        engine.add_key(&stored_key(&key, tenant.clone(), engine.now()).unwrap(), None).await.unwrap();
         let agent = json!({"agentId": "mailer", "model": {"use": "main"}});
-        engine.put_agent(&tenant, agent).await.unwrap();
+        engine.put_agent(&tenant, agent, None).await.unwrap();
         let (stop, stopping) = watch::channel(false);
         let router = router(Arc::new(Shared::new(engine.clone(), stopping)), None);
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
