@@ -211,8 +211,7 @@ impl Engine {
         self.execute_once(of, std::slice::from_ref(command), None).await
     }
 
-    /// Executes several commands in one change, all of them or none, with the receipt of their request if there is one.
-    /// A refusal that is part of the run's story ends it.
+    /// Executes commands in one change, all or none, and writes a receipt. A refusal that the run records ends it.
     pub async fn execute_once(
         &self,
         of: &RunRef,
@@ -249,7 +248,7 @@ impl Engine {
         self.cancel_once(of, reason, by, None).await
     }
 
-    /// Ends a run, with the receipt of the request if there is one.
+    /// Ends a run and writes a receipt.
     pub async fn cancel_once(
         &self,
         of: &RunRef,
@@ -292,8 +291,7 @@ impl Engine {
         if let Some(refusal) = draft.events.iter().find_map(Event::denial) {
             // Without a receipt: the command was not executed.
             let entries = Entries::of(&draft.events);
-            let outrun = self.settle(of, before, draft, Mail::None, None).await?.is_some();
-            if outrun {
+            if self.settle(of, before, draft, Mail::None, None).await?.is_some() {
                 return Ok(Tried::Outrun);
             }
             entries.write(of);
@@ -311,8 +309,7 @@ impl Engine {
         })
     }
 
-    /// Commits a draft, its effects on the runs around it, and the receipt of the request if there is one. Returns the
-    /// guard that did not hold, if one did not.
+    /// Commits a draft, its effects on other runs, and the receipt. Returns the guard that did not hold, if one did not.
     pub(crate) async fn settle(
         &self,
         of: &RunRef,
@@ -327,13 +324,12 @@ impl Engine {
         }
     }
 
-    /// Writes changes, all or none of them. The receipt is made from the first run.
+    /// Writes changes, all or none of them, and a receipt of the first run.
     async fn commit(&self, changes: Vec<Change>, once: Option<&Once<Run>>) -> Result<Option<Guard>, Error> {
         let Some(after) = changes.first().map(|change| change.after.clone()) else { return Ok(None) };
         self.commit_as(changes, once, &*after).await
     }
 
-    /// Writes changes, and a receipt that is made from `after`.
     async fn commit_as<T>(
         &self,
         mut changes: Vec<Change>,

@@ -37,7 +37,7 @@ impl Engine {
         self.register_by(Author::Caller, tenant, definition, None).await
     }
 
-    /// Registers a definition, with the receipt of the request if there is one.
+    /// Registers a definition and writes a receipt.
     pub async fn register_once(
         &self,
         tenant: &TenantId,

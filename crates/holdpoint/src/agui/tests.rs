@@ -54,8 +54,11 @@ impl House {
         let owner = Owner { tenant: self.tenant.clone(), principal: "ann".to_owned() };
         let messages = vec![Message::new("u1", Role::User, "Where am I?")];
         let (agent, thread) = ("mailer".to_owned(), Some("t1".to_owned()));
-        let run =
-            self.engine.start_agent(Talk { agent, thread, messages, owner, start: None }).await.unwrap();
+        let run = self
+            .engine
+            .start_agent(Talk { agent, thread, messages, owner, start: None, once: None })
+            .await
+            .unwrap();
         let of = RunRef { tenant: self.tenant.clone(), run: run.id.clone() };
         let mut message = Message::new("reply-1", Role::Assistant, "Let me see.");
         message.calls =

@@ -158,7 +158,7 @@ fn an_agent_of_another_name_does_not_take_over_a_thread_that_is_open() {
     let server = Server::start();
     front(&server, &filing()).say("u1", "File").ids();
     let other = front(&server, &gated());
-    other.say("u9", "Ship", None).assert_refused("THREAD_BUSY");
+    other.say("u9", "Ship").assert_refused("THREAD_BUSY");
 }
 
 #[test]
