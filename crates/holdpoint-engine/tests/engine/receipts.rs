@@ -14,6 +14,7 @@ use crate::place::{Place, on_both};
 
 on_both! {
     the_same_key_starts_one_run,
+    the_receipt_of_a_run_is_not_written_with_the_registration_of_its_workflow,
     of_many_with_one_key_at_once_on_two_nodes_one_is_done,
     a_refusal_leaves_no_receipt_and_can_be_kept,
     what_was_done_before_leaves_a_receipt_too,
@@ -79,6 +80,15 @@ async fn the_same_key_starts_one_run(house: House) {
     assert_eq!(house.engine.receipt(&other).await.unwrap(), None);
     begin(&house.engine, "other").await.unwrap();
     assert_eq!(runs(&house).await, 2);
+}
+
+/// A workflow that comes with the engine is registered by the first start.
+async fn the_receipt_of_a_run_is_not_written_with_the_registration_of_its_workflow(house: House) {
+    let options = StartOptions { once: Some(once("k", run_words)), ..StartOptions::default() };
+    let workflow = WorkflowId::parse("content-review").unwrap();
+    let run = house.engine.start_with(&workflow, start(json!({})), options).await.unwrap();
+    let receipt = house.engine.receipt(&request("k")).await.unwrap().unwrap();
+    assert_eq!((receipt.response, runs(&house).await), (run_words(&run), 1));
 }
 
 async fn of_many_with_one_key_at_once_on_two_nodes_one_is_done(house: House) {
