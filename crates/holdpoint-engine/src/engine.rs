@@ -65,12 +65,13 @@ pub(crate) use arrivals::Looks;
 pub use arrivals::{Received, RefusedBy, Taker};
 use audit::Entries;
 pub use checking::Checked;
+pub use definitions::Registration;
 pub(crate) use families::Before;
 pub use fork::{ForkRequest, Overlay};
 pub use grants::GrantRecord;
 pub use graphs::{GraphError, GraphStart, Handle, Resume, Standing};
 pub use holdpoint_core::{EventReception, InputMode};
-pub use once::{Done, Once, Respond};
+pub use once::{Once, RequestKey, Respond};
 pub use options::Options;
 pub use pending::{Assignee, PendingCounts, PendingFilter, PendingOrder, PendingPage};
 pub use quotas::{QuotaExceeded, Quotas, Usage};
@@ -85,9 +86,9 @@ const BACKSTOP_SHARED: Duration = Duration::from_secs(1);
 /// How often a command is decided again because others changed the run first.
 const ATTEMPTS_MAX: usize = 64;
 
-/// A handle to an open engine; clones share it. The second part is for handles from [`Engine::once`].
+/// A handle to an open engine; clones share it.
 #[derive(Clone, Debug)]
-pub struct Engine(Arc<Shared>, Option<Arc<Once>>);
+pub struct Engine(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
@@ -149,7 +150,7 @@ impl Engine {
     }
 
     pub fn worker(&self) -> Worker {
-        Worker::new(self.once(None))
+        Worker::new(self.clone())
     }
 
     pub fn now(&self) -> Timestamp {
@@ -207,16 +208,21 @@ impl Engine {
     /// Does what a command asks, or says why not. When this returns, it is on disk; and so is a refusal that is part of
     /// the run's story.
     pub async fn execute(&self, of: &RunRef, command: &Command) -> Result<Arc<Run>, Error> {
-        self.execute_all(of, std::slice::from_ref(command)).await
+        self.execute_once(of, std::slice::from_ref(command), None).await
     }
 
-    /// Several commands in one change: all of them or none. A refusal that is part of the story ends it.
-    pub(crate) async fn execute_all(&self, of: &RunRef, commands: &[Command]) -> Result<Arc<Run>, Error> {
+    /// Executes commands in one change, all or none, and writes a receipt. A refusal that the run records ends it.
+    pub async fn execute_once(
+        &self,
+        of: &RunRef,
+        commands: &[Command],
+        once: Option<&Once<Run>>,
+    ) -> Result<Arc<Run>, Error> {
         // What was decided on something older than what is stored is not written.
         let mut run = self.known(of).await?;
         let mut stored = false;
         for _ in 0..ATTEMPTS_MAX {
-            match self.try_execute(of, run, commands, stored).await {
+            match self.try_execute(of, run, commands, stored, once).await {
                 Ok(Tried::Done(run)) => return Ok(run),
                 // Written down, and therefore decided on what is stored.
                 Ok(Tried::Denied(refusal)) => return Err(refusal.into()),
@@ -239,10 +245,21 @@ impl Engine {
         reason: Option<String>,
         by: Principal,
     ) -> Result<Arc<Run>, Error> {
-        match self.execute(of, &Command::Cancel { reason, by }).await {
+        self.cancel_once(of, reason, by, None).await
+    }
+
+    /// Ends a run and writes a receipt.
+    pub async fn cancel_once(
+        &self,
+        of: &RunRef,
+        reason: Option<String>,
+        by: Principal,
+        once: Option<&Once<Run>>,
+    ) -> Result<Arc<Run>, Error> {
+        match self.execute_once(of, &[Command::Cancel { reason, by }], once).await {
             Err(Error::Refused(Refusal::RunFinished(_))) => {
                 let run = self.run(of).await?;
-                self.keep_done(Done::Run(&run)).await?;
+                self.keep_unchanged(once, &run).await?;
                 Ok(run)
             }
             other => other,
@@ -256,6 +273,7 @@ impl Engine {
         run: Arc<Run>,
         commands: &[Command],
         stored: bool,
+        once: Option<&Once<Run>>,
     ) -> Result<Tried, Error> {
         let before = Before::of(&run);
         let mut draft = Draft::new(run, self.now());
@@ -271,10 +289,9 @@ impl Engine {
             return Ok(Tried::Outrun);
         }
         if let Some(refusal) = draft.events.iter().find_map(Event::denial) {
-            // Without the receipt of whoever asked: what they asked for was not done.
+            // Without a receipt: the command was not executed.
             let entries = Entries::of(&draft.events);
-            let outrun = self.once(None).settle(of, before, draft, Mail::None).await?.is_some();
-            if outrun {
+            if self.settle(of, before, draft, Mail::None, None).await?.is_some() {
                 return Ok(Tried::Outrun);
             }
             entries.write(of);
@@ -283,7 +300,7 @@ impl Engine {
         let wakes = before.wakes(&draft);
         let mail = if wakes { self.activate(of, &mut draft).await? } else { Mail::None };
         let (after, entries) = (draft.run.clone(), Entries::of(&draft.events));
-        Ok(match self.settle(of, before, draft, mail).await? {
+        Ok(match self.settle(of, before, draft, mail, once).await? {
             None => {
                 entries.write(of);
                 Tried::Done(after)
@@ -292,32 +309,38 @@ impl Engine {
         })
     }
 
-    /// Commits a draft and what it does to the runs around it. Names the guard that did not hold, if one did not.
+    /// Commits a draft, its effects on other runs, and the receipt. Returns the guard that did not hold, if one did not.
     pub(crate) async fn settle(
         &self,
         of: &RunRef,
         before: Before,
         draft: Draft,
         mail: Mail,
+        once: Option<&Once<Run>>,
     ) -> Result<Option<Guard>, Error> {
         match self.family(of, before, draft, mail).await? {
-            Ok(changes) => self.commit(changes).await,
+            Ok(changes) => self.commit(changes, once).await,
             Err(guard) => Ok(Some(guard)),
         }
     }
 
-    /// Writes changes, all or none of them.
-    async fn commit(&self, changes: Vec<Change>) -> Result<Option<Guard>, Error> {
+    /// Writes changes, all or none of them, and a receipt of the first run.
+    async fn commit(&self, changes: Vec<Change>, once: Option<&Once<Run>>) -> Result<Option<Guard>, Error> {
         let Some(after) = changes.first().map(|change| change.after.clone()) else { return Ok(None) };
-        self.commit_as(changes, Done::Run(&after)).await
+        self.commit_as(changes, once, &*after).await
     }
 
-    async fn commit_as(&self, mut changes: Vec<Change>, done: Done<'_>) -> Result<Option<Guard>, Error> {
+    async fn commit_as<T>(
+        &self,
+        mut changes: Vec<Change>,
+        once: Option<&Once<T>>,
+        after: &T,
+    ) -> Result<Option<Guard>, Error> {
         changes.iter_mut().for_each(|change| self.hand_over(change));
         let born = changes.iter().filter(|change| change.before == 0);
         let born: Vec<_> =
             born.map(|birth| (birth.of.tenant.clone(), birth.after.workflow.id.clone())).collect();
-        match self.submit(Work::Changes(changes), done).await? {
+        match self.submit(Work::Changes(changes), once, after).await? {
             Reply::Conflict(guard) => {
                 if guard == Guard::Revision {
                     // Another node has registered a newer one.

@@ -42,10 +42,10 @@ pub use clock::Clock;
 pub use committer::{Counters, Fault};
 pub use context::{ChannelOptions, Context, EffectContext, Stop};
 pub use engine::{
-    Assignee, Checked, CredentialLimits, Done, Engine, EventReception, ForkRequest, GrantRecord, GraphError,
+    Assignee, Checked, CredentialLimits, Engine, EventReception, ForkRequest, GrantRecord, GraphError,
     GraphStart, Handle, InputMode, Interrupted, NewWebhook, Once, Options, Overlay, PendingCounts,
-    PendingFilter, PendingOrder, PendingPage, QuotaExceeded, Quotas, Received, RefusedBy, Respond, Resume,
-    Standing, StartOptions, Taker, Talk, Usage,
+    PendingFilter, PendingOrder, PendingPage, QuotaExceeded, Quotas, Received, RefusedBy, Registration,
+    RequestKey, Respond, Resume, Standing, StartOptions, Taker, Talk, Usage,
 };
 pub use error::Error;
 pub use feed::{Committed, Listener};

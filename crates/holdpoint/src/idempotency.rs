@@ -1,85 +1,73 @@
-//! `Idempotency-Key`: a request that is sent twice is carried out once, and answered the same. What it does and what is
-//! answered are one commit; a final no is kept, too. Whatever may still turn out otherwise is not.
+//! `Idempotency-Key`: a request that is sent twice is executed once and gets the same response twice. The change and
+//! the receipt, which has the response, are one commit. Final errors are stored, too; errors that a retry may avoid are
+//! not.
 
-use std::future::Future;
+use std::borrow::Borrow;
 use std::sync::Arc;
 
 use axum::extract::{FromRequest, Request};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use holdpoint_core::mailbox::RunDispatch;
-use holdpoint_core::{Run, TenantId, Workflow, hex};
-use holdpoint_engine::{ApiKey, Delivery, Done, Engine, LinkSecret, Once, Receipt, Webhook};
+use holdpoint_core::{TenantId, hex};
+use holdpoint_engine::{Engine, Once, Receipt, RequestKey};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use crate::app::App;
-use crate::auth::Caller;
 use crate::body::{self, FromBytes};
 use crate::error::ApiError;
 
 const KEY_CHARS_MAX: usize = 255;
 const KEPT_MS: u64 = 24 * 3_600_000;
-/// Under the name of the protocol and under its old one.
+/// The header of replayed responses, under the present and the former name of the protocol.
 const REPLAYED: [HeaderName; 2] =
     [HeaderName::from_static("openwop-idempotent-replay"), HeaderName::from_static("wop-idempotent-replay")];
 
-/// A body, and the key it was sent under if there is one.
+/// A body, and the idempotency key of its request.
 #[derive(Debug)]
-pub(crate) struct Sent<B>(pub Sending, pub B);
+pub(crate) struct Keyed<B>(pub IdempotencyKey, pub B);
 
+/// The `Idempotency-Key` of a request, if it has one.
 #[derive(Debug, Default)]
-pub(crate) struct Sending(Option<Key>);
+pub(crate) struct IdempotencyKey(Option<KeyHashes>);
 
-/// Hashes only: neither keys nor bodies are kept.
+/// Neither the key nor the body is stored.
 #[derive(Clone, Debug)]
-struct Key {
+struct KeyHashes {
     operation: String,
     key_hash: String,
     body_hash: String,
-    /// Answers to what has changed nothing are kept, too.
-    keeps_all: bool,
 }
 
-/// Who has sent a request. What others were told under the same key is none of theirs.
+/// The sender of a request. A key identifies a request of one sender only.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Sender<'a> {
-    /// By the name of the principal, so that a key that was replaced by another one finds what it was told.
+    /// The tenant and the name of a principal: the successor of an API key finds the receipts of its predecessor.
     Principal(&'a TenantId, &'a str),
-    /// Without a key, over a link: as the tenant whose link it is. The path tells links apart.
+    /// The tenant of a link that is used without an API key. The path is part of the operation and identifies the link.
     Link(&'a TenantId),
 }
 
-impl<'a> Sender<'a> {
-    fn tenant(self) -> &'a TenantId {
-        match self {
-            Self::Principal(tenant, _) | Self::Link(tenant) => tenant,
-        }
-    }
-}
-
-impl<B: FromBytes + Send, S: Send + Sync> FromRequest<S> for Sent<B> {
+impl<B: FromBytes + Send, S: Send + Sync> FromRequest<S> for Keyed<B> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
-        // Judged once the body is read: what is left of one ends the connection, and a client that is about to send its
-        // next request would lose it.
-        let sent = key_of(request.headers());
-        // Hashed only where it is needed: most requests come without a key.
-        let sent = sent.map(|key| key.map(|key_hash| (operation(&request), key_hash)));
+        // An invalid key is rejected after the body is read: an unread body closes the connection, and the client
+        // would lose its next request.
+        let key = key_of(request.headers());
+        // Most requests have no key; only the others are hashed.
+        let key = key.map(|key| key.map(|key_hash| (operation(&request), key_hash)));
         let bytes = body::read(request, state).await?;
-        let key = sent?.map(|(operation, key_hash)| Key {
-            operation,
-            key_hash,
-            body_hash: hash(&bytes),
-            keeps_all: true,
+        let hashes = key?.map(|(operation, key_hash)| {
+            let body_hash = hash(&bytes);
+            KeyHashes { operation, key_hash, body_hash }
         });
-        Ok(Self(Sending(key), B::from_bytes(&bytes)?))
+        Ok(Self(IdempotencyKey(hashes), B::from_bytes(&bytes)?))
     }
 }
 
 fn operation(request: &Request) -> String {
-    // The query may name the interrupt that the request is about.
+    // The query is included: it may name the interrupt.
     let target =
         request.uri().path_and_query().map_or_else(|| request.uri().path(), |target| target.as_str());
     format!("{} {}", request.method(), hash(target.as_bytes()))
@@ -101,48 +89,16 @@ fn hash(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
 
-/// What was done for a request, for its answer to be made from.
+/// A response in the form in which it is sent and stored.
 #[derive(Debug)]
-pub(crate) enum Did {
-    Run(Arc<Run>),
-    Workflow(Arc<Workflow>, bool),
-    KeyAdded(Box<ApiKey>),
-    KeyRevoked(String),
-    SecretsRotated(Box<LinkSecret>),
-    Dispatch(Box<RunDispatch>),
-    Webhook(Box<Webhook>),
-    WebhookRemoved(String),
-    Delivery(Box<Delivery>),
-    Replayed(u64),
-}
-
-impl Did {
-    fn as_done(&self) -> Done<'_> {
-        match self {
-            Self::Run(run) => Done::Run(run),
-            Self::Workflow(workflow, stored) => Done::Workflow { workflow, stored: *stored },
-            Self::KeyAdded(key) => Done::KeyAdded(key),
-            Self::KeyRevoked(id) => Done::KeyRevoked(id),
-            Self::SecretsRotated(secret) => Done::SecretsRotated(secret),
-            Self::Dispatch(row) => Done::Dispatch(row),
-            Self::Webhook(webhook) => Done::Webhook(webhook),
-            Self::WebhookRemoved(id) => Done::WebhookRemoved(id),
-            Self::Delivery(row) => Done::Delivery(row),
-            Self::Replayed(count) => Done::Replayed(*count),
-        }
-    }
-}
-
-/// An answer as it is sent and as it is kept.
-#[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct ApiResponse {
     pub status: StatusCode,
     pub body: String,
-    /// It was given before; nothing was done now.
+    /// The response was read from a receipt; nothing was executed now.
     pub replayed: bool,
 }
 
-impl Answer {
+impl ApiResponse {
     pub(crate) fn json(status: StatusCode, body: &impl Serialize) -> Self {
         match serde_json::to_string(body) {
             Ok(body) => Self { status, body, replayed: false },
@@ -150,12 +106,13 @@ impl Answer {
         }
     }
 
-    pub(crate) fn nothing() -> Self {
+    /// A response without a body.
+    pub(crate) fn empty() -> Self {
         Self { status: StatusCode::NO_CONTENT, body: String::new(), replayed: false }
     }
 }
 
-impl IntoResponse for Answer {
+impl IntoResponse for ApiResponse {
     fn into_response(self) -> Response {
         let mut response = (self.status, self.body).into_response();
         let headers = response.headers_mut();
@@ -173,156 +130,163 @@ impl IntoResponse for Answer {
     }
 }
 
-impl Sending {
-    /// Returns the hash of the idempotency key of this caller, or None if the request has none.
-    pub(crate) fn key_of(&self, caller: &Caller) -> Option<String> {
-        self.0.clone().map(|key| key.of(caller.sender()).key_hash)
+impl IdempotencyKey {
+    /// Returns the hash that identifies this key of this sender, or None if the request has no key.
+    pub(crate) fn hash_for(&self, sender: Sender<'_>) -> Option<String> {
+        self.0.as_ref().map(|hashes| hashes.clone().request(sender).key_hash)
     }
 
-    /// Carries out `work` once. It gets the engine to do it with; `answer` makes the answer from what was done, for the
-    /// caller and for the receipt.
-    pub(crate) async fn carry_out(
-        self,
-        app: &App,
-        caller: &Caller,
-        answer: impl Fn(Done<'_>) -> Answer + Clone + Send + Sync + 'static,
-        work: impl AsyncFnOnce(Engine) -> Result<Did, ApiError>,
-    ) -> Result<Answer, ApiError> {
-        self.carry_out_for(app, caller.sender(), answer, work).await
-    }
-
-    /// The same for whoever has sent it.
-    pub(crate) async fn carry_out_for(
+    /// Executes `work` at most once and returns its response, or the stored response to the same request. `respond`
+    /// makes the response from the result. The engine stores it as a receipt if `work` hands `Once` to an operation;
+    /// otherwise it is stored afterwards.
+    pub(crate) async fn once<T: 'static, X: Borrow<T>>(
         self,
         app: &App,
         sender: Sender<'_>,
-        answer: impl Fn(Done<'_>) -> Answer + Clone + Send + Sync + 'static,
-        work: impl AsyncFnOnce(Engine) -> Result<Did, ApiError>,
-    ) -> Result<Answer, ApiError> {
-        let (tenant, key) = (sender.tenant(), self.0.map(|key| key.of(sender)));
-        let Some(key) = key else {
-            return Ok(answer(work(app.engine.clone()).await?.as_done()));
+        respond: impl Fn(&T) -> ApiResponse + Send + Sync + 'static,
+        work: impl AsyncFnOnce(Option<&Once<T>>) -> Result<X, ApiError>,
+    ) -> Result<ApiResponse, ApiError> {
+        let respond = move |made: &T, _: Option<()>| respond(made);
+        self.once_with_secret(app, sender, respond, async move |once| Ok((work(once).await?, None))).await
+    }
+
+    /// Executes `work`, which may make a secret, at most once. Only the first response shows the secret: for the receipt,
+    /// `respond` gets None.
+    pub(crate) async fn once_with_secret<T: 'static, X: Borrow<T>, S>(
+        self,
+        app: &App,
+        sender: Sender<'_>,
+        respond: impl Fn(&T, Option<S>) -> ApiResponse + Send + Sync + 'static,
+        work: impl AsyncFnOnce(Option<&Once<T>>) -> Result<(X, Option<S>), ApiError>,
+    ) -> Result<ApiResponse, ApiError> {
+        let Some(attempt) = self.attempt(app, sender) else {
+            let (made, secret) = work(None).await?;
+            return Ok(respond(made.borrow(), secret));
         };
-        if let Some(receipt) = key.find(&app.engine, tenant).await? {
-            return key.replay(receipt);
+        if let Some(receipt) = attempt.find().await? {
+            return attempt.replay(receipt);
         }
-        let kept = answer.clone();
-        let respond = move |done: Done<'_>| {
-            let answer = kept(done);
-            (answer.status.as_u16(), answer.body)
+        let respond = Arc::new(respond);
+        let stored = respond.clone();
+        let stored = move |made: &T| {
+            let response = stored(made, None);
+            (response.status.as_u16(), response.body)
         };
-        let engine = app.engine.once(key.once(tenant, respond));
-        match work(engine.clone()).await {
-            Ok(did) => key.done(&engine, tenant, answer(did.as_done())).await,
-            Err(error) => key.refused(&engine, tenant, error).await,
+        let once = Once { request: attempt.request.clone(), respond: Arc::new(stored) };
+        match work(Some(&once)).await {
+            Ok((made, secret)) => {
+                let response = attempt.finish(|| respond(made.borrow(), None)).await?;
+                let shown = secret.filter(|_| !response.replayed);
+                Ok(shown.map_or(response, |secret| respond(made.borrow(), Some(secret))))
+            }
+            Err(error) => attempt.refuse(error).await,
         }
     }
 
-    /// For work in several commits that may be done again without harm: the answer is kept after the last of them, if
-    /// it is final.
-    pub(crate) async fn carry_out_in_parts<F>(
+    /// Executes work of several commits, which can be repeated without harm. Its response is stored after the last commit,
+    /// unless it is an error or [`Outcome::Provisional`].
+    pub(crate) async fn once_in_parts(
         self,
         app: &App,
-        caller: &Caller,
-        work: F,
-    ) -> Result<Answer, ApiError>
-    where
-        F: Future<Output = (Answer, bool)>,
-    {
-        let key = self.0.map(|key| key.of(caller.sender()));
-        let Some(key) = key else { return Ok(work.await.0) };
-        if let Some(receipt) = key.find(&app.engine, caller.tenant()).await? {
-            return key.replay(receipt);
+        sender: Sender<'_>,
+        work: impl Future<Output = Result<Outcome, ApiError>>,
+    ) -> Result<ApiResponse, ApiError> {
+        let attempt = self.attempt(app, sender);
+        if let Some(attempt) = &attempt
+            && let Some(receipt) = attempt.find().await?
+        {
+            return attempt.replay(receipt);
         }
-        let (answer, is_final) = work.await;
-        if !is_final {
-            return Ok(answer);
+        match (work.await?, attempt) {
+            (Outcome::Final(response), Some(attempt)) => attempt.keep(response).await,
+            (Outcome::Final(response), None) | (Outcome::Provisional(response), _) => Ok(response),
         }
-        let engine = app.engine.once(key.once(caller.tenant(), |_| (500, String::new())));
-        match engine.keep_receipt(answer.status.as_u16(), &answer.body).await {
-            Ok(()) => Ok(answer),
-            Err(holdpoint_engine::Error::Duplicate(receipt)) => key.replay(*receipt),
-            Err(error) => Err(error.into()),
-        }
+    }
+
+    fn attempt<'a>(self, app: &'a App, sender: Sender<'_>) -> Option<Attempt<'a>> {
+        let keeps_unchanged = matches!(sender, Sender::Principal(..));
+        Some(Attempt { engine: &app.engine, request: self.0?.request(sender), keeps_unchanged })
     }
 }
 
-impl Key {
-    /// Two who happen to choose the same key are still two: one's vote is not answered with the other's.
-    fn of(mut self, sender: Sender<'_>) -> Self {
-        match sender {
-            Sender::Principal(_, name) => {
-                self.key_hash = hash(format!("{} {name}", self.key_hash).as_bytes());
-            }
-            // Nobody answers for what they send: what is kept for them is bounded by what they can change.
-            Sender::Link(_) => self.keeps_all = false,
-        }
-        self
+/// The response to work of several commits.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    Final(ApiResponse),
+    /// The same request may get another response later.
+    Provisional(ApiResponse),
+}
+
+impl KeyHashes {
+    /// Keys of different principals differ, so that the vote of one is not answered with the response to another.
+    fn request(self, sender: Sender<'_>) -> RequestKey {
+        let Self { operation, key_hash, body_hash } = self;
+        let (tenant, key_hash) = match sender {
+            Sender::Principal(tenant, name) => (tenant, hash(format!("{key_hash} {name}").as_bytes())),
+            Sender::Link(tenant) => (tenant, key_hash),
+        };
+        RequestKey { tenant: tenant.clone(), operation, key_hash, body_hash, ttl_ms: KEPT_MS }
+    }
+}
+
+/// The execution of a request that has a key.
+struct Attempt<'a> {
+    engine: &'a Engine,
+    request: RequestKey,
+    /// Responses to requests that changed nothing are stored, too. False for links: their holders have no key that could
+    /// be revoked, so that the number of their receipts is bounded by the changes that they can make.
+    keeps_unchanged: bool,
+}
+
+impl Attempt<'_> {
+    async fn find(&self) -> Result<Option<Receipt>, ApiError> {
+        Ok(self.engine.receipt(&self.request).await?)
     }
 
-    fn once(
-        &self,
-        tenant: &TenantId,
-        respond: impl Fn(Done<'_>) -> (u16, String) + Send + Sync + 'static,
-    ) -> Once {
-        Once {
-            tenant: tenant.clone(),
-            operation: self.operation.clone(),
-            key_hash: self.key_hash.clone(),
-            body_hash: self.body_hash.clone(),
-            ttl_ms: KEPT_MS,
-            respond: Box::new(respond),
-        }
-    }
-
-    fn replay(&self, receipt: Receipt) -> Result<Answer, ApiError> {
-        if receipt.body_hash != self.body_hash {
+    fn replay(&self, receipt: Receipt) -> Result<ApiResponse, ApiError> {
+        if receipt.body_hash != self.request.body_hash {
             let message = "this Idempotency-Key was used for a request with another body; take a new one";
             return Err(ApiError::new(StatusCode::CONFLICT, "idempotency_key_mismatch", message));
         }
         let status = StatusCode::from_u16(receipt.status).map_err(ApiError::internal)?;
-        Ok(Answer { status, body: receipt.response, replayed: true })
+        Ok(ApiResponse { status, body: receipt.response, replayed: true })
     }
 
-    /// What the receipt says is what is answered, so that the first answer and all later ones are the same. What was so
-    /// already is no change, and without a change there is no receipt yet.
-    async fn done(&self, engine: &Engine, tenant: &TenantId, answer: Answer) -> Result<Answer, ApiError> {
-        if let Some(receipt) = self.find(engine, tenant).await? {
-            return Ok(Answer { replayed: false, ..self.replay(receipt)? });
+    /// Returns the response of the receipt, so that the first response and all later ones are the same. Work that
+    /// changed nothing has left no receipt, and gets one here.
+    async fn finish(&self, respond: impl FnOnce() -> ApiResponse) -> Result<ApiResponse, ApiError> {
+        match self.find().await? {
+            Some(receipt) => Ok(ApiResponse { replayed: false, ..self.replay(receipt)? }),
+            None if self.keeps_unchanged => self.keep(respond()).await,
+            None => Ok(respond()),
         }
-        if !self.keeps_all {
-            return Ok(answer);
-        }
-        match engine.keep_receipt(answer.status.as_u16(), &answer.body).await {
-            Ok(()) => Ok(answer),
-            // Another one who found nothing to change was a moment faster.
+    }
+
+    /// Stores a response, or replays that of a concurrent request with the same key that was stored before.
+    async fn keep(&self, response: ApiResponse) -> Result<ApiResponse, ApiError> {
+        let kept = self.engine.keep_receipt(&self.request, response.status.as_u16(), response.body.clone());
+        match kept.await {
+            Ok(()) => Ok(response),
             Err(holdpoint_engine::Error::Duplicate(receipt)) => self.replay(*receipt),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// A no is kept when asking again would not change it. Or somebody was first: then theirs is the answer.
-    async fn refused(
-        &self,
-        engine: &Engine,
-        tenant: &TenantId,
-        mut error: ApiError,
-    ) -> Result<Answer, ApiError> {
+    /// Stores an error if the same request would get it again. Replays the response to a concurrent request with the
+    /// same key that was executed before.
+    async fn refuse(&self, mut error: ApiError) -> Result<ApiResponse, ApiError> {
         let first = match error.take_receipt() {
             Some(receipt) => Some(receipt),
-            None if error.is_final() && self.keeps_all => {
-                match engine.keep_receipt(error.status().as_u16(), &error.body().to_string()).await {
+            None if error.is_final() && self.keeps_unchanged => {
+                let (status, body) = (error.status().as_u16(), error.body().to_string());
+                match self.engine.keep_receipt(&self.request, status, body).await {
                     Err(holdpoint_engine::Error::Duplicate(receipt)) => Some(*receipt),
                     Ok(()) | Err(_) => None,
                 }
             }
-            // A database that cannot be asked now is what the refusal says already.
-            None => self.find(engine, tenant).await.unwrap_or_default(),
+            // If the database is unavailable, the error says so already.
+            None => self.find().await.unwrap_or_default(),
         };
         first.map_or(Err(error), |receipt| self.replay(receipt))
-    }
-
-    async fn find(&self, engine: &Engine, tenant: &TenantId) -> Result<Option<Receipt>, ApiError> {
-        Ok(engine.receipt(tenant, &self.operation, &self.key_hash).await?)
     }
 }

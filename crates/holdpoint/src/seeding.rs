@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Context, bail};
 use holdpoint_cli::values::json_files;
 use holdpoint_core::{TenantId, parse_strict};
-use holdpoint_engine::{Engine, Error};
+use holdpoint_engine::{Engine, Error, Registration};
 
 /// Published test workflows are named so. Others are nobody's business without a key.
 const FIXTURE_PREFIX: &str = "conformance-";
@@ -57,7 +57,7 @@ async fn register(engine: &Engine, tenant: &TenantId, path: &Path) -> Result<Str
         return Err(Failed::Flawed(format!("id: {why}")));
     }
     match engine.register_for_operator(tenant, definition).await {
-        Ok((workflow, stored)) => {
+        Ok(Registration { workflow, stored }) => {
             tracing::info!(id = %workflow.id, stored, "workflow registered");
             Ok(workflow.id.to_string())
         }

@@ -107,7 +107,7 @@ pub(crate) async fn prepare(
         let added = if first {
             engine.add_first_keys(&stored, &owner_key(engine, tenant, stored.test)?).await?
         } else {
-            engine.add_key(&stored).await?
+            engine.add_key(&stored, None).await?
         };
         let kept = !added;
         if kept && engine.tenant_is_test(tenant).await? == Some(!stored.test) {

@@ -45,7 +45,7 @@ impl Engine {
         }
         let Some(work) = draft.begin_next()? else { return Ok(false) };
         let (run, position) = (draft.run.clone(), work.position());
-        let holder = Holder::inside(self.once(None), of.clone(), draft.now);
+        let holder = Holder::inside(self.clone(), of.clone(), draft.now);
         let entering = AssertUnwindSafe(Box::pin(holder.enter(run, position))).catch_unwind();
         let Ok(Some((acts, outcome))) = entering.await else { return Ok(false) };
         Ok(draft.act(position, acts).and_then(|()| draft.finish(position, outcome)).is_ok())

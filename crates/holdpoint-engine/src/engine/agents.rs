@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use super::definitions::Author;
 use super::starting::fresh_id;
-use super::{ATTEMPTS_MAX, Engine, StartOptions};
+use super::{ATTEMPTS_MAX, Engine, Once, Registration, StartOptions};
 use crate::agent::{AgentFlaw, Agents, NODE, check_reserved_names, workflow_id};
 use crate::error::Error;
 use crate::store::messages::{self, Said};
@@ -30,6 +30,8 @@ pub struct Talk {
     pub messages: Vec<Message>,
     pub owner: Owner,
     pub start: Option<Box<Start>>,
+    /// The request whose receipt is written with the message.
+    pub once: Option<Once<Run>>,
 }
 
 /// What an interruption of a thread has ended.
@@ -63,9 +65,10 @@ impl Engine {
         &self,
         tenant: &TenantId,
         definition: Value,
-    ) -> Result<(Arc<Workflow>, bool), Error> {
+        once: Option<Once<Registration>>,
+    ) -> Result<Registration, Error> {
         check_reserved_names(&definition, None).map_err(invalid)?;
-        self.declare_agent(Author::Caller, tenant, definition).await
+        self.declare_agent(Author::Caller, tenant, definition, once).await
     }
 
     /// Declares an agent from a file of the operator's. It may name the connections that were made from this file
@@ -74,10 +77,10 @@ impl Engine {
         &self,
         tenant: &TenantId,
         definition: Value,
-    ) -> Result<(Arc<Workflow>, bool), Error> {
+    ) -> Result<Registration, Error> {
         let own = definition.get("agentId").and_then(Value::as_str);
         check_reserved_names(&definition, own).map_err(invalid)?;
-        self.declare_agent(Author::Operator, tenant, definition).await
+        self.declare_agent(Author::Operator, tenant, definition, None).await
     }
 
     async fn declare_agent(
@@ -85,7 +88,8 @@ impl Engine {
         author: Author,
         tenant: &TenantId,
         definition: Value,
-    ) -> Result<(Arc<Workflow>, bool), Error> {
+        once: Option<Once<Registration>>,
+    ) -> Result<Registration, Error> {
         crate::agent::check(&definition).map_err(invalid)?;
         let agent = definition.get("agentId").and_then(Value::as_str).unwrap_or_default();
         let id = workflow_id(agent).map_err(invalid)?;
@@ -100,7 +104,7 @@ impl Engine {
             "id": id.as_str(), "name": name, "version": "1", "nodes": [node], "edges": [], "triggers": [],
             "variables": crate::agent::variables(&definition), "metadata": {}, "settings": settings,
         });
-        self.register_by(author, tenant, workflow).await
+        self.register_by(author, tenant, workflow, once).await
     }
 
     /// The definition of an agent as it is now.
@@ -116,7 +120,7 @@ impl Engine {
     /// Says something to an agent in a new run of a thread; refused with [`Error::ScopeBusy`] while one is open there.
     pub async fn start_agent(&self, talk: Talk) -> Result<Arc<Run>, Error> {
         let id = workflow_id(&talk.agent).map_err(|_| Error::NotFound("agent"))?;
-        let mut options = StartOptions { id: None, exclusive: true };
+        let mut options = StartOptions { id: None, exclusive: true, once: talk.once };
         let thread = match talk.thread {
             Some(thread) => self.without_own_run(&talk.owner.tenant, thread).await?,
             None => {
@@ -155,7 +159,7 @@ impl Engine {
             let said = match (&open, mode) {
                 (None, InputMode::ResumeOpenRun) => return Err(Error::NotFound("open run")),
                 (Some(of), InputMode::Queue | InputMode::LiveThenQueue | InputMode::ResumeOpenRun) => {
-                    self.say(of, talk.messages.clone()).await
+                    self.say(of, talk.messages.clone(), talk.once.as_ref()).await
                 }
                 (Some(of), InputMode::InterruptThenQueue) => {
                     self.check_growth(&tenant).await?;
@@ -206,10 +210,15 @@ impl Engine {
     }
 
     /// Says something to the run of an agent that is at work or waits.
-    pub async fn say(&self, of: &RunRef, messages: Vec<Message>) -> Result<Arc<Run>, Error> {
+    pub async fn say(
+        &self,
+        of: &RunRef,
+        messages: Vec<Message>,
+        once: Option<&Once<Run>>,
+    ) -> Result<Arc<Run>, Error> {
         let run = self.run(of).await?;
         let node = agent_of(&run).ok_or(Error::NotFound("agent"))?;
-        self.execute(of, &Command::Say { node, messages }).await
+        self.execute_once(of, &[Command::Say { node, messages }], once).await
     }
 
     /// Answers questions of an agent's run and says something to it, in one change: what the answers carry on has heard it.
@@ -218,10 +227,11 @@ impl Engine {
         of: &RunRef,
         answers: BTreeMap<InterruptId, Answer>,
         messages: Vec<Message>,
+        once: Option<&Once<Run>>,
     ) -> Result<Arc<Run>, Error> {
         let run = self.run(of).await?;
         let node = agent_of(&run).ok_or(Error::NotFound("agent"))?;
-        self.execute_all(of, &[Command::Resolve { answers }, Command::Say { node, messages }]).await
+        self.execute_once(of, &[Command::Resolve { answers }, Command::Say { node, messages }], once).await
     }
 
     /// Answers interrupts of an agent's run and adds messages that the agent reads behind what the answers do, in one
@@ -231,10 +241,11 @@ impl Engine {
         of: &RunRef,
         answers: BTreeMap<InterruptId, Answer>,
         messages: Vec<Message>,
+        once: Option<&Once<Run>>,
     ) -> Result<Arc<Run>, Error> {
         let run = self.run(of).await?;
         let node = agent_of(&run).ok_or(Error::NotFound("agent"))?;
-        self.execute_all(of, &[Command::Resolve { answers }, Command::Queue { node, messages }]).await
+        self.execute_once(of, &[Command::Resolve { answers }, Command::Queue { node, messages }], once).await
     }
 
     /// Decides about a call that waits: by its own name, or by that of its ticket.

@@ -80,24 +80,23 @@ impl Engine {
         by: &Principal,
     ) -> Result<Received, Error> {
         event.check()?;
-        let engine = self.once(None);
         let key = Key { tenant: tenant.clone(), event_id: event.event_id.clone() };
         for _ in 0..ATTEMPTS_MAX {
-            if engine.write_down(&key, event, by).await? {
+            if self.write_down(&key, event, by).await? {
                 // If this stops, also because the caller goes away, a worker must finish it.
-                let unfinished = Unfinished(&engine.bus().work);
-                let received = engine.find_takers(&key).await?;
+                let unfinished = Unfinished(&self.bus().work);
+                let received = self.find_takers(&key).await?;
                 std::mem::forget(unfinished);
                 return Ok(received);
             }
             // Deleted just now, if it is not there.
-            let Some(known) = arrivals::find(engine.db(), &key).await? else { continue };
+            let Some(known) = arrivals::find(self.db(), &key).await? else { continue };
             if known.body_hash != event.digest() {
                 return Err(Error::EventConflict);
             }
             let known = match told(&known)? {
                 Some(told) => told,
-                None => engine.find_takers(&key).await?,
+                None => self.find_takers(&key).await?,
             };
             return Ok(Received { repeated: true, ..known });
         }

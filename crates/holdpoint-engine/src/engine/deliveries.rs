@@ -5,7 +5,7 @@ use std::sync::Arc;
 use holdpoint_core::webhook::{DeadReason, DeliveryState};
 use holdpoint_core::{TenantId, Timestamp};
 
-use super::{Done, Engine};
+use super::{Engine, Once};
 use crate::committer::{Reply, Work};
 use crate::error::Error;
 use crate::store::deliveries::attempts::{self, Attempt, AttemptFilter};
@@ -66,6 +66,7 @@ impl Engine {
         tenant: &TenantId,
         webhook: &str,
         id: &str,
+        once: Option<&Once<Delivery>>,
     ) -> Result<Delivery, Error> {
         let now = self.now();
         let was = self.delivery(tenant, webhook, id).await?;
@@ -78,9 +79,9 @@ impl Engine {
             ..was
         };
         let replay = Work::Plain(vec![deliveries::replay(tenant, webhook, id, now)]);
-        if !matches!(self.submit(replay, Done::Delivery(&queued)).await?, Reply::Touched(1)) {
+        if !matches!(self.submit(replay, once, &queued).await?, Reply::Touched(1)) {
             let found = self.delivery(tenant, webhook, id).await?;
-            self.keep_done(Done::Delivery(&found)).await?;
+            self.keep_unchanged(once, &found).await?;
             return Ok(found);
         }
         self.hooks().wake_for_durable();
@@ -95,6 +96,7 @@ impl Engine {
         webhook: &str,
         (from, to): (Timestamp, Timestamp),
         events: &[String],
+        once: Option<&Once<u64>>,
     ) -> Result<u64, Error> {
         self.webhook(tenant, webhook).await?;
         let any = [String::new()];
@@ -104,14 +106,14 @@ impl Engine {
         let now = Param::from(self.now());
         let queued = |event| std::iter::once(now.clone()).chain(window(event)).collect();
         let sets: Vec<Vec<Param>> = events.iter().map(queued).collect();
-        self.submit(Work::Each(deliveries::REPLAY_WINDOW, sets), Done::Replayed(found)).await?;
+        self.submit(Work::Each(deliveries::REPLAY_WINDOW, sets), once, &found).await?;
         self.hooks().wake_for_durable();
         Ok(found)
     }
 
     /// Carries deliveries out, with bodies that `render` makes. One for a node.
     pub fn courier(&self, render: Arc<dyn Render>) -> Courier {
-        Courier::new(self.once(None), render)
+        Courier::new(self.clone(), render)
     }
 
     /// Ends what is queued for nobody, and deletes what is not kept any longer. How much there was of the largest part.

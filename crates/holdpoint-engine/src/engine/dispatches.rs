@@ -4,7 +4,7 @@ use holdpoint_core::mailbox::{MailboxError, RunDispatch, RunDispatchStatus};
 use holdpoint_core::{Command, Principal, Refusal, RunId, RunRef, TenantId, Timestamp};
 use uuid::Uuid;
 
-use super::{Before, Done, Engine};
+use super::{Before, Engine, Once};
 use crate::advance::Draft;
 use crate::committer::{ClaimOrder, Guard, Mail, MailOp, Reply, Work};
 use crate::error::Error;
@@ -26,6 +26,7 @@ impl Engine {
         tenant: &TenantId,
         dispatch_id: &str,
         by: Principal,
+        once: Option<&Once<RunDispatch>>,
     ) -> Result<Option<RunDispatch>, Error> {
         loop {
             let row = self.dispatch(tenant, dispatch_id).await?.row;
@@ -33,7 +34,7 @@ impl Engine {
                 return Ok(None);
             }
             let Some((of, run)) = self.run_of(&row).await? else {
-                return self.cancel_row(&row).await;
+                return self.cancel_row(&row, once).await;
             };
             let before = Before::of(&run);
             let mut draft = Draft::new(run, self.now());
@@ -45,7 +46,7 @@ impl Engine {
             let Some(cancelled) = row.cancelled(draft.now) else { return Ok(None) };
             let mail = Mail::Cancel(dispatch_id.to_owned());
             let conflict = match self.family(&of, before, draft, mail).await? {
-                Ok(changes) => self.commit_as(changes, Done::Dispatch(&cancelled)).await?,
+                Ok(changes) => self.commit_as(changes, once, &cancelled).await?,
                 Err(guard) => Some(guard),
             };
             match conflict {
@@ -57,19 +58,28 @@ impl Engine {
     }
 
     /// Of a dispatch that is for no run of ours.
-    async fn cancel_row(&self, row: &RunDispatch) -> Result<Option<RunDispatch>, Error> {
+    async fn cancel_row(
+        &self,
+        row: &RunDispatch,
+        once: Option<&Once<RunDispatch>>,
+    ) -> Result<Option<RunDispatch>, Error> {
         let now = self.now();
         let Some(cancelled) = row.cancelled(now) else { return Ok(None) };
         let (tenant, dispatch_id) = (row.tenant.clone(), row.dispatch_id.clone());
         let op = Work::Mail(MailOp::Cancel { tenant, dispatch_id, now });
-        match self.submit(op, Done::Dispatch(&cancelled)).await? {
+        match self.submit(op, once, &cancelled).await? {
             Reply::Rows(rows) => Ok(rows.into_iter().next()),
             _ => Ok(None),
         }
     }
 
     /// Gives the run of a dead letter another dispatch.
-    pub async fn requeue_dispatch(&self, tenant: &TenantId, dispatch_id: &str) -> Result<RunDispatch, Error> {
+    pub async fn requeue_dispatch(
+        &self,
+        tenant: &TenantId,
+        dispatch_id: &str,
+        once: Option<&Once<RunDispatch>>,
+    ) -> Result<RunDispatch, Error> {
         let stored = self.dispatch(tenant, dispatch_id).await?;
         let row = &stored.row;
         if row.status != RunDispatchStatus::DeadLetter {
@@ -94,7 +104,7 @@ impl Engine {
             ..RunDispatch::queued(tenant, &id, &row.thread_id, &row.run_id, self.now())
         };
         let op = Work::Mail(MailOp::Enqueue(vec![fresh.clone()]));
-        match self.submit(op, Done::Dispatch(&fresh)).await? {
+        match self.submit(op, once, &fresh).await? {
             Reply::Each(each) => Ok(each.into_iter().next().unwrap_or(Ok(fresh))?),
             _ => Err(Error::Busy),
         }

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::starting::fresh_id;
-use super::{ATTEMPTS_MAX, Before, Engine};
+use super::{ATTEMPTS_MAX, Before, Engine, Once};
 use crate::advance::Draft;
 use crate::committer::Mail;
 use crate::error::Error;
@@ -34,6 +34,8 @@ pub struct ForkRequest {
     /// Events before this number are copied.
     pub from_seq: u64,
     pub overlay: Overlay,
+    /// The request whose receipt is written with the copy.
+    pub once: Option<Once<Run>>,
 }
 
 /// What is different about a branch from its beginning.
@@ -86,7 +88,7 @@ impl Engine {
         }
         record.rename_children(&of.run, &unborn);
         for _ in 0..ATTEMPTS_MAX {
-            if let Some(run) = self.try_fork(&of, &unborn, &record, (request.from_seq, at)).await? {
+            if let Some(run) = self.try_fork(&of, &unborn, &record, request, at).await? {
                 return Ok(run);
             }
         }
@@ -99,9 +101,10 @@ impl Engine {
         of: &RunRef,
         unborn: &Run,
         record: &Record,
-        (from_seq, at): (u64, Timestamp),
+        request: &ForkRequest,
+        at: Timestamp,
     ) -> Result<Option<Arc<Run>>, Error> {
-        let mut replay = Replay::new(self, record, unborn.clone(), from_seq);
+        let mut replay = Replay::new(self, record, unborn.clone(), request.from_seq);
         let ended = replay.tell().await?;
         let (run, history) = (replay.run, replay.rows);
         let open = if run.finished() { Vec::new() } else { open_timers(&run) };
@@ -117,7 +120,7 @@ impl Engine {
         if let Some(first) = changes.first_mut() {
             first.history = history;
         }
-        Ok(self.commit(changes).await?.is_none().then_some(after))
+        Ok(self.commit(changes, request.once.as_ref()).await?.is_none().then_some(after))
     }
 
     /// What is not on record happens now.

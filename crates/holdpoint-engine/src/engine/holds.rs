@@ -8,7 +8,7 @@ use holdpoint_core::{
 };
 use serde_json::{Map, Value, json};
 
-use super::Engine;
+use super::{Engine, Once, StartOptions};
 use crate::error::Error;
 use crate::nodes::hold::ASKED;
 
@@ -27,10 +27,15 @@ impl Engine {
     }
 
     /// Asks, without a workflow of the caller's.
-    pub async fn hold(&self, asked: &Request, mut start: Start) -> Result<Arc<Run>, Error> {
+    pub async fn hold(
+        &self,
+        asked: &Request,
+        mut start: Start,
+        once: Option<Once<Run>>,
+    ) -> Result<Arc<Run>, Error> {
         asked.check().map_err(|bad| Refusal::invalid(bad.field, bad.message))?;
         start.inputs = [(ASKED.to_owned(), Value::Object(as_json(asked)))].into_iter().collect();
-        self.start(&hold_workflow()?, start).await
+        self.start_with(&hold_workflow()?, start, StartOptions { once, ..StartOptions::default() }).await
     }
 
     /// What a hold asks. Nothing where the run is no hold.

@@ -2,7 +2,7 @@
 
 use holdpoint_core::{TenantId, Timestamp};
 
-use super::{Done, Engine};
+use super::{Engine, Once};
 use crate::committer::{Reply, Work};
 use crate::error::Error;
 use crate::store::keys::{self, ApiKey};
@@ -11,11 +11,11 @@ impl Engine {
     /// Stores a key, and its tenant if it is new. A key that is already stored stays as it is, and a tenant that has
     /// live keys takes no test key, nor the other way round. A key that depends on a revoked session is not stored.
     /// Returns true if the key was stored.
-    pub async fn add_key(&self, key: &ApiKey) -> Result<bool, Error> {
+    pub async fn add_key(&self, key: &ApiKey, once: Option<&Once<ApiKey>>) -> Result<bool, Error> {
         let tenant = keys::insert_tenant(&key.tenant, key.created_at);
         let mut rows = vec![tenant, keys::decide_kind(key)];
         rows.extend(keys::insert(key));
-        Ok(matches!(self.submit(Work::Plain(rows), Done::KeyAdded(key)).await?, Reply::Touched(1)))
+        Ok(matches!(self.submit(Work::Plain(rows), once, key).await?, Reply::Touched(1)))
     }
 
     /// Stores the first key of a tenant and the key of its owner. Returns true if the first key was stored.
@@ -23,7 +23,7 @@ impl Engine {
         let tenant = keys::insert_tenant(&key.tenant, key.created_at);
         let mut rows = vec![tenant, keys::decide_kind(key)];
         rows.extend([owner, key].into_iter().flat_map(keys::insert));
-        Ok(matches!(self.submit(Work::Plain(rows), Done::KeyAdded(key)).await?, Reply::Touched(1)))
+        Ok(matches!(self.write(rows).await?, Reply::Touched(1)))
     }
 
     /// Stores the successor of a key and ends the key at `ends_at`, or earlier if it expires before. Returns false if
@@ -33,9 +33,10 @@ impl Engine {
         successor: &ApiKey,
         predecessor: &str,
         ends_at: Timestamp,
+        once: Option<&Once<ApiKey>>,
     ) -> Result<bool, Error> {
         let rows = keys::insert_successor(successor, predecessor, ends_at);
-        Ok(matches!(self.submit(Work::Plain(rows), Done::KeyAdded(successor)).await?, Reply::Touched(1)))
+        Ok(matches!(self.submit(Work::Plain(rows), once, successor).await?, Reply::Touched(1)))
     }
 
     pub async fn tenant_exists(&self, tenant: &TenantId) -> Result<bool, Error> {
@@ -73,10 +74,15 @@ impl Engine {
         Ok(keys::count(&self.0.db).await?)
     }
 
-    /// False when the tenant has no such key.
-    pub async fn revoke_key(&self, tenant: &TenantId, key_id: &str) -> Result<bool, Error> {
+    /// Returns false if the tenant has no such key.
+    pub async fn revoke_key(
+        &self,
+        tenant: &TenantId,
+        key_id: &str,
+        once: Option<&Once<()>>,
+    ) -> Result<bool, Error> {
         let revoke = Work::Plain(vec![keys::revoke(tenant, key_id, self.now())]);
-        let revoked = self.submit(revoke, Done::KeyRevoked(key_id)).await?;
+        let revoked = self.submit(revoke, once, &()).await?;
         Ok(matches!(revoked, Reply::Touched(rows) if rows > 0))
     }
 }

@@ -86,7 +86,7 @@ impl Engine {
             admissions: super::quotas::Admissions::default(),
             stop,
         };
-        Self(Arc::new(shared), None).sealed_with(settled.as_ref()).await
+        Self(Arc::new(shared)).sealed_with(settled.as_ref()).await
     }
 
     /// Whether the store answers.

@@ -2,7 +2,7 @@
 
 use holdpoint_core::Timestamp;
 
-use super::{Done, Engine};
+use super::{Engine, Once};
 use crate::committer::{Reply, Work};
 use crate::error::Error;
 use crate::store::secrets::{self, LinkSecret};
@@ -34,11 +34,16 @@ impl Engine {
 
     /// Lets this secret sign from now on. What the others have signed stays good until it expires; with `revoke` it
     /// ends with this commit.
-    pub async fn rotate_secrets(&self, secret: &LinkSecret, revoke: bool) -> Result<(), Error> {
+    pub async fn rotate_secrets(
+        &self,
+        secret: &LinkSecret,
+        revoke: bool,
+        once: Option<&Once<LinkSecret>>,
+    ) -> Result<(), Error> {
         for _ in 0..ATTEMPTS_MAX {
             let before = if revoke { secrets::revoke_all() } else { secrets::retire(secret.created_at) };
             let work = Work::Plain(vec![before, self.insertion(secret)?]);
-            if matches!(self.submit(work, Done::SecretsRotated(secret)).await?, Reply::Touched(1)) {
+            if matches!(self.submit(work, once, secret).await?, Reply::Touched(1)) {
                 return Ok(());
             }
             // A commit whose answer was lost has done it already.

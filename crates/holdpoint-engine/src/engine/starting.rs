@@ -5,7 +5,7 @@ use std::sync::Arc;
 use holdpoint_core::{Command, Refusal, Run, RunId, RunRef, Start, TenantId, WorkflowId};
 use uuid::{Builder, Uuid};
 
-use super::{ATTEMPTS_MAX, Before, Engine};
+use super::{ATTEMPTS_MAX, Before, Engine, Once};
 use crate::advance::Draft;
 use crate::committer::Guard;
 use crate::error::Error;
@@ -21,6 +21,8 @@ pub struct StartOptions {
     pub id: Option<RunId>,
     /// Refused with [`Error::ScopeBusy`] while another run of the tenant with the same scope is unfinished.
     pub exclusive: bool,
+    /// The request whose receipt is written with the run.
+    pub once: Option<Once<Run>>,
 }
 
 impl Engine {
@@ -31,7 +33,7 @@ impl Engine {
 
     /// Starts a run under an id of the caller's choice; refused when there is such a run.
     pub async fn start_as(&self, id: &RunId, workflow: &WorkflowId, start: Start) -> Result<Arc<Run>, Error> {
-        let options = StartOptions { id: Some(id.clone()), exclusive: false };
+        let options = StartOptions { id: Some(id.clone()), ..StartOptions::default() };
         self.start_with(workflow, start, options).await
     }
 
@@ -67,7 +69,7 @@ impl Engine {
                 return Err(Error::InvalidWorkflow(missing));
             }
             let unborn = Arc::new(Run::unborn(id, latest));
-            match self.try_start(&of, unborn, &command, options.exclusive).await? {
+            match self.try_start(&of, unborn, &command, &options).await? {
                 Ok(run) => return Ok(run),
                 Err(Guard::Revision | Guard::Receipt | Guard::Arrival) => {}
                 // Or it was a run that this one starts, or that started it.
@@ -112,7 +114,7 @@ impl Engine {
         of: &RunRef,
         unborn: Arc<Run>,
         command: &Command,
-        exclusive: bool,
+        options: &StartOptions,
     ) -> Result<Result<Arc<Run>, Guard>, Error> {
         let before = Before::of(&unborn);
         let mut draft = Draft::new(unborn, self.now());
@@ -124,9 +126,9 @@ impl Engine {
             Err(guard) => return Ok(Err(guard)),
         };
         if let Some(first) = changes.first_mut() {
-            first.exclusive = exclusive;
+            first.exclusive = options.exclusive;
         }
-        Ok(self.commit(changes).await?.map_or(Ok(after), Err))
+        Ok(self.commit(changes, options.once.as_ref()).await?.map_or(Ok(after), Err))
     }
 }
 

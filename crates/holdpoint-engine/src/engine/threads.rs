@@ -45,7 +45,7 @@ impl Engine {
     ) -> Result<Arc<Run>, Error> {
         let thread = self.without_own_run(&start.owner.tenant, thread.to_owned()).await?;
         let start = Start { scope: Some(threads::scope_of(&thread)), thread: Some(thread), ..start };
-        self.start_with(workflow, start, StartOptions { id: None, exclusive: true }).await
+        self.start_with(workflow, start, StartOptions { exclusive: true, ..StartOptions::default() }).await
     }
 
     /// Wakes a reader whenever a run begins in the thread.

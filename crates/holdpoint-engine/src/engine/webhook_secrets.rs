@@ -3,7 +3,7 @@
 use holdpoint_core::TenantId;
 
 use super::webhooks::{failed, fresh_mark};
-use super::{ATTEMPTS_MAX, Done, Engine};
+use super::{ATTEMPTS_MAX, Engine, Once};
 use crate::committer::{Reply, Work};
 use crate::error::Error;
 use crate::store::webhooks::{self, OldSecret, Sealed, Webhook};
@@ -28,6 +28,7 @@ impl Engine {
         tenant: &TenantId,
         id: &str,
         overlap_ms: u64,
+        once: Option<&Once<Webhook>>,
     ) -> Result<(Webhook, String), Error> {
         let (secret, sealed) = self.make_webhook_secret(id)?;
         for _ in 0..ATTEMPTS_MAX {
@@ -47,7 +48,7 @@ impl Engine {
                 ..from.clone()
             };
             let rotation = Work::Plain(webhooks::rotate(&from, &to));
-            if let Reply::Touched(1) = self.submit(rotation, Done::Webhook(&to)).await? {
+            if let Reply::Touched(1) = self.submit(rotation, once, &to).await? {
                 return Ok((to, secret));
             }
         }

@@ -7,7 +7,7 @@ use holdpoint_core::webhook::{
 };
 use uuid::Uuid;
 
-use super::{ATTEMPTS_MAX, Done, Engine};
+use super::{ATTEMPTS_MAX, Engine, Once};
 use crate::committer::{Reply, Work};
 use crate::error::Error;
 use crate::outgoing;
@@ -31,6 +31,8 @@ pub struct NewWebhook {
     pub retry: RetryPolicy,
     /// Without one it depends on no key.
     pub owner: Option<WebhookOwner>,
+    /// The request whose receipt is written with the subscription.
+    pub once: Option<Once<Webhook>>,
 }
 
 impl NewWebhook {
@@ -38,7 +40,7 @@ impl NewWebhook {
     pub fn new(tenant: TenantId, url: impl Into<String>, events: impl IntoIterator<Item = String>) -> Self {
         let filter = Filter { events: events.into_iter().collect(), tags: Vec::new() };
         let (mode, ordered, retry) = (Mode::BestEffort, true, RetryPolicy::default());
-        Self { tenant, url: url.into(), filter, mode, ordered, retry, owner: None }
+        Self { tenant, url: url.into(), filter, mode, ordered, retry, owner: None, once: None }
     }
 }
 
@@ -57,7 +59,7 @@ impl Engine {
         let id = format!("wh_{}", Uuid::now_v7().simple());
         let (secret, sealed) = self.make_webhook_secret(&id)?;
         let now = self.now();
-        let NewWebhook { tenant, url, filter, mode, ordered, retry, owner } = new;
+        let NewWebhook { tenant, url, filter, mode, ordered, retry, owner, once } = new;
         let webhook = Webhook {
             tenant,
             id,
@@ -79,8 +81,7 @@ impl Engine {
             mark: fresh_mark(),
         };
         let rows = webhooks::insert(&webhook, limits::WEBHOOKS_PER_TENANT_MAX)?;
-        let done = Done::WebhookAdded { webhook: &webhook, secret: &secret };
-        match self.submit(Work::Plain(rows), done).await? {
+        match self.submit(Work::Plain(rows), once.as_ref(), &webhook).await? {
             Reply::Touched(1) => Ok((webhook, secret)),
             _ => Err(Error::TooMany("webhooks")),
         }
@@ -112,12 +113,17 @@ impl Engine {
         self.find_webhook(tenant, id).await?.ok_or(NOT_FOUND)
     }
 
-    /// False when the tenant has none of that id. When this returns, nothing more is sent by this node; what others have
+    /// Returns false if the tenant has no such webhook. When this returns, nothing more is sent by this node; what others have
     /// under way ends within the time of an attempt.
-    pub async fn remove_webhook(&self, tenant: &TenantId, id: &str) -> Result<bool, Error> {
+    pub async fn remove_webhook(
+        &self,
+        tenant: &TenantId,
+        id: &str,
+        once: Option<&Once<()>>,
+    ) -> Result<bool, Error> {
         let Some(hook) = self.find_webhook(tenant, id).await? else { return Ok(false) };
         let removal = Work::Plain(webhooks::remove(tenant, id));
-        let removed = self.submit(removal, Done::WebhookRemoved(id)).await?;
+        let removed = self.submit(removal, once, &()).await?;
         self.hooks().shut(id).await;
         // What is left of it is dropped by the upkeep, if not here.
         if let Err(error) = self.end_deliveries(&hook, DeliveryState::Dropped, None).await {
@@ -127,12 +133,17 @@ impl Engine {
     }
 
     /// Stops deliveries. Those of a durable subscription wait.
-    pub async fn pause_webhook(&self, tenant: &TenantId, id: &str) -> Result<Webhook, Error> {
+    pub async fn pause_webhook(
+        &self,
+        tenant: &TenantId,
+        id: &str,
+        once: Option<&Once<Webhook>>,
+    ) -> Result<Webhook, Error> {
         let pause = |from: &Webhook| {
             (from.state == SubscriptionState::Active)
                 .then(|| Webhook { state: SubscriptionState::Paused, ..from.clone() })
         };
-        self.turn_webhook(tenant, id, pause, ChangeReason::OperatorPaused).await
+        self.turn_webhook(tenant, id, pause, ChangeReason::OperatorPaused, once).await
     }
 
     /// Resumes a paused or failed subscription with a closed circuit, and makes the caller its owner. One that is gone for
@@ -142,13 +153,14 @@ impl Engine {
         tenant: &TenantId,
         id: &str,
         owner: Option<WebhookOwner>,
+        once: Option<&Once<Webhook>>,
     ) -> Result<Webhook, Error> {
         let resume = |from: &Webhook| {
             let stands_still = from.state.may_resume() && from.state != SubscriptionState::Active;
             let (state, breaker, owner) = (SubscriptionState::Active, Breaker::default(), owner.clone());
             stands_still.then(|| Webhook { state, breaker, owner, ..from.clone() })
         };
-        let resumed = self.turn_webhook(tenant, id, resume, ChangeReason::OperatorResumed).await?;
+        let resumed = self.turn_webhook(tenant, id, resume, ChangeReason::OperatorResumed, once).await?;
         self.hooks().wake_for_durable();
         Ok(resumed)
     }
@@ -182,14 +194,15 @@ impl Engine {
         id: &str,
         turn: impl Fn(&Webhook) -> Option<Webhook>,
         why: ChangeReason,
+        once: Option<&Once<Webhook>>,
     ) -> Result<Webhook, Error> {
         for _ in 0..ATTEMPTS_MAX {
             let from = self.webhook(tenant, id).await?;
             let Some(to) = turn(&from) else {
-                self.keep_done(Done::Webhook(&from)).await?;
+                self.keep_unchanged(once, &from).await?;
                 return Ok(from);
             };
-            if let Some(to) = self.swap_webhook(&from, to, Some(why)).await? {
+            if let Some(to) = self.swap_webhook(&from, to, Some(why), once).await? {
                 self.hooks().reset(id);
                 return Ok(to);
             }
@@ -203,6 +216,7 @@ impl Engine {
         from: &Webhook,
         to: Webhook,
         why: Option<ChangeReason>,
+        once: Option<&Once<Webhook>>,
     ) -> Result<Option<Webhook>, Error> {
         // A lapse that is stored along with another change keeps its own reason.
         let why = if from.has_lapsed() && to.state == from.state { to.reason } else { why };
@@ -214,7 +228,7 @@ impl Engine {
         let (mark, updated_at) = (fresh_mark(), self.now());
         let to = Webhook { mark, updated_at, reason, stored_state: to.state, ..to };
         let rows = webhooks::change(from, &to, why)?;
-        let swapped = self.submit(Work::Plain(rows), Done::Webhook(&to)).await?;
+        let swapped = self.submit(Work::Plain(rows), once, &to).await?;
         Ok(matches!(swapped, Reply::Touched(1)).then_some(to))
     }
 
@@ -224,7 +238,7 @@ impl Engine {
         to: Webhook,
         why: Option<ChangeReason>,
     ) -> Result<bool, Error> {
-        Ok(self.swap_webhook(from, to, why).await?.is_some())
+        Ok(self.swap_webhook(from, to, why, None).await?.is_some())
     }
 
     /// Changes a subscription that may be gone by now. What is queued for one that is then given up is given up too.
@@ -241,7 +255,7 @@ impl Engine {
             if to == from {
                 return Ok(());
             }
-            if let Some(to) = self.swap_webhook(&from, to, why).await? {
+            if let Some(to) = self.swap_webhook(&from, to, why, None).await? {
                 if let Some(why) = why {
                     let (fingerprint, state) = (&to.fingerprint, to.state.as_str());
                     tracing::warn!(

@@ -59,7 +59,7 @@ pub(super) async fn give_back(engine: &Engine, claim: Arc<Claim>, setback: Setba
             }
         };
         let mail = Mail::Held { claim: claim.clone(), what };
-        if engine.settle(&of, before, draft, mail).await? != Some(Guard::Sequence) {
+        if engine.settle(&of, before, draft, mail, None).await? != Some(Guard::Sequence) {
             return Ok(());
         }
     }

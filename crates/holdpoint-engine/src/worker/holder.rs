@@ -171,7 +171,7 @@ impl Holder {
 
     async fn settle(&self, before: Before, draft: Draft, what: Fenced) -> Result<Option<Guard>, Error> {
         let mail = Mail::Held { claim: self.claim.clone(), what };
-        self.engine.settle(&self.claim.run, before, draft, mail).await
+        self.engine.settle(&self.claim.run, before, draft, mail, None).await
     }
 
     /// Enters one node with effects.

@@ -76,7 +76,7 @@ async fn close(engine: &Engine, stored: &Stored, mail: Mail) -> Result<(), Error
             }
         }
         // A row that moved on meanwhile is not ours to close any more.
-        if engine.settle(&of, before, draft, mail.clone()).await? != Some(Guard::Sequence) {
+        if engine.settle(&of, before, draft, mail.clone(), None).await? != Some(Guard::Sequence) {
             return Ok(());
         }
     }

@@ -75,7 +75,7 @@ impl Side {
             Step::Register { tenant, shape, title } => {
                 let registered =
                     self.engine.register(&name(*tenant), definition(*tenant, *shape, title)).await;
-                said(registered.map(|(workflow, stored)| (workflow.revision, stored)))
+                said(registered.map(|made| (made.workflow.revision, made.stored)))
             }
             Step::Start { tenant, run, shape } => {
                 let id = WorkflowId::parse(IDS[*shape]).unwrap();
@@ -145,10 +145,10 @@ impl Side {
                     test: number % 5 == 0,
                     depends_on: Dependence::default(),
                 };
-                said(self.engine.add_key(&key).await)
+                said(self.engine.add_key(&key, None).await)
             }
             Step::RevokeKey { tenant, number } => {
-                said(self.engine.revoke_key(&name(*tenant), &format!("key {number}")).await)
+                said(self.engine.revoke_key(&name(*tenant), &format!("key {number}"), None).await)
             }
             Step::Runs { tenant, before, status, limit } => {
                 let (before, status) = (before.clone(), status.clone());
@@ -196,12 +196,12 @@ impl Side {
                 said(self.mail(*tenant).interrupt(thread, Timestamp(*now)).await)
             }
             Step::Requeue { tenant, dispatch } => {
-                let requeued = self.engine.requeue_dispatch(&name(*tenant), &self.id(*dispatch)).await;
+                let requeued = self.engine.requeue_dispatch(&name(*tenant), &self.id(*dispatch), None).await;
                 requeued.iter().for_each(|row| self.learn(std::slice::from_ref(row)));
                 said(requeued)
             }
             Step::CancelDispatch { tenant, dispatch } => {
-                said(self.engine.cancel_dispatch(&name(*tenant), &self.id(*dispatch), alice()).await)
+                said(self.engine.cancel_dispatch(&name(*tenant), &self.id(*dispatch), alice(), None).await)
             }
             other => self.perform_upkeep(other).await,
         }

@@ -159,12 +159,13 @@ fn talk(thread: Option<&str>, text: &str) -> Talk {
         messages: vec![Message::new(format!("m:{text}"), Role::User, text)],
         owner: Owner { tenant: tenant(), principal: "tester".to_owned() },
         start: None,
+        once: None,
     }
 }
 
 impl Office {
     async fn hire(&self, definition: Value) {
-        self.house.engine.put_agent(&tenant(), definition).await.unwrap();
+        self.house.engine.put_agent(&tenant(), definition, None).await.unwrap();
     }
 
     /// An agent with these steps is told something, and goes as far as it can.

@@ -237,6 +237,7 @@ async fn a_branch_waits_for_itself(house: House) {
         mode: ForkMode::Branch,
         from_seq: seq,
         overlay: Overlay::default(),
+        once: None,
     };
     let copy = house.engine.fork(&of, branch()).await.unwrap();
     assert_eq!(count(&house, "awaited").await, 2);

@@ -56,7 +56,7 @@ impl Story {
     /// Tells the story as far as it goes. Everything in it may already have happened.
     async fn tell(&self, engine: &Engine, clock: &Clock) -> Result<(), Error> {
         let of = RunRef { tenant: tenant(), run: run_id("the-run") };
-        let (workflow, _) = engine.register(&tenant(), self.definition.clone()).await?;
+        let workflow = engine.register(&tenant(), self.definition.clone()).await?.workflow;
         match engine
             .start_as(&of.run, &WorkflowId::parse(workflow.id.as_str()).unwrap(), start(json!({})))
             .await

@@ -86,6 +86,7 @@ pub(crate) async fn fork(house: &House, of: &RunRef, mode: ForkMode, from_seq: u
         mode,
         from_seq,
         overlay: Overlay::default(),
+        once: None,
     };
     let run = house.engine.fork(of, request).await.unwrap();
     RunRef { tenant: tenant(), run: run.id.clone() }
@@ -299,6 +300,7 @@ async fn a_branch_may_begin_with_other_options(house: House) {
             mode: ForkMode::Branch,
             from_seq,
             overlay: overlay.clone(),
+            once: None,
         };
         let run = house.engine.fork(&of, request).await.unwrap();
         let started = run.started.clone().unwrap();
@@ -322,6 +324,7 @@ async fn a_fork_that_makes_no_sense_is_refused(house: House) {
         mode,
         from_seq,
         overlay,
+        once: None,
     };
     let beyond = house.engine.fork(&of, request(ForkMode::Branch, events + 1, Overlay::default())).await;
     assert!(matches!(beyond, Err(Error::BeyondLog { events: found }) if found == events));
@@ -351,6 +354,7 @@ async fn a_copy_has_the_credentials_of_its_source_and_of_its_forker_or_none(hous
             mode: ForkMode::Branch,
             from_seq: 0,
             overlay: Overlay::default(),
+            once: None,
         };
         let copy = house.engine.fork(&of, request).await.unwrap();
         assert_eq!(copy.started.as_ref().unwrap().credentials, names(expected), "{source:?} {forker:?}");

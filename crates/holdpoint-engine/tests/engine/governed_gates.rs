@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 
 use holdpoint_engine::core::{Answer, Command, ForkMode, NodeId, Principal, Refusal, RunRef};
-use holdpoint_engine::{Error, ForkRequest, Once, Overlay, PendingCursor};
+use holdpoint_engine::{Error, ForkRequest, Overlay, PendingCursor};
 use serde_json::{Value, json};
 
 use crate::house::{House, graph, line, node, tenant};
 use crate::place::on_both;
+use crate::receipts::{once, run_words};
 
 on_both! {
     a_gate_opens_for_those_who_hold_its_role_and_writes_down_the_others,
@@ -94,22 +95,15 @@ async fn a_gate_opens_for_those_who_hold_its_role_and_writes_down_the_others(hou
 
 async fn a_refusal_that_is_written_down_leaves_no_receipt(house: House) {
     let of = waiting(&house, json!({"requiredRole": "release"})).await;
-    let once = || Once {
-        tenant: tenant(),
-        operation: "resolve".to_owned(),
-        key_hash: "k".to_owned(),
-        body_hash: "b".to_owned(),
-        ttl_ms: 1000,
-        respond: Box::new(|_| (200, "granted".to_owned())),
-    };
+    let once = once("k", run_words);
     for attempt in 1..=2 {
-        let knock = house.engine.once(once()).execute(&of, &grants("eve", "intern")).await;
+        let knock = house.engine.execute_once(&of, &[grants("eve", "intern")], Some(&once)).await;
         assert!(matches!(knock, Err(Error::Refused(Refusal::NotAuthorized(_)))), "{knock:?}");
-        assert!(house.engine.receipt(&tenant(), "resolve", "k").await.unwrap().is_none());
+        assert!(house.engine.receipt(&once.request).await.unwrap().is_none());
         assert_eq!(house.run(&of).await.interrupts[0].denied, attempt);
     }
-    house.engine.once(once()).execute(&of, &grants("ann", "release")).await.unwrap();
-    assert!(house.engine.receipt(&tenant(), "resolve", "k").await.unwrap().is_some());
+    house.engine.execute_once(&of, &[grants("ann", "release")], Some(&once)).await.unwrap();
+    assert!(house.engine.receipt(&once.request).await.unwrap().is_some());
 }
 
 async fn an_override_opens_the_gate_alone_where_it_says_so(house: House) {
@@ -223,6 +217,7 @@ async fn a_governed_gate_is_replayed(house: House) {
             mode: ForkMode::Replay,
             from_seq,
             overlay: Overlay::default(),
+            once: None,
         };
         let copy = house.engine.fork(&of, request).await.unwrap();
         let copy = RunRef { tenant: tenant(), run: copy.id.clone() };
@@ -236,6 +231,7 @@ async fn a_governed_gate_is_replayed(house: House) {
         mode: ForkMode::Branch,
         from_seq: resolved as u64,
         overlay: Overlay::default(),
+        once: None,
     };
     let branch = house.engine.fork(&of, request).await.unwrap();
     let branch = RunRef { tenant: tenant(), run: branch.id.clone() };

@@ -24,7 +24,7 @@ async fn a_hold_completes_whatever_comes_of_it(house: House) {
     house.engine.prepare_holds(&tenant()).await.unwrap();
     let mut held = Vec::new();
     for _ in 0..3 {
-        let run = house.engine.hold(&approval(), start(json!({}))).await.unwrap();
+        let run = house.engine.hold(&approval(), start(json!({})), None).await.unwrap();
         assert_eq!(Engine::held(&run).unwrap().title(), "Go?");
         held.push(holdpoint_engine::core::RunRef { tenant: tenant(), run: run.id.clone() });
     }
@@ -39,7 +39,7 @@ async fn a_hold_completes_whatever_comes_of_it(house: House) {
     let silent = house.run(&held[2]).await;
     assert!(matches!(Engine::held(&silent).unwrap().resolution, Some(Resolution::TimedOut { .. })));
     let odd = Request::new(Kind::Approval, json!({}));
-    assert!(matches!(house.engine.hold(&odd, start(json!({}))).await, Err(Error::Refused(_))));
+    assert!(matches!(house.engine.hold(&odd, start(json!({})), None).await, Err(Error::Refused(_))));
 }
 
 async fn the_workflow_of_holds_is_there_when_it_is_needed(house: House) {
@@ -60,7 +60,7 @@ async fn many_holds_are_read_in_a_few_round_trips() {
     house.engine.prepare_holds(&tenant()).await.unwrap();
     let mut held = Vec::new();
     for _ in 0..60 {
-        let run = house.engine.hold(&approval(), start(json!({}))).await.unwrap();
+        let run = house.engine.hold(&approval(), start(json!({})), None).await.unwrap();
         held.push(RunRef { tenant: tenant(), run: run.id.clone() });
     }
     let house = house.reopen(|options| options).await;

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::house::{House, accept, alice, gated, resolve};
 use crate::place::Place;
-use crate::receipts::once;
+use crate::receipts::{once, run_words};
 
 /// Two nodes; the first has begun a run that waits, and knows it as it was then.
 async fn two_nodes() -> (House, Engine, RunRef) {
@@ -63,8 +63,9 @@ async fn what_was_decided_before_is_done_once_under_each_key() {
     // The same decision again, at a node that has not heard of it and then at one that has, by somebody who never got
     // the answer.
     for key in ["key-1", "key-2"] {
-        house.engine.once(once(key)).execute(&of, &resolve).await.unwrap();
-        let again = house.engine.once(once(key)).execute(&of, &resolve).await;
+        let (once, resolve) = (once(key, run_words), std::slice::from_ref(&resolve));
+        house.engine.execute_once(&of, resolve, Some(&once)).await.unwrap();
+        let again = house.engine.execute_once(&of, resolve, Some(&once)).await;
         assert!(matches!(again, Err(Error::Duplicate(_))), "{again:?}");
     }
 }

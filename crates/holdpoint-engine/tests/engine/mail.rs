@@ -130,7 +130,7 @@ async fn a_run_that_was_dispatched_again_is_left_alone(place: Place) {
     let token = house.claimed(&row).await;
     let now = house.clock.now();
     mail.dead_letter(&row.dispatch_id, &token, "hopeless", now).await.unwrap();
-    let again = house.engine.requeue_dispatch(&tenant(), &row.dispatch_id).await.unwrap();
+    let again = house.engine.requeue_dispatch(&tenant(), &row.dispatch_id, None).await.unwrap();
     assert_eq!(again.run_id, row.run_id);
     let token = house.claimed(&again).await;
     house.drain().await;
@@ -175,7 +175,7 @@ async fn race_to_cancel(house: &House, claimer: &Mailbox) {
             }
             claimer.claim_ready("raw", LEASE_MS, now, 10).await.unwrap()
         };
-        let cancel = house.engine.cancel_dispatch(&tenant, &row.dispatch_id, alice());
+        let cancel = house.engine.cancel_dispatch(&tenant, &row.dispatch_id, alice(), None);
         let (claimed, cancelled) = tokio::join!(claim, cancel);
         let found = house.dispatches(&of).await;
         if let Some(cancelled) = cancelled.unwrap() {

@@ -127,7 +127,14 @@ async fn a_node_that_waits_for_a_child_over_the_quota_fails(place: Place) {
 }
 
 fn fork(mode: ForkMode, from_seq: u64) -> ForkRequest {
-    ForkRequest { by: "tester".to_owned(), credential: None, mode, from_seq, overlay: Overlay::default() }
+    ForkRequest {
+        by: "tester".to_owned(),
+        credential: None,
+        mode,
+        from_seq,
+        overlay: Overlay::default(),
+        once: None,
+    }
 }
 
 async fn a_fork_of_a_large_run_is_rejected_before_it_is_read(place: Place) {

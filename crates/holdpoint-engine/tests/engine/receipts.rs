@@ -1,7 +1,12 @@
 //! Requests with a key: carried out once, and answered the same for as long as the receipt is kept.
 
+use std::sync::Arc;
+
+use holdpoint_engine::core::mailbox::RunDispatch;
 use holdpoint_engine::core::{ForkMode, Refusal, Run, RunRef, WorkflowId};
-use holdpoint_engine::{Done, Engine, Error, Fault, ForkRequest, Once, Overlay, RunFilter};
+use holdpoint_engine::{
+    Engine, Error, Fault, ForkRequest, Once, Overlay, Registration, RequestKey, RunFilter, StartOptions,
+};
 use serde_json::json;
 
 use crate::house::{House, accept, alice, gated, resolve, start, stopping, tenant};
@@ -9,6 +14,7 @@ use crate::place::{Place, on_both};
 
 on_both! {
     the_same_key_starts_one_run,
+    the_receipt_of_a_run_is_not_written_with_the_registration_of_its_workflow,
     of_many_with_one_key_at_once_on_two_nodes_one_is_done,
     a_refusal_leaves_no_receipt_and_can_be_kept,
     what_was_done_before_leaves_a_receipt_too,
@@ -22,28 +28,32 @@ on_both! {
 
 const DAY_MS: u64 = 86_400_000;
 
-pub(crate) fn once(key: &str) -> Once {
-    Once {
+/// A request under a key, whose response has these words.
+pub(crate) fn once<T: 'static>(key: &str, words: fn(&T) -> String) -> Once<T> {
+    Once { request: request(key), respond: Arc::new(move |made| (201, words(made))) }
+}
+
+fn request(key: &str) -> RequestKey {
+    RequestKey {
         tenant: tenant(),
         operation: "runs.create".to_owned(),
         key_hash: key.to_owned(),
         body_hash: "body".to_owned(),
         ttl_ms: DAY_MS,
-        respond: Box::new(|done| (201, words(&done))),
     }
 }
 
-fn words(done: &Done<'_>) -> String {
-    match done {
-        Done::Run(run) => format!("{}: {}", run.id, run.status().as_str()),
-        Done::Workflow { workflow, stored } => format!("{} {} {stored}", workflow.id, workflow.revision),
-        Done::Dispatch(row) => format!("{} {}", row.dispatch_id, row.status.as_str()),
-        other => format!("{other:?}"),
-    }
+pub(crate) fn run_words(run: &Run) -> String {
+    format!("{}: {}", run.id, run.status().as_str())
 }
 
-async fn begin(engine: &Engine, key: &str) -> Result<std::sync::Arc<Run>, Error> {
-    engine.once(once(key)).start(&WorkflowId::parse("flow").unwrap(), start(json!({}))).await
+fn workflow_words(Registration { workflow, stored }: &Registration) -> String {
+    format!("{} {} {stored}", workflow.id, workflow.revision)
+}
+
+async fn begin(engine: &Engine, key: &str) -> Result<Arc<Run>, Error> {
+    let options = StartOptions { once: Some(once(key, run_words)), ..StartOptions::default() };
+    engine.start_with(&WorkflowId::parse("flow").unwrap(), start(json!({})), options).await
 }
 
 fn response(error: Error) -> String {
@@ -63,12 +73,22 @@ async fn the_same_key_starts_one_run(house: House) {
     let run = begin(&house.engine, "k").await.unwrap();
     let expected = format!("{}: waiting-approval", run.id);
     assert_eq!(response(begin(&house.engine, "k").await.unwrap_err()), expected);
-    let receipt = house.engine.receipt(&tenant(), "runs.create", "k").await.unwrap().unwrap();
+    let receipt = house.engine.receipt(&request("k")).await.unwrap().unwrap();
     assert_eq!((receipt.status, receipt.response.as_str()), (201, expected.as_str()));
     assert_eq!(receipt.body_hash, "body");
-    assert_eq!(house.engine.receipt(&tenant(), "runs.cancel", "k").await.unwrap(), None);
+    let other = RequestKey { operation: "runs.cancel".to_owned(), ..request("k") };
+    assert_eq!(house.engine.receipt(&other).await.unwrap(), None);
     begin(&house.engine, "other").await.unwrap();
     assert_eq!(runs(&house).await, 2);
+}
+
+/// A workflow that comes with the engine is registered by the first start.
+async fn the_receipt_of_a_run_is_not_written_with_the_registration_of_its_workflow(house: House) {
+    let options = StartOptions { once: Some(once("k", run_words)), ..StartOptions::default() };
+    let workflow = WorkflowId::parse("content-review").unwrap();
+    let run = house.engine.start_with(&workflow, start(json!({})), options).await.unwrap();
+    let receipt = house.engine.receipt(&request("k")).await.unwrap().unwrap();
+    assert_eq!((receipt.response, runs(&house).await), (run_words(&run), 1));
 }
 
 async fn of_many_with_one_key_at_once_on_two_nodes_one_is_done(house: House) {
@@ -95,33 +115,36 @@ async fn a_refusal_leaves_no_receipt_and_can_be_kept(house: House) {
     house.register(gated("flow")).await;
     let of = house.start("flow").await;
     let id = house.run(&of).await.waiting_on().unwrap().id;
-    let engine = house.engine.once(once("k"));
-    let wrong = engine.execute(&of, &resolve(id, json!({"action": "dance"}))).await;
+    let (engine, once) = (&house.engine, once("k", run_words));
+    let wrong = engine.execute_once(&of, &[resolve(id, json!({"action": "dance"}))], Some(&once)).await;
     assert!(matches!(wrong, Err(Error::Refused(Refusal::InvalidRequest { .. }))));
-    assert_eq!(engine.receipt(&tenant(), "runs.create", "k").await.unwrap(), None);
-    engine.keep_receipt(409, "no").await.unwrap();
-    let told = engine.execute(&of, &resolve(id, accept())).await.unwrap_err();
+    assert_eq!(engine.receipt(&once.request).await.unwrap(), None);
+    let keep = async |status, body: &str| engine.keep_receipt(&once.request, status, body.to_owned()).await;
+    keep(409, "no").await.unwrap();
+    let told = engine.execute_once(&of, &[resolve(id, accept())], Some(&once)).await.unwrap_err();
     assert_eq!(response(told), "no");
     assert_eq!(house.status(&of).await, "waiting-approval", "nothing was done");
-    assert_eq!(response(engine.keep_receipt(410, "again").await.unwrap_err()), "no");
-    house.engine.keep_receipt(500, "without a key there is nothing to keep").await.unwrap();
+    assert_eq!(response(keep(410, "again").await.unwrap_err()), "no");
 }
 
 async fn what_was_done_before_leaves_a_receipt_too(house: House) {
-    let registered = house.engine.once(once("r1")).register(&tenant(), gated("flow")).await.unwrap();
-    assert!(registered.1);
-    house.engine.once(once("r2")).register(&tenant(), gated("flow")).await.unwrap();
+    for (key, stored) in [("r1", true), ("r2", false)] {
+        let once = Some(once(key, workflow_words));
+        let registered = house.engine.register_once(&tenant(), gated("flow"), once).await.unwrap();
+        assert_eq!(registered.stored, stored);
+    }
     let receipt = async |key: &str| {
-        let found = house.engine.receipt(&tenant(), "runs.create", key).await.unwrap();
+        let found = house.engine.receipt(&request(key)).await.unwrap();
         found.map(|receipt| receipt.response)
     };
     assert_eq!(receipt("r1").await.as_deref(), Some("flow 1 true"));
     assert_eq!(receipt("r2").await.as_deref(), Some("flow 1 false"));
     let of = house.start("flow").await;
     house.engine.cancel(&of, None, alice()).await.unwrap();
-    house.engine.once(once("c")).cancel(&of, None, alice()).await.unwrap();
+    house.engine.cancel_once(&of, None, alice(), Some(&once("c", run_words))).await.unwrap();
     assert_eq!(receipt("c").await, Some(format!("{}: cancelled", of.run)));
-    assert!(!house.engine.once(once("x")).revoke_key(&tenant(), "nobody").await.unwrap());
+    let once = once("x", |()| "revoked".to_owned());
+    assert!(!house.engine.revoke_key(&tenant(), "nobody", Some(&once)).await.unwrap());
     assert_eq!(receipt("x").await, None, "nothing was revoked");
 }
 
@@ -130,7 +153,7 @@ async fn a_receipt_that_is_out_of_date_is_replaced_and_purged(house: House) {
     let first = begin(&house.engine, "k").await.unwrap();
     begin(&house.engine, "old").await.unwrap();
     house.clock.advance(i64::try_from(DAY_MS).unwrap());
-    assert_eq!(house.engine.receipt(&tenant(), "runs.create", "k").await.unwrap(), None);
+    assert_eq!(house.engine.receipt(&request("k")).await.unwrap(), None);
     let second = begin(&house.engine, "k").await.unwrap();
     assert_ne!(first.id, second.id);
     house.engine.worker().tidy().await;
@@ -144,7 +167,7 @@ async fn a_crash_leaves_a_receipt_exactly_with_its_run(place: Place) {
         house.register(gated("flow")).await;
         assert!(begin(&house.engine, "k").await.is_err());
         let house = house.reopen(|options| options).await;
-        let receipt = house.engine.receipt(&tenant(), "runs.create", "k").await.unwrap();
+        let receipt = house.engine.receipt(&request("k")).await.unwrap();
         assert_eq!((runs(&house).await, usize::from(receipt.is_some())), (expected, expected), "{stop:?}");
         assert_eq!(begin(&house.engine, "k").await.is_ok(), expected == 0);
         assert_eq!(runs(&house).await, 1);
@@ -169,8 +192,10 @@ async fn a_change_that_meets_a_conflict_takes_its_receipt_along(house: House) {
     let id = house.run(&of).await.waiting_on().unwrap().id;
     let mut calls = tokio::task::JoinSet::new();
     for n in 0..20 {
-        let (engine, of) = (house.engine.once(once(&format!("k{n}"))), of.clone());
-        calls.spawn(async move { engine.execute(&of, &resolve(id, accept())).await.is_ok() });
+        let (engine, of, once) = (house.engine.clone(), of.clone(), once(&format!("k{n}"), run_words));
+        calls.spawn(
+            async move { engine.execute_once(&of, &[resolve(id, accept())], Some(&once)).await.is_ok() },
+        );
     }
     let done = calls.join_all().await.into_iter().filter(|done| *done).count();
     let rows = house.place.read("SELECT key_hash FROM receipts").await;
@@ -184,8 +209,9 @@ async fn a_dispatch_leaves_a_receipt_too(place: Place) {
     house.start("shopping").await;
     let rows = house.place.read("SELECT dispatch_id FROM dispatches WHERE status = 'queued'").await;
     let dispatch = rows[0][0].1.clone().unwrap();
-    house.engine.once(once("d")).cancel_dispatch(&tenant(), &dispatch, alice()).await.unwrap().unwrap();
-    let receipt = house.engine.receipt(&tenant(), "runs.create", "d").await.unwrap().unwrap();
+    let once = once("d", |row: &RunDispatch| format!("{} {}", row.dispatch_id, row.status.as_str()));
+    house.engine.cancel_dispatch(&tenant(), &dispatch, alice(), Some(&once)).await.unwrap().unwrap();
+    let receipt = house.engine.receipt(&request("d")).await.unwrap().unwrap();
     assert_eq!(receipt.response, format!("{dispatch} cancelled"));
 }
 
@@ -198,8 +224,9 @@ async fn a_fork_leaves_a_receipt_too(house: House) {
         mode: ForkMode::Replay,
         from_seq: 0,
         overlay: Overlay::default(),
+        once: Some(once("f", run_words)),
     };
-    let copy = house.engine.once(once("f")).fork(&of, request.clone()).await.unwrap();
-    let told = response(house.engine.once(once("f")).fork(&of, request).await.unwrap_err());
+    let copy = house.engine.fork(&of, request.clone()).await.unwrap();
+    let told = response(house.engine.fork(&of, request).await.unwrap_err());
     assert_eq!((told, runs(&house).await), (format!("{}: waiting-approval", copy.id), 2));
 }

@@ -41,6 +41,7 @@ fn replay(from_seq: u64) -> ForkRequest {
         mode: ForkMode::Replay,
         from_seq,
         overlay: Overlay::default(),
+        once: None,
     }
 }
 

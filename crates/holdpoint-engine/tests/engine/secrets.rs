@@ -1,10 +1,11 @@
 //! Secrets of signed links: one signs, the others verify for as long as anything they have signed can be good.
 
 use holdpoint_engine::core::Timestamp;
-use holdpoint_engine::{Done, Engine, Error, LinkSecret, Once};
+use holdpoint_engine::{Engine, Error, LinkSecret};
 
-use crate::house::{House, NOON, tenant};
+use crate::house::{House, NOON};
 use crate::place::on_both;
+use crate::receipts::once;
 
 on_both! {
     of_first_secrets_on_two_nodes_one_is_stored,
@@ -51,19 +52,19 @@ async fn of_first_secrets_on_two_nodes_one_is_stored(house: House) {
 async fn one_secret_signs_and_the_others_are_retired(house: House) {
     assert!(house.engine.add_secret(&secret("a", NOON)).await.unwrap());
     assert!(!house.engine.add_secret(&secret("b", NOON)).await.unwrap());
-    house.engine.rotate_secrets(&secret("c", NOON + 5), false).await.unwrap();
+    house.engine.rotate_secrets(&secret("c", NOON + 5), false, None).await.unwrap();
     let retired = LinkSecret { retired_at: Some(Timestamp(NOON + 5)), ..secret("a", NOON) };
     assert_eq!(house.engine.secrets().await.unwrap(), [retired, secret("c", NOON + 5)]);
-    house.engine.rotate_secrets(&secret("d", NOON + 9), false).await.unwrap();
+    house.engine.rotate_secrets(&secret("d", NOON + 9), false, None).await.unwrap();
     let first = &house.engine.secrets().await.unwrap()[0];
     assert_eq!(first.retired_at, Some(Timestamp(NOON + 5)), "what is retired is not retired again");
     assert_eq!(kids(&house.engine).await, (names(&["d"]), names(&["a", "c"])));
 }
 
 async fn revoking_leaves_the_new_one_alone(house: House) {
-    house.engine.rotate_secrets(&secret("a", NOON), true).await.unwrap();
-    house.engine.rotate_secrets(&secret("b", NOON + 1), false).await.unwrap();
-    house.engine.rotate_secrets(&secret("c", NOON + 2), true).await.unwrap();
+    house.engine.rotate_secrets(&secret("a", NOON), true, None).await.unwrap();
+    house.engine.rotate_secrets(&secret("b", NOON + 1), false, None).await.unwrap();
+    house.engine.rotate_secrets(&secret("c", NOON + 2), true, None).await.unwrap();
     assert_eq!(kids(&house.engine).await, (names(&["c"]), names(&[])));
 }
 
@@ -72,7 +73,8 @@ async fn of_rotations_at_once_on_two_nodes_all_happen_and_one_signs(house: House
     let mut rotations = tokio::task::JoinSet::new();
     for n in 0..6 {
         let engine = if n % 2 == 0 { house.engine.clone() } else { other.clone() };
-        rotations.spawn(async move { engine.rotate_secrets(&secret(&format!("s{n}"), NOON), false).await });
+        rotations
+            .spawn(async move { engine.rotate_secrets(&secret(&format!("s{n}"), NOON), false, None).await });
     }
     rotations.join_all().await.into_iter().for_each(|rotated| rotated.unwrap());
     let (sign, rest) = kids(&house.engine).await;
@@ -81,8 +83,8 @@ async fn of_rotations_at_once_on_two_nodes_all_happen_and_one_signs(house: House
 }
 
 async fn a_retired_secret_stays_as_long_as_a_link_can_live_and_a_day(house: House) {
-    house.engine.rotate_secrets(&secret("a", NOON), false).await.unwrap();
-    house.engine.rotate_secrets(&secret("b", NOON), false).await.unwrap();
+    house.engine.rotate_secrets(&secret("a", NOON), false, None).await.unwrap();
+    house.engine.rotate_secrets(&secret("b", NOON), false, None).await.unwrap();
     let kept = i64::try_from(Engine::LINK_LIFE_MS_MAX).unwrap() + 24 * 3_600_000;
     house.clock.advance(kept - 1);
     house.engine.worker().tidy().await;
@@ -93,19 +95,9 @@ async fn a_retired_secret_stays_as_long_as_a_link_can_live_and_a_day(house: Hous
 }
 
 async fn a_rotation_under_a_key_happens_once(house: House) {
-    let once = || Once {
-        tenant: tenant(),
-        operation: "rotate".to_owned(),
-        key_hash: "k".to_owned(),
-        body_hash: "body".to_owned(),
-        ttl_ms: 1000,
-        respond: Box::new(|done| match done {
-            Done::SecretsRotated(secret) => (200, secret.kid.clone()),
-            other => panic!("{other:?}"),
-        }),
-    };
-    house.engine.once(once()).rotate_secrets(&secret("a", NOON), false).await.unwrap();
-    match house.engine.once(once()).rotate_secrets(&secret("b", NOON), false).await {
+    let once = once("k", |secret: &LinkSecret| secret.kid.clone());
+    house.engine.rotate_secrets(&secret("a", NOON), false, Some(&once)).await.unwrap();
+    match house.engine.rotate_secrets(&secret("b", NOON), false, Some(&once)).await {
         Err(Error::Duplicate(receipt)) => assert_eq!(receipt.response, "a"),
         other => panic!("{other:?}"),
     }

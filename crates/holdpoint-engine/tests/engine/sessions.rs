@@ -26,7 +26,7 @@ const HOUR: i64 = 3_600_000;
 
 pub(crate) async fn key(house: &House, name: &str) -> ApiKey {
     let key = fresh_key(name);
-    assert!(house.engine.add_key(&key).await.unwrap());
+    assert!(house.engine.add_key(&key, None).await.unwrap());
     key
 }
 
@@ -153,7 +153,7 @@ async fn a_key_that_has_ended_lets_nobody_in(house: House) {
     let (engine, key) = (&house.engine, key(&house, "ann").await);
     engine.add_session_link(&key.key_id, "link", &CredentialLimits::default()).await.unwrap();
     engine.add_session(&key, "s0", "t0").await.unwrap();
-    assert!(engine.revoke_key(&tenant(), &key.key_id).await.unwrap());
+    assert!(engine.revoke_key(&tenant(), &key.key_id, None).await.unwrap());
     assert_eq!(engine.sign_in_by_link("link", "s1", "t1").await.unwrap(), None);
     let (_, of) = engine.session_by_hash("t0").await.unwrap().unwrap();
     assert_eq!(of.revoked_at, Some(engine.now()), "a session tells of its key as it is now");
@@ -178,15 +178,15 @@ async fn a_revoked_session_ends_what_was_made_over_it(house: House) {
     let (engine, ann) = (&house.engine, key(&house, "ann").await);
     let first = engine.add_session(&ann, "ses_1", "t1").await.unwrap();
     let other = engine.add_session(&ann, "ses_other", "t0").await.unwrap();
-    assert!(engine.add_key(&made_over(&other, "other")).await.unwrap());
+    assert!(engine.add_key(&made_over(&other, "other"), None).await.unwrap());
     for link in ["used", "open"] {
         assert!(engine.add_session_link(&ann.key_id, link, &over(&first)).await.unwrap().is_some());
     }
     let (second, _) = engine.sign_in_by_link("used", "ses_2", "t2").await.unwrap().unwrap();
     let made = made_over(&second, "made");
-    assert!(engine.add_key(&made).await.unwrap());
+    assert!(engine.add_key(&made, None).await.unwrap());
     let third = engine.add_session(&made, "ses_3", "t3").await.unwrap();
-    assert!(engine.add_key(&made_over(&third, "last")).await.unwrap());
+    assert!(engine.add_key(&made_over(&third, "last"), None).await.unwrap());
     assert_eq!(engine.key_by_hash("hash of last").await.unwrap().unwrap().depends_on, third.dependents());
 
     assert!(!engine.revoke_session(&tenant(), &made.key_id, "ses_1").await.unwrap());
@@ -212,10 +212,10 @@ async fn a_revoked_session_makes_no_more_keys_and_links(house: House) {
     let (engine, ann) = (&house.engine, key(&house, "ann").await);
     let session = engine.add_session(&ann, "ses_1", "t1").await.unwrap();
     assert!(engine.revoke_session(&tenant(), &ann.key_id, "ses_1").await.unwrap());
-    assert!(!engine.add_key(&made_over(&session, "late")).await.unwrap());
+    assert!(!engine.add_key(&made_over(&session, "late"), None).await.unwrap());
     assert_eq!(engine.key_by_hash("hash of late").await.unwrap(), None);
     let successor = ApiKey { lineage: ann.lineage.clone(), ..made_over(&session, "next") };
-    assert!(!engine.rotate_key(&successor, &ann.key_id, engine.now()).await.unwrap());
+    assert!(!engine.rotate_key(&successor, &ann.key_id, engine.now(), None).await.unwrap());
     assert!(engine.key_by_hash("hash of ann").await.unwrap().unwrap().is_active(engine.now()));
     assert_eq!(engine.add_session_link(&ann.key_id, "link", &over(&session)).await.unwrap(), None);
     assert_eq!(engine.sign_in_by_link("link", "ses_2", "t2").await.unwrap(), None);
@@ -228,11 +228,11 @@ async fn a_key_of_several_sessions_makes_no_more_keys_after_one_of_them(house: H
     let second = engine.add_session(&ann, "ses_2", "t2").await.unwrap();
     let depends_on = first.dependents().joined(&second.dependents());
     let made = |name: &str| ApiKey { depends_on: depends_on.clone(), ..fresh_key(name) };
-    assert!(engine.add_key(&made("early")).await.unwrap());
+    assert!(engine.add_key(&made("early"), None).await.unwrap());
     assert!(engine.revoke_session(&tenant(), &ann.key_id, "ses_1").await.unwrap());
-    assert!(!engine.add_key(&made("late")).await.unwrap());
+    assert!(!engine.add_key(&made("late"), None).await.unwrap());
     let successor = ApiKey { lineage: ann.lineage.clone(), ..made("next") };
-    assert!(!engine.rotate_key(&successor, &ann.key_id, engine.now()).await.unwrap());
+    assert!(!engine.rotate_key(&successor, &ann.key_id, engine.now(), None).await.unwrap());
     let limits = CredentialLimits { ends_at: None, depends_on };
     assert_eq!(engine.add_session_link(&ann.key_id, "link", &limits).await.unwrap(), None);
 }
@@ -248,7 +248,7 @@ async fn a_sign_out_races_with_a_new_key_and_leaves_no_active_key(house: House) 
         let (limits, by_link) = (over(&session), format!("by{round}"));
         engine.add_session_link(&ann.key_id, &link, &limits).await.unwrap();
         let (added, revoked, signed_in) = tokio::join!(
-            engine.add_key(&late),
+            engine.add_key(&late, None),
             other.revoke_session(&tenant, &ann.key_id, &id),
             engine.sign_in_by_link(&link, &by_link, &by_link),
         );

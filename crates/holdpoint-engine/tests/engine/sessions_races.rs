@@ -33,7 +33,7 @@ impl Race {
         let out = house.engine.add_session(&ann, "ses_out", "t1").await.unwrap();
         let caller = house.engine.add_session(&ann, "ses_caller", "t2").await.unwrap();
         let made = made_over(&out, "made");
-        assert!(house.engine.add_key(&made).await.unwrap());
+        assert!(house.engine.add_key(&made, None).await.unwrap());
         let depends_on = made.depends_on.clone().joined(&caller.dependents());
         let successor =
             ApiKey { lineage: made.lineage.clone(), depends_on, ..made_over(&caller, "successor") };
@@ -76,7 +76,7 @@ impl Race {
 /// Replaces a key at once.
 fn rotate(engine: &Engine, old: &ApiKey, successor: &ApiKey) -> JoinHandle<bool> {
     let (engine, old, successor) = (engine.clone(), old.key_id.clone(), successor.clone());
-    tokio::spawn(async move { engine.rotate_key(&successor, &old, Timestamp(NOON)).await.unwrap() })
+    tokio::spawn(async move { engine.rotate_key(&successor, &old, Timestamp(NOON), None).await.unwrap() })
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -85,7 +85,7 @@ async fn a_rotation_that_meets_a_sign_out_stores_no_successor() {
     // The sign-out revokes `made` and then waits for this later key.
     let late = ApiKey { depends_on: race.made.depends_on.clone(), ..race.made.clone() };
     let late = ApiKey { key_id: "key_late".to_owned(), key_hash: "hash of late".to_owned(), ..late };
-    assert!(race.house.engine.add_key(&late).await.unwrap());
+    assert!(race.house.engine.add_key(&late, None).await.unwrap());
     race.by_hand
         .batch_execute("BEGIN; SELECT 1 FROM keys WHERE key_id = 'key_late' FOR UPDATE")
         .await

@@ -6,14 +6,15 @@ use holdpoint_engine::core::webhook::{ChangeReason, DeliveryState, Mode, RetryPo
 use holdpoint_engine::core::{RunRef, Start, TenantId, WorkflowId};
 use holdpoint_engine::outgoing::{Outgoing, Policy, Resolver, Script};
 use holdpoint_engine::{
-    Attempt, AttemptFilter, Courier, Delivery, DeliveryFilter, Done, Engine, Error, NewWebhook, Once,
-    Options, Render, Rendered, Rendering, SealKey, Webhook, WebhookSettings, fingerprint,
+    Attempt, AttemptFilter, Courier, Delivery, DeliveryFilter, Engine, Error, NewWebhook, Options, Render,
+    Rendered, Rendering, SealKey, Webhook, WebhookSettings, fingerprint,
 };
 use serde_json::{Value, json};
 
 use crate::house::{House, accept, gated, start, tenant};
 use crate::peer::{Peer, Reply};
 use crate::place::{Place, Subject, on_both};
+use crate::receipts::once;
 
 mod best_effort;
 mod circuits;
@@ -192,9 +193,9 @@ async fn nobody_sees_or_touches_the_webhook_of_another_tenant(mut post: Post) {
     lasting.await;
     let engine = &post.house.engine;
     assert!(matches!(engine.webhook(&other, &mine.id).await, Err(Error::NotFound("webhook"))));
-    assert!(matches!(engine.pause_webhook(&other, &mine.id).await, Err(Error::NotFound(_))));
-    assert!(matches!(engine.resume_webhook(&other, &mine.id, None).await, Err(Error::NotFound(_))));
-    assert!(!engine.remove_webhook(&other, &mine.id).await.unwrap());
+    assert!(matches!(engine.pause_webhook(&other, &mine.id, None).await, Err(Error::NotFound(_))));
+    assert!(matches!(engine.resume_webhook(&other, &mine.id, None, None).await, Err(Error::NotFound(_))));
+    assert!(!engine.remove_webhook(&other, &mine.id, None).await.unwrap());
     assert_eq!(engine.webhooks(&other, None, 10).await.unwrap().len(), 2);
     let of = post.house.start("gated").await;
     post.house.answer(&of, "gate", accept()).await.unwrap();
@@ -205,26 +206,21 @@ async fn nobody_sees_or_touches_the_webhook_of_another_tenant(mut post: Post) {
     let filter = DeliveryFilter { limit: 10, ..DeliveryFilter::default() };
     assert!(engine.deliveries(&other, &mine.id, &filter).await.unwrap().is_empty());
     assert!(engine.deliveries(&tenant(), &theirs.id, &filter).await.unwrap().is_empty());
-    assert!(matches!(engine.replay_delivery(&other, &mine.id, &delivery.id).await, Err(Error::NotFound(_))));
+    assert!(matches!(
+        engine.replay_delivery(&other, &mine.id, &delivery.id, None).await,
+        Err(Error::NotFound(_))
+    ));
     let window = (delivery.created_at, delivery.created_at.plus_ms(1));
-    assert!(engine.replay_window(&other, &mine.id, window, &[]).await.is_err());
+    assert!(engine.replay_window(&other, &mine.id, window, &[], None).await.is_err());
 }
 
 async fn under_a_key_a_webhook_is_registered_once(post: Post) {
-    let once = || Once {
-        tenant: tenant(),
-        operation: "add".to_owned(),
-        key_hash: "k".to_owned(),
-        body_hash: "b".to_owned(),
-        ttl_ms: 1000,
-        respond: Box::new(|done| match done {
-            Done::WebhookAdded { webhook, .. } => (201, webhook.id.clone()),
-            _ => unreachable!("a webhook was added"),
-        }),
+    let new = || NewWebhook {
+        once: Some(once("k", |webhook: &Webhook| webhook.id.clone())),
+        ..NewWebhook::new(tenant(), "https://example.com/hook", ["run.completed".to_owned()])
     };
-    let new = || NewWebhook::new(tenant(), "https://example.com/hook", ["run.completed".to_owned()]);
-    let (hook, _) = post.house.engine.once(once()).add_webhook(new()).await.unwrap();
-    match post.house.engine.once(once()).add_webhook(new()).await {
+    let (hook, _) = post.house.engine.add_webhook(new()).await.unwrap();
+    match post.house.engine.add_webhook(new()).await {
         Err(Error::Duplicate(receipt)) => assert_eq!(receipt.response, hook.id),
         other => panic!("{other:?}"),
     }
@@ -236,11 +232,11 @@ async fn pausing_and_resuming_is_written_down_and_done_once(post: Post) {
     let hook = post.hook(&peer, &["run.started"], |_| ()).await;
     let engine = &post.house.engine;
     for _ in 0..2 {
-        let paused = engine.pause_webhook(&tenant(), &hook.id).await.unwrap();
+        let paused = engine.pause_webhook(&tenant(), &hook.id, None).await.unwrap();
         assert_eq!(paused.state, SubscriptionState::Paused);
     }
     for _ in 0..2 {
-        let resumed = engine.resume_webhook(&tenant(), &hook.id, None).await.unwrap();
+        let resumed = engine.resume_webhook(&tenant(), &hook.id, None, None).await.unwrap();
         assert_eq!(resumed.state, SubscriptionState::Active);
     }
     let changes = engine.webhook_changes(&tenant(), &hook.id, 0, 10).await.unwrap();

@@ -29,7 +29,7 @@ async fn a_foreign_dispatch_is_not_there_for_any_operation(h: Harness) {
     assert_eq!(theirs.claim_dispatch("waiting", CONSUMER, LEASE_MS, at(1)).await.unwrap(), None);
     assert_eq!(theirs.cancel("waiting", at(1)).await.unwrap(), None);
     let by = holdpoint_engine::core::Principal::named("eve");
-    let cancelled = h.engine.cancel_dispatch(&other, "waiting", by).await;
+    let cancelled = h.engine.cancel_dispatch(&other, "waiting", by, None).await;
     assert!(matches!(cancelled, Err(Error::NotFound("dispatch"))), "{cancelled:?}");
     assert_eq!(h.load("waiting").await, waiting);
 
@@ -53,7 +53,7 @@ async fn a_foreign_dispatch_is_not_there_for_any_operation(h: Harness) {
     let held = h.held(on("v", queued("given up")), at(1)).await;
     let (id, token) = ("given up", crate::rows::token(&held));
     h.mail.dead_letter(id, token, "hopeless", at(3)).await.unwrap();
-    let requeued = h.engine.requeue_dispatch(&other, id).await;
+    let requeued = h.engine.requeue_dispatch(&other, id, None).await;
     assert!(matches!(requeued, Err(Error::NotFound("dispatch"))), "{requeued:?}");
 }
 

@@ -56,8 +56,14 @@ fn delayed(peer: &Peer, config: Value) -> Value {
 }
 
 pub(crate) async fn fork(house: &House, of: &RunRef, mode: ForkMode, from_seq: u64) -> RunRef {
-    let request =
-        ForkRequest { by: "bot".to_owned(), credential: None, mode, from_seq, overlay: Overlay::default() };
+    let request = ForkRequest {
+        by: "bot".to_owned(),
+        credential: None,
+        mode,
+        from_seq,
+        overlay: Overlay::default(),
+        once: None,
+    };
     let run = house.engine.fork(of, request).await.unwrap();
     RunRef { tenant: tenant(), run: run.id.clone() }
 }

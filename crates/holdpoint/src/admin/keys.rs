@@ -8,14 +8,14 @@ use holdpoint_api::keys::{
     RotateKey, SCOPES_DEFAULT,
 };
 use holdpoint_core::{TenantId, Timestamp};
-use holdpoint_engine::{ApiKey, Done, Engine};
+use holdpoint_engine::{ApiKey, Once};
 use serde_json::json;
 
 use crate::app::App;
 use crate::auth::{Caller, CanManageKeys, check_scopes, fresh_secret, session_ended, stored_key};
 use crate::body::{Body, InPath, NoBody, OptionalBody, check_word, parse_principal, parse_word};
 use crate::error::ApiError;
-use crate::idempotency::{Answer, Did, Sent};
+use crate::idempotency::{ApiResponse, Keyed};
 
 /// More keys than a tenant has use for; the list is not paged.
 const LIST_MAX: u64 = 10_000;
@@ -25,30 +25,22 @@ const WORDS_MAX: usize = 64;
 pub(crate) async fn create(
     State(app): State<App>,
     CanManageKeys(caller): CanManageKeys,
-    Sent(sending, Body(body)): Sent<Body<CreateKey>>,
-) -> Result<Answer, ApiError> {
-    let mut made = None;
-    // Judged only when it is done: the end of a key that was made long ago may have come by now.
-    let add = async |engine: Engine| {
-        let (key, secret) = drafted(&caller, body, engine.now())?;
-        if !engine.add_key(&key).await? {
-            return Err(explain_unstored(&app, &key).await?);
+    Keyed(key, Body(body)): Keyed<Body<CreateKey>>,
+) -> Result<ApiResponse, ApiError> {
+    let add = async |once: Option<&Once<ApiKey>>| {
+        // Only the first request is checked: a repeated one may come after the end of the key.
+        let (made, secret) = drafted(&caller, body, app.engine.now())?;
+        if !app.engine.add_key(&made, once).await? {
+            return Err(explain_unstored(&app, &made).await?);
         }
-        made = Some((key.clone(), secret));
-        Ok(Did::KeyAdded(Box::new(key)))
+        log_new_key(&caller, &made);
+        Ok((made, Some(secret)))
     };
-    Ok(with_secret(&caller, sending.carry_out(&app, &caller, added, add).await?, made))
+    key.once_with_secret(&app, caller.sender(), created, add).await
 }
 
-/// Adds the secret of the key to the answer, unless the answer is a replayed receipt.
-fn with_secret(caller: &Caller, answer: Answer, made: Option<(ApiKey, String)>) -> Answer {
-    match made {
-        Some((key, secret)) if !answer.replayed => {
-            log_new_key(caller, &key);
-            Answer::json(answer.status, &KeyCreated { stored: describe(&key), key: Some(secret) })
-        }
-        _ => answer,
-    }
+fn created(key: &ApiKey, secret: Option<String>) -> ApiResponse {
+    ApiResponse::json(StatusCode::CREATED, &KeyCreated { stored: describe(key), key: secret })
 }
 
 /// Writes which key was made for whom. The line of the request cannot know its id.
@@ -81,12 +73,6 @@ fn drafted(caller: &Caller, body: CreateKey, now: Timestamp) -> Result<(ApiKey, 
     Ok((key, secret))
 }
 
-/// Without the secret, which is shown once and kept nowhere: a request that is sent again gets everything else.
-fn added(done: Done<'_>) -> Answer {
-    let Done::KeyAdded(key) = done else { return Answer::nothing() };
-    Answer::json(StatusCode::CREATED, &KeyCreated { stored: describe(key), key: None })
-}
-
 /// The hash of a fresh key is unique. So the tenant did not fit, or a session on which the key depends was revoked.
 async fn explain_unstored(app: &App, key: &ApiKey) -> Result<ApiError, ApiError> {
     let message = match (app.engine.tenant_is_test(&key.tenant).await?, key.test) {
@@ -104,29 +90,29 @@ pub(crate) async fn rotate(
     State(app): State<App>,
     CanManageKeys(caller): CanManageKeys,
     InPath(key_id): InPath<String>,
-    Sent(sending, OptionalBody(body)): Sent<OptionalBody<RotateKey>>,
-) -> Result<Answer, ApiError> {
+    Keyed(key, OptionalBody(body)): Keyed<OptionalBody<RotateKey>>,
+) -> Result<ApiResponse, ApiError> {
     let overlap = body.overlap_seconds.unwrap_or(OVERLAP_SECONDS_DEFAULT);
     if overlap > OVERLAP_SECONDS_MAX {
         return Err(ApiError::invalid("overlapSeconds", format!("must be 0 to {OVERLAP_SECONDS_MAX}")));
     }
-    let mut made = None;
-    let rotate = async |engine: Engine| {
-        let found = engine.key(caller.tenant(), &key_id).await?;
+    let rotate = async |once: Option<&Once<ApiKey>>| {
+        let found = app.engine.key(caller.tenant(), &key_id).await?;
         let old = found.ok_or_else(|| ApiError::not_found("key"))?;
-        let (key, secret) = make_successor(&caller, &old, &body, engine.now())?;
-        if !engine.rotate_key(&key, &old.key_id, engine.now().plus_ms(overlap * 1000)).await? {
+        let now = app.engine.now();
+        let (made, secret) = make_successor(&caller, &old, &body, now)?;
+        if !app.engine.rotate_key(&made, &old.key_id, now.plus_ms(overlap * 1000), once).await? {
             let message = "this key was revoked or has expired; create a new key instead";
             return Err(ApiError::new(StatusCode::CONFLICT, "key_ended", message));
         }
-        made = Some((key.clone(), secret));
-        Ok(Did::KeyAdded(Box::new(key)))
+        log_new_key(&caller, &made);
+        Ok((made, Some(secret)))
     };
-    let answer = sending.carry_out(&app, &caller, added, rotate).await;
+    let rotated = key.once_with_secret(&app, caller.sender(), created, rotate).await;
     // The caches still have the old key without its new expiry.
     app.keys.clear();
     app.sessions.clear();
-    Ok(with_secret(&caller, answer?, made))
+    rotated
 }
 
 /// Returns the successor of a key and its secret. The caller must hold all scopes of the key: otherwise it could get
@@ -163,15 +149,15 @@ pub(crate) async fn revoke(
     State(app): State<App>,
     CanManageKeys(caller): CanManageKeys,
     InPath(key_id): InPath<String>,
-    Sent(sending, NoBody): Sent<NoBody>,
-) -> Result<Answer, ApiError> {
+    Keyed(key, NoBody): Keyed<NoBody>,
+) -> Result<ApiResponse, ApiError> {
     // Goes on when the caller goes away: a key that is revoked on disk must not stay valid in memory.
     let revoking = tokio::spawn(async move {
-        let revoke = async |engine: Engine| match engine.revoke_key(caller.tenant(), &key_id).await? {
-            true => Ok(Did::KeyRevoked(key_id.clone())),
-            false => Err(ApiError::not_found("key")),
+        let revoke = async |once: Option<&Once<()>>| {
+            let revoked = app.engine.revoke_key(caller.tenant(), &key_id, once).await?;
+            revoked.then_some(()).ok_or_else(|| ApiError::not_found("key"))
         };
-        let revoked = sending.carry_out(&app, &caller, |_| Answer::nothing(), revoke).await;
+        let revoked = key.once(&app, caller.sender(), |()| ApiResponse::empty(), revoke).await;
         app.keys.clear();
         // Sessions end with their keys.
         app.sessions.clear();

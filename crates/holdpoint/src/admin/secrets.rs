@@ -4,13 +4,13 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use holdpoint_api::admin::{RotateSecrets, Secret, SecretList};
-use holdpoint_engine::{Done, Engine, LinkSecret};
+use holdpoint_engine::{LinkSecret, Once};
 
 use crate::app::App;
 use crate::auth::CanManageTenants;
 use crate::body::OptionalBody;
 use crate::error::ApiError;
-use crate::idempotency::{Answer, Did, Sent};
+use crate::idempotency::{ApiResponse, Keyed};
 use crate::links::fresh;
 
 pub(crate) async fn list(
@@ -23,27 +23,23 @@ pub(crate) async fn list(
 pub(crate) async fn rotate(
     State(app): State<App>,
     CanManageTenants(caller): CanManageTenants,
-    Sent(sending, OptionalBody(body)): Sent<OptionalBody<RotateSecrets>>,
-) -> Result<Answer, ApiError> {
+    Keyed(key, OptionalBody(body)): Keyed<OptionalBody<RotateSecrets>>,
+) -> Result<ApiResponse, ApiError> {
     // Goes on when the caller goes away: a secret that is revoked on disk must not stay valid in memory.
     let rotating = tokio::spawn(async move {
         let revoke = body.revoke_old.unwrap_or(false);
-        let rotate = async |engine: Engine| {
-            let secret = fresh(engine.now())?;
-            engine.rotate_secrets(&secret, revoke).await?;
+        let rotate = async |once: Option<&Once<LinkSecret>>| {
+            let secret = fresh(app.engine.now())?;
+            app.engine.rotate_secrets(&secret, revoke, once).await?;
             tracing::info!(kid = secret.kid, revoke, "links are signed with another secret");
-            Ok(Did::SecretsRotated(Box::new(secret)))
+            Ok(secret)
         };
-        let rotated = sending.carry_out(&app, &caller, rotated, rotate).await;
+        let respond = |secret: &LinkSecret| ApiResponse::json(StatusCode::OK, &describe(secret));
+        let rotated = key.once(&app, caller.sender(), respond, rotate).await;
         app.links.ring.forget().await;
         rotated
     });
     rotating.await.map_err(ApiError::internal)?
-}
-
-fn rotated(done: Done<'_>) -> Answer {
-    let Done::SecretsRotated(secret) = done else { return Answer::nothing() };
-    Answer::json(StatusCode::OK, &describe(secret))
 }
 
 fn describe(secret: &LinkSecret) -> Secret {

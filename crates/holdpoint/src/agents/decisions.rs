@@ -1,11 +1,13 @@
 //! Deciding about calls of tools. The core judges who may, and what counts.
 
+use std::sync::Arc;
+
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use holdpoint_api::decisions::{CallDecided, CallOutcome, DECISION_ID_CHARS_MAX, DecideCall};
 use holdpoint_core::agent::ToolCallResume;
 use holdpoint_core::{Command, Heard, Interrupt, Refusal, Run, RunRef};
-use holdpoint_engine::{Done, Engine, Error};
+use holdpoint_engine::{Error, Once};
 use serde_json::json;
 
 use super::{threads, translate, waiting};
@@ -13,17 +15,17 @@ use crate::app::App;
 use crate::auth::{Caller, CanAnswer};
 use crate::body::{Body, InPath};
 use crate::error::ApiError;
-use crate::idempotency::{Answer, Did, Sending, Sent};
+use crate::idempotency::{ApiResponse, IdempotencyKey, Keyed};
 
 pub(crate) async fn decide(
     State(app): State<App>,
     CanAnswer(caller): CanAnswer,
     headers: HeaderMap,
     InPath(run): InPath<String>,
-    Sent(sending, Body(body)): Sent<Body<DecideCall>>,
-) -> Result<Answer, ApiError> {
+    Keyed(key, Body(body)): Keyed<Body<DecideCall>>,
+) -> Result<ApiResponse, ApiError> {
     let of = caller.run(&run)?;
-    carry_out(&app, &caller, Place::Run(of), sending, (body, &headers)).await
+    decide_at(&app, &caller, Place::Run(of), key, (body, &headers)).await
 }
 
 /// Where the call is.
@@ -49,18 +51,18 @@ pub(crate) async fn decide_in_thread(
     CanAnswer(caller): CanAnswer,
     headers: HeaderMap,
     InPath(thread): InPath<String>,
-    Sent(sending, Body(body)): Sent<Body<DecideCall>>,
-) -> Result<Answer, ApiError> {
-    carry_out(&app, &caller, Place::Thread(thread), sending, (body, &headers)).await
+    Keyed(key, Body(body)): Keyed<Body<DecideCall>>,
+) -> Result<ApiResponse, ApiError> {
+    decide_at(&app, &caller, Place::Thread(thread), key, (body, &headers)).await
 }
 
-async fn carry_out(
+async fn decide_at(
     app: &App,
     caller: &Caller,
     place: Place,
-    sending: Sending,
+    key: IdempotencyKey,
     (body, headers): (DecideCall, &HeaderMap),
-) -> Result<Answer, ApiError> {
+) -> Result<ApiResponse, ApiError> {
     if let Some(name) = body.unknown.keys().next() {
         return Err(ApiError::invalid(name, "is not a member of a decision"));
     }
@@ -69,8 +71,8 @@ async fn carry_out(
         (Some(_), Some(_)) => return Err(ApiError::invalid("ticketId", "cannot stand beside toolCallId")),
         (None, None) => return Err(ApiError::invalid("toolCallId", "is missing; or give ticketId")),
     };
-    let key = headers.get("idempotency-key").and_then(|key| key.to_str().ok()).map(str::to_owned);
-    let decision_id = match body.decision_id.or(key) {
+    let sent_key = headers.get("idempotency-key").and_then(|key| key.to_str().ok()).map(str::to_owned);
+    let decision_id = match body.decision_id.or(sent_key) {
         Some(id) => {
             translate::check_name("decisionId", &id, DECISION_ID_CHARS_MAX)?;
             id
@@ -85,25 +87,25 @@ async fn carry_out(
         updated_at: u64::try_from(app.engine.now().0).unwrap_or_default(),
     };
     let asked_for = name.clone();
-    let answer = move |done: Done<'_>| match done {
-        Done::Run(run) => Answer::json(StatusCode::ACCEPTED, &decided(run, &asked_for, &decision_id)),
-        _ => Answer::nothing(),
-    };
-    let decide = async |engine: Engine| {
+    let respond =
+        move |run: &Run| ApiResponse::json(StatusCode::ACCEPTED, &decided(run, &asked_for, &decision_id));
+    let decide = async |once: Option<&Once<Run>>| {
         let of = place.find(app, caller).await?;
-        settle(&engine, caller, &of, &name, (&resume, body.digest.as_ref())).await
+        settle(app, caller, &of, &name, (&resume, body.digest.as_ref()), once).await
     };
-    sending.carry_out(app, caller, answer, decide).await
+    key.once(app, caller.sender(), respond, decide).await
 }
 
 /// Whoever was told of the question by the store may be ahead of what is known here.
 async fn settle(
-    engine: &Engine,
+    app: &App,
     caller: &Caller,
     of: &RunRef,
     name: &str,
     (resume, digest): (&ToolCallResume, Option<&String>),
-) -> Result<Did, ApiError> {
+    once: Option<&Once<Run>>,
+) -> Result<Arc<Run>, ApiError> {
+    let engine = &app.engine;
     let mut run = engine.run(of).await?;
     let decision = &resume.decision_id;
     if run.question_about(name, decision).is_none() {
@@ -114,10 +116,9 @@ async fn settle(
     let mut answer = caller.answer(resume.answer(asked), digest.cloned());
     answer.decision = Some(decision.clone());
     let command = Command::Resolve { answers: [(asked.id, answer)].into() };
-    match engine.execute(of, &command).await {
-        Ok(run) => Ok(Did::Run(run)),
+    match engine.execute_once(of, &[command], once).await {
         Err(Error::Refused(refusal)) => Err(refused(refusal, &*engine.run(of).await?, name, decision)),
-        Err(error) => Err(error.into()),
+        other => Ok(other?),
     }
 }
 

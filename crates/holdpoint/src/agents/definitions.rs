@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use holdpoint_api::agents::{Agent, AgentList, AgentRegistered, ListedAgent};
 use holdpoint_core::StrictValue;
-use holdpoint_engine::{Done, Engine, Error};
+use holdpoint_engine::{Error, Once, Registration};
 use serde_json::{Value, json};
 
 use super::translate::{agent_of, workflow_of};
@@ -13,7 +13,7 @@ use crate::app::App;
 use crate::auth::{CanReadWorkflows, CanWriteWorkflows};
 use crate::body::{Body, InPath};
 use crate::error::ApiError;
-use crate::idempotency::{Answer, Did, Sent};
+use crate::idempotency::{ApiResponse, Keyed};
 
 /// More definitions than a tenant has use for; the list is not paged.
 const LIST_MAX: u64 = 10_000;
@@ -22,8 +22,8 @@ pub(crate) async fn put(
     State(app): State<App>,
     CanWriteWorkflows(caller): CanWriteWorkflows,
     InPath(id): InPath<String>,
-    Sent(sending, Body(StrictValue(mut definition))): Sent<Body<StrictValue>>,
-) -> Result<Answer, ApiError> {
+    Keyed(key, Body(StrictValue(mut definition))): Keyed<Body<StrictValue>>,
+) -> Result<ApiResponse, ApiError> {
     if let Some(members) = definition.as_object_mut() {
         let named = members.entry("agentId").or_insert_with(|| json!(id));
         if named.as_str() != Some(id.as_str()) {
@@ -35,11 +35,9 @@ pub(crate) async fn put(
     let approval = json!({"approval": definition.get("approval")});
     let named = json!({"nodes": [{"id": "agent", "config": approval}]});
     app.engine.find_people_warnings(&tenant, &named).await?;
-    let register = async |engine: Engine| {
-        let (workflow, stored) = engine.put_agent(&tenant, definition).await?;
-        Ok(Did::Workflow(workflow, stored))
-    };
-    sending.carry_out(&app, &caller, registered, register).await
+    let register =
+        async |once: Option<&Once<_>>| Ok(app.engine.put_agent(&tenant, definition, once.cloned()).await?);
+    key.once(&app, caller.sender(), registered, register).await
 }
 
 /// What the engine looks into only when it needs it.
@@ -55,11 +53,10 @@ fn check_frame(definition: &Value) -> Result<(), ApiError> {
     tools.enumerate().try_for_each(|(at, tool)| object(&format!("tools[{at}]"), tool))
 }
 
-fn registered(done: Done<'_>) -> Answer {
-    let Done::Workflow { workflow, stored } = done else { return Answer::nothing() };
-    let status = if stored && workflow.revision == 1 { StatusCode::CREATED } else { StatusCode::OK };
+fn registered(Registration { workflow, stored }: &Registration) -> ApiResponse {
+    let status = if *stored && workflow.revision == 1 { StatusCode::CREATED } else { StatusCode::OK };
     let agent_id = agent_of(workflow.id.as_str()).unwrap_or_default().to_owned();
-    Answer::json(status, &AgentRegistered { agent_id, revision: workflow.revision })
+    ApiResponse::json(status, &AgentRegistered { agent_id, revision: workflow.revision })
 }
 
 pub(crate) async fn show(

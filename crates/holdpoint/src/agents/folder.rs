@@ -64,7 +64,7 @@ impl Folder {
         let (files, mut flawed) = (self.agents.len() + self.flawed.len(), self.flawed);
         for (path, definition) in self.agents {
             match engine.put_agent_of_file(tenant, definition).await {
-                Ok((workflow, stored)) => tracing::info!(id = %workflow.id, stored, "agent declared"),
+                Ok(made) => tracing::info!(id = %made.workflow.id, stored = made.stored, "agent declared"),
                 Err(Error::Refused(Refusal::InvalidRequest { field, message })) => {
                     flawed.push(format!("{}: {field}: {message}", path.display()));
                 }

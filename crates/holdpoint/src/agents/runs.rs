@@ -4,48 +4,49 @@ use axum::Json;
 use axum::extract::State;
 use holdpoint_api::agents::{StartAgent, TellRun};
 use holdpoint_api::decisions::RunWaitingState;
-use holdpoint_engine::{Engine, Error};
+use holdpoint_engine::{Error, Once, Talk};
 
 use super::{translate, waiting};
 use crate::app::App;
 use crate::auth::{CanCreateRuns, CanReadRuns};
 use crate::body::{Body, InPath};
 use crate::error::ApiError;
-use crate::idempotency::{Answer, Did, Sent};
+use crate::idempotency::{ApiResponse, Keyed};
 
 pub(crate) async fn start(
     State(app): State<App>,
     CanCreateRuns(caller): CanCreateRuns,
     InPath(agent): InPath<String>,
-    Sent(sending, Body(body)): Sent<Body<StartAgent>>,
-) -> Result<Answer, ApiError> {
+    Keyed(key, Body(body)): Keyed<Body<StartAgent>>,
+) -> Result<ApiResponse, ApiError> {
     if let Some(thread) = &body.thread_id {
         translate::check_thread(thread)?;
     }
     let messages = translate::messages(&caller, body.message, body.messages)?;
     let talk = translate::talk(&caller, agent, body.thread_id, messages, (body.tags, body.metadata));
-    let begin =
-        async |engine: Engine| Ok(Did::Run(engine.start_agent(talk).await.map_err(translate::refused)?));
-    sending.carry_out(&app, &caller, translate::taken, begin).await
+    let begin = async |once: Option<&Once<_>>| {
+        app.engine.start_agent(Talk { once: once.cloned(), ..talk }).await.map_err(translate::refused)
+    };
+    key.once(&app, caller.sender(), translate::taken, begin).await
 }
 
 pub(crate) async fn tell(
     State(app): State<App>,
     CanCreateRuns(caller): CanCreateRuns,
     InPath(run): InPath<String>,
-    Sent(sending, Body(body)): Sent<Body<TellRun>>,
-) -> Result<Answer, ApiError> {
+    Keyed(key, Body(body)): Keyed<Body<TellRun>>,
+) -> Result<ApiResponse, ApiError> {
     let of = caller.run(&run)?;
     let messages = translate::messages(&caller, body.message, body.messages)?;
-    let say = async |engine: Engine| {
-        let run = engine.run(&of).await?;
-        // Which has no agent left that would listen: say why, and not that there is none.
-        match engine.say(&of, messages).await {
+    let say = async |once: Option<&Once<_>>| {
+        let run = app.engine.run(&of).await?;
+        match app.engine.say(&of, messages, once).await {
+            // The run has no agent left that would listen: the error says why.
             Err(Error::NotFound("agent")) => Err(translate::deaf(&run)),
-            other => Ok(Did::Run(other?)),
+            other => Ok(other?),
         }
     };
-    sending.carry_out(&app, &caller, translate::taken, say).await
+    key.once(&app, caller.sender(), translate::taken, say).await
 }
 
 pub(crate) async fn wait(

@@ -29,10 +29,10 @@ impl House {
         let engine = Engine::open(Options::new(location)).await.unwrap();
         let tenant = TenantId::parse("default").unwrap();
         let key = fresh_secret(false).unwrap();
-        engine.add_key(&stored_key(&key, tenant.clone(), engine.now()).unwrap()).await.unwrap();
+        engine.add_key(&stored_key(&key, tenant.clone(), engine.now()).unwrap(), None).await.unwrap();
         let definition = |id: &str| json!({"agentId": id, "model": {"use": "main"}});
         for id in ["mailer", "clerk"] {
-            engine.put_agent(&tenant, definition(id)).await.unwrap();
+            engine.put_agent(&tenant, definition(id), None).await.unwrap();
         }
         let (_, stopping) = watch::channel(false);
         let router = router(Arc::new(Shared::new(engine.clone(), stopping)), None);

@@ -1,5 +1,7 @@
 //! Threads: what was said in them, their runs, and taking hold of what is at work in one.
 
+use std::sync::Arc;
+
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -7,15 +9,15 @@ use holdpoint_api::agents::{
     After, CancelThread, InterruptThread, MessageList, SayInThread, ThreadInterrupted, ThreadRunNow,
     ThreadRuns,
 };
-use holdpoint_core::{Principal, RunRef, check_reason};
-use holdpoint_engine::{Done, Engine, Error, InputMode, RunSummary, Talk};
+use holdpoint_core::{Run, RunRef, check_reason};
+use holdpoint_engine::{Error, InputMode, Once, RunSummary, Talk};
 
 use super::{translate, waiting};
 use crate::app::App;
 use crate::auth::{Caller, CanCancelRuns, CanCreateRuns, CanReadRuns, Permission};
 use crate::body::{Body, InPath, OptionalBody, Page, Params};
 use crate::error::ApiError;
-use crate::idempotency::{Answer, Did, Sent};
+use crate::idempotency::{ApiResponse, Keyed, Outcome};
 use crate::places;
 
 /// How often somebody else's run may come in between.
@@ -25,8 +27,8 @@ pub(crate) async fn say(
     State(app): State<App>,
     CanCreateRuns(caller): CanCreateRuns,
     InPath(thread): InPath<String>,
-    Sent(sending, Body(body)): Sent<Body<SayInThread>>,
-) -> Result<Answer, ApiError> {
+    Keyed(key, Body(body)): Keyed<Body<SayInThread>>,
+) -> Result<ApiResponse, ApiError> {
     translate::check_thread(&thread)?;
     let messages = translate::messages(&caller, body.message, body.messages)?;
     let (mode, more) = (body.mode.unwrap_or_default(), (body.tags, body.metadata));
@@ -35,18 +37,18 @@ pub(crate) async fn say(
         // cannot find out whether one is.
         caller.clone().require(CanCancelRuns::ACCESS)?;
     }
-    let speak = async |engine: Engine| {
+    let speak = async |once: Option<&Once<_>>| {
         let agent = addressee(&app, &caller, &thread, body.agent_id, mode).await?;
         let talk = translate::talk(&caller, agent, Some(thread.clone()), messages, more);
-        let run = match mode {
-            InputMode::InterruptThenQueue => begin_anew(&app, &engine, &caller, &thread, talk).await?,
+        let talk = Talk { once: once.cloned(), ..talk };
+        match mode {
+            InputMode::InterruptThenQueue => begin_anew(&app, &caller, &thread, talk).await,
             InputMode::Queue | InputMode::LiveThenQueue | InputMode::ResumeOpenRun => {
-                engine.input(talk, mode).await.map_err(translate::refused)?
+                app.engine.input(talk, mode).await.map_err(translate::refused)
             }
-        };
-        Ok(Did::Run(run))
+        }
     };
-    sending.carry_out(&app, &caller, translate::taken, speak).await
+    key.once(&app, caller.sender(), translate::taken, speak).await
 }
 
 /// Who is spoken to: whoever is named, or who was spoken to last. Nobody is told what was meant for another.
@@ -73,14 +75,9 @@ async fn addressee(
     }
 }
 
-/// Ends what is open and begins another run. Only what begins is what the request has done: its receipt is kept with it.
-async fn begin_anew(
-    app: &App,
-    engine: &Engine,
-    caller: &Caller,
-    thread: &str,
-    talk: Talk,
-) -> Result<std::sync::Arc<holdpoint_core::Run>, ApiError> {
+/// Cancels the open run and starts another. The receipt is written with the start: a cancellation alone does not complete
+/// the request.
+async fn begin_anew(app: &App, caller: &Caller, thread: &str, talk: Talk) -> Result<Arc<Run>, ApiError> {
     // An agent that does not exist ends nothing.
     app.engine.agent(caller.tenant(), &talk.agent).await?;
     for _ in 0..ATTEMPTS_MAX {
@@ -89,7 +86,7 @@ async fn begin_anew(
             let why = Some("interrupted by input".to_owned());
             app.engine.cancel(&open, why, caller.principal()).await?;
         }
-        match engine.start_agent(talk.clone()).await {
+        match app.engine.start_agent(talk.clone()).await {
             // The thread is that of a plain run, which is not ended for words that were not meant for it.
             Err(Error::ScopeBusy { active_run }) if active_run.as_str() != thread => {}
             other => return other.map_err(translate::refused),
@@ -170,19 +167,18 @@ async fn shown(
     Ok((translate::describe_now(summary, &run, waiting), run.finished()))
 }
 
-/// In several commits: done again, there is nothing left to interrupt.
+/// Interrupts a thread in several commits. A second execution has nothing left to interrupt.
 pub(crate) async fn interrupt(
     State(app): State<App>,
     CanCancelRuns(caller): CanCancelRuns,
     InPath(thread): InPath<String>,
-    Sent(sending, OptionalBody(body)): Sent<OptionalBody<InterruptThread>>,
-) -> Result<Answer, ApiError> {
+    Keyed(key, OptionalBody(body)): Keyed<OptionalBody<InterruptThread>>,
+) -> Result<ApiResponse, ApiError> {
     translate::check_thread(&thread)?;
-    let by: Principal = caller.principal();
-    let done =
-        app.engine.interrupt_thread(caller.tenant(), &thread, body.keep_waiting.unwrap_or_default(), by);
-    let told = async {
-        let done = done.await?;
+    let keep_waiting = body.keep_waiting.unwrap_or_default();
+    let interrupt = async {
+        let by = caller.principal();
+        let done = app.engine.interrupt_thread(caller.tenant(), &thread, keep_waiting, by).await?;
         let active = done.mail.active_dispatch.as_ref().map(|row| row.dispatch_id.clone());
         let nothing = done.mail.superseded_count == 0 && active.is_none() && done.cancelled.is_none();
         let shown = ThreadInterrupted {
@@ -192,36 +188,24 @@ pub(crate) async fn interrupt(
             cancelled_run_id: done.cancelled,
             nothing_to_interrupt: nothing,
         };
-        Ok::<_, ApiError>(Answer::json(StatusCode::OK, &shown))
+        Ok(Outcome::Final(ApiResponse::json(StatusCode::OK, &shown)))
     };
-    let mut failed = None;
-    let work = async {
-        match told.await {
-            Ok(answer) => (answer, true),
-            Err(error) => {
-                failed = Some(error);
-                (Answer::nothing(), false)
-            }
-        }
-    };
-    let answer = sending.carry_out_in_parts(&app, &caller, work).await?;
-    failed.map_or(Ok(answer), Err)
+    key.once_in_parts(&app, caller.sender(), interrupt).await
 }
 
 pub(crate) async fn cancel(
     State(app): State<App>,
     CanCancelRuns(caller): CanCancelRuns,
     InPath(thread): InPath<String>,
-    Sent(sending, OptionalBody(body)): Sent<OptionalBody<CancelThread>>,
-) -> Result<Answer, ApiError> {
+    Keyed(key, OptionalBody(body)): Keyed<OptionalBody<CancelThread>>,
+) -> Result<ApiResponse, ApiError> {
     translate::check_thread(&thread)?;
     check_reason(body.reason.as_deref())?;
-    let by = caller.principal();
-    let cancel = async |engine: Engine| {
-        let open = engine.open_run(caller.tenant(), &thread).await?;
+    let cancel = async |once: Option<&Once<_>>| {
+        let open = app.engine.open_run(caller.tenant(), &thread).await?;
         let open = open.ok_or_else(|| ApiError::not_found("open run"))?;
-        Ok(Did::Run(engine.cancel(&open, body.reason, by).await?))
+        Ok(app.engine.cancel_once(&open, body.reason, caller.principal(), once).await?)
     };
-    let cancelled = |done: Done<'_>| Answer { status: StatusCode::OK, ..translate::taken(done) };
-    sending.carry_out(&app, &caller, cancelled, cancel).await
+    let cancelled = |run: &Run| ApiResponse { status: StatusCode::OK, ..translate::taken(run) };
+    key.once(&app, caller.sender(), cancelled, cancel).await
 }

@@ -10,13 +10,13 @@ use holdpoint_api::decisions::RunWaitingState;
 use holdpoint_core::agent::{CallRequest, Message, Role};
 use holdpoint_core::workflow::AGENT_PREFIX;
 use holdpoint_core::{Refusal, Run, RunId, Start, TIMED_OUT, WorkflowId, hex, limits};
-use holdpoint_engine::{Done, Error, RunSummary, Said, Talk};
+use holdpoint_engine::{Error, RunSummary, Said, Talk};
 use serde_json::{Value, json};
 
 use super::waiting;
 use crate::auth::Caller;
 use crate::error::ApiError;
-use crate::idempotency::Answer;
+use crate::idempotency::ApiResponse;
 use crate::places;
 
 /// The workflow that an agent is registered as. An id that cannot be one is simply not found.
@@ -49,7 +49,7 @@ pub(super) fn talk(
 ) -> Talk {
     let (tags, metadata) = (tags.unwrap_or_default(), metadata.unwrap_or_default().0);
     let start = Start { tags, metadata, ..caller.start() };
-    Talk { agent, thread, messages, owner: caller.owner(), start: Some(Box::new(start)) }
+    Talk { agent, thread, messages, owner: caller.owner(), start: Some(Box::new(start)), once: None }
 }
 
 /// What a request says: a text, or messages with more about each.
@@ -113,10 +113,9 @@ pub(super) fn fresh(kind: &str) -> Result<String, ApiError> {
 }
 
 /// What was said is with the run; what comes of it is yet to come.
-pub(super) fn taken(done: Done<'_>) -> Answer {
-    let Done::Run(run) = done else { return Answer::nothing() };
+pub(super) fn taken(run: &Run) -> ApiResponse {
     let (run_id, thread_id) = (run.id.clone(), run.thread().to_owned());
-    Answer::json(StatusCode::ACCEPTED, &AgentTold { run_id, thread_id, status: run.status() })
+    ApiResponse::json(StatusCode::ACCEPTED, &AgentTold { run_id, thread_id, status: run.status() })
 }
 
 /// Why a run did not begin.

@@ -115,10 +115,10 @@ impl Asked<'_> {
             }
         }
         if !new.is_empty() {
-            let engine = self.once_for(of, new);
+            let once = Some(&self.once_for(of, new));
             let heard = match answers.is_empty() {
-                true => engine.say(of, new.to_vec()).await,
-                false => engine.answer_and_queue(of, answers.clone(), new.to_vec()).await,
+                true => engine.say(of, new.to_vec(), once).await,
+                false => engine.answer_and_queue(of, answers.clone(), new.to_vec(), once).await,
             };
             match heard {
                 // Instructions that front ends put in front of every request are not worth a refusal.

@@ -9,7 +9,7 @@ use axum::response::Response;
 use holdpoint_api::agui::{self as wire, Event, RunAgentInput};
 use holdpoint_core::agent::Message;
 use holdpoint_core::{Answer, Command, InterruptId, Refusal, Run, RunId, RunRef, hex};
-use holdpoint_engine::{Engine, Error, Once, Talk};
+use holdpoint_engine::{Error, Once, RequestKey, Talk};
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
@@ -24,7 +24,7 @@ use crate::app::App;
 use crate::auth::{Caller, CanAnswer, CanCreateRuns, Permission};
 use crate::body::{Body, InPath};
 use crate::error::ApiError;
-use crate::idempotency::Sent;
+use crate::idempotency::Keyed;
 
 /// How often somebody else may come in between.
 const ATTEMPTS_MAX: usize = 16;
@@ -35,7 +35,7 @@ pub(crate) async fn run(
     State(app): State<App>,
     CanCreateRuns(caller): CanCreateRuns,
     InPath(agent): InPath<String>,
-    Sent(_, Body(input)): Sent<Body<RunAgentInput>>,
+    Keyed(_, Body(input)): Keyed<Body<RunAgentInput>>,
 ) -> Result<Response, ApiError> {
     input::check(&input)?;
     if !input.resume.is_empty() {
@@ -153,7 +153,10 @@ impl Asked<'_> {
         // With the words: what the results carry on may be over before they come.
         let given = match new.is_empty() {
             true => self.app.engine.execute(of, &Command::Resolve { answers }).await,
-            false => self.once_for(of, new).answer_and_say(of, answers, new.to_vec()).await,
+            false => {
+                let once = self.once_for(of, new);
+                self.app.engine.answer_and_say(of, answers, new.to_vec(), Some(&once)).await
+            }
         };
         match given {
             Ok(after) => {
@@ -173,7 +176,7 @@ impl Asked<'_> {
         history: History,
         new: Vec<Message>,
     ) -> Result<Option<Segment>, ApiError> {
-        match self.once_for(of, &new).say(of, new.clone()).await {
+        match self.app.engine.say(of, new.clone(), Some(&self.once_for(of, &new))).await {
             Ok(after) => {
                 Ok(Some(follow(of, Run::clone(run), after.seq, self.remind(history.with(run, &new)))))
             }
@@ -185,18 +188,18 @@ impl Asked<'_> {
         }
     }
 
-    /// Two who say the same at once say it once.
-    pub(super) fn once_for(&self, of: &RunRef, new: &[Message]) -> Engine {
+    /// Returns the request that adds these messages to a run. The same messages that are sent twice are added once.
+    pub(super) fn once_for(&self, of: &RunRef, new: &[Message]) -> Once<Run> {
         let names: Vec<&str> = new.iter().map(|one| one.id.as_str()).collect();
         let key = hex(&Sha256::digest(json!([self.input.thread_id, of.run, names]).to_string().as_bytes()));
-        self.app.engine.once(Once {
+        let request = RequestKey {
             tenant: self.caller.tenant().clone(),
             operation: "ag-ui say".to_owned(),
             key_hash: key.clone(),
             body_hash: key,
             ttl_ms: TOLD_MS,
-            respond: Box::new(|_| (204, String::new())),
-        })
+        };
+        Once { request, respond: Arc::new(|_| (204, String::new())) }
     }
 
     pub(super) async fn start(
@@ -214,7 +217,7 @@ impl Asked<'_> {
             Target::Agent { id, .. } => {
                 start.inputs = state;
                 let (agent, start) = (id.clone(), Some(Box::new(start)));
-                let talk = Talk { agent, thread: Some(thread), messages: new, owner, start };
+                let talk = Talk { agent, thread: Some(thread), messages: new, owner, start, once: None };
                 engine.start_agent(talk).await
             }
             Target::Workflow(workflow) => {

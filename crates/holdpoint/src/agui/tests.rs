@@ -36,9 +36,9 @@ impl House {
         let engine = Engine::open(options).await.unwrap();
         let tenant = TenantId::parse("default").unwrap();
         let key = fresh_secret(false).unwrap();
-        engine.add_key(&stored_key(&key, tenant.clone(), engine.now()).unwrap()).await.unwrap();
+        engine.add_key(&stored_key(&key, tenant.clone(), engine.now()).unwrap(), None).await.unwrap();
         let agent = json!({"agentId": "mailer", "model": {"use": "main"}});
-        engine.put_agent(&tenant, agent).await.unwrap();
+        engine.put_agent(&tenant, agent, None).await.unwrap();
         let (stop, stopping) = watch::channel(false);
         let router = router(Arc::new(Shared::new(engine.clone(), stopping)), None);
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -54,8 +54,11 @@ impl House {
         let owner = Owner { tenant: self.tenant.clone(), principal: "ann".to_owned() };
         let messages = vec![Message::new("u1", Role::User, "Where am I?")];
         let (agent, thread) = ("mailer".to_owned(), Some("t1".to_owned()));
-        let run =
-            self.engine.start_agent(Talk { agent, thread, messages, owner, start: None }).await.unwrap();
+        let run = self
+            .engine
+            .start_agent(Talk { agent, thread, messages, owner, start: None, once: None })
+            .await
+            .unwrap();
         let of = RunRef { tenant: self.tenant.clone(), run: run.id.clone() };
         let mut message = Message::new("reply-1", Role::Assistant, "Let me see.");
         message.calls =

@@ -142,15 +142,15 @@ mod tests {
         let engine = Engine::open(Options::new(location)).await.unwrap();
         let tenant = TenantId::parse("default").unwrap();
         let key = crate::auth::stored_key("secret", tenant.clone(), engine.now()).unwrap();
-        assert!(engine.add_key(&key).await.unwrap());
-        assert!(!engine.add_key(&key).await.unwrap(), "a stored key stays as it is");
+        assert!(engine.add_key(&key, None).await.unwrap());
+        assert!(!engine.add_key(&key, None).await.unwrap(), "a stored key stays as it is");
         let (ring, limit) = (KeyRing::default(), FailureLimit::default());
         let from = Origin::from(None);
         let guard = FailureGuard { limit: &limit, from: &from };
         let found = ring.find(&engine, &guard, "secret").await.unwrap().unwrap();
         assert_eq!(found.revoked_at, None);
         // Behind the ring's back, as another node would.
-        assert!(engine.revoke_key(&tenant, &key.key_id).await.unwrap());
+        assert!(engine.revoke_key(&tenant, &key.key_id, None).await.unwrap());
         let asked = ring.by_hash.read().unwrap()[&key.key_hash].asked;
         let just_before = asked + KeyRing::TRUSTED - Duration::from_millis(1);
         assert!(ring.remembered(&key.key_hash, just_before).is_some());

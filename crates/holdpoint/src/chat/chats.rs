@@ -15,7 +15,7 @@ use crate::app::App;
 use crate::auth::{Caller, CanAnswer, CanCancelRuns, CanCreateRuns, CanReadRuns, Permission};
 use crate::body::{Body, InPath, NoBody};
 use crate::error::ApiError;
-use crate::idempotency::Sent;
+use crate::idempotency::Keyed;
 use crate::sse::weight;
 use crate::streams::StreamPermit;
 
@@ -23,7 +23,7 @@ pub(crate) async fn chat(
     State(app): State<App>,
     CanCreateRuns(caller): CanCreateRuns,
     headers: HeaderMap,
-    Sent(_, Body(chat)): Sent<Body<Chat>>,
+    Keyed(_, Body(chat)): Keyed<Body<Chat>>,
 ) -> Result<Response, ApiError> {
     let streams = weight(&headers, "text/event-stream") > weight(&headers, "application/json");
     let within = Duration::from_millis(translate::wait_ms(chat.wait_ms)?);
@@ -98,7 +98,7 @@ pub(crate) async fn cancel(
     State(app): State<App>,
     CanCancelRuns(caller): CanCancelRuns,
     InPath(state_key): InPath<String>,
-    Sent(_, NoBody): Sent<NoBody>,
+    Keyed(_, NoBody): Keyed<NoBody>,
 ) -> Result<Json<ChatStanding>, ApiError> {
     let handle = app.engine.handle(caller.tenant(), &state_key).await.map_err(translate::refused)?;
     app.engine.cancel(&handle.of, None, caller.principal()).await?;

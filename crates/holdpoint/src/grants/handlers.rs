@@ -11,7 +11,7 @@ use crate::app::App;
 use crate::auth::{Caller, CanCreateRuns, CanReadRuns, CanReadWorkflows};
 use crate::body::{Body, InPath};
 use crate::error::ApiError;
-use crate::idempotency::{Answer, Sent};
+use crate::idempotency::{ApiResponse, Keyed, Outcome};
 
 pub(crate) async fn show(
     State(app): State<App>,
@@ -28,21 +28,18 @@ pub(crate) async fn consume(
     State(app): State<App>,
     CanCreateRuns(caller): CanCreateRuns,
     InPath(id): InPath<String>,
-    Sent(sending, Body(body)): Sent<Body<ConsumeGrant>>,
-) -> Result<Answer, ApiError> {
-    let key = sending.key_of(&caller).ok_or_else(|| {
+    Keyed(key, Body(body)): Keyed<Body<ConsumeGrant>>,
+) -> Result<ApiResponse, ApiError> {
+    let key_hash = key.hash_for(caller.sender()).ok_or_else(|| {
         ApiError::invalid("Idempotency-Key", "is required; the same key identifies the same use of the grant")
     })?;
     let (of, interrupt) = parse(&caller, &id)?;
     let by = caller.principal().name;
     let consume = async {
-        let used = app.engine.consume_grant(&of, interrupt, &body.digest, (&by, key)).await;
-        match found(used).and_then(|used| describe(&used)) {
-            Ok(grant) => (Answer::json(StatusCode::OK, &grant), true),
-            Err(error) => (Answer::json(error.status(), &error.body()), false),
-        }
+        let used = app.engine.consume_grant(&of, interrupt, &body.digest, (&by, key_hash)).await;
+        Ok(Outcome::Final(ApiResponse::json(StatusCode::OK, &describe(&found(used)?)?)))
     };
-    sending.carry_out_in_parts(&app, &caller, consume).await
+    key.once_in_parts(&app, caller.sender(), consume).await
 }
 
 pub(crate) async fn of_workflow(

@@ -8,7 +8,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use holdpoint_api::holds::{CreateHold, Hold, ShowHold, WAIT_SECONDS_MAX};
 use holdpoint_core::{Run, RunRef, Start, check_new_entry};
-use holdpoint_engine::{Done, Engine};
+use holdpoint_engine::{Engine, Once};
 use tokio::time::Instant;
 
 use super::translate::{asked, describe, is_waiting};
@@ -16,15 +16,15 @@ use crate::app::App;
 use crate::auth::{Caller, CanCancelRuns, CanCreateRuns, CanReadRuns};
 use crate::body::{Body, InPath, NoBody, Params};
 use crate::error::ApiError;
-use crate::idempotency::{Answer, Did, Sent};
+use crate::idempotency::{ApiResponse, Keyed};
 use crate::links::Links;
 use crate::streams::StreamPermit;
 
 pub(crate) async fn create(
     State(app): State<App>,
     CanCreateRuns(caller): CanCreateRuns,
-    Sent(sending, Body(body)): Sent<Body<CreateHold>>,
-) -> Result<Answer, ApiError> {
+    Keyed(key, Body(body)): Keyed<Body<CreateHold>>,
+) -> Result<ApiResponse, ApiError> {
     let request = asked(&body)?;
     let start = Start { tags: body.tags.unwrap_or_default(), ..caller.start() };
     app.engine.prepare_holds(caller.tenant()).await?;
@@ -33,27 +33,18 @@ pub(crate) async fn create(
     for name in &unknown {
         check_new_entry(name).map_err(|bad| ApiError::invalid("approvers", bad))?;
     }
-    let begin = async |engine: Engine| Ok(Did::Run(engine.hold(&request, start).await?));
+    let begin = async |once: Option<&Once<_>>| Ok(app.engine.hold(&request, start, once.cloned()).await?);
     let shown_by = app.clone();
-    let answer = move |done: Done<'_>| created(&shown_by.links, done, &unknown);
-    sending.carry_out(&app, &caller, answer, begin).await
+    key.once(&app, caller.sender(), move |run: &Run| created(&shown_by.links, run, &unknown), begin).await
 }
 
 /// Answers with a new hold, with a warning for each approver that no key of the tenant matches.
-fn created(links: &Links, done: Done<'_>, unknown: &[String]) -> Answer {
-    let Done::Run(run) = done else { return Answer::nothing() };
+fn created(links: &Links, run: &Run, unknown: &[String]) -> ApiResponse {
     let mut hold = describe(links, run);
     if let Some(hold) = hold.as_mut().filter(|_| !unknown.is_empty()) {
         hold.warnings = Some(unknown.iter().map(|name| Engine::describe_unknown_person(name)).collect());
     }
-    Answer::json(StatusCode::CREATED, &hold)
-}
-
-fn told(links: &Links, done: Done<'_>) -> Answer {
-    match done {
-        Done::Run(run) => Answer::json(StatusCode::OK, &describe(links, run)),
-        _ => Answer::nothing(),
-    }
+    ApiResponse::json(StatusCode::CREATED, &hold)
 }
 
 /// The hold as it is, or once it is no longer waiting, whichever comes first.
@@ -112,15 +103,15 @@ pub(crate) async fn cancel(
     State(app): State<App>,
     CanCancelRuns(caller): CanCancelRuns,
     InPath(hold): InPath<String>,
-    Sent(sending, NoBody): Sent<NoBody>,
-) -> Result<Answer, ApiError> {
+    Keyed(key, NoBody): Keyed<NoBody>,
+) -> Result<ApiResponse, ApiError> {
     let of = of(&caller, &hold)?;
-    let by = caller.principal();
-    let cancel = async |engine: Engine| {
+    let cancel = async |once: Option<&Once<_>>| {
         found(&app, &of).await?;
         let reason = Some("the hold was taken back".to_owned());
-        Ok(Did::Run(engine.cancel(&of, reason, by).await?))
+        Ok(app.engine.cancel_once(&of, reason, caller.principal(), once).await?)
     };
     let shown_by = app.clone();
-    sending.carry_out(&app, &caller, move |done| told(&shown_by.links, done), cancel).await
+    let respond = move |run: &Run| ApiResponse::json(StatusCode::OK, &describe(&shown_by.links, run));
+    key.once(&app, caller.sender(), respond, cancel).await
 }

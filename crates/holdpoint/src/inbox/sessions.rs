@@ -19,7 +19,7 @@ use crate::auth::{
 };
 use crate::body::{Body, InPath, NoBody, OptionalBody};
 use crate::error::ApiError;
-use crate::idempotency::Sent;
+use crate::idempotency::Keyed;
 use crate::request_log::Record;
 
 /// More sessions than a key has use for; the list is not paged.
@@ -46,7 +46,7 @@ impl FromRequestParts<App> for Visitor {
 pub(crate) async fn create(
     State(app): State<App>,
     Visitor { from, record }: Visitor,
-    Sent(_, Body(body)): Sent<Body<SignIn>>,
+    Keyed(_, Body(body)): Keyed<Body<SignIn>>,
 ) -> Result<Response, ApiError> {
     let failures = app.failure_guard(&from);
     let (token, signed_in) = match (body.key, body.once) {
@@ -113,7 +113,7 @@ pub(crate) async fn show(
 pub(crate) async fn end(
     State(app): State<App>,
     CanSignIn(caller): CanSignIn,
-    Sent(_, NoBody): Sent<NoBody>,
+    Keyed(_, NoBody): Keyed<NoBody>,
 ) -> Result<Response, ApiError> {
     if let Some(signed_in) = caller.1.clone() {
         revoked(&app, caller, signed_in.session.session_id.clone()).await?;
@@ -135,7 +135,7 @@ pub(crate) async fn revoke(
     State(app): State<App>,
     CanSignIn(caller): CanSignIn,
     InPath(session_id): InPath<String>,
-    Sent(_, NoBody): Sent<NoBody>,
+    Keyed(_, NoBody): Keyed<NoBody>,
 ) -> Result<StatusCode, ApiError> {
     match revoked(&app, caller, session_id).await? {
         true => Ok(StatusCode::NO_CONTENT),
@@ -161,7 +161,7 @@ async fn revoked(app: &App, caller: Caller, session_id: String) -> Result<bool, 
 pub(crate) async fn link(
     State(app): State<App>,
     CanSignIn(caller): CanSignIn,
-    Sent(_, OptionalBody(body)): Sent<OptionalBody<CreateSessionLink>>,
+    Keyed(_, OptionalBody(body)): Keyed<OptionalBody<CreateSessionLink>>,
 ) -> Result<Response, ApiError> {
     let limits = caller.limits();
     let key_id = match body.key_id.filter(|id| *id != caller.0.key_id) {

@@ -129,7 +129,7 @@ mod tests {
             secrets.is_some_and(|secrets| secrets.iter().any(|secret| secret.kid == kid))
         };
         let fourth = fresh(engine.now()).unwrap();
-        engine.rotate_secrets(&fourth, false).await.unwrap();
+        engine.rotate_secrets(&fourth, false, None).await.unwrap();
         let lags = ring.secrets(engine).await.unwrap();
         assert!(lags.iter().all(|secret| secret.kid != fourth.kid), "what is remembered does not know it");
         assert!(has(ring.secrets_with(engine, &fourth.kid).await.unwrap(), &fourth.kid));
@@ -155,7 +155,7 @@ mod tests {
         assert_eq!(ring.signing(&engine).await.unwrap().kid, first.kid, "one is enough");
         // Behind the ring's back, as another node would.
         let second = fresh(engine.now()).unwrap();
-        engine.rotate_secrets(&second, true).await.unwrap();
+        engine.rotate_secrets(&second, true, None).await.unwrap();
         let asked = ring.known.read().unwrap().as_ref().unwrap().asked;
         assert!(ring.remembered(asked + Ring::TRUSTED - Duration::from_millis(1)).is_some());
         assert!(ring.remembered(asked + Ring::TRUSTED).is_none());
@@ -165,7 +165,7 @@ mod tests {
             ring.secrets(&engine).await.unwrap().iter().map(|one| one.kid.clone()).collect();
         assert_eq!(known, [second.kid], "a revoked secret is gone");
         let third = fresh(engine.now()).unwrap();
-        engine.rotate_secrets(&third, false).await.unwrap();
+        engine.rotate_secrets(&third, false, None).await.unwrap();
         ring.forget().await;
         assert_eq!(ring.signing(&engine).await.unwrap().kid, third.kid);
         assert_eq!(ring.secrets(&engine).await.unwrap().len(), 2, "a retired one still verifies");

@@ -9,14 +9,14 @@ use holdpoint_api::Nothing;
 use holdpoint_api::mailbox::{Dispatch, DispatchList, DispatchRun, ListDispatches, MailboxStats};
 use holdpoint_core::mailbox::RunDispatch;
 use holdpoint_core::{RunId, RunRef, TenantId};
-use holdpoint_engine::{Done, Engine, Error};
+use holdpoint_engine::{Error, Once};
 
 use super::translate;
 use crate::app::App;
 use crate::auth::{Caller, CanCancelRuns, CanCreateRuns, CanReadRuns};
 use crate::body::{InPath, OptionalBody, Page, Params};
 use crate::error::ApiError;
-use crate::idempotency::{Answer, Did, Sent};
+use crate::idempotency::{ApiResponse, Keyed};
 
 pub(crate) async fn list(
     State(app): State<App>,
@@ -50,36 +50,35 @@ pub(crate) async fn cancel(
     State(app): State<App>,
     CanCancelRuns(caller): CanCancelRuns,
     InPath(id): InPath<String>,
-    Sent(sending, OptionalBody(_)): Sent<OptionalBody<Nothing>>,
-) -> Result<Answer, ApiError> {
-    let cancel = async |engine: Engine| match engine
-        .cancel_dispatch(caller.tenant(), &id, caller.principal())
+    Keyed(key, OptionalBody(_)): Keyed<OptionalBody<Nothing>>,
+) -> Result<ApiResponse, ApiError> {
+    let cancel = async |once: Option<&Once<_>>| match app
+        .engine
+        .cancel_dispatch(caller.tenant(), &id, caller.principal(), once)
         .await?
     {
-        Some(row) => Ok(Did::Dispatch(Box::new(row))),
+        Some(row) => Ok(row),
         None => Err(translate::not_cancelled(&find(&app, &caller, &id).await?)),
     };
-    sending.carry_out(&app, &caller, |done| row_of(StatusCode::OK, done), cancel).await
+    key.once(&app, caller.sender(), |row: &_| row_of(StatusCode::OK, row), cancel).await
 }
 
 pub(crate) async fn requeue(
     State(app): State<App>,
     CanCreateRuns(caller): CanCreateRuns,
     InPath(id): InPath<String>,
-    Sent(sending, OptionalBody(_)): Sent<OptionalBody<Nothing>>,
-) -> Result<Answer, ApiError> {
-    let requeue = async |engine: Engine| {
+    Keyed(key, OptionalBody(_)): Keyed<OptionalBody<Nothing>>,
+) -> Result<ApiResponse, ApiError> {
+    let requeue = async |once: Option<&Once<_>>| {
         translate::check_dead(&find(&app, &caller, &id).await?)?;
-        Ok(Did::Dispatch(Box::new(engine.requeue_dispatch(caller.tenant(), &id).await?)))
+        Ok(app.engine.requeue_dispatch(caller.tenant(), &id, once).await?)
     };
-    sending.carry_out(&app, &caller, |done| row_of(StatusCode::CREATED, done), requeue).await
+    key.once(&app, caller.sender(), |row: &_| row_of(StatusCode::CREATED, row), requeue).await
 }
 
-/// The row as it was written, without `run`: what is kept for a request that is sent again is made from what was
-/// committed, and where the run stands later is another question.
-fn row_of(status: StatusCode, done: Done<'_>) -> Answer {
-    let Done::Dispatch(row) = done else { return Answer::nothing() };
-    Answer::json(status, &translate::describe(row.clone()))
+/// Describes the row as it was committed, without `run`: the receipt has no state of the run, which changes later.
+fn row_of(status: StatusCode, row: &RunDispatch) -> ApiResponse {
+    ApiResponse::json(status, &translate::describe(row.clone()))
 }
 
 pub(crate) async fn stats(

@@ -20,7 +20,7 @@ use crate::app::{App, Shared};
 use crate::auth::{Caller, CanCancelRuns, CanCreateRuns, CanReadRuns, stored_key};
 use crate::body::{InPath, OptionalBody};
 use crate::error::ApiError;
-use crate::idempotency::{Answer, Sending, Sent};
+use crate::idempotency::{ApiResponse, IdempotencyKey, Keyed};
 
 /// Work for a worker; none runs here, so it stays queued until a test takes it.
 struct Effect;
@@ -110,18 +110,18 @@ fn caller(tenant: &TenantId, engine: &Engine) -> Caller {
 }
 
 /// A request without a key.
-fn sent() -> Sent<OptionalBody<Nothing>> {
-    Sent(Sending::default(), OptionalBody(Nothing {}))
+fn sent() -> Keyed<OptionalBody<Nothing>> {
+    Keyed(IdempotencyKey::default(), OptionalBody(Nothing {}))
 }
 
 /// A request with a key; paths are told apart by the router, which is not here.
-async fn sent_once(key: &str) -> Sent<OptionalBody<Nothing>> {
+async fn sent_once(key: &str) -> Keyed<OptionalBody<Nothing>> {
     let request =
         Request::post(format!("/{key}")).header("idempotency-key", key).body(Body::empty()).unwrap();
-    Sent::from_request(request, &()).await.unwrap()
+    Keyed::from_request(request, &()).await.unwrap()
 }
 
-fn parsed(answer: &Answer) -> Value {
+fn parsed(answer: &ApiResponse) -> Value {
     serde_json::from_str(&answer.body).unwrap()
 }
 

@@ -13,19 +13,19 @@ use crate::app::App;
 use crate::auth::CanAnswer;
 use crate::body::{Body, InPath, Params};
 use crate::error::ApiError;
-use crate::idempotency::{Answer, Sent};
+use crate::idempotency::{ApiResponse, Keyed};
 
 pub(crate) async fn resolve(
     State(app): State<App>,
     CanAnswer(caller): CanAnswer,
     InPath((run, node)): InPath<(String, String)>,
     Params(addressed): Params<InterruptQuery>,
-    Sent(sending, Body(body)): Sent<Body<ResolveApproval>>,
-) -> Result<Answer, ApiError> {
+    Keyed(key, Body(body)): Keyed<Body<ResolveApproval>>,
+) -> Result<ApiResponse, ApiError> {
     let interrupt_id = translate::named_interrupt(addressed, body.interrupt_id)?;
     let resume_value = StrictValue(Value::Object(body.resume_value));
     let body = ResolveInterrupt { resume_value, digest: body.digest, interrupt_id };
-    interrupts::answer_node(&app, caller, (&run, &node), (sending, body), in_older_words).await
+    interrupts::answer_node(&app, caller, (&run, &node), (key, body), in_older_words).await
 }
 
 fn in_older_words(error: Error) -> ApiError {

@@ -11,28 +11,21 @@ use crate::app::App;
 use crate::auth::CanSendEvents;
 use crate::body::Body;
 use crate::error::ApiError;
-use crate::idempotency::{Answer, Sent};
+use crate::idempotency::{ApiResponse, Keyed, Outcome};
 
 pub(crate) async fn send(
     State(app): State<App>,
     CanSendEvents(caller): CanSendEvents,
-    Sent(sending, Body(body)): Sent<Body<SendEvent>>,
-) -> Result<Answer, ApiError> {
+    Keyed(key, Body(body)): Keyed<Body<SendEvent>>,
+) -> Result<ApiResponse, ApiError> {
     let event = event(body)?;
     event.check()?;
-    let mut failed = None;
-    // Its own id makes it safe to send an event again, with another key, too.
-    let work = async {
-        match app.engine.receive(caller.tenant(), &event, &caller.principal()).await {
-            Ok(received) => (answer(&event, &received), true),
-            Err(error) => {
-                failed = Some(ApiError::from(error));
-                (Answer::nothing(), false)
-            }
-        }
+    // The id of an event makes it safe to receive the event again, also with another key.
+    let receive = async {
+        let received = app.engine.receive(caller.tenant(), &event, &caller.principal()).await?;
+        Ok(Outcome::Final(respond(&event, &received)))
     };
-    let answer = sending.carry_out_in_parts(&app, &caller, work).await?;
-    failed.map_or(Ok(answer), Err)
+    key.once_in_parts(&app, caller.sender(), receive).await
 }
 
 fn event(body: SendEvent) -> Result<ExternalEvent, ApiError> {
@@ -53,7 +46,7 @@ fn event(body: SendEvent) -> Result<ExternalEvent, ApiError> {
 }
 
 /// Describes the effect of an event: that of its first arrival, if it arrives again.
-fn answer(event: &ExternalEvent, received: &Received) -> Answer {
+fn respond(event: &ExternalEvent, received: &Received) -> ApiResponse {
     let status = match received.reception {
         EventReception::Kept if !received.repeated => StatusCode::ACCEPTED,
         EventReception::Kept | EventReception::Matched | EventReception::Ignored => StatusCode::OK,
@@ -71,7 +64,7 @@ fn answer(event: &ExternalEvent, received: &Received) -> Answer {
         kept_until: received.kept_until.map(Into::into),
         more: received.more.then_some(true),
     };
-    Answer::json(status, &shown)
+    ApiResponse::json(status, &shown)
 }
 
 fn target(of: &Taker) -> EventTarget {

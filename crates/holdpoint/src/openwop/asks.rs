@@ -5,14 +5,14 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use holdpoint_api::interrupts::{AnswerAsk, Ask, AskAnswered, AskList, InterruptQuery};
 use holdpoint_core::{Command, Interrupt, InterruptId, NodeId, Refusal, Run};
-use holdpoint_engine::{Done, Engine};
+use holdpoint_engine::Once;
 
 use super::translate;
 use crate::app::App;
 use crate::auth::{CanAnswerAsks, CanSeePending};
 use crate::body::{Body, InPath, Params};
 use crate::error::ApiError;
-use crate::idempotency::{Answer, Did, Sent};
+use crate::idempotency::{ApiResponse, Keyed};
 
 pub(crate) async fn list(
     State(app): State<App>,
@@ -35,19 +35,16 @@ pub(crate) async fn answer(
     CanAnswerAsks(caller): CanAnswerAsks,
     InPath((run, node, ask)): InPath<(String, String, String)>,
     Params(addressed): Params<InterruptQuery>,
-    Sent(sending, Body(body)): Sent<Body<AnswerAsk>>,
-) -> Result<Answer, ApiError> {
+    Keyed(key, Body(body)): Keyed<Body<AnswerAsk>>,
+) -> Result<ApiResponse, ApiError> {
     let of = caller.run(&run)?;
     let ask: u32 = ask.parse().map_err(|_| Refusal::AskNotFound)?;
     let named = translate::named_interrupt(addressed, body.interrupt_id)?;
     let interrupt = interrupt(&*app.engine.run(&of).await?, &node, named.as_deref())?.id;
     let command = Command::AnswerAsk { interrupt, ask, answer: body.answer, by: caller.principal() };
-    let answer = move |done: Done<'_>| match done {
-        Done::Run(run) => Answer::json(StatusCode::OK, &answered(run, interrupt, ask)),
-        _ => Answer::nothing(),
-    };
-    let execute = async |engine: Engine| Ok(Did::Run(engine.execute(&of, &command).await?));
-    sending.carry_out(&app, &caller, answer, execute).await
+    let respond = move |run: &Run| ApiResponse::json(StatusCode::OK, &answered(run, interrupt, ask));
+    let answer = async |once: Option<&Once<_>>| Ok(app.engine.execute_once(&of, &[command], once).await?);
+    key.once(&app, caller.sender(), respond, answer).await
 }
 
 fn interrupt<'r>(run: &'r Run, node: &str, named: Option<&str>) -> Result<&'r Interrupt, ApiError> {

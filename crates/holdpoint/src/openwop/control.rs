@@ -8,38 +8,38 @@ use holdpoint_api::runs::{
     BULK_CANCEL_MAX, BulkCancel, BulkCancelled, CancelResult, CancelRun, PauseRun, ResumeRun, RunError,
     RunPaused, RunResumed, RunStatusNow,
 };
-use holdpoint_core::{Command, RunRef, Status, check_reason};
-use holdpoint_engine::{Done, Engine};
+use holdpoint_core::{Command, Run, RunRef, Status, check_reason};
+use holdpoint_engine::Once;
 use serde_json::Value;
 
 use crate::app::App;
 use crate::auth::{Caller, CanCancelRuns};
 use crate::body::{Body, InPath, OptionalBody};
 use crate::error::ApiError;
-use crate::idempotency::{Answer, Did, Sent};
+use crate::idempotency::{ApiResponse, Keyed, Outcome};
 
 pub(crate) async fn cancel(
     State(app): State<App>,
     CanCancelRuns(caller): CanCancelRuns,
     InPath(run): InPath<String>,
-    Sent(sending, OptionalBody(body)): Sent<OptionalBody<CancelRun>>,
-) -> Result<Answer, ApiError> {
+    Keyed(key, OptionalBody(body)): Keyed<OptionalBody<CancelRun>>,
+) -> Result<ApiResponse, ApiError> {
     let (of, by) = (caller.run(&run)?, caller.principal());
     check_reason(body.reason.as_deref())?;
-    let cancel = async |engine: Engine| Ok(Did::Run(engine.cancel(&of, body.reason, by).await?));
-    sending.carry_out(&app, &caller, cancelled, cancel).await
+    let cancel =
+        async |once: Option<&Once<_>>| Ok(app.engine.cancel_once(&of, body.reason, by, once).await?);
+    key.once(&app, caller.sender(), cancelled, cancel).await
 }
 
-fn cancelled(done: Done<'_>) -> Answer {
-    let Done::Run(run) = done else { return Answer::nothing() };
-    Answer::json(StatusCode::OK, &RunStatusNow { run_id: run.id.clone(), status: run.status() })
+fn cancelled(run: &Run) -> ApiResponse {
+    ApiResponse::json(StatusCode::OK, &RunStatusNow { run_id: run.id.clone(), status: run.status() })
 }
 
 pub(crate) async fn bulk_cancel(
     State(app): State<App>,
     CanCancelRuns(caller): CanCancelRuns,
-    Sent(sending, Body(body)): Sent<Body<BulkCancel>>,
-) -> Result<Answer, ApiError> {
+    Keyed(key, Body(body)): Keyed<Body<BulkCancel>>,
+) -> Result<ApiResponse, ApiError> {
     if !(1..=BULK_CANCEL_MAX).contains(&body.run_ids.len()) {
         return Err(ApiError::invalid("runIds", format!("must name 1 to {BULK_CANCEL_MAX} runs")));
     }
@@ -52,9 +52,10 @@ pub(crate) async fn bulk_cancel(
             results.push(result);
             all_final &= is_final;
         }
-        (Answer::json(StatusCode::OK, &BulkCancelled { results }), all_final)
+        let response = ApiResponse::json(StatusCode::OK, &BulkCancelled { results });
+        Ok(if all_final { Outcome::Final(response) } else { Outcome::Provisional(response) })
     };
-    sending.carry_out_in_parts(&app, &caller, work).await
+    key.once_in_parts(&app, caller.sender(), work).await
 }
 
 /// What came of one of many, and whether it would come to that again; a failure of one is no failure of the others.
@@ -84,39 +85,37 @@ pub(crate) async fn pause(
     State(app): State<App>,
     CanCancelRuns(caller): CanCancelRuns,
     InPath(run): InPath<String>,
-    Sent(sending, OptionalBody(body)): Sent<OptionalBody<PauseRun>>,
-) -> Result<Answer, ApiError> {
+    Keyed(key, OptionalBody(body)): Keyed<OptionalBody<PauseRun>>,
+) -> Result<ApiResponse, ApiError> {
     let of = caller.run(&run)?;
     check_reason(body.reason.as_deref())?;
     let command = Command::Pause { reason: body.reason, drain: body.drain_policy, by: caller.principal() };
-    let pause = async |engine: Engine| Ok(Did::Run(engine.execute(&of, &command).await?));
-    sending.carry_out(&app, &caller, paused, pause).await
+    let pause = async |once: Option<&Once<_>>| Ok(app.engine.execute_once(&of, &[command], once).await?);
+    key.once(&app, caller.sender(), paused, pause).await
 }
 
 /// The status is the one that was asked for. A run that drains has it once the nodes at work have ended.
-fn paused(done: Done<'_>) -> Answer {
-    let Done::Run(run) = done else { return Answer::nothing() };
+fn paused(run: &Run) -> ApiResponse {
     let paused_at = run.paused.as_ref().map(|pause| pause.at.into());
     let draining = paused_at.is_none().then_some(true);
     let paused = RunPaused { run_id: run.id.clone(), status: Status::Paused, paused_at, draining };
-    Answer::json(StatusCode::ACCEPTED, &paused)
+    ApiResponse::json(StatusCode::ACCEPTED, &paused)
 }
 
 pub(crate) async fn resume(
     State(app): State<App>,
     CanCancelRuns(caller): CanCancelRuns,
     InPath(run): InPath<String>,
-    Sent(sending, OptionalBody(_)): Sent<OptionalBody<ResumeRun>>,
-) -> Result<Answer, ApiError> {
+    Keyed(key, OptionalBody(_)): Keyed<OptionalBody<ResumeRun>>,
+) -> Result<ApiResponse, ApiError> {
     let of = caller.run(&run)?;
     let command = Command::Resume { by: caller.principal() };
-    let resume = async |engine: Engine| Ok(Did::Run(engine.execute(&of, &command).await?));
-    sending.carry_out(&app, &caller, resumed, resume).await
+    let resume = async |once: Option<&Once<_>>| Ok(app.engine.execute_once(&of, &[command], once).await?);
+    key.once(&app, caller.sender(), resumed, resume).await
 }
 
 /// The run goes on in the same commit, and may be further by now; what was asked for is that it runs.
-fn resumed(done: Done<'_>) -> Answer {
-    let Done::Run(run) = done else { return Answer::nothing() };
+fn resumed(run: &Run) -> ApiResponse {
     let (run_id, resumed_at) = (run.id.clone(), run.updated_at.into());
-    Answer::json(StatusCode::ACCEPTED, &RunResumed { run_id, status: Status::Running, resumed_at })
+    ApiResponse::json(StatusCode::ACCEPTED, &RunResumed { run_id, status: Status::Running, resumed_at })
 }

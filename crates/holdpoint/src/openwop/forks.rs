@@ -3,27 +3,29 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use holdpoint_api::runs::{ForkRun, RunForked};
-use holdpoint_core::ForkMode;
-use holdpoint_engine::{Done, Engine, ForkRequest, Overlay};
+use holdpoint_core::{ForkMode, Run};
+use holdpoint_engine::{ForkRequest, Once, Overlay};
 
 use super::start_headers::check_configurable;
 use crate::app::App;
 use crate::auth::{Caller, CanForkRuns};
 use crate::body::{Body, InPath};
 use crate::error::ApiError;
-use crate::idempotency::{Answer, Did, Sent};
+use crate::idempotency::{ApiResponse, Keyed};
 
 pub(crate) async fn fork(
     State(app): State<App>,
     CanForkRuns(caller): CanForkRuns,
     InPath(run): InPath<String>,
-    Sent(sending, Body(body)): Sent<Body<ForkRun>>,
-) -> Result<Answer, ApiError> {
+    Keyed(key, Body(body)): Keyed<Body<ForkRun>>,
+) -> Result<ApiResponse, ApiError> {
     let of = caller.run(&run)?;
     check_configurable(&caller, &body.run_options_overlay.configurable.0)?;
     let request = request(&caller, body)?;
-    let fork = async |engine: Engine| Ok(Did::Run(engine.fork(&of, request).await?));
-    sending.carry_out(&app, &caller, forked, fork).await
+    let fork = async |once: Option<&Once<_>>| {
+        Ok(app.engine.fork(&of, ForkRequest { once: once.cloned(), ..request }).await?)
+    };
+    key.once(&app, caller.sender(), forked, fork).await
 }
 
 fn request(caller: &Caller, body: ForkRun) -> Result<ForkRequest, ApiError> {
@@ -41,13 +43,12 @@ fn request(caller: &Caller, body: ForkRun) -> Result<ForkRequest, ApiError> {
         metadata: overlay.metadata.map(|metadata| metadata.0),
     };
     let (by, credential) = (caller.0.principal.clone(), Some(caller.0.lineage.clone()));
-    Ok(ForkRequest { by, credential, mode: body.mode, from_seq, overlay })
+    Ok(ForkRequest { by, credential, mode: body.mode, from_seq, overlay, once: None })
 }
 
-fn forked(done: Done<'_>) -> Answer {
-    let Done::Run(run) = done else { return Answer::nothing() };
+fn forked(run: &Run) -> ApiResponse {
     let Some(fork) = run.started.as_ref().and_then(|started| started.fork.as_ref()) else {
-        return Answer::nothing();
+        return ApiResponse::empty();
     };
     let status_url = format!("/v1/runs/{}", run.id);
     let forked = RunForked {
@@ -59,5 +60,5 @@ fn forked(done: Done<'_>) -> Answer {
         events_url: format!("{status_url}/events"),
         status_url,
     };
-    Answer::json(StatusCode::CREATED, &forked)
+    ApiResponse::json(StatusCode::CREATED, &forked)
 }

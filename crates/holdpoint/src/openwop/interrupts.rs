@@ -3,25 +3,25 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use holdpoint_api::interrupts::{InterruptQuery, ResolveInterrupt};
-use holdpoint_core::{Command, NodeId, Refusal};
-use holdpoint_engine::{Done, Engine, Error};
+use holdpoint_core::{Command, NodeId, Refusal, Run};
+use holdpoint_engine::{Error, Once};
 
 use super::translate;
 use crate::app::App;
 use crate::auth::{Caller, CanAnswer};
 use crate::body::{Body, InPath, Params};
 use crate::error::ApiError;
-use crate::idempotency::{Answer, Did, Sending, Sent};
+use crate::idempotency::{ApiResponse, IdempotencyKey, Keyed};
 
 pub(crate) async fn resolve(
     State(app): State<App>,
     CanAnswer(caller): CanAnswer,
     InPath((run, node)): InPath<(String, String)>,
     Params(addressed): Params<InterruptQuery>,
-    Sent(sending, Body(mut body)): Sent<Body<ResolveInterrupt>>,
-) -> Result<Answer, ApiError> {
+    Keyed(key, Body(mut body)): Keyed<Body<ResolveInterrupt>>,
+) -> Result<ApiResponse, ApiError> {
     body.interrupt_id = translate::named_interrupt(addressed, body.interrupt_id)?;
-    answer_node(&app, caller, (&run, &node), (sending, body), ApiError::from).await
+    answer_node(&app, caller, (&run, &node), (key, body), ApiError::from).await
 }
 
 /// Hands an answer to the core, which knows all rules about it. `refused` says what callers are told instead.
@@ -29,9 +29,9 @@ pub(super) async fn answer_node(
     app: &App,
     caller: Caller,
     (run, node): (&str, &str),
-    (sending, body): (Sending, ResolveInterrupt),
+    (key, body): (IdempotencyKey, ResolveInterrupt),
     refused: impl Fn(Error) -> ApiError,
-) -> Result<Answer, ApiError> {
+) -> Result<ApiResponse, ApiError> {
     let of = caller.run(run)?;
     let node = NodeId::parse(node).map_err(|_| Refusal::InterruptNotFound)?;
     let mut answer = caller.answer(body.resume_value.0, body.digest);
@@ -40,12 +40,10 @@ pub(super) async fn answer_node(
     }
     let interrupt = body.interrupt_id;
     let command = Command::ResolveNode { node: node.clone(), interrupt: interrupt.clone(), answer };
-    let answer = move |done: Done<'_>| match done {
-        Done::Run(run) => {
-            Answer::json(StatusCode::OK, &translate::resolved(run, &node, interrupt.as_deref()))
-        }
-        _ => Answer::nothing(),
+    let respond = move |run: &Run| {
+        ApiResponse::json(StatusCode::OK, &translate::resolved(run, &node, interrupt.as_deref()))
     };
-    let resolve = async |engine: Engine| Ok(Did::Run(engine.execute(&of, &command).await.map_err(refused)?));
-    sending.carry_out(app, &caller, answer, resolve).await
+    let resolve =
+        async |once: Option<&Once<_>>| app.engine.execute_once(&of, &[command], once).await.map_err(refused);
+    key.once(app, caller.sender(), respond, resolve).await
 }

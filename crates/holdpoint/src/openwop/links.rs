@@ -1,7 +1,6 @@
 //! Signed links over HTTP: making one with a key; looking and answering with one and without a key.
 
 use std::borrow::Cow;
-use std::sync::{Arc, OnceLock};
 
 use axum::Json;
 use axum::extract::State;
@@ -13,7 +12,7 @@ use holdpoint_api::links::{Intent, LinkState, LinkedInterrupt, MintToken, TokenC
 use holdpoint_core::{
     Answer as Reply, Command, Interrupt, NodeId, Principal, Refusal, Run, RunRef, TenantId, Via,
 };
-use holdpoint_engine::{Done, Engine, Error};
+use holdpoint_engine::{Error, Once};
 use serde_json::json;
 
 use super::{asks, translate};
@@ -22,7 +21,7 @@ use crate::auth::{Caller, CanAnswer};
 use crate::body::{Body, InPath, OptionalBody, Params, parse_principal};
 use crate::error::ApiError;
 use crate::grants;
-use crate::idempotency::{Answer, Did, Sender, Sent};
+use crate::idempotency::{ApiResponse, Keyed, Sender};
 use crate::links::{CanInspect, CanResolve, Claims, Link, Minted, Wanted, no_longer};
 
 pub(crate) async fn mint(
@@ -30,8 +29,8 @@ pub(crate) async fn mint(
     CanAnswer(caller): CanAnswer,
     InPath((run, node)): InPath<(String, String)>,
     Params(addressed): Params<InterruptQuery>,
-    Sent(sending, OptionalBody(mut body)): Sent<OptionalBody<MintToken>>,
-) -> Result<Answer, ApiError> {
+    Keyed(key, OptionalBody(mut body)): Keyed<OptionalBody<MintToken>>,
+) -> Result<ApiResponse, ApiError> {
     let of = caller.run(&run)?;
     let named = translate::named_interrupt(addressed, body.interrupt_id.take())?;
     let node = NodeId::parse(&node).map_err(|_| Refusal::InterruptNotFound)?;
@@ -39,14 +38,11 @@ pub(crate) async fn mint(
         body.sub = Some(addressee(&app, &caller, name).await?);
     }
     let wanted = wanted(&caller, body, app.links.life_ms_max())?;
-    // A receipt holds everything but the link itself, which is shown once and kept nowhere.
-    let (kept, mut made) = (Arc::new(OnceLock::<TokenMinted>::new()), None);
-    let told = kept.clone();
-    let answer = move |_: Done<'_>| Answer::json(StatusCode::CREATED, &told.get());
-    let mint = async |engine: Engine| {
-        let run = engine.run(&of).await?;
+    // Minting writes nothing to the run, so that the receipt is stored afterwards.
+    let mint = async |_: Option<&Once<TokenMinted>>| {
+        let run = app.engine.run(&of).await?;
         let asked = run.addressed_interrupt(&node, named.as_deref())?;
-        let asked = run.answerable(asked.id, engine.now())?;
+        let asked = run.answerable(asked.id, app.engine.now())?;
         if wanted.intent == Intent::Resolve && asked.needs_key() {
             return Err(forbidden(
                 "this interrupt is answered with a key; only links for looking are made for it",
@@ -56,20 +52,15 @@ pub(crate) async fn mint(
             return Err(Refusal::UnknownName(wanted.sub).into());
         }
         let minted = app.links.mint(&app.engine, (&of, &run), asked, wanted).await?;
-        let shown = kept.get_or_init(|| TokenMinted {
-            claims: describe_claims(&minted.claims),
-            link_id: minted.id,
-            token: None,
-            url: None,
-        });
-        made = Some(TokenMinted { token: Some(minted.token), url: Some(minted.url), ..shown.clone() });
-        Ok(Did::Run(run))
+        let claims = describe_claims(&minted.claims);
+        let shown = TokenMinted { claims, link_id: minted.id, token: None, url: None };
+        Ok((shown, Some((minted.token, minted.url))))
     };
-    let mut answer = sending.carry_out(&app, &caller, answer, mint).await?;
-    if let (Some(made), false) = (made, answer.replayed) {
-        answer.body = Answer::json(answer.status, &made).body;
-    }
-    Ok(answer)
+    let respond = |minted: &TokenMinted, link: Option<(String, String)>| {
+        let (token, url) = link.unzip();
+        ApiResponse::json(StatusCode::CREATED, &TokenMinted { token, url, ..minted.clone() })
+    };
+    key.once_with_secret(&app, caller.sender(), respond, mint).await
 }
 
 /// Whether there is somebody of that name, as far as it matters: where it may as well be that of a role.
@@ -187,8 +178,8 @@ fn describe<'a>(link: &'a Link, asked: &'a Interrupt, permits: Option<Vec<Permit
 pub(crate) async fn resolve(
     State(app): State<App>,
     CanResolve(link): CanResolve,
-    Sent(sending, Body(body)): Sent<Body<ResolveInterrupt>>,
-) -> Result<Answer, ApiError> {
+    Keyed(key, Body(body)): Keyed<Body<ResolveInterrupt>>,
+) -> Result<ApiResponse, ApiError> {
     let Link { id, claims, interrupt, run } = link;
     if body.interrupt_id.is_some_and(|named| named != claims.interrupt) {
         return Err(Refusal::InterruptNotFound.into());
@@ -209,18 +200,15 @@ pub(crate) async fn resolve(
     // By its own id: at a later visit of the node something else is asked.
     let command = Command::Resolve { answers: [(interrupt, reply)].into() };
     let (of, node) = (claims.of.clone(), claims.node.clone());
-    let answer = move |done: Done<'_>| match done {
-        Done::Run(run) => {
-            Answer::json(StatusCode::OK, &translate::came_of(run, &node, run.interrupt(interrupt)))
-        }
-        _ => Answer::nothing(),
+    let respond = move |run: &Run| {
+        ApiResponse::json(StatusCode::OK, &translate::came_of(run, &node, run.interrupt(interrupt)))
     };
-    let resolve = async |engine: Engine| match engine.execute(&of, &command).await {
+    let resolve = async |once: Option<&Once<_>>| match app.engine.execute_once(&of, &[command], once).await {
         Err(Error::Refused(refusal)) => {
             let run = app.engine.run(&of).await?;
             Err(no_longer(refusal, run.interrupt(interrupt)))
         }
-        other => Ok(Did::Run(other?)),
+        other => Ok(other?),
     };
-    sending.carry_out_for(&app, Sender::Link(&claims.of.tenant), answer, resolve).await
+    key.once(&app, Sender::Link(&claims.of.tenant), respond, resolve).await
 }

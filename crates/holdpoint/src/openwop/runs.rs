@@ -8,8 +8,8 @@ use holdpoint_api::runs::{
     CALLBACK_SECRET_CHARS_MAX, CALLBACK_SECRET_CHARS_MIN, CreateRun, ListRuns, RunCreated, RunList,
     RunSummary,
 };
-use holdpoint_core::{HoldStatus, RunId, RunRef, Status, WorkflowId};
-use holdpoint_engine::{Done, Engine, Error, RunFilter, StartOptions};
+use holdpoint_core::{HoldStatus, Run, RunId, RunRef, Status, WorkflowId};
+use holdpoint_engine::{Engine, Error, Once, RunFilter, StartOptions};
 
 use super::start_headers::{StartHeaders, check_configurable};
 use super::{links, snapshot, translate};
@@ -17,15 +17,15 @@ use crate::app::App;
 use crate::auth::{Caller, CanCreateRuns, CanReadRuns};
 use crate::body::{Body, InPath, Page, Params};
 use crate::error::ApiError;
-use crate::idempotency::{Answer, Did, Sent};
+use crate::idempotency::{ApiResponse, Keyed};
 use crate::instants::instant;
 
 pub(crate) async fn create(
     State(app): State<App>,
     CanCreateRuns(caller): CanCreateRuns,
     options: StartHeaders,
-    Sent(sending, Body(body)): Sent<Body<CreateRun>>,
-) -> Result<Answer, ApiError> {
+    Keyed(key, Body(body)): Keyed<Body<CreateRun>>,
+) -> Result<ApiResponse, ApiError> {
     // The id itself is not repeated: what a caller mistakes for an id may be a secret.
     let unknown = || ApiError::invalid("workflowId", "there is no such workflow in this tenant");
     let workflow = WorkflowId::parse(&body.workflow_id).map_err(|_| unknown())?;
@@ -50,20 +50,14 @@ pub(crate) async fn create(
         start.callback_secret = Some(sealed);
         made_secret = (!is_given).then_some(secret);
     }
-    let how = StartOptions { exclusive, ..StartOptions::default() };
-    let begin = async |engine: Engine| match engine.start_with(&workflow, start, how).await {
-        Err(Error::NotFound(_)) => Err(unknown()),
-        other => Ok(Did::Run(other?)),
+    let begin = async |once: Option<&Once<_>>| {
+        let options = StartOptions { exclusive, once: once.cloned(), ..StartOptions::default() };
+        match app.engine.start_with(&workflow, start, options).await {
+            Err(Error::NotFound(_)) => Err(unknown()),
+            other => Ok((other?, made_secret)),
+        }
     };
-    let mut answer = sending.carry_out(&app, &caller, created, begin).await?;
-    // Added after the receipt was stored: the secret is shown once.
-    if let (Some(secret), false) = (made_secret, answer.replayed)
-        && let Ok(created) = serde_json::from_str::<RunCreated>(&answer.body)
-    {
-        let callback_secret = Some(secret);
-        answer.body = Answer::json(answer.status, &RunCreated { callback_secret, ..created }).body;
-    }
-    Ok(answer)
+    key.once_with_secret(&app, caller.sender(), created, begin).await
 }
 
 /// Checks the callback secret that the caller chose.
@@ -79,17 +73,16 @@ fn check_callback_secret(calls_back: bool, given: Option<String>) -> Result<Opti
     Ok(Some(secret))
 }
 
-fn created(done: Done<'_>) -> Answer {
-    let Done::Run(run) = done else { return Answer::nothing() };
+fn created(run: &Run, callback_secret: Option<String>) -> ApiResponse {
     let status_url = format!("/v1/runs/{}", run.id);
     let created = RunCreated {
         run_id: run.id.clone(),
         status: run.status(),
         events_url: format!("{status_url}/events"),
         status_url,
-        callback_secret: None,
+        callback_secret,
     };
-    Answer::json(StatusCode::CREATED, &created)
+    ApiResponse::json(StatusCode::CREATED, &created)
 }
 
 pub(crate) async fn show(

@@ -16,14 +16,14 @@ use holdpoint_api::webhooks::{
     WebhookEvents, WebhookList,
 };
 use holdpoint_core::webhook::SubscriptionState;
-use holdpoint_engine::{Done, Engine, Error, Webhook, WebhookOwner, outgoing};
+use holdpoint_engine::{Error, NewWebhook, Once, Webhook, WebhookOwner, outgoing};
 use serde_json::json;
 
 use crate::app::App;
 use crate::auth::{CanManageWebhooks, CanSubscribe};
 use crate::body::{Body, InPath, NoBody, OptionalBody, Page, Params};
 use crate::error::ApiError;
-use crate::idempotency::{Answer, Did, Sent};
+use crate::idempotency::{ApiResponse, Keyed};
 
 pub(super) use holdpoint_api::webhooks::SIGNATURE_ALGORITHMS as ALGORITHMS;
 pub(crate) use render::Bodies;
@@ -32,82 +32,49 @@ pub(super) use translate::policy;
 async fn create(
     State(app): State<App>,
     CanSubscribe(caller): CanSubscribe,
-    Sent(sending, Body(body)): Sent<Body<CreateWebhook>>,
-) -> Result<Answer, ApiError> {
+    Keyed(key, Body(body)): Keyed<Body<CreateWebhook>>,
+) -> Result<ApiResponse, ApiError> {
     let new = translate::new_webhook(&caller, body)?;
-    let mut made = None;
-    let add = async |engine: Engine| {
-        let (webhook, secret) = engine.add_webhook(new).await.map_err(not_added)?;
+    let add = async |once: Option<&Once<_>>| {
+        let new = NewWebhook { once: once.cloned(), ..new };
+        let (webhook, secret) = app.engine.add_webhook(new).await.map_err(not_added)?;
         tracing::info!(webhook = webhook.id, fingerprint = webhook.fingerprint, "a webhook was registered");
-        made = Some((webhook.clone(), secret));
-        Ok(Did::Webhook(Box::new(webhook)))
+        Ok((webhook, Some(secret)))
     };
-    let answer = sending.carry_out(&app, &caller, added, add).await?;
-    Ok(with_secret(answer, made, describe_new))
+    key.once_with_secret(&app, caller.sender(), created, add).await
 }
 
-/// Adds a new secret to the answer, unless the request was carried out before.
-fn with_secret(
-    answer: Answer,
-    made: Option<(Webhook, String)>,
-    describe: fn(&Webhook) -> WebhookCreated,
-) -> Answer {
-    match made {
-        Some((webhook, secret)) if !answer.replayed => {
-            Answer::json(answer.status, &WebhookCreated { secret: Some(secret), ..describe(&webhook) })
-        }
-        _ => answer,
-    }
-}
-
-/// A new subscription, with the names of its id and its events that published clients read.
-fn describe_new(webhook: &Webhook) -> WebhookCreated {
-    WebhookCreated {
+/// Describes a new subscription, with the names of its id and its events that published clients read.
+fn created(webhook: &Webhook, secret: Option<String>) -> ApiResponse {
+    let created = WebhookCreated {
+        webhook: translate::describe(webhook),
         subscription_id: Some(webhook.id.clone()),
         event_types: Some(webhook.filter.events.clone()),
-        ..describe_rotated(webhook)
-    }
-}
-
-fn describe_rotated(webhook: &Webhook) -> WebhookCreated {
-    WebhookCreated {
-        webhook: translate::describe(webhook),
-        subscription_id: None,
-        event_types: None,
-        secret: None,
-    }
+        secret,
+    };
+    ApiResponse::json(StatusCode::CREATED, &created)
 }
 
 async fn rotate(
     State(app): State<App>,
     CanManageWebhooks(caller): CanManageWebhooks,
     InPath(id): InPath<String>,
-    Sent(sending, OptionalBody(body)): Sent<OptionalBody<RotateWebhook>>,
-) -> Result<Answer, ApiError> {
+    Keyed(key, OptionalBody(body)): Keyed<OptionalBody<RotateWebhook>>,
+) -> Result<ApiResponse, ApiError> {
     let overlap_ms = translate::overlap_ms(body.overlap_seconds)?;
-    let mut made = None;
-    let rotate = async |engine: Engine| {
-        let (webhook, secret) = engine.rotate_webhook_secret(caller.tenant(), &id, overlap_ms).await?;
+    let rotate = async |once: Option<&Once<_>>| {
+        let (webhook, secret) =
+            app.engine.rotate_webhook_secret(caller.tenant(), &id, overlap_ms, once).await?;
         tracing::info!(webhook = webhook.id, fingerprint = webhook.fingerprint, "a webhook has a new secret");
-        made = Some((webhook.clone(), secret));
-        Ok(Did::Webhook(Box::new(webhook)))
+        Ok((webhook, Some(secret)))
     };
-    let answer = sending.carry_out(&app, &caller, rotated, rotate).await?;
-    Ok(with_secret(answer, made, describe_rotated))
+    key.once_with_secret(&app, caller.sender(), rotated, rotate).await
 }
 
-/// Without the secret: a request that is sent again gets everything else.
-fn rotated(done: Done<'_>) -> Answer {
-    let Done::Webhook(webhook) = done else { return Answer::nothing() };
-    Answer::json(StatusCode::OK, &describe_rotated(webhook))
-}
-
-/// Without the secret: a request that is sent again gets everything else.
-fn added(done: Done<'_>) -> Answer {
-    let (Done::WebhookAdded { webhook, .. } | Done::Webhook(webhook)) = done else {
-        return Answer::nothing();
-    };
-    Answer::json(StatusCode::CREATED, &describe_new(webhook))
+fn rotated(webhook: &Webhook, secret: Option<String>) -> ApiResponse {
+    let webhook = translate::describe(webhook);
+    let rotated = WebhookCreated { webhook, subscription_id: None, event_types: None, secret };
+    ApiResponse::json(StatusCode::OK, &rotated)
 }
 
 fn not_added(error: Error) -> ApiError {
@@ -149,16 +116,16 @@ async fn remove(
     CanManageWebhooks(caller): CanManageWebhooks,
     InPath(id): InPath<String>,
     Params(of): Params<DeleteWebhook>,
-    Sent(sending, NoBody): Sent<NoBody>,
-) -> Result<Answer, ApiError> {
+    Keyed(key, NoBody): Keyed<NoBody>,
+) -> Result<ApiResponse, ApiError> {
     translate::own_tenant(&caller, of.tenant_id.as_deref())?;
     // Goes on when the caller goes away: what is removed on disk must not be delivered to from memory.
     let removing = tokio::spawn(async move {
-        let remove = async |engine: Engine| match engine.remove_webhook(caller.tenant(), &id).await? {
-            true => Ok(Did::WebhookRemoved(id.clone())),
-            false => Err(ApiError::no_subscription()),
+        let remove = async |once: Option<&Once<()>>| {
+            let removed = app.engine.remove_webhook(caller.tenant(), &id, once).await?;
+            removed.then_some(()).ok_or_else(ApiError::no_subscription)
         };
-        sending.carry_out(&app, &caller, |_| Answer::nothing(), remove).await
+        key.once(&app, caller.sender(), |()| ApiResponse::empty(), remove).await
     });
     removing.await.map_err(ApiError::internal)?
 }
@@ -167,11 +134,11 @@ async fn pause(
     State(app): State<App>,
     CanManageWebhooks(caller): CanManageWebhooks,
     InPath(id): InPath<String>,
-    Sent(sending, OptionalBody(_)): Sent<OptionalBody<Nothing>>,
-) -> Result<Answer, ApiError> {
+    Keyed(key, OptionalBody(_)): Keyed<OptionalBody<Nothing>>,
+) -> Result<ApiResponse, ApiError> {
     let pause =
-        async |engine: Engine| Ok(Did::Webhook(Box::new(engine.pause_webhook(caller.tenant(), &id).await?)));
-    sending.carry_out(&app, &caller, |done| turned(SubscriptionState::Paused, done), pause).await
+        async |once: Option<&Once<_>>| Ok(app.engine.pause_webhook(caller.tenant(), &id, once).await?);
+    key.once(&app, caller.sender(), |hook: &_| turned(SubscriptionState::Paused, hook), pause).await
 }
 
 /// The caller becomes the owner of a webhook that stood still.
@@ -179,20 +146,19 @@ async fn resume(
     State(app): State<App>,
     CanSubscribe(caller): CanSubscribe,
     InPath(id): InPath<String>,
-    Sent(sending, OptionalBody(_)): Sent<OptionalBody<Nothing>>,
-) -> Result<Answer, ApiError> {
+    Keyed(key, OptionalBody(_)): Keyed<OptionalBody<Nothing>>,
+) -> Result<ApiResponse, ApiError> {
     let owner = Some(WebhookOwner::from(&*caller.0));
-    let resume = async |engine: Engine| {
-        Ok(Did::Webhook(Box::new(engine.resume_webhook(caller.tenant(), &id, owner).await?)))
+    let resume = async |once: Option<&Once<_>>| {
+        Ok(app.engine.resume_webhook(caller.tenant(), &id, owner, once).await?)
     };
-    sending.carry_out(&app, &caller, |done| turned(SubscriptionState::Active, done), resume).await
+    key.once(&app, caller.sender(), |hook: &_| turned(SubscriptionState::Active, hook), resume).await
 }
 
 /// One that cannot be turned stays as it is, and says so.
-fn turned(wanted: SubscriptionState, done: Done<'_>) -> Answer {
-    let Done::Webhook(webhook) = done else { return Answer::nothing() };
+fn turned(wanted: SubscriptionState, webhook: &Webhook) -> ApiResponse {
     if webhook.state == wanted {
-        return Answer::json(StatusCode::OK, &translate::describe(webhook));
+        return ApiResponse::json(StatusCode::OK, &translate::describe(webhook));
     }
     let message = match webhook.state {
         SubscriptionState::DeadLettered => "its address is gone for good; register a new webhook",
@@ -202,7 +168,7 @@ fn turned(wanted: SubscriptionState, done: Done<'_>) -> Answer {
     };
     let error = ApiError::new(StatusCode::CONFLICT, "wrong_subscription_state", message)
         .with(json!({"state": webhook.state.as_str()}));
-    Answer::json(StatusCode::CONFLICT, &error.body())
+    ApiResponse::json(StatusCode::CONFLICT, &error.body())
 }
 
 /// What became of it: changes of its state, or its attempts. Neither tells what was sent or where to.

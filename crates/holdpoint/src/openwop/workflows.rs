@@ -5,14 +5,14 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use holdpoint_api::workflows::{WorkflowList, WorkflowRegistered, WorkflowSummary};
 use holdpoint_core::{StrictValue, WorkflowId};
-use holdpoint_engine::{Done, Engine};
+use holdpoint_engine::{Once, Registration};
 use serde_json::Value;
 
 use crate::app::App;
 use crate::auth::{CanReadWorkflows, CanWriteWorkflows};
 use crate::body::{Body, InPath};
 use crate::error::ApiError;
-use crate::idempotency::{Answer, Did, Sent};
+use crate::idempotency::{ApiResponse, Keyed};
 use crate::reserved;
 
 /// More definitions than a tenant has use for; the list is not paged.
@@ -22,31 +22,29 @@ pub(crate) async fn put(
     State(app): State<App>,
     CanWriteWorkflows(caller): CanWriteWorkflows,
     InPath(id): InPath<String>,
-    Sent(sending, Body(StrictValue(definition))): Sent<Body<StrictValue>>,
-) -> Result<Answer, ApiError> {
+    Keyed(key, Body(StrictValue(definition))): Keyed<Body<StrictValue>>,
+) -> Result<ApiResponse, ApiError> {
     if definition.get("id").and_then(Value::as_str) != Some(id.as_str()) {
         return Err(ApiError::invalid("id", "must be the same in the path and in the definition"));
     }
     reserved::check_workflow("id", &id)?;
     let tenant = caller.tenant().clone();
     let warnings = app.engine.find_people_warnings(&tenant, &definition).await?;
-    let register = async |engine: Engine| {
-        let (workflow, stored) = engine.register(&tenant, definition).await?;
-        Ok(Did::Workflow(workflow, stored))
+    let register = async |once: Option<&Once<_>>| {
+        Ok(app.engine.register_once(&tenant, definition, once.cloned()).await?)
     };
-    sending.carry_out(&app, &caller, move |done| registered(done, &warnings), register).await
+    key.once(&app, caller.sender(), move |made: &_| registered(made, &warnings), register).await
 }
 
-fn registered(done: Done<'_>, warnings: &[String]) -> Answer {
-    let Done::Workflow { workflow, stored } = done else { return Answer::nothing() };
-    let status = if stored && workflow.revision == 1 { StatusCode::CREATED } else { StatusCode::OK };
+fn registered(Registration { workflow, stored }: &Registration, warnings: &[String]) -> ApiResponse {
+    let status = if *stored && workflow.revision == 1 { StatusCode::CREATED } else { StatusCode::OK };
     let registered = WorkflowRegistered {
         id: workflow.id.clone(),
         version: workflow.version.clone(),
         revision: workflow.revision,
         warnings: (!warnings.is_empty()).then(|| warnings.to_vec()),
     };
-    Answer::json(status, &registered)
+    ApiResponse::json(status, &registered)
 }
 
 pub(crate) async fn show(

@@ -28,7 +28,7 @@ impl House {
         let engine = Engine::open(Options::new(location)).await.unwrap();
         let fresh = stored_key("secret", TenantId::parse("default").unwrap(), engine.now()).unwrap();
         let key = ApiKey { expires_at: lifetime_ms.map(|ms| engine.now().plus_ms(ms)), ..fresh };
-        assert!(engine.add_key(&key).await.unwrap());
+        assert!(engine.add_key(&key, None).await.unwrap());
         let (stop, stopping) = watch::channel(false);
         Self { app: Arc::new(Shared::new(engine, stopping)), key, _stop: stop, _folder: folder }
     }
@@ -39,7 +39,7 @@ impl House {
 
     /// Revokes the key in the store, as another node does.
     async fn revoke(&self) {
-        assert!(self.app.engine.revoke_key(&self.key.tenant, &self.key.key_id).await.unwrap());
+        assert!(self.app.engine.revoke_key(&self.key.tenant, &self.key.key_id, None).await.unwrap());
     }
 }
 

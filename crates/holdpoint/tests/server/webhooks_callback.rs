@@ -1,7 +1,7 @@
 //! `callbackUrl`: the server sends a callback for each interrupt of the run, with a link that may answer if the key of
 //! the run may.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::harness::{Client, accept, gated, line};
 use crate::place::{Place, on_both};
@@ -9,6 +9,7 @@ use crate::receiver::{Receiver, server_at};
 
 on_both!(
     the_address_of_a_run_is_sent_a_link_that_answers_without_a_key,
+    a_callback_secret_is_in_the_first_response_only,
     a_question_that_takes_a_key_is_told_with_a_link_for_looking,
     without_the_switch_no_callback_leads_to_this_machine,
 );
@@ -46,6 +47,20 @@ fn the_address_of_a_run_is_sent_a_link_that_answers_without_a_key(place: &Place)
     assert_eq!((answered.status, &answered.body["status"]), (200, &json!("completed")), "{answered:?}");
     assert_eq!(receiver.so_far().len(), 1);
     assert!(!client.snapshot(run).to_string().contains("asked?t=1"), "the address is kept and not shown");
+}
+
+fn a_callback_secret_is_in_the_first_response_only(place: &Place) {
+    let server = server_at(place, &[]);
+    server.client.put("/v1/workflows/gated", &gated("gated"));
+    let body = json!({"workflowId": "gated", "callbackUrl": Receiver::start().url}).to_string();
+    let create = || {
+        let headers = [("idempotency-key", "k1")];
+        let response = server.client.exchange("POST", "/v1/runs", Some(body.as_bytes()), &headers);
+        serde_json::from_str::<Value>(response.body()).unwrap()
+    };
+    let (mut first, replayed) = (create(), create());
+    assert!(first.as_object_mut().unwrap().shift_remove("callbackSecret").is_some());
+    assert_eq!(first, replayed);
 }
 
 fn a_question_that_takes_a_key_is_told_with_a_link_for_looking(place: &Place) {

@@ -136,7 +136,7 @@ impl Engine {
         if let Some(first) = changes.first_mut() {
             first.cause = Some(Box::new(Cause { key: key.clone(), state, outcome }));
         }
-        self.commit(changes).await
+        self.commit(changes, None).await
     }
 }
 

@@ -124,7 +124,7 @@ async fn the_definition_says_how_sure_is_sure_enough_before_the_run_does(office:
     }
     let mut wrong = agent(&unsure(json!(0.5)));
     wrong["escalationThreshold"] = json!(1.5);
-    let flaw = office.house.engine.put_agent(&tenant(), wrong).await.unwrap_err();
+    let flaw = office.house.engine.put_agent(&tenant(), wrong, None).await.unwrap_err();
     assert!(flaw.to_string().contains("escalationThreshold"), "{flaw}");
 }
 
@@ -167,7 +167,7 @@ async fn runs_that_were_asked_about_are_replayed(office: Office) {
         let (made, expected) = (office.calls().len(), log(&office, &of).await);
         for from_seq in 0..=office.house.run(&of).await.seq {
             let (by, mode, overlay) = ("forker".to_owned(), ForkMode::Replay, Overlay::default());
-            let request = ForkRequest { by, credential: None, mode, from_seq, overlay };
+            let request = ForkRequest { by, credential: None, mode, from_seq, overlay, once: None };
             let copy = office.house.engine.fork(&of, request).await.unwrap();
             assert!(copy.finished() && !copy.diverged, "from {from_seq}");
             let copy = RunRef { tenant: tenant(), run: copy.id.clone() };

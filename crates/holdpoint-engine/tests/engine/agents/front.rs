@@ -82,7 +82,8 @@ async fn a_run_begins_with_the_state_of_its_definition(office: Office) {
     let run = office.house.run(&of).await;
     assert_eq!((&run.variables["executions"], &run.variables["list"]), (&json!(0), &json!(["a"])));
     let nothing = json!({ "state": { "x": null } });
-    let refused = office.house.engine.put_agent(&tenant(), scripted(&two_calls(), &mail(), &nothing)).await;
+    let refused =
+        office.house.engine.put_agent(&tenant(), scripted(&two_calls(), &mail(), &nothing), None).await;
     assert!(refused.unwrap_err().to_string().contains("state.x"));
 }
 

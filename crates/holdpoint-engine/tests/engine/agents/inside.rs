@@ -280,8 +280,14 @@ async fn a_copy_of_such_a_run_is_the_same_run(office: Office) {
     let events = office.house.log(&of).await.len() as u64;
     for from_seq in [0, events / 2, events] {
         let overlay = Overlay::default();
-        let request =
-            ForkRequest { by: "ann".to_owned(), credential: None, mode: ForkMode::Replay, from_seq, overlay };
+        let request = ForkRequest {
+            by: "ann".to_owned(),
+            credential: None,
+            mode: ForkMode::Replay,
+            from_seq,
+            overlay,
+            once: None,
+        };
         let copy = office.house.engine.fork(&of, request).await.unwrap();
         let original = office.house.run(&of).await;
         assert_eq!(copy.status(), original.status(), "from {from_seq}");

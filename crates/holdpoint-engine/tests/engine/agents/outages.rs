@@ -127,7 +127,7 @@ fn agent(calls: &[Value], default: &str) -> Value {
 
 impl Outpost {
     async fn told(&self, definition: Value) -> RunRef {
-        self.house.engine.put_agent(&tenant(), definition).await.unwrap();
+        self.house.engine.put_agent(&tenant(), definition, None).await.unwrap();
         let run = self.house.engine.start_agent(talk(None, "please")).await.unwrap();
         self.house.drain().await;
         RunRef { tenant: tenant(), run: run.id.clone() }
@@ -230,8 +230,8 @@ async fn a_run_that_was_given_up_stays_open_and_goes_on_when_its_dispatch_is_req
     // Nobody touches it: neither the upkeep nor time.
     post.pass(24 * 3_600_000).await;
     assert_eq!((post.house.status(&of).await, post.made().len()), ("running", 0));
-    let again = post.house.engine.requeue_dispatch(&tenant(), &dead.dispatch_id).await.unwrap();
-    let twice = post.house.engine.requeue_dispatch(&tenant(), &dead.dispatch_id).await;
+    let again = post.house.engine.requeue_dispatch(&tenant(), &dead.dispatch_id, None).await.unwrap();
+    let twice = post.house.engine.requeue_dispatch(&tenant(), &dead.dispatch_id, None).await;
     assert!(matches!(twice, Err(Error::Mailbox(_))), "{twice:?}");
     post.house.drain().await;
     assert!(post.delay(&of).await.unwrap().until.is_some(), "still away: it is waited for once more");
@@ -249,7 +249,7 @@ async fn a_run_that_was_given_up_can_be_cancelled(post: Outpost) {
     assert_eq!(dead.status, RunDispatchStatus::DeadLetter);
     post.house.engine.cancel(&of, None, alice()).await.unwrap();
     assert_eq!(post.house.status(&of).await, "cancelled");
-    let requeued = post.house.engine.requeue_dispatch(&tenant(), &dead.dispatch_id).await;
+    let requeued = post.house.engine.requeue_dispatch(&tenant(), &dead.dispatch_id, None).await;
     assert!(matches!(requeued, Err(Error::Refused(_))), "{requeued:?}");
     post.set_away(false);
     post.pass(60_000).await;
@@ -378,7 +378,7 @@ async fn a_message_lets_a_run_that_was_given_up_go_on(post: Outpost) {
     assert_eq!(post.last_dispatch(&of).await.status, RunDispatchStatus::DeadLetter);
     post.set_away(false);
     let message = Message::new("m2".to_owned(), Role::User, "are you there?");
-    post.house.engine.say(&of, vec![message]).await.unwrap();
+    post.house.engine.say(&of, vec![message], None).await.unwrap();
     post.house.drain().await;
     assert_eq!((post.house.status(&of).await, post.made().len()), ("completed", 1));
 }

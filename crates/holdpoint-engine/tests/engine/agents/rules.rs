@@ -109,7 +109,7 @@ async fn what_an_agent_cannot_do_or_may_not_say_is_refused_when_it_is_declared(o
     for (field, tools) in flawed.chain(workflows) {
         let mut definition = agent(&sends());
         definition["tools"] = tools;
-        let refused = office.house.engine.put_agent(&tenant(), definition).await.unwrap_err();
+        let refused = office.house.engine.put_agent(&tenant(), definition, None).await.unwrap_err();
         assert!(
             matches!(&refused, Error::Refused(Refusal::InvalidRequest { field: found, .. }) if found == field),
             "{refused}"

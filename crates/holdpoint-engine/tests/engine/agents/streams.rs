@@ -172,8 +172,10 @@ async fn pieces_are_on_record_before_the_reply_is(place: Place) {
     assert_eq!(commits_with(&office, "holdpoint.model.replied", r#""last":true"#).await, 1);
     for from_seq in 0..=office.house.run(&of).await.seq {
         let (by, mode, overlay) = ("forker".to_owned(), ForkMode::Replay, Overlay::default());
-        let copy =
-            engine.fork(&of, ForkRequest { by, credential: None, mode, from_seq, overlay }).await.unwrap();
+        let copy = engine
+            .fork(&of, ForkRequest { by, credential: None, mode, from_seq, overlay, once: None })
+            .await
+            .unwrap();
         assert!(!copy.diverged && copy.finished(), "from {from_seq}");
         let copy = RunRef { tenant: tenant(), run: copy.id.clone() };
         assert_eq!(pieces(engine, &copy).await, told, "nothing is said again");

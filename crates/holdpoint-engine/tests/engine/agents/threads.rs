@@ -73,7 +73,7 @@ async fn a_run_sorts_behind_all_runs_of_its_thread_whatever_the_clocks_say(offic
         thread: Some("t".to_owned()),
         ..start(json!({}))
     };
-    let options = StartOptions { id: Some(late.clone()), exclusive: true };
+    let options = StartOptions { id: Some(late.clone()), exclusive: true, once: None };
     let engine = &office.house.engine;
     engine.start_with(&WorkflowId::parse("gated").unwrap(), of_thread, options).await.unwrap();
     let refused = engine.start_agent(talk(Some("t"), "too early")).await.unwrap_err();
@@ -94,6 +94,7 @@ async fn a_copy_is_no_run_of_the_thread_of_its_source(office: Office) {
         mode: ForkMode::Branch,
         from_seq: office.house.engine.length(&source).await.unwrap(),
         overlay: Overlay::default(),
+        once: None,
     };
     let copy = office.house.engine.fork(&source, request).await.unwrap();
     office.house.drain().await;

@@ -291,7 +291,7 @@ async fn tell(house: &House) -> Result<RunRef, Error> {
     engine.register(&tenant(), refund("refund", true)).await?;
     let calls = [call("c1", "refund", json!({ "amount": 5 })), call("c2", "look", json!({}))];
     engine
-        .put_agent(&tenant(), clerk(&json!([{ "calls": calls }, { "text": "Done." }]), &["refund"]))
+        .put_agent(&tenant(), clerk(&json!([{ "calls": calls }, { "text": "Done." }]), &["refund"]), None)
         .await?;
     let known = engine.thread_runs(&tenant(), "t", None, 1).await?.into_iter().next();
     let run = match known {
@@ -353,6 +353,7 @@ async fn a_branch_has_runs_of_its_own_for_calls_under_way(office: Office) {
             mode: ForkMode::Branch,
             from_seq,
             overlay: Overlay::default(),
+            once: None,
         };
         let copy = office.house.engine.fork(&of, request).await.unwrap();
         let copy = RunRef { tenant: tenant(), run: copy.id.clone() };

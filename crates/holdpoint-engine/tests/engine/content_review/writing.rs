@@ -11,7 +11,7 @@ on_both! {
 async fn an_agent_writes_and_revises(house: House) {
     let steps = json!([{"text": "The tide comes in."}]);
     let model = json!({"provider": "scripted", "steps": steps});
-    house.engine.put_agent(&tenant(), json!({"agentId": "poet", "model": model})).await.unwrap();
+    house.engine.put_agent(&tenant(), json!({"agentId": "poet", "model": model}), None).await.unwrap();
     let handle = start(&house.engine, json!({"topic": "Tides", "writer": "poet"})).await;
     assert_eq!(shown(&house.engine).await.draft, "The tide comes in.");
     resume(&house.engine, "1", revise("Mention the moon.")).await.unwrap();

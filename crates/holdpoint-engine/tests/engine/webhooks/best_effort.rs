@@ -65,7 +65,7 @@ async fn what_fails_is_not_repeated_unless_somebody_replays_it(mut post: Post) {
     assert_eq!((attempt.status, attempt.outcome), (Some(503), AttemptOutcome::Failed));
     assert_eq!(attempt.error.as_deref(), Some("answered 503"));
     let delivery = &post.deliveries(&hook).await[0];
-    post.house.engine.replay_delivery(&tenant(), &hook.id, &delivery.id).await.unwrap();
+    post.house.engine.replay_delivery(&tenant(), &hook.id, &delivery.id, None).await.unwrap();
     assert_eq!(post.deliver().await, 1);
     assert_eq!(post.states(&hook).await, [DeliveryState::Delivered]);
 }
@@ -112,12 +112,12 @@ async fn a_paused_subscription_hears_nothing(mut post: Post) {
     let peer = Peer::saying([ok()]).await;
     let hook = post.hook(&peer, &["run.started"], |_| ()).await;
     post.house.start("gated").await;
-    post.house.engine.pause_webhook(&tenant(), &hook.id).await.unwrap();
+    post.house.engine.pause_webhook(&tenant(), &hook.id, None).await.unwrap();
     post.deliver().await;
     post.house.start("gated").await;
     post.deliver().await;
     assert_eq!(peer.heard().len(), 0, "neither what was waiting nor what came later");
-    post.house.engine.resume_webhook(&tenant(), &hook.id, None).await.unwrap();
+    post.house.engine.resume_webhook(&tenant(), &hook.id, None, None).await.unwrap();
     post.house.start("gated").await;
     assert_eq!(post.deliver().await, 1);
 }
@@ -135,6 +135,7 @@ async fn a_copy_that_repeats_tells_nobody_and_a_branch_tells_what_is_new(mut pos
         mode,
         from_seq,
         overlay: Overlay::default(),
+        once: None,
     };
     post.house.engine.fork(&of, fork(ForkMode::Replay, 0)).await.unwrap();
     assert_eq!(post.deliver().await, 0);

@@ -94,7 +94,7 @@ async fn a_hundred_failures_in_a_week_are_the_end_until_somebody_resumes_it(plac
     assert_eq!(post.state(&hook).await, SubscriptionState::Failed);
     post.house.clock.advance(30 * 24 * HOUR_MS);
     assert_eq!(post.event(&peer).await, 0, "time does not heal it");
-    post.house.engine.resume_webhook(&tenant(), &hook.id, None).await.unwrap();
+    post.house.engine.resume_webhook(&tenant(), &hook.id, None, None).await.unwrap();
     assert_eq!(post.event(&peer).await, 1);
 }
 

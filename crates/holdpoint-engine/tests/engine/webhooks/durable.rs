@@ -101,7 +101,7 @@ async fn a_delivery_that_is_given_up_is_a_dead_letter_and_can_be_replayed(mut po
     assert_eq!((dead.state, dead.attempt), (DeliveryState::DeadLettered, 3));
     assert_eq!(dead.reason.as_deref(), Some("retries_exhausted"));
     assert_eq!(post.state(&hook).await, SubscriptionState::Active, "the next event is tried again");
-    let replayed = post.house.engine.replay_delivery(&tenant(), &hook.id, &dead.id).await.unwrap();
+    let replayed = post.house.engine.replay_delivery(&tenant(), &hook.id, &dead.id, None).await.unwrap();
     assert_eq!(
         (replayed.state, replayed.id, replayed.dedup_key),
         (DeliveryState::Queued, dead.id, dead.dedup_key)
@@ -124,7 +124,8 @@ async fn a_window_of_events_can_be_replayed(mut post: Post) {
     assert_eq!(peer.heard().len(), 6);
     let window = (Timestamp(NOON + 1000), Timestamp(NOON + 2000));
     let engine = post.house.engine.clone();
-    let replay = async |events: &[String]| engine.replay_window(&tenant(), &hook.id, window, events).await;
+    let replay =
+        async |events: &[String]| engine.replay_window(&tenant(), &hook.id, window, events, None).await;
     assert_eq!(replay(&["run.started".to_owned()]).await.unwrap(), 1);
     assert_eq!(replay(&[]).await.unwrap(), 1, "the other is queued already");
     assert_eq!(post.deliver().await, 2);
@@ -146,7 +147,7 @@ async fn one_that_is_gone_is_left_alone_and_nothing_of_it_is_lost(mut post: Post
     let reasons: Vec<_> = post.deliveries(&hook).await.into_iter().filter_map(|one| one.reason).collect();
     assert_eq!(reasons, ["gone", "subscription_ended", "subscription_ended", "subscription_ended"]);
     assert_eq!(post.states(&hook).await, [DeliveryState::DeadLettered; 4]);
-    let resumed = post.house.engine.resume_webhook(&tenant(), &hook.id, None).await.unwrap();
+    let resumed = post.house.engine.resume_webhook(&tenant(), &hook.id, None, None).await.unwrap();
     assert_eq!(resumed.state, SubscriptionState::DeadLettered, "it is gone for good");
     let changes = post.house.engine.webhook_changes(&tenant(), &hook.id, 0, 10).await.unwrap();
     assert_eq!(changes.iter().map(|one| one.reason).collect::<Vec<_>>(), [ChangeReason::SourceRemoved]);
@@ -155,12 +156,12 @@ async fn one_that_is_gone_is_left_alone_and_nothing_of_it_is_lost(mut post: Post
 async fn a_paused_subscription_catches_up(mut post: Post) {
     let peer = Peer::saying([ok()]).await;
     let hook = post.hook(&peer, &["run.started"], durably).await;
-    post.house.engine.pause_webhook(&tenant(), &hook.id).await.unwrap();
+    post.house.engine.pause_webhook(&tenant(), &hook.id, None).await.unwrap();
     post.house.start("gated").await;
     post.house.start("gated").await;
     assert_eq!(post.deliver().await, 0);
     assert_eq!(post.states(&hook).await, [DeliveryState::Queued; 2]);
-    post.house.engine.resume_webhook(&tenant(), &hook.id, None).await.unwrap();
+    post.house.engine.resume_webhook(&tenant(), &hook.id, None, None).await.unwrap();
     assert_eq!(post.deliver().await, 2);
     assert_eq!(peer.heard().len(), 2);
 }
@@ -170,8 +171,8 @@ async fn removing_a_subscription_drops_what_is_pending(mut post: Post) {
     let hook = post.hook(&peer, &["run.started"], fixed(100, 1000)).await;
     post.house.start("gated").await;
     post.deliver().await;
-    assert!(post.house.engine.remove_webhook(&tenant(), &hook.id).await.unwrap());
-    assert!(!post.house.engine.remove_webhook(&tenant(), &hook.id).await.unwrap());
+    assert!(post.house.engine.remove_webhook(&tenant(), &hook.id, None).await.unwrap());
+    assert!(!post.house.engine.remove_webhook(&tenant(), &hook.id, None).await.unwrap());
     post.house.clock.advance(86_400_000);
     post.house.start("gated").await;
     assert_eq!(post.deliver().await, 0);

@@ -62,9 +62,9 @@ async fn a_commit_knows_of_a_subscription_that_was_made_elsewhere(mut post: Post
     let (hook, _) = second.add_webhook(new).await.unwrap();
     post.house.start("gated").await;
     assert_eq!(post.states(&hook).await, [DeliveryState::Queued]);
-    second.pause_webhook(&tenant(), &hook.id).await.unwrap();
+    second.pause_webhook(&tenant(), &hook.id, None).await.unwrap();
     assert_eq!(post.deliver().await, 0);
-    second.remove_webhook(&tenant(), &hook.id).await.unwrap();
+    second.remove_webhook(&tenant(), &hook.id, None).await.unwrap();
     post.house.start("gated").await;
     assert_eq!(post.states(&hook).await, [DeliveryState::Dropped]);
     second.close().await;

@@ -99,7 +99,7 @@ async fn nothing_is_under_way_when_a_subscription_is_removed(post: Post) {
             post.house.start("gated").await;
         }
         peer.heard_times(before + 4).await;
-        assert!(post.house.engine.remove_webhook(&tenant(), &hook.id).await.unwrap());
+        assert!(post.house.engine.remove_webhook(&tenant(), &hook.id, None).await.unwrap());
         stop.send_replace(true);
         courier.await.unwrap();
         assert_eq!(peer.heard().len(), before + 4);

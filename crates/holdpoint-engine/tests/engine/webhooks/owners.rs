@@ -39,12 +39,12 @@ fn key(name: &str) -> ApiKey {
 
 impl Post {
     async fn add_key(&self, key: ApiKey) -> ApiKey {
-        assert!(self.house.engine.add_key(&key).await.unwrap());
+        assert!(self.house.engine.add_key(&key, None).await.unwrap());
         key
     }
 
     async fn revoke(&self, key: &ApiKey) {
-        assert!(self.house.engine.revoke_key(&tenant(), &key.key_id).await.unwrap());
+        assert!(self.house.engine.revoke_key(&tenant(), &key.key_id, None).await.unwrap());
     }
 
     async fn owned(&self, peer: &Peer, key: &ApiKey, shape: impl FnOnce(&mut NewWebhook)) -> Webhook {
@@ -84,7 +84,8 @@ async fn deliveries_wait_after_the_key_of_the_owner_was_revoked(mut post: Post) 
     assert_eq!(post.states(&hook).await, [DeliveryState::Queued; 2], "nothing is lost");
     assert_eq!(post.reasons(&hook).await, [ChangeReason::KeyRevoked], "the pause is stored once");
     let bob = WebhookOwner::from(&post.add_key(key("bob")).await);
-    let resumed = post.house.engine.resume_webhook(&tenant(), &hook.id, Some(bob.clone())).await.unwrap();
+    let resumed =
+        post.house.engine.resume_webhook(&tenant(), &hook.id, Some(bob.clone()), None).await.unwrap();
     assert_eq!((resumed.state, resumed.reason, resumed.owner), (SubscriptionState::Active, None, Some(bob)));
     assert_eq!(post.deliver().await, 2);
     assert_eq!(peer.heard().len(), 2);
@@ -111,7 +112,7 @@ async fn a_rotated_key_keeps_its_webhooks(mut post: Post) {
     let successor = ApiKey { lineage: ann.lineage.clone(), ..key("ann2") };
     let successor = ApiKey { principal: ann.principal.clone(), ..successor };
     let engine = &post.house.engine;
-    assert!(engine.rotate_key(&successor, &ann.key_id, Timestamp(NOON + 1000)).await.unwrap());
+    assert!(engine.rotate_key(&successor, &ann.key_id, Timestamp(NOON + 1000), None).await.unwrap());
     post.house.clock.advance(2000);
     post.house.start("gated").await;
     assert_eq!(post.deliver().await, 1);
@@ -172,7 +173,7 @@ async fn a_revocation_at_one_node_stops_deliveries_at_another(mut post: Post) {
     let hook = post.owned(&peer, &ann, durably).await;
     let second = post.house.second_engine(furnished).await;
     post.house.start("gated").await;
-    assert!(second.revoke_key(&tenant(), &ann.key_id).await.unwrap());
+    assert!(second.revoke_key(&tenant(), &ann.key_id, None).await.unwrap());
     post.deliver().await;
     assert_eq!(peer.heard().len(), 0);
     second.pause_lapsed_webhooks(&tenant()).await.unwrap();
@@ -186,11 +187,11 @@ async fn a_resumed_webhook_belongs_to_the_caller(post: Post) {
     let hook = post.owned(&peer, &ann, durably).await;
     let engine = &post.house.engine;
     let bob = Some(WebhookOwner::from(&bob));
-    let same = engine.resume_webhook(&tenant(), &hook.id, bob.clone()).await.unwrap();
+    let same = engine.resume_webhook(&tenant(), &hook.id, bob.clone(), None).await.unwrap();
     assert_eq!(same.owner, hook.owner, "an active webhook keeps its owner");
-    let paused = engine.pause_webhook(&tenant(), &hook.id).await.unwrap();
+    let paused = engine.pause_webhook(&tenant(), &hook.id, None).await.unwrap();
     assert_eq!((paused.reason, &paused.owner), (Some(ChangeReason::OperatorPaused), &hook.owner));
-    let resumed = engine.resume_webhook(&tenant(), &hook.id, bob.clone()).await.unwrap();
+    let resumed = engine.resume_webhook(&tenant(), &hook.id, bob.clone(), None).await.unwrap();
     assert_eq!((resumed.reason, resumed.owner), (None, bob.clone()));
     post.revoke(&ann).await;
     let shown = engine.webhook(&tenant(), &hook.id).await.unwrap();

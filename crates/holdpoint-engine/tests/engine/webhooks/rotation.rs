@@ -36,7 +36,7 @@ impl Post {
     }
 
     async fn rotate(&self, hook: &Webhook, overlap_ms: u64) -> (Webhook, String) {
-        self.house.engine.rotate_webhook_secret(&tenant(), &hook.id, overlap_ms).await.unwrap()
+        self.house.engine.rotate_webhook_secret(&tenant(), &hook.id, overlap_ms, None).await.unwrap()
     }
 
     /// Delivers one event and checks which secrets signed it: in the header of the protocol, and in the additional one.
@@ -71,7 +71,7 @@ async fn both_secrets_sign_during_the_overlap_and_the_new_one_afterwards(mut pos
     post.assert_signed(&one, &second, None).await;
     let changes = post.house.engine.webhook_changes(&tenant(), &one.hook.id, 0, 10).await.unwrap();
     assert_eq!(changes.iter().map(|one| one.reason).collect::<Vec<_>>(), [ChangeReason::SecretRotated]);
-    let unknown = post.house.engine.rotate_webhook_secret(&tenant(), "wh_none", OVERLAP_MS).await;
+    let unknown = post.house.engine.rotate_webhook_secret(&tenant(), "wh_none", OVERLAP_MS, None).await;
     assert!(matches!(unknown, Err(Error::NotFound(_))), "{unknown:?}");
 }
 

@@ -46,8 +46,8 @@ async fn a_stored_webhook_has_no_owner_and_is_delivered(place: Place) {
     let signature = peer.header("X-openwop-Signature").pop().flatten();
     assert_eq!(signature, Some(sign(SECRET, at, body.as_bytes())));
     let engine = &post.house.engine;
-    engine.pause_webhook(&tenant(), WEBHOOK).await.unwrap();
+    engine.pause_webhook(&tenant(), WEBHOOK, None).await.unwrap();
     let owner = WebhookOwner { principal: "ann".into(), key_id: "key_ann".into(), lineage: "key_ann".into() };
-    let resumed = engine.resume_webhook(&tenant(), WEBHOOK, Some(owner.clone())).await.unwrap();
+    let resumed = engine.resume_webhook(&tenant(), WEBHOOK, Some(owner.clone()), None).await.unwrap();
     assert_eq!(resumed.owner, Some(owner));
 }

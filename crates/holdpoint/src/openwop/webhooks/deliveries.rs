@@ -8,14 +8,14 @@ use holdpoint_api::webhooks::{
     self as api, DeadLetters, DeliveryList, ListDeliveries, ReplayWindow, Replayed,
 };
 use holdpoint_core::webhook::DeliveryState;
-use holdpoint_engine::{Attempt, AttemptFilter, Delivery, DeliveryFilter, Done, Engine};
+use holdpoint_engine::{Attempt, AttemptFilter, Delivery, DeliveryFilter, Once};
 
 use super::translate;
 use crate::app::App;
 use crate::auth::{Caller, CanManageWebhooks};
 use crate::body::{Body, InPath, OptionalBody, Page, Params};
 use crate::error::ApiError;
-use crate::idempotency::{Answer, Did, Sent};
+use crate::idempotency::{ApiResponse, Keyed};
 
 /// Attempts of each delivery that a list shows; one delivery shows the most that a policy and some replays allow.
 const IN_LISTS: u64 = 5;
@@ -103,38 +103,30 @@ pub(super) async fn replay(
     State(app): State<App>,
     CanManageWebhooks(caller): CanManageWebhooks,
     InPath((id, delivery)): InPath<(String, String)>,
-    Sent(sending, OptionalBody(_)): Sent<OptionalBody<Nothing>>,
-) -> Result<Answer, ApiError> {
-    let answer = |done: Done<'_>| match done {
-        Done::Delivery(row) => Answer::json(StatusCode::ACCEPTED, &translate::delivery_alone(row)),
-        _ => Answer::nothing(),
+    Keyed(key, OptionalBody(_)): Keyed<OptionalBody<Nothing>>,
+) -> Result<ApiResponse, ApiError> {
+    let respond = |row: &_| ApiResponse::json(StatusCode::ACCEPTED, &translate::delivery_alone(row));
+    let replay = async |once: Option<&Once<_>>| {
+        app.engine.webhook(caller.tenant(), &id).await?;
+        Ok(app.engine.replay_delivery(caller.tenant(), &id, &delivery, once).await?)
     };
-    let replay = async |engine: Engine| {
-        engine.webhook(caller.tenant(), &id).await?;
-        let queued = engine.replay_delivery(caller.tenant(), &id, &delivery).await?;
-        Ok(Did::Delivery(Box::new(queued)))
-    };
-    sending.carry_out(&app, &caller, answer, replay).await
+    key.once(&app, caller.sender(), respond, replay).await
 }
 
 pub(super) async fn replay_window(
     State(app): State<App>,
     CanManageWebhooks(caller): CanManageWebhooks,
     InPath(id): InPath<String>,
-    Sent(sending, Body(body)): Sent<Body<ReplayWindow>>,
-) -> Result<Answer, ApiError> {
+    Keyed(key, Body(body)): Keyed<Body<ReplayWindow>>,
+) -> Result<ApiResponse, ApiError> {
     let window = translate::window(&body)?;
-    let named = id.clone();
-    let answer = move |done: Done<'_>| match done {
-        Done::Replayed(count) => {
-            let replayed = Replayed { webhook_id: named.clone(), replayed: count };
-            Answer::json(StatusCode::ACCEPTED, &replayed)
-        }
-        _ => Answer::nothing(),
+    let webhook_id = id.clone();
+    let respond = move |&replayed: &u64| {
+        ApiResponse::json(StatusCode::ACCEPTED, &Replayed { webhook_id: webhook_id.clone(), replayed })
     };
-    let replay = async |engine: Engine| {
+    let replay = async |once: Option<&Once<_>>| {
         let events = body.events.unwrap_or_default();
-        Ok(Did::Replayed(engine.replay_window(caller.tenant(), &id, window, &events).await?))
+        Ok(app.engine.replay_window(caller.tenant(), &id, window, &events, once).await?)
     };
-    sending.carry_out(&app, &caller, answer, replay).await
+    key.once(&app, caller.sender(), respond, replay).await
 }

@@ -44,6 +44,7 @@ pub(super) fn new_webhook(caller: &Caller, body: CreateWebhook) -> Result<NewWeb
         ordered: body.ordered.unwrap_or(true),
         retry: retry_policy(body.retry_policy)?,
         owner: Some(WebhookOwner::from(&*caller.0)),
+        once: None,
     })
 }
 
