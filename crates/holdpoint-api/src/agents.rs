@@ -1,5 +1,7 @@
 //! Agents: their definitions, and their runs in threads.
 
+use std::borrow::Cow;
+
 use holdpoint_ids::{InputMode, Role, RunId, Status, StrictValue, limits};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -254,7 +256,7 @@ pub struct Message {
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub content: Value,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub calls: Vec<MessageCall>,
+    pub calls: Vec<MessageCall<'static>>,
     pub call_id: Option<String>,
     pub after: Option<String>,
     pub by: Option<String>,
@@ -268,10 +270,10 @@ pub struct Message {
 
 /// A call of a tool in a message of an agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct MessageCall {
-    pub id: String,
-    pub name: String,
-    pub arguments: Value,
+pub struct MessageCall<'a> {
+    pub id: Cow<'a, str>,
+    pub name: Cow<'a, str>,
+    pub arguments: Cow<'a, Value>,
 }
 
 /// A page of the runs of a thread, the newest first.

@@ -1,5 +1,6 @@
-//! Payloads of the events of the log. Members are in alphabetical order, as every version has written them.
+//! Payloads of the events of the log. Their members keep the order in which every version has written them.
 
+mod agents;
 mod interrupts;
 mod nodes;
 mod runs;
@@ -7,6 +8,7 @@ mod runs;
 use serde::Serialize;
 use serde_json::Value;
 
+pub use agents::*;
 pub use interrupts::*;
 pub use nodes::*;
 pub use runs::*;
@@ -76,4 +78,10 @@ payloads! {
     ConversationOpened(ConversationOpened<'a>),
     ConversationExchanged(ConversationExchanged<'a>),
     ConversationClosed(ConversationClosed<'a>),
+    MessageAdded(MessageAdded<'a>),
+    ModelReplied(ModelReplied<'a>),
+    ToolCalled(ToolCalled<'a>),
+    ToolSuspended(ToolSuspended<'a>),
+    ToolBegun(ToolBegun<'a>),
+    ToolReturned(ToolReturned<'a>),
 }

@@ -1,6 +1,7 @@
 //! Identifiers, limits, strict JSON and the enums that the core and the API share.
 
 mod agents;
+mod error_code;
 mod ids;
 mod kind;
 pub mod limits;
@@ -11,7 +12,8 @@ mod via;
 mod webhooks;
 mod words;
 
-pub use agents::{InputMode, ResumeDecisionAction, Role, ToolCallResumeMode};
+pub use agents::{Behaviour, CallStatus, InputMode, ResumeDecisionAction, Role, ToolCallResumeMode};
+pub use error_code::ErrorCode;
 pub use ids::{BadId, InterruptId, NodeId, Owner, RunId, RunRef, TenantId, Timestamp, WorkflowId};
 pub use kind::Kind;
 pub use strict::{StrictValue, parse_strict};

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use axum::extract::{FromRequest, Request};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use holdpoint_api::ErrorCode;
 use holdpoint_core::mailbox::RunDispatch;
 use holdpoint_core::{Run, TenantId, Workflow, hex};
 use holdpoint_engine::{ApiKey, Delivery, Done, Engine, LinkSecret, Once, Receipt, Webhook};
@@ -278,7 +279,7 @@ impl Key {
     fn replay(&self, receipt: Receipt) -> Result<Answer, ApiError> {
         if receipt.body_hash != self.body_hash {
             let message = "this Idempotency-Key was used for a request with another body; take a new one";
-            return Err(ApiError::new(StatusCode::CONFLICT, "idempotency_key_mismatch", message));
+            return Err(ApiError::new(ErrorCode::IdempotencyKeyMismatch, message));
         }
         let status = StatusCode::from_u16(receipt.status).map_err(ApiError::internal)?;
         Ok(Answer { status, body: receipt.response, replayed: true })

@@ -2,11 +2,11 @@
 
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
+use holdpoint_api::ErrorDetails;
 use holdpoint_api::decisions::{CallDecided, CallOutcome, DECISION_ID_CHARS_MAX, DecideCall};
 use holdpoint_core::agent::ToolCallResume;
 use holdpoint_core::{Command, Heard, Interrupt, Refusal, Run, RunRef};
 use holdpoint_engine::{Done, Engine, Error};
-use serde_json::json;
 
 use super::{threads, translate, waiting};
 use crate::app::App;
@@ -146,8 +146,8 @@ fn refused(refusal: Refusal, run: &Run, name: &str, decision: &str) -> ApiError 
     let made = run.question_about(name, decision).and_then(waiting::decision);
     match (refusal, made) {
         (Refusal::AlreadyResolved | Refusal::Expired, Some(made)) => {
-            let error = ApiError::from(Refusal::AlreadyResolved);
-            error.with(json!(made))
+            let details = ErrorDetails { decision: Some(made), ..Default::default() };
+            ApiError::from(Refusal::AlreadyResolved).with(details)
         }
         (Refusal::AlreadyResolved | Refusal::InterruptCancelled | Refusal::InterruptGone, None)
             if run.finished() =>
