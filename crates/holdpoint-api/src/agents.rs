@@ -228,14 +228,6 @@ pub struct AgentTold {
     pub status: Status,
 }
 
-/// The query of `GET /v1/threads/{threadId}/messages`, beside that of a page.
-#[skip_serializing_none]
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct After {
-    /// The cursor of the last message or event that the reader has seen.
-    pub after: Option<String>,
-}
-
 /// A page of the messages of a thread, the oldest first.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -5,16 +5,16 @@ mod events;
 
 use std::borrow::Cow;
 
-use holdpoint_ids::{RunId, Status, StrictValue, limits};
+use holdpoint_ids::{Kind, NodeId, RunId, Status, StrictValue, limits};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use serde_with::skip_serializing_none;
 
-pub use events::{Event, Frame, SubagentOutcome, VERSION};
+pub use events::{Event, Frame, PatchOperation, SubagentOutcome, VERSION};
 
 use crate::agents::MESSAGE_ID_CHARS_MAX;
-use crate::basics::{NO_CONTROL, or_default};
+use crate::basics::{NO_CONTROL, Supported, or_default};
 use crate::{Instant, Object};
 
 /// The largest number of characters in the id of a run that the client chooses.
@@ -138,8 +138,39 @@ pub struct Interrupt {
     #[schemars(with = "Option<Object>")]
     pub response_schema: Option<Value>,
     pub expires_at: Option<Instant>,
-    #[serde(default, skip_serializing_if = "Map::is_empty")]
-    pub metadata: Map<String, Value>,
+    pub metadata: Option<InterruptMetadata>,
+}
+
+/// Data of an interrupt beyond that of the protocol.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "AgUiInterruptMetadata")]
+pub struct InterruptMetadata {
+    pub holdpoint: InterruptFacts,
+}
+
+/// The interrupt as the server has it.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "AgUiInterruptFacts")]
+pub struct InterruptFacts {
+    pub kind: Kind,
+    pub run_id: RunId,
+    pub node_id: NodeId,
+    /// The digest of the data that is shown.
+    pub digest: Option<String>,
+    /// The title, as the data of the interrupt has it.
+    pub title: Option<Value>,
+    /// The call of a tool that the interrupt is about.
+    pub tool_call: Option<Value>,
+    /// The artifact that the interrupt is about.
+    pub artifact: Option<Value>,
+    /// The data of an interrupt of the kind custom.
+    pub data: Option<Value>,
+    /// The number of approvals, if more than one is required.
+    pub required_approvals: Option<u64>,
+    /// The number of votes, if more than one approval is required.
+    pub votes: Option<usize>,
 }
 
 /// The tokens that calls of models used.
@@ -305,13 +336,6 @@ pub struct AgUiState {
     pub persistent_state: bool,
 }
 
-/// A capability without details.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "AgUiSupported")]
-pub struct Supported {
-    pub supported: bool,
-}
-
 /// The part of people in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -384,7 +408,7 @@ mod tests {
             tool_call_id: None,
             response_schema: None,
             expires_at: None,
-            metadata: Map::new(),
+            metadata: None,
         };
         let expected = json!({"id": "r:i1", "reason": "confirmation"});
         assert_eq!(serde_json::to_value(interrupt).unwrap(), expected);

@@ -78,6 +78,12 @@ pub(crate) fn not_null<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
 #[serde(deny_unknown_fields)]
 pub struct Nothing {}
 
+/// A feature without details.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Supported {
+    pub supported: bool,
+}
+
 /// The query of every list that has pages.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -3,7 +3,8 @@
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use holdpoint_api::ErrorDetails;
-use holdpoint_api::decisions::{CallDecided, CallOutcome, DECISION_ID_CHARS_MAX, DecideCall};
+use holdpoint_api::decisions::{CallDecided, DECISION_ID_CHARS_MAX, DecideCall};
+use holdpoint_api::interrupts::AnswerOutcome;
 use holdpoint_core::agent::ToolCallResume;
 use holdpoint_core::{Command, Heard, Interrupt, Refusal, Run, RunRef};
 use holdpoint_engine::{Done, Engine, Error};
@@ -125,10 +126,10 @@ fn decided(run: &Run, name: &str, decision: &str) -> CallDecided {
     let asked = run.question_about(name, decision);
     let heard = asked.filter(|asked| asked.is_open()).and_then(|asked| asked.heard);
     let outcome = match heard {
-        None => CallOutcome::Resolved,
-        Some(Heard::Voted) => CallOutcome::Voted,
-        Some(Heard::Repeated) => CallOutcome::Repeated,
-        Some(Heard::Asked(_)) => CallOutcome::Asked,
+        None => AnswerOutcome::Resolved,
+        Some(Heard::Voted) => AnswerOutcome::Voted,
+        Some(Heard::Repeated) => AnswerOutcome::Repeated,
+        Some(Heard::Asked(_)) => AnswerOutcome::Asked,
     };
     CallDecided {
         run_id: run.id.clone(),

@@ -4,8 +4,9 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use holdpoint_api::agents::{
-    After, CancelThread, InterruptThread, Messages, SayInThread, ThreadInterrupted, ThreadRunNow, ThreadRuns,
+    CancelThread, InterruptThread, Messages, SayInThread, ThreadInterrupted, ThreadRunNow, ThreadRuns,
 };
+use holdpoint_api::events::After;
 use holdpoint_core::{Principal, RunRef, check_reason};
 use holdpoint_engine::{Done, Engine, Error, InputMode, RunSummary, Talk};
 

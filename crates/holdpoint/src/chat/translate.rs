@@ -7,7 +7,7 @@ use holdpoint_api::chat::{
 use holdpoint_api::{ErrorCode, ErrorDetails};
 use holdpoint_core::{StrictValue, limits};
 use holdpoint_engine::{GraphError, Handle, Standing};
-use serde_json::{Value, json};
+use serde_json::{Map, Value};
 
 use crate::error::ApiError;
 
@@ -71,9 +71,9 @@ fn start(chat: Chat) -> Result<Wanted, ApiError> {
         (Some(input), None) => input.0,
         (None, Some(messages)) => {
             let messages: Vec<Value> = messages.into_iter().map(|message| message.0).collect();
-            json!({ "messages": messages })
+            Map::from_iter([("messages".to_owned(), Value::Array(messages))]).into()
         }
-        (None, None) => json!({}),
+        (None, None) => Map::new().into(),
         (Some(_), Some(_)) => return Err(ApiError::invalid("messages", "cannot stand beside input")),
     };
     if graph.starts_with("native:") && !input.is_object() {

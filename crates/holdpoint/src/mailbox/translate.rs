@@ -7,9 +7,9 @@ use holdpoint_api::{ErrorCode, ErrorDetails};
 use holdpoint_core::mailbox::{RunDispatch, RunDispatchStatus};
 use holdpoint_core::{Run, Timestamp};
 use holdpoint_engine::{DispatchCursor, Error};
-use serde_json::json;
 
 use crate::error::ApiError;
+use crate::json::to_json;
 
 /// Describes a dispatch. The fencing token is left out: its holder could write for the worker.
 pub(crate) fn describe(row: RunDispatch) -> DispatchChanged {
@@ -31,7 +31,7 @@ pub(crate) fn describe(row: RunDispatch) -> DispatchChanged {
         updated_at: row.updated_at.into(),
         projection: DispatchProjection {
             run_status: row.run_status.map(|status| status.as_str().to_owned()),
-            termination: row.termination.map(|reason| json!(reason)),
+            termination: row.termination.map(|reason| to_json(&reason)),
             response: row.run_response,
             error: row.run_error,
             instance_id: row.dispatch_instance_id,
@@ -126,6 +126,7 @@ mod tests {
     use super::*;
     use holdpoint_api::mailbox::Dispatch;
     use holdpoint_core::TenantId;
+    use serde_json::json;
 
     fn row() -> RunDispatch {
         let tenant = TenantId::parse("default").unwrap();
