@@ -5,6 +5,7 @@ mod interrupts;
 mod nodes;
 mod runs;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -16,7 +17,7 @@ pub use runs::*;
 macro_rules! payloads {
     ($($name:ident($payload:ty),)*) => {
         /// The payload of an event. A reader tells payloads apart by the type of the event.
-        #[derive(Clone, Debug, PartialEq, Serialize)]
+        #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
         #[serde(untagged)]
         pub enum EventPayload<'a> {
             $($name($payload),)*

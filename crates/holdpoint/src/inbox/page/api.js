@@ -3,8 +3,22 @@
 
 import { shell as texts } from "./texts/shell.js";
 
+/**
+ * The documents of the API. The file is generated and serves editors and type checkers; browsers do not load it.
+ * @typedef {import("../api-types.js").Error} ErrorBody
+ * @typedef {import("../api-types.js").ErrorDetails} ErrorDetails
+ * @typedef {import("../api-types.js").ResolveInterrupt} ResolveInterrupt
+ * @typedef {import("../api-types.js").InterruptResolved} InterruptResolved
+ */
+
 /** What the server said no with, or that it could not be reached: then `status` is 0 and `code` is `unreachable`. */
 export class Problem extends Error {
+    /**
+     * @param {number} status
+     * @param {string} code
+     * @param {string} message
+     * @param {ErrorDetails | undefined} details
+     */
     constructor(status, code, message, details) {
         super(message);
         this.name = "Problem";
@@ -54,11 +68,19 @@ export function createApi({ root, fetch, isSignedOut = () => {}, now = Date.now 
     }
 
     return {
+        // Callers name the type of the document that they get.
         get: (path, options) => call("GET", path, options),
         post: (path, body, options) => call("POST", path, { ...options, body }),
         put: (path, body, options) => call("PUT", path, { ...options, body }),
         remove: (path, options) => call("DELETE", path, options),
-        /** Answers a pause. Whoever sends the same again after a lost connection gives the same `idempotencyKey`. */
+        /**
+         * Answers a pause. A caller that sends the same again after a lost connection gives the same `idempotencyKey`.
+         * @param {string} runId
+         * @param {string} nodeId
+         * @param {ResolveInterrupt["resumeValue"]} resumeValue
+         * @param {{digest?: string, interruptId?: string, idempotencyKey?: string, signal?: AbortSignal}} [options]
+         * @returns {Promise<InterruptResolved>}
+         */
         decide: (runId, nodeId, resumeValue, { digest, interruptId, idempotencyKey = freshKey(), signal } = {}) =>
             call("POST", pausePath(runId, nodeId), { body: { resumeValue, digest, interruptId }, idempotencyKey, signal }),
         address: (path, query) => address(root, path, query),
@@ -108,6 +130,7 @@ async function readJson(response) {
 }
 
 async function problemOf(response) {
+    /** @type {Partial<ErrorBody>} */
     const body = await response.json().catch(() => ({}));
     const message = typeof body?.message === "string" ? body.message : texts.answered(response.status);
     const code = typeof body?.error === "string" ? body.error : `http_${response.status}`;
