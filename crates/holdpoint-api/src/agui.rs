@@ -1,6 +1,7 @@
 //! AG-UI: the input of a run, messages, interrupts and outcomes, and what front ends read of a thread. Unknown members of
 //! an input are ignored, as the protocol requires.
 
+mod capabilities;
 mod events;
 
 use std::borrow::Cow;
@@ -11,10 +12,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use serde_with::skip_serializing_none;
 
+pub use capabilities::*;
 pub use events::{Event, Frame, PatchOperation, SubagentOutcome, VERSION};
 
 use crate::agents::MESSAGE_ID_CHARS_MAX;
-use crate::basics::{NO_CONTROL, Supported, or_default};
+use crate::basics::{NO_CONTROL, or_default};
 use crate::{Instant, Object};
 
 /// The largest number of characters in the id of a run that the client chooses.
@@ -269,97 +271,6 @@ pub struct AgUiThread {
     pub messages: Vec<Message>,
     pub interrupts: Vec<Interrupt>,
     pub pending_tool_call_ids: Vec<String>,
-}
-
-/// The capabilities of an agent.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct AgUiCapabilities {
-    pub identity: AgUiIdentity,
-    pub transport: AgUiTransport,
-    pub tools: AgUiTools,
-    pub output: AgUiOutput,
-    pub state: AgUiState,
-    pub multi_agent: Supported,
-    pub reasoning: Supported,
-    pub human_in_the_loop: AgUiHumanInTheLoop,
-    pub custom: AgUiCustom,
-}
-
-/// The name and the version of an agent.
-#[skip_serializing_none]
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct AgUiIdentity {
-    pub name: String,
-    /// `agent` or `workflow`.
-    #[serde(rename = "type")]
-    pub kind: Cow<'static, str>,
-    pub provider: Cow<'static, str>,
-    pub version: Cow<'static, str>,
-    pub description: Option<String>,
-}
-
-/// The transports of an agent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct AgUiTransport {
-    pub streaming: bool,
-    pub websocket: bool,
-    pub http_binary: bool,
-    pub push_notifications: bool,
-    pub resumable: bool,
-}
-
-/// The calls of tools that an agent can make.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct AgUiTools {
-    pub supported: bool,
-    pub parallel_calls: bool,
-    pub client_provided: bool,
-}
-
-/// The output of an agent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct AgUiOutput {
-    pub structured_output: bool,
-}
-
-/// The state that an agent shares with a front end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct AgUiState {
-    pub snapshots: bool,
-    pub deltas: bool,
-    pub memory: bool,
-    pub persistent_state: bool,
-}
-
-/// The part of people in a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct AgUiHumanInTheLoop {
-    pub supported: bool,
-    pub approvals: bool,
-    pub interventions: bool,
-    pub feedback: bool,
-    pub interrupts: bool,
-    pub approve_with_edits: bool,
-}
-
-/// Capabilities beyond those of the protocol.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct AgUiCustom {
-    pub holdpoint: AgUiHoldpoint,
-}
-
-/// The version of the protocol, and the id of the agent.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct AgUiHoldpoint {
-    pub protocol_version: Cow<'static, str>,
-    pub agent_id: String,
 }
 
 #[cfg(test)]

@@ -253,7 +253,7 @@ fn message(asked: &Interrupt) -> Option<String> {
 /// Returns the data for the front ends of this server, and the digest that an answer may name.
 fn metadata(run: &Run, asked: &Interrupt) -> InterruptMetadata {
     let member = |place: &str| asked.data.pointer(place).cloned();
-    let votes = (asked.required_approvals() > 1).then(|| asked.votes.len());
+    let votes = (asked.required_approvals() > 1).then_some(asked.votes.len());
     let holdpoint = InterruptFacts {
         kind: asked.kind,
         run_id: run.id.clone(),

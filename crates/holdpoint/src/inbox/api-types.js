@@ -441,7 +441,7 @@
  * @property {Implementation} host
  * @property {RunSnapshot} run The snapshot of the run, masked.
  * @property {Event[]} events The events of the log, masked.
- * @property {Array<Object<string, any>>} spans
+ * @property {BundleSpan[]} spans The spans of the run, masked.
  * @property {BundleMetrics} metrics
  * @property {boolean} redactionApplied
  * @property {"mask"} redactionMode
@@ -459,6 +459,18 @@
  * @property {any} payload The data of the event. Its members depend on the type of the event.
  * @property {Instant} timestamp
  * @property {number} sequence
+ */
+
+/**
+ * A span of a run.
+ * @typedef {Object} BundleSpan
+ * @property {string} name
+ * @property {string} traceId
+ * @property {string} spanId
+ * @property {string | null} parentSpanId Null for the first span of a trace.
+ * @property {Instant} startedAt
+ * @property {Instant} endedAt
+ * @property {Object<string, any>} attributes
  */
 
 /**

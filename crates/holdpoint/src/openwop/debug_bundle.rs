@@ -80,7 +80,7 @@ fn told(of: &RunRef, run: &Run, recorded: Vec<Recorded>) -> (Vec<Value>, Vec<Val
     let mut teller = Teller::new(of, Run::unborn(run.id.clone(), run.workflow.clone()));
     let (mut events, mut spans) = (Vec::with_capacity(recorded.len()), Vec::new());
     for one in recorded {
-        spans.extend(teller.tell(&one.event, one.at).iter().map(described));
+        spans.extend(teller.tell(&one.event, one.at).iter().map(|span| to_json(&described(span))));
         events.push(to_json(&document(teller.run(), &one)));
     }
     (events, spans)
