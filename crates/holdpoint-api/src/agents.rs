@@ -1,5 +1,7 @@
 //! Agents: their definitions, and their runs in threads.
 
+use std::borrow::Cow;
+
 use holdpoint_ids::{InputMode, Role, RunId, Status, StrictValue, limits};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -228,14 +230,6 @@ pub struct AgentTold {
     pub status: Status,
 }
 
-/// The query of `GET /v1/threads/{threadId}/messages`, beside that of a page.
-#[skip_serializing_none]
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct After {
-    /// The cursor of the last message or event that the reader has seen.
-    pub after: Option<String>,
-}
-
 /// A page of the messages of a thread, the oldest first.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -256,7 +250,7 @@ pub struct Message {
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub content: Value,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub calls: Vec<MessageCall>,
+    pub calls: Vec<MessageCall<'static>>,
     pub call_id: Option<String>,
     pub after: Option<String>,
     pub by: Option<String>,
@@ -270,10 +264,10 @@ pub struct Message {
 
 /// A call of a tool in a message of an agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct MessageCall {
-    pub id: String,
-    pub name: String,
-    pub arguments: Value,
+pub struct MessageCall<'a> {
+    pub id: Cow<'a, str>,
+    pub name: Cow<'a, str>,
+    pub arguments: Cow<'a, Value>,
 }
 
 /// A page of the runs of a thread, the newest first.

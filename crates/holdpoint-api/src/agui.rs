@@ -1,17 +1,19 @@
 //! AG-UI: the input of a run, messages, interrupts and outcomes, and what front ends read of a thread. Unknown members of
 //! an input are ignored, as the protocol requires.
 
+mod capabilities;
 mod events;
 
 use std::borrow::Cow;
 
-use holdpoint_ids::{RunId, Status, StrictValue, limits};
+use holdpoint_ids::{Kind, NodeId, RunId, Status, StrictValue, limits};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use serde_with::skip_serializing_none;
 
-pub use events::{Event, Frame, SubagentOutcome, VERSION};
+pub use capabilities::*;
+pub use events::{Event, Frame, PatchOperation, SubagentOutcome, VERSION};
 
 use crate::agents::MESSAGE_ID_CHARS_MAX;
 use crate::basics::{NO_CONTROL, or_default};
@@ -138,8 +140,39 @@ pub struct Interrupt {
     #[schemars(with = "Option<Object>")]
     pub response_schema: Option<Value>,
     pub expires_at: Option<Instant>,
-    #[serde(default, skip_serializing_if = "Map::is_empty")]
-    pub metadata: Map<String, Value>,
+    pub metadata: Option<InterruptMetadata>,
+}
+
+/// Data of an interrupt beyond that of the protocol.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "AgUiInterruptMetadata")]
+pub struct InterruptMetadata {
+    pub holdpoint: InterruptFacts,
+}
+
+/// The interrupt as the server has it.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(rename = "AgUiInterruptFacts")]
+pub struct InterruptFacts {
+    pub kind: Kind,
+    pub run_id: RunId,
+    pub node_id: NodeId,
+    /// The digest of the data that is shown.
+    pub digest: Option<String>,
+    /// The title, as the data of the interrupt has it.
+    pub title: Option<Value>,
+    /// The call of a tool that the interrupt is about.
+    pub tool_call: Option<Value>,
+    /// The artifact that the interrupt is about.
+    pub artifact: Option<Value>,
+    /// The data of an interrupt of the kind custom.
+    pub data: Option<Value>,
+    /// The number of approvals, if more than one is required.
+    pub required_approvals: Option<u64>,
+    /// The number of votes, if more than one approval is required.
+    pub votes: Option<usize>,
 }
 
 /// The tokens that calls of models used.
@@ -240,104 +273,6 @@ pub struct AgUiThread {
     pub pending_tool_call_ids: Vec<String>,
 }
 
-/// The capabilities of an agent.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct AgUiCapabilities {
-    pub identity: AgUiIdentity,
-    pub transport: AgUiTransport,
-    pub tools: AgUiTools,
-    pub output: AgUiOutput,
-    pub state: AgUiState,
-    pub multi_agent: Supported,
-    pub reasoning: Supported,
-    pub human_in_the_loop: AgUiHumanInTheLoop,
-    pub custom: AgUiCustom,
-}
-
-/// The name and the version of an agent.
-#[skip_serializing_none]
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct AgUiIdentity {
-    pub name: String,
-    /// `agent` or `workflow`.
-    #[serde(rename = "type")]
-    pub kind: Cow<'static, str>,
-    pub provider: Cow<'static, str>,
-    pub version: Cow<'static, str>,
-    pub description: Option<String>,
-}
-
-/// The transports of an agent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct AgUiTransport {
-    pub streaming: bool,
-    pub websocket: bool,
-    pub http_binary: bool,
-    pub push_notifications: bool,
-    pub resumable: bool,
-}
-
-/// The calls of tools that an agent can make.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct AgUiTools {
-    pub supported: bool,
-    pub parallel_calls: bool,
-    pub client_provided: bool,
-}
-
-/// The output of an agent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct AgUiOutput {
-    pub structured_output: bool,
-}
-
-/// The state that an agent shares with a front end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct AgUiState {
-    pub snapshots: bool,
-    pub deltas: bool,
-    pub memory: bool,
-    pub persistent_state: bool,
-}
-
-/// A capability without details.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "AgUiSupported")]
-pub struct Supported {
-    pub supported: bool,
-}
-
-/// The part of people in a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct AgUiHumanInTheLoop {
-    pub supported: bool,
-    pub approvals: bool,
-    pub interventions: bool,
-    pub feedback: bool,
-    pub interrupts: bool,
-    pub approve_with_edits: bool,
-}
-
-/// Capabilities beyond those of the protocol.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct AgUiCustom {
-    pub holdpoint: AgUiHoldpoint,
-}
-
-/// The version of the protocol, and the id of the agent.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct AgUiHoldpoint {
-    pub protocol_version: Cow<'static, str>,
-    pub agent_id: String,
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -384,7 +319,7 @@ mod tests {
             tool_call_id: None,
             response_schema: None,
             expires_at: None,
-            metadata: Map::new(),
+            metadata: None,
         };
         let expected = json!({"id": "r:i1", "reason": "confirmation"});
         assert_eq!(serde_json::to_value(interrupt).unwrap(), expected);

@@ -52,7 +52,8 @@ pub struct DebugBundle {
     /// The events of the log, masked.
     #[schemars(with = "Vec<Event>")]
     pub events: Vec<Value>,
-    #[schemars(with = "Vec<Map<String, Value>>")]
+    /// The spans of the run, masked.
+    #[schemars(with = "Vec<BundleSpan>")]
     pub spans: Vec<Value>,
     pub metrics: BundleMetrics,
     pub redaction_applied: bool,
@@ -61,6 +62,20 @@ pub struct DebugBundle {
     pub truncated: bool,
     /// The name of the limit that shortened the list of events.
     pub truncated_reason: Option<String>,
+}
+
+/// A span of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct BundleSpan {
+    pub name: String,
+    pub trace_id: String,
+    pub span_id: String,
+    /// Null for the first span of a trace.
+    pub parent_span_id: Option<String>,
+    pub started_at: Instant,
+    pub ended_at: Instant,
+    pub attributes: Map<String, Value>,
 }
 
 /// The size of a run.

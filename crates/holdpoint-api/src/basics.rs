@@ -10,21 +10,6 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 use serde_with::skip_serializing_none;
 
-/// The body of every response that is not a success.
-#[skip_serializing_none]
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Error {
-    /// The stable error code, for programs.
-    #[schemars(regex(pattern = "^[a-z][a-z_]*$"))]
-    pub error: String,
-    /// The error in a sentence, for people.
-    #[schemars(length(min = 1))]
-    pub message: String,
-    /// Further members, depending on the code.
-    pub details: Option<Map<String, Value>>,
-}
-
 /// An instant, as ISO 8601 in UTC with milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Instant(pub Timestamp);
@@ -92,6 +77,12 @@ pub(crate) fn not_null<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Nothing {}
+
+/// A feature without details.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Supported {
+    pub supported: bool,
+}
 
 /// The query of every list that has pages.
 #[skip_serializing_none]

@@ -10,6 +10,7 @@ use serde_with::skip_serializing_none;
 
 use crate::Instant;
 use crate::basics::{NO_CONTROL, not_null};
+use crate::interrupts::AnswerOutcome;
 
 /// The largest number of characters in the id of a decision. An idempotency key may be one.
 pub const DECISION_ID_CHARS_MAX: usize = 255;
@@ -70,20 +71,9 @@ pub struct CallDecided {
     pub thread_id: String,
     pub decision_id: String,
     pub status: Status,
-    pub outcome: CallOutcome,
+    pub outcome: AnswerOutcome,
     pub ticket_id: Option<String>,
     pub tool_call_id: Option<String>,
-}
-
-/// The effect of a decision on its question.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-#[schemars(inline)]
-pub enum CallOutcome {
-    Resolved,
-    Voted,
-    Repeated,
-    Asked,
 }
 
 /// The reason for which a run waits, with the calls that wait for a decision.

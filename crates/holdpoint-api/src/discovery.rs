@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_with::skip_serializing_none;
 
+use crate::basics::Supported;
+use crate::webhooks::RetryPolicy;
+
 /// The features of this server. A feature that is not named does not exist.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -63,12 +66,6 @@ pub struct AuthorizationFeatures {
     pub fail_closed: bool,
 }
 
-/// The existence of a feature.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Supported {
-    pub supported: bool,
-}
-
 /// Extensions of the protocol.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Extensions {
@@ -91,7 +88,7 @@ pub struct WebhookFeatures {
     pub signature_algorithms: Vec<String>,
     pub durable: bool,
     /// The retry policy of a webhook that has none of its own.
-    pub retry_policy: Value,
+    pub retry_policy: RetryPolicy,
 }
 
 /// Features of dead letters.

@@ -114,11 +114,11 @@ pub struct StreamedEvent {
     pub data: String,
 }
 
-/// The query of `GET /v1/threads/{threadId}/events`.
+/// The query of the messages and the events of a thread, beside that of a page.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct ListThreadEvents {
-    /// The cursor of the last event that the reader has seen.
+pub struct After {
+    /// The cursor of the last message or event that the reader has seen.
     pub after: Option<String>,
 }
 

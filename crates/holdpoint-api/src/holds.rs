@@ -1,5 +1,7 @@
 //! Holds: interrupts without a workflow.
 
+use std::borrow::Cow;
+
 use holdpoint_ids::{HoldStatus, RunId, StrictValue, Via, limits};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -55,6 +57,61 @@ pub struct CreateHold {
     /// Tags of the run of the hold.
     #[schemars(length(max = limits::TAGS_MAX))]
     pub tags: Option<Vec<String>>,
+}
+
+/// The data of the interrupt of a hold without choices and schema.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct HoldApproval<'a> {
+    pub title: Cow<'a, str>,
+    /// Always hold.
+    pub artifact_id: Cow<'a, str>,
+    /// The media type of artifactData; hold without it.
+    pub artifact_type: Cow<'a, str>,
+    pub actions: Vec<Cow<'a, str>>,
+    #[serde(flatten)]
+    pub terms: HoldTerms<'a>,
+}
+
+/// The data of the interrupt of a hold with choices or a schema.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct HoldQuestions<'a> {
+    /// The one question of the hold.
+    pub questions: [HoldQuestion<'a>; 1],
+    #[serde(flatten)]
+    pub terms: HoldTerms<'a>,
+    /// The media type of artifactData.
+    pub artifact_type: Option<Cow<'a, str>>,
+}
+
+/// The question of a hold with choices or a schema.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct HoldQuestion<'a> {
+    /// Always answer.
+    pub id: Cow<'a, str>,
+    /// The title of the hold.
+    pub question: Cow<'a, str>,
+    /// The JSON Schema of the answer.
+    pub schema: Cow<'a, Value>,
+    /// The choices.
+    pub options: Option<Cow<'a, [String]>>,
+}
+
+/// The members that the data of every hold may have.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct HoldTerms<'a> {
+    pub approvers_list: Option<Cow<'a, [String]>>,
+    pub requester_may_not_approve: bool,
+    pub required_approvals: Option<u64>,
+    pub profile: Option<Cow<'a, str>>,
+    pub description: Option<Cow<'a, str>>,
+    /// The payload that the approver is shown.
+    pub artifact_data: Option<Cow<'a, Value>>,
 }
 
 /// The query of `GET /v1/holds/{holdId}`.

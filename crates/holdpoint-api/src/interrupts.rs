@@ -2,7 +2,9 @@
 
 use std::borrow::Cow;
 
-use holdpoint_ids::{Kind, NodeId, RunId, Status, StrictValue, Via, limits};
+use holdpoint_ids::{
+    Kind, NodeId, ResumeDecisionAction, RunId, Status, StrictValue, TenantId, Via, WorkflowId, limits,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -67,6 +69,64 @@ impl TryFrom<StrictValue> for ResolveApproval {
         let interrupt_id = take("interruptId", "interruptId must be a string")?;
         Ok(Self { digest, interrupt_id, resume_value: members })
     }
+}
+
+/// The answer to an approval, as resumeValue.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ApprovalAnswer<'a> {
+    /// One of the actions that the interrupt offers.
+    pub action: Cow<'a, str>,
+    /// The reason of the approver.
+    pub feedback: Option<Cow<'a, str>>,
+    /// The artifact that replaces the one that was shown. Of a tool call, an EditedCall.
+    pub edited_artifact_data: Option<Cow<'a, Value>>,
+}
+
+/// The part of a tool call that an approver replaces.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct EditedCall<'a> {
+    /// The arguments of the call.
+    pub arguments: Option<Cow<'a, Value>>,
+    /// The result of the call, which is then not made.
+    pub result: Option<Cow<'a, Value>>,
+}
+
+/// The answer to a tool call that waits, as resumeValue.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CallAnswer<'a> {
+    pub action: ResumeDecisionAction,
+    /// The answer that the tool requires.
+    pub result: Option<Cow<'a, Value>>,
+    /// The reason, which the agent receives with cancel.
+    pub reason: Option<Cow<'a, str>>,
+}
+
+/// The answer to a clarification, as resumeValue.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ClarificationAnswer<'a> {
+    /// The answers by the id of their question, or in the order of the questions.
+    pub answers: Cow<'a, Value>,
+}
+
+/// The body of a request to the service that answers side questions.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SideQuestion<'a> {
+    pub tenant_id: TenantId,
+    pub run_id: RunId,
+    pub workflow_id: WorkflowId,
+    pub node_id: NodeId,
+    pub interrupt_id: Cow<'a, str>,
+    pub ask_id: u32,
+    pub question: Cow<'a, str>,
+    pub asked_by: Cow<'a, str>,
+    pub asked_at: Instant,
+    /// The data of the interrupt.
+    pub data: Cow<'a, Value>,
 }
 
 /// The effect of an answer.

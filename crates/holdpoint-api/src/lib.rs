@@ -18,6 +18,7 @@ pub mod basics;
 pub mod chat;
 pub mod decisions;
 pub mod discovery;
+pub mod errors;
 pub mod events;
 pub mod grants;
 pub mod holds;
@@ -34,6 +35,7 @@ pub mod snapshot;
 pub mod webhooks;
 pub mod workflows;
 
-pub use basics::{Error, Instant, Nothing, Object, Page};
+pub use basics::{Instant, Nothing, Object, Page};
+pub use errors::{Error, ErrorCode, ErrorDetails};
 pub use holdpoint_ids as ids;
 pub use members::Members;

@@ -1,12 +1,15 @@
-//! Payloads of the events of the log. Members are in alphabetical order, as every version has written them.
+//! Payloads of the events of the log. Their members keep the order in which every version has written them.
 
+mod agents;
 mod interrupts;
 mod nodes;
 mod runs;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
+pub use agents::*;
 pub use interrupts::*;
 pub use nodes::*;
 pub use runs::*;
@@ -14,7 +17,7 @@ pub use runs::*;
 macro_rules! payloads {
     ($($name:ident($payload:ty),)*) => {
         /// The payload of an event. A reader tells payloads apart by the type of the event.
-        #[derive(Clone, Debug, PartialEq, Serialize)]
+        #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
         #[serde(untagged)]
         pub enum EventPayload<'a> {
             $($name($payload),)*
@@ -76,4 +79,10 @@ payloads! {
     ConversationOpened(ConversationOpened<'a>),
     ConversationExchanged(ConversationExchanged<'a>),
     ConversationClosed(ConversationClosed<'a>),
+    MessageAdded(MessageAdded<'a>),
+    ModelReplied(ModelReplied<'a>),
+    ToolCalled(ToolCalled<'a>),
+    ToolSuspended(ToolSuspended<'a>),
+    ToolBegun(ToolBegun<'a>),
+    ToolReturned(ToolReturned<'a>),
 }

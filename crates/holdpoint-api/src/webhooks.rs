@@ -1,14 +1,15 @@
 //! Webhooks: subscriptions to events, their deliveries and dead letters.
 
 use holdpoint_ids::{
-    AttemptOutcome, Backoff, ChangeReason, DeliveryState, EVENT_NAMES, Mode, RunId, StrictValue,
-    SubscriptionState, TenantId, WebhookEventType, limits,
+    AttemptOutcome, Backoff, ChangeReason, DeliveryState, EVENT_NAMES, Kind, Mode, NodeId, RunId,
+    StrictValue, SubscriptionState, TenantId, WebhookEventType, limits,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
 use crate::Instant;
+use crate::links::Intent;
 
 /// The algorithms that sign deliveries.
 pub const SIGNATURE_ALGORITHMS: [&str; 1] = ["v1"];
@@ -349,4 +350,36 @@ pub struct ReplayWindow {
 pub struct Replayed {
     pub webhook_id: String,
     pub replayed: u64,
+}
+
+/// The members of a delivery before `event`, which is the event as readers of the log get it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DeliveryHead {
+    pub run_id: RunId,
+    pub workspace_id: TenantId,
+}
+
+/// The body of a callback: an interrupt of a run with a callbackUrl.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct InterruptCallback {
+    pub run_id: RunId,
+    pub node_id: NodeId,
+    pub interrupt_id: String,
+    pub kind: Kind,
+    /// Missing if a key that started or forked the run has ended without a successor.
+    #[serde(flatten)]
+    pub link: Option<CallbackLink>,
+}
+
+/// The link in a callback.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CallbackLink {
+    pub intent: Intent,
+    pub callback_url: String,
+    pub interrupt_token: String,
+    pub expires_at: Instant,
 }

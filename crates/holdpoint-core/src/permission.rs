@@ -14,12 +14,11 @@ mod set;
 mod specificity;
 mod text;
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 pub use digest::call_digest;
+pub use holdpoint_ids::Behaviour;
 pub use judge::{Considered, RuleNote, Verdict};
 pub use pattern::Glob;
 pub use rule::Rule;
@@ -42,45 +41,6 @@ pub const PATH_CHARS_MAX: usize = 256;
 pub const VALUE_BYTES_MAX: usize = 4096;
 /// Characters of a rule's `reason` or `source`.
 pub const NOTE_CHARS_MAX: usize = 1024;
-
-/// What happens to a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Behaviour {
-    Allow,
-    /// A person decides.
-    Ask,
-    Deny,
-}
-
-impl Behaviour {
-    pub const ALL: [Self; 3] = [Self::Allow, Self::Ask, Self::Deny];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Allow => "allow",
-            Self::Ask => "ask",
-            Self::Deny => "deny",
-        }
-    }
-
-    pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|behaviour| behaviour.name() == name)
-    }
-
-    fn reading(self) -> Reading {
-        match self {
-            Self::Allow => Reading::Strict,
-            Self::Ask | Self::Deny => Reading::Broad,
-        }
-    }
-}
-
-impl fmt::Display for Behaviour {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
 
 /// How far a rule was meant to reach by whoever gave it. Whoever keeps rules goes by it when they put a set together;
 /// judging does not look at it.
@@ -134,4 +94,13 @@ enum Reading {
     Strict,
     /// Everything matches that may be meant.
     Broad,
+}
+
+impl From<Behaviour> for Reading {
+    fn from(behaviour: Behaviour) -> Self {
+        match behaviour {
+            Behaviour::Allow => Self::Strict,
+            Behaviour::Ask | Behaviour::Deny => Self::Broad,
+        }
+    }
 }

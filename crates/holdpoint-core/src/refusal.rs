@@ -1,5 +1,6 @@
 //! How the core says no. Each refusal is part of the contract: a stable code for machines, a sentence for people.
 
+use holdpoint_ids::ErrorCode;
 use serde::Serialize;
 
 use crate::Timestamp;
@@ -86,37 +87,37 @@ impl Refusal {
     }
 
     /// The code that callers may rely on. Never changes for a released variant.
-    pub fn code(&self) -> &'static str {
+    pub fn code(&self) -> ErrorCode {
         match self {
-            Self::AlreadyStarted => "run_already_started",
-            Self::RunFinished(_) => "run_finished",
-            Self::InvalidRequest { .. } => "validation_error",
-            Self::TooLarge { .. } => "payload_too_large",
-            Self::InterruptNotFound => "interrupt_not_found",
-            Self::InterruptAmbiguous(_) => "interrupt_ambiguous",
-            Self::AlreadyResolved | Self::Expired => "interrupt_already_resolved",
-            Self::InterruptCancelled => "interrupt_cancelled",
-            Self::InterruptGone => "interrupt_gone",
-            Self::NotDue => "not_due",
+            Self::AlreadyStarted => ErrorCode::RunAlreadyStarted,
+            Self::RunFinished(_) => ErrorCode::RunFinished,
+            Self::InvalidRequest { .. } => ErrorCode::ValidationError,
+            Self::TooLarge { .. } => ErrorCode::PayloadTooLarge,
+            Self::InterruptNotFound => ErrorCode::InterruptNotFound,
+            Self::InterruptAmbiguous(_) => ErrorCode::InterruptAmbiguous,
+            Self::AlreadyResolved | Self::Expired => ErrorCode::InterruptAlreadyResolved,
+            Self::InterruptCancelled => ErrorCode::InterruptCancelled,
+            Self::InterruptGone => ErrorCode::InterruptGone,
+            Self::NotDue => ErrorCode::NotDue,
             Self::NotAnApprover(_)
             | Self::NotAuthorized(_)
             | Self::OwnRequest(_)
             | Self::MayNotActFor(_)
             | Self::MayNotReply(_)
-            | Self::UnknownName(_) => "forbidden",
-            Self::KeyRequired => "unauthenticated",
-            Self::AlreadyVoted(_) => "already_voted",
-            Self::PayloadMismatch => "payload_mismatch",
-            Self::AskNotFound => "ask_not_found",
-            Self::AskAnswered => "ask_already_answered",
-            Self::TooManyAsks(_) => "too_many_asks",
-            Self::DecisionConflict(_) => "decision_conflict",
-            Self::BadCall(_) => "bad_tool_call",
-            Self::CorrelationMismatch(_) => "correlation_mismatch",
-            Self::WrongState(_) => "wrong_state",
-            Self::ChildNotFound => "child_not_found",
-            Self::NodeNotRunning => "node_not_running",
-            Self::GrantUsed { .. } => "grant_used",
+            | Self::UnknownName(_) => ErrorCode::Forbidden,
+            Self::KeyRequired => ErrorCode::Unauthenticated,
+            Self::AlreadyVoted(_) => ErrorCode::AlreadyVoted,
+            Self::PayloadMismatch => ErrorCode::PayloadMismatch,
+            Self::AskNotFound => ErrorCode::AskNotFound,
+            Self::AskAnswered => ErrorCode::AskAlreadyAnswered,
+            Self::TooManyAsks(_) => ErrorCode::TooManyAsks,
+            Self::DecisionConflict(_) => ErrorCode::DecisionConflict,
+            Self::BadCall(_) => ErrorCode::BadToolCall,
+            Self::CorrelationMismatch(_) => ErrorCode::CorrelationMismatch,
+            Self::WrongState(_) => ErrorCode::WrongState,
+            Self::ChildNotFound => ErrorCode::ChildNotFound,
+            Self::NodeNotRunning => ErrorCode::NodeNotRunning,
+            Self::GrantUsed { .. } => ErrorCode::GrantUsed,
             Self::UnusableGrant(grant) => grant.code(),
         }
     }

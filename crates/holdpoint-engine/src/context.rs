@@ -318,7 +318,7 @@ impl Context {
     pub(crate) fn act_all(&mut self, acts: Vec<Act>) -> Result<(), Stop> {
         let command = Command::Act { node: self.node().id.clone(), acts };
         let events = holdpoint_core::decide(&self.run, &command, self.now)
-            .map_err(|refusal| Stop::failed(refusal.code(), refusal.to_string()))?;
+            .map_err(|refusal| Stop::failed(refusal.code().as_str(), refusal.to_string()))?;
         let run = Arc::make_mut(&mut self.run);
         events.iter().for_each(|event| run.apply(event, self.now));
         if let Command::Act { acts, .. } = command {

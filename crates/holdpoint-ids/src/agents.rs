@@ -36,6 +36,45 @@ words! {
     }
 }
 
+words! {
+    /// The effect of the permission rules on a call of a tool.
+    Behaviour {
+        Allow = "allow",
+        /// A person decides.
+        Ask = "ask",
+        Deny = "deny",
+    }
+}
+
+impl std::fmt::Display for Behaviour {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+words! {
+    /// The state of a call of a tool.
+    CallStatus {
+        New = "new",
+        Running = "running",
+        Suspended = "suspended",
+        /// A decision is recorded and not carried out yet.
+        Resuming = "resuming",
+        Succeeded = "succeeded",
+        Failed = "failed",
+        Cancelled = "cancelled",
+    }
+}
+
+impl CallStatus {
+    pub fn is_terminal(self) -> bool {
+        match self {
+            Self::Succeeded | Self::Failed | Self::Cancelled => true,
+            Self::New | Self::Running | Self::Suspended | Self::Resuming => false,
+        }
+    }
+}
+
 /// The treatment of messages for a thread in which a run is open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -2,6 +2,7 @@
 
 mod agents;
 mod canonical;
+mod error_code;
 mod ids;
 mod kind;
 pub mod limits;
@@ -13,8 +14,9 @@ mod via;
 mod webhooks;
 mod words;
 
-pub use agents::{InputMode, ResumeDecisionAction, Role, ToolCallResumeMode};
+pub use agents::{Behaviour, CallStatus, InputMode, ResumeDecisionAction, Role, ToolCallResumeMode};
 pub use canonical::{canonical, digest, hex};
+pub use error_code::ErrorCode;
 pub use ids::{BadId, InterruptId, NodeId, Owner, RunId, RunRef, TenantId, Timestamp, WorkflowId};
 pub use kind::Kind;
 pub use segment::encode_segment;

@@ -1,13 +1,17 @@
 //! An answer service of the operator's: what approvers want to know is sent to it, and what it says is recorded. Calls go
 //! through the guarded client, like every other.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use anyhow::Context;
+use holdpoint_api::interrupts::SideQuestion;
 use holdpoint_core::limits;
 use holdpoint_engine::outgoing::{Method, Outgoing, Request, Response};
 use holdpoint_engine::{Answerer, Question, Unanswerable};
-use serde_json::{Value, json};
+use serde_json::Value;
+
+use crate::json::to_json;
 
 /// Less than the engine waits, so that it is the service that is said to be slow.
 const TIMEOUT_MS: u64 = 25_000;
@@ -46,7 +50,7 @@ impl AnswerService {
             method: Method::Post,
             url: self.url.clone(),
             headers,
-            body: shown(question).to_string().into_bytes(),
+            body: to_json(&shown(question)).to_string().into_bytes(),
             timeout_ms: TIMEOUT_MS,
             body_bytes_max: BODY_BYTES_MAX,
         }
@@ -60,13 +64,19 @@ impl Answerer for AnswerService {
     }
 }
 
-fn shown(question: &Question) -> Value {
-    json!({
-        "tenantId": question.of.tenant, "runId": question.of.run, "workflowId": question.workflow,
-        "nodeId": question.node, "interruptId": question.interrupt, "askId": question.ask,
-        "question": question.text, "askedBy": question.asked_by, "askedAt": question.asked_at.to_string(),
-        "data": question.data,
-    })
+fn shown(question: &Question) -> SideQuestion<'_> {
+    SideQuestion {
+        tenant_id: question.of.tenant.clone(),
+        run_id: question.of.run.clone(),
+        workflow_id: question.workflow.clone(),
+        node_id: question.node.clone(),
+        interrupt_id: Cow::Borrowed(&question.interrupt),
+        ask_id: question.ask,
+        question: Cow::Borrowed(&question.text),
+        asked_by: Cow::Borrowed(&question.asked_by),
+        asked_at: question.asked_at.into(),
+        data: Cow::Borrowed(&question.data),
+    }
 }
 
 /// Nothing, where the service leaves the question to people.

@@ -11,6 +11,7 @@ use axum::http::{HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::map_request;
 use axum::response::{IntoResponse, Response};
 use axum::routing::MethodRouter;
+use holdpoint_api::ErrorCode;
 use holdpoint_core::limits;
 use holdpoint_engine::Engine;
 use holdpoint_engine::outgoing::{Outgoing, Policy};
@@ -191,18 +192,18 @@ async fn unknown_route(uri: Uri) -> Response {
     }
     if root != "v1" && version.is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit())) {
         let message = "this server speaks version 1 of the API; its paths begin with /v1/";
-        return ApiError::new(StatusCode::BAD_REQUEST, "validation_error", message).into_response();
+        return ApiError::new(ErrorCode::ValidationError, message).into_response();
     }
     nothing_here().into_response()
 }
 
 pub(crate) fn nothing_here() -> ApiError {
-    ApiError::new(StatusCode::NOT_FOUND, "not_found", "there is nothing at this path; the API begins at /v1/")
+    ApiError::new(ErrorCode::NotFound, "there is nothing at this path; the API begins at /v1/")
 }
 
 async fn wrong_method() -> ApiError {
     let message = "this path does not take that method; the Allow header names those it takes";
-    ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message)
+    ApiError::new(ErrorCode::MethodNotAllowed, message)
 }
 
 fn panicked(panic: Box<dyn Any + Send + 'static>) -> Response {

@@ -12,15 +12,16 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use axum::extract::FromRequestParts;
+use axum::http::header;
 use axum::http::request::Parts;
-use axum::http::{StatusCode, header};
 use holdpoint_core::{Answer, Owner, Principal, RunId, RunRef, Start, TenantId, Timestamp, Via};
 use holdpoint_engine::{ApiKey, CredentialLimits, Dependence, Session};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 pub(crate) use failures::{FailureGuard, FailureLimit, Origin};
 pub(crate) use guard::Guard;
 pub(crate) use holdpoint_api::keys::SCOPES;
+use holdpoint_api::{ErrorCode, ErrorDetails};
 pub(crate) use key_ring::KeyRing;
 pub(crate) use minting::{TEST_KEY_PREFIX, check_scopes, fresh_secret, stored_key};
 pub(crate) use rate::{RateLimit, too_many};
@@ -219,25 +220,25 @@ fn check_session(found: Option<SignedIn>, now: Timestamp) -> Result<SignedIn, Ap
 
 pub(crate) fn session_ended() -> ApiError {
     let message = "this session has ended; sign in again";
-    ApiError::new(StatusCode::UNAUTHORIZED, "session_ended", message)
+    ApiError::new(ErrorCode::SessionEnded, message)
 }
 
 fn lacks(named: &str, missing: &str) -> ApiError {
     let message = format!("this key lacks the scope {named}");
-    ApiError::new(StatusCode::FORBIDDEN, "forbidden", message).with(json!({"scopeRequired": missing}))
+    ApiError::new(ErrorCode::Forbidden, message).with(ErrorDetails::of_scope(missing))
 }
 
 fn unauthenticated(message: &str) -> ApiError {
-    ApiError::new(StatusCode::UNAUTHORIZED, "unauthenticated", message)
+    ApiError::new(ErrorCode::Unauthenticated, message)
 }
 
 fn check_good(key: &ApiKey, now: Timestamp) -> Result<(), ApiError> {
-    let refused = |code, message: &str| Err(ApiError::new(StatusCode::UNAUTHORIZED, code, message));
+    let refused = |code, message: &str| Err(ApiError::new(code, message));
     if key.revoked_at.is_some() {
-        return refused("key_revoked", "this API key was revoked");
+        return refused(ErrorCode::KeyRevoked, "this API key was revoked");
     }
     if key.expires_at.is_some_and(|at| at <= now) {
-        return refused("key_expired", "this API key has expired");
+        return refused(ErrorCode::KeyExpired, "this API key has expired");
     }
     Ok(())
 }

@@ -5,13 +5,12 @@ use std::time::Duration;
 
 use axum::extract::rejection::{BytesRejection, FailedToBufferBody};
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
-use axum::http::StatusCode;
 use axum::http::request::Parts;
 use bytes::Bytes;
+use holdpoint_api::{ErrorCode, ErrorDetails};
 use holdpoint_core::{is_host_name, limits, parse_new_name};
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
-use serde_json::json;
 
 use crate::error::ApiError;
 
@@ -57,20 +56,16 @@ pub(crate) async fn read<S: Send + Sync>(request: Request, state: &S) -> Result<
     let reading = tokio::time::timeout(BODY_TIME_MAX, Bytes::from_request(request, state));
     let read = reading.await.map_err(|_| {
         let message = format!("the body did not arrive within {} seconds", BODY_TIME_MAX.as_secs());
-        ApiError::new(StatusCode::REQUEST_TIMEOUT, "request_timeout", message)
+        ApiError::new(ErrorCode::RequestTimeout, message)
     })?;
     read.map_err(|rejection| match rejection {
         BytesRejection::FailedToBufferBody(FailedToBufferBody::LengthLimitError(_)) => {
             let max = limits::REQUEST_BYTES_MAX;
             let message = format!("the body is too large; at most {max} bytes are accepted");
-            ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "payload_too_large", message)
-                .with(json!({"maxBytes": max}))
+            ApiError::new(ErrorCode::PayloadTooLarge, message)
+                .with(ErrorDetails { max_bytes: Some(max), ..Default::default() })
         }
-        _ => ApiError::new(
-            StatusCode::BAD_REQUEST,
-            "validation_error",
-            "the body could not be read to its end",
-        ),
+        _ => ApiError::new(ErrorCode::ValidationError, "the body could not be read to its end"),
     })
 }
 
@@ -78,13 +73,13 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     let refused = |error: serde_json::Error| {
         let problem = if error.is_data() { "the body does not fit" } else { "the body is not valid JSON" };
         let why = without_values(&error.to_string());
-        ApiError::new(StatusCode::BAD_REQUEST, "validation_error", format!("{problem}: {why}"))
+        ApiError::new(ErrorCode::ValidationError, format!("{problem}: {why}"))
     };
     // Serde would also take a list for a struct, member by member.
     if bytes.trim_ascii_start().first() != Some(&b'{') {
         serde_json::from_slice::<IgnoredAny>(bytes).map_err(refused)?;
         let message = "the body does not fit: expected an object";
-        return Err(ApiError::new(StatusCode::BAD_REQUEST, "validation_error", message));
+        return Err(ApiError::new(ErrorCode::ValidationError, message));
     }
     serde_json::from_slice(bytes).map_err(refused)
 }

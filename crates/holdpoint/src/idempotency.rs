@@ -8,6 +8,7 @@ use std::sync::Arc;
 use axum::extract::{FromRequest, Request};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use holdpoint_api::ErrorCode;
 use holdpoint_core::{TenantId, hex};
 use holdpoint_engine::{Engine, Once, Receipt, RequestKey};
 use serde::Serialize;
@@ -246,7 +247,7 @@ impl Attempt<'_> {
     fn replay(&self, receipt: Receipt) -> Result<ApiResponse, ApiError> {
         if receipt.body_hash != self.request.body_hash {
             let message = "this Idempotency-Key was used for a request with another body; take a new one";
-            return Err(ApiError::new(StatusCode::CONFLICT, "idempotency_key_mismatch", message));
+            return Err(ApiError::new(ErrorCode::IdempotencyKeyMismatch, message));
         }
         let status = StatusCode::from_u16(receipt.status).map_err(ApiError::internal)?;
         Ok(ApiResponse { status, body: receipt.response, replayed: true })

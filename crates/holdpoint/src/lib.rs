@@ -32,6 +32,7 @@ mod holds;
 mod idempotency;
 mod inbox;
 mod instants;
+mod json;
 mod links;
 mod mailbox;
 mod openapi;
@@ -257,7 +258,9 @@ fn complain(format: LogFormat, message: &str) {
         LogFormat::Text => eprintln!("holdpoint: {message}"),
         LogFormat::Json => {
             let timestamp = jiff::Timestamp::now().to_string();
-            let line = serde_json::json!({"timestamp": timestamp, "level": "ERROR", "message": message});
+            let members = [("timestamp", timestamp.as_str()), ("level", "ERROR"), ("message", message)];
+            let members = members.map(|(name, text)| (name.to_owned(), text.into()));
+            let line = serde_json::Value::Object(members.into_iter().collect());
             eprintln!("{line}");
         }
     }

@@ -8,7 +8,7 @@ mod token;
 
 use std::net::SocketAddr;
 
-use axum::http::StatusCode;
+use holdpoint_api::ErrorCode;
 use holdpoint_api::ids::encode_segment;
 pub(crate) use holdpoint_api::links::Intent;
 use holdpoint_core::{Interrupt, NodeId, Run, RunId, RunRef, TenantId, Timestamp};
@@ -166,7 +166,7 @@ fn expiry(now: Timestamp, life_ms: u64, deadline: Option<Timestamp>) -> Timestam
 
 fn too_long() -> ApiError {
     let message = "the ids of this node and this run are too long for a link; answer with a key";
-    ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, "link_too_long", message)
+    ApiError::new(ErrorCode::LinkTooLong, message)
 }
 
 #[cfg(test)]

@@ -30,6 +30,17 @@ async fn serve() -> impl IntoResponse {
     (headers, TEXT.as_str())
 }
 
+/// Returns the schemas of all documents by name, also of those that no operation has: payloads of events, bodies of webhooks
+/// and callbacks, answers, and data of holds.
+pub(crate) fn schemas() -> Map<String, Value> {
+    let mut components = Components::new();
+    for route in app::routes() {
+        describe(&route.operation, &mut components);
+    }
+    components.add_others();
+    components.take()
+}
+
 pub(crate) fn document() -> Value {
     let operations: Vec<Operation> = app::routes().into_iter().map(|route| route.operation).collect();
     let mut components = Components::new();

@@ -1,8 +1,10 @@
-//! The reference pages in `docs/reference`, made from the command line and from the OpenAPI document. A test compares
-//! them with the committed files.
+//! Generated files: the pages and schemas in `docs/reference`, made from the command line and from the types of the API, and
+//! the types of the page of the inbox. A test compares them with the committed files.
 
 mod commands;
 mod http_api;
+mod js_types;
+mod schemas;
 mod settings;
 
 use std::path::Path;
@@ -15,20 +17,25 @@ use crate::openapi;
 pub(crate) fn write(docs: &Path, program: &clap::Command) -> anyhow::Result<()> {
     for (name, text) in files(program) {
         let path = docs.join(name);
-        if let Some(folder) = path.parent() {
-            std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        let folder = path.parent().unwrap_or(docs);
+        if name.starts_with("../") && !folder.is_dir() {
+            // A folder of documentation without the sources beside it.
+            continue;
         }
+        std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
         std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
     }
     Ok(())
 }
 
-/// Returns the generated files with their paths below `docs`.
-fn files(program: &clap::Command) -> [(&'static str, String); 4] {
-    let document = openapi::document();
+/// Returns the generated files with their paths from `docs`.
+fn files(program: &clap::Command) -> [(&'static str, String); 6] {
+    let (document, schemas) = (openapi::document(), openapi::schemas());
     [
         ("openapi.json", format!("{document:#}\n")),
         ("reference/http-api.md", http_api::page(&document)),
+        ("reference/schemas.json", schemas::bundle(&schemas)),
+        ("../crates/holdpoint/src/inbox/api-types.js", js_types::file(&schemas)),
         ("reference/cli.md", commands::page(program)),
         ("reference/settings.md", settings::page(program)),
     ]

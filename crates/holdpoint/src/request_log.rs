@@ -9,6 +9,7 @@ use axum::extract::{MatchedPath, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use axum::response::Response;
+use holdpoint_api::ErrorCode;
 use holdpoint_core::{TenantId, hex};
 
 use crate::auth::Access;
@@ -19,10 +20,6 @@ const REQUEST_ID_CHARS_MAX: usize = 64;
 const SUBJECT_CHARS_MAX: usize = 200;
 /// Operations that change something and need one of these scopes are administrative.
 const ADMINISTRATIVE: [&str; 4] = ["manifest:write", "webhooks:manage", "keys:manage", "tenants:manage"];
-
-/// The error code of a refusal, as an extension of its response.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ErrorCode(pub &'static str);
 
 /// The lines that are written about an operation beside the one for its request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,7 +139,7 @@ impl Record {
             target: "holdpoint::request", method, route, status, ms, principal, tenant, request_id, "request"
         );
         let Some(event) = self.event(response.status()) else { return };
-        let code = response.extensions().get::<ErrorCode>().map(|code| code.0);
+        let code = response.extensions().get::<ErrorCode>().map(|code| code.as_str());
         let found = self.route.get().filter(|route| !route.operation.is_empty());
         let operation = found.map(|route| route.operation);
         let subject = found.and_then(|route| route.subject.as_deref()).filter(|_| event == "administration");

@@ -3,9 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use axum::http::StatusCode;
 use holdpoint_core::TenantId;
-use serde_json::json;
 
 use crate::app::App;
 use crate::auth::{Caller, Guard};
@@ -62,9 +60,8 @@ impl Streams {
                 "the tenant's quota streams is used up ({}); close streams, or raise --quota-streams",
                 self.limit
             );
-            return Err(ApiError::new(StatusCode::TOO_MANY_REQUESTS, "quota_exceeded", message)
-                .with(json!({"quota": "streams", "limit": self.limit}))
-                .retry_after_s(QUOTA_RETRY_SECONDS));
+            let error = ApiError::quota_exceeded("streams", self.limit, message);
+            return Err(error.retry_after_s(QUOTA_RETRY_SECONDS));
         }
         *count += 1;
         Ok(StreamSlot { streams: self.clone(), tenant: tenant.clone() })
@@ -96,7 +93,7 @@ mod tests {
         let (streams, tenant) = (Streams::new(1), TenantId::parse("a").unwrap());
         let slot = streams.take(&tenant).unwrap();
         assert_eq!(streams.open(&tenant), 1);
-        assert_eq!(streams.take(&tenant).unwrap_err().status(), StatusCode::TOO_MANY_REQUESTS);
+        assert_eq!(streams.take(&tenant).unwrap_err().status(), 429);
         assert!(streams.take(&TenantId::parse("b").unwrap()).is_ok(), "another tenant");
         drop(slot);
         assert_eq!(streams.open(&tenant), 0);

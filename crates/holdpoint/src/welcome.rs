@@ -8,7 +8,7 @@ use std::path::Path;
 use anyhow::{Context, bail};
 use holdpoint_core::TenantId;
 use holdpoint_engine::{ApiKey, CredentialLimits, Engine};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::auth::{TEST_KEY_PREFIX, fresh_secret, stored_key};
 use crate::config::Config;
@@ -185,10 +185,9 @@ fn client_url(config: &Config, address: SocketAddr) -> String {
 
 /// Written beside and moved into place: a crash leaves the old file or the new one. Only the owner may read it.
 fn leave_client_file(data: &Path, server: &str, key: Option<&str>) -> anyhow::Result<()> {
-    let mut content = json!({"server": server});
-    if let Some(key) = key {
-        content["key"] = json!(key);
-    }
+    let members = [("server", Some(server)), ("key", key)];
+    let members = members.into_iter().filter_map(|(name, text)| Some((name.to_owned(), text?.into())));
+    let content = Value::Object(members.collect());
     let (path, fresh) = (data.join(CLIENT_FILE), data.join("client.json.new"));
     let mut options = std::fs::OpenOptions::new();
     let opened = options.write(true).create(true).truncate(true).mode(0o600).open(&fresh);

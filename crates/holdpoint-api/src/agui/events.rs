@@ -116,7 +116,7 @@ pub enum Event {
     },
     /// Changes as RFC 6902.
     StateDelta {
-        delta: Vec<Value>,
+        delta: Vec<PatchOperation>,
     },
     MessagesSnapshot {
         messages: Vec<Message>,
@@ -184,6 +184,15 @@ pub enum Event {
         message: String,
         code: Option<String>,
     },
+}
+
+/// A change of the state, as in RFC 6902.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "op", rename_all = "lowercase")]
+pub enum PatchOperation {
+    Add { path: String, value: Value },
+    Remove { path: String },
+    Replace { path: String, value: Value },
 }
 
 /// The outcome of a subagent.

@@ -84,6 +84,7 @@ pub struct ClarificationRequested<'a> {
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "InterruptResolvedPayload")]
 pub struct InterruptResolved<'a> {
     pub action: Option<Cow<'a, str>>,
     pub decision: Option<Cow<'a, str>>,
@@ -201,6 +202,7 @@ pub struct AskRaised<'a> {
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "AskAnsweredPayload")]
 pub struct AskAnswered<'a> {
     pub answer: Cow<'a, str>,
     pub answered_by: Cow<'a, str>,

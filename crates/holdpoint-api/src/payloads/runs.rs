@@ -69,6 +69,7 @@ pub struct PauseRequested<'a> {
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "RunPausedPayload")]
 pub struct RunPaused<'a> {
     pub drain_policy: Drain,
     pub paused_by: Cow<'a, str>,
@@ -78,6 +79,7 @@ pub struct RunPaused<'a> {
 /// The payload of `run.resumed`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "RunResumedPayload")]
 pub struct RunResumed<'a> {
     pub resumed_by: Cow<'a, str>,
 }

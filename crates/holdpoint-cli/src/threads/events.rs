@@ -2,7 +2,7 @@
 
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
-use holdpoint_api::events::{Event, ListThreadEvents, ThreadEvent};
+use holdpoint_api::events::{After, Event, ThreadEvent};
 
 use super::super::client::Client;
 use super::super::failure::Failure;
@@ -43,7 +43,7 @@ pub(crate) struct Events {
 }
 
 pub(super) fn run(client: &Client, output: &Output, asked: &Events) -> Result<(), Failure> {
-    let query = ListThreadEvents { after: asked.after.clone() };
+    let query = After { after: asked.after.clone() };
     if asked.follow {
         return follow(client, output, &query, &asked.thread);
     }
@@ -56,7 +56,7 @@ pub(super) fn run(client: &Client, output: &Output, asked: &Events) -> Result<()
     Ok(())
 }
 
-fn follow(client: &Client, output: &Output, query: &ListThreadEvents, thread: &str) -> Result<(), Failure> {
+fn follow(client: &Client, output: &Output, query: &After, thread: &str) -> Result<(), Failure> {
     let mut events = client.threads().watch(thread, query).on_reconnect(report_reconnect);
     let mut printer = Printer::default();
     loop {

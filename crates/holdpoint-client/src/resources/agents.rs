@@ -1,11 +1,11 @@
 //! Agents and their threads.
 
 use holdpoint_api::agents::{
-    After, Agent, AgentList, AgentRegistered, AgentTold, CancelThread, InterruptThread, MessageList,
-    SayInThread, StartAgent, ThreadInterrupted, ThreadRunNow, ThreadRuns,
+    Agent, AgentList, AgentRegistered, AgentTold, CancelThread, InterruptThread, MessageList, SayInThread,
+    StartAgent, ThreadInterrupted, ThreadRunNow, ThreadRuns,
 };
 use holdpoint_api::decisions::{CallDecided, DecideCall};
-use holdpoint_api::events::{ListThreadEvents, ThreadEvents};
+use holdpoint_api::events::{After, ThreadEvents};
 use holdpoint_api::ids::encode_segment;
 use serde::Serialize;
 
@@ -89,12 +89,12 @@ impl Threads<'_> {
     }
 
     /// Lists the events of all runs of a thread.
-    pub fn events(self, thread: &str, query: &ListThreadEvents) -> Request<ThreadEvents> {
+    pub fn events(self, thread: &str, query: &After) -> Request<ThreadEvents> {
         self.0.get(format!("/v1/threads/{}/events", encode_segment(thread))).query(query)
     }
 
     /// Follows the events of all runs of a thread. The stream has no end, because another run may begin.
-    pub fn watch(self, thread: &str, query: &ListThreadEvents) -> EventStream {
+    pub fn watch(self, thread: &str, query: &After) -> EventStream {
         EventStream::new(
             self.0.get(format!("/v1/threads/{}/events", encode_segment(thread))).query(query),
             End::Never,

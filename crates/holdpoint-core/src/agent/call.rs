@@ -1,68 +1,10 @@
 //! One call of a tool: its states, and which may follow which.
 
-use serde::{Deserialize, Serialize};
+pub use holdpoint_ids::CallStatus;
 use serde_json::Value;
 
 use super::{Behaviour, Waiting};
 use crate::RunId;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum CallStatus {
-    New,
-    Running,
-    Suspended,
-    /// Somebody has decided; that is yet to be carried out.
-    Resuming,
-    Succeeded,
-    Failed,
-    Cancelled,
-}
-
-impl CallStatus {
-    pub const ALL: [Self; 7] = [
-        Self::New,
-        Self::Running,
-        Self::Suspended,
-        Self::Resuming,
-        Self::Succeeded,
-        Self::Failed,
-        Self::Cancelled,
-    ];
-
-    pub fn is_terminal(self) -> bool {
-        match self {
-            Self::Succeeded | Self::Failed | Self::Cancelled => true,
-            Self::New | Self::Running | Self::Suspended | Self::Resuming => false,
-        }
-    }
-
-    /// Staying what it is counts as nothing happening.
-    pub fn may_become(self, next: Self) -> bool {
-        if self == next {
-            return true;
-        }
-        match self {
-            Self::New => true,
-            Self::Running => next == Self::Suspended || next.is_terminal(),
-            Self::Suspended => next == Self::Resuming || next == Self::Cancelled,
-            Self::Resuming => next == Self::Running || next == Self::Suspended || next.is_terminal(),
-            Self::Succeeded | Self::Failed | Self::Cancelled => false,
-        }
-    }
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::New => "new",
-            Self::Running => "running",
-            Self::Suspended => "suspended",
-            Self::Resuming => "resuming",
-            Self::Succeeded => "succeeded",
-            Self::Failed => "failed",
-            Self::Cancelled => "cancelled",
-        }
-    }
-}
 
 /// Why something cannot be done to a call.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -105,7 +47,7 @@ pub struct CallRun {
 
 impl ToolCall {
     pub fn check(&self, next: CallStatus) -> Result<(), CallFlaw> {
-        if self.status.may_become(next) {
+        if may_become(self.status, next) {
             return Ok(());
         }
         Err(CallFlaw::Illegal { call: self.id.clone(), from: self.status, to: next })
@@ -123,9 +65,26 @@ impl ToolCall {
     }
 }
 
+/// Returns whether a call may change from one state to another. A call may keep its state.
+fn may_become(from: CallStatus, next: CallStatus) -> bool {
+    if from == next {
+        return true;
+    }
+    match from {
+        CallStatus::New => true,
+        CallStatus::Running => next == CallStatus::Suspended || next.is_terminal(),
+        CallStatus::Suspended => next == CallStatus::Resuming || next == CallStatus::Cancelled,
+        CallStatus::Resuming => {
+            next == CallStatus::Running || next == CallStatus::Suspended || next.is_terminal()
+        }
+        CallStatus::Succeeded | CallStatus::Failed | CallStatus::Cancelled => false,
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::CallStatus::{self, Cancelled, Failed, New, Resuming, Running, Succeeded, Suspended};
+    use super::may_become;
+    use holdpoint_ids::CallStatus::{self, Cancelled, Failed, New, Resuming, Running, Succeeded, Suspended};
 
     #[test]
     fn a_call_goes_only_where_the_contract_lets_it() {
@@ -140,7 +99,7 @@ mod tests {
                         Resuming => [Running, Suspended].contains(&to) || ends.contains(&to),
                         Succeeded | Failed | Cancelled => false,
                     };
-                assert_eq!(from.may_become(to), expected, "{from:?} -> {to:?}");
+                assert_eq!(may_become(from, to), expected, "{from:?} -> {to:?}");
             }
         }
     }

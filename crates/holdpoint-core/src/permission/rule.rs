@@ -62,7 +62,7 @@ impl Rule {
 
     /// Whether it is about this call. `primary` names the tool's declared primary argument.
     pub fn matches(&self, tool: &str, primary: Option<&str>, arguments: &Value) -> bool {
-        let reading = self.behaviour.reading();
+        let reading = self.behaviour.into();
         self.is_about(tool)
             && self.conditions.iter().all(|condition| condition.holds(primary, arguments, reading))
     }
@@ -111,7 +111,7 @@ impl FromStr for Rule {
         let (word, tool, inside) = text::rule_parts(text).map_err(flaw)?;
         let behaviour = Behaviour::parse(word)
             .ok_or_else(|| flaw(format!("a rule begins with allow, ask or deny, not with {word:?}")))?;
-        let reading = behaviour.reading();
+        let reading = behaviour.into();
         let tool = ToolPattern::parse(tool, reading).map_err(|why| flaw(format!("the tool: {why}")))?;
         let conditions =
             inside.map_or(Ok(Vec::new()), |inside| text::conditions(inside, reading)).map_err(flaw)?;
@@ -170,7 +170,7 @@ impl Reader<'_> {
             self.flaw("behavior", "is missing: allow, ask or deny");
         }
         // The rest is looked over all the same.
-        let reading = behaviour.map_or(Reading::Broad, Behaviour::reading);
+        let reading = behaviour.map_or(Reading::Broad, Reading::from);
         let tool = self.tool(members, reading);
         let conditions = self.conditions(members, reading);
         let scope = self.one_of(members, "scope", Scope::parse, "once, session, thread, project or user");

@@ -2,6 +2,8 @@
 //!
 //! A grant belongs to the run that received the decision. A copy of the run shows it and cannot use it.
 
+use holdpoint_ids::ErrorCode;
+
 use super::Run;
 use crate::event::{Event, ForkMode, RunError, Started};
 use crate::interrupt::{GrantUse, Interrupt, Kind};
@@ -47,16 +49,16 @@ impl UnusableGrant {
         Self::NotTransferable { gate: format!("gate {gate}"), source_run: source.clone() }
     }
 
-    pub fn code(&self) -> &'static str {
+    pub fn code(&self) -> ErrorCode {
         match self {
-            Self::NotTransferable { .. } => "grant_not_transferable",
-            Self::Used { .. } => "grant_used",
-            Self::NotCovered { .. } => "grant_not_covered",
+            Self::NotTransferable { .. } => ErrorCode::GrantNotTransferable,
+            Self::Used { .. } => ErrorCode::GrantUsed,
+            Self::NotCovered { .. } => ErrorCode::GrantNotCovered,
         }
     }
 
     pub fn error(&self) -> RunError {
-        RunError::new(self.code(), self.to_string())
+        RunError::new(self.code().as_str(), self.to_string())
     }
 }
 

@@ -58,7 +58,7 @@ fn permits_nothing(copy: Story, source: &str) {
     let copy = copy.when(begin_effect("pay")).then([begun("pay", &[])]);
     let copy = copy.when(record("pay", "sent", json!(1))).refused(Refusal::UnusableGrant(refusal.clone()));
     assert_eq!(uses_of(&copy, 1), []);
-    assert_eq!(Refusal::UnusableGrant(refusal.clone()).code(), "grant_not_transferable");
+    assert_eq!(Refusal::UnusableGrant(refusal.clone()).code().as_str(), "grant_not_transferable");
     let error = refusal.error();
     assert_eq!(error.code, "grant_not_transferable");
     assert!(error.message.contains(source) && error.message.contains("branch before the gate"), "{error:?}");

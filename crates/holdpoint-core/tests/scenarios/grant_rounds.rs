@@ -30,7 +30,7 @@ fn a_later_round_cannot_use_the_grant_of_an_earlier_one() {
     let story = story.when(begin_effect("pay")).then([begun("pay", &[])]);
     let story = story.when(record("pay", "sent", json!(2))).refused(Refusal::UnusableGrant(used.clone()));
     assert_eq!(uses_of(&story, 1), [of_node("pay", 1)]);
-    assert_eq!((used.code(), used.error().code.as_str()), ("grant_used", "grant_used"));
+    assert_eq!((used.code().as_str(), used.error().code.as_str()), ("grant_used", "grant_used"));
 }
 
 #[test]

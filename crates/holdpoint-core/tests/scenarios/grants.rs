@@ -215,7 +215,7 @@ fn covers_narrows_what_a_grant_permits() {
         assert!(asked(&story, 1).covers(&node_id("mail")) && !asked(&story, 1).covers(&node_id("pay")));
         let uncovered = UnusableGrant::NotCovered { gate: node_id("gate"), node: node_id("pay") };
         assert_eq!(story.run().usable_grants(&node_id("pay")), Err(uncovered.clone()));
-        assert_eq!(uncovered.code(), "grant_not_covered");
+        assert_eq!(uncovered.code().as_str(), "grant_not_covered");
         let story = story.when(begin_effect("pay")).then([begun("pay", &[])]).given([done("pay")]);
         let story = story.when(begin_effect("mail")).then([begun("mail", &[1])]);
         assert_eq!(uses_of(&story, 1), [of_node("mail", 1)]);

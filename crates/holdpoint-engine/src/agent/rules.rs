@@ -112,7 +112,7 @@ mod tests {
                 } else {
                     own
                 };
-            assert_eq!(verdict.behaviour.name(), expected, "{own} {operator}");
+            assert_eq!(verdict.behaviour.as_str(), expected, "{own} {operator}");
         }
     }
 

@@ -208,7 +208,7 @@ impl Engine {
         let mut draft = Draft::new(Arc::new(Run::unborn(child.clone(), workflow)), now);
         match draft.decide(&Command::Start(Box::new(start))) {
             Ok(()) => Ok(Birth::Born(Box::new(draft))),
-            Err(refusal) => refused(refusal.code(), refusal.to_string()),
+            Err(refusal) => refused(refusal.code().as_str(), refusal.to_string()),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use holdpoint_core::workflow::Flaw;
 use holdpoint_core::{Principal, TenantId, check_new_entry, find_named_people, find_unrestricted_audiences};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::Engine;
 use crate::error::Error;
@@ -71,6 +71,13 @@ impl Engine {
             )
         });
         Ok(unknown.chain(open).collect())
+    }
+
+    /// Refuses a definition of an agent whose approvers have a name that no new principal could have.
+    pub async fn check_people_of_agent(&self, tenant: &TenantId, definition: &Value) -> Result<(), Error> {
+        let config = json!({"approval": definition.get("approval")});
+        let workflow = json!({"nodes": [{"id": "agent", "config": config}]});
+        self.find_people_warnings(tenant, &workflow).await.map(drop)
     }
 
     /// Returns the warning about an entry that no key of the tenant matches.

@@ -324,7 +324,7 @@ fn decided(draft: &mut Draft, command: &Command) -> Result<(), Unrecorded> {
             Refusal::RunFinished(_) | Refusal::NodeNotRunning => Stop::Lost,
             // It was written down by a try that seemed to fail: what is stored says how to go on.
             Refusal::BadCall(_) => Stop::Broken(refusal.to_string()),
-            refusal => Stop::failed(refusal.code(), refusal.to_string()),
+            refusal => Stop::failed(refusal.code().as_str(), refusal.to_string()),
         })
     })
 }

@@ -71,7 +71,7 @@ async fn a_grant_is_consumed_once(place: Place) {
         async move { engine.consume_grant(&of, InterruptId(1), &digest, ("bot", key)).await }
     };
     let code = |result: Result<_, Error>| match result {
-        Err(Error::Refused(refusal)) => refusal.code().to_owned(),
+        Err(Error::Refused(refusal)) => refusal.code().to_string(),
         Err(Error::NotFound(what)) => what.to_owned(),
         Err(error) => panic!("{error}"),
         Ok(_) => "ok".to_owned(),

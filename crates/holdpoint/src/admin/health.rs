@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::StatusCode;
+use holdpoint_api::ErrorCode;
 use holdpoint_api::admin::{Health, HealthStatus};
 
 use crate::app::App;
@@ -18,7 +18,7 @@ pub(crate) async fn alive() -> Json<Health> {
 }
 
 pub(crate) async fn ready(State(app): State<App>) -> Result<Json<Health>, ApiError> {
-    let not_ready = |why: &str| ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "not_ready", why);
+    let not_ready = |why: &str| ApiError::new(ErrorCode::NotReady, why);
     if *app.stopping.borrow() {
         return Err(not_ready("the server is shutting down"));
     }

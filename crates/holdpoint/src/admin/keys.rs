@@ -7,9 +7,9 @@ use holdpoint_api::keys::{
     CreateKey, Key, KeyCreated, KeyList, LIFE_SECONDS_MAX, OVERLAP_SECONDS_DEFAULT, OVERLAP_SECONDS_MAX,
     RotateKey, SCOPES_DEFAULT,
 };
+use holdpoint_api::{ErrorCode, ErrorDetails};
 use holdpoint_core::{TenantId, Timestamp};
 use holdpoint_engine::{ApiKey, Once};
-use serde_json::json;
 
 use crate::app::App;
 use crate::auth::{Caller, CanManageKeys, check_scopes, fresh_secret, session_ended, stored_key};
@@ -81,7 +81,7 @@ async fn explain_unstored(app: &App, key: &ApiKey) -> Result<ApiError, ApiError>
         _ if !key.depends_on.is_empty() => return Ok(session_ended()),
         _ => return Ok(ApiError::internal("the id of a new key was taken")),
     };
-    Ok(ApiError::new(StatusCode::CONFLICT, "key_kind_mismatch", message))
+    Ok(ApiError::new(ErrorCode::KeyKindMismatch, message))
 }
 
 /// Creates the successor of a key: the same principal, roles, groups, scopes and lineage. The key ends after the
@@ -103,7 +103,7 @@ pub(crate) async fn rotate(
         let (made, secret) = make_successor(&caller, &old, &body, now)?;
         if !app.engine.rotate_key(&made, &old.key_id, now.plus_ms(overlap * 1000), once).await? {
             let message = "this key was revoked or has expired; create a new key instead";
-            return Err(ApiError::new(StatusCode::CONFLICT, "key_ended", message));
+            return Err(ApiError::new(ErrorCode::KeyEnded, message));
         }
         log_new_key(&caller, &made);
         Ok((made, Some(secret)))
@@ -174,7 +174,7 @@ fn allowed_kind(caller: &Caller, wanted: Option<bool>) -> Result<bool, ApiError>
     match wanted {
         Some(false) if caller.is_test() => {
             let message = "a test key can only make test keys";
-            Err(ApiError::new(StatusCode::FORBIDDEN, "forbidden", message))
+            Err(ApiError::new(ErrorCode::Forbidden, message))
         }
         wanted => Ok(wanted.unwrap_or(caller.is_test())),
     }
@@ -213,8 +213,9 @@ fn allowed_expiry(caller: &Caller, wanted: Option<Timestamp>) -> Result<Option<T
             } else {
                 "expiresAt: a key cannot outlive the key that makes it"
             };
-            let details = json!({"field": "expiresAt", "expiresAtMax": own.to_string()});
-            Err(ApiError::new(StatusCode::FORBIDDEN, "forbidden", message).with(details))
+            let expires_at_max = Some(own.into());
+            let details = ErrorDetails { expires_at_max, ..ErrorDetails::of_field("expiresAt") };
+            Err(ApiError::new(ErrorCode::Forbidden, message).with(details))
         }
         (own, wanted) => Ok(wanted.or(own)),
     }
@@ -229,8 +230,8 @@ fn allowed_tenant(caller: &Caller, wanted: Option<&str>) -> Result<TenantId, Api
         return Ok(tenant);
     }
     let message = "a key of another tenant needs an administrator's key (scope tenants:manage)";
-    let details = json!({"scopeRequired": "tenants:manage"});
-    Err(ApiError::new(StatusCode::FORBIDDEN, "forbidden", message).with(details))
+    let details = ErrorDetails::of_scope("tenants:manage");
+    Err(ApiError::new(ErrorCode::Forbidden, message).with(details))
 }
 
 /// Returns the scopes that the request names, or the default scopes with those that it adds.

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
-use holdpoint_api::decisions::{CallDecided, CallOutcome, DECISION_ID_CHARS_MAX, DecideCall};
+use holdpoint_api::ErrorDetails;
+use holdpoint_api::decisions::{CallDecided, DECISION_ID_CHARS_MAX, DecideCall};
+use holdpoint_api::interrupts::AnswerOutcome;
 use holdpoint_core::agent::ToolCallResume;
 use holdpoint_core::{Command, Heard, Interrupt, Refusal, Run, RunRef};
 use holdpoint_engine::{Error, Once};
-use serde_json::json;
 
 use super::{threads, translate, waiting};
 use crate::app::App;
@@ -126,10 +127,10 @@ fn decided(run: &Run, name: &str, decision: &str) -> CallDecided {
     let asked = run.question_about(name, decision);
     let heard = asked.filter(|asked| asked.is_open()).and_then(|asked| asked.heard);
     let outcome = match heard {
-        None => CallOutcome::Resolved,
-        Some(Heard::Voted) => CallOutcome::Voted,
-        Some(Heard::Repeated) => CallOutcome::Repeated,
-        Some(Heard::Asked(_)) => CallOutcome::Asked,
+        None => AnswerOutcome::Resolved,
+        Some(Heard::Voted) => AnswerOutcome::Voted,
+        Some(Heard::Repeated) => AnswerOutcome::Repeated,
+        Some(Heard::Asked(_)) => AnswerOutcome::Asked,
     };
     CallDecided {
         run_id: run.id.clone(),
@@ -147,8 +148,8 @@ fn refused(refusal: Refusal, run: &Run, name: &str, decision: &str) -> ApiError 
     let made = run.question_about(name, decision).and_then(waiting::decision);
     match (refusal, made) {
         (Refusal::AlreadyResolved | Refusal::Expired, Some(made)) => {
-            let error = ApiError::from(Refusal::AlreadyResolved);
-            error.with(json!(made))
+            let details = ErrorDetails { decision: Some(made), ..Default::default() };
+            ApiError::from(Refusal::AlreadyResolved).with(details)
         }
         (Refusal::AlreadyResolved | Refusal::InterruptCancelled | Refusal::InterruptGone, None)
             if run.finished() =>

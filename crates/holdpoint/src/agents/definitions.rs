@@ -6,7 +6,7 @@ use axum::http::StatusCode;
 use holdpoint_api::agents::{Agent, AgentList, AgentRegistered, ListedAgent};
 use holdpoint_core::StrictValue;
 use holdpoint_engine::{Error, Once, Registration};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::translate::{agent_of, workflow_of};
 use crate::app::App;
@@ -25,16 +25,14 @@ pub(crate) async fn put(
     Keyed(key, Body(StrictValue(mut definition))): Keyed<Body<StrictValue>>,
 ) -> Result<ApiResponse, ApiError> {
     if let Some(members) = definition.as_object_mut() {
-        let named = members.entry("agentId").or_insert_with(|| json!(id));
+        let named = members.entry("agentId").or_insert_with(|| Value::from(id.as_str()));
         if named.as_str() != Some(id.as_str()) {
             return Err(ApiError::invalid("agentId", "must be the same in the path and in the definition"));
         }
     }
     check_frame(&definition)?;
     let tenant = caller.tenant().clone();
-    let approval = json!({"approval": definition.get("approval")});
-    let named = json!({"nodes": [{"id": "agent", "config": approval}]});
-    app.engine.find_people_warnings(&tenant, &named).await?;
+    app.engine.check_people_of_agent(&tenant, &definition).await?;
     let register =
         async |once: Option<&Once<_>>| Ok(app.engine.put_agent(&tenant, definition, once.cloned()).await?);
     key.once(&app, caller.sender(), registered, register).await

@@ -9,7 +9,7 @@ use anyhow::{Context, anyhow, bail};
 use holdpoint_core::{Refusal, TenantId, parse_strict};
 use holdpoint_engine::agent::{AgentFlaw, Connection, Connections};
 use holdpoint_engine::{Engine, Error};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 const CONNECTIONS: &str = "connections.json";
 /// The largest `outageMs`: a week.
@@ -173,12 +173,10 @@ impl Place<'_> {
             let field = self.field;
             return Err(format!("{field}.{own}: cannot stand beside use; say it in {CONNECTIONS}"));
         }
-        let mut named = json!({"use": self.name});
-        if let Some(kind) = settings.get("type") {
-            named["type"] = kind.clone();
-        }
+        let mut named = Map::from_iter([("use".to_owned(), Value::from(self.name.as_str()))]);
+        named.extend(settings.get("type").map(|kind| ("type".to_owned(), kind.clone())));
         connections.insert(self.name, Connection::of_agent(self.agent, settings.clone()));
-        *value = named;
+        *value = named.into();
         Ok(())
     }
 }
@@ -193,6 +191,7 @@ fn object(field: &str, value: Value) -> Result<Map<String, Value>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn what_only_an_operator_may_say_stays_in_this_process() {

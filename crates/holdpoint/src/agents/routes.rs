@@ -2,10 +2,11 @@
 
 use holdpoint_api::Page;
 use holdpoint_api::agents::{
-    After, Agent, AgentDefinition, AgentList, AgentRegistered, AgentTold, CancelThread, InterruptThread,
+    Agent, AgentDefinition, AgentList, AgentRegistered, AgentTold, CancelThread, InterruptThread,
     MessageList, SayInThread, StartAgent, TellRun, ThreadInterrupted, ThreadRunNow, ThreadRuns,
 };
 use holdpoint_api::decisions::{CallDecided, DecideCall, RunWaitingState};
+use holdpoint_api::events::After;
 
 use super::{decisions, definitions, runs, threads};
 use crate::routes::Route;

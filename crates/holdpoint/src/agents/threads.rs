@@ -6,9 +6,9 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use holdpoint_api::agents::{
-    After, CancelThread, InterruptThread, MessageList, SayInThread, ThreadInterrupted, ThreadRunNow,
-    ThreadRuns,
+    CancelThread, InterruptThread, MessageList, SayInThread, ThreadInterrupted, ThreadRunNow, ThreadRuns,
 };
+use holdpoint_api::events::After;
 use holdpoint_core::{Run, RunRef, check_reason};
 use holdpoint_engine::{Error, InputMode, Once, RunSummary, Talk};
 

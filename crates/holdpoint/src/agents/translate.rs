@@ -1,17 +1,19 @@
 //! Between the wire and the engine: pure functions, no decisions.
 
+use std::borrow::Cow;
+
 use axum::http::StatusCode;
-use holdpoint_api::Object;
 use holdpoint_api::agents::{
     self as api, AgentTold, InputRole, MESSAGE_ID_CHARS_MAX, MessageCall, MessageInput, ThreadRun,
     ThreadRunNow, TokenUsage,
 };
 use holdpoint_api::decisions::RunWaitingState;
+use holdpoint_api::{ErrorCode, ErrorDetails, Object};
 use holdpoint_core::agent::{CallRequest, Message, Role};
 use holdpoint_core::workflow::AGENT_PREFIX;
 use holdpoint_core::{Refusal, Run, RunId, Start, TIMED_OUT, WorkflowId, hex, limits};
 use holdpoint_engine::{Error, RunSummary, Said, Talk};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::waiting;
 use crate::auth::Caller;
@@ -128,13 +130,17 @@ pub(super) fn refused(error: Error) -> ApiError {
 
 pub(super) fn busy(active: &RunId) -> ApiError {
     let message = "a run is open in this thread; say it there, wait for its end or cancel it";
-    ApiError::new(StatusCode::CONFLICT, "thread_busy", message)
-        .with(json!({"activeRunId": active}))
+    ApiError::new(ErrorCode::ThreadBusy, message)
+        .with(ErrorDetails { active_run_id: Some(active.clone()), ..Default::default() })
         .retry_after_s(1)
 }
 
 pub(super) fn describe_message(said: Said) -> api::Message {
-    let call = |call: CallRequest| MessageCall { id: call.id, name: call.name, arguments: call.arguments };
+    let call = |call: CallRequest| MessageCall {
+        id: call.id.into(),
+        name: call.name.into(),
+        arguments: Cow::Owned(call.arguments),
+    };
     let message = said.message;
     api::Message {
         id: message.id,

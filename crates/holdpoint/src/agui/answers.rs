@@ -1,12 +1,16 @@
 //! What a front end says to an interrupt, in our words. Pure; whether it counts is judged by the core.
 
+use std::borrow::Cow;
+
 use holdpoint_api::agui::{ResumeEntry, ResumeStatus};
-use holdpoint_core::agent::ToolCallResumeMode;
+use holdpoint_api::interrupts::{ApprovalAnswer, CallAnswer, ClarificationAnswer, EditedCall};
+use holdpoint_core::agent::{ResumeDecisionAction, ToolCallResumeMode};
 use holdpoint_core::{Interrupt, Resolution, canonical, repeats_answer, with_ignored};
-use serde_json::{Value, json};
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::interrupts::{self, Form};
+use crate::json::to_json;
 
 /// Why somebody who only closes a dialog says no.
 const CANCELLED: &str = "cancelled in the front end";
@@ -34,15 +38,17 @@ pub(super) fn answer(asked: &Interrupt, payload: Option<&Value>) -> Result<Value
         Form::Permission { edits } => Ok(with_ignored(permission(payload, edits)?, payload, &PERMISSION)),
         Form::OutcomeUnknown => Ok(with_ignored(outcome(payload)?, payload, &OUTCOME)),
         Form::Ticket { mode, .. } => ticket(asked, payload, mode),
-        Form::ClientTool => Ok(json!({"action": "resume", "result": payload})),
+        Form::ClientTool => Ok(resume(payload)),
         Form::Approval { edits, .. } => approval(payload, edits),
         Form::Clarification => Ok(match payload.get("answers") {
             Some(Value::Object(_) | Value::Array(_)) => payload.clone(),
-            Some(_) | None => json!({"answers": payload}),
+            Some(_) | None => to_json(&ClarificationAnswer { answers: Cow::Borrowed(payload) }),
         }),
         // A yes lets the agent's decision stand; anything else is decided instead.
-        Form::LowConfidence if *payload == json!(true) || payload.get("approved") == Some(&json!(true)) => {
-            Ok(json!({"action": "accept"}))
+        Form::LowConfidence
+            if [Some(payload), payload.get("approved")].contains(&Some(&Value::Bool(true))) =>
+        {
+            Ok(accept())
         }
         Form::ExternalEvent | Form::Conversation | Form::LowConfidence | Form::Custom => Ok(payload.clone()),
     }
@@ -51,11 +57,9 @@ pub(super) fn answer(asked: &Interrupt, payload: Option<&Value>) -> Result<Value
 pub(super) fn cancel(asked: &Interrupt) -> Cancel {
     match Form::of(asked) {
         Form::Permission { .. } | Form::OutcomeUnknown | Form::Approval { rejects: true, .. } => {
-            Cancel::Answer(json!({"action": "reject", "feedback": CANCELLED}))
+            Cancel::Answer(reject(Some(CANCELLED)))
         }
-        Form::Ticket { .. } | Form::ClientTool => {
-            Cancel::Answer(json!({"action": "cancel", "reason": CANCELLED}))
-        }
+        Form::Ticket { .. } | Form::ClientTool => Cancel::Answer(decline(CANCELLED)),
         Form::Approval { rejects: false, .. }
         | Form::Clarification
         | Form::ExternalEvent
@@ -69,10 +73,11 @@ fn permission(payload: &Value, edits: bool) -> Result<Value, String> {
     let approved = approved(payload)?;
     match payload.get("editedArgs") {
         _ if !approved => rejected(payload, "reason"),
-        None => Ok(json!({"action": "accept"})),
+        None => Ok(accept()),
         Some(_) if !edits => Err("editedArgs is not offered here".to_owned()),
         Some(edited @ Value::Object(_)) => {
-            Ok(json!({"action": "edit-accept", "editedArtifactData": {"arguments": edited}}))
+            let arguments = Some(Cow::Borrowed(edited));
+            Ok(accept_edited(&to_json(&EditedCall { arguments, result: None })))
         }
         Some(_) => Err("editedArgs must be an object".to_owned()),
     }
@@ -82,8 +87,11 @@ fn outcome(payload: &Value) -> Result<Value, String> {
     let approved = approved(payload)?;
     match payload.get("result") {
         _ if !approved => rejected(payload, "reason"),
-        None => Ok(json!({"action": "accept"})),
-        Some(result) => Ok(json!({"action": "edit-accept", "editedArtifactData": {"result": result}})),
+        None => Ok(accept()),
+        Some(result) => {
+            let result = Some(Cow::Borrowed(result));
+            Ok(accept_edited(&to_json(&EditedCall { arguments: None, result })))
+        }
     }
 }
 
@@ -95,7 +103,7 @@ fn ticket(asked: &Interrupt, payload: &Value, mode: ToolCallResumeMode) -> Resul
     let decides = mode == ToolCallResumeMode::ReplayToolCall;
     if let (true, Some(false)) = (decides, said) {
         let reason = payload.get("reason").and_then(Value::as_str).unwrap_or("it was declined");
-        return Ok(json!({"action": "cancel", "reason": reason}));
+        return Ok(decline(reason));
     }
     if decides && said.is_none() {
         return Err("it must say true or false, or have a member approved or confirmed that does".to_owned());
@@ -104,7 +112,7 @@ fn ticket(asked: &Interrupt, payload: &Value, mode: ToolCallResumeMode) -> Resul
     if let Some(schema) = interrupts::shown_schema(asked).filter(|_| !decides) {
         holdpoint_core::checker(&schema).and_then(|check| check(payload))?;
     }
-    Ok(json!({"action": "resume", "result": payload}))
+    Ok(resume(payload))
 }
 
 fn approval(payload: &Value, edits: bool) -> Result<Value, String> {
@@ -118,9 +126,9 @@ fn approval(payload: &Value, edits: bool) -> Result<Value, String> {
     };
     let answer = match payload.get("editedArtifactData") {
         _ if !approved => rejected(payload, "feedback")?,
-        None => json!({"action": "accept"}),
+        None => accept(),
         Some(_) if !edits => return Err("editedArtifactData is not offered here".to_owned()),
-        Some(edited) => json!({"action": "edit-accept", "editedArtifactData": edited}),
+        Some(edited) => accept_edited(edited),
     };
     Ok(with_ignored(answer, payload, &APPROVAL))
 }
@@ -132,18 +140,47 @@ fn approved(payload: &Value) -> Result<bool, String> {
 
 fn rejected(payload: &Value, why: &str) -> Result<Value, String> {
     match payload.get(why).or_else(|| payload.get("reason")) {
-        None => Ok(json!({"action": "reject"})),
-        Some(Value::String(reason)) => Ok(json!({"action": "reject", "feedback": reason})),
+        None => Ok(reject(None)),
+        Some(Value::String(reason)) => Ok(reject(Some(reason))),
         Some(_) => Err(format!("{why} must be a text")),
     }
+}
+
+fn accept() -> Value {
+    to_json(&ApprovalAnswer { action: "accept".into(), ..Default::default() })
+}
+
+fn accept_edited(edited: &Value) -> Value {
+    let edited_artifact_data = Some(Cow::Borrowed(edited));
+    to_json(&ApprovalAnswer { action: "edit-accept".into(), edited_artifact_data, ..Default::default() })
+}
+
+fn reject(feedback: Option<&str>) -> Value {
+    let feedback = feedback.map(Cow::Borrowed);
+    to_json(&ApprovalAnswer { action: "reject".into(), feedback, ..Default::default() })
+}
+
+/// The answer that gives a tool call its result.
+pub(super) fn resume(result: &Value) -> Value {
+    let result = Some(Cow::Borrowed(result));
+    to_json(&CallAnswer { action: ResumeDecisionAction::Resume, result, reason: None })
+}
+
+fn decline(reason: &str) -> Value {
+    let reason = Some(Cow::Borrowed(reason));
+    to_json(&CallAnswer { action: ResumeDecisionAction::Cancel, result: None, reason })
 }
 
 /// What a decision is called that was made here, but for its end, which is another one each time: the same entry said
 /// again is known by this, and two who say it at once are still two.
 pub(super) fn name(entry: &ResumeEntry) -> String {
-    let payload = entry.payload.as_ref().map(|given| &given.0);
-    let said = json!({"interruptId": entry.interrupt_id, "status": entry.status, "payload": payload});
-    let hash = Sha256::digest(canonical(&said).as_bytes());
+    let members = [
+        ("interruptId", Value::from(entry.interrupt_id.as_str())),
+        ("status", to_json(&entry.status)),
+        ("payload", to_json(&entry.payload)),
+    ];
+    let said = members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    let hash = Sha256::digest(canonical(&Value::Object(said)).as_bytes());
     format!("{HERE}{}:", holdpoint_core::hex(&hash))
 }
 

@@ -4,8 +4,9 @@ use axum::Json;
 use axum::extract::State;
 use holdpoint_api::agui::{
     AgUiCapabilities, AgUiCustom, AgUiHoldpoint, AgUiHumanInTheLoop, AgUiIdentity, AgUiOutput, AgUiState,
-    AgUiTools, AgUiTransport, Supported, VERSION,
+    AgUiTools, AgUiTransport, VERSION,
 };
+use holdpoint_api::basics::Supported;
 use serde_json::Value;
 
 use super::target::Target;

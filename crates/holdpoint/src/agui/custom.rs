@@ -2,7 +2,7 @@
 //! the answer. Pure.
 
 use holdpoint_core::{Interrupt, OPERATOR_APPROVAL, PEOPLE};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 /// Characters of a text made of data.
 const TEXT_CHARS_MAX: usize = 2000;
@@ -41,11 +41,11 @@ pub(super) fn with_titles(asked: &Interrupt, mut schema: Value) -> Value {
         let Some(part) = schema.pointer_mut("/properties").and_then(|parts| parts.get_mut(key)) else {
             continue;
         };
-        if *part == json!(true) {
-            *part = json!({});
+        if *part == Value::Bool(true) {
+            *part = Map::new().into();
         }
         if let Some(part) = part.as_object_mut() {
-            part.entry("title").or_insert_with(|| json!(cut(as_lines(data))));
+            part.entry("title").or_insert_with(|| cut(as_lines(data)).into());
         }
     }
     schema

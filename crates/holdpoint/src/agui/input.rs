@@ -4,13 +4,15 @@ use std::collections::HashSet;
 
 use holdpoint_api::agents::MESSAGE_ID_CHARS_MAX;
 use holdpoint_api::agui::{self as wire, InputMessage, RESUME_ENTRIES_MAX, RUN_ID_CHARS_MAX, RunAgentInput};
+use holdpoint_api::ids::StrictValue;
 use holdpoint_core::agent::{Message, Role};
 use holdpoint_core::limits;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::history::History;
 use super::messages::ROLE;
 use crate::error::ApiError;
+use crate::json::to_json;
 
 /// Refuses what cannot be meant.
 pub(super) fn check(input: &RunAgentInput) -> Result<(), ApiError> {
@@ -78,15 +80,15 @@ pub(super) fn new_messages(input: &RunAgentInput, history: &History, by: &str) -
         let mut message = Message::new(id, role, content);
         message.by = Some(by.to_owned());
         if given.role == "developer" {
-            message.metadata.insert(ROLE.to_owned(), json!("developer"));
+            message.metadata.insert(ROLE.to_owned(), Value::from("developer"));
         }
         new.push(message);
     }
     if let Some(last) = new.last_mut() {
         for (name, given) in [("clientTools", &input.tools), ("context", &input.context)] {
             if !given.is_empty() {
-                let given: Vec<&Value> = given.iter().map(|one| &one.0).collect();
-                last.metadata.insert(name.to_owned(), json!(given));
+                let given = given.iter().map(|one| one.0.clone()).collect();
+                last.metadata.insert(name.to_owned(), given);
             }
         }
     }
@@ -133,11 +135,16 @@ pub(super) fn inputs_of_workflow(
             Role::System => "system",
             Role::User | Role::Assistant | Role::Tool => "user",
         };
-        json!({"id": one.id, "role": role, "content": one.content})
+        to_json(&InputMessage {
+            id: Some(one.id.clone()),
+            role: role.to_owned(),
+            content: Some(StrictValue(one.content.clone())),
+            ..Default::default()
+        })
     });
     state.insert("messages".to_owned(), said.collect());
     if let Some(last) = new.iter().rev().find(|one| one.role == Role::User) {
-        state.insert("message".to_owned(), json!(last.text()));
+        state.insert("message".to_owned(), last.text().into());
     }
     state
 }
@@ -145,6 +152,7 @@ pub(super) fn inputs_of_workflow(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     fn input(value: Value) -> RunAgentInput {
         serde_json::from_value(value).unwrap()

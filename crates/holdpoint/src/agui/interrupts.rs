@@ -1,9 +1,10 @@
 //! What a run waits for, as a front end sees it. Pure.
 
-use holdpoint_api::agui;
+use holdpoint_api::agui::{self, InterruptFacts, InterruptMetadata};
 use holdpoint_core::agent::{ARGUMENTS_SCHEMA, CLIENT_TOOL, CONFIRM, OUTCOME_UNKNOWN, ToolCallResumeMode};
 use holdpoint_core::{Interrupt, Kind, Run};
-use serde_json::{Map, Value, json};
+use schemars::json_schema;
+use serde_json::{Map, Value};
 
 use super::{custom, ids};
 
@@ -109,7 +110,7 @@ pub(super) fn shown(run: &Run, asked: &Interrupt) -> agui::Interrupt {
         message: message(asked),
         tool_call_id,
         expires_at: asked.expires_at().map(Into::into),
-        metadata: metadata(run, asked),
+        metadata: Some(metadata(run, asked)),
     }
 }
 
@@ -150,17 +151,17 @@ fn schema(form: &Form<'_>, reason: &str, asked: &Interrupt) -> Option<Value> {
             Some(decision(edits.then(edited), "reason"))
         }
         Form::OutcomeUnknown => {
-            let result = json!({"description": "What the call returned; it is not made again then."});
-            Some(decision(Some(("result", result)), "reason"))
+            let result = json_schema!({"description": "What the call returned; it is not made again then."});
+            Some(decision(Some(("result", result.to_value())), "reason"))
         }
         Form::Ticket { schema: Some(schema), .. } => Some((*schema).clone()),
-        Form::Ticket { .. } if reason == "confirmation" => Some(json!({"type": "boolean"})),
+        Form::Ticket { .. } if reason == "confirmation" => Some(json_schema!({"type": "boolean"}).to_value()),
         Form::Ticket { .. } if reason == "tool_call" => Some(decision(None, "reason")),
         Form::Ticket { .. } | Form::ClientTool => None,
         Form::Approval { edits, .. } => {
-            let edited = json!({"description": "What is approved instead of what was shown."});
-            let whole = decision(edits.then_some(("editedArtifactData", edited)), "feedback");
-            Some(json!({"anyOf": [{"type": "boolean"}, whole]}))
+            let edited = json_schema!({"description": "What is approved instead of what was shown."});
+            let whole = decision(edits.then_some(("editedArtifactData", edited.to_value())), "feedback");
+            Some(json_schema!({"anyOf": [{"type": "boolean"}, whole]}).to_value())
         }
         Form::Clarification => asked.resume_schema.clone().or_else(|| questions(&asked.data)),
         Form::Conversation => {
@@ -175,11 +176,11 @@ fn schema(form: &Form<'_>, reason: &str, asked: &Interrupt) -> Option<Value> {
 fn edited_args(asked: &Interrupt) -> Value {
     let mut schema = match asked.data.get(ARGUMENTS_SCHEMA) {
         Some(schema) => nested("/properties/editedArgs", schema),
-        None => json!({"type": "object"}),
+        None => json_schema!({"type": "object"}).to_value(),
     };
     if let Some(members) = schema.as_object_mut() {
         let description = "Takes the place of all arguments; nothing is merged.";
-        members.entry("description").or_insert_with(|| json!(description));
+        members.entry("description").or_insert_with(|| description.into());
     }
     schema
 }
@@ -191,7 +192,7 @@ fn nested(place: &str, schema: &Value) -> Value {
             let member = |(name, value): (&String, &Value)| {
                 let value = match (name.as_str(), value) {
                     ("$ref", Value::String(to)) if to == "#" || to.starts_with("#/") => {
-                        json!(format!("#{place}{}", &to[1..]))
+                        format!("#{place}{}", &to[1..]).into()
                     }
                     // The names in these are no keywords.
                     (
@@ -217,10 +218,10 @@ fn nested(place: &str, schema: &Value) -> Value {
 
 fn decision(more: Option<(&str, Value)>, why: &str) -> Value {
     let mut properties = Map::new();
-    properties.insert("approved".to_owned(), json!({"type": "boolean"}));
+    properties.insert("approved".to_owned(), json_schema!({"type": "boolean"}).to_value());
     properties.extend(more.map(|(name, schema)| (name.to_owned(), schema)));
-    properties.insert(why.to_owned(), json!({"type": "string"}));
-    json!({"type": "object", "properties": properties, "required": ["approved"]})
+    properties.insert(why.to_owned(), json_schema!({"type": "string"}).to_value());
+    json_schema!({"type": "object", "properties": properties, "required": ["approved"]}).to_value()
 }
 
 /// An object with an answer to each question.
@@ -229,7 +230,7 @@ fn questions(data: &Value) -> Option<Value> {
     for question in data.get("questions")?.as_array()? {
         let id = question.get("id")?.as_str()?;
         let mut schema =
-            question.get("schema").cloned().filter(Value::is_object).unwrap_or_else(|| json!({}));
+            question.get("schema").cloned().filter(Value::is_object).unwrap_or_else(|| Map::new().into());
         if schema.get("title").is_none()
             && let Some(text) = question.get("question")
         {
@@ -238,7 +239,7 @@ fn questions(data: &Value) -> Option<Value> {
         properties.insert(id.to_owned(), schema);
         required.push(id);
     }
-    Some(json!({"type": "object", "properties": properties, "required": required}))
+    Some(json_schema!({"type": "object", "properties": properties, "required": required}).to_value())
 }
 
 fn message(asked: &Interrupt) -> Option<String> {
@@ -249,28 +250,23 @@ fn message(asked: &Interrupt) -> Option<String> {
     (!said.is_empty()).then_some(said)
 }
 
-/// What our own front ends show beside it, and what a signature would be about.
-fn metadata(run: &Run, asked: &Interrupt) -> Map<String, Value> {
-    let mut about = Map::new();
-    about.insert("kind".to_owned(), json!(asked.kind));
-    about.insert("runId".to_owned(), json!(run.id));
-    about.insert("nodeId".to_owned(), json!(asked.node));
-    if let Some(digest) = &asked.digest {
-        about.insert("digest".to_owned(), json!(digest));
-    }
-    for (name, place) in [("title", "/title"), ("toolCall", "/toolCall"), ("artifact", "/artifactData")] {
-        if let Some(found) = asked.data.pointer(place) {
-            about.insert(name.to_owned(), found.clone());
-        }
-    }
-    if let Some(data) = custom::data(asked).filter(|_| Form::of(asked) == Form::Custom) {
-        about.insert("data".to_owned(), data);
-    }
-    if asked.required_approvals() > 1 {
-        about.insert("requiredApprovals".to_owned(), json!(asked.required_approvals()));
-        about.insert("votes".to_owned(), json!(asked.votes.len()));
-    }
-    Map::from_iter([("holdpoint".to_owned(), Value::Object(about))])
+/// Returns the data for the front ends of this server, and the digest that an answer may name.
+fn metadata(run: &Run, asked: &Interrupt) -> InterruptMetadata {
+    let member = |place: &str| asked.data.pointer(place).cloned();
+    let votes = (asked.required_approvals() > 1).then_some(asked.votes.len());
+    let holdpoint = InterruptFacts {
+        kind: asked.kind,
+        run_id: run.id.clone(),
+        node_id: asked.node.clone(),
+        digest: asked.digest.clone(),
+        title: member("/title"),
+        tool_call: member("/toolCall"),
+        artifact: member("/artifactData"),
+        data: custom::data(asked).filter(|_| Form::of(asked) == Form::Custom),
+        required_approvals: votes.map(|_| asked.required_approvals()),
+        votes,
+    };
+    InterruptMetadata { holdpoint }
 }
 
 fn call(run: &Run, asked: &Interrupt) -> Option<String> {

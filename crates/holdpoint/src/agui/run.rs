@@ -10,7 +10,7 @@ use holdpoint_api::agui::{self as wire, Event, RunAgentInput};
 use holdpoint_core::agent::Message;
 use holdpoint_core::{Answer, Command, InterruptId, Refusal, Run, RunId, RunRef, hex};
 use holdpoint_engine::{Error, Once, RequestKey, Talk};
-use serde_json::json;
+use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 use super::history::History;
@@ -19,12 +19,13 @@ use super::resume::{self, Violation};
 use super::stream::{self, Audience, Segment, Stretch};
 use super::target::Target;
 use super::translate::{Rest, Translator};
-use super::{ids, input, interrupts, state};
+use super::{answers, ids, input, interrupts, state};
 use crate::app::App;
 use crate::auth::{Caller, CanAnswer, CanCreateRuns, Permission};
 use crate::body::{Body, InPath};
 use crate::error::ApiError;
 use crate::idempotency::Keyed;
+use crate::json::to_json;
 
 /// How often somebody else may come in between.
 const ATTEMPTS_MAX: usize = 16;
@@ -45,7 +46,8 @@ pub(crate) async fn run(
     let permit = caller.open_stream(&app)?;
     let asked = Asked { app: &app, caller: &caller, target: &target, input: &input };
     let segment = asked.carry_out().await?;
-    let state = input.state.as_ref().map(|given| given.0.clone()).unwrap_or_else(|| json!({}));
+    let state =
+        input.state.as_ref().map(|given| given.0.clone()).unwrap_or_else(|| Value::Object(Map::new()));
     let modern = input.protocol_version.is_some();
     let audience = Audience {
         tenant: caller.tenant().clone(),
@@ -132,11 +134,11 @@ impl Asked<'_> {
         for (call, asked) in interrupts::of_client(run) {
             let Some(given) = input::result_of(self.input, &call) else { continue };
             let content = given.content.as_ref().map(|content| content.0.clone()).unwrap_or_default();
-            let value = match &given.error {
-                None => json!({"action": "resume", "result": content}),
-                Some(error) => json!({"action": "resume", "result": {"error": error.0}}),
+            let result = match &given.error {
+                None => content,
+                Some(error) => Map::from_iter([("error".to_owned(), error.0.clone())]).into(),
             };
-            let mut answer = self.caller.answer(value, None);
+            let mut answer = self.caller.answer(answers::resume(&result), None);
             answer.decision = Some(format!("ag-ui:result:{}", fresh()?));
             answers.insert(asked.id, answer);
         }
@@ -191,7 +193,8 @@ impl Asked<'_> {
     /// Returns the request that adds these messages to a run. The same messages that are sent twice are added once.
     pub(super) fn once_for(&self, of: &RunRef, new: &[Message]) -> Once<Run> {
         let names: Vec<&str> = new.iter().map(|one| one.id.as_str()).collect();
-        let key = hex(&Sha256::digest(json!([self.input.thread_id, of.run, names]).to_string().as_bytes()));
+        let key =
+            hex(&Sha256::digest(to_json(&(&self.input.thread_id, &of.run, names)).to_string().as_bytes()));
         let request = RequestKey {
             tenant: self.caller.tenant().clone(),
             operation: "ag-ui say".to_owned(),

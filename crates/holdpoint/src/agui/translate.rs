@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use holdpoint_api::agui::{Event, Outcome, Usage, VERSION};
+use holdpoint_api::agui::{Event, Outcome, PatchOperation, Usage, VERSION};
 use holdpoint_core::agent::{Message, Usage as Cost};
 use holdpoint_core::workflow::AGENT_PREFIX;
 use holdpoint_core::{End, Event as Happened, NodeId, Run};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::messages::as_text;
 use super::{ids, interrupts, state};
@@ -301,19 +301,22 @@ impl Speech {
     }
 }
 
-/// RFC 6902, by the members of the whole.
-fn difference(before: &Value, after: &Value) -> Vec<Value> {
+/// Returns the changes between two states, as in RFC 6902, by the members of the whole.
+fn difference(before: &Value, after: &Value) -> Vec<PatchOperation> {
     let (Value::Object(before), Value::Object(after)) = (before, after) else {
-        return vec![json!({"op": "replace", "path": "", "value": after})];
+        return vec![PatchOperation::Replace { path: String::new(), value: after.clone() }];
     };
     let path = |name: &str| format!("/{}", name.replace('~', "~0").replace('/', "~1"));
     let gone = before.keys().filter(|name| !after.contains_key(*name));
-    let gone = gone.map(|name| json!({"op": "remove", "path": path(name)}));
-    let changed =
-        after.iter().filter(|(name, value)| before.get(*name) != Some(value)).map(|(name, value)| {
-            let op = if before.contains_key(name) { "replace" } else { "add" };
-            json!({"op": op, "path": path(name), "value": value})
-        });
+    let gone = gone.map(|name| PatchOperation::Remove { path: path(name) });
+    let changed = after.iter().filter(|(name, value)| before.get(*name) != Some(value));
+    let changed = changed.map(|(name, value)| {
+        let (path, value) = (path(name), value.clone());
+        match before.contains_key(name) {
+            true => PatchOperation::Replace { path, value },
+            false => PatchOperation::Add { path, value },
+        }
+    });
     gone.chain(changed).collect()
 }
 

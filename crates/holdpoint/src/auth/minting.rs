@@ -1,9 +1,8 @@
 //! Making keys. A key is random text that only its holder has; everybody else has its hash.
 
-use axum::http::StatusCode;
+use holdpoint_api::{ErrorCode, ErrorDetails};
 use holdpoint_core::{TenantId, Timestamp, hex};
 use holdpoint_engine::{ApiKey, Dependence};
-use serde_json::json;
 use sha2::{Digest, Sha256};
 
 use super::{Caller, SCOPES};
@@ -52,8 +51,8 @@ pub(crate) fn check_scopes(
         }
         if !caller.may(scope) {
             let message = format!("you cannot hand out {scope}, which your own key lacks");
-            let details = json!({"scopeRequired": scope});
-            return Err(ApiError::new(StatusCode::FORBIDDEN, "forbidden", message).with(details));
+            let details = ErrorDetails::of_scope(scope);
+            return Err(ApiError::new(ErrorCode::Forbidden, message).with(details));
         }
     }
     Ok(wanted)

@@ -4,8 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use axum::http::StatusCode;
-use serde_json::json;
+use holdpoint_api::{ErrorCode, ErrorDetails};
 
 use crate::error::ApiError;
 
@@ -102,9 +101,9 @@ impl RateLimit {
 pub(crate) fn too_many(wait: Duration, scope: &str, what: &str) -> ApiError {
     let wait_ms = u64::try_from(wait.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
     let message = format!("{what}; try again in {wait_ms} ms");
-    ApiError::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", message)
-        .with(json!({"retryAfterMs": wait_ms, "scope": scope}))
-        .retry_after_s(wait_ms.div_ceil(1000))
+    let (retry_after_ms, scope) = (Some(wait_ms), Some(scope.to_owned()));
+    let details = ErrorDetails { retry_after_ms, scope, ..Default::default() };
+    ApiError::new(ErrorCode::RateLimited, message).with(details).retry_after_s(wait_ms.div_ceil(1000))
 }
 
 #[cfg(test)]
@@ -137,7 +136,7 @@ mod tests {
         let start = Instant::now();
         assert!(limit.take("a", start).is_ok());
         let refused = limit.take("a", start).unwrap_err().into_response();
-        assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);
+        assert_eq!(refused.status(), 429);
         assert_eq!(refused.headers()["retry-after"], "1", "whole seconds, rounded up");
         assert!(limit.take("a", start + Duration::from_millis(333)).is_err());
         assert!(limit.take("a", start + Duration::from_millis(334)).is_ok());

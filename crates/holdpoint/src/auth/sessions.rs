@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Method, header};
+use holdpoint_api::ErrorCode;
 use holdpoint_core::Timestamp;
 use holdpoint_engine::{ApiKey, Engine, Session};
 use tokio::sync::watch;
@@ -214,7 +215,7 @@ fn is_ours(origin: &str, headers: &HeaderMap, public_url: &str) -> bool {
 }
 
 fn refused(message: &str) -> ApiError {
-    ApiError::new(StatusCode::FORBIDDEN, "csrf_refused", message)
+    ApiError::new(ErrorCode::CsrfRefused, message)
 }
 
 #[cfg(test)]

@@ -4,9 +4,10 @@ use axum::http::StatusCode;
 use holdpoint_api::chat::{
     Chat, ChatError, ChatInterrupt, ChatOutcome, ChatStanding, ChatState, WAIT_MS_DEFAULT, WAIT_MS_MAX,
 };
+use holdpoint_api::{ErrorCode, ErrorDetails};
 use holdpoint_core::{StrictValue, limits};
 use holdpoint_engine::{GraphError, Handle, Standing};
-use serde_json::{Value, json};
+use serde_json::{Map, Value};
 
 use crate::error::ApiError;
 
@@ -70,9 +71,9 @@ fn start(chat: Chat) -> Result<Wanted, ApiError> {
         (Some(input), None) => input.0,
         (None, Some(messages)) => {
             let messages: Vec<Value> = messages.into_iter().map(|message| message.0).collect();
-            json!({ "messages": messages })
+            Map::from_iter([("messages".to_owned(), Value::Array(messages))]).into()
         }
-        (None, None) => json!({}),
+        (None, None) => Map::new().into(),
         (Some(_), Some(_)) => return Err(ApiError::invalid("messages", "cannot stand beside input")),
     };
     if graph.starts_with("native:") && !input.is_object() {
@@ -166,8 +167,8 @@ pub(super) fn standing(handle: Handle, standing: Standing) -> ChatStanding {
 /// A graph that shows more than it may is refused like a caller who sends more than it may.
 pub(super) fn answered(outcome: ChatOutcome) -> Result<(StatusCode, ChatOutcome), ApiError> {
     match outcome {
-        ChatOutcome { error: Some(error), .. } if error.code == "interrupt_too_large" => {
-            Err(ApiError::new(StatusCode::BAD_REQUEST, "interrupt_too_large", error.message))
+        ChatOutcome { error: Some(error), .. } if error.code == ErrorCode::InterruptTooLarge.as_str() => {
+            Err(ApiError::new(ErrorCode::InterruptTooLarge, error.message))
         }
         ChatOutcome { outcome: ChatState::Running, .. } => Ok((StatusCode::ACCEPTED, outcome)),
         outcome => Ok((StatusCode::OK, outcome)),
@@ -176,26 +177,23 @@ pub(super) fn answered(outcome: ChatOutcome) -> Result<(StatusCode, ChatOutcome)
 
 pub(super) fn refused(error: GraphError) -> ApiError {
     let code = match &error {
-        GraphError::NoGraph(_) => "graph_not_found",
-        GraphError::NoState => "state_key_not_found",
-        GraphError::StateKeyInUse => "state_key_in_use",
-        GraphError::InFlight => "resume_in_flight",
-        GraphError::Ended => "graph_ended",
-        GraphError::OtherValue => "resume_id_conflict",
-        GraphError::AsksOther => "interrupt_changed",
-        GraphError::Several { .. } => "interrupt_ambiguous",
-        GraphError::Engine(_) | _ => "internal_error",
+        GraphError::NoGraph(_) => ErrorCode::GraphNotFound,
+        GraphError::NoState => ErrorCode::StateKeyNotFound,
+        GraphError::StateKeyInUse => ErrorCode::StateKeyInUse,
+        GraphError::InFlight => ErrorCode::ResumeInFlight,
+        GraphError::Ended => ErrorCode::GraphEnded,
+        GraphError::OtherValue => ErrorCode::ResumeIdConflict,
+        GraphError::AsksOther => ErrorCode::InterruptChanged,
+        GraphError::Several { .. } => ErrorCode::InterruptAmbiguous,
+        GraphError::Engine(_) | _ => ErrorCode::InternalError,
     };
-    let status = match &error {
-        GraphError::NoGraph(_) | GraphError::NoState => StatusCode::NOT_FOUND,
-        _ => StatusCode::CONFLICT,
-    };
-    let told = ApiError::new(status, code, error.to_string());
+    let told = ApiError::new(code, error.to_string());
     match error {
         GraphError::Engine(error) => error.into(),
         GraphError::InFlight => told.retry_after_s(1),
         GraphError::Several { keys, interrupts } => {
-            told.with(json!({"keys": keys, "interruptIds": interrupts}))
+            let (keys, interrupt_ids) = (Some(keys), Some(interrupts));
+            told.with(ErrorDetails { keys, interrupt_ids, ..Default::default() })
         }
         _ => told,
     }

@@ -1,11 +1,18 @@
 //! Between holds on the wire and what is asked: pure functions.
 
-use holdpoint_api::holds::{APPROVERS_MAX, CHOICES_MAX, CreateHold, Hold, TITLE_CHARS_MAX};
+use std::borrow::Cow;
+
+use holdpoint_api::holds::{
+    APPROVERS_MAX, CHOICES_MAX, CreateHold, Hold, HoldApproval, HoldQuestion, HoldQuestions, HoldTerms,
+    TITLE_CHARS_MAX,
+};
 use holdpoint_core::{AUTH_REQUIRED, Interrupt, Kind, Request, Resolution, Run, limits};
 use holdpoint_engine::Engine;
-use serde_json::{Value, json};
+use schemars::json_schema;
+use serde_json::Value;
 
 use crate::error::ApiError;
+use crate::json::to_json;
 use crate::links::Links;
 
 /// How a text can be shown: as Markdown, with its lines, or as a patch.
@@ -26,40 +33,54 @@ pub(super) fn asked(body: &CreateHold) -> Result<Request, ApiError> {
         (None, Some(schema)) => Some(schema.0.clone()),
         (None, None) => None,
     };
-    let mut asked = match schema {
-        None => approval(body),
-        Some(schema) => question(body, &schema),
+    let kind = if schema.is_some() { Kind::Clarification } else { Kind::Approval };
+    let (title, terms) = (Cow::Borrowed(body.title.as_str()), terms(body, kind)?);
+    let data_type = match &body.data {
+        Some(data) => Some(Cow::Borrowed(media_type(&data.0, body.data_type.as_deref())?)),
+        None if body.data_type.is_some() => return Err(ApiError::invalid("dataType", "requires data")),
+        None => None,
     };
+    let data = match &schema {
+        None => to_json(&HoldApproval {
+            title,
+            artifact_id: "hold".into(),
+            artifact_type: data_type.unwrap_or("hold".into()),
+            actions: vec!["accept".into(), "reject".into()],
+            terms,
+        }),
+        Some(schema) => {
+            let options = body.choices.as_deref().map(Cow::Borrowed);
+            let (id, schema) = (Cow::Borrowed(QUESTION), Cow::Borrowed(schema));
+            let questions = [HoldQuestion { id, question: title, schema, options }];
+            to_json(&HoldQuestions { questions, terms, artifact_type: data_type })
+        }
+    };
+    Ok(Request { timeout_ms: body.timeout_ms, ..Request::new(kind, data) })
+}
+
+/// Returns the members that do not depend on the kind of the hold.
+fn terms(body: &CreateHold, kind: Kind) -> Result<HoldTerms<'_>, ApiError> {
     if let Some(approvers) = &body.approvers {
         let is_name = |name: &String| !name.trim().is_empty() && !name.contains(char::is_control);
         if !(1..=APPROVERS_MAX).contains(&approvers.len()) || !approvers.iter().all(is_name) {
             let message = format!("must be 1 to {APPROVERS_MAX} names, none of them empty");
             return Err(ApiError::invalid("approvers", message));
         }
-        asked.data["approversList"] = json!(approvers);
     }
-    asked.data["requesterMayNotApprove"] = json!(body.requester_may_not_approve.unwrap_or(true));
     if let Some(required) = body.required_approvals {
-        check_required(required, asked.kind)?;
-        asked.data["requiredApprovals"] = json!(required);
+        check_required(required, kind)?;
     }
-    if let Some(profile) = &body.profile {
-        if profile != AUTH_REQUIRED {
-            return Err(ApiError::invalid("profile", format!("must be {AUTH_REQUIRED}")));
-        }
-        asked.data["profile"] = json!(profile);
+    if body.profile.as_ref().is_some_and(|profile| profile != AUTH_REQUIRED) {
+        return Err(ApiError::invalid("profile", format!("must be {AUTH_REQUIRED}")));
     }
-    if let Some(description) = &body.description {
-        asked.data["description"] = json!(description);
-    }
-    if let Some(data) = &body.data {
-        asked.data["artifactData"] = data.0.clone();
-        asked.data["artifactType"] = json!(media_type(&data.0, body.data_type.as_deref())?);
-    } else if body.data_type.is_some() {
-        return Err(ApiError::invalid("dataType", "requires data"));
-    }
-    asked.timeout_ms = body.timeout_ms;
-    Ok(asked)
+    Ok(HoldTerms {
+        approvers_list: body.approvers.as_deref().map(Cow::Borrowed),
+        requester_may_not_approve: body.requester_may_not_approve.unwrap_or(true),
+        required_approvals: body.required_approvals,
+        profile: body.profile.as_deref().map(Cow::Borrowed),
+        description: body.description.as_deref().map(Cow::Borrowed),
+        artifact_data: body.data.as_ref().map(|data| Cow::Borrowed(&data.0)),
+    })
 }
 
 /// Returns how the data is shown. Only texts have a choice.
@@ -97,22 +118,7 @@ fn of_choices(choices: &[String]) -> Result<Value, ApiError> {
         let message = format!("must be 1 to {CHOICES_MAX} different texts, none of them empty");
         return Err(ApiError::invalid("choices", message));
     }
-    Ok(json!({"enum": choices}))
-}
-
-fn approval(body: &CreateHold) -> Request {
-    let data = json!({
-        "title": body.title, "artifactId": "hold", "artifactType": "hold", "actions": ["accept", "reject"],
-    });
-    Request::new(Kind::Approval, data)
-}
-
-fn question(body: &CreateHold, schema: &Value) -> Request {
-    let mut question = json!({"id": QUESTION, "question": body.title, "schema": schema});
-    if let Some(choices) = &body.choices {
-        question["options"] = json!(choices);
-    }
-    Request::new(Kind::Clarification, json!({"questions": [question]}))
+    Ok(json_schema!({"enum": choices}).to_value())
 }
 
 /// Whether nothing came of it yet.
@@ -164,6 +170,7 @@ fn answer(held: &Interrupt, value: &Value) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     fn request(body: Value) -> Result<Request, String> {
         let asked = asked(&serde_json::from_value(body).unwrap());

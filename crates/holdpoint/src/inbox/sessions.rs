@@ -8,6 +8,7 @@ use axum::extract::{FromRequestParts, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use holdpoint_api::ErrorCode;
 use holdpoint_api::sessions::{CreateSessionLink, ListedSession, Session, SessionLink, SessionList, SignIn};
 use holdpoint_core::Timestamp;
 use holdpoint_engine::{ApiKey, CredentialLimits, Engine};
@@ -82,7 +83,7 @@ async fn with_link(
     let (session, key) = found.ok_or_else(|| {
         failures.count();
         let message = "this link was used, has expired, or is none; `holdpoint inbox --link` makes another";
-        ApiError::new(StatusCode::UNAUTHORIZED, "link_used", message)
+        ApiError::new(ErrorCode::LinkUsed, message)
     })?;
     Ok((token, SignedIn { session: session.into(), key: key.into() }))
 }

@@ -7,12 +7,12 @@ use std::time::Instant;
 
 use axum::extract::{ConnectInfo, FromRequestParts};
 use axum::http::request::Parts;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use holdpoint_api::links::Intent;
+use holdpoint_api::{ErrorCode, ErrorDetails};
 use holdpoint_core::{Interrupt, InterruptId, Kind, Refusal, Resolution, Run};
 use holdpoint_engine::Error;
-use serde_json::{Value, json};
 
 use super::token::{self, Claims};
 use super::{Links, Peer, find_allowed_intent};
@@ -85,11 +85,11 @@ impl Link {
             Intent::Resolve if owner.is_some_and(|owner| self.claims.is_old_callback(owner)) => {
                 let message = "this link was sent to the callback address of the run by an earlier version and cannot answer; \
                                answer with a key, or ask for a new link";
-                Err(ApiError::new(StatusCode::FORBIDDEN, "forbidden", message))
+                Err(ApiError::new(ErrorCode::Forbidden, message))
             }
             Intent::Inspect => {
                 let message = "this link is for looking only; it cannot answer";
-                Err(ApiError::new(StatusCode::FORBIDDEN, "forbidden", message))
+                Err(ApiError::new(ErrorCode::Forbidden, message))
             }
             Intent::Resolve if self.run.interrupt(self.interrupt).is_some_and(Interrupt::needs_key) => {
                 Err(Refusal::KeyRequired.into())
@@ -132,8 +132,7 @@ pub(crate) fn no_longer(refusal: Refusal, interrupt: Option<&Interrupt>) -> ApiE
         Refusal::Expired => expired(),
         Refusal::AlreadyResolved if timed_out() => expired(),
         Refusal::AlreadyResolved | Refusal::InterruptCancelled | Refusal::InterruptGone => {
-            let code = Refusal::AlreadyResolved.code();
-            let error = ApiError::new(StatusCode::CONFLICT, code, refusal.to_string());
+            let error = ApiError::new(Refusal::AlreadyResolved.code(), refusal.to_string());
             match interrupt {
                 Some(interrupt) => error.with(closed(interrupt)),
                 None => error,
@@ -143,30 +142,34 @@ pub(crate) fn no_longer(refusal: Refusal, interrupt: Option<&Interrupt>) -> ApiE
     }
 }
 
-/// What became of it, for whoever holds a link that is still good: such a link shows names of others who vote, too.
-fn closed(interrupt: &Interrupt) -> Value {
-    let mut shown =
-        json!({"state": "cancelled", "kind": interrupt.kind.as_str(), "title": interrupt.title()});
-    if let Some(Resolution::Answered { value, by, at, .. }) = &interrupt.resolution {
-        shown["state"] = json!("answered");
-        shown["answeredBy"] = json!(by);
-        shown["answeredAt"] = json!(at.to_string());
-        if let Some(action) = value.get("action").filter(|_| interrupt.kind == Kind::Approval) {
-            shown["action"] = action.clone();
-        }
+/// The outcome of the interrupt. The holder of a valid link may see it, because the link also shows the names of voters.
+fn closed(interrupt: &Interrupt) -> ErrorDetails {
+    let of_interrupt = ErrorDetails {
+        kind: Some(interrupt.kind),
+        title: Some(interrupt.title().to_owned()),
+        ..ErrorDetails::of_state("cancelled")
+    };
+    match &interrupt.resolution {
+        Some(Resolution::Answered { value, by, at, .. }) => ErrorDetails {
+            state: Some("answered".into()),
+            answered_by: Some(by.clone()),
+            answered_at: Some((*at).into()),
+            action: value.get("action").filter(|_| interrupt.kind == Kind::Approval).cloned(),
+            ..of_interrupt
+        },
+        Some(Resolution::TimedOut { .. }) | None => of_interrupt,
     }
-    shown
 }
 
 fn expired() -> ApiError {
-    ApiError::new(StatusCode::GONE, "interrupt_expired", "this link has expired, or what it was for has")
-        .with(json!({"state": "expired"}))
+    ApiError::new(ErrorCode::InterruptExpired, "this link has expired, or what it was for has")
+        .with(ErrorDetails::of_state("expired"))
 }
 
 fn revoked() -> ApiError {
     let message =
         "this link has ended because the key that created it was revoked or has expired; ask for a new link";
-    ApiError::new(StatusCode::GONE, "link_revoked", message).with(json!({"state": "revoked"}))
+    ApiError::new(ErrorCode::LinkRevoked, message).with(ErrorDetails::of_state("revoked"))
 }
 
 /// What is left of a body ends the connection, and a client that is not told would send its next request into it.

@@ -1,15 +1,15 @@
 //! Between the mailbox and the wire: pure functions, no decisions.
 
-use axum::http::StatusCode;
 use holdpoint_api::mailbox::{
     DispatchChanged, DispatchCounts, DispatchProjection, DispatchRun, MailboxStats,
 };
+use holdpoint_api::{ErrorCode, ErrorDetails};
 use holdpoint_core::mailbox::{RunDispatch, RunDispatchStatus};
 use holdpoint_core::{Run, Timestamp};
 use holdpoint_engine::{DispatchCursor, Error};
-use serde_json::json;
 
 use crate::error::ApiError;
+use crate::json::to_json;
 
 /// Describes a dispatch. The fencing token is left out: its holder could write for the worker.
 pub(crate) fn describe(row: RunDispatch) -> DispatchChanged {
@@ -31,7 +31,7 @@ pub(crate) fn describe(row: RunDispatch) -> DispatchChanged {
         updated_at: row.updated_at.into(),
         projection: DispatchProjection {
             run_status: row.run_status.map(|status| status.as_str().to_owned()),
-            termination: row.termination.map(|reason| json!(reason)),
+            termination: row.termination.map(|reason| to_json(&reason)),
             response: row.run_response,
             error: row.run_error,
             instance_id: row.dispatch_instance_id,
@@ -88,7 +88,7 @@ pub(crate) fn not_cancelled(row: &RunDispatch) -> ApiError {
         RunDispatchStatus::Claimed => {
             let run = &row.run_id;
             let message = format!("a worker is carrying it out; cancel its run: POST /v1/runs/{run}/cancel");
-            ("dispatch_claimed", message)
+            (ErrorCode::DispatchClaimed, message)
         }
         RunDispatchStatus::Acked
         | RunDispatchStatus::Cancelled
@@ -96,7 +96,7 @@ pub(crate) fn not_cancelled(row: &RunDispatch) -> ApiError {
         | RunDispatchStatus::DeadLetter => {
             let message =
                 format!("it has already ended as {}; nothing is left to cancel", row.status.as_str());
-            ("dispatch_ended", message)
+            (ErrorCode::DispatchEnded, message)
         }
         // It went back into the queue between the two looks.
         RunDispatchStatus::Queued => return Error::Busy.into(),
@@ -113,12 +113,12 @@ pub(crate) fn check_dead(row: &RunDispatch) -> Result<(), ApiError> {
         true => "only dead letters can be put back into the queue; this one was not given up",
         false => "it is still in the queue and tried by itself; only dead letters can be put back",
     };
-    Err(conflict(row, "dispatch_not_dead", message))
+    Err(conflict(row, ErrorCode::DispatchNotDead, message))
 }
 
-fn conflict(row: &RunDispatch, code: &'static str, message: impl Into<String>) -> ApiError {
-    let details = json!({"status": row.status.as_str(), "runId": row.run_id});
-    ApiError::new(StatusCode::CONFLICT, code, message).with(details)
+fn conflict(row: &RunDispatch, code: ErrorCode, message: impl Into<String>) -> ApiError {
+    let (status, run_id) = (Some(row.status.as_str().into()), Some(row.run_id.clone()));
+    ApiError::new(code, message).with(ErrorDetails { status, run_id, ..Default::default() })
 }
 
 #[cfg(test)]
@@ -126,6 +126,7 @@ mod tests {
     use super::*;
     use holdpoint_api::mailbox::Dispatch;
     use holdpoint_core::TenantId;
+    use serde_json::json;
 
     fn row() -> RunDispatch {
         let tenant = TenantId::parse("default").unwrap();

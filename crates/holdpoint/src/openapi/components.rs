@@ -1,6 +1,11 @@
 //! Component schemas of the OpenAPI document, made from the types of `holdpoint-api`.
 
-use holdpoint_api::{Error, Instant};
+use holdpoint_api::chat::ChatProgress;
+use holdpoint_api::holds::{HoldApproval, HoldQuestions};
+use holdpoint_api::interrupts::{ApprovalAnswer, CallAnswer, ClarificationAnswer, EditedCall, SideQuestion};
+use holdpoint_api::payloads::EventPayload;
+use holdpoint_api::webhooks::{DeliveryHead, InterruptCallback};
+use holdpoint_api::{Error, Instant, agui};
 use schemars::generate::{Contract, SchemaSettings};
 use schemars::transform::{RecursiveTransform, Transform, transform_subschemas};
 use schemars::{Schema, SchemaGenerator};
@@ -40,6 +45,18 @@ impl Components {
 
     pub(super) fn response(&mut self, schema: SchemaOf) -> Value {
         schema(&mut self.responses).to_value()
+    }
+
+    /// Adds the documents that no operation has.
+    pub(super) fn add_others(&mut self) {
+        macro_rules! add {
+            ($($document:ty),+ $(,)?) => {
+                $(self.responses.subschema_for::<$document>();)+
+            };
+        }
+        add!(EventPayload<'_>, DeliveryHead, InterruptCallback, SideQuestion<'_>, agui::Frame, ChatProgress);
+        add!(ApprovalAnswer<'_>, EditedCall<'_>, CallAnswer<'_>, ClarificationAnswer<'_>);
+        add!(HoldApproval<'_>, HoldQuestions<'_>);
     }
 
     /// Returns one parameter for each member of a type.

@@ -31,7 +31,7 @@ pub(crate) async fn resolve(
 fn in_older_words(error: Error) -> ApiError {
     match error {
         Error::Refused(refusal @ Refusal::InterruptCancelled) => {
-            ApiError::new(StatusCode::CONFLICT, refusal.code(), refusal.to_string())
+            ApiError::from(refusal).with_status(StatusCode::CONFLICT)
         }
         other => other.into(),
     }

@@ -1,7 +1,5 @@
 //! Handlers that cancel, pause and resume runs.
 
-use std::borrow::Cow;
-
 use axum::extract::State;
 use axum::http::StatusCode;
 use holdpoint_api::runs::{
@@ -10,7 +8,6 @@ use holdpoint_api::runs::{
 };
 use holdpoint_core::{Command, Run, RunRef, Status, check_reason};
 use holdpoint_engine::Once;
-use serde_json::Value;
 
 use crate::app::App;
 use crate::auth::{Caller, CanCancelRuns};
@@ -69,14 +66,10 @@ async fn cancel_one(app: &App, caller: &Caller, id: &str, reason: Option<String>
             (CancelResult { run_id: id.to_owned(), ok: true, status: Some(run.status()), error: None }, true)
         }
         Err(error) => {
-            let text = |member: &Value| Cow::Owned(member.as_str().unwrap_or_default().to_owned());
-            let body = error.body();
-            let (code, message) = (text(&body["error"]), text(&body["message"]));
+            let (code, is_final) = (error.code().as_str().into(), error.is_final());
+            let message = error.into_message().into();
             let why = RunError { code, message, retryable: None, details: None };
-            (
-                CancelResult { run_id: id.to_owned(), ok: false, status: None, error: Some(why) },
-                error.is_final(),
-            )
+            (CancelResult { run_id: id.to_owned(), ok: false, status: None, error: Some(why) }, is_final)
         }
     }
 }

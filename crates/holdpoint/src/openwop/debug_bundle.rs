@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use holdpoint_api::artifacts::{BundleMetrics, DebugBundle, ShowDebugBundle};
 use holdpoint_core::{Run, RunRef};
 use holdpoint_engine::Recorded;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::collections::BTreeSet;
 
 use self::mask::masked;
@@ -21,6 +21,7 @@ use crate::app::App;
 use crate::auth::CanReadRuns;
 use crate::body::{InPath, Params};
 use crate::error::ApiError;
+use crate::json::to_json;
 use crate::telemetry::{Teller, described};
 
 /// Events of one bundle at most; of a longer log the first ones.
@@ -47,7 +48,7 @@ pub(crate) async fn show(
         bundle_version: "1.0".to_owned(),
         generated_at: app.engine.now().into(),
         host: implementation(),
-        run: masked(json!(snapshot::describe(&run))),
+        run: masked(to_json(&snapshot::describe(&run))),
         metrics: BundleMetrics { event_count: events.len(), node_count: nodes.len() },
         events: events.into_iter().map(masked).collect(),
         spans: spans.into_iter().map(masked).collect(),
@@ -79,8 +80,8 @@ fn told(of: &RunRef, run: &Run, recorded: Vec<Recorded>) -> (Vec<Value>, Vec<Val
     let mut teller = Teller::new(of, Run::unborn(run.id.clone(), run.workflow.clone()));
     let (mut events, mut spans) = (Vec::with_capacity(recorded.len()), Vec::new());
     for one in recorded {
-        spans.extend(teller.tell(&one.event, one.at).iter().map(described));
-        events.push(json!(document(teller.run(), &one)));
+        spans.extend(teller.tell(&one.event, one.at).iter().map(|span| to_json(&described(span))));
+        events.push(to_json(&document(teller.run(), &one)));
     }
     (events, spans)
 }

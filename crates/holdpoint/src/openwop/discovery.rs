@@ -7,14 +7,16 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::header;
 use axum::response::IntoResponse;
+use holdpoint_api::basics::Supported;
 use holdpoint_api::discovery::{
     AuthorizationFeatures, DeadLetterFeatures, Discovery, Extensions, Implementation, InterruptFeatures,
-    Observability, OtelFeatures, ReplayFeatures, Supported, TestingFeatures, WebhookFeatures,
+    Observability, OtelFeatures, ReplayFeatures, TestingFeatures, WebhookFeatures,
 };
 use holdpoint_core::webhook::RetryPolicy;
 use holdpoint_core::{AUTH_REQUIRED, ForkMode, limits};
 use holdpoint_engine::{Engine, WebhookSettings};
-use serde_json::{Value, json};
+use schemars::json_schema;
+use serde_json::Value;
 
 use super::routes;
 use super::snapshot::EVENT_LOG_SCHEMA;
@@ -89,14 +91,14 @@ fn numbers(numbers: &[(&str, u64)]) -> BTreeMap<String, u64> {
 /// The options of a run that the engine knows.
 fn configurable() -> BTreeMap<String, Value> {
     let options = [
-        ("recursionLimit", json!({"type": "integer", "minimum": 1})),
-        ("runTimeoutMs", json!({"type": "integer", "minimum": 0})),
-        ("temperature", json!({"type": "number", "minimum": 0, "maximum": 2})),
-        ("maxTokens", json!({"type": "integer", "minimum": 1})),
-        ("escalationThreshold", json!({"type": "number", "minimum": 0, "maximum": 1})),
-        ("mockProvider", json!({"type": "object", "description": "For test keys: {id, config}."})),
+        ("recursionLimit", json_schema!({"type": "integer", "minimum": 1})),
+        ("runTimeoutMs", json_schema!({"type": "integer", "minimum": 0})),
+        ("temperature", json_schema!({"type": "number", "minimum": 0, "maximum": 2})),
+        ("maxTokens", json_schema!({"type": "integer", "minimum": 1})),
+        ("escalationThreshold", json_schema!({"type": "number", "minimum": 0, "maximum": 1})),
+        ("mockProvider", json_schema!({"type": "object", "description": "For test keys: {id, config}."})),
     ];
-    options.into_iter().map(|(name, schema)| (name.to_owned(), schema)).collect()
+    options.into_iter().map(|(name, schema)| (name.to_owned(), schema.to_value())).collect()
 }
 
 fn webhooks(has: fn(&str) -> bool) -> WebhookFeatures {
@@ -104,7 +106,7 @@ fn webhooks(has: fn(&str) -> bool) -> WebhookFeatures {
         supported: true,
         signature_algorithms: texts(&ALGORITHMS),
         durable: has("replayDelivery"),
-        retry_policy: json!(policy(&RetryPolicy::default())),
+        retry_policy: policy(&RetryPolicy::default()),
     }
 }
 
@@ -133,6 +135,7 @@ fn interrupts(has: fn(&str) -> bool) -> InterruptFeatures {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     fn describe(fixtures: &[String], has: fn(&str) -> bool) -> Value {
         json!(super::describe(fixtures, has))

@@ -11,7 +11,7 @@ use holdpoint_api::payloads::{
 };
 use holdpoint_core::{Drain, Event, InterruptId, NodeId, Run, RunError, Started};
 use holdpoint_engine::Recorded;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::snapshot;
 
@@ -239,7 +239,7 @@ const HIDDEN: &str = "[redacted]";
 
 /// Returns the value of a variable, or a placeholder if the variable is sensitive.
 pub(super) fn hide<'a>(run: &Run, name: &str, value: &'a Value) -> Cow<'a, Value> {
-    if run.is_hidden(name) { Cow::Owned(json!(HIDDEN)) } else { Cow::Borrowed(value) }
+    if run.is_hidden(name) { Cow::Owned(HIDDEN.into()) } else { Cow::Borrowed(value) }
 }
 
 /// Values by the name of their variable, without those of sensitive variables.
@@ -258,6 +258,7 @@ mod tests {
     use std::sync::Arc;
 
     use holdpoint_core::{RunId, Timestamp, Workflow};
+    use serde_json::json;
 
     use super::*;
 

@@ -9,11 +9,11 @@ use axum::response::{IntoResponse, Response};
 use holdpoint_api::grants::Permit;
 use holdpoint_api::interrupts::{InterruptQuery, ResolveInterrupt};
 use holdpoint_api::links::{Intent, LinkState, LinkedInterrupt, MintToken, TokenClaims, TokenMinted};
+use holdpoint_api::{ErrorCode, ErrorDetails};
 use holdpoint_core::{
     Answer as Reply, Command, Interrupt, NodeId, Principal, Refusal, Run, RunRef, TenantId, Via,
 };
 use holdpoint_engine::{Error, Once};
-use serde_json::json;
 
 use super::{asks, translate};
 use crate::app::App;
@@ -80,7 +80,7 @@ fn wanted(caller: &Caller, body: MintToken, life_ms_max: u64) -> Result<Wanted, 
     let (own, seconds_max) = (caller.principal().name, life_ms_max / 1000);
     if body.sub.as_ref().is_some_and(|name| *name != own) && !caller.may("approvals:act-as") {
         let error = forbidden("for: a link in another name needs the scope approvals:act-as");
-        return Err(error.with(json!({"scopeRequired": "approvals:act-as"})));
+        return Err(error.with(ErrorDetails::of_scope("approvals:act-as")));
     }
     let life_ms = match (body.expires_in_seconds, body.ttl_ms) {
         (None, None) => Wanted::LIFE_MS_DEFAULT.min(life_ms_max),
@@ -103,7 +103,7 @@ fn wanted(caller: &Caller, body: MintToken, life_ms_max: u64) -> Result<Wanted, 
 }
 
 fn forbidden(message: &str) -> ApiError {
-    ApiError::new(StatusCode::FORBIDDEN, "forbidden", message)
+    ApiError::new(ErrorCode::Forbidden, message)
 }
 
 fn describe_claims(claims: &Claims) -> TokenClaims {

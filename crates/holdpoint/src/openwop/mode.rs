@@ -1,8 +1,7 @@
 //! Which events the modes of a stream show.
 
-use axum::http::StatusCode;
+use holdpoint_api::{ErrorCode, ErrorDetails};
 use holdpoint_core::Event;
-use serde_json::json;
 
 use crate::error::ApiError;
 
@@ -50,8 +49,8 @@ fn unsupported() -> ApiError {
         "streamMode must be one of {}, or several of them with commas between; values stands alone",
         names.join(", ")
     );
-    ApiError::new(StatusCode::BAD_REQUEST, "unsupported_stream_mode", message)
-        .with(json!({"supported": names}))
+    ApiError::new(ErrorCode::UnsupportedStreamMode, message)
+        .with(ErrorDetails { supported: Some(names.map(Into::into).to_vec()), ..Default::default() })
 }
 
 /// The modes that show an event. In `values` it is a snapshot that is shown.

@@ -7,7 +7,7 @@ use holdpoint_api::arrivals::{EventReceived, SendEvent};
 use holdpoint_api::artifacts::{Artifact, DebugBundle, ShowDebugBundle};
 use holdpoint_api::discovery::Discovery;
 use holdpoint_api::events::{
-    EventList, EventPage, LastCursor, LastEventId, ListThreadEvents, PollEvents, StreamEvents, StreamedEvent,
+    After, EventList, EventPage, LastCursor, LastEventId, PollEvents, StreamEvents, StreamedEvent,
     StreamedThreadEvent, ThreadEvents,
 };
 use holdpoint_api::interrupts::{
@@ -161,7 +161,7 @@ fn reading() -> Vec<Route> {
         Route::get("/v1/threads/{threadId}/events", "listThreadEvents", threads::events)
             .says("List the events of all runs of a thread in the order of writing, or stream them")
             .query::<Page>()
-            .query::<ListThreadEvents>()
+            .query::<After>()
             .headers::<LastCursor>()
             .response::<ThreadEvents>(200)
             .event_stream::<StreamedThreadEvent>(200),

@@ -6,7 +6,7 @@ use holdpoint_api::Members;
 use holdpoint_api::runs::RunError;
 use holdpoint_api::snapshot::{ChildRun, NodeDelay, NodeState, OpenInterrupt, RunSnapshot};
 use holdpoint_core::{Child, Delay, End, Interrupt, NodeId, NodeStatus, Refusal, Run};
-use serde_json::{Map, json};
+use serde_json::{Map, Value};
 
 use super::documents::{shown, values};
 use crate::links::Minted;
@@ -83,8 +83,8 @@ pub(super) fn error(error: &holdpoint_core::RunError) -> RunError<'_> {
 
 /// Describes why a run failed. The protocol allows no further members here, so ours are under `details`.
 fn failure<'a>(error: &'a holdpoint_core::RunError, node: Option<&NodeId>) -> RunError<'a> {
-    let mut details = Map::from_iter([("retryable".to_owned(), json!(error.retryable))]);
-    details.extend(node.map(|node| ("failedNodeId".to_owned(), json!(node))));
+    let mut details = Map::from_iter([("retryable".to_owned(), Value::from(error.retryable))]);
+    details.extend(node.map(|node| ("failedNodeId".to_owned(), Value::from(node.as_str()))));
     details.extend(error.details.clone());
     RunError {
         code: Cow::Borrowed(&error.code),
@@ -162,7 +162,7 @@ mod tests {
     use std::sync::Arc;
 
     use holdpoint_core::{Event, RunId, Timestamp, Workflow};
-    use serde_json::Value;
+    use serde_json::json;
 
     use super::*;
 

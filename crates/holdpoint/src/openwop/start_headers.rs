@@ -1,8 +1,9 @@
 //! The headers of a request that starts a run, and the options that only test keys may use.
 
 use axum::extract::FromRequestParts;
+use axum::http::HeaderMap;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, StatusCode};
+use holdpoint_api::ErrorCode;
 use holdpoint_api::runs::StartRunHeaders;
 use holdpoint_engine::{SpanName, read_trace_state};
 use serde_json::{Map, Value};
@@ -49,7 +50,7 @@ pub(crate) fn check_configurable(caller: &Caller, options: &Map<String, Value>) 
 /// The refusal of something that live keys must not ask for.
 fn for_tests_only(what: &str) -> ApiError {
     let message = format!("{what} is for tests and needs a test key");
-    ApiError::new(StatusCode::FORBIDDEN, "forbidden", message)
+    ApiError::new(ErrorCode::Forbidden, message)
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for StartHeaders {

@@ -4,9 +4,11 @@ use axum::extract::State;
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use holdpoint_api::events::ListThreadEvents;
+use holdpoint_api::events::After;
 
 use self::stream::Stream;
+use serde_json::Value;
+
 use super::log::{Follower, Frame, Rest};
 use crate::app::App;
 use crate::auth::CanReadRuns;
@@ -25,7 +27,7 @@ pub(crate) async fn events(
     CanReadRuns(caller): CanReadRuns,
     InPath(thread): InPath<String>,
     Params(page): Params<Page>,
-    Params(behind): Params<ListThreadEvents>,
+    Params(behind): Params<After>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let limit = page.limit()?;
@@ -44,7 +46,7 @@ pub(crate) async fn events(
 fn last_seen(
     headers: &HeaderMap,
     page: &Page,
-    behind: &ListThreadEvents,
+    behind: &After,
 ) -> Result<(&'static str, Option<Place>), ApiError> {
     const HEADER: &str = "Last-Event-ID";
     let header = headers.get(HEADER).map(|value| value.to_str().map_err(|_| places::unknown(HEADER)));
@@ -82,7 +84,7 @@ async fn list(mut follower: Follower, limit: u64) -> Result<Response, ApiError> 
     }
     text.push(b']');
     if let Some(last) = last.filter(|_| more) {
-        text.extend_from_slice(format!(",\"nextCursor\":{}", serde_json::json!(last)).as_bytes());
+        text.extend_from_slice(format!(",\"nextCursor\":{}", Value::from(last)).as_bytes());
     }
     text.push(b'}');
     Ok(([(header::CONTENT_TYPE, "application/json")], Bytes::from(text)).into_response())
@@ -91,7 +93,7 @@ async fn list(mut follower: Follower, limit: u64) -> Result<Response, ApiError> 
 /// The document of an event as readers of its run see it, with its place in the thread before everything else.
 fn write(text: &mut Vec<u8>, cursor: &str, rest: &Rest, frame: &Frame) {
     let document = rest.text(frame.data.clone());
-    text.extend_from_slice(format!("{{\"cursor\":{},", serde_json::json!(cursor)).as_bytes());
+    text.extend_from_slice(format!("{{\"cursor\":{},", Value::from(cursor)).as_bytes());
     // An object that is never empty: it goes on behind its brace.
     text.extend_from_slice(document.get(1..).unwrap_or_default());
 }
@@ -119,7 +121,7 @@ mod tests {
             let id = id.map(|id| ("last-event-id".parse().unwrap(), id.parse().unwrap()));
             let mut page = Page::default();
             page.cursor = cursor.map(str::to_owned);
-            let after = ListThreadEvents { after: after.map(str::to_owned) };
+            let after = After { after: after.map(str::to_owned) };
             last_seen(&id.into_iter().collect(), &page, &after).map(|(_, place)| place.map(|(_, seq)| seq))
         };
         assert_eq!(seen(Some("r.3"), Some("r.2"), Some("r.1")).unwrap(), Some(3));

@@ -1,6 +1,6 @@
 //! Between the protocol and the core: pure functions, no decisions.
 
-use axum::http::StatusCode;
+use holdpoint_api::ErrorCode;
 use holdpoint_api::interrupts::{AnswerOutcome, InterruptQuery, InterruptResolved, Vote};
 use holdpoint_api::runs::CreateRun;
 use holdpoint_core::{Heard, Interrupt, NodeId, Run, Start};
@@ -14,7 +14,7 @@ use crate::reserved;
 pub(crate) fn start(caller: &Caller, body: CreateRun) -> Result<Start, ApiError> {
     if body.tenant_id.is_some_and(|tenant| tenant != caller.tenant().as_str()) {
         let message = "tenantId: this key belongs to another tenant";
-        return Err(ApiError::new(StatusCode::FORBIDDEN, "forbidden", message));
+        return Err(ApiError::new(ErrorCode::Forbidden, message));
     }
     reserved::check_scope("scopeId", body.scope_id.as_deref())?;
     Ok(Start {

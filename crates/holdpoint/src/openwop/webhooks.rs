@@ -15,9 +15,9 @@ use holdpoint_api::webhooks::{
     self as api, CreateWebhook, DeleteWebhook, ListWebhookEvents, RotateWebhook, WebhookCreated,
     WebhookEvents, WebhookList,
 };
+use holdpoint_api::{ErrorCode, ErrorDetails};
 use holdpoint_core::webhook::SubscriptionState;
 use holdpoint_engine::{Error, NewWebhook, Once, Webhook, WebhookOwner, outgoing};
-use serde_json::json;
 
 use crate::app::App;
 use crate::auth::{CanManageWebhooks, CanSubscribe};
@@ -85,7 +85,7 @@ fn not_added(error: Error) -> ApiError {
         }
         Error::TooMany(_) => {
             let message = "this tenant has as many webhooks as it may have; remove one first";
-            ApiError::new(StatusCode::CONFLICT, "too_many_webhooks", message)
+            ApiError::new(ErrorCode::TooManyWebhooks, message)
         }
         other => other.into(),
     }
@@ -166,8 +166,8 @@ fn turned(wanted: SubscriptionState, webhook: &Webhook) -> ApiResponse {
             "only an active webhook is paused; this one stands still already"
         }
     };
-    let error = ApiError::new(StatusCode::CONFLICT, "wrong_subscription_state", message)
-        .with(json!({"state": webhook.state.as_str()}));
+    let error = ApiError::new(ErrorCode::WrongSubscriptionState, message)
+        .with(ErrorDetails::of_state(webhook.state.as_str()));
     ApiResponse::json(StatusCode::CONFLICT, &error.body())
 }
 

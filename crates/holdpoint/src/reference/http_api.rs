@@ -1,5 +1,6 @@
 //! The HTTP API, from the OpenAPI document.
 
+use holdpoint_api::ErrorCode;
 use serde_json::Value;
 
 use super::{GENERATED, cell, table};
@@ -9,7 +10,14 @@ const INTRODUCTION: &str = "\
 
 Every operation and every type of the API. [http-api.md](../http-api.md) explains how they work together, and
 [openapi.json](../openapi.json) is the same for programs. Requests that change something accept an `Idempotency-Key`,
-except those of AG-UI, chat and sessions. Errors have the type [Error](#error).
+except those of AG-UI, chat and sessions. Errors have the type [Error](#error) and one
+of the [error codes](#error-codes). [schemas.json](schemas.json) has the types as JSON Schemas, also those of the payloads of
+events, of webhooks and of answers.
+";
+
+const ERROR_CODES: &str = "\
+The member `error` of an [Error](#error). A code keeps its meaning. A client must accept codes that it does not know, because a
+newer server may have more. [ErrorDetails](#errordetails) has the members of `details`.
 ";
 
 pub(super) fn page(document: &Value) -> String {
@@ -19,11 +27,20 @@ pub(super) fn page(document: &Value) -> String {
             page += &operation_text(document, &format!("{} {path}", method.to_uppercase()), operation);
         }
     }
+    page += &error_codes();
     page += "\n## Types\n";
     for (name, schema) in members(&document["components"]["schemas"]) {
         page += &type_text(name, schema);
     }
     page
+}
+
+fn error_codes() -> String {
+    let rows = ErrorCode::ALL.iter().map(|code| {
+        let statuses: Vec<String> = code.statuses().iter().map(ToString::to_string).collect();
+        vec![format!("`{code}`"), statuses.join(" or "), cell(code.meaning())]
+    });
+    format!("\n## Error codes\n\n{ERROR_CODES}\n{}", table(&["code", "status", "meaning"], rows))
 }
 
 fn members(value: &Value) -> impl Iterator<Item = (&String, &Value)> {

@@ -1,6 +1,7 @@
 //! From what happened to a run to the spans that end with it. Pure: a span is only sent once it is over, with the times
 //! that are recorded, so pauses of days and restarts in between make no difference.
 
+use holdpoint_api::artifacts::BundleSpan;
 use holdpoint_core::{
     Cap, End, Event, Fork, ForkMode, Interrupt, InterruptId, NodeId, Resolution, Run, RunError, RunRef,
     TenantId, Timestamp, hex,
@@ -284,17 +285,17 @@ fn nanoseconds(at: Timestamp) -> u64 {
     u64::try_from(at.0).unwrap_or(0).saturating_mul(1_000_000)
 }
 
-/// A span outside of OTLP: names and instants as readers of JSON expect them.
-pub(crate) fn described(span: &Span) -> serde_json::Value {
-    let instant =
-        |nanoseconds: u64| Timestamp(i64::try_from(nanoseconds / 1_000_000).unwrap_or(0)).to_string();
+/// Returns a span as the debug bundle shows it.
+pub(crate) fn described(span: &Span) -> BundleSpan {
+    let instant = |nanoseconds: u64| Timestamp(i64::try_from(nanoseconds / 1_000_000).unwrap_or(0)).into();
     let parent = Some(&span.parent_span_id).filter(|id| !id.is_empty());
-    let attributes: serde_json::Map<String, serde_json::Value> =
-        span.attributes.iter().map(|pair| (pair.key.clone(), otlp::as_json(pair))).collect();
-    serde_json::json!({
-        "name": span.name, "traceId": hex(&span.trace_id), "spanId": hex(&span.span_id),
-        "parentSpanId": parent.map(|id| hex(id)),
-        "startedAt": instant(span.start_time_unix_nano), "endedAt": instant(span.end_time_unix_nano),
-        "attributes": attributes,
-    })
+    BundleSpan {
+        name: span.name.clone(),
+        trace_id: hex(&span.trace_id),
+        span_id: hex(&span.span_id),
+        parent_span_id: parent.map(|id| hex(id)),
+        started_at: instant(span.start_time_unix_nano),
+        ended_at: instant(span.end_time_unix_nano),
+        attributes: span.attributes.iter().map(|pair| (pair.key.clone(), otlp::as_json(pair))).collect(),
+    }
 }

@@ -1,7 +1,7 @@
 //! Rules about who may know whom: dependencies point one way, the core is pure, SQL lives in the store, and no
 //! protocol knows another.
 
-use crate::code::{code, named_after, words};
+use crate::code::{code, named_after, numbered, words};
 use crate::tree::{Violation, assert_none, files, manifest, rust_under};
 
 const CORE: &str = "crates/holdpoint-core/";
@@ -88,6 +88,27 @@ fn no_protocol_imports_another() {
     let mut files = files();
     files.retain(|file| file.has_extension(&["rs"]) && protocol_of(&file.path).is_some());
     assert_none(&files, |file| other_protocols(protocol_of(&file.path).unwrap_or_default(), &file.text));
+}
+
+/// Files of the server that may build JSON by hand: the OpenAPI document itself, and data for tests.
+const JSON_BY_HAND: [&str; 5] =
+    ["cli/", "openapi", "agui/samples.rs", "agui/verifier.rs", "openwop/events/crowd.rs"];
+
+#[test]
+fn documents_of_the_server_are_types() {
+    let mut files = rust_under(&["crates/holdpoint/src/"]);
+    files.retain(|file| {
+        let name = file.path.trim_start_matches("crates/holdpoint/src/");
+        !is_test(name) && !JSON_BY_HAND.iter().any(|start| name.starts_with(start))
+    });
+    assert_none(&files, |file| json_by_hand(&file.text));
+}
+
+fn json_by_hand(text: &str) -> Vec<Violation> {
+    let shipped = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+    let code = code(shipped);
+    let used = numbered(&code).filter(|(_, line)| line.contains("json!"));
+    used.map(|(line, _)| (line, "write the document as a type of holdpoint-api".to_owned())).collect()
 }
 
 /// The protocol whose folder, or whose file beside the folder, this is.
@@ -256,4 +277,10 @@ fn a_protocol_that_knows_another_is_found() {
     assert_eq!(protocol_of("crates/holdpoint/src/chat/wire.rs"), Some("chat"));
     assert_eq!(protocol_of("crates/holdpoint/src/chat.rs"), Some("chat"));
     assert_eq!(protocol_of("crates/holdpoint-cli/src/chat.rs"), None);
+}
+
+#[test]
+fn json_that_is_built_by_hand_is_found() {
+    let text = "fn a() {\n    json!(1);\n}\n// json!\n#[cfg(test)]\nmod tests {\n    json!(2);\n}\n";
+    assert_eq!(lines_of(&json_by_hand(text)), [2]);
 }

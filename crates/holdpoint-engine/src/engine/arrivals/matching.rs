@@ -172,7 +172,7 @@ fn put_to(draft: &mut Draft, id: InterruptId, event: &ExternalEvent, by: &Princi
         ) => Verdict::Gone,
         Err(refusal) => Verdict::Refuses(RefusedBy {
             by: taker,
-            code: refusal.code().to_owned(),
+            code: refusal.code().to_string(),
             message: message(&refusal),
         }),
     }

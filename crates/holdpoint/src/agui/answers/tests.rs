@@ -1,6 +1,7 @@
 //! What front ends say.
 
 use holdpoint_core::{Kind, Request};
+use serde_json::json;
 
 use super::*;
 use crate::agui::samples::{asking, call, entries, interrupt, permission, ticket};

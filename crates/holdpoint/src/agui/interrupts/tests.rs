@@ -1,6 +1,7 @@
 //! What front ends are shown.
 
 use holdpoint_core::Request;
+use serde_json::json;
 
 use super::*;
 use crate::agui::samples::{asking, call, interrupt, permission, ticket};

@@ -1,6 +1,7 @@
 //! Streams, held against the order that clients insist on.
 
 use holdpoint_core::Timestamp;
+use serde_json::json;
 
 use super::*;
 use crate::agui::samples::{asked, event, permission, started, unborn, workflow};

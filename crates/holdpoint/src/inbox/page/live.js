@@ -1,6 +1,8 @@
 //! Hears from the server when what waits has changed. A stream while there is one, a question now and then while there is
 //! none: nobody has to reload.
 
+/** @typedef {import("../api-types.js").PendingCounts} PendingCounts */
+
 export const POLL_MS = 15_000;
 const FIRST_WAIT_MS = 1000;
 const LONGEST_WAIT_MS = 60_000;
@@ -14,7 +16,7 @@ export function waitBefore(attempt, random = Math.random) {
 }
 
 /**
- * @param {{url: string, poll: () => Promise<Object>, heard: (counts: Object) => void, changed: (how: "live" | "asking" | "away") => void}} what
+ * @param {{url: string, poll: () => Promise<PendingCounts>, heard: (counts: PendingCounts) => void, changed: (how: "live" | "asking" | "away") => void}} what
  *   `heard` gets what `GET /v1/interrupts:counts` would say, at once and whenever it may have changed. `changed` is told how it is
  *   heard: live, by asking now and then, or not at all because the server cannot be reached.
  * @param {Object} [world] What the browser gives: EventSource, setTimeout, clearTimeout, now, random.
@@ -41,6 +43,7 @@ export function watch({ url, poll, heard, changed }, world = globalThis) {
     }
 
     function told(data) {
+        /** @type {PendingCounts} */
         let counts;
         try {
             counts = JSON.parse(data);

@@ -1,100 +1,92 @@
-//! What agents hear, say and do.
+//! Events of agents: messages, replies of models and calls of tools.
 
-use holdpoint_api::payloads::EventPayload;
+use std::borrow::Cow;
+
+use holdpoint_api::agents::{MessageCall, TokenUsage};
+use holdpoint_api::payloads::{
+    AgentCall, AgentMessage, EventPayload, MessageAdded, ModelReplied, ToolBegun, ToolCalled, ToolReturned,
+    ToolSuspended,
+};
 use holdpoint_core::agent::{Agent, Message};
 use holdpoint_core::{Event, NodeId, Run};
 use holdpoint_engine::Recorded;
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
 use super::Description;
 
 pub(super) fn describe<'a>(run: &'a Run, recorded: &'a Recorded) -> Description<'a> {
-    let (kind, node, payload) = match &recorded.event {
+    let (node, payload) = match &recorded.event {
         Event::MessageAdded { node, message } => {
-            (recorded.event.name(), node, json!({ "nodeId": node, "message": shown(message) }))
+            (node, MessageAdded { node_id: node.clone(), message: shown(message) }.into())
         }
         Event::ModelReplied { node, message, usage, model, took_ms, .. } => {
-            let mut payload = json!({ "nodeId": node, "message": shown(message), "usage": usage });
-            if !model.is_empty() {
-                payload["model"] = json!(model);
-            }
-            if let Some(ms) = took_ms {
-                payload["durationMs"] = json!(ms);
-            }
-            (recorded.event.name(), node, payload)
+            let payload = ModelReplied {
+                node_id: node.clone(),
+                message: shown(message),
+                usage: TokenUsage { input_tokens: usage.input_tokens, output_tokens: usage.output_tokens },
+                model: (!model.is_empty()).then_some(Cow::Borrowed(model)),
+                duration_ms: *took_ms,
+            };
+            (node, payload.into())
         }
         Event::ToolCalled { node, call, behaviour, why, .. } => {
-            let mut payload = of_call(run, node, call);
-            payload["permission"] = json!(behaviour);
-            if let Some(why) = why {
-                payload["reason"] = json!(why);
-            }
-            (recorded.event.name(), node, payload)
+            let (call, reason) = (of_call(run, node, call), why.as_deref().map(Cow::Borrowed));
+            (node, ToolCalled { call, permission: *behaviour, reason }.into())
         }
         Event::ToolSuspended { node, call, interrupt, mode } => {
-            let mut payload = of_call(run, node, call);
-            payload["interruptId"] = json!(run.interrupt_name(*interrupt));
-            payload["resumeMode"] = json!(mode);
-            (recorded.event.name(), node, payload)
+            let (call, interrupt_id) = (of_call(run, node, call), run.interrupt_name(*interrupt));
+            (node, ToolSuspended { call, interrupt_id, resume_mode: *mode }.into())
         }
         Event::ToolBegun { node, call, arguments, uses } => {
-            let mut payload = of_call(run, node, call);
-            if let Some(arguments) = arguments {
-                payload["effectiveArguments"] = arguments.clone();
-            }
-            if !uses.is_empty() {
-                payload["grantIds"] = uses.iter().map(|id| run.grant_id(*id)).collect();
-            }
-            (recorded.event.name(), node, payload)
+            let payload = ToolBegun {
+                call: of_call(run, node, call),
+                effective_arguments: arguments.as_ref().map(Cow::Borrowed),
+                grant_ids: (!uses.is_empty()).then(|| uses.iter().map(|id| run.grant_id(*id)).collect()),
+            };
+            (node, payload.into())
         }
         Event::ToolReturned { node, call, status, content } => {
-            let mut payload = of_call(run, node, call);
-            payload["status"] = json!(status);
-            payload["result"] = content.clone();
-            (recorded.event.name(), node, payload)
+            let (call, result) = (of_call(run, node, call), Cow::Borrowed(content));
+            (node, ToolReturned { call, status: *status, result }.into())
         }
         // The caller sends only the events of agents.
         other => return (other.name(), None, EventPayload::Other(Value::Null)),
     };
-    (kind, Some(node), EventPayload::Other(payload))
+    (recorded.event.name(), Some(node), payload)
 }
 
-/// A message as clients know it: calls by the names that front ends use.
-pub(crate) fn shown(message: &Message) -> Value {
-    let mut shown = Map::from_iter([
-        ("id".to_owned(), json!(message.id)),
-        ("role".to_owned(), json!(message.role)),
-        ("content".to_owned(), message.content.clone()),
-    ]);
-    if !message.calls.is_empty() {
-        shown.insert("toolCalls".to_owned(), json!(message.calls));
+fn shown(message: &Message) -> AgentMessage<'_> {
+    let calls = message.calls.iter().map(|call| MessageCall {
+        id: Cow::Borrowed(&call.id),
+        name: Cow::Borrowed(&call.name),
+        arguments: Cow::Borrowed(&call.arguments),
+    });
+    AgentMessage {
+        id: Cow::Borrowed(&message.id),
+        role: message.role,
+        content: Cow::Borrowed(&message.content),
+        tool_calls: (!message.calls.is_empty()).then(|| calls.collect()),
+        tool_call_id: message.call_id.as_deref().map(Cow::Borrowed),
+        by: message.by.as_deref().map(Cow::Borrowed),
+        metadata: (!message.metadata.is_empty()).then_some(Cow::Borrowed(&message.metadata)),
     }
-    if let Some(call) = &message.call_id {
-        shown.insert("toolCallId".to_owned(), json!(call));
-    }
-    if let Some(by) = &message.by {
-        shown.insert("by".to_owned(), json!(by));
-    }
-    if !message.metadata.is_empty() {
-        shown.insert("metadata".to_owned(), json!(message.metadata));
-    }
-    Value::Object(shown)
 }
 
-fn of_call(run: &Run, node: &NodeId, call: &str) -> Value {
+fn of_call<'a>(run: &'a Run, node: &'a NodeId, call: &'a str) -> AgentCall<'a> {
     let agent = run.node_state(node).and_then(|state| state.agent.as_deref());
     let known = agent.and_then(|agent: &Agent| agent.call(call));
-    let mut payload = json!({ "nodeId": node, "agentId": agent_id(run, node), "callId": call });
-    if let Some(known) = known {
-        payload["toolName"] = json!(known.name);
-        payload["arguments"] = known.arguments.clone();
+    AgentCall {
+        node_id: node.clone(),
+        agent_id: agent_id(run, node),
+        call_id: Cow::Borrowed(call),
+        tool_name: known.map(|known| Cow::Borrowed(known.name.as_str())),
+        arguments: known.map(|known| Cow::Borrowed(&known.arguments)),
     }
-    payload
 }
 
-/// What the agent at a node is called: as its definition says, else as the node.
-fn agent_id(run: &Run, node: &NodeId) -> String {
+/// Returns the id in the definition of the agent, or the id of its node.
+fn agent_id<'a>(run: &'a Run, node: &NodeId) -> Cow<'a, str> {
     let config = run.workflow.node(node).map(|node| &node.config);
     let named = config.and_then(|config| config.get("agentId")).and_then(Value::as_str);
-    named.map_or_else(|| node.to_string(), str::to_owned)
+    named.map_or_else(|| Cow::Owned(node.to_string()), Cow::Borrowed)
 }

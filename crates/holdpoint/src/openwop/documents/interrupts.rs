@@ -10,7 +10,7 @@ use holdpoint_api::payloads::{
 };
 use holdpoint_core::{Event, Interrupt, InterruptId, Kind, NodeId, Resolution, Run};
 use holdpoint_engine::Recorded;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::Description;
 
@@ -192,7 +192,7 @@ fn resolved<'a>(run: &Run, interrupt: &'a Interrupt) -> InterruptResolved<'a> {
             action: Some(Cow::Borrowed("timeout")),
             decision: Some(Cow::Borrowed("rejected")),
             outcome: Some(Cow::Borrowed("rejected")),
-            reason: Some(Cow::Owned(json!("timeout"))),
+            reason: Some(Cow::Owned(Value::from("timeout"))),
             resolved_by: Some(Cow::Borrowed(TIMEOUT)),
             resume_value: Some(Cow::Owned(Value::Null)),
             ..unresolved
@@ -236,13 +236,13 @@ fn approval_received(interrupt: &Interrupt) -> EventPayload<'_> {
             members.map(|(name, value)| (Cow::Borrowed(name.as_str()), Cow::Borrowed(value))).collect()
         }
         Some(Resolution::TimedOut { at }) => vec![
-            (Cow::Borrowed("action"), Cow::Owned(json!("timeout"))),
-            (Cow::Borrowed("decidedAt"), Cow::Owned(json!(at.to_string()))),
-            (Cow::Borrowed("decidedBy"), Cow::Owned(json!(TIMEOUT))),
+            (Cow::Borrowed("action"), Cow::Owned(Value::from("timeout"))),
+            (Cow::Borrowed("decidedAt"), Cow::Owned(Value::from(at.to_string()))),
+            (Cow::Borrowed("decidedBy"), Cow::Owned(Value::from(TIMEOUT))),
         ],
         None => return EventPayload::Other(Value::Null),
     };
-    answer.push((Cow::Borrowed("nodeId"), Cow::Owned(json!(interrupt.node))));
+    answer.push((Cow::Borrowed("nodeId"), Cow::Owned(Value::from(interrupt.node.as_str()))));
     answer.sort_by(|(one, _), (other, _)| one.cmp(other));
     ApprovalReceived(Members(answer)).into()
 }

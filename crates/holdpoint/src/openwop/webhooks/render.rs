@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use axum::http::StatusCode;
+use holdpoint_api::webhooks::{CallbackLink, DeliveryHead, InterruptCallback};
 use holdpoint_core::{Event, InterruptId, Run, RunRef};
 use holdpoint_engine::{Error, Render, Rendered, Rendering, SpanName, StoreError, trace_headers};
-use serde_json::json;
 
 use crate::app::{App, Shared};
 use crate::error::ApiError;
+use crate::json::to_json;
 use crate::links::{Intent, Wanted, find_allowed_intent};
 
 /// What a callback is called; events have names of their own.
@@ -31,7 +32,7 @@ impl Render for Bodies {
 fn settled(rendered: Result<Option<Rendered>, ApiError>) -> Result<Option<Rendered>, Error> {
     match rendered {
         Err(error) if error.status() == StatusCode::NOT_FOUND => Ok(None),
-        Err(error) => Err(StoreError::Failed(error.body()["message"].to_string()).into()),
+        Err(error) => Err(StoreError::Failed(error.into_message()).into()),
         Ok(rendered) => Ok(rendered),
     }
 }
@@ -39,7 +40,8 @@ fn settled(rendered: Result<Option<Rendered>, ApiError>) -> Result<Option<Render
 impl Shared {
     async fn event(&self, of: &RunRef, seq: u64) -> Result<Option<Rendered>, ApiError> {
         let Some((kind, document, run)) = self.log.document(of, seq).await? else { return Ok(None) };
-        let around = json!({"runId": of.run, "workspaceId": of.tenant}).to_string();
+        let head = DeliveryHead { run_id: of.run.clone(), workspace_id: of.tenant.clone() };
+        let around = to_json(&head).to_string();
         let mut body = around.trim_end_matches('}').as_bytes().to_vec();
         body.extend_from_slice(b",\"event\":");
         body.extend_from_slice(&document);
@@ -55,10 +57,13 @@ impl Shared {
         let run: Arc<Run> = self.engine.run(of).await?;
         let Ok(asked) = run.answerable(id, self.engine.now()) else { return Ok(None) };
         let Some(started) = &run.started else { return Ok(None) };
-        let mut body = json!({
-            "runId": of.run, "nodeId": asked.node, "interruptId": run.interrupt_name(asked.id),
-            "kind": asked.kind.as_str(),
-        });
+        let mut body = InterruptCallback {
+            run_id: of.run.clone(),
+            node_id: asked.node.clone(),
+            interrupt_id: run.interrupt_name(asked.id),
+            kind: asked.kind,
+            link: None,
+        };
         if let Some(right) = find_allowed_intent(&self.engine, &of.tenant, &started.credentials).await? {
             let intent = if asked.needs_key() { Intent::Inspect } else { right };
             // In the name of the owner of the run, who named the address.
@@ -69,12 +74,14 @@ impl Shared {
                 Err(error) if error.status() == StatusCode::UNPROCESSABLE_ENTITY => return Ok(None),
                 other => other?,
             };
-            body["intent"] = json!(intent);
-            body["callbackUrl"] = json!(minted.url);
-            body["interruptToken"] = json!(minted.token);
-            body["expiresAt"] = json!(minted.claims.expires_at.to_string());
+            body.link = Some(CallbackLink {
+                intent,
+                callback_url: minted.url,
+                interrupt_token: minted.token,
+                expires_at: minted.claims.expires_at.into(),
+            });
         }
-        let body = body.to_string().into_bytes();
+        let body = to_json(&body).to_string().into_bytes();
         Ok(Some(Rendered { event_type: CALLBACK.to_owned(), body, trace: trace(of, &run) }))
     }
 }

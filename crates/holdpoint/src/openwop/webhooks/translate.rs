@@ -1,15 +1,14 @@
 //! Between what is said about webhooks and what the engine knows of them: pure functions, no decisions.
 
-use axum::http::StatusCode;
 use holdpoint_api::ids::WebhookEventType;
 use holdpoint_api::webhooks::{
     self as api, Circuit, CreateWebhook, DeadLetter, DeliveryAttempt, DeliveryQueued, OldSecret,
     ReplayWindow, SIGNATURE_ALGORITHMS as ALGORITHMS, WantedRetryPolicy, WebhookEvent, WebhookEventPayload,
 };
+use holdpoint_api::{ErrorCode, ErrorDetails};
 use holdpoint_core::webhook::{AttemptOutcome, Backoff, DeliveryState, Filter, Mode, RetryPolicy};
 use holdpoint_core::{Event, Timestamp, limits};
 use holdpoint_engine::{Attempt, Delivery, NewWebhook, Webhook, WebhookChange, WebhookOwner};
-use serde_json::json;
 
 use crate::auth::Caller;
 use crate::error::ApiError;
@@ -62,7 +61,7 @@ pub(super) fn overlap_ms(seconds: Option<u64>) -> Result<u64, ApiError> {
 pub(super) fn own_tenant(caller: &Caller, named: Option<&str>) -> Result<(), ApiError> {
     if named.is_some_and(|tenant| tenant != caller.tenant().as_str()) {
         let message = "tenantId: this key belongs to another tenant";
-        return Err(ApiError::new(StatusCode::FORBIDDEN, "forbidden", message));
+        return Err(ApiError::new(ErrorCode::Forbidden, message));
     }
     Ok(())
 }
@@ -73,8 +72,9 @@ pub(super) fn check_events(events: &[String]) -> Result<(), ApiError> {
     }
     let message =
         "events: names something that is not a type of events here; details.known lists those that are";
-    Err(ApiError::new(StatusCode::BAD_REQUEST, "validation_error", message)
-        .with(json!({"field": "events", "known": Event::NAMES})))
+    let known = Some(Event::NAMES.iter().map(|name| (*name).into()).collect());
+    let details = ErrorDetails { known, ..ErrorDetails::of_field("events") };
+    Err(ApiError::new(ErrorCode::ValidationError, message).with(details))
 }
 
 fn check_tags(tags: &[String]) -> Result<(), ApiError> {
@@ -96,8 +96,9 @@ fn check_algorithms(supported: Option<&[String]>) -> Result<(), ApiError> {
         "supportedSignatureAlgorithms: none of them is known here; deliveries are signed with {}",
         ALGORITHMS.join(", ")
     );
-    Err(ApiError::new(StatusCode::BAD_REQUEST, "validation_error", message)
-        .with(json!({"field": "supportedSignatureAlgorithms", "supported": ALGORITHMS})))
+    let supported = Some(ALGORITHMS.map(Into::into).to_vec());
+    let details = ErrorDetails { supported, ..ErrorDetails::of_field("supportedSignatureAlgorithms") };
+    Err(ApiError::new(ErrorCode::ValidationError, message).with(details))
 }
 
 fn retry_policy(said: Option<WantedRetryPolicy>) -> Result<RetryPolicy, ApiError> {

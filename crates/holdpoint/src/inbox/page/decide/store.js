@@ -7,11 +7,19 @@ const PAGE = 200;
 /** A run has at most 10,000 interrupts. */
 const PAGES_MAX = 50;
 
+/**
+ * The documents of the API.
+ * @typedef {import("../../api-types.js").InterruptHistory} InterruptHistory
+ * @typedef {import("../../api-types.js").PendingInterrupts} PendingInterrupts
+ * @typedef {import("../../api-types.js").RunSnapshot} RunSnapshot
+ */
+
 /** Everything a run has asked, in that order. */
 export async function pausesOf(api, runId) {
     const found = [];
     let cursor;
     for (let page = 0; page < PAGES_MAX; page += 1) {
+        /** @type {InterruptHistory} */
         const answer = await api.get(`/v1/runs/${encodeURIComponent(runId)}/interrupts`, { query: { limit: PAGE, cursor } });
         found.push(...answer.interrupts.map((entry) => fromRun(entry, runId)));
         cursor = answer.nextCursor;
@@ -22,7 +30,10 @@ export async function pausesOf(api, runId) {
     return found;
 }
 
-/** The run itself; whoever may only answer is not told about it. */
+/**
+ * The run itself. A caller that may only answer does not get it.
+ * @returns {Promise<RunSnapshot | null>}
+ */
 export async function runOf(api, runId) {
     try {
         return await api.get(`/v1/runs/${encodeURIComponent(runId)}`);
@@ -36,6 +47,7 @@ export async function runOf(api, runId) {
 
 /** What waits for the caller next, other than `interruptId`; null where nothing does. */
 export async function nextOf(api, interruptId) {
+    /** @type {PendingInterrupts} */
     const answer = await api.get("/v1/interrupts", { query: { assignee: "me", limit: 5 } });
     return answer.interrupts.find((entry) => entry.interruptId !== interruptId) ?? null;
 }
@@ -45,7 +57,7 @@ export async function nextOf(api, interruptId) {
  * @param {Object} api
  * @param {string} workflowId
  * @param {string[]} [scopes] of whoever is signed in
- * @returns {Promise<{workflow: Object | null, why?: string}>}
+ * @returns {Promise<{workflow: import("../../api-types.js").WorkflowDefinition | null, why?: string}>}
  */
 export async function definitionOf(api, workflowId, scopes) {
     if (scopes && !scopes.includes("manifest:read")) {

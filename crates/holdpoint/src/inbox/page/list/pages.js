@@ -5,8 +5,10 @@ import { matches, PAGE, pageQuery } from "./query.js";
 /** A search looks through this many pages at once, then asks whether to go on. */
 const LOOKS_MAX = 10;
 
+/** @typedef {import("../../api-types.js").PendingInterrupts} PendingInterrupts */
+
 /**
- * @returns {Promise<{items: Object[], nextCursor: string | null, scanned: number}>} At most twice as many items as a page
+ * @returns {Promise<{items: PendingInterrupts["interrupts"], nextCursor: string | null, scanned: number}>} At most twice as many items as a page
  *   has: a page of the server may be short and yet have a next one.
  */
 export async function loadPage(api, filters, cursor) {
@@ -14,6 +16,7 @@ export async function loadPage(api, filters, cursor) {
     let next = cursor;
     let scanned = 0;
     for (let look = 0; look < LOOKS_MAX; look += 1) {
+        /** @type {PendingInterrupts} */
         const answer = await api.get("/v1/interrupts", { query: { ...pageQuery(filters), limit: PAGE, cursor: next } });
         scanned += answer.interrupts.length;
         items.push(...answer.interrupts.filter((item) => matches(item, filters.text)));
@@ -27,6 +30,7 @@ export async function loadPage(api, filters, cursor) {
 
 /** The newest ones, whatever the order of the list is. */
 export async function loadNewest(api, filters, limit = PAGE) {
+    /** @type {PendingInterrupts} */
     const answer = await api.get("/v1/interrupts", { query: { ...pageQuery(filters, "newest"), limit } });
     return answer.interrupts;
 }

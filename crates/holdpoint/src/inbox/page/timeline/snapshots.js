@@ -1,5 +1,7 @@
 //! The state of a run at an event: the server's own snapshots, read from its stream up to that event.
 
+/** @typedef {import("../../api-types.js").RunSnapshot} RunSnapshot */
+
 /** An event that changes nothing people follow has no snapshot; in a run that still goes on nothing more comes then. */
 const QUIET_MS = 1_500;
 const FIRST_MS = 8_000;
@@ -8,7 +10,7 @@ const FIRST_MS = 8_000;
  * @param {string} url of `…/events?streamMode=values`
  * @param {number} sequence
  * @param {{EventSource: typeof EventSource, setTimeout: Function, clearTimeout: Function}} [world]
- * @returns {{result: Promise<{at: Object | null, atSequence: number, before: Object | null}>, close: () => void}} `at` is the last
+ * @returns {{result: Promise<{at: RunSnapshot | null, atSequence: number, before: RunSnapshot | null}>, close: () => void}} `at` is the last
  *   snapshot at or before the event, `before` the one before that
  */
 export function snapshotAt(url, sequence, world = globalThis) {
@@ -47,6 +49,7 @@ export function snapshotAt(url, sequence, world = globalThis) {
     return { result, close };
 }
 
+/** @returns {RunSnapshot | null} */
 function parsed(text) {
     try {
         return JSON.parse(text);

@@ -68,6 +68,7 @@ export function stateOf({ status, code, details }) {
 async function load(view) {
     const { api, params, redraw } = view.context;
     try {
+        /** @type {import("../../api-types.js").LinkedInterrupt} */
         const answer = await api.get(`/v1/interrupts/${params.token}`);
         Object.assign(view, { link: answer, pause: fromLink(answer), state: null, problem: null });
         prepare(view);

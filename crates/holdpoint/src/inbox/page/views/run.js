@@ -89,6 +89,7 @@ async function load(view) {
     Object.assign(view, { pauses, ...definition });
 }
 
+/** @param {import("../../api-types.js").RunSnapshot} run */
 function takeRun(view, run) {
     const { api, session, redraw } = view.context;
     const before = view.run?.status;
@@ -103,6 +104,7 @@ function takeRun(view, run) {
     }
 }
 
+/** @param {import("../../api-types.js").Event[]} added */
 function takeEvents(view, added) {
     const last = view.log.at(-1)?.sequence ?? -1;
     const fresh = added.filter(({ sequence }) => sequence > last);
@@ -128,6 +130,7 @@ async function follow(view) {
     while (!signal.aborted && !isFinished(view.run.status)) {
         try {
             const lastSequence = view.log.at(-1)?.sequence ?? -1;
+            /** @type {import("../../api-types.js").EventPage} */
             const answer = await api.get(`${base(view)}/events/poll`, {
                 query: { lastSequence, timeout: POLL_SECONDS, streamMode: "debug" },
                 signal,

@@ -1,0 +1,2664 @@
+//! Generated: cargo run -- reference docs
+//! The types of the documents that the API sends and accepts.
+
+/**
+ * The body of every response that is not a success.
+ * @typedef {Object} Error
+ * @property {string} error The stable error code, for programs. The examples are the codes of this version; other versions may have further codes.
+ * @property {string} message The error in a sentence, for people.
+ * @property {ErrorDetails} [details] Further members, depending on the code.
+ */
+
+/**
+ * Details of an error. The members depend on the code.
+ * @typedef {Object} ErrorDetails
+ * @property {string} [field] The member, parameter or header that is invalid.
+ * @property {number} [events] The number of events in the log.
+ * @property {string[]} [known] The types of events that a webhook may subscribe to.
+ * @property {string[]} [supported] The supported values.
+ * @property {Instant} [expiresAtMax] The latest end that the new key may have.
+ * @property {WorkflowFlaw[]} [flaws] Every flaw of the workflow.
+ * @property {string} [requiredCapability] The feature that the operator has disabled.
+ * @property {string} [nodeId] The node that needs the feature.
+ * @property {string} [scopeRequired] The scope that the caller lacks.
+ * @property {string[]} [keys] The keys of the open interrupts of a graph.
+ * @property {string[]} [interruptIds] The ids of the open interrupts.
+ * @property {number} [maxBytes] The limit that the body or the value exceeds.
+ * @property {RunStatus} [runStatus] The status of the run.
+ * @property {string} [activeRunId] The unfinished run.
+ * @property {string} [activeHost] The name of the server that has the unfinished run.
+ * @property {number} [retryAfter] Seconds after which a retry may succeed.
+ * @property {number} [retryAfterMs] Milliseconds after which a retry may succeed.
+ * @property {string} [scope] The subject of the rate limit: key, address, route or global.
+ * @property {string} [quota] The quota that is used up.
+ * @property {number} [limit] The limit of the quota.
+ * @property {string} [status] The status of the dispatch.
+ * @property {string} [runId] The run of the dispatch.
+ * @property {string} [dispatchId] The other dispatch.
+ * @property {number} [dispatchEpoch] The epoch of the dispatch.
+ * @property {number} [currentEpoch] The epoch of the thread.
+ * @property {number} [expected] The version that the request expects.
+ * @property {number} [actual] The version that is stored.
+ * @property {string} [state] The state of a webhook. Of a link: answered, cancelled, expired or revoked.
+ * @property {InterruptKind} [kind] The kind of the interrupt of the link.
+ * @property {string} [title] The title of the interrupt of the link.
+ * @property {string} [answeredBy] The principal that answered the interrupt of the link.
+ * @property {Instant} [answeredAt] The instant of that answer.
+ * @property {any} [action] The action of that answer.
+ * @property {string} [decisionId]
+ * @property {string} [decidedBy]
+ * @property {Instant} [decidedAt]
+ * @property {boolean} [timedOut]
+ * @property {string} [correlationId] The name under which the log of the server has details.
+ */
+
+/**
+ * An instant, as ISO 8601 in UTC with milliseconds.
+ * @typedef {string} Instant
+ */
+
+/**
+ * A flaw of a workflow.
+ * @typedef {Object} WorkflowFlaw
+ * @property {string} [nodeId] The node that has the flaw.
+ * @property {string} field The invalid member.
+ * @property {string} message The flaw in a sentence.
+ */
+
+/**
+ * The status of a run.
+ * @typedef {"pending" | "running" | "paused" | "waiting-approval" | "waiting-input" | "waiting-external" | "completed" | "failed" | "cancelled"} RunStatus
+ */
+
+/**
+ * The kind of an interrupt. It determines the shape of the interrupt's data and of its answer.
+ * @typedef {"approval" | "clarification" | "external-event" | "custom" | "conversation.start" | "conversation.exchange" | "conversation.close" | "low-confidence"} InterruptKind
+ */
+
+/**
+ * The features of this server. A feature that is not named does not exist.
+ * @typedef {Object} Discovery
+ * @property {string} protocolVersion
+ * @property {Implementation} implementation
+ * @property {string[]} supportedEnvelopes
+ * @property {Object<string, number>} schemaVersions
+ * @property {string[]} supportedTransports
+ * @property {Object<string, number>} limits
+ * @property {string[]} fixtures The workflows for conformance tests.
+ * @property {TestingFeatures} testing
+ * @property {Object<string, any>} configurable The options of a run, by name, with a JSON Schema each.
+ * @property {number} engineVersion
+ * @property {number} eventLogSchemaVersion
+ * @property {AuthorizationFeatures} authorization
+ * @property {Supported} debugBundle
+ * @property {Extensions} extensions
+ * @property {boolean} conversationPrimitive
+ * @property {WebhookFeatures} [webhooks]
+ * @property {DeadLetterFeatures} [deadLetter]
+ * @property {ReplayFeatures} [replay]
+ * @property {Observability} [observability]
+ */
+
+/**
+ * The name and version of the server.
+ * @typedef {Object} Implementation
+ * @property {string} name
+ * @property {string} version
+ * @property {string} vendor
+ */
+
+/**
+ * Features for tests.
+ * @typedef {Object} TestingFeatures
+ * @property {string} testKeyPrefix
+ * @property {string[]} mockProviders
+ */
+
+/**
+ * Features of roles at gates.
+ * @typedef {Object} AuthorizationFeatures
+ * @property {boolean} supported
+ * @property {boolean} failClosed A gate that requires a role rejects a principal without any role.
+ */
+
+/**
+ * A feature without details.
+ * @typedef {Object} Supported
+ * @property {boolean} supported
+ */
+
+/**
+ * Extensions of the protocol.
+ * @typedef {Object} Extensions
+ * @property {InterruptFeatures} interrupts
+ */
+
+/**
+ * Features of interrupts.
+ * @typedef {Object} InterruptFeatures
+ * @property {string[]} profiles
+ * @property {boolean} signedCallbackTokens
+ */
+
+/**
+ * Features of webhooks.
+ * @typedef {Object} WebhookFeatures
+ * @property {boolean} supported
+ * @property {string[]} signatureAlgorithms
+ * @property {boolean} durable
+ * @property {RetryPolicy} retryPolicy The retry policy of a webhook that has none of its own.
+ */
+
+/**
+ * The retries of a durable webhook.
+ * @typedef {Object} RetryPolicy
+ * @property {number} maxAttempts
+ * @property {"none" | "fixed" | "exponential"} backoff
+ * @property {number} baseMs
+ * @property {number} maxMs
+ */
+
+/**
+ * Features of dead letters.
+ * @typedef {Object} DeadLetterFeatures
+ * @property {boolean} supported
+ * @property {number} retentionDays Whole days for which a dead letter is kept.
+ */
+
+/**
+ * Features of forks.
+ * @typedef {Object} ReplayFeatures
+ * @property {boolean} supported
+ * @property {ForkMode[]} modes
+ */
+
+/**
+ * The relation of a fork to the record of its source.
+ * @typedef {"replay" | "branch"} ForkMode
+ */
+
+/**
+ * Features of telemetry.
+ * @typedef {Object} Observability
+ * @property {OtelFeatures} otel
+ */
+
+/**
+ * Features of OpenTelemetry.
+ * @typedef {Object} OtelFeatures
+ * @property {string[]} exportProtocols
+ */
+
+/**
+ * The workflows of the tenant, by id.
+ * @typedef {Object} Workflows
+ * @property {WorkflowSummary[]} workflows
+ */
+
+/**
+ * A workflow in a list.
+ * @typedef {Object} WorkflowSummary
+ * @property {string} id
+ * @property {string} name
+ * @property {string} version
+ * @property {number} revision
+ * @property {Instant} updatedAt
+ */
+
+/**
+ * The frame of a workflow definition. The server checks nodes and edges when a definition is registered, lists every flaw of a rejected one, and returns a definition as it was registered.
+ * @typedef {Object} WorkflowDefinition
+ * @property {string} id
+ * @property {string} name
+ * @property {string} version
+ * @property {string} [description]
+ * @property {Array<Object<string, any>>} nodes
+ * @property {Array<Object<string, any>>} edges
+ * @property {any[]} triggers
+ * @property {Array<Object<string, any>>} variables
+ * @property {Object<string, any>} metadata
+ * @property {Object<string, any>} settings
+ */
+
+/**
+ * A definition that was registered.
+ * @typedef {Object} WorkflowRegistered
+ * @property {string} id
+ * @property {string} version
+ * @property {number} revision
+ * @property {string[]} [warnings] One for each name, role, group or scope in a list of approvers that no key of this tenant has, and one for each audience without approvers.
+ */
+
+/**
+ * A run that was started.
+ * @typedef {Object} RunCreated
+ * @property {string} runId
+ * @property {RunStatus} status
+ * @property {string} eventsUrl
+ * @property {string} statusUrl
+ * @property {string} [callbackSecret] The secret that signs the callbacks of the run, if the request has a callbackUrl and no callbackSecret. Shown once: not when the request is sent again under its Idempotency-Key.
+ */
+
+/**
+ * A page of runs, the newest first.
+ * @typedef {Object} Runs
+ * @property {RunSummary[]} runs
+ * @property {string} [nextCursor]
+ */
+
+/**
+ * A run in a list.
+ * @typedef {Object} RunSummary
+ * @property {string} runId
+ * @property {string} workflowId
+ * @property {RunStatus} status
+ * @property {Instant} createdAt
+ * @property {Instant} updatedAt
+ * @property {string} [scopeId]
+ * @property {string} [parentRunId]
+ * @property {string} [errorCode]
+ * @property {string} [title] The title of a hold.
+ * @property {"timed_out" | "approved" | "rejected" | "answered"} [outcome] timed_out: the run failed because a deadline passed without an answer. Of a completed hold, its status.
+ */
+
+/**
+ * A run as it is now. Sensitive values are shown as `[redacted]`.
+ * @typedef {Object} RunSnapshot
+ * @property {string} runId
+ * @property {string} workflowId
+ * @property {string} workflowVersion
+ * @property {RunStatus} status
+ * @property {RunOwner} [owner]
+ * @property {string[]} [tags]
+ * @property {Object<string, any>} [metadata]
+ * @property {Object<string, any>} [configurable]
+ * @property {Object<string, any>} [inputs]
+ * @property {string} [currentNodeId]
+ * @property {Instant} startedAt
+ * @property {Instant} [completedAt]
+ * @property {OpenInterrupt} [interrupt]
+ * @property {RunError} [error]
+ * @property {Instant} [pausedAt]
+ * @property {string} [pausedBy]
+ * @property {Instant} [pauseRequestedAt]
+ * @property {string} [pauseRequestedBy]
+ * @property {DrainPolicy} [drainPolicy]
+ * @property {string} [pauseReason]
+ * @property {string} [parentRunId]
+ * @property {string} [parentNodeId]
+ * @property {string} [sourceRunId]
+ * @property {number} [fromSeq]
+ * @property {ForkMode} [forkMode]
+ * @property {string[]} [forkedBy]
+ * @property {string[]} [requestedBy] Requesters that a child run inherits besides owner and forkers: principals that had sent messages to an agent above it.
+ * @property {ChildRun[]} [childRuns]
+ * @property {Object<string, NodeState>} nodeStates The nodes of the workflow in its order, by id.
+ * @property {Object<string, any>} [channels] The values of the channels, by name.
+ * @property {Object<string, any>} variables
+ * @property {number} eventLogSchemaVersion
+ * @property {number} [engineVersion] The version of the engine that started the run. Missing in runs of versions that did not record it.
+ */
+
+/**
+ * The principal that started a run, and its tenant.
+ * @typedef {Object} RunOwner
+ * @property {string} tenant
+ * @property {string} principal
+ */
+
+/**
+ * The open interrupt that the run waits for.
+ * @typedef {Object} OpenInterrupt
+ * @property {string} interruptId
+ * @property {string[]} [openInterruptIds] The ids of all open interrupts of this node, if there are several. An answer must then name its interrupt.
+ * @property {string} kind
+ * @property {string} nodeId
+ * @property {string} key
+ * @property {any} data
+ * @property {Instant} requestedAt
+ * @property {number} [timeoutMs]
+ * @property {Instant} [expiresAt]
+ * @property {Object<string, any> | boolean} [resumeSchema] The JSON Schema of the answer.
+ * @property {string} [interruptToken] The token of a link in the caller's name. Only for callers that may answer, and never in streams.
+ * @property {string} [callbackUrl] The URL of that link.
+ */
+
+/**
+ * The error of a run or a node.
+ * @typedef {Object} RunError
+ * @property {string} code
+ * @property {Object<string, any>} [details]
+ * @property {string} message
+ * @property {boolean} [retryable] A retry may succeed.
+ */
+
+/**
+ * The treatment of a running node when its run is paused.
+ * @typedef {"immediate" | "drain-current-node"} DrainPolicy
+ */
+
+/**
+ * A run that the run started.
+ * @typedef {Object} ChildRun
+ * @property {string} runId
+ * @property {string} workflowId
+ * @property {string} nodeId
+ * @property {RunStatus} status The last status that the parent received.
+ */
+
+/**
+ * The state of a node.
+ * @typedef {Object} NodeState
+ * @property {NodeStatus} status
+ * @property {string} typeId
+ * @property {Instant} [startedAt]
+ * @property {Instant} [completedAt]
+ * @property {RunError} [error]
+ * @property {NodeDelay} [delay]
+ */
+
+/**
+ * The status of a node, without what the node waits for.
+ * @typedef {"pending" | "running" | "suspended" | "sleeping" | "awaiting" | "completed" | "failed" | "skipped"} NodeStatus
+ */
+
+/**
+ * The wait of a node for an external server that is unavailable.
+ * @typedef {Object} NodeDelay
+ * @property {Instant} since
+ * @property {Instant} [until] The node is tried again until then. Without it an operator must requeue the run's dispatch.
+ * @property {RunError} error
+ */
+
+/**
+ * A run with its status.
+ * @typedef {Object} RunStatusNow
+ * @property {string} runId
+ * @property {RunStatus} status
+ */
+
+/**
+ * The results of cancelling several runs, in the order of the request.
+ * @typedef {Object} BulkCancelled
+ * @property {CancelResult[]} results
+ */
+
+/**
+ * The result of cancelling one of several runs.
+ * @typedef {Object} CancelResult
+ * @property {string} runId The id as it was sent.
+ * @property {boolean} ok
+ * @property {RunStatus} [status]
+ * @property {RunError} [error]
+ */
+
+/**
+ * A run that is paused, or will be once its running nodes have ended.
+ * @typedef {Object} RunPaused
+ * @property {string} runId
+ * @property {RunStatus} status
+ * @property {Instant} [pausedAt]
+ * @property {boolean} [draining] True if the run pauses only after its running nodes have ended. The status of this response is paused; the run itself is running until then.
+ */
+
+/**
+ * A run that continues after a pause.
+ * @typedef {Object} RunResumed
+ * @property {string} runId
+ * @property {RunStatus} status
+ * @property {Instant} resumedAt
+ */
+
+/**
+ * A run that was started from the record of another.
+ * @typedef {Object} RunForked
+ * @property {string} runId
+ * @property {string} sourceRunId
+ * @property {number} fromSeq
+ * @property {ForkMode} mode
+ * @property {RunStatus} status
+ * @property {string} eventsUrl
+ * @property {string} statusUrl
+ */
+
+/**
+ * The newest output of a node with an artifact type.
+ * @typedef {Object} Artifact
+ * @property {string} artifactId
+ * @property {string} artifactType
+ * @property {string} runId
+ * @property {string} nodeId
+ * @property {string} version
+ * @property {Instant} [createdAt]
+ * @property {Object<string, any>} data
+ */
+
+/**
+ * Everything about one run in one document. Only ids, types, codes, states, times, numbers and shapes are shown, so that it can be passed on.
+ * @typedef {Object} DebugBundle
+ * @property {string} bundleVersion
+ * @property {Instant} generatedAt
+ * @property {Implementation} host
+ * @property {RunSnapshot} run The snapshot of the run, masked.
+ * @property {Event[]} events The events of the log, masked.
+ * @property {BundleSpan[]} spans The spans of the run, masked.
+ * @property {BundleMetrics} metrics
+ * @property {boolean} redactionApplied
+ * @property {"mask"} redactionMode
+ * @property {boolean} truncated
+ * @property {string} [truncatedReason] The name of the limit that shortened the list of events.
+ */
+
+/**
+ * An event of the log of a run. Every reader receives the same bytes.
+ * @typedef {Object} Event
+ * @property {string} eventId
+ * @property {string} runId
+ * @property {string} type
+ * @property {string} [nodeId]
+ * @property {any} payload The data of the event. Its members depend on the type of the event.
+ * @property {Instant} timestamp
+ * @property {number} sequence
+ */
+
+/**
+ * A span of a run.
+ * @typedef {Object} BundleSpan
+ * @property {string} name
+ * @property {string} traceId
+ * @property {string} spanId
+ * @property {string | null} parentSpanId Null for the first span of a trace.
+ * @property {Instant} startedAt
+ * @property {Instant} endedAt
+ * @property {Object<string, any>} attributes
+ */
+
+/**
+ * The size of a run.
+ * @typedef {Object} BundleMetrics
+ * @property {number} eventCount
+ * @property {number} nodeCount
+ */
+
+/**
+ * A server-sent event of a run.
+ * @typedef {Object} StreamedEvent
+ * @property {string} id For Last-Event-ID.
+ * @property {string} event The type of the event; state.snapshot in the mode values; batch with bufferMs.
+ * @property {string} data
+ */
+
+/**
+ * The events of a run so far.
+ * @typedef {Object} EventList
+ * @property {Event[]} events
+ */
+
+/**
+ * Events of a run after a sequence number.
+ * @typedef {Object} EventPage
+ * @property {Event[]} events
+ * @property {boolean} isComplete The run has ended and these are its last events.
+ */
+
+/**
+ * A page of the events of a thread.
+ * @typedef {Object} ThreadEvents
+ * @property {ThreadEvent[]} events
+ * @property {string} [nextCursor]
+ */
+
+/**
+ * An event of a run with its place in the thread.
+ * @typedef {Object} ThreadEvent
+ * @property {string} cursor The place of the event, for the parameter after.
+ * @property {string} eventId
+ * @property {string} runId
+ * @property {string} type
+ * @property {string} [nodeId]
+ * @property {any} payload The data of the event. Its members depend on the type of the event.
+ * @property {Instant} timestamp
+ * @property {number} sequence
+ */
+
+/**
+ * A server-sent event of a thread.
+ * @typedef {Object} StreamedThreadEvent
+ * @property {string} id The cursor of the event, for Last-Event-ID.
+ * @property {string} event The type of the event.
+ * @property {string} data
+ */
+
+/**
+ * A page of pending interrupts. A short page may have a next one.
+ * @typedef {Object} PendingInterrupts
+ * @property {PendingInterrupt[]} interrupts
+ * @property {string} [nextCursor]
+ */
+
+/**
+ * An interrupt that waits for an answer.
+ * @typedef {Object} PendingInterrupt
+ * @property {string} runId
+ * @property {string} nodeId
+ * @property {string} interruptId
+ * @property {InterruptKind} kind
+ * @property {string} key
+ * @property {string} workflowId
+ * @property {string} title
+ * @property {string} [excerpt] A line of the payload.
+ * @property {Instant} requestedAt
+ * @property {number} ageMs
+ * @property {Instant} [expiresAt]
+ * @property {string} [digest]
+ * @property {string[]} assignees
+ * @property {number} [requiredApprovals]
+ * @property {PendingVotes} [votes]
+ * @property {number} openAsks The number of questions of approvers without an answer.
+ * @property {string[]} [tags] The tags of the run.
+ * @property {string} statusUrl
+ * @property {PendingLinks} links
+ */
+
+/**
+ * The votes of a pending approval.
+ * @typedef {Object} PendingVotes
+ * @property {number} approvals
+ * @property {number} rejections
+ * @property {string[]} voters In the order of their votes.
+ */
+
+/**
+ * The addresses of a pending interrupt.
+ * @typedef {Object} PendingLinks
+ * @property {string} run
+ * @property {string} resolve
+ * @property {string} page The page on which a person answers: a path, or a URL if the server has a public one.
+ */
+
+/**
+ * The number of pending interrupts.
+ * @typedef {Object} PendingCounts
+ * @property {number} total
+ * @property {Object<string, number>} byKind
+ * @property {number} overdue Interrupts past their deadline.
+ * @property {number} dueSoon Interrupts with a deadline within an hour.
+ * @property {boolean} isComplete False if there are more than were counted.
+ * @property {Instant} [oldestRequestedAt]
+ */
+
+/**
+ * A server-sent event with the number of pending interrupts.
+ * @typedef {Object} StreamedPendingCounts
+ * @property {"counts"} event
+ * @property {string} data
+ */
+
+/**
+ * A page of the interrupts of a run, in their order.
+ * @typedef {Object} InterruptHistory
+ * @property {string} runId
+ * @property {InterruptRecord[]} interrupts
+ * @property {string} [nextCursor]
+ */
+
+/**
+ * An interrupt with its votes, questions and decision.
+ * @typedef {Object} InterruptRecord
+ * @property {string} interruptId
+ * @property {string} nodeId
+ * @property {InterruptKind} kind
+ * @property {string} key
+ * @property {string} title
+ * @property {any} data
+ * @property {string} [digest]
+ * @property {Instant} requestedAt
+ * @property {number} [timeoutMs]
+ * @property {Instant} [expiresAt]
+ * @property {Object<string, any> | boolean} [resumeSchema] The JSON Schema of the answer.
+ * @property {InterruptStatus} status
+ * @property {string[]} assignees
+ * @property {number} [requiredApprovals]
+ * @property {Vote[]} votes
+ * @property {number} repeatedVotes
+ * @property {Ask[]} asks
+ * @property {InterruptDecision} [decision]
+ * @property {Permit[]} [permits]
+ * @property {string} [grantId]
+ */
+
+/**
+ * The state of an interrupt. The end of a run cancels its open interrupts.
+ * @typedef {"open" | "answered" | "timed-out" | "cancelled"} InterruptStatus
+ */
+
+/**
+ * A vote of an approver.
+ * @typedef {Object} Vote
+ * @property {string} decidedBy
+ * @property {string} [actedBy] The principal that voted in the name of decidedBy.
+ * @property {string} action
+ * @property {Instant} at
+ * @property {Via} [via]
+ * @property {boolean} [copied] The vote was cast in the run that this one was copied from and does not count.
+ */
+
+/**
+ * The credential of a decision.
+ * @typedef {Object} Via
+ * @property {"key" | "session" | "link" | "system"} type
+ * @property {string} id The id of the key, the session or the link. For system: timeout, host, agent, event or replay.
+ */
+
+/**
+ * A question that an approver asks before the decision.
+ * @typedef {Object} Ask
+ * @property {number} askId
+ * @property {string} question
+ * @property {string} askedBy
+ * @property {Instant} askedAt
+ * @property {Via} [via]
+ * @property {string} [answer]
+ * @property {string} [answeredBy]
+ * @property {Instant} [answeredAt]
+ */
+
+/**
+ * The outcome of an interrupt.
+ * @typedef {Object} InterruptDecision
+ * @property {any} value The answer. Null if the interrupt timed out.
+ * @property {string} by
+ * @property {Instant} at
+ * @property {string} [action]
+ * @property {string} [decision]
+ * @property {string} [reason]
+ * @property {Via} [via]
+ */
+
+/**
+ * An effect that a gate permits.
+ * @typedef {Object} Permit
+ * @property {string} nodeId
+ * @property {string} typeId
+ * @property {PayloadFixed} payload
+ * @property {boolean} repeat
+ */
+
+/**
+ * The part of an effect's payload that the approval fixes.
+ * @typedef {"fixed by this approval" | "body fixed by this approval, other inputs not" | "payload not fixed by this approval" | "needs no grant"} PayloadFixed
+ */
+
+/**
+ * The questions that approvers asked about an interrupt.
+ * @typedef {Object} Asks
+ * @property {string} runId
+ * @property {string} nodeId
+ * @property {string} interruptId
+ * @property {Ask[]} asks
+ */
+
+/**
+ * A question of an approver with its answer.
+ * @typedef {Object} AskAnswered
+ * @property {string} runId
+ * @property {string} nodeId
+ * @property {string} interruptId
+ * @property {number} askId
+ * @property {string} question
+ * @property {string} askedBy
+ * @property {Instant} askedAt
+ * @property {Via} [via]
+ * @property {string} answer
+ * @property {string} answeredBy
+ * @property {Instant} answeredAt
+ */
+
+/**
+ * The effect of an answer.
+ * @typedef {Object} InterruptResolved
+ * @property {string} runId
+ * @property {string} nodeId
+ * @property {string} [interruptId]
+ * @property {RunStatus} status
+ * @property {AnswerOutcome} outcome
+ * @property {number} [askId] The number of the question that the approver asked.
+ * @property {number} [requiredApprovals]
+ * @property {Vote[]} [votes]
+ * @property {string} [grantId] The id of the grant that the decision created.
+ */
+
+/**
+ * The effect of an answer on its interrupt.
+ * @typedef {"resolved" | "voted" | "repeated" | "asked"} AnswerOutcome
+ */
+
+/**
+ * The effect of an external event.
+ * @typedef {Object} EventReceived
+ * @property {string} eventId
+ * @property {EventReception} status
+ * @property {EventTarget[]} matched The interrupts that the event resolved.
+ * @property {EventRefused[]} refused The interrupts that wait for such an event and rejected this one.
+ * @property {Instant} [keptUntil]
+ * @property {boolean} [more] More interrupts wait for such an event than one event can resolve.
+ */
+
+/**
+ * The effect of an external event when it arrives.
+ * @typedef {"matched" | "kept" | "ignored"} EventReception
+ */
+
+/**
+ * An interrupt that waits for an event.
+ * @typedef {Object} EventTarget
+ * @property {string} runId
+ * @property {string} nodeId
+ * @property {string} interruptId
+ */
+
+/**
+ * An interrupt that rejected an event.
+ * @typedef {Object} EventRefused
+ * @property {string} runId
+ * @property {string} nodeId
+ * @property {string} interruptId
+ * @property {string} error
+ * @property {string} message
+ */
+
+/**
+ * A new link.
+ * @typedef {Object} TokenMinted
+ * @property {string} runId
+ * @property {string} nodeId
+ * @property {string} interruptId
+ * @property {LinkIntent} intent
+ * @property {string} for The principal in whose name the link answers.
+ * @property {Instant} expiresAt
+ * @property {string} linkId Identifies the link in decisions that were made with it.
+ * @property {string} [token] Shown once: not when the request is sent again under its Idempotency-Key.
+ * @property {string} [url] The URL of the link. Shown once, like the token.
+ */
+
+/**
+ * The use of a link.
+ * @typedef {"resolve" | "inspect"} LinkIntent
+ */
+
+/**
+ * The interrupt that a link is for.
+ * @typedef {Object} LinkedInterrupt
+ * @property {string} runId
+ * @property {string} nodeId
+ * @property {string} interruptId
+ * @property {LinkIntent} intent
+ * @property {string} for The principal in whose name the link answers.
+ * @property {Instant} expiresAt
+ * @property {LinkState} state
+ * @property {string} kind
+ * @property {string} key
+ * @property {string} title
+ * @property {any} data
+ * @property {Instant} requestedAt
+ * @property {Instant} [interruptExpiresAt]
+ * @property {number} [timeoutMs]
+ * @property {Object<string, any> | boolean} [resumeSchema] The JSON Schema of the answer.
+ * @property {string[]} [assignees]
+ * @property {string} [digest]
+ * @property {number} [requiredApprovals] The number of approvals, if more than one is required.
+ * @property {Vote[]} [votes]
+ * @property {Ask[]} [asks]
+ * @property {Permit[]} [permits]
+ */
+
+/**
+ * The state of an interrupt that a link shows. An interrupt that is no longer open is an error with 409 or 410; details.state is then answered, cancelled or expired.
+ * @typedef {"open"} LinkState
+ */
+
+/**
+ * A subscription with its new secret.
+ * @typedef {Object} WebhookCreated
+ * @property {string} webhookId
+ * @property {string} tenantId
+ * @property {string} url
+ * @property {string[]} events
+ * @property {string[]} tags
+ * @property {"active" | "paused" | "failed" | "dead-lettered"} state
+ * @property {"best-effort" | "durable"} mode
+ * @property {boolean} durable
+ * @property {boolean} ordered
+ * @property {RetryPolicy} retryPolicy
+ * @property {string} secretFingerprint
+ * @property {"v1"} signatureAlgorithm
+ * @property {"closed" | "open"} circuit The state of the circuit breaker of a subscription.
+ * @property {Instant} [circuitOpenUntil]
+ * @property {number} failuresInARow
+ * @property {Instant} createdAt
+ * @property {Instant} updatedAt
+ * @property {"retry-exhausted" | "operator-paused" | "operator-resumed" | "source-removed" | "circuit-opened" | "circuit-closed" | "key-revoked" | "key-expired" | "secret-rotated"} [reason] The reason for which it is not active. Absent if it is active, or if an earlier version stored it.
+ * @property {WebhookOwner | null} owner The principal that created the webhook or resumed it last. The webhook is paused when the lineage of this key has no active key. Null if an earlier version stored it.
+ * @property {OldSecret} [oldSecret] The secret before the last rotation, while deliveries are signed with both.
+ * @property {string} [subscriptionId] The same as webhookId.
+ * @property {string[]} [eventTypes] The same as events.
+ * @property {string} [secret] Shown once: not when the request is sent again under its Idempotency-Key.
+ */
+
+/**
+ * The owner of a subscription.
+ * @typedef {Object} WebhookOwner
+ * @property {string} principal
+ * @property {string} keyId
+ * @property {string} lineage
+ */
+
+/**
+ * The secret before a rotation.
+ * @typedef {Object} OldSecret
+ * @property {string} fingerprint
+ * @property {Instant} validUntil
+ */
+
+/**
+ * A page of subscriptions, oldest first.
+ * @typedef {Object} Webhooks
+ * @property {Webhook[]} webhooks
+ * @property {string} [nextCursor]
+ */
+
+/**
+ * A subscription without its secret.
+ * @typedef {Object} Webhook
+ * @property {string} webhookId
+ * @property {string} tenantId
+ * @property {string} url
+ * @property {string[]} events
+ * @property {string[]} tags
+ * @property {"active" | "paused" | "failed" | "dead-lettered"} state
+ * @property {"best-effort" | "durable"} mode
+ * @property {boolean} durable
+ * @property {boolean} ordered
+ * @property {RetryPolicy} retryPolicy
+ * @property {string} secretFingerprint
+ * @property {"v1"} signatureAlgorithm
+ * @property {"closed" | "open"} circuit The state of the circuit breaker of a subscription.
+ * @property {Instant} [circuitOpenUntil]
+ * @property {number} failuresInARow
+ * @property {Instant} createdAt
+ * @property {Instant} updatedAt
+ * @property {"retry-exhausted" | "operator-paused" | "operator-resumed" | "source-removed" | "circuit-opened" | "circuit-closed" | "key-revoked" | "key-expired" | "secret-rotated"} [reason] The reason for which it is not active. Absent if it is active, or if an earlier version stored it.
+ * @property {WebhookOwner | null} owner The principal that created the webhook or resumed it last. The webhook is paused when the lineage of this key has no active key. Null if an earlier version stored it.
+ * @property {OldSecret} [oldSecret] The secret before the last rotation, while deliveries are signed with both.
+ */
+
+/**
+ * A page of the events of a subscription.
+ * @typedef {Object} WebhookEvents
+ * @property {WebhookEvent[]} events
+ * @property {string} [nextCursor]
+ */
+
+/**
+ * A change of a subscription, or an attempt of a delivery.
+ * @typedef {Object} WebhookEvent
+ * @property {string} eventId
+ * @property {"trigger.subscription.state.changed" | "trigger.delivery.attempted"} type
+ * @property {Instant} timestamp
+ * @property {WebhookEventPayload} payload
+ */
+
+/**
+ * The payload of an event of a subscription: states and a reason of a change, everything else of an attempt.
+ * @typedef {Object} WebhookEventPayload
+ * @property {string} subscriptionId
+ * @property {"active" | "paused" | "failed" | "dead-lettered"} [fromState]
+ * @property {"active" | "paused" | "failed" | "dead-lettered"} [toState]
+ * @property {"retry-exhausted" | "operator-paused" | "operator-resumed" | "source-removed" | "circuit-opened" | "circuit-closed" | "key-revoked" | "key-expired" | "secret-rotated"} [reason]
+ * @property {string} [deliveryId]
+ * @property {number} [attempt]
+ * @property {number} [latencyMs]
+ * @property {number} [times]
+ * @property {"delivered" | "retrying" | "dead-lettered" | "failed" | "dropped"} [outcome]
+ */
+
+/**
+ * A page of deliveries, newest first.
+ * @typedef {Object} Deliveries
+ * @property {Delivery[]} deliveries
+ * @property {string} [nextCursor]
+ */
+
+/**
+ * A delivery with its attempts, newest first.
+ * @typedef {Object} Delivery
+ * @property {string} deliveryId
+ * @property {string} webhookId
+ * @property {string} runId
+ * @property {number} sequence
+ * @property {"run.started" | "node.started" | "node.completed" | "node.failed" | "holdpoint.node.delayed" | "node.skipped" | "node.suspended" | "node.resumed" | "interrupt.requested" | "approval.requested" | "clarification.requested" | "interrupt.resolved" | "interrupt.timed_out" | "approval.received" | "clarification.resolved" | "holdpoint.vote.cast" | "holdpoint.vote.repeated" | "holdpoint.ask.raised" | "holdpoint.ask.answered" | "authorization.decided" | "approval.granted" | "approval.rejected" | "approval.overridden" | "conversation.opened" | "conversation.exchanged" | "conversation.closed" | "agent.decided" | "holdpoint.step.recorded" | "holdpoint.sleep.started" | "holdpoint.sleep.ended" | "node.retried" | "variable.changed" | "channel.written" | "ai.message.chunk" | "holdpoint.message.added" | "holdpoint.model.replied" | "agent.toolCalled" | "holdpoint.tool.suspended" | "holdpoint.tool.begun" | "agent.toolReturned" | "artifact.created" | "holdpoint.loop.turned" | "workflow.loopback-limit" | "cap.breached" | "node.dispatched" | "holdpoint.node.awaiting" | "holdpoint.child.changed" | "holdpoint.child.ended" | "holdpoint.pause.requested" | "run.paused" | "run.resumed" | "replay.diverged" | "run.completed" | "run.failed" | "run.cancelled"} eventType
+ * @property {"queued" | "in-flight" | "delivered" | "dead-lettered" | "dropped"} state
+ * @property {number} attempt
+ * @property {string} dedupKey
+ * @property {Instant} createdAt
+ * @property {Instant} [nextAttemptAt]
+ * @property {Instant} [endedAt]
+ * @property {string} [reason]
+ * @property {DeliveryAttempt[]} attempts
+ */
+
+/**
+ * An attempt of a delivery.
+ * @typedef {Object} DeliveryAttempt
+ * @property {number} attempt
+ * @property {Instant} at
+ * @property {number} latencyMs
+ * @property {"delivered" | "retrying" | "dead-lettered" | "failed" | "dropped"} outcome
+ * @property {number} [status]
+ * @property {string} [error]
+ */
+
+/**
+ * A page of dead letters, newest first.
+ * @typedef {Object} DeadLetters
+ * @property {DeadLetter[]} deliveries
+ * @property {string} [nextCursor]
+ */
+
+/**
+ * A delivery that was given up.
+ * @typedef {Object} DeadLetter
+ * @property {string} subscriptionId
+ * @property {string} deliveryId
+ * @property {string} runId
+ * @property {number} sequence
+ * @property {"run.started" | "node.started" | "node.completed" | "node.failed" | "holdpoint.node.delayed" | "node.skipped" | "node.suspended" | "node.resumed" | "interrupt.requested" | "approval.requested" | "clarification.requested" | "interrupt.resolved" | "interrupt.timed_out" | "approval.received" | "clarification.resolved" | "holdpoint.vote.cast" | "holdpoint.vote.repeated" | "holdpoint.ask.raised" | "holdpoint.ask.answered" | "authorization.decided" | "approval.granted" | "approval.rejected" | "approval.overridden" | "conversation.opened" | "conversation.exchanged" | "conversation.closed" | "agent.decided" | "holdpoint.step.recorded" | "holdpoint.sleep.started" | "holdpoint.sleep.ended" | "node.retried" | "variable.changed" | "channel.written" | "ai.message.chunk" | "holdpoint.message.added" | "holdpoint.model.replied" | "agent.toolCalled" | "holdpoint.tool.suspended" | "holdpoint.tool.begun" | "agent.toolReturned" | "artifact.created" | "holdpoint.loop.turned" | "workflow.loopback-limit" | "cap.breached" | "node.dispatched" | "holdpoint.node.awaiting" | "holdpoint.child.changed" | "holdpoint.child.ended" | "holdpoint.pause.requested" | "run.paused" | "run.resumed" | "replay.diverged" | "run.completed" | "run.failed" | "run.cancelled"} eventType
+ * @property {number} attempt
+ * @property {string | null} reason
+ * @property {string} dedupKey
+ * @property {string} [attemptEventId] The id of the event of the last attempt. Absent if there was no attempt.
+ * @property {Instant} [deadLetteredAt]
+ * @property {Instant} [expiresAt]
+ */
+
+/**
+ * A delivery without its attempts.
+ * @typedef {Object} DeliveryQueued
+ * @property {string} deliveryId
+ * @property {string} webhookId
+ * @property {string} runId
+ * @property {number} sequence
+ * @property {"run.started" | "node.started" | "node.completed" | "node.failed" | "holdpoint.node.delayed" | "node.skipped" | "node.suspended" | "node.resumed" | "interrupt.requested" | "approval.requested" | "clarification.requested" | "interrupt.resolved" | "interrupt.timed_out" | "approval.received" | "clarification.resolved" | "holdpoint.vote.cast" | "holdpoint.vote.repeated" | "holdpoint.ask.raised" | "holdpoint.ask.answered" | "authorization.decided" | "approval.granted" | "approval.rejected" | "approval.overridden" | "conversation.opened" | "conversation.exchanged" | "conversation.closed" | "agent.decided" | "holdpoint.step.recorded" | "holdpoint.sleep.started" | "holdpoint.sleep.ended" | "node.retried" | "variable.changed" | "channel.written" | "ai.message.chunk" | "holdpoint.message.added" | "holdpoint.model.replied" | "agent.toolCalled" | "holdpoint.tool.suspended" | "holdpoint.tool.begun" | "agent.toolReturned" | "artifact.created" | "holdpoint.loop.turned" | "workflow.loopback-limit" | "cap.breached" | "node.dispatched" | "holdpoint.node.awaiting" | "holdpoint.child.changed" | "holdpoint.child.ended" | "holdpoint.pause.requested" | "run.paused" | "run.resumed" | "replay.diverged" | "run.completed" | "run.failed" | "run.cancelled"} eventType
+ * @property {"queued" | "in-flight" | "delivered" | "dead-lettered" | "dropped"} state
+ * @property {number} attempt
+ * @property {string} dedupKey
+ * @property {Instant} createdAt
+ * @property {Instant} [nextAttemptAt]
+ * @property {Instant} [endedAt]
+ * @property {string} [reason]
+ */
+
+/**
+ * The number of deliveries that are sent again.
+ * @typedef {Object} Replayed
+ * @property {string} webhookId
+ * @property {number} replayed
+ */
+
+/**
+ * The agents of a tenant, by id.
+ * @typedef {Object} Agents
+ * @property {ListedAgent[]} agents
+ * @property {string} [nextCursor]
+ */
+
+/**
+ * An agent in a list.
+ * @typedef {Object} ListedAgent
+ * @property {string} agentId
+ * @property {string} name
+ * @property {number} revision
+ * @property {Instant} updatedAt
+ */
+
+/**
+ * The latest revision of an agent.
+ * @typedef {Object} Agent
+ * @property {string} agentId
+ * @property {number} revision
+ * @property {Instant} updatedAt
+ * @property {Object<string, any>} definition
+ */
+
+/**
+ * A registered agent.
+ * @typedef {Object} AgentRegistered
+ * @property {string} agentId
+ * @property {number} revision
+ */
+
+/**
+ * The run that has accepted a message.
+ * @typedef {Object} AgentTold
+ * @property {string} runId
+ * @property {string} threadId
+ * @property {RunStatus} status
+ */
+
+/**
+ * A decision that the run has received.
+ * @typedef {Object} CallDecided
+ * @property {string} runId
+ * @property {string} threadId
+ * @property {string} decisionId
+ * @property {RunStatus} status
+ * @property {AnswerOutcome} outcome
+ * @property {string | null} ticketId
+ * @property {string | null} toolCallId
+ */
+
+/**
+ * The reason for which a run waits, with the calls that wait for a decision.
+ * @typedef {Object} RunWaitingState
+ * @property {"user_input" | "tool_permission" | "external_event" | "manual_pause"} reason The reason for which a run waits.
+ * @property {string[]} ticketIds
+ * @property {ToolTicket[]} tickets
+ * @property {string} [message]
+ * @property {string} [sinceDispatchId] The dispatch in which the run began to wait, as long as it is stored.
+ */
+
+/**
+ * A call of a tool that waits for a decision, or whose decision is not carried out yet.
+ * @typedef {Object} ToolTicket
+ * @property {string} ticketId
+ * @property {string} toolCallId
+ * @property {string} toolName
+ * @property {any} arguments
+ * @property {"replay_tool_call" | "use_decision_as_tool_result" | "pass_decision_to_tool"} resumeMode
+ * @property {string} reason
+ * @property {string} message
+ * @property {any} [responseSchema]
+ * @property {Instant} [expiresAt]
+ * @property {"suspended" | "resuming"} status The state of a call that waits.
+ * @property {TicketDecision} [decision]
+ */
+
+/**
+ * The decision about a call. It has no author if the deadline passed.
+ * @typedef {Object} TicketDecision
+ * @property {string} [decisionId]
+ * @property {string} [decidedBy]
+ * @property {Instant} decidedAt
+ * @property {boolean} timedOut
+ */
+
+/**
+ * A page of the messages of a thread, the oldest first.
+ * @typedef {Object} Messages
+ * @property {Message[]} messages
+ * @property {string} [nextCursor]
+ */
+
+/**
+ * A message and its place in its thread.
+ * @typedef {Object} Message
+ * @property {string} id
+ * @property {"system" | "user" | "assistant" | "tool"} role
+ * @property {any} [content] A text, or parts. Of a tool, its result.
+ * @property {MessageCall[]} [calls]
+ * @property {string} [callId]
+ * @property {string} [after]
+ * @property {string} [by]
+ * @property {Object<string, any>} [metadata]
+ * @property {string} runId
+ * @property {number} seq
+ * @property {Instant} at
+ * @property {string} cursor
+ */
+
+/**
+ * A call of a tool in a message of an agent.
+ * @typedef {Object} MessageCall
+ * @property {string} id
+ * @property {string} name
+ * @property {any} arguments
+ */
+
+/**
+ * The result of the interruption of a thread.
+ * @typedef {Object} ThreadInterrupted
+ * @property {number} epoch
+ * @property {number} supersededCount
+ * @property {string} [activeDispatchId]
+ * @property {string} [cancelledRunId]
+ * @property {boolean} nothingToInterrupt
+ */
+
+/**
+ * A page of the runs of a thread, the newest first.
+ * @typedef {Object} ThreadRuns
+ * @property {ThreadRun[]} runs
+ * @property {string} [nextCursor]
+ */
+
+/**
+ * A run of a thread.
+ * @typedef {Object} ThreadRun
+ * @property {string} runId
+ * @property {string} threadId
+ * @property {string | null} agentId Null if the run is not a run of an agent alone.
+ * @property {RunStatus} status
+ * @property {Instant} createdAt
+ * @property {Instant} updatedAt
+ * @property {string} [errorCode]
+ * @property {"timed_out"} [outcome] timed_out: the run failed because a deadline passed without an answer.
+ */
+
+/**
+ * A run of a thread, with the calls and the question that it waits for.
+ * @typedef {Object} ThreadRunNow
+ * @property {string} runId
+ * @property {string} threadId
+ * @property {string | null} agentId Null if the run is not a run of an agent alone.
+ * @property {RunStatus} status
+ * @property {Instant} createdAt
+ * @property {Instant} updatedAt
+ * @property {string} [errorCode]
+ * @property {"timed_out"} [outcome] timed_out: the run failed because a deadline passed without an answer.
+ * @property {ToolTicket[]} tickets
+ * @property {RunWaitingState} [waiting]
+ * @property {number} steps
+ * @property {TokenUsage} usage
+ */
+
+/**
+ * The tokens that calls of models used.
+ * @typedef {Object} TokenUsage
+ * @property {number} inputTokens
+ * @property {number} outputTokens
+ */
+
+/**
+ * A server-sent event of AG-UI 1.0. Its data is JSON with a type.
+ * @typedef {Object} AgUiStream
+ * @property {string} [data]
+ */
+
+/**
+ * The capabilities of an agent.
+ * @typedef {Object} AgUiCapabilities
+ * @property {AgUiIdentity} identity
+ * @property {AgUiTransport} transport
+ * @property {AgUiTools} tools
+ * @property {AgUiOutput} output
+ * @property {AgUiState} state
+ * @property {Supported} multiAgent
+ * @property {Supported} reasoning
+ * @property {AgUiHumanInTheLoop} humanInTheLoop
+ * @property {AgUiCustom} custom
+ */
+
+/**
+ * The name and the version of an agent.
+ * @typedef {Object} AgUiIdentity
+ * @property {string} name
+ * @property {string} type `agent` or `workflow`.
+ * @property {string} provider
+ * @property {string} version
+ * @property {string} [description]
+ */
+
+/**
+ * The transports of an agent.
+ * @typedef {Object} AgUiTransport
+ * @property {boolean} streaming
+ * @property {boolean} websocket
+ * @property {boolean} httpBinary
+ * @property {boolean} pushNotifications
+ * @property {boolean} resumable
+ */
+
+/**
+ * The calls of tools that an agent can make.
+ * @typedef {Object} AgUiTools
+ * @property {boolean} supported
+ * @property {boolean} parallelCalls
+ * @property {boolean} clientProvided
+ */
+
+/**
+ * The output of an agent.
+ * @typedef {Object} AgUiOutput
+ * @property {boolean} structuredOutput
+ */
+
+/**
+ * The state that an agent shares with a front end.
+ * @typedef {Object} AgUiState
+ * @property {boolean} snapshots
+ * @property {boolean} deltas
+ * @property {boolean} memory
+ * @property {boolean} persistentState
+ */
+
+/**
+ * The part of people in a run.
+ * @typedef {Object} AgUiHumanInTheLoop
+ * @property {boolean} supported
+ * @property {boolean} approvals
+ * @property {boolean} interventions
+ * @property {boolean} feedback
+ * @property {boolean} interrupts
+ * @property {boolean} approveWithEdits
+ */
+
+/**
+ * Capabilities beyond those of the protocol.
+ * @typedef {Object} AgUiCustom
+ * @property {AgUiHoldpoint} holdpoint
+ */
+
+/**
+ * The version of the protocol, and the id of the agent.
+ * @typedef {Object} AgUiHoldpoint
+ * @property {string} protocolVersion
+ * @property {string} agentId
+ */
+
+/**
+ * The state of a thread.
+ * @typedef {Object} AgUiThread
+ * @property {string} threadId
+ * @property {string} runId
+ * @property {RunStatus} status
+ * @property {boolean} running True if the stream of the thread has further events.
+ * @property {Object<string, any>} state
+ * @property {AgUiMessage[]} messages
+ * @property {AgUiInterrupt[]} interrupts
+ * @property {string[]} pendingToolCallIds
+ */
+
+/**
+ * A message of a thread.
+ * @typedef {{ role: "developer", id: string, content: string } | { role: "system", id: string, content: string } | { role: "user", id: string, content: any } | { role: "assistant", id: string, content?: string, toolCalls?: AgUiToolCall[] } | { role: "tool", id: string, toolCallId: string, content: string }} AgUiMessage
+ */
+
+/**
+ * A call of a tool in a message of an agent.
+ * @typedef {Object} AgUiToolCall
+ * @property {string} id
+ * @property {string} type Always `function`.
+ * @property {AgUiFunction} function
+ */
+
+/**
+ * The tool and the arguments of a call.
+ * @typedef {Object} AgUiFunction
+ * @property {string} name
+ * @property {string} arguments JSON as text.
+ */
+
+/**
+ * A question to a person.
+ * @typedef {Object} AgUiInterrupt
+ * @property {string} id
+ * @property {string} reason
+ * @property {string} [message]
+ * @property {string} [toolCallId]
+ * @property {Object<string, any>} [responseSchema] Always an object, because clients do not accept `true` as a schema.
+ * @property {Instant} [expiresAt]
+ * @property {AgUiInterruptMetadata} [metadata]
+ */
+
+/**
+ * Data of an interrupt beyond that of the protocol.
+ * @typedef {Object} AgUiInterruptMetadata
+ * @property {AgUiInterruptFacts} holdpoint
+ */
+
+/**
+ * The interrupt as the server has it.
+ * @typedef {Object} AgUiInterruptFacts
+ * @property {InterruptKind} kind
+ * @property {string} runId
+ * @property {string} nodeId
+ * @property {string} [digest] The digest of the data that is shown.
+ * @property {any} [title] The title, as the data of the interrupt has it.
+ * @property {any} [toolCall] The call of a tool that the interrupt is about.
+ * @property {any} [artifact] The artifact that the interrupt is about.
+ * @property {any} [data] The data of an interrupt of the kind custom.
+ * @property {number} [requiredApprovals] The number of approvals, if more than one is required.
+ * @property {number} [votes] The number of votes, if more than one approval is required.
+ */
+
+/**
+ * The outcome of a start or of an answer.
+ * @typedef {Object} ChatOutcome
+ * @property {"completed" | "needs_input" | "error" | "running"} outcome The state of a graph.
+ * @property {string} stateKey
+ * @property {any} [output] The output of a graph that is completed.
+ * @property {ChatInterrupt} [interrupt] The question of a graph that needs input.
+ * @property {ChatError} [error] The error of a graph that failed, or of an answer that it did not accept.
+ */
+
+/**
+ * The question of a graph.
+ * @typedef {Object} ChatInterrupt
+ * @property {string} kind
+ * @property {any} data
+ */
+
+/**
+ * The error of a graph.
+ * @typedef {Object} ChatError
+ * @property {string} code
+ * @property {string} message
+ * @property {boolean} retryable The same answer with a new resumeId may be accepted.
+ */
+
+/**
+ * A server-sent event: `progress` with a ChatProgress as data, and at last one `outcome` with a ChatOutcome.
+ * @typedef {Object} ChatStream
+ * @property {string} [event]
+ * @property {string} [data]
+ */
+
+/**
+ * The state of a graph.
+ * @typedef {Object} ChatStanding
+ * @property {"completed" | "needs_input" | "error" | "running"} outcome The state of a graph.
+ * @property {string} stateKey
+ * @property {any} [output] The output of a graph that is completed.
+ * @property {ChatInterrupt} [interrupt] The question of a graph that needs input.
+ * @property {ChatError} [error] The error of a graph that failed, or of an answer that it did not accept.
+ * @property {string} graph
+ * @property {string} createdAt
+ * @property {string} expiresAt
+ * @property {Object<string, any>} [lastError] The reason for which the graph did not accept the last answer.
+ */
+
+/**
+ * A decision that permits effects, with the effects that used it.
+ * @typedef {Object} Grant
+ * @property {string} grantId
+ * @property {string} runId
+ * @property {string} nodeId
+ * @property {string} interruptId
+ * @property {number} visit
+ * @property {string} [callId] The tool call that was allowed.
+ * @property {string[]} deciders
+ * @property {Instant} [decidedAt]
+ * @property {string} digest The digest of the payload that was granted.
+ * @property {string} [shownDigest] The digest of all data that the approver was shown.
+ * @property {any} [covers] The nodes that the gate covers. Without it, the gate covers every effect that it leads to.
+ * @property {boolean} transferred The run is a copy and its source received the decision: the copy cannot use the grant.
+ * @property {GrantUse[]} uses
+ * @property {GrantConsumed} [consumed] The use by a client, for an effect outside of Holdpoint.
+ */
+
+/**
+ * The use of a grant by a node.
+ * @typedef {Object} GrantUse
+ * @property {string} nodeId
+ * @property {number} visit
+ * @property {string} [callId]
+ * @property {Instant} at
+ */
+
+/**
+ * The use of a grant by a client.
+ * @typedef {Object} GrantConsumed
+ * @property {string} by
+ * @property {Instant} at
+ */
+
+/**
+ * The gates of a workflow with the effects that each permits.
+ * @typedef {Object} WorkflowGrants
+ * @property {string} workflowId
+ * @property {number} revision
+ * @property {Gate[]} gates
+ * @property {GrantNote[]} notes
+ */
+
+/**
+ * A gate with the effects that it permits.
+ * @typedef {Object} Gate
+ * @property {string} nodeId
+ * @property {Permit[]} permits
+ */
+
+/**
+ * A warning about a node and its gates.
+ * @typedef {Object} GrantNote
+ * @property {string} nodeId
+ * @property {string} message
+ */
+
+/**
+ * A hold, with its answer if it has one.
+ * @typedef {Object} Hold
+ * @property {string} holdId Also the id of a run.
+ * @property {string} title
+ * @property {HoldStatus} status
+ * @property {Instant} createdAt
+ * @property {Instant} [expiresAt]
+ * @property {Instant} [answeredAt]
+ * @property {any} [answer] The choice, or the value that fits the schema. Of an approval, an object with action, feedback, decidedBy and decidedAt.
+ * @property {string} [answeredBy]
+ * @property {string} [grantId] The grant of an approval: see GET /v1/grants/{grantId}.
+ * @property {Via} [via]
+ * @property {boolean} requesterMayNotApprove
+ * @property {number} [requiredApprovals]
+ * @property {string} [profile]
+ * @property {string} runUrl
+ * @property {string} pageUrl The page on which a person answers: a path, or a URL if the server has a public one.
+ * @property {string[]} [warnings] Only in the response that creates the hold: approvers that no key of this tenant matches.
+ */
+
+/**
+ * The state of a hold.
+ * @typedef {"waiting" | "approved" | "rejected" | "answered" | "timed_out" | "cancelled"} HoldStatus
+ */
+
+/**
+ * A page of dispatches in the order in which they are served.
+ * @typedef {Object} Dispatches
+ * @property {Dispatch[]} dispatches
+ * @property {string} [nextCursor]
+ */
+
+/**
+ * A dispatch with the state of its run.
+ * @typedef {Object} Dispatch
+ * @property {string} dispatchId
+ * @property {string} threadId
+ * @property {string} runId
+ * @property {"queued" | "claimed" | "acked" | "cancelled" | "superseded" | "dead_letter"} status The state of the dispatch in its queue.
+ * @property {number} priority
+ * @property {string} [dedupeKey]
+ * @property {number} dispatchEpoch
+ * @property {Instant} availableAt
+ * @property {number} attemptCount
+ * @property {number} maxAttempts
+ * @property {string} [lastError]
+ * @property {string} [claimedBy]
+ * @property {Instant} [leaseUntil]
+ * @property {Instant} createdAt
+ * @property {Instant} updatedAt
+ * @property {DispatchProjection} projection
+ * @property {DispatchRun | null} run The run as it is now. Null if this server has no such run.
+ */
+
+/**
+ * The report of the run when the dispatch was carried out. Members without a value are null.
+ * @typedef {Object} DispatchProjection
+ * @property {string | null} runStatus
+ * @property {any} termination
+ * @property {string | null} response
+ * @property {string | null} error
+ * @property {string | null} instanceId
+ * @property {Instant | null} completedAt
+ */
+
+/**
+ * The run of a dispatch.
+ * @typedef {Object} DispatchRun
+ * @property {string} runId
+ * @property {string} workflowId
+ * @property {string} status
+ * @property {string} statusUrl
+ */
+
+/**
+ * A dispatch without the state of its run: the response to a change is the same when the request is sent again later.
+ * @typedef {Object} DispatchChanged
+ * @property {string} dispatchId
+ * @property {string} threadId
+ * @property {string} runId
+ * @property {"queued" | "claimed" | "acked" | "cancelled" | "superseded" | "dead_letter"} status The state of the dispatch in its queue.
+ * @property {number} priority
+ * @property {string} [dedupeKey]
+ * @property {number} dispatchEpoch
+ * @property {Instant} availableAt
+ * @property {number} attemptCount
+ * @property {number} maxAttempts
+ * @property {string} [lastError]
+ * @property {string} [claimedBy]
+ * @property {Instant} [leaseUntil]
+ * @property {Instant} createdAt
+ * @property {Instant} updatedAt
+ * @property {DispatchProjection} projection
+ */
+
+/**
+ * The numbers of dispatches by status.
+ * @typedef {Object} MailboxStats
+ * @property {DispatchCounts} counts
+ * @property {Instant} [nextWakeupAt] The next instant at which a dispatch of the database becomes due. Only for callers with the scope tenants:manage.
+ */
+
+/**
+ * The number of dispatches in each status.
+ * @typedef {Object} DispatchCounts
+ * @property {number} queued
+ * @property {number} claimed
+ * @property {number} acked
+ * @property {number} cancelled
+ * @property {number} superseded
+ * @property {number} dead_letter
+ */
+
+/**
+ * A new API key.
+ * @typedef {Object} KeyCreated
+ * @property {string} keyId
+ * @property {string} lineage The id of the first key in a chain of rotations. Links end with the last active key of their lineage.
+ * @property {string} tenant
+ * @property {string} principal The principal that the key stands for.
+ * @property {string[]} roles
+ * @property {string[]} groups
+ * @property {string[]} scopes
+ * @property {boolean} test A key for tests, in a tenant of its own.
+ * @property {Instant} createdAt
+ * @property {Instant} [expiresAt]
+ * @property {Instant} [revokedAt]
+ * @property {string} [key] Shown once: not when the request is sent again under its Idempotency-Key.
+ */
+
+/**
+ * The keys of a tenant.
+ * @typedef {Object} Keys
+ * @property {Key[]} keys
+ */
+
+/**
+ * An API key without its secret.
+ * @typedef {Object} Key
+ * @property {string} keyId
+ * @property {string} lineage The id of the first key in a chain of rotations. Links end with the last active key of their lineage.
+ * @property {string} tenant
+ * @property {string} principal The principal that the key stands for.
+ * @property {string[]} roles
+ * @property {string[]} groups
+ * @property {string[]} scopes
+ * @property {boolean} test A key for tests, in a tenant of its own.
+ * @property {Instant} createdAt
+ * @property {Instant} [expiresAt]
+ * @property {Instant} [revokedAt]
+ */
+
+/**
+ * The secrets that sign links.
+ * @typedef {Object} Secrets
+ * @property {Secret[]} secrets
+ */
+
+/**
+ * The name and the times of a secret that signs links. The secret itself is never shown.
+ * @typedef {Object} Secret
+ * @property {string} kid
+ * @property {Instant} createdAt
+ * @property {Instant} [retiredAt]
+ */
+
+/**
+ * The quotas of a tenant and its use of them.
+ * @typedef {Object} Usage
+ * @property {Quota} openRuns Runs that have not ended.
+ * @property {Quota} storedBytes Bytes of the events of all runs.
+ * @property {Quota} definitions Stored revisions of workflows and agents.
+ * @property {Quota} deliveries Durable deliveries that have not ended, counted up to the limit.
+ * @property {Quota} streams Streams and long polls that are open at this node.
+ * @property {Limit} familyRuns Runs that one run starts, directly or through others.
+ * @property {Limit} forkBytes Bytes of the events of a run that is forked.
+ */
+
+/**
+ * A limit of a tenant with its use.
+ * @typedef {Object} Quota
+ * @property {number} used
+ * @property {number | null} limit Null if there is no limit.
+ */
+
+/**
+ * A limit of a single run or request.
+ * @typedef {Object} Limit
+ * @property {number | null} limit Null if there is no limit.
+ */
+
+/**
+ * The state of the server.
+ * @typedef {Object} Health
+ * @property {"ok" | "ready"} status The state of the server in one word.
+ */
+
+/**
+ * The caller, and its session if it has one.
+ * @typedef {Object} Session
+ * @property {string} principal
+ * @property {string} tenant
+ * @property {string[]} roles
+ * @property {string[]} groups
+ * @property {string[]} scopes
+ * @property {boolean} test
+ * @property {string} [sessionId] Absent for a caller with a key.
+ * @property {Instant} [expiresAt] Moves on while the session is used.
+ */
+
+/**
+ * A link that signs in once.
+ * @typedef {Object} SessionLink
+ * @property {string} url Shown once; opened once.
+ * @property {Instant} expiresAt
+ */
+
+/**
+ * The sessions of a key.
+ * @typedef {Object} Sessions
+ * @property {ListedSession[]} sessions
+ */
+
+/**
+ * An entry in the list of sessions.
+ * @typedef {Object} ListedSession
+ * @property {string} sessionId
+ * @property {Instant} createdAt
+ * @property {Instant} usedAt
+ * @property {Instant} expiresAt
+ * @property {boolean} current True for the session of this request.
+ */
+
+/**
+ * An OpenAPI 3.1 document.
+ * @typedef {Object} OpenApi
+ * @property {string} openapi
+ * @property {Object<string, any>} info
+ * @property {Object<string, any>} paths
+ */
+
+/**
+ * The payload of an event. A reader tells payloads apart by the type of the event.
+ * @typedef {RunStarted | RunCompleted | RunFailed | RunCancelled | PauseRequested | RunPausedPayload | RunResumedPayload | CapBreached | ReplayDiverged | NodeStarted | NodeCompleted | NodeFailed | NodeSkipped | NodeRetried | NodeDelayed | NodeDispatched | NodeAwaiting | ChildChanged | SleepStarted | SleepEnded | StepRecorded | VariableChanged | ChannelWritten | MessageChunk | ArtifactCreated | LoopbackLimit | LoopTurned | NodeSuspended | NodeResumed | InterruptRequested | ApprovalRequested | ClarificationRequested | InterruptResolvedPayload | ApprovalReceived | ClarificationResolved | AuthorizationDecided | GateDecided | VoteCast | VoteRepeated | AskRaised | AskAnsweredPayload | AgentDecided | ConversationOpened | ConversationExchanged | ConversationClosed | MessageAdded | ModelReplied | ToolCalled | ToolSuspended | ToolBegun | ToolReturned | any} EventPayload
+ */
+
+/**
+ * The payload of `run.started`. It has no inputs, because callers put secrets into them.
+ * @typedef {Object} RunStarted
+ * @property {string} [engineVersion] The protocol has a number in runs and a text in events.
+ * @property {Object<string, any>} [metadata]
+ * @property {RunOwner} owner
+ * @property {string[]} [tags]
+ * @property {string} transport
+ * @property {string} workflowId
+ */
+
+/**
+ * The payload of `run.completed`.
+ * @typedef {Object} RunCompleted
+ * @property {number} durationMs
+ * @property {Object<string, any>} [outputs]
+ */
+
+/**
+ * The payload of `run.failed`.
+ * @typedef {Object} RunFailed
+ * @property {number} durationMs
+ * @property {RunError} error
+ * @property {string} [failedNodeId]
+ */
+
+/**
+ * The payload of `run.cancelled`.
+ * @typedef {Object} RunCancelled
+ * @property {string} cancelledBy
+ * @property {number} durationMs
+ * @property {string} [parentRunId] The run whose cancellation cancelled this one.
+ * @property {string} [reason]
+ */
+
+/**
+ * The payload of `holdpoint.pause.requested`.
+ * @typedef {Object} PauseRequested
+ * @property {DrainPolicy} drainPolicy
+ * @property {string} [reason]
+ * @property {string} requestedBy
+ */
+
+/**
+ * The payload of `run.paused`.
+ * @typedef {Object} RunPausedPayload
+ * @property {DrainPolicy} drainPolicy
+ * @property {string} pausedBy
+ * @property {string} [reason]
+ */
+
+/**
+ * The payload of `run.resumed`.
+ * @typedef {Object} RunResumedPayload
+ * @property {string} resumedBy
+ */
+
+/**
+ * The payload of `cap.breached`.
+ * @typedef {Object} CapBreached
+ * @property {Cap} kind
+ * @property {number} limit
+ * @property {string} [nodeId]
+ * @property {number} observed
+ */
+
+/**
+ * A limit of a run.
+ * @typedef {"node-executions" | "run-duration" | "loop-iterations"} Cap
+ */
+
+/**
+ * The payload of `replay.diverged`.
+ * @typedef {Object} ReplayDiverged
+ * @property {number} atSequence
+ * @property {string} divergenceKind
+ * @property {DivergencePoint} divergencePoint
+ * @property {string} originalEventId
+ * @property {string} sourceRunId
+ */
+
+/**
+ * The event of the source and the event of the replay.
+ * @typedef {Object} DivergencePoint
+ * @property {string} expected
+ * @property {string} found
+ */
+
+/**
+ * The payload of `node.started`.
+ * @typedef {Object} NodeStarted
+ * @property {number} attempt
+ * @property {string} [grant] `none` if the node needs no grant.
+ * @property {string[]} [grantIds]
+ * @property {string} nodeId
+ * @property {string} typeId
+ */
+
+/**
+ * The payload of `node.completed`.
+ * @typedef {Object} NodeCompleted
+ * @property {number} [durationMs]
+ * @property {string} nodeId
+ * @property {Object<string, any>} outputs
+ */
+
+/**
+ * The payload of `node.failed`.
+ * @typedef {Object} NodeFailed
+ * @property {RunError} error
+ * @property {string} nodeId
+ */
+
+/**
+ * The payload of `node.skipped`.
+ * @typedef {Object} NodeSkipped
+ * @property {string} nodeId
+ * @property {string} reason
+ */
+
+/**
+ * The payload of `node.retried`.
+ * @typedef {Object} NodeRetried
+ * @property {number} attempt
+ * @property {number} delayMs
+ * @property {RunError} lastError
+ * @property {string} nodeId
+ */
+
+/**
+ * The payload of `holdpoint.node.delayed`.
+ * @typedef {Object} NodeDelayed
+ * @property {RunError} error
+ * @property {string} nodeId
+ * @property {Instant} [until]
+ */
+
+/**
+ * The payload of `node.dispatched`.
+ * @typedef {Object} NodeDispatched
+ * @property {string} childRunId
+ * @property {string} childWorkflowId
+ * @property {string} [toolCallId]
+ */
+
+/**
+ * The payload of `holdpoint.node.awaiting`.
+ * @typedef {Object} NodeAwaiting
+ * @property {string} childRunId
+ * @property {string} nodeId
+ */
+
+/**
+ * The payload of `holdpoint.child.changed` and `holdpoint.child.ended`.
+ * @typedef {Object} ChildChanged
+ * @property {string} childRunId
+ * @property {RunStatus} status
+ */
+
+/**
+ * The payload of `holdpoint.sleep.started`.
+ * @typedef {Object} SleepStarted
+ * @property {string} nodeId
+ * @property {Instant} until
+ */
+
+/**
+ * The payload of `holdpoint.sleep.ended`.
+ * @typedef {Object} SleepEnded
+ * @property {string} nodeId
+ */
+
+/**
+ * The payload of `holdpoint.step.recorded`.
+ * @typedef {Object} StepRecorded
+ * @property {string} nodeId
+ * @property {string} step
+ */
+
+/**
+ * The payload of `variable.changed`.
+ * @typedef {Object} VariableChanged
+ * @property {string} name
+ * @property {any} next
+ * @property {string} nodeId
+ * @property {any} [previous]
+ */
+
+/**
+ * The payload of `channel.written`.
+ * @typedef {Object} ChannelWritten
+ * @property {string} channel
+ * @property {string} nodeId
+ * @property {Reducer} reducer
+ * @property {any} value
+ * @property {Instant} writtenAt
+ */
+
+/**
+ * The rule that combines the writes to a channel.
+ * @typedef {"replace" | "append" | "merge" | "counter" | "votes" | "feedback" | "message"} Reducer
+ */
+
+/**
+ * The payload of `ai.message.chunk`.
+ * @typedef {Object} MessageChunk
+ * @property {string} chunk
+ * @property {boolean} isLast
+ * @property {Object<string, any>} [meta]
+ * @property {string} nodeId
+ * @property {string} runId
+ */
+
+/**
+ * The payload of `artifact.created`.
+ * @typedef {Object} ArtifactCreated
+ * @property {string} artifactId
+ * @property {string | null} artifactType
+ * @property {string} nodeId
+ * @property {string} version
+ */
+
+/**
+ * The payload of `workflow.loopback-limit`.
+ * @typedef {Object} LoopbackLimit
+ * @property {number} iterations
+ * @property {number} limit
+ * @property {string} nodeId
+ */
+
+/**
+ * The payload of `holdpoint.loop.turned`.
+ * @typedef {Object} LoopTurned
+ * @property {string} edgeId
+ * @property {number} iteration
+ */
+
+/**
+ * The payload of `node.suspended`.
+ * @typedef {Object} NodeSuspended
+ * @property {any} [agentId]
+ * @property {any} [conversationId]
+ * @property {any} [customKind]
+ * @property {any} [eventType]
+ * @property {Instant} [expiresAt]
+ * @property {string} interruptId
+ * @property {string} [key]
+ * @property {InterruptKind} [kind]
+ * @property {string} nodeId
+ * @property {any} [observed]
+ * @property {string} [reason]
+ * @property {any} [threshold]
+ * @property {any} [turnIndex]
+ */
+
+/**
+ * The payload of `node.resumed`.
+ * @typedef {Object} NodeResumed
+ * @property {string} interruptId
+ * @property {string} nodeId
+ * @property {any} [resumeValue]
+ */
+
+/**
+ * The payload of `interrupt.requested`.
+ * @typedef {Object} InterruptRequested
+ * @property {any} data
+ * @property {string} interruptId
+ * @property {string} key
+ * @property {InterruptKind} kind
+ * @property {string} nodeId
+ * @property {Instant} requestedAt
+ * @property {string} runId
+ * @property {number} [timeoutMs]
+ */
+
+/**
+ * The payload of `approval.requested`.
+ * @typedef {Object} ApprovalRequested
+ * @property {any} [actions]
+ * @property {any} [approversList]
+ * @property {any} [artifactId]
+ * @property {any} [artifactType]
+ * @property {string} interruptId
+ * @property {string} nodeId
+ * @property {any} [requiredApprovals]
+ */
+
+/**
+ * The payload of `clarification.requested`.
+ * @typedef {Object} ClarificationRequested
+ * @property {string} interruptId
+ * @property {string} nodeId
+ * @property {any} questions
+ */
+
+/**
+ * The payload of `interrupt.resolved`.
+ * @typedef {Object} InterruptResolvedPayload
+ * @property {string} [action]
+ * @property {string} [decision]
+ * @property {any} [editedArtifactData]
+ * @property {string} [grantId]
+ * @property {string} interruptId
+ * @property {InterruptKind} kind
+ * @property {string} nodeId
+ * @property {string} [outcome]
+ * @property {any} [quorum]
+ * @property {any} [reason]
+ * @property {any} [refineFeedback]
+ * @property {Instant} [resolvedAt]
+ * @property {string} [resolvedBy]
+ * @property {any} [resumeValue] Null if the interrupt timed out.
+ * @property {string} runId
+ * @property {Via} [via]
+ */
+
+/**
+ * The payload of `approval.received`: the members of the answer, and nodeId.
+ * @typedef {Object<string, any>} ApprovalReceived
+ */
+
+/**
+ * The payload of `clarification.resolved`.
+ * @typedef {Object} ClarificationResolved
+ * @property {string} answeredBy
+ * @property {any} answers
+ * @property {string} nodeId
+ */
+
+/**
+ * The payload of `authorization.decided`.
+ * @typedef {Object} AuthorizationDecided
+ * @property {string} action
+ * @property {boolean} allowed
+ * @property {string} principal
+ * @property {string} reason
+ * @property {string} resource
+ */
+
+/**
+ * The payload of `approval.granted`, `approval.rejected` and `approval.overridden`.
+ * @typedef {Object} GateDecided
+ * @property {any} gateId
+ * @property {string | null} principal
+ * @property {QuorumProgress} [quorumProgress]
+ * @property {any} [reason]
+ */
+
+/**
+ * The number of approvals of a gate.
+ * @typedef {Object} QuorumProgress
+ * @property {number} granted
+ * @property {number} required
+ */
+
+/**
+ * The payload of `holdpoint.vote.cast`.
+ * @typedef {Object} VoteCast
+ * @property {string} [actedBy]
+ * @property {any} action
+ * @property {any} decidedAt
+ * @property {string} decidedBy
+ * @property {string} interruptId
+ * @property {string | null} nodeId
+ * @property {Via} [via]
+ */
+
+/**
+ * The payload of `holdpoint.vote.repeated`.
+ * @typedef {Object} VoteRepeated
+ * @property {string} [actedBy]
+ * @property {string} action
+ * @property {string} decidedBy
+ * @property {string} interruptId
+ * @property {string | null} nodeId
+ * @property {Via} [via]
+ */
+
+/**
+ * The payload of `holdpoint.ask.raised`.
+ * @typedef {Object} AskRaised
+ * @property {string} [actedBy]
+ * @property {number} askId
+ * @property {string} askedBy
+ * @property {string} interruptId
+ * @property {string | null} nodeId
+ * @property {string} question
+ * @property {Via} [via]
+ */
+
+/**
+ * The payload of `holdpoint.ask.answered`.
+ * @typedef {Object} AskAnsweredPayload
+ * @property {string} answer
+ * @property {string} answeredBy
+ * @property {number} askId
+ * @property {string} interruptId
+ * @property {string | null} nodeId
+ */
+
+/**
+ * The payload of `agent.decided`.
+ * @typedef {Object} AgentDecided
+ * @property {string} agentId
+ * @property {number} [confidence]
+ * @property {any} decision
+ * @property {string} [flaw] The reason that the confidence is invalid.
+ * @property {string} [messageId]
+ * @property {string} nodeId
+ * @property {Via} via
+ */
+
+/**
+ * The payload of `conversation.opened`.
+ * @typedef {Object} ConversationOpened
+ * @property {any} [conversationId]
+ * @property {any} [initialPrompt]
+ * @property {string | null} openedBy
+ * @property {any} [title]
+ */
+
+/**
+ * The payload of `conversation.exchanged`.
+ * @typedef {Object} ConversationExchanged
+ * @property {any} [conversationId]
+ * @property {any} [outcome]
+ * @property {any} [turnIndex]
+ */
+
+/**
+ * The payload of `conversation.closed`.
+ * @typedef {Object} ConversationClosed
+ * @property {any} [conversationId]
+ * @property {any} [reason]
+ * @property {number | null} turnCount
+ */
+
+/**
+ * The payload of `holdpoint.message.added`.
+ * @typedef {Object} MessageAdded
+ * @property {string} nodeId
+ * @property {AgentMessage} message
+ */
+
+/**
+ * A message in the log of a run. Calls have the names that front ends use.
+ * @typedef {Object} AgentMessage
+ * @property {string} id
+ * @property {"system" | "user" | "assistant" | "tool"} role
+ * @property {any} content A text, or parts. Of a tool, its result.
+ * @property {MessageCall[]} [toolCalls]
+ * @property {string} [toolCallId]
+ * @property {string} [by]
+ * @property {Object<string, any>} [metadata]
+ */
+
+/**
+ * The payload of `holdpoint.model.replied`.
+ * @typedef {Object} ModelReplied
+ * @property {string} nodeId
+ * @property {AgentMessage} message
+ * @property {TokenUsage} usage
+ * @property {string} [model]
+ * @property {number} [durationMs]
+ */
+
+/**
+ * The payload of `agent.toolCalled`.
+ * @typedef {Object} ToolCalled
+ * @property {string} nodeId
+ * @property {string} agentId The id in the definition of the agent, or the id of its node.
+ * @property {string} callId
+ * @property {string} [toolName]
+ * @property {any} [arguments]
+ * @property {"allow" | "ask" | "deny"} permission
+ * @property {string} [reason] The rule that decided the permission.
+ */
+
+/**
+ * The payload of `holdpoint.tool.suspended`.
+ * @typedef {Object} ToolSuspended
+ * @property {string} nodeId
+ * @property {string} agentId The id in the definition of the agent, or the id of its node.
+ * @property {string} callId
+ * @property {string} [toolName]
+ * @property {any} [arguments]
+ * @property {string} interruptId
+ * @property {"replay_tool_call" | "use_decision_as_tool_result" | "pass_decision_to_tool"} resumeMode
+ */
+
+/**
+ * The payload of `holdpoint.tool.begun`.
+ * @typedef {Object} ToolBegun
+ * @property {string} nodeId
+ * @property {string} agentId The id in the definition of the agent, or the id of its node.
+ * @property {string} callId
+ * @property {string} [toolName]
+ * @property {any} [arguments]
+ * @property {any} [effectiveArguments] The arguments that replace those of the model.
+ * @property {string[]} [grantIds]
+ */
+
+/**
+ * The payload of `agent.toolReturned`.
+ * @typedef {Object} ToolReturned
+ * @property {string} nodeId
+ * @property {string} agentId The id in the definition of the agent, or the id of its node.
+ * @property {string} callId
+ * @property {string} [toolName]
+ * @property {any} [arguments]
+ * @property {"new" | "running" | "suspended" | "resuming" | "succeeded" | "failed" | "cancelled"} status
+ * @property {any} result
+ */
+
+/**
+ * The members of a delivery before `event`, which is the event as readers of the log get it.
+ * @typedef {Object} DeliveryHead
+ * @property {string} runId
+ * @property {string} workspaceId
+ */
+
+/**
+ * The body of a callback: an interrupt of a run with a callbackUrl.
+ * @typedef {Object} InterruptCallback
+ * @property {string} runId
+ * @property {string} nodeId
+ * @property {string} interruptId
+ * @property {InterruptKind} kind
+ * @property {LinkIntent} [intent]
+ * @property {string} [callbackUrl]
+ * @property {string} [interruptToken]
+ * @property {Instant} [expiresAt]
+ */
+
+/**
+ * The body of a request to the service that answers side questions.
+ * @typedef {Object} SideQuestion
+ * @property {string} tenantId
+ * @property {string} runId
+ * @property {string} workflowId
+ * @property {string} nodeId
+ * @property {string} interruptId
+ * @property {number} askId
+ * @property {string} question
+ * @property {string} askedBy
+ * @property {Instant} askedAt
+ * @property {any} data The data of the interrupt.
+ */
+
+/**
+ * An event with the members that every event may have.
+ * @typedef {{ timestamp?: number, rawEvent?: any, metadata?: Object<string, any>, subagentRunId?: string } & ({ type: "RUN_STARTED", threadId: string, runId: string, protocolVersion?: string, parentRunId?: string, input?: any } | { type: "RUN_FINISHED", threadId: string, runId: string, result?: any, outcome?: AgUiOutcome, usage?: AgUiUsage[] } | { type: "RUN_ERROR", message: string, code?: string, usage?: AgUiUsage[] } | { type: "STEP_STARTED", stepName: string } | { type: "STEP_FINISHED", stepName: string } | { type: "TEXT_MESSAGE_START", messageId: string, role?: string, name?: string } | { type: "TEXT_MESSAGE_CONTENT", messageId: string, delta: string } | { type: "TEXT_MESSAGE_END", messageId: string } | { type: "TEXT_MESSAGE_CHUNK", messageId?: string, role?: string, delta?: string, name?: string } | { type: "TOOL_CALL_START", toolCallId: string, toolCallName: string, parentMessageId?: string } | { type: "TOOL_CALL_ARGS", toolCallId: string, delta: string } | { type: "TOOL_CALL_END", toolCallId: string } | { type: "TOOL_CALL_CHUNK", toolCallId?: string, toolCallName?: string, parentMessageId?: string, delta?: string } | { type: "TOOL_CALL_RESULT", messageId: string, toolCallId: string, content: string, role?: string } | { type: "STATE_SNAPSHOT", snapshot: any } | { type: "STATE_DELTA", delta: PatchOperation[] } | { type: "MESSAGES_SNAPSHOT", messages: AgUiMessage[] } | { type: "ACTIVITY_SNAPSHOT", messageId: string, activityType: string, content: Object<string, any>, replace?: boolean } | { type: "ACTIVITY_DELTA", messageId: string, activityType: string, patch: any[] } | { type: "RAW", event: any, source?: string } | { type: "CUSTOM", name: string, value: any } | { type: "REASONING_START", messageId: string } | { type: "REASONING_MESSAGE_START", messageId: string, role: string } | { type: "REASONING_MESSAGE_CONTENT", messageId: string, delta: string } | { type: "REASONING_MESSAGE_END", messageId: string } | { type: "REASONING_MESSAGE_CHUNK", messageId?: string, delta?: string } | { type: "REASONING_END", messageId: string } | { type: "REASONING_ENCRYPTED_VALUE", subtype: string, entityId: string, encryptedValue: string } | { type: "SUBAGENT_STARTED", subagentRunId: string, name: string, description?: string, parentSubagentRunId?: string, parentToolCallId?: string, parentMessageId?: string } | { type: "SUBAGENT_FINISHED", subagentRunId: string, result?: any, outcome?: SubagentOutcome } | { type: "SUBAGENT_ERROR", subagentRunId: string, message: string, code?: string })} AgUiFrame
+ */
+
+/**
+ * The outcome of a run.
+ * @typedef {{ type: "success", pendingToolCallIds?: string[] } | { type: "interrupt", interrupts: AgUiInterrupt[] } | { type: "cancelled" }} AgUiOutcome
+ */
+
+/**
+ * The tokens that calls of models used.
+ * @typedef {Object} AgUiUsage
+ * @property {string} [model]
+ * @property {number} inputTokens
+ * @property {number} outputTokens
+ * @property {number} totalTokens
+ */
+
+/**
+ * A change of the state, as in RFC 6902.
+ * @typedef {{ op: "add", path: string, value: any } | { op: "remove", path: string } | { op: "replace", path: string, value: any }} PatchOperation
+ */
+
+/**
+ * The outcome of a subagent.
+ * @typedef {{ type: "success" } | { type: "suspended", interruptIds?: string[] }} SubagentOutcome
+ */
+
+/**
+ * The name of an event of a graph, and of its node.
+ * @typedef {Object} ChatProgress
+ * @property {string} stateKey
+ * @property {string} type
+ * @property {Instant} at
+ * @property {string} [nodeId]
+ */
+
+/**
+ * The answer to an approval, as resumeValue.
+ * @typedef {Object} ApprovalAnswer
+ * @property {string} action One of the actions that the interrupt offers.
+ * @property {string} [feedback] The reason of the approver.
+ * @property {any} [editedArtifactData] The artifact that replaces the one that was shown. Of a tool call, an EditedCall.
+ */
+
+/**
+ * The part of a tool call that an approver replaces.
+ * @typedef {Object} EditedCall
+ * @property {any} [arguments] The arguments of the call.
+ * @property {any} [result] The result of the call, which is then not made.
+ */
+
+/**
+ * The answer to a tool call that waits, as resumeValue.
+ * @typedef {Object} CallAnswer
+ * @property {"resume" | "cancel"} action
+ * @property {any} [result] The answer that the tool requires.
+ * @property {string} [reason] The reason, which the agent receives with cancel.
+ */
+
+/**
+ * The answer to a clarification, as resumeValue.
+ * @typedef {Object} ClarificationAnswer
+ * @property {any} answers The answers by the id of their question, or in the order of the questions.
+ */
+
+/**
+ * The data of the interrupt of a hold without choices and schema.
+ * @typedef {Object} HoldApproval
+ * @property {string} title
+ * @property {string} artifactId Always hold.
+ * @property {string} artifactType The media type of artifactData; hold without it.
+ * @property {string[]} actions
+ * @property {string[]} [approversList]
+ * @property {boolean} requesterMayNotApprove
+ * @property {number} [requiredApprovals]
+ * @property {string} [profile]
+ * @property {string} [description]
+ * @property {any} [artifactData] The payload that the approver is shown.
+ */
+
+/**
+ * The data of the interrupt of a hold with choices or a schema.
+ * @typedef {Object} HoldQuestions
+ * @property {HoldQuestion[]} questions The one question of the hold.
+ * @property {string[]} [approversList]
+ * @property {boolean} requesterMayNotApprove
+ * @property {number} [requiredApprovals]
+ * @property {string} [profile]
+ * @property {string} [description]
+ * @property {any} [artifactData] The payload that the approver is shown.
+ * @property {string} [artifactType] The media type of artifactData.
+ */
+
+/**
+ * The question of a hold with choices or a schema.
+ * @typedef {Object} HoldQuestion
+ * @property {string} id Always answer.
+ * @property {string} question The title of the hold.
+ * @property {any} schema The JSON Schema of the answer.
+ * @property {string[]} [options] The choices.
+ */
+
+/**
+ * The body of `POST /v1/runs`.
+ * @typedef {Object} CreateRun
+ * @property {string} workflowId The id of a registered workflow.
+ * @property {Object<string, any> | null} [inputs] Values of the workflow's variables, by name.
+ * @property {string | null} [tenantId] Must be the tenant of the key; another one is rejected with 403.
+ * @property {Object<string, any> | null} [configurable] Options of the run; the discovery document lists them.
+ * @property {string[] | null} [tags] Tags for the filters of lists and webhooks.
+ * @property {Object<string, any> | null} [metadata] Any data; shown with the run.
+ * @property {string | null} [scopeId] The subject of the run, for X-Dedup and for filters.
+ * @property {string | null} [callbackUrl] An https URL that receives a signed link for each interrupt of the run.
+ * @property {string | null} [callbackSecret] The secret that signs callbacks, as for webhooks. Requires callbackUrl. If it is left out, the server creates a secret and returns it once.
+ */
+
+/**
+ * The body of `POST /v1/runs/{runId}/cancel`.
+ * @typedef {Object} CancelRun
+ * @property {string | null} [reason] The reason, which is recorded.
+ */
+
+/**
+ * The body of `POST /v1/runs:bulk-cancel`.
+ * @typedef {Object} BulkCancel
+ * @property {string[]} runIds The runs to cancel.
+ * @property {string | null} [reason] The reason, which is recorded.
+ */
+
+/**
+ * The body of `POST /v1/runs/{runId}:pause`.
+ * @typedef {Object} PauseRun
+ * @property {string | null} [reason] The reason, which is recorded.
+ * @property {DrainPolicy} [drainPolicy] drain-current-node waits for running nodes (default); immediate pauses at once.
+ */
+
+/**
+ * The body of `POST /v1/runs/{runId}:resume`. It has no members.
+ * @typedef {Object<string, any>} ResumeRun
+ */
+
+/**
+ * The body of `POST /v1/runs/{runId}:fork`.
+ * @typedef {Object} ForkRun
+ * @property {ForkMode} mode replay repeats the log without effects; branch copies the events before fromSeq and continues live.
+ * @property {number | null} [fromSeq] The event of the source at which the fork begins. Required for a branch; 0 by default for a replay.
+ * @property {RunOptionsOverlay} [runOptionsOverlay] Options of a branch that replace those of its source.
+ */
+
+/**
+ * The options of a fork that differ from those of its source.
+ * @typedef {Object} RunOptionsOverlay
+ * @property {Object<string, any>} [configurable]
+ * @property {string[] | null} [tags]
+ * @property {Object<string, any> | null} [metadata]
+ */
+
+/**
+ * The body of `POST /v1/runs/{runId}/interrupts/{nodeId}/asks/{askId}`.
+ * @typedef {Object} AnswerAsk
+ * @property {string} answer The answer to the side question.
+ * @property {string | null} [interruptId] The id of the interrupt. Required if the node has several open interrupts; without it the request is rejected with interrupt_ambiguous.
+ */
+
+/**
+ * The body of `POST /v1/runs/{runId}/interrupts/{nodeId}` and of an answer over a link.
+ * @typedef {Object} ResolveInterrupt
+ * @property {any} resumeValue The answer. Its form depends on the kind of the interrupt.
+ * @property {string | null} [digest] The digest of the payload that was shown to the approver. An answer with the digest of another payload is rejected with payload_mismatch.
+ * @property {string | null} [interruptId] The id of the interrupt. Required if the node has several open interrupts; without it the request is rejected with interrupt_ambiguous.
+ */
+
+/**
+ * The body of `POST /v1/runs/{runId}/approvals/{nodeId}`: the answer itself, with an action or with the decision of older clients.
+ * @typedef {Object} ResolveApproval
+ * @property {string | null} [digest] The digest of the payload that was shown to the approver. An answer with the digest of another payload is rejected with payload_mismatch.
+ * @property {string | null} [interruptId] The id of the interrupt. Required if the node has several open interrupts; without it the request is rejected with interrupt_ambiguous.
+ */
+
+/**
+ * The body of `POST /v1/events`.
+ * @typedef {Object} SendEvent
+ * @property {string} eventType The type that interrupts wait for.
+ * @property {string} eventId The id of the event. An event that is sent again under the same id has no further effect.
+ * @property {Object<string, any> | null} [correlation] Members that the correlation of an interrupt must have with equal values.
+ * @property {any} [payload] The data that the interrupt receives.
+ */
+
+/**
+ * The body of `POST /v1/runs/{runId}/interrupts/{nodeId}/tokens`.
+ * @typedef {Object} MintToken
+ * @property {LinkIntent | null} [intent] resolve, the default: the link shows the interrupt and answers it. inspect: the link only shows it.
+ * @property {number | null} [expiresInSeconds] Half an hour by default. The operator may allow less than the maximum.
+ * @property {number | null} [ttlMs] The same in milliseconds, instead of expiresInSeconds.
+ * @property {string | null} [for] The principal in whose name the link answers. Another name than the caller's requires approvals:act-as.
+ * @property {string | null} [interruptId] The id of the interrupt. Required if the node has several open interrupts; without it the request is rejected with interrupt_ambiguous.
+ */
+
+/**
+ * The body of `POST /v1/webhooks`.
+ * @typedef {Object} CreateWebhook
+ * @property {string} url The https URL that receives deliveries.
+ * @property {Array<"run.started" | "node.started" | "node.completed" | "node.failed" | "holdpoint.node.delayed" | "node.skipped" | "node.suspended" | "node.resumed" | "interrupt.requested" | "approval.requested" | "clarification.requested" | "interrupt.resolved" | "interrupt.timed_out" | "approval.received" | "clarification.resolved" | "holdpoint.vote.cast" | "holdpoint.vote.repeated" | "holdpoint.ask.raised" | "holdpoint.ask.answered" | "authorization.decided" | "approval.granted" | "approval.rejected" | "approval.overridden" | "conversation.opened" | "conversation.exchanged" | "conversation.closed" | "agent.decided" | "holdpoint.step.recorded" | "holdpoint.sleep.started" | "holdpoint.sleep.ended" | "node.retried" | "variable.changed" | "channel.written" | "ai.message.chunk" | "holdpoint.message.added" | "holdpoint.model.replied" | "agent.toolCalled" | "holdpoint.tool.suspended" | "holdpoint.tool.begun" | "agent.toolReturned" | "artifact.created" | "holdpoint.loop.turned" | "workflow.loopback-limit" | "cap.breached" | "node.dispatched" | "holdpoint.node.awaiting" | "holdpoint.child.changed" | "holdpoint.child.ended" | "holdpoint.pause.requested" | "run.paused" | "run.resumed" | "replay.diverged" | "run.completed" | "run.failed" | "run.cancelled">} events The types of the events to send.
+ * @property {string | null} [tenantId] The tenant of the key. Another tenant is refused.
+ * @property {string[] | null} [tags] Only events of runs with one of these tags.
+ * @property {boolean | null} [durable] With true, which is the default, each event is sent until the receiver accepts it or the attempts are used up. With false each event is sent once.
+ * @property {boolean | null} [ordered] With true, which is the default, a durable event waits for the earlier events of the same run.
+ * @property {WantedRetryPolicy | null} [retryPolicy] The retries of a durable webhook.
+ * @property {string[] | null} [supportedSignatureAlgorithms] The algorithms that the receiver can verify. Must contain v1.
+ */
+
+/**
+ * The retries of a new durable webhook. baseMs is at most maxMs.
+ * @typedef {Object} WantedRetryPolicy
+ * @property {number | null} [maxAttempts] Attempts of one delivery.
+ * @property {"none" | "fixed" | "exponential" | null} [backoff] The growth of the delay.
+ * @property {number | null} [baseMs] The first delay in milliseconds.
+ * @property {number | null} [maxMs] The longest delay in milliseconds.
+ */
+
+/**
+ * An empty object.
+ * @typedef {Object<string, any>} Nothing
+ */
+
+/**
+ * The body of `POST /v1/webhooks/{webhookId}:rotate`.
+ * @typedef {Object} RotateWebhook
+ * @property {number | null} [overlapSeconds] Seconds for which deliveries are signed with the old secret, too.
+ */
+
+/**
+ * The body of `POST /v1/webhooks/{webhookId}:replay`: the window of time in which the events happened.
+ * @typedef {Object} ReplayWindow
+ * @property {string} from An instant, as ISO 8601 in UTC with milliseconds.
+ * @property {string} to An instant, as ISO 8601 in UTC with milliseconds.
+ * @property {Array<"run.started" | "node.started" | "node.completed" | "node.failed" | "holdpoint.node.delayed" | "node.skipped" | "node.suspended" | "node.resumed" | "interrupt.requested" | "approval.requested" | "clarification.requested" | "interrupt.resolved" | "interrupt.timed_out" | "approval.received" | "clarification.resolved" | "holdpoint.vote.cast" | "holdpoint.vote.repeated" | "holdpoint.ask.raised" | "holdpoint.ask.answered" | "authorization.decided" | "approval.granted" | "approval.rejected" | "approval.overridden" | "conversation.opened" | "conversation.exchanged" | "conversation.closed" | "agent.decided" | "holdpoint.step.recorded" | "holdpoint.sleep.started" | "holdpoint.sleep.ended" | "node.retried" | "variable.changed" | "channel.written" | "ai.message.chunk" | "holdpoint.message.added" | "holdpoint.model.replied" | "agent.toolCalled" | "holdpoint.tool.suspended" | "holdpoint.tool.begun" | "agent.toolReturned" | "artifact.created" | "holdpoint.loop.turned" | "workflow.loopback-limit" | "cap.breached" | "node.dispatched" | "holdpoint.node.awaiting" | "holdpoint.child.changed" | "holdpoint.child.ended" | "holdpoint.pause.requested" | "run.paused" | "run.resumed" | "replay.diverged" | "run.completed" | "run.failed" | "run.cancelled"> | null} [events] All events, unless some are named.
+ */
+
+/**
+ * The body of `PUT /v1/agents/{agentId}`. A rejected definition is reported with its invalid member.
+ * @typedef {Object} AgentDefinition
+ * @property {string} [agentId] The id of the agent, as in the path.
+ * @property {string | null} [name] The name that people see.
+ * @property {string | null} [description] The purpose of the agent.
+ * @property {string | null} [instructions] The system prompt.
+ * @property {Object<string, any>} model The model. `{use: NAME}` names a connection of the operator.
+ * @property {Array<Object<string, any>>} [tools] The tools; see docs/agents-tools.md.
+ * @property {Object<string, any> | null} [permissions] The rules for tool calls; see docs/permissions.md.
+ * @property {"error" | "block_run"} [onDeny] The effect of a denied call: error returns an error to the model (default), block_run fails the run.
+ * @property {Object<string, any>} [approval] The approvers of tool calls, and timeoutMs and editable.
+ * @property {"as_decided" | "wait_all"} [resume] as_decided executes each call once it is decided (default); wait_all waits until all calls are decided.
+ * @property {"parallel" | "sequential"} [toolExecution] The execution of several calls of one reply; parallel by default.
+ * @property {Object<string, any>} [limits] Limits of a run: steps, tokens and timeMs.
+ * @property {Object<string, any>} [state] The first state of a run.
+ * @property {number | null} [escalationThreshold] Replies of the model with a confidence below this value wait for a decision.
+ */
+
+/**
+ * The body of `POST /v1/agents/{agentId}/runs`: a text or messages.
+ * @typedef {Object} StartAgent
+ * @property {string | null} [threadId] The thread of the run. The default is a new thread.
+ * @property {string} [message] The text of a user message. Not together with messages.
+ * @property {MessageInput[]} [messages] Messages to the agent. Not together with message.
+ * @property {string[] | null} [tags] Tags of a new run.
+ * @property {Object<string, any> | null} [metadata] Any data for a new run.
+ */
+
+/**
+ * A message to an agent.
+ * @typedef {Object} MessageInput
+ * @property {string | null} [id] The id of the message, unique in the request. The default is a generated id.
+ * @property {"user" | "system" | null} [role] The author of a message to an agent.
+ * @property {string | Array<Object<string, any>>} content A text, or parts.
+ */
+
+/**
+ * The body of `POST /v1/runs/{runId}/inputs`: a text or messages.
+ * @typedef {Object} TellRun
+ * @property {string} [message] The text of a user message. Not together with messages.
+ * @property {MessageInput[]} [messages] Messages to the agent. Not together with message.
+ */
+
+/**
+ * The body of `POST /v1/runs/{runId}/decision` and of `POST /v1/threads/{threadId}/decision`.
+ * @typedef {Object} DecideCall
+ * @property {string} [toolCallId] The call. Not together with ticketId.
+ * @property {string} [ticketId] The ticket of the call. Not together with toolCallId.
+ * @property {"resume" | "cancel"} action resume lets the call proceed; cancel declines it.
+ * @property {any} [result] The answer that the tool requires. `{arguments}` or `{result}` change a call that is allowed.
+ * @property {string | null} [reason] The reason, which the agent receives with cancel.
+ * @property {string | null} [decisionId] A second request with the same id is the same decision. The default is the Idempotency-Key.
+ * @property {string | null} [digest] The digest of the data that the approver was shown, as the list of pending interrupts has it. The digest of other data is refused.
+ * @property {any} [payload] Another name of result.
+ */
+
+/**
+ * The body of `POST /v1/threads/{threadId}/messages`: a text or messages.
+ * @typedef {Object} SayInThread
+ * @property {string | null} [agentId] The agent that gets the messages. By default it is the last one of the thread.
+ * @property {string} [message] The text of a user message. Not together with messages.
+ * @property {MessageInput[]} [messages] Messages to the agent. Not together with message.
+ * @property {"queue" | "live_then_queue" | "steer" | "interrupt_then_queue" | "resume_open_run" | null} [mode] interrupt_then_queue cancels the open run and also requires the scope runs:cancel. steer is another word for live_then_queue.
+ * @property {string[] | null} [tags] Tags of a new run.
+ * @property {Object<string, any> | null} [metadata] Any data for a new run.
+ */
+
+/**
+ * The body of `POST /v1/threads/{threadId}/interrupt`.
+ * @typedef {Object} InterruptThread
+ * @property {boolean | null} [keepWaiting] Leave a run alone that waits for a person.
+ */
+
+/**
+ * The body of `POST /v1/threads/{threadId}/cancel`.
+ * @typedef {Object} CancelThread
+ * @property {string | null} [reason]
+ */
+
+/**
+ * The body of `POST /ag-ui/{agentId}`.
+ * @typedef {Object} RunAgentInput
+ * @property {string} threadId The thread, chosen by the client.
+ * @property {string} runId The id of this run, chosen by the client.
+ * @property {string | null} [protocolVersion] Absent in the input of clients before 1.0.
+ * @property {any} [state] The first state of a run. Ignored with resume.
+ * @property {AgUiInputMessage[] | null} [messages] The messages of the thread; the server reads the new ones.
+ * @property {any[] | null} [tools] Tools that the client executes.
+ * @property {any[] | null} [context] Further data for the agent.
+ * @property {any} [forwardedProps] The member inputs has the inputs of a workflow.
+ * @property {AgUiResumeEntry[] | null} [resume] Answers to open interrupts.
+ */
+
+/**
+ * A message of a client. The server reads the messages to agents; of other messages it reads the id only.
+ * @typedef {Object} AgUiInputMessage
+ * @property {string | null} [id]
+ * @property {string} role
+ * @property {any} [content]
+ * @property {string | null} [toolCallId] The call whose result this message of the role tool is.
+ * @property {any} [error] The error of that call.
+ */
+
+/**
+ * The answer to an interrupt.
+ * @typedef {Object} AgUiResumeEntry
+ * @property {string} interruptId
+ * @property {"resolved" | "cancelled"} status The kind of an answer to an interrupt.
+ * @property {any} [payload] The answer, as the responseSchema of the interrupt describes it.
+ * @property {any} [metadata] The member digest is compared with the digest that was shown.
+ */
+
+/**
+ * The body of `POST /api/v1/ai/chat`. A start has graph; a resume has stateKey, resumeValue and resumeId.
+ * @typedef {Object} Chat
+ * @property {string} [graph] native:WORKFLOW, native:agent:AGENT, langgraph:GRAPH, langgraph:SERVER/GRAPH or claude:PROFILE.
+ * @property {string} [stateKey] The key of the graph, unique in the tenant. Required to resume; generated at a start without one.
+ * @property {string} [resumeId] The id of this answer. The same id and value again have no further effect.
+ * @property {any} [input] The input of the graph.
+ * @property {any[]} [messages] The same as input `{messages}`.
+ * @property {any} [resumeValue] At most 65536 bytes of compact JSON. Null is an answer, too.
+ * @property {ChatInterrupt} [interrupt] The interrupt that is answered, as it was shown. The answer is refused if the graph waits for something else.
+ * @property {number} [waitMs] Milliseconds to wait for the graph.
+ */
+
+/**
+ * The body of `POST /v1/grants/{grantId}:consume`.
+ * @typedef {Object} ConsumeGrant
+ * @property {string} digest SHA-256 of the RFC 8785 form of the payload that the client acts on: the artifact that was shown, or the artifact as the approver edited it.
+ */
+
+/**
+ * The body of `POST /v1/holds`.
+ * @typedef {Object} CreateHold
+ * @property {string} title The title that approvers see.
+ * @property {string | null} [description] A longer text that approvers see.
+ * @property {string[] | null} [choices] The possible answers. Not together with schema.
+ * @property {any} [schema] The JSON Schema of the answer. Not together with choices.
+ * @property {any} [data] The payload that the approver is shown.
+ * @property {"text/markdown" | "text/plain" | "text/x-diff" | null} [dataType] The media type of data that is a string: text/markdown by default; text/plain keeps line breaks; text/x-diff is a patch.
+ * @property {string[] | null} [approvers] The principals that may answer: names, role:x or group:y. By default every principal with approvals:respond.
+ * @property {boolean | null} [requesterMayNotApprove] If true, the principal that makes the hold may not answer it.
+ * @property {number | null} [requiredApprovals] The number of principals that must approve. More than 1 is accepted only without choices and schema.
+ * @property {"openwop-interrupt-auth-required" | null} [profile] Answers require a key; links are not accepted.
+ * @property {number | null} [timeoutMs] Milliseconds until the hold times out. Without it, the hold does not time out.
+ * @property {string[] | null} [tags] Tags of the run of the hold.
+ */
+
+/**
+ * The body of `POST /v1/keys`.
+ * @typedef {Object} CreateKey
+ * @property {string | null} [tenant] The tenant of the key. Another tenant than the caller's requires tenants:manage.
+ * @property {string | null} [principal] Stored in normalization form NFKC. Control and format characters and mixed scripts are refused.
+ * @property {string[] | null} [roles] Roles of the principal, which lists of approvers may name.
+ * @property {string[] | null} [groups] Groups of the principal, which lists of approvers may name.
+ * @property {Array<"manifest:read" | "manifest:write" | "runs:create" | "runs:read" | "runs:cancel" | "artifacts:read" | "approvals:respond" | "approvals:act-as" | "events:send" | "webhooks:manage" | "keys:manage" | "tenants:manage"> | null} [scopes] The scopes of the key, each of which the caller must have.
+ * @property {Array<"manifest:read" | "manifest:write" | "runs:create" | "runs:read" | "runs:cancel" | "artifacts:read" | "approvals:respond" | "approvals:act-as" | "events:send" | "webhooks:manage" | "keys:manage" | "tenants:manage"> | null} [addScopes] Added to the default scopes. Not together with scopes.
+ * @property {string | null} [expiresAt] The expiry. Not together with expiresInSeconds.
+ * @property {number | null} [expiresInSeconds] The lifetime in seconds. Not together with expiresAt.
+ * @property {boolean | null} [test] Creates a test key. The default is the kind of the caller's key.
+ */
+
+/**
+ * The body of `POST /v1/keys/{keyId}:rotate`.
+ * @typedef {Object} RotateKey
+ * @property {number | null} [overlapSeconds] Seconds for which the old key stays valid.
+ * @property {string | null} [expiresAt] The expiry of the successor. Not together with expiresInSeconds.
+ * @property {number | null} [expiresInSeconds] The lifetime of the successor in seconds. Not together with expiresAt.
+ */
+
+/**
+ * The body of `POST /v1/secrets:rotate`.
+ * @typedef {Object} RotateSecrets
+ * @property {boolean | null} [revokeOld] End every link that was signed before, at once.
+ */
+
+/**
+ * The body of `POST /v1/session`: a key, or the token of a link.
+ * @typedef {{ key?: string | null, once?: string | null } & ({ key: string, once?: null } | { once: string, key?: null })} SignIn
+ */
+
+/**
+ * The body of `POST /v1/session:link`.
+ * @typedef {Object} WantedSessionLink
+ * @property {string | null} [keyId] Another key of the tenant. Requires the scope keys:manage and all scopes of that key.
+ */
+
+export {};

@@ -1,0 +1,9 @@
+//! Documents of the contract as JSON values.
+
+use serde::Serialize;
+use serde_json::Value;
+
+/// Returns a document as a value. It keeps the order of the members.
+pub(crate) fn to_json(document: &impl Serialize) -> Value {
+    serde_json::to_value(document).expect("a document has text keys and no number that JSON lacks")
+}
