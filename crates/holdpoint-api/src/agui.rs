@@ -147,6 +147,7 @@ pub struct Interrupt {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "AgUiInterruptMetadata")]
 pub struct InterruptMetadata {
+    /// The interrupt as the server has it.
     pub holdpoint: InterruptFacts,
 }
 
@@ -156,8 +157,11 @@ pub struct InterruptMetadata {
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "AgUiInterruptFacts")]
 pub struct InterruptFacts {
+    /// The kind of the interrupt.
     pub kind: Kind,
+    /// The run that waits.
     pub run_id: RunId,
+    /// The node that waits.
     pub node_id: NodeId,
     /// The digest of the data that is shown.
     pub digest: Option<String>,

@@ -68,13 +68,19 @@ pub struct DebugBundle {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BundleSpan {
+    /// The name of the span.
     pub name: String,
+    /// The id of the trace, as 32 hexadecimal digits.
     pub trace_id: String,
+    /// The id of the span, as 16 hexadecimal digits.
     pub span_id: String,
     /// Null for the first span of a trace.
     pub parent_span_id: Option<String>,
+    /// The beginning of the span.
     pub started_at: Instant,
+    /// The end of the span.
     pub ended_at: Instant,
+    /// The attributes by name.
     pub attributes: Map<String, Value>,
 }
 

@@ -81,6 +81,7 @@ pub struct Nothing {}
 /// A feature without details.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Supported {
+    /// True if the server has the feature.
     pub supported: bool,
 }
 

@@ -132,8 +132,12 @@ pub enum TicketStatus {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TicketDecision {
+    /// The id of the decision.
     pub decision_id: Option<String>,
+    /// The principal that decided.
     pub decided_by: Option<String>,
+    /// The instant of the decision.
     pub decided_at: Instant,
+    /// True if the deadline passed without a decision.
     pub timed_out: bool,
 }

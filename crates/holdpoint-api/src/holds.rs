@@ -63,11 +63,13 @@ pub struct CreateHold {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HoldApproval<'a> {
+    /// The title of the hold.
     pub title: Cow<'a, str>,
     /// Always hold.
     pub artifact_id: Cow<'a, str>,
     /// The media type of artifactData; hold without it.
     pub artifact_type: Cow<'a, str>,
+    /// The actions that an answer may have.
     pub actions: Vec<Cow<'a, str>>,
     #[serde(flatten)]
     pub terms: HoldTerms<'a>,
@@ -105,10 +107,15 @@ pub struct HoldQuestion<'a> {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HoldTerms<'a> {
+    /// The principals that may answer: names, role:x or group:y.
     pub approvers_list: Option<Cow<'a, [String]>>,
+    /// If true, the principal that made the hold may not answer it.
     pub requester_may_not_approve: bool,
+    /// The number of principals that must approve.
     pub required_approvals: Option<u64>,
+    /// Set if answers require a key.
     pub profile: Option<Cow<'a, str>>,
+    /// A longer text that approvers see.
     pub description: Option<Cow<'a, str>>,
     /// The payload that the approver is shown.
     pub artifact_data: Option<Cow<'a, Value>>,

@@ -98,6 +98,7 @@ pub struct EditedCall<'a> {
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CallAnswer<'a> {
+    /// resume lets the call proceed; cancel declines it.
     pub action: ResumeDecisionAction,
     /// The answer that the tool requires.
     pub result: Option<Cow<'a, Value>>,
@@ -116,14 +117,23 @@ pub struct ClarificationAnswer<'a> {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SideQuestion<'a> {
+    /// The tenant of the run.
     pub tenant_id: TenantId,
+    /// The run that waits.
     pub run_id: RunId,
+    /// The workflow of the run.
     pub workflow_id: WorkflowId,
+    /// The node that waits.
     pub node_id: NodeId,
+    /// The interrupt that the question is about.
     pub interrupt_id: Cow<'a, str>,
+    /// The number of the question.
     pub ask_id: u32,
+    /// The question of the approver.
     pub question: Cow<'a, str>,
+    /// The approver.
     pub asked_by: Cow<'a, str>,
+    /// The instant of the question.
     pub asked_at: Instant,
     /// The data of the interrupt.
     pub data: Cow<'a, Value>,

@@ -356,7 +356,9 @@ pub struct Replayed {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DeliveryHead {
+    /// The run of the event.
     pub run_id: RunId,
+    /// The tenant of the run.
     pub workspace_id: TenantId,
 }
 
@@ -365,9 +367,13 @@ pub struct DeliveryHead {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct InterruptCallback {
+    /// The run that waits.
     pub run_id: RunId,
+    /// The node that waits.
     pub node_id: NodeId,
+    /// The interrupt.
     pub interrupt_id: String,
+    /// The kind of the interrupt.
     pub kind: Kind,
     /// Missing if a key that started or forked the run has ended without a successor.
     #[serde(flatten)]
@@ -378,8 +384,12 @@ pub struct InterruptCallback {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CallbackLink {
+    /// The use of the link.
     pub intent: Intent,
+    /// The URL of the link.
     pub callback_url: String,
+    /// The token of the link.
     pub interrupt_token: String,
+    /// The end of the link.
     pub expires_at: Instant,
 }

@@ -14,7 +14,9 @@ use crate::agents::{MessageCall, TokenUsage};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MessageAdded<'a> {
+    /// The node of the agent.
     pub node_id: NodeId,
+    /// The new message.
     pub message: AgentMessage<'a>,
 }
 
@@ -23,10 +25,15 @@ pub struct MessageAdded<'a> {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ModelReplied<'a> {
+    /// The node of the agent.
     pub node_id: NodeId,
+    /// The reply.
     pub message: AgentMessage<'a>,
+    /// The tokens that the reply used.
     pub usage: TokenUsage,
+    /// The model that replied, if its provider names it.
     pub model: Option<Cow<'a, str>>,
+    /// The time until the reply was complete.
     pub duration_ms: Option<u64>,
 }
 
@@ -35,13 +42,19 @@ pub struct ModelReplied<'a> {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentMessage<'a> {
+    /// The id of the message.
     pub id: Cow<'a, str>,
+    /// The author of the message.
     pub role: Role,
     /// A text, or parts. Of a tool, its result.
     pub content: Cow<'a, Value>,
+    /// The calls that a reply of the model requests.
     pub tool_calls: Option<Vec<MessageCall<'a>>>,
+    /// The call whose result the message is.
     pub tool_call_id: Option<Cow<'a, str>>,
+    /// The principal that sent the message.
     pub by: Option<Cow<'a, str>>,
+    /// Data that clients store with the message.
     pub metadata: Option<Cow<'a, Map<String, Value>>>,
 }
 
@@ -50,11 +63,15 @@ pub struct AgentMessage<'a> {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentCall<'a> {
+    /// The node of the agent.
     pub node_id: NodeId,
     /// The id in the definition of the agent, or the id of its node.
     pub agent_id: Cow<'a, str>,
+    /// The id of the call.
     pub call_id: Cow<'a, str>,
+    /// The name of the tool.
     pub tool_name: Option<Cow<'a, str>>,
+    /// The arguments that the model gave.
     pub arguments: Option<Cow<'a, Value>>,
 }
 
@@ -65,6 +82,7 @@ pub struct AgentCall<'a> {
 pub struct ToolCalled<'a> {
     #[serde(flatten)]
     pub call: AgentCall<'a>,
+    /// The effect of the permission rules.
     pub permission: Behaviour,
     /// The rule that decided the permission.
     pub reason: Option<Cow<'a, str>>,
@@ -76,7 +94,9 @@ pub struct ToolCalled<'a> {
 pub struct ToolSuspended<'a> {
     #[serde(flatten)]
     pub call: AgentCall<'a>,
+    /// The interrupt that the call waits for.
     pub interrupt_id: String,
+    /// The effect of the decision on the call.
     pub resume_mode: ToolCallResumeMode,
 }
 
@@ -89,6 +109,7 @@ pub struct ToolBegun<'a> {
     pub call: AgentCall<'a>,
     /// The arguments that replace those of the model.
     pub effective_arguments: Option<Cow<'a, Value>>,
+    /// The grants that the call uses.
     pub grant_ids: Option<Vec<String>>,
 }
 
@@ -98,6 +119,8 @@ pub struct ToolBegun<'a> {
 pub struct ToolReturned<'a> {
     #[serde(flatten)]
     pub call: AgentCall<'a>,
+    /// The final state of the call.
     pub status: CallStatus,
+    /// The result, or the error that the model receives.
     pub result: Cow<'a, Value>,
 }

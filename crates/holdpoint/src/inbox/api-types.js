@@ -45,10 +45,10 @@
  * @property {string} [answeredBy] The principal that answered the interrupt of the link.
  * @property {Instant} [answeredAt] The instant of that answer.
  * @property {any} [action] The action of that answer.
- * @property {string} [decisionId]
- * @property {string} [decidedBy]
- * @property {Instant} [decidedAt]
- * @property {boolean} [timedOut]
+ * @property {string} [decisionId] The id of the decision.
+ * @property {string} [decidedBy] The principal that decided.
+ * @property {Instant} [decidedAt] The instant of the decision.
+ * @property {boolean} [timedOut] True if the deadline passed without a decision.
  * @property {string} [correlationId] The name under which the log of the server has details.
  */
 
@@ -124,7 +124,7 @@
 /**
  * A feature without details.
  * @typedef {Object} Supported
- * @property {boolean} supported
+ * @property {boolean} supported True if the server has the feature.
  */
 
 /**
@@ -464,13 +464,13 @@
 /**
  * A span of a run.
  * @typedef {Object} BundleSpan
- * @property {string} name
- * @property {string} traceId
- * @property {string} spanId
+ * @property {string} name The name of the span.
+ * @property {string} traceId The id of the trace, as 32 hexadecimal digits.
+ * @property {string} spanId The id of the span, as 16 hexadecimal digits.
  * @property {string | null} parentSpanId Null for the first span of a trace.
- * @property {Instant} startedAt
- * @property {Instant} endedAt
- * @property {Object<string, any>} attributes
+ * @property {Instant} startedAt The beginning of the span.
+ * @property {Instant} endedAt The end of the span.
+ * @property {Object<string, any>} attributes The attributes by name.
  */
 
 /**
@@ -1086,10 +1086,10 @@
 /**
  * The decision about a call. It has no author if the deadline passed.
  * @typedef {Object} TicketDecision
- * @property {string} [decisionId]
- * @property {string} [decidedBy]
- * @property {Instant} decidedAt
- * @property {boolean} timedOut
+ * @property {string} [decisionId] The id of the decision.
+ * @property {string} [decidedBy] The principal that decided.
+ * @property {Instant} decidedAt The instant of the decision.
+ * @property {boolean} timedOut True if the deadline passed without a decision.
  */
 
 /**
@@ -1313,15 +1313,15 @@
 /**
  * Data of an interrupt beyond that of the protocol.
  * @typedef {Object} AgUiInterruptMetadata
- * @property {AgUiInterruptFacts} holdpoint
+ * @property {AgUiInterruptFacts} holdpoint The interrupt as the server has it.
  */
 
 /**
  * The interrupt as the server has it.
  * @typedef {Object} AgUiInterruptFacts
- * @property {InterruptKind} kind
- * @property {string} runId
- * @property {string} nodeId
+ * @property {InterruptKind} kind The kind of the interrupt.
+ * @property {string} runId The run that waits.
+ * @property {string} nodeId The node that waits.
  * @property {string} [digest] The digest of the data that is shown.
  * @property {any} [title] The title, as the data of the interrupt has it.
  * @property {any} [toolCall] The call of a tool that the interrupt is about.
@@ -2123,112 +2123,112 @@
 /**
  * The payload of `holdpoint.message.added`.
  * @typedef {Object} MessageAdded
- * @property {string} nodeId
- * @property {AgentMessage} message
+ * @property {string} nodeId The node of the agent.
+ * @property {AgentMessage} message The new message.
  */
 
 /**
  * A message in the log of a run. Calls have the names that front ends use.
  * @typedef {Object} AgentMessage
- * @property {string} id
- * @property {"system" | "user" | "assistant" | "tool"} role
+ * @property {string} id The id of the message.
+ * @property {"system" | "user" | "assistant" | "tool"} role The author of the message.
  * @property {any} content A text, or parts. Of a tool, its result.
- * @property {MessageCall[]} [toolCalls]
- * @property {string} [toolCallId]
- * @property {string} [by]
- * @property {Object<string, any>} [metadata]
+ * @property {MessageCall[]} [toolCalls] The calls that a reply of the model requests.
+ * @property {string} [toolCallId] The call whose result the message is.
+ * @property {string} [by] The principal that sent the message.
+ * @property {Object<string, any>} [metadata] Data that clients store with the message.
  */
 
 /**
  * The payload of `holdpoint.model.replied`.
  * @typedef {Object} ModelReplied
- * @property {string} nodeId
- * @property {AgentMessage} message
- * @property {TokenUsage} usage
- * @property {string} [model]
- * @property {number} [durationMs]
+ * @property {string} nodeId The node of the agent.
+ * @property {AgentMessage} message The reply.
+ * @property {TokenUsage} usage The tokens that the reply used.
+ * @property {string} [model] The model that replied, if its provider names it.
+ * @property {number} [durationMs] The time until the reply was complete.
  */
 
 /**
  * The payload of `agent.toolCalled`.
  * @typedef {Object} ToolCalled
- * @property {string} nodeId
+ * @property {string} nodeId The node of the agent.
  * @property {string} agentId The id in the definition of the agent, or the id of its node.
- * @property {string} callId
- * @property {string} [toolName]
- * @property {any} [arguments]
- * @property {"allow" | "ask" | "deny"} permission
+ * @property {string} callId The id of the call.
+ * @property {string} [toolName] The name of the tool.
+ * @property {any} [arguments] The arguments that the model gave.
+ * @property {"allow" | "ask" | "deny"} permission The effect of the permission rules.
  * @property {string} [reason] The rule that decided the permission.
  */
 
 /**
  * The payload of `holdpoint.tool.suspended`.
  * @typedef {Object} ToolSuspended
- * @property {string} nodeId
+ * @property {string} nodeId The node of the agent.
  * @property {string} agentId The id in the definition of the agent, or the id of its node.
- * @property {string} callId
- * @property {string} [toolName]
- * @property {any} [arguments]
- * @property {string} interruptId
- * @property {"replay_tool_call" | "use_decision_as_tool_result" | "pass_decision_to_tool"} resumeMode
+ * @property {string} callId The id of the call.
+ * @property {string} [toolName] The name of the tool.
+ * @property {any} [arguments] The arguments that the model gave.
+ * @property {string} interruptId The interrupt that the call waits for.
+ * @property {"replay_tool_call" | "use_decision_as_tool_result" | "pass_decision_to_tool"} resumeMode The effect of the decision on the call.
  */
 
 /**
  * The payload of `holdpoint.tool.begun`.
  * @typedef {Object} ToolBegun
- * @property {string} nodeId
+ * @property {string} nodeId The node of the agent.
  * @property {string} agentId The id in the definition of the agent, or the id of its node.
- * @property {string} callId
- * @property {string} [toolName]
- * @property {any} [arguments]
+ * @property {string} callId The id of the call.
+ * @property {string} [toolName] The name of the tool.
+ * @property {any} [arguments] The arguments that the model gave.
  * @property {any} [effectiveArguments] The arguments that replace those of the model.
- * @property {string[]} [grantIds]
+ * @property {string[]} [grantIds] The grants that the call uses.
  */
 
 /**
  * The payload of `agent.toolReturned`.
  * @typedef {Object} ToolReturned
- * @property {string} nodeId
+ * @property {string} nodeId The node of the agent.
  * @property {string} agentId The id in the definition of the agent, or the id of its node.
- * @property {string} callId
- * @property {string} [toolName]
- * @property {any} [arguments]
- * @property {"new" | "running" | "suspended" | "resuming" | "succeeded" | "failed" | "cancelled"} status
- * @property {any} result
+ * @property {string} callId The id of the call.
+ * @property {string} [toolName] The name of the tool.
+ * @property {any} [arguments] The arguments that the model gave.
+ * @property {"new" | "running" | "suspended" | "resuming" | "succeeded" | "failed" | "cancelled"} status The final state of the call.
+ * @property {any} result The result, or the error that the model receives.
  */
 
 /**
  * The members of a delivery before `event`, which is the event as readers of the log get it.
  * @typedef {Object} DeliveryHead
- * @property {string} runId
- * @property {string} workspaceId
+ * @property {string} runId The run of the event.
+ * @property {string} workspaceId The tenant of the run.
  */
 
 /**
  * The body of a callback: an interrupt of a run with a callbackUrl.
  * @typedef {Object} InterruptCallback
- * @property {string} runId
- * @property {string} nodeId
- * @property {string} interruptId
- * @property {InterruptKind} kind
- * @property {LinkIntent} [intent]
- * @property {string} [callbackUrl]
- * @property {string} [interruptToken]
- * @property {Instant} [expiresAt]
+ * @property {string} runId The run that waits.
+ * @property {string} nodeId The node that waits.
+ * @property {string} interruptId The interrupt.
+ * @property {InterruptKind} kind The kind of the interrupt.
+ * @property {LinkIntent} [intent] The use of the link.
+ * @property {string} [callbackUrl] The URL of the link.
+ * @property {string} [interruptToken] The token of the link.
+ * @property {Instant} [expiresAt] The end of the link.
  */
 
 /**
  * The body of a request to the service that answers side questions.
  * @typedef {Object} SideQuestion
- * @property {string} tenantId
- * @property {string} runId
- * @property {string} workflowId
- * @property {string} nodeId
- * @property {string} interruptId
- * @property {number} askId
- * @property {string} question
- * @property {string} askedBy
- * @property {Instant} askedAt
+ * @property {string} tenantId The tenant of the run.
+ * @property {string} runId The run that waits.
+ * @property {string} workflowId The workflow of the run.
+ * @property {string} nodeId The node that waits.
+ * @property {string} interruptId The interrupt that the question is about.
+ * @property {number} askId The number of the question.
+ * @property {string} question The question of the approver.
+ * @property {string} askedBy The approver.
+ * @property {Instant} askedAt The instant of the question.
  * @property {any} data The data of the interrupt.
  */
 
@@ -2288,7 +2288,7 @@
 /**
  * The answer to a tool call that waits, as resumeValue.
  * @typedef {Object} CallAnswer
- * @property {"resume" | "cancel"} action
+ * @property {"resume" | "cancel"} action resume lets the call proceed; cancel declines it.
  * @property {any} [result] The answer that the tool requires.
  * @property {string} [reason] The reason, which the agent receives with cancel.
  */
@@ -2302,15 +2302,15 @@
 /**
  * The data of the interrupt of a hold without choices and schema.
  * @typedef {Object} HoldApproval
- * @property {string} title
+ * @property {string} title The title of the hold.
  * @property {string} artifactId Always hold.
  * @property {string} artifactType The media type of artifactData; hold without it.
- * @property {string[]} actions
- * @property {string[]} [approversList]
- * @property {boolean} requesterMayNotApprove
- * @property {number} [requiredApprovals]
- * @property {string} [profile]
- * @property {string} [description]
+ * @property {string[]} actions The actions that an answer may have.
+ * @property {string[]} [approversList] The principals that may answer: names, role:x or group:y.
+ * @property {boolean} requesterMayNotApprove If true, the principal that made the hold may not answer it.
+ * @property {number} [requiredApprovals] The number of principals that must approve.
+ * @property {string} [profile] Set if answers require a key.
+ * @property {string} [description] A longer text that approvers see.
  * @property {any} [artifactData] The payload that the approver is shown.
  */
 
@@ -2318,11 +2318,11 @@
  * The data of the interrupt of a hold with choices or a schema.
  * @typedef {Object} HoldQuestions
  * @property {HoldQuestion[]} questions The one question of the hold.
- * @property {string[]} [approversList]
- * @property {boolean} requesterMayNotApprove
- * @property {number} [requiredApprovals]
- * @property {string} [profile]
- * @property {string} [description]
+ * @property {string[]} [approversList] The principals that may answer: names, role:x or group:y.
+ * @property {boolean} requesterMayNotApprove If true, the principal that made the hold may not answer it.
+ * @property {number} [requiredApprovals] The number of principals that must approve.
+ * @property {string} [profile] Set if answers require a key.
+ * @property {string} [description] A longer text that approvers see.
  * @property {any} [artifactData] The payload that the approver is shown.
  * @property {string} [artifactType] The media type of artifactData.
  */
