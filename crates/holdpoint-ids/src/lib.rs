@@ -4,6 +4,7 @@ mod agents;
 mod ids;
 mod kind;
 pub mod limits;
+pub mod mailbox;
 #[cfg(feature = "schema")]
 mod schema;
 mod strict;
