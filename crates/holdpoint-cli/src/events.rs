@@ -2,7 +2,7 @@
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Subcommand};
-use holdpoint_api::arrivals::{EventReceived, SendEvent};
+use holdpoint_api::arrivals::{EventReceived, EventTarget, SendEvent};
 use holdpoint_api::ids::{EventReception, StrictValue};
 use serde_json::Value;
 
@@ -70,13 +70,14 @@ fn describe(received: &EventReceived) -> String {
         }
         EventReception::Ignored => format!("no run waits for event {id}, and it is not kept"),
     }];
-    for target in &received.matched {
-        lines.push(format!("  {} of run {} goes on", clean(target.node_id.as_str()), target.run_id));
-    }
-    for refused in &received.refused {
-        let (node, run) = (clean(refused.by.node_id.as_str()), &refused.by.run_id);
-        lines.push(format!("  {node} of run {run} goes on waiting: {}", clean(&refused.message)));
-    }
+    let place = |target: &EventTarget| format!("  {} of run {}", cell(&target.node_id), cell(&target.run_id));
+    lines.extend(received.matched.iter().map(|target| format!("{} goes on", place(target))));
+    lines.extend(
+        received
+            .refused
+            .iter()
+            .map(|refused| format!("{} goes on waiting: {}", place(&refused.by), clean(&refused.message))),
+    );
     if received.more == Some(true) {
         lines.push("  more runs wait for it than one event can resolve; send another".to_owned());
     }
