@@ -1,5 +1,6 @@
 //! The mailbox: dispatches, which activate runs, and their queues.
 
+use holdpoint_ids::mailbox::TerminationReason;
 use holdpoint_ids::{RunDispatchStatus, WorkflowId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -80,7 +81,7 @@ pub struct DispatchRun {
 pub struct DispatchProjection {
     pub run_status: Option<String>,
     #[schemars(with = "Value")]
-    pub termination: Option<Value>,
+    pub termination: Option<TerminationReason>,
     pub response: Option<String>,
     pub error: Option<String>,
     pub instance_id: Option<String>,

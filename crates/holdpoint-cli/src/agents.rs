@@ -1,12 +1,13 @@
-//! `holdpoint agents`: declaring agents and talking to them.
+//! `holdpoint agents`: declares agents and sends them messages.
 
 use clap::Subcommand;
 use clap::builder::NonEmptyStringValueParser;
-use serde_json::{Map, Value, json};
+use holdpoint_api::agents::{AgentTold, ListedAgent, StartAgent};
+use holdpoint_client::Reply;
 
-use super::client::{Client, encode};
+use super::client::Client;
 use super::failure::Failure;
-use super::output::{Output, age_cell, cell, clean};
+use super::output::{Output, age_since, cell, clean, pretty};
 use super::{runs, values, watch};
 
 pub(crate) const EXAMPLES: &str = "\
@@ -25,30 +26,30 @@ pub(crate) enum Action {
         #[arg(required = true, value_name = "FILE")]
         files: Vec<String>,
     },
-    /// List what is declared
+    /// List the declared agents
     List,
     /// Print one agent as JSON
     Show {
         #[arg(value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
         id: String,
     },
-    /// Say something to an agent in a new run
+    /// Start a run of an agent with a message
     Run {
         #[arg(value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
         id: String,
-        /// What is said; `-` reads standard input
+        /// The message; `-` reads standard input
         #[arg(value_name = "MESSAGE")]
         message: String,
-        /// The thread it is said in [default: a new one]
+        /// The thread of the run [default: a new one]
         #[arg(long, value_name = "THREAD", value_parser = NonEmptyStringValueParser::new())]
         thread: Option<String>,
-        /// A tag on the run. Repeat for more
+        /// A tag of the run. Repeat for more
         #[arg(long = "tag", value_name = "TAG")]
-        tags: Vec<String>,
-        /// Sent twice with the same key within a day, it is said once
+        tags: Option<Vec<String>>,
+        /// Requests with the same key within a day start one run
         #[arg(long, value_name = "KEY")]
         idempotency_key: Option<String>,
-        /// Then watch the run to its end
+        /// Watch the run until it ends
         #[arg(long)]
         watch: bool,
     },
@@ -56,94 +57,72 @@ pub(crate) enum Action {
 
 pub(crate) fn run(client: &Client, output: &Output, action: Action) -> Result<(), Failure> {
     match action {
-        Action::Put { files } => put(client, output, &files),
+        Action::Put { files } => return put(client, output, &files),
         Action::List => {
-            let reply = client.get("/v1/agents")?;
-            output.show(&reply, |page| list(output, page));
-            Ok(())
+            // The server returns all agents in one page.
+            output.show(&client.send(client.agents().list())?, |page| list(output, &page.agents));
         }
         Action::Show { id } => {
-            let reply = client.get(&path(&id))?;
-            output.show(&reply, |agent| format!("{agent:#}"));
-            Ok(())
+            let reply = client.send(client.agents().get(&id))?;
+            output.show(&reply, |agent| pretty(agent));
         }
         Action::Run { id, message, thread, tags, idempotency_key, watch } => {
-            let mut body = Map::from_iter([("message".to_string(), json!(text(message)?))]);
-            body.extend(thread.map(|thread| ("threadId".to_string(), json!(thread))));
-            if !tags.is_empty() {
-                body.insert("tags".to_string(), json!(tags));
-            }
-            let headers: Vec<_> = idempotency_key.map(|key| ("idempotency-key", key)).into_iter().collect();
-            let reply = client.post_with(&format!("{}/runs", path(&id)), &Value::Object(body), &headers)?;
-            told(client, output, &reply, watch)
+            let message = Some(read_message(message)?);
+            let body = StartAgent { thread_id: thread, message, tags, ..StartAgent::default() };
+            let reply = client.send_keyed(client.agents().start(&id, &body), idempotency_key.as_deref())?;
+            return report_run(client, output, &reply, watch);
         }
     }
+    Ok(())
 }
 
-/// What is said on the command line, or on standard input.
-pub(super) fn text(message: String) -> Result<String, Failure> {
+/// Returns the message of an argument, or of standard input for `-`.
+pub(super) fn read_message(message: String) -> Result<String, Failure> {
     if message == "-" { values::read("-") } else { Ok(message) }
 }
 
-/// Which run was told, and how to go on.
-pub(super) fn told(
+/// Names the run that has accepted a message, and the next command. Watches the run if `then_watch` is set.
+pub(super) fn report_run(
     client: &Client,
     output: &Output,
-    reply: &holdpoint_client::Reply<Value>,
+    reply: &Reply<AgentTold>,
     then_watch: bool,
 ) -> Result<(), Failure> {
-    let run = cell(&reply.value["runId"]);
-    let thread = clean(&cell(&reply.value["threadId"]));
+    let (run, thread) = (clean(reply.value.run_id.as_str()), clean(&reply.value.thread_id));
     if then_watch {
         output.show(reply, |_| format!("told run {run} in thread {thread}"));
         return watch::run(client, output, &run, watch::DEFAULT);
     }
     output.show(reply, |told| {
-        let now = runs::settled(client, &run).unwrap_or_else(|| told.clone());
         let next = output.command(&format!("threads messages {thread}"));
-        let (standing, answer) = (runs::standing(output, &now), runs::how_to_answer(output, &now));
+        let (standing, answer) = match runs::settled(client, &run) {
+            Some(now) => (runs::standing(output, &now), runs::how_to_answer(output, &now)),
+            None => (output.status(told.status.as_str()), String::new()),
+        };
         format!("told run {run} in thread {thread}: {standing}\n{answer}read it with: {next}")
     });
     Ok(())
 }
 
 fn put(client: &Client, output: &Output, files: &[String]) -> Result<(), Failure> {
-    // All files are read before the first is sent, so that a typing error declares nothing.
-    let definitions = files.iter().map(|file| read(file)).collect::<Result<Vec<_>, _>>()?;
+    // All files are read before the first is sent, so that an error in a file declares nothing.
+    let read = |file: &String| values::definition(file, "agentId");
+    let definitions = files.iter().map(read).collect::<Result<Vec<_>, _>>()?;
     for (file, (id, text)) in files.iter().zip(definitions) {
-        let reply = client.put(&path(&id), text).map_err(|failure| failure.about(file))?;
-        output.show(&reply, |now| format!("declared {}, revision {}", clean(&id), cell(&now["revision"])));
+        let sent = client.send(client.agents().put_text(&id, text));
+        output.show(&sent.map_err(|failure| failure.about(file))?, |now| {
+            format!("declared {}, revision {}", clean(&id), now.revision)
+        });
     }
     Ok(())
 }
 
-fn read(file: &str) -> Result<(String, String), Failure> {
-    let text = values::read(file)?;
-    let definition: Value =
-        serde_json::from_str(&text).map_err(|error| Failure::usage(format!("{file}: not JSON: {error}")))?;
-    match definition["agentId"].as_str() {
-        Some(id) if !id.is_empty() => Ok((id.to_string(), text)),
-        _ => Err(Failure::usage(format!("{file}: no definition of an agent: it has no `agentId`"))),
-    }
-}
-
-fn list(output: &Output, page: &Value) -> String {
-    let row = |agent: &Value| {
-        vec![
-            cell(&agent["agentId"]),
-            cell(&agent["revision"]),
-            age_cell(&agent["updatedAt"]),
-            cell(&agent["name"]),
-        ]
+fn list(output: &Output, agents: &[ListedAgent]) -> String {
+    let row = |agent: &ListedAgent| {
+        let (id, name) = (cell(&agent.agent_id), cell(&agent.name));
+        vec![id, agent.revision.to_string(), age_since(agent.updated_at), name]
     };
-    let rows: Vec<_> = page["agents"].as_array().into_iter().flatten().map(row).collect();
-    output.table(
-        &["ID", "REVISION", "AGE", "NAME"],
-        &rows,
-        "no agents; declare one with `holdpoint agents put FILE`",
-    )
-}
-
-fn path(id: &str) -> String {
-    format!("/v1/agents/{}", encode(id))
+    let rows: Vec<_> = agents.iter().map(row).collect();
+    let empty = "no agents; declare one with `holdpoint agents put FILE`";
+    output.table(&["ID", "REVISION", "AGE", "NAME"], &rows, empty)
 }

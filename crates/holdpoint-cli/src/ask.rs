@@ -87,7 +87,9 @@ fn ask(connection: &Connection, mut question: Question) -> Result<u8, Failure> {
         early_exit.making();
     }
     let made = make(&client, &body, key)?;
-    super::workflows::warn(&made.value);
+    super::workflows::warn(
+        &serde_json::from_value::<Vec<_>>(made.value["warnings"].clone()).unwrap_or_default(),
+    );
     let id = made.value["holdId"].as_str().unwrap_or_default().to_owned();
     if let Some(early_exit) = &early_exit {
         early_exit.made(&id);

@@ -1,13 +1,14 @@
-//! Where the server is and which key to show it: flags, environment, what `serve` left behind. Opens no connection.
+//! The server and the key of a command: from flags, the environment and the file that `serve` writes. Connects to no
+//! server.
 
 use std::io::ErrorKind;
-use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 
 use clap::Args;
 use holdpoint_client::{Client, ClientBuilder};
 use serde::Deserialize;
+use url::{Host, Url};
 
 use super::failure::Failure;
 use super::output::quoted;
@@ -16,15 +17,15 @@ use super::trust::{Trust, TrustArgs};
 const DEFAULT_SERVER: &str = "http://127.0.0.1:8484";
 const DEFAULT_DATA: &str = "./holdpoint-data";
 
-/// Apart from the command's own flags, because every command has these.
+/// The heading of the flags that every command has.
 const HEADING: &str = "Server and output";
 
 #[derive(Debug, Args)]
 pub struct Connection {
-    /// The server; without it, what `serve` left in the data folder, else http://127.0.0.1:8484
+    /// The server; without it, the one that `serve` wrote into the data folder, else http://127.0.0.1:8484
     #[arg(long, global = true, help_heading = HEADING, value_name = "URL", env = "HOLDPOINT_SERVER")]
     pub server: Option<String>,
-    /// The API key; without it, the one `serve` left in the data folder, for that server only
+    /// The API key; without it, the one that `serve` wrote into the data folder, for that server only
     #[arg(long, global = true, help_heading = HEADING, value_name = "KEY", env = "HOLDPOINT_KEY", hide_env_values = true)]
     pub key: Option<String>,
     /// The data folder of a server on this machine
@@ -55,18 +56,18 @@ pub struct Settings {
 
 /// `client.json` in the data folder, written by `serve`.
 #[derive(Debug, Default, Deserialize)]
-struct Left {
+struct ClientFile {
     server: Option<String>,
     key: Option<String>,
 }
 
 impl Connection {
-    /// An empty variable counts as none, as in a shell script's `KEY=`.
+    /// Returns the server that was given. An empty variable counts as none, as in a shell script's `SERVER=`.
     pub fn named_server(&self) -> Option<String> {
         self.server.clone().filter(|text| !text.trim().is_empty())
     }
 
-    /// The flags that the next command needs to find the same server. Never the key: it must not be shown.
+    /// Returns the flags that the next command needs for the same server. Never the key, because it is a secret.
     pub fn repeated(&self) -> String {
         let expected = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
         let mut flags = String::new();
@@ -89,28 +90,28 @@ impl Connection {
 impl Settings {
     pub fn find(connection: &Connection) -> Result<Self, Failure> {
         let (server, key) = (connection.named_server(), connection.named_key());
-        // Someone who says both must not stumble over a broken or forbidden file.
-        let left =
-            if server.is_some() && key.is_some() { Left::default() } else { read_left(&connection.data)? };
-        let home = left.server.unwrap_or_else(|| DEFAULT_SERVER.to_string());
+        // A command with both flags does not need the file, which may be damaged or unreadable.
+        let file = match (&server, &key) {
+            (Some(_), Some(_)) => ClientFile::default(),
+            _ => read_client_file(&connection.data)?,
+        };
+        let home = file.server.unwrap_or_else(|| DEFAULT_SERVER.to_string());
         let server = checked_server(server.as_ref().unwrap_or(&home))?;
-        let key = match (key, left.key) {
+        let key = match (key, file.key) {
             (Some(key), _) => key,
-            // A key is a secret between two: shown to another server, it could be used by that one.
-            (None, Some(_)) if place(&server) != place(&home) => {
+            // Another server could misuse the key.
+            (None, Some(_)) if parse_server(&server) != parse_server(&home) => {
                 return Err(foreign(&server, &home, &connection.data));
             }
             (None, Some(key)) => key,
-            (None, None) => return Err(keyless(&server, &connection.data)),
+            (None, None) => return Err(no_key(&server, &connection.data)),
         };
         if !connection.json {
             warn_of_plain_http(&server);
         }
         Ok(Self { server, key: checked_key(&key)?, trust: connection.trust.load()? })
     }
-}
 
-impl Settings {
     /// Returns the settings for a server on this machine.
     pub fn local(server: String, key: String) -> Self {
         Self { server, key, trust: Trust::default() }
@@ -122,7 +123,7 @@ impl Settings {
     }
 }
 
-/// Warns once in the life of the process. With `--json` nothing but the server's answer is printed.
+/// Warns once in the life of the process.
 fn warn_of_plain_http(server: &str) {
     static WARNED: Once = Once::new();
     if sends_key_unencrypted(server) {
@@ -134,12 +135,14 @@ fn warn_of_plain_http(server: &str) {
 
 /// Returns whether requests leave this machine by plain http.
 fn sends_key_unencrypted(server: &str) -> bool {
-    let Ok(uri) = server.parse::<hyper::Uri>() else { return false };
-    let host = uri.host().unwrap_or_default().trim_matches(['[', ']']).to_ascii_lowercase();
-    let is_loopback = host == "localhost"
-        || host.ends_with(".localhost")
-        || host.parse::<IpAddr>().is_ok_and(|ip| ip.to_canonical().is_loopback());
-    uri.scheme_str() == Some("http") && !is_loopback
+    let Some(url) = parse_server(server) else { return false };
+    let is_loopback = match url.host() {
+        Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
+        Some(Host::Ipv4(ip)) => ip.is_loopback(),
+        Some(Host::Ipv6(ip)) => ip.to_canonical().is_loopback(),
+        None => false,
+    };
+    url.scheme() == "http" && !is_loopback
 }
 
 fn foreign(server: &str, home: &str, data: &Path) -> Failure {
@@ -147,7 +150,7 @@ fn foreign(server: &str, home: &str, data: &Path) -> Failure {
         .hint("give the key of that server with --key or HOLDPOINT_KEY, or leave --server out")
 }
 
-fn keyless(server: &str, data: &Path) -> Failure {
+fn no_key(server: &str, data: &Path) -> Failure {
     Failure::key(format!("no key for {server}")).hint(format!(
         "give one with --key or HOLDPOINT_KEY, or run this where `holdpoint serve` keeps its data \
          ({} holds no key; --data names another folder)",
@@ -155,20 +158,17 @@ fn keyless(server: &str, data: &Path) -> Failure {
     ))
 }
 
-/// What a URL leads to, however it is spelled.
-fn place(server: &str) -> Option<(bool, String, u16, String)> {
-    let uri: hyper::Uri = server.trim().parse().ok()?;
-    let secure = uri.scheme_str() == Some("https");
-    let port = uri.port_u16().unwrap_or(if secure { 443 } else { 80 });
-    let path = uri.path().trim_end_matches('/').to_string();
-    Some((secure, uri.host()?.to_ascii_lowercase(), port, path))
+/// Parses the URL of a server. Two spellings of a URL are equal.
+fn parse_server(text: &str) -> Option<Url> {
+    let url = Url::parse(text.trim().trim_end_matches('/')).ok()?;
+    (matches!(url.scheme(), "http" | "https") && url.has_host()).then_some(url)
 }
 
-fn read_left(data: &Path) -> Result<Left, Failure> {
+fn read_client_file(data: &Path) -> Result<ClientFile, Failure> {
     let path = data.join("client.json");
     let text = match std::fs::read_to_string(&path) {
         Ok(text) => text,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Left::default()),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(ClientFile::default()),
         Err(error) => {
             return Err(Failure::key(format!("cannot read {}: {error}", path.display()))
                 .hint("give --server and --key, or run this as the user that runs the server"));
@@ -182,10 +182,7 @@ fn read_left(data: &Path) -> Result<Left, Failure> {
 
 fn checked_server(text: &str) -> Result<String, Failure> {
     let server = text.trim().trim_end_matches('/');
-    let is_url = server.parse::<hyper::Uri>().is_ok_and(|uri| {
-        matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some_and(|host| !host.is_empty())
-    });
-    if !is_url || server.contains(['?', '#']) {
+    if parse_server(server).is_none() || server.contains(['?', '#']) {
         return Err(Failure::usage(format!("`{text}` is not the URL of a server"))
             .hint("write it like http://127.0.0.1:8484 or https://holdpoint.example.com"));
     }
@@ -195,10 +192,8 @@ fn checked_server(text: &str) -> Result<String, Failure> {
 fn checked_key(text: &str) -> Result<String, Failure> {
     let key = text.trim();
     if key.is_empty() || !key.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err(Failure::usage(
-            "the key has characters that no key has (spaces, line ends or non-ASCII)",
-        )
-        .hint("copy it again, without quotes or line ends"));
+        let message = "the key has invalid characters (spaces, line ends or non-ASCII)";
+        return Err(Failure::usage(message).hint("copy it again, without quotes or line ends"));
     }
     Ok(key.to_string())
 }
@@ -243,13 +238,13 @@ mod tests {
     }
 
     #[test]
-    fn without_a_key_it_says_what_to_do() {
+    fn an_error_without_a_key_has_a_hint() {
         let text = Settings::find(&connection(Some("http://a"), Some(" "))).expect_err("no key").to_string();
         assert!(text.contains("no key for http://a") && text.contains("HOLDPOINT_KEY"), "{text}");
     }
 
     #[test]
-    fn a_key_that_was_left_is_for_the_server_that_left_it() {
+    fn the_key_of_the_client_file_is_for_its_server_only() {
         let folder = tempfile::tempdir().expect("a folder");
         let left = r#"{"server":"http://127.0.0.1:8484","key":"hp_left"}"#;
         std::fs::write(folder.path().join("client.json"), left).expect("written");
@@ -270,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_url_or_no_key_is_refused() {
+    fn invalid_urls_and_keys_are_rejected() {
         for text in ["localhost:8484", "ftp://a", "http://", "", "http://a?b", "http://a b"] {
             assert!(checked_server(text).is_err(), "{text}");
         }

@@ -1,8 +1,10 @@
-//! `holdpoint events`: tells the server what has happened outside.
+//! `holdpoint events`: sends external events.
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Subcommand};
-use serde_json::{Value, json};
+use holdpoint_api::arrivals::{EventReceived, EventTarget, SendEvent};
+use holdpoint_api::ids::{EventReception, StrictValue};
+use serde_json::Value;
 
 use super::client::Client;
 use super::failure::Failure;
@@ -10,9 +12,9 @@ use super::output::{Output, cell, clean};
 use super::values;
 
 pub(crate) const EXAMPLES: &str = "\
-Runs wait for events by their type and by the members of a correlation; an event reaches every run that waits for
-its type and has each of the members that it names. One that comes early is kept for a while. The same --id again is
-the same event: nothing is done twice.
+An interrupt waits for an event type and the members of a correlation. An event resolves every interrupt that waits
+for its type and has each of the members that the event names. An event that arrives early is kept for some time. An
+event that is sent again with the same --id has no further effect.
 
 Examples:
   holdpoint events send payment.settled --id evt_1042 --correlation orderId=o-7
@@ -27,55 +29,57 @@ pub(crate) enum Action {
 
 #[derive(Debug, Args)]
 pub(crate) struct Send {
-    /// What kind of event it is, as the runs that wait for it call it
+    /// The type of the event that interrupts wait for
     #[arg(value_name = "TYPE", value_parser = NonEmptyStringValueParser::new())]
     event_type: String,
-    /// Its name at whoever saw it happen; sent again, it is the same event
+    /// The id of the event at its source; the same id again is the same event
     #[arg(long, value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
     id: String,
-    /// What tells it from others of its type; JSON if it reads as JSON, else text. Repeat for more
+    /// A member of the correlation; JSON if it reads as JSON, else text. Repeat for more
     #[arg(long, value_name = "NAME=VALUE", value_parser = values::pair)]
     correlation: Vec<(String, Value)>,
-    /// What happened, as JSON: the text itself, @file, or - for standard input
+    /// The data of the event as JSON: the text itself, @file, or - for standard input
     #[arg(long, value_name = "JSON|@FILE|-")]
     payload: Option<String>,
 }
 
 pub(crate) fn run(client: &Client, output: &Output, action: Action) -> Result<(), Failure> {
-    let Action::Send(sent) = action;
-    let id = sent.id.clone();
-    let reply = client.post("/v1/events", &body(sent)?)?;
-    output.show(&reply, |received| told(&id, received));
+    let Action::Send(args) = action;
+    let reply = client.send(client.interrupts().send_event(&body(args)?))?;
+    output.show(&reply, describe);
     Ok(())
 }
 
-fn body(sent: Send) -> Result<Value, Failure> {
-    let payload = sent.payload.map(|source| values::json("--payload", &source)).transpose()?;
-    let correlation = values::unique("--correlation", sent.correlation)?;
-    Ok(json!({
-        "eventType": sent.event_type, "eventId": sent.id, "correlation": correlation, "payload": payload,
-    }))
+fn body(args: Send) -> Result<SendEvent, Failure> {
+    let payload = args.payload.map(|source| values::json("--payload", &source)).transpose()?;
+    let correlation = values::unique("--correlation", args.correlation)?;
+    Ok(SendEvent {
+        event_type: Some(StrictValue(args.event_type.into())),
+        event_id: Some(StrictValue(args.id.into())),
+        correlation: Some(StrictValue(correlation.into())),
+        payload: payload.map(StrictValue),
+    })
 }
 
-fn told(id: &str, received: &Value) -> String {
-    let id = clean(id);
-    let rows = |name: &str| received[name].as_array().cloned().unwrap_or_default();
-    let mut lines = vec![match received["status"].as_str() {
-        Some("matched") => format!("event {id} was waited for"),
-        Some("kept") => {
-            format!("nobody waits for event {id} yet; it is kept until {}", cell(&received["keptUntil"]))
+fn describe(received: &EventReceived) -> String {
+    let id = clean(&received.event_id);
+    let mut lines = vec![match received.status {
+        EventReception::Matched => format!("event {id} was waited for"),
+        EventReception::Kept => {
+            format!("no run waits for event {id} yet; it is kept until {}", cell(received.kept_until))
         }
-        _ => format!("nobody waits for event {id}, and it is not kept"),
+        EventReception::Ignored => format!("no run waits for event {id}, and it is not kept"),
     }];
-    for taker in rows("matched") {
-        lines.push(format!("  {} of run {} goes on", cell(&taker["nodeId"]), cell(&taker["runId"])));
-    }
-    for refused in rows("refused") {
-        let (node, run) = (cell(&refused["nodeId"]), cell(&refused["runId"]));
-        lines.push(format!("  {node} of run {run} goes on waiting: {}", cell(&refused["message"])));
-    }
-    if received["more"] == true {
-        lines.push("  more runs wait for it than one event can carry on; send another".to_owned());
+    let place = |target: &EventTarget| format!("  {} of run {}", cell(&target.node_id), cell(&target.run_id));
+    lines.extend(received.matched.iter().map(|target| format!("{} goes on", place(target))));
+    lines.extend(
+        received
+            .refused
+            .iter()
+            .map(|refused| format!("{} goes on waiting: {}", place(&refused.by), clean(&refused.message))),
+    );
+    if received.more == Some(true) {
+        lines.push("  more runs wait for it than one event can resolve; send another".to_owned());
     }
     lines.join("\n")
 }
@@ -84,16 +88,17 @@ fn told(id: &str, received: &Value) -> String {
 mod tests {
     use super::*;
     use clap::Parser;
+    use serde_json::json;
 
     #[derive(Parser)]
     struct Line {
         #[command(flatten)]
-        sent: Send,
+        args: Send,
     }
 
     fn read(args: &[&str]) -> Option<Value> {
         let line = Line::try_parse_from(["send"].iter().chain(args)).ok()?;
-        body(line.sent).ok()
+        body(line.args).ok().map(|body| serde_json::to_value(body).unwrap())
     }
 
     #[test]
@@ -101,38 +106,36 @@ mod tests {
         let event = json!({
             "eventType": "paid", "eventId": "e1", "correlation": {"order": 7, "shop": "north"}, "payload": [1],
         });
-        let args = [
-            "paid",
-            "--id",
-            "e1",
-            "--correlation",
-            "order=7",
-            "--correlation",
-            "shop=north",
-            "--payload",
-            "[1]",
-        ];
-        assert_eq!(read(&args), Some(event));
+        let line = "paid --id e1 --correlation order=7 --correlation shop=north --payload [1]";
+        assert_eq!(read(&line.split(' ').collect::<Vec<_>>()), Some(event));
         for wrong in [
-            &["paid"][..],
-            &["paid", "--id", "e", "--correlation", "x"],
-            &["paid", "--id", "e", "--payload", "{"],
+            "paid",
+            "paid --id e --correlation x",
+            "paid --id e --payload {",
+            "paid --id e --correlation a=1 --correlation a=2",
         ] {
-            assert_eq!(read(wrong), None, "{wrong:?}");
+            assert_eq!(read(&wrong.split(' ').collect::<Vec<_>>()), None, "{wrong}");
         }
-        assert_eq!(read(&["paid", "--id", "e", "--correlation", "a=1", "--correlation", "a=2"]), None);
     }
 
     #[test]
-    fn everybody_who_was_reached_or_not_is_named() {
-        let taker = json!({"runId": "r1", "nodeId": "wait"});
-        let refused = json!({"runId": "r2", "nodeId": "wait", "message": "no"});
-        let received = json!({"status": "matched", "matched": [taker], "refused": [refused], "more": true});
-        let text = told("e1", &received);
+    fn every_interrupt_that_resolved_or_rejected_the_event_is_named() {
+        let describe = |members: Value| {
+            let mut received = json!({"eventId": "e1", "matched": [], "refused": []});
+            received.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+            describe(&serde_json::from_value(received).unwrap())
+        };
+        let taker = json!({"runId": "r1", "nodeId": "wait", "interruptId": "i1"});
+        let refused = json!({
+            "runId": "r2", "nodeId": "wait", "interruptId": "i1", "error": "invalid", "message": "no",
+        });
+        let text =
+            describe(json!({"status": "matched", "matched": [taker], "refused": [refused], "more": true}));
         for part in ["e1", "r1 goes on", "r2 goes on waiting: no", "send another"] {
             assert!(text.contains(part), "{text}");
         }
-        assert!(told("e1", &json!({"status": "kept", "keptUntil": "later"})).contains("until later"));
-        assert!(told("e1", &json!({"status": "ignored"})).contains("not kept"));
+        let kept = describe(json!({"status": "kept", "keptUntil": "2026-01-01T00:00:00.000Z"}));
+        assert!(kept.contains("until 2026-01-01T00:00:00.000Z"), "{kept}");
+        assert!(describe(json!({"status": "ignored"})).contains("not kept"));
     }
 }

@@ -1,12 +1,14 @@
-//! What went wrong, in words a person can act on, and the exit code that tells a script. Prints nothing itself.
+//! Errors of commands: a message, details, a hint and the exit code. Prints nothing itself.
 
 use std::fmt;
 use std::process::ExitCode;
 
+use holdpoint_api::workflows::WorkflowFlaw;
 use holdpoint_client as client;
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::output::{cell, clean};
+use super::output::clean;
 
 #[derive(Debug)]
 pub struct Failure {
@@ -17,12 +19,23 @@ pub struct Failure {
     refusal: Option<Refusal>,
 }
 
-/// What the server said, for scripts.
+/// The response of the server, for scripts.
 #[derive(Debug)]
 struct Refusal {
     status: u16,
     /// On one line.
     body: String,
+}
+
+/// The members of a refusal's details that have a hint.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Details {
+    field: Option<String>,
+    flaws: Vec<WorkflowFlaw>,
+    scope_required: Option<String>,
+    run_id: Option<String>,
+    active_run_id: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -52,7 +65,7 @@ impl Failure {
 
     pub fn unreachable(server: &str, why: &str) -> Self {
         let failure = Self::broken(format!("cannot reach {server}: {why}"));
-        // So TLS calls the first bytes of a server that speaks plain HTTP.
+        // The error of TLS for the first bytes of plain HTTP.
         if let Some(rest) = server.strip_prefix("https://")
             && why.contains("InvalidContentType")
         {
@@ -78,21 +91,25 @@ impl Failure {
             _ => Kind::Broken,
         };
         if !refusal.has_envelope() {
-            return Self::new(kind, format!("the server answered {status} without saying why"))
-                .hint("does --server name a Holdpoint server, and not something in front of it?");
+            return Self::new(
+                kind,
+                format!("the server responded with status {status} and no error message"),
+            )
+            .hint("does --server name a Holdpoint server, and not a proxy in front of it?");
         }
-        let details = Value::Object(refusal.details.clone());
-        let flaws = flaws(&details);
+        let details: Details =
+            serde_json::from_value(Value::Object(refusal.details.clone())).unwrap_or_default();
         let message = match refusal.message.split_once(": ") {
             // The message has the same list.
-            Some((head, _)) if !flaws.is_empty() => head,
+            Some((head, _)) if !details.flaws.is_empty() => head,
             _ => &refusal.message,
         };
         let mut failure = Self::new(kind, format!("{} ({})", clean(message), clean(code)));
-        failure.details = if flaws.is_empty() { raw(&refusal.details) } else { Some(flaws.join("\n")) };
+        failure.details =
+            if details.flaws.is_empty() { raw(&refusal.details) } else { Some(flaws(&details.flaws)) };
         failure.hint = input_advice(&refusal.message, &details)
             .or_else(|| agent_advice(*status, &refusal.message, path))
-            .map_or_else(|| advice(*status, code, path, &details), |hint| Some(hint.to_string()));
+            .map_or_else(|| advice(*status, code, path, &details), |hint| Some(hint.to_owned()));
         let body = serde_json::from_str::<Value>(&refusal.body).unwrap_or_default().to_string();
         failure.refusal = Some(Refusal { status: *status, body });
         failure
@@ -103,7 +120,7 @@ impl Failure {
         self
     }
 
-    /// Says which of several things failed.
+    /// Names the file or the object that failed.
     pub fn about(mut self, what: &str) -> Self {
         self.message = format!("{what}: {}", self.message);
         self
@@ -113,17 +130,17 @@ impl Failure {
         &self.message
     }
 
-    /// The status of the server's refusal, if it was the server that refused.
+    /// Returns the HTTP status if the server refused the request.
     pub fn status(&self) -> Option<u16> {
         self.refusal.as_ref().map(|refusal| refusal.status)
     }
 
-    /// For scripts: the server's own envelope on one line. What the server has not said is said in our words.
+    /// Returns the error envelope of the server on one line, for scripts. Other errors are text.
     pub fn json_line(&self) -> String {
         self.refusal.as_ref().map_or_else(|| self.to_string(), |refusal| refusal.body.clone())
     }
 
-    /// True when trying again later may help: the server is away or stumbled.
+    /// Returns whether the same command may succeed later: the server cannot be reached or has failed.
     pub fn is_passing(&self) -> bool {
         self.kind == Kind::Broken
     }
@@ -132,7 +149,8 @@ impl Failure {
         ExitCode::from(self.kind as u8)
     }
 
-    /// For commands whose small codes are the answers of people: 64 wrong usage, 65 refused, 69 no server, 77 no key.
+    /// Returns the exit code of commands whose small codes are answers: 64 wrong usage, 65 refused, 69 no server, 77 no
+    /// key.
     pub fn code_beside_answers(&self) -> u8 {
         match self.kind {
             Kind::Usage => 64,
@@ -157,7 +175,7 @@ impl From<client::Error> for Failure {
             }
             Error::Timeout { server, limit } => {
                 Self::broken(format!("{server} took longer than {} s", limit.as_secs()))
-                    .hint("the server may have done it all the same: look before you repeat")
+                    .hint("the server may have carried it out: check before you repeat it")
             }
             Error::InvalidResponse { .. } => {
                 Self::broken(error.to_string()).hint("does --server name a Holdpoint server of this version?")
@@ -180,37 +198,37 @@ impl fmt::Display for Failure {
     }
 }
 
-/// One line for each flaw of a definition.
-fn flaws(details: &Value) -> Vec<String> {
-    let line = |flaw: &Value| {
-        let node = flaw["nodeId"].as_str().map(|node| format!("node {}, ", clean(node))).unwrap_or_default();
-        format!("  {node}{}: {}", cell(&flaw["field"]), cell(&flaw["message"]))
+/// Returns a line for each flaw of a definition.
+fn flaws(flaws: &[WorkflowFlaw]) -> String {
+    let line = |flaw: &WorkflowFlaw| {
+        let node = flaw.node_id.as_ref().map(|node| format!("node {node}, ")).unwrap_or_default();
+        clean(&format!("  {node}{}: {}", flaw.field, flaw.message))
     };
-    details["flaws"].as_array().into_iter().flatten().map(line).collect()
+    flaws.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// The details as they are, unless they only repeat the field that the message names.
+/// Returns the details as JSON, unless they only repeat the field that the message names.
 fn raw(details: &Map<String, Value>) -> Option<String> {
-    let is_told = details.keys().all(|name| name == "field");
-    (!is_told).then(|| format!("details: {}", clean(&Value::Object(details.clone()).to_string())))
+    let is_repeated = details.keys().all(|name| name == "field");
+    (!is_repeated).then(|| format!("details: {}", clean(&Value::Object(details.clone()).to_string())))
 }
 
-/// An input of the wrong type is mostly a number that was meant as text.
-fn input_advice(message: &str, details: &Value) -> Option<&'static str> {
-    let is_input = details["field"].as_str().is_some_and(|field| field.starts_with("inputs."));
+/// Returns advice for an input of the wrong type, which is mostly a number that was meant as text.
+fn input_advice(message: &str, details: &Details) -> Option<&'static str> {
+    let is_input = details.field.as_ref().is_some_and(|field| field.starts_with("inputs."));
     (is_input && message.contains("must be of type")).then_some(
         "a value that reads as JSON is taken as JSON; quote it to force text: --input 'version=\"1.4\"'",
     )
 }
 
-/// Agents, threads and calls that are not there. A thread begins with what is said in it.
+/// Returns advice for agents, threads and calls that do not exist.
 fn agent_advice(status: u16, message: &str, path: &str) -> Option<&'static str> {
     match (status, message) {
         (404, "agent not found") => {
-            Some("`holdpoint agents list` shows who is declared; `holdpoint agents put FILE` declares")
+            Some("`holdpoint agents list` shows the agents; `holdpoint agents put FILE` declares one")
         }
         (404, "ticket not found") => {
-            Some("`holdpoint threads messages THREAD` names the calls of an agent, in brackets")
+            Some("`holdpoint threads messages THREAD` shows the calls of an agent, in brackets")
         }
         (404, "thread not found" | "open run not found") if path.starts_with("/v1/threads/") => {
             Some("`holdpoint threads say THREAD MESSAGE --agent ID` begins a run in a thread")
@@ -219,88 +237,77 @@ fn agent_advice(status: u16, message: &str, path: &str) -> Option<&'static str> 
     }
 }
 
-fn advice(status: u16, code: &str, path: &str, details: &Value) -> Option<String> {
-    // The run that the request was about, or the word for one.
+fn advice(status: u16, code: &str, path: &str, details: &Details) -> Option<String> {
+    const WORKFLOWS: &str =
+        "`holdpoint workflows list` shows the workflows; `holdpoint workflows put FILE` registers one";
+    // The run of the request, or the placeholder for one.
     let run =
         path.strip_prefix("/v1/runs/").and_then(|rest| rest.split(['/', ':', '?']).next()).unwrap_or("RUN");
-    let field = details["field"].as_str().unwrap_or_default();
-    let text = match (status, code) {
+    Some(match (status, code) {
         (401, _) => {
-            "give a valid key with --key or HOLDPOINT_KEY, or point --data at the server's data folder"
+            "give a valid key with --key or HOLDPOINT_KEY, or the server's data folder with --data".into()
         }
         (403, _) => {
-            let scope = clean(details["scopeRequired"].as_str()?);
-            return Some(format!(
-                "use a key with the scope {scope}; `holdpoint keys create --scopes {scope},…` makes one"
-            ));
+            let scope = clean(details.scope_required.as_ref()?);
+            format!("use a key with the scope {scope}; `holdpoint keys create --scopes {scope},…` makes one")
         }
-        (_, "interrupt_not_found") => "`holdpoint pending` shows which runs wait, and at which node",
+        (_, "interrupt_not_found") => "`holdpoint pending` shows which runs wait, and at which node".into(),
         (_, "interrupt_ambiguous") => {
-            return Some(format!(
-                "name one with --interrupt; `holdpoint runs interrupts {run}` shows what each of them asks"
-            ));
+            format!("name one with --interrupt; `holdpoint runs interrupts {run}` shows all of them")
         }
         (_, "interrupt_already_resolved") => {
-            return Some(format!(
-                "it was answered before, or its time is over; `holdpoint runs watch {run}` shows which"
-            ));
+            format!("it was answered before, or has expired; `holdpoint runs watch {run}` shows which")
         }
         (_, "interrupt_cancelled") => {
-            return Some(format!("the run no longer waits; `holdpoint runs watch {run}` says why"));
+            format!("the run no longer waits; `holdpoint runs watch {run}` shows the reason")
         }
         (_, "dispatch_claimed") => {
-            let run = clean(details["runId"].as_str()?);
-            return Some(format!("`holdpoint runs cancel {run}` ends the run, whoever works on it"));
+            let run = clean(details.run_id.as_ref()?);
+            format!("`holdpoint runs cancel {run}` cancels the run while a worker has the dispatch")
         }
         (_, "dispatch_not_dead" | "dispatch_ended") => {
-            "`holdpoint mailbox show ID` tells where it stands, and its run"
+            "`holdpoint mailbox show ID` shows its state and its run".into()
         }
         (_, "run_finished") if path.starts_with("/v1/dispatches/") => {
-            "its run has ended and cannot go on; start a new one with `holdpoint runs start`"
+            "its run has ended and cannot go on; start a new one with `holdpoint runs start`".into()
         }
         (404, _) if path.starts_with("/v1/dispatches/") => {
-            "`holdpoint mailbox list THREAD` shows ids; dispatches that have ended are kept for a day"
+            "`holdpoint mailbox list THREAD` shows ids; dispatches that have ended are kept for a day".into()
         }
-        (400, _) if path == "/v1/runs" && field == "workflowId" => {
-            "`holdpoint workflows list` shows what is registered; `holdpoint workflows put FILE` registers"
-        }
+        (400, _) if path == "/v1/runs" && details.field.as_deref() == Some("workflowId") => WORKFLOWS.into(),
         (_, "run_already_active") => {
-            let active = clean(details["activeRunId"].as_str()?);
-            return Some(format!("`holdpoint runs show {active}` shows the one that is at work"));
+            format!("`holdpoint runs show {}` shows the active run", clean(details.active_run_id.as_ref()?))
         }
         (_, "wrong_state" | "run_finished") if path.starts_with("/v1/runs/") => {
-            return Some(format!("`holdpoint runs show {run}` tells where it stands"));
+            format!("`holdpoint runs show {run}` shows its state")
         }
-        (_, "beyond_log") => {
-            return Some(format!("`holdpoint runs events {run}` shows the events with their numbers"));
-        }
+        (_, "beyond_log") => format!("`holdpoint runs events {run}` shows the events with their numbers"),
         (404, _) if path.contains("/artifacts/") => {
-            return Some(format!("`holdpoint runs events {run}` shows what was made, as artifact.created"));
+            format!("`holdpoint runs events {run}` shows the artifacts as artifact.created")
         }
-        (404, _) if path.starts_with("/v1/runs/") => "`holdpoint runs list` shows the runs this key may see",
+        (404, _) if path.starts_with("/v1/runs/") => {
+            "`holdpoint runs list` shows the runs that this key may read".into()
+        }
         (404, _) if path.starts_with("/v1/holds/") => {
-            "`holdpoint ask --detach` prints the id of what it asks; `holdpoint pending` shows what waits"
+            "`holdpoint ask --detach` prints the id of its hold; `holdpoint pending` shows open interrupts"
+                .into()
         }
-        (404, _) if path.starts_with("/v1/keys/") => "`holdpoint keys list` shows the keys",
-        (404, _) => {
-            "`holdpoint workflows list` shows what is registered; `holdpoint workflows put FILE` registers"
-        }
+        (404, _) if path.starts_with("/v1/keys/") => "`holdpoint keys list` shows the keys".into(),
+        (404, _) => WORKFLOWS.into(),
         _ => return None,
-    };
-    Some(text.to_string())
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     fn refused(status: u16, path: &str, body: &str) -> Failure {
         Failure::of_refusal(&client::Refusal::from_response(status, path, body.to_owned()))
     }
 
     #[test]
-    fn a_refusal_shows_message_code_details_and_what_to_do() {
+    fn a_refusal_shows_message_code_details_and_a_hint() {
         let body = r#"{"error":"run_not_found","message":"no such run","details":{"runId":"x"}}"#;
         let text = refused(404, "/v1/runs/x", body).to_string();
         assert!(
@@ -319,12 +326,12 @@ mod tests {
     }
 
     #[test]
-    fn flaws_stand_one_on_a_line_and_what_is_told_is_not_told_twice() {
+    fn each_flaw_is_one_line_and_the_message_does_not_repeat_them() {
         let body = r#"{"error":"validation_error","message":"the workflow is not valid: node a: x; y","details":
             {"flaws":[{"nodeId":"a","field":"config.b","message":"x"},{"field":"edges","message":"y"}]}}"#;
         let failure = refused(400, "/v1/workflows/w", body);
-        let told = "error: the workflow is not valid (validation_error)\n  node a, config.b: x\n  edges: y";
-        assert_eq!(failure.to_string(), told);
+        let text = "error: the workflow is not valid (validation_error)\n  node a, config.b: x\n  edges: y";
+        assert_eq!(failure.to_string(), text);
         assert!(failure.json_line().starts_with('{') && !failure.json_line().contains('\n'));
         let body = r#"{"error":"validation_error","message":"limit: too many","details":{"field":"limit"}}"#;
         let text = refused(400, "/v1/runs?limit=1", body).to_string();
@@ -339,7 +346,7 @@ mod tests {
         };
         let answer = "/v1/runs/r1/interrupts/gate";
         assert!(said(409, answer, "interrupt_already_resolved", "{}").contains("runs watch r1` shows which"));
-        assert!(said(422, answer, "interrupt_cancelled", "{}").contains("runs watch r1` says why"));
+        assert!(said(422, answer, "interrupt_cancelled", "{}").contains("runs watch r1` shows the reason"));
         assert!(
             !said(403, answer, "forbidden", "null").contains("hint"),
             "who is no approver needs no scope"
@@ -360,7 +367,7 @@ mod tests {
         }
         assert!(gone("/v1/threads/t/events", "thread not found").contains("threads say"));
         assert!(gone("/v1/runs/r/decision", "ticket not found").contains("threads messages"));
-        let typed = json!({"field": "inputs.v"});
+        let typed = Details { field: Some("inputs.v".into()), ..Details::default() };
         assert!(input_advice("inputs.v: must be of type string", &typed).is_some());
         assert!(input_advice("inputs.v: is required", &typed).is_none());
         let plain =

@@ -1,12 +1,12 @@
-//! `holdpoint keys`: API keys as people see them.
+//! `holdpoint keys`: creates, lists, rotates and revokes API keys.
 
 use clap::{Args, Subcommand};
+use holdpoint_api::keys::{CreateKey, Key, KeyCreated, RotateKey};
 use jiff::Timestamp;
-use serde_json::{Map, Value, json};
 
-use super::client::{Client, encode};
+use super::client::Client;
 use super::failure::Failure;
-use super::output::{Output, age_cell, cell};
+use super::output::{Output, age_since, cell};
 use super::values;
 
 pub(crate) const EXAMPLES: &str = "\
@@ -24,50 +24,50 @@ pub(crate) enum Action {
     Create(Create),
     /// List the keys, without their secrets
     List,
-    /// Create the successor of a key with the same rights; links go on, and the old key ends after an overlap
+    /// Create the successor of a key with the same rights; links stay valid, and the old key ends after an overlap
     Rotate(Rotate),
-    /// Revoke a key at once and for good
+    /// Revoke a key at once and permanently
     Revoke {
-        /// As `keys list` shows it; not the key itself
+        /// The id of the key, as `keys list` shows it; not the key itself
         #[arg(value_name = "KEYID")]
         key_id: String,
     },
 }
 
-#[derive(Debug, Default, Args)]
+#[derive(Debug, Args)]
 pub(crate) struct Create {
-    /// Whose data the key reaches; a new tenant needs an administrator's key
+    /// The tenant of the key; another tenant than one's own requires an administrator's key
     #[arg(long, value_name = "T")]
     tenant: Option<String>,
-    /// Who acts with the key; stands beside every answer given with it
+    /// The principal that the key stands for; recorded with every answer given with it
     #[arg(long, value_name = "P")]
     principal: Option<String>,
     /// Roles, separated by commas
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
-    roles: Vec<String>,
-    /// A group that who acts with the key belongs to; give it several times for several
+    roles: Option<Vec<String>>,
+    /// A group of the principal. Repeat for more
     #[arg(long = "group", value_name = "G", value_delimiter = ',')]
-    groups: Vec<String>,
-    /// What the key may do, separated by commas: manifest:read, manifest:write, runs:create, runs:read,
+    groups: Option<Vec<String>>,
+    /// Scopes of the key, separated by commas: manifest:read, manifest:write, runs:create, runs:read,
     /// runs:cancel, artifacts:read, events:send, webhooks:manage, approvals:respond, approvals:act-as, keys:manage,
     /// tenants:manage.
     /// Without it, all but the last four
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
-    scopes: Vec<String>,
+    scopes: Option<Vec<String>>,
     /// Scopes to add to the default ones, such as approvals:respond
     #[arg(long, value_name = "A,B", value_delimiter = ',', conflicts_with = "scopes")]
-    add_scopes: Vec<String>,
-    /// How long the key is good for: a number and s, m, h, d or w. Without it, until it is revoked
+    add_scopes: Option<Vec<String>>,
+    /// Lifetime of the key: a number and s, m, h, d or w. Without it, the key is valid until it is revoked
     #[arg(long, value_name = "30d", value_parser = values::seconds)]
     expires_in: Option<u64>,
-    /// A key for trying things out, in a tenant that has nothing else
+    /// Create a test key, in a tenant of its own
     #[arg(long)]
     test: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Rotate {
-    /// As `keys list` shows it; not the key itself
+    /// The id of the key, as `keys list` shows it; not the key itself
     #[arg(value_name = "KEYID")]
     key_id: String,
     /// Time until the old key ends: a number and s, m, h, d or w. Default: a day
@@ -80,24 +80,32 @@ pub(crate) struct Rotate {
 
 pub(crate) fn run(client: &Client, output: &Output, action: Action) -> Result<(), Failure> {
     match action {
-        Action::Create(wanted) => {
-            let reply = client.post("/v1/keys", &request(wanted))?;
-            output.show(&reply, |key| created(output, key));
+        Action::Create(args) => {
+            let body = CreateKey {
+                tenant: args.tenant,
+                principal: args.principal,
+                roles: args.roles,
+                groups: args.groups,
+                scopes: args.scopes,
+                add_scopes: args.add_scopes,
+                expires_at: None,
+                expires_in_seconds: args.expires_in,
+                test: args.test.then_some(true),
+            };
+            output.show(&client.send(client.keys().create(&body))?, |key| describe_new(output, key));
         }
         Action::List => {
-            let reply = client.get("/v1/keys")?;
-            output.show(&reply, |page| list(output, page));
+            output.show(&client.send(client.keys().list())?, |page| list(output, &page.keys));
         }
-        Action::Rotate(wanted) => {
-            check_id(&wanted.key_id)?;
-            let body = json!({"overlapSeconds": wanted.overlap, "expiresInSeconds": wanted.expires_in});
-            let reply = client.post(&format!("/v1/keys/{}:rotate", encode(&wanted.key_id)), &body)?;
-            output.show(&reply, |key| created(output, key));
+        Action::Rotate(Rotate { key_id, overlap, expires_in }) => {
+            check_id(&key_id)?;
+            let body =
+                RotateKey { overlap_seconds: overlap, expires_at: None, expires_in_seconds: expires_in };
+            output.show(&client.send(client.keys().rotate(&key_id, &body))?, |key| describe_new(output, key));
         }
         Action::Revoke { key_id } => {
             check_id(&key_id)?;
-            let reply = client.delete(&format!("/v1/keys/{}", encode(&key_id)))?;
-            output.show(&reply, |_| format!("revoked {key_id}"));
+            output.show(&client.send(client.keys().revoke(&key_id))?, |()| format!("revoked {key_id}"));
         }
     }
     Ok(())
@@ -105,37 +113,28 @@ pub(crate) fn run(client: &Client, output: &Output, action: Action) -> Result<()
 
 fn check_id(key_id: &str) -> Result<(), Failure> {
     if key_id.starts_with("hp_") {
-        // The key itself is not repeated: what is on a screen is soon in a log.
-        return Err(Failure::usage("this is a key; what is wanted is its id, which begins with key_")
+        // The message does not repeat the key, because terminals are logged.
+        return Err(Failure::usage("this is a key; give its id, which begins with key_")
             .hint("`holdpoint keys list` shows the ids"));
     }
     Ok(())
 }
 
-/// Only what was said: the server knows the defaults.
-fn request(wanted: Create) -> Value {
-    let mut body = Map::new();
-    let mut put = |name: &str, value: Option<Value>| {
-        body.extend(value.map(|value| (name.to_string(), value)));
-    };
-    put("tenant", wanted.tenant.map(Value::String));
-    put("principal", wanted.principal.map(Value::String));
-    put("roles", (!wanted.roles.is_empty()).then(|| json!(wanted.roles)));
-    put("groups", (!wanted.groups.is_empty()).then(|| json!(wanted.groups)));
-    put("scopes", (!wanted.scopes.is_empty()).then(|| json!(wanted.scopes)));
-    put("addScopes", (!wanted.add_scopes.is_empty()).then(|| json!(wanted.add_scopes)));
-    put("expiresInSeconds", wanted.expires_in.map(|seconds| json!(seconds)));
-    put("test", wanted.test.then_some(Value::Bool(true)));
-    Value::Object(body)
-}
-
-fn created(output: &Output, key: &Value) -> String {
-    let names = ["key", "keyId", "lineage", "tenant", "principal", "roles", "groups", "scopes", "expiresAt"];
-    let there = names.into_iter().filter(|name| !key[*name].is_null());
-    let facts: Vec<_> = there.map(|name| (name, cell(&key[name]))).collect();
-    let held: Vec<&str> = key["scopes"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-    let mut parts = vec![output.facts(&facts), describe_scopes(&held)];
-    if !held.contains(&"approvals:respond") {
+fn describe_new(output: &Output, created: &KeyCreated) -> String {
+    let KeyCreated { stored: key, key: secret } = created;
+    let facts = [
+        ("key", cell(secret)),
+        ("keyId", cell(&key.key_id)),
+        ("lineage", cell(&key.lineage)),
+        ("tenant", cell(&key.tenant)),
+        ("principal", cell(&key.principal)),
+        ("roles", cell(&key.roles)),
+        ("groups", cell(&key.groups)),
+        ("scopes", cell(&key.scopes)),
+        ("expiresAt", cell(key.expires_at)),
+    ];
+    let mut parts = vec![output.facts(&facts), describe_scopes(&key.scopes)];
+    if !key.scopes.iter().any(|scope| scope == "approvals:respond") {
         parts.push(
             "It may not answer interrupts. To create a key that may, use --add-scopes approvals:respond."
                 .to_owned(),
@@ -161,89 +160,73 @@ const WORDS: [(&str, &str); 12] = [
     ("tenants:manage", "create keys of other tenants"),
 ];
 
-fn describe_scopes(held: &[&str]) -> String {
-    let said = WORDS.iter().filter(|(scope, _)| held.contains(scope)).map(|(_, words)| format!("  {words}"));
-    let lines: Vec<String> = said.collect();
-    if lines.is_empty() {
-        "This key has no scopes.".to_owned()
-    } else {
-        format!("This key may:\n{}", lines.join("\n"))
+fn describe_scopes(held: &[String]) -> String {
+    let is_held = |scope: &str| held.iter().any(|held| held == scope);
+    let lines: String =
+        WORDS.iter().filter(|(scope, _)| is_held(scope)).map(|(_, words)| format!("\n  {words}")).collect();
+    if lines.is_empty() { "This key has no scopes.".to_owned() } else { format!("This key may:{lines}") }
+}
+
+fn status(key: &Key, now: Timestamp) -> &'static str {
+    match (key.revoked_at, key.expires_at) {
+        (Some(_), _) => "revoked",
+        (None, Some(at)) if at.0.0 <= now.as_millisecond() => "expired",
+        (None, _) => "active",
     }
 }
 
-fn status(key: &Value, now: &Timestamp) -> &'static str {
-    let expiry = key["expiresAt"].as_str().and_then(|text| text.parse::<Timestamp>().ok());
-    match (key["revokedAt"].is_null(), expiry) {
-        (false, _) => "revoked",
-        (true, Some(at)) if at <= *now => "expired",
-        (true, _) => "active",
-    }
-}
-
-fn list(output: &Output, page: &Value) -> String {
-    let row = |key: &Value| {
-        let status = status(key, &Timestamp::now());
-        let mut row: Vec<String> = ["keyId", "tenant", "principal"].map(|name| cell(&key[name])).into();
-        row.extend([
-            status.to_string(),
-            age_cell(&key["createdAt"]),
-            cell(&key["roles"]),
-            cell(&key["groups"]),
-            cell(&key["scopes"]),
-        ]);
-        row
+fn list(output: &Output, keys: &[Key]) -> String {
+    let row = |key: &Key| {
+        vec![
+            cell(&key.key_id),
+            cell(&key.tenant),
+            cell(&key.principal),
+            status(key, Timestamp::now()).to_owned(),
+            age_since(key.created_at),
+            cell(&key.roles),
+            cell(&key.groups),
+            cell(&key.scopes),
+        ]
     };
-    let rows: Vec<_> = page["keys"].as_array().into_iter().flatten().map(row).collect();
     let titles = ["KEYID", "TENANT", "PRINCIPAL", "STATUS", "AGE", "ROLES", "GROUPS", "SCOPES"];
-    output.table(&titles, &rows, "no keys")
+    output.table(&titles, &keys.iter().map(row).collect::<Vec<_>>(), "no keys")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
-    #[test]
-    fn the_request_holds_only_what_was_said() {
-        assert_eq!(request(Create::default()), json!({}));
-        let full = Create {
-            tenant: Some("t".into()),
-            principal: Some("p".into()),
-            roles: vec!["r".into()],
-            groups: vec!["g".into()],
-            scopes: vec!["s".into()],
-            add_scopes: vec!["a".into()],
-            expires_in: Some(60),
-            test: true,
-        };
-        let body = json!({
-            "tenant": "t", "principal": "p", "roles": ["r"], "groups": ["g"], "scopes": ["s"], "addScopes": ["a"],
-            "expiresInSeconds": 60, "test": true,
+    fn key(members: &serde_json::Value) -> KeyCreated {
+        let mut key = json!({
+            "key": "hp_1", "keyId": "key_1", "lineage": "key_1", "tenant": "t", "principal": "p", "roles": [],
+            "groups": [], "scopes": [], "test": false, "createdAt": "2026-01-01T00:00:00Z",
         });
-        assert_eq!(request(full), body);
+        key.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+        serde_json::from_value(key).unwrap()
     }
 
     #[test]
-    fn a_new_key_is_shown_with_what_it_may_do() {
-        let key = |scopes: Value| created(&Output::new(true), &json!({"key": "hp_1", "scopes": scopes}));
-        let starter = key(json!(["runs:create"]));
+    fn a_new_key_is_shown_with_the_actions_of_its_scopes() {
+        let shown = |scope: &str| describe_new(&Output::new(true), &key(&json!({"scopes": [scope]})));
+        let starter = shown("runs:create");
         assert!(starter.contains("This key may:\n  start and fork runs"), "{starter}");
         assert!(starter.contains("--add-scopes approvals:respond"), "{starter}");
-        let approver = key(json!(["approvals:respond"]));
+        let approver = shown("approvals:respond");
         assert!(approver.contains("answer interrupts") && !approver.contains("may not answer"), "{approver}");
-        let said: Vec<&str> = WORDS.iter().map(|(scope, _)| *scope).collect();
-        assert_eq!(said, holdpoint_api::keys::SCOPES);
+        assert_eq!(WORDS.map(|(scope, _)| scope), holdpoint_api::keys::SCOPES);
     }
 
     #[test]
     fn a_key_is_active_until_it_is_revoked_or_expires() {
         let now: Timestamp = "2030-01-01T00:00:00Z".parse().unwrap();
-        for (key, expected) in [
+        for (members, expected) in [
             (json!({}), "active"),
             (json!({"expiresAt": "2030-01-01T00:00:00.001Z"}), "active"),
             (json!({"expiresAt": "2030-01-01T00:00:00.000Z"}), "expired"),
-            (json!({"expiresAt": "2029-01-01T00:00:00.000Z", "revokedAt": "x"}), "revoked"),
+            (json!({"expiresAt": "2029-01-01T00:00:00Z", "revokedAt": "2029-01-01T00:00:00Z"}), "revoked"),
         ] {
-            assert_eq!(status(&key, &now), expected, "{key}");
+            assert_eq!(status(&key(&members).stored, now), expected, "{members}");
         }
     }
 }

@@ -1,6 +1,5 @@
-//! The commands that talk to a running server. They know the HTTP contract and nothing else: no engine, no store. There
-//! are exceptions: `bench mailbox` measures the engine itself, `workflows check` asks it without a server, and
-//! `permissions` asks the core.
+//! The commands that talk to a running server. They use the HTTP contract, not the engine or the store. `permissions`
+//! uses the core and needs no server.
 
 mod agents;
 mod answer;
@@ -67,7 +66,7 @@ pub enum ClientCommand {
         #[command(subcommand)]
         action: keys::Action,
     },
-    /// Declare agents and talk to them
+    /// Declare agents and send them messages
     #[command(after_help = agents::EXAMPLES)]
     Agents {
         #[command(flatten)]
@@ -75,7 +74,7 @@ pub enum ClientCommand {
         #[command(subcommand)]
         action: agents::Action,
     },
-    /// Read threads of agents, say something in them, interrupt them
+    /// Read, continue and interrupt threads of agents
     #[command(after_help = threads::EXAMPLES)]
     Threads {
         #[command(flatten)]
@@ -91,7 +90,7 @@ pub enum ClientCommand {
         #[command(subcommand)]
         action: runs::Action,
     },
-    /// Look into the queues behind the runs: what is to be done, in work, given up
+    /// Show and repair the dispatch queues
     #[command(after_help = mailbox::EXAMPLES)]
     Mailbox {
         #[command(flatten)]
@@ -148,7 +147,7 @@ pub enum ClientCommand {
         #[command(flatten)]
         answer: answer::Answer,
     },
-    /// Judge tool calls of agents by rules, and check the rules; needs no server
+    /// Test and check the rules for tool calls of agents; needs no server
     #[command(after_help = permissions::EXAMPLES)]
     Permissions {
         #[command(flatten)]
@@ -156,7 +155,7 @@ pub enum ClientCommand {
         #[command(subcommand)]
         action: permissions::Action,
     },
-    /// Make links with which others can see what is asked, and answer it without a key
+    /// Make links that show or answer an interrupt without a key
     #[command(after_help = links::EXAMPLES)]
     Links {
         #[command(flatten)]
@@ -164,7 +163,7 @@ pub enum ClientCommand {
         #[command(subcommand)]
         action: links::Action,
     },
-    /// List and replace the secrets that links are signed with
+    /// List and rotate the secrets that sign links
     #[command(after_help = secrets::EXAMPLES)]
     Secrets {
         #[command(flatten)]
@@ -172,13 +171,13 @@ pub enum ClientCommand {
         #[command(subcommand)]
         action: secrets::Action,
     },
-    /// Show the quotas of the tenant and what it uses of them
+    /// Show the quotas of the tenant and their use
     #[command(after_help = usage::EXAMPLES)]
     Usage {
         #[command(flatten)]
         connection: Connection,
     },
-    /// Tell the server of something that happened outside
+    /// Send external events
     #[command(after_help = events::EXAMPLES)]
     Events {
         #[command(flatten)]
@@ -186,7 +185,7 @@ pub enum ClientCommand {
         #[command(subcommand)]
         action: events::Action,
     },
-    /// Tell others what happens, and see what they were told
+    /// Manage webhooks and their deliveries
     #[command(after_help = webhooks::EXAMPLES)]
     Webhooks {
         #[command(flatten)]
@@ -196,7 +195,7 @@ pub enum ClientCommand {
     },
 }
 
-/// Runs one command to its end and prints what there is to say, errors included.
+/// Runs one command and prints its output and its error.
 pub fn run(command: ClientCommand) -> ExitCode {
     let json = command.connection().json;
     finish(perform(command), json)

@@ -1,16 +1,17 @@
-//! `holdpoint links`: links that others can answer with.
+//! `holdpoint links`: makes links that show or answer an interrupt.
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Subcommand};
-use serde_json::{Map, Value, json};
+use holdpoint_api::interrupts::InterruptQuery;
+use holdpoint_api::links::{Intent, MintToken};
 
-use super::client::{Client, encode};
+use super::client::Client;
 use super::failure::Failure;
 use super::output::{Output, clean};
-use super::{runs, values};
+use super::values;
 
 pub(crate) const EXAMPLES: &str = "\
-Whoever has a link can use it: send it to one person, over a way that others do not read.
+Every person who has a link can use it: send it to one person, over a private channel.
 
 Examples:
   holdpoint links mint latest gate
@@ -20,7 +21,7 @@ Examples:
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Action {
-    /// Make a link to what a node asks, and print it
+    /// Make a link to the interrupt of a node, and print it
     Mint(Mint),
 }
 
@@ -32,13 +33,13 @@ pub(crate) struct Mint {
     /// The node that waits
     #[arg(value_name = "NODE", value_parser = NonEmptyStringValueParser::new())]
     node: String,
-    /// A link for looking only
+    /// Make a link that only shows the interrupt
     #[arg(long)]
     inspect: bool,
-    /// In whose name the link answers; another name than one's own needs the scope approvals:act-as
+    /// The principal in whose name the link answers; another name than one's own requires the scope approvals:act-as
     #[arg(long = "for", value_name = "NAME")]
     sub: Option<String>,
-    /// How long the link is good for: a number and s, m, h, d or w. Never longer than the question
+    /// Lifetime of the link: a number and s, m, h, d or w. The link ends with the interrupt
     /// [default: 30m]
     #[arg(long, value_name = "30m", value_parser = values::seconds)]
     expires: Option<u64>,
@@ -48,49 +49,17 @@ pub(crate) struct Mint {
 }
 
 pub(crate) fn run(client: &Client, output: &Output, action: Action) -> Result<(), Failure> {
-    let Action::Mint(mint) = action;
-    let run = client.run_id(&mint.run)?;
-    let path = format!("{}/interrupts/{}/tokens", runs::path(&run), encode(&mint.node));
-    let reply = client.post(&path, &request(mint))?;
-    // Nothing but the link, so that it can be copied and piped.
-    output.show(&reply, |minted| clean(minted["url"].as_str().unwrap_or_default()));
-    Ok(())
-}
-
-/// Only what was said: the server knows the defaults.
-fn request(mint: Mint) -> Value {
-    let mut body = Map::new();
-    let mut put = |name: &str, value: Option<Value>| {
-        body.extend(value.map(|value| (name.to_string(), value)));
+    let Action::Mint(args) = action;
+    let run = client.run_id(&args.run)?;
+    let body = MintToken {
+        intent: args.inspect.then_some(Intent::Inspect),
+        expires_in_seconds: args.expires,
+        ttl_ms: None,
+        sub: args.sub,
+        interrupt_id: args.interrupt,
     };
-    put("intent", mint.inspect.then(|| json!("inspect")));
-    put("for", mint.sub.map(Value::String));
-    put("expiresInSeconds", mint.expires.map(|seconds| json!(seconds)));
-    put("interruptId", mint.interrupt.map(Value::String));
-    Value::Object(body)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use clap::Parser;
-
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        mint: Mint,
-    }
-
-    #[test]
-    fn the_request_holds_only_what_was_said() {
-        let read = |args: &[&str]| {
-            let line = Line::try_parse_from(["mint", "run", "node"].iter().chain(args));
-            line.ok().map(|line| request(line.mint))
-        };
-        assert_eq!(read(&[]), Some(json!({})));
-        let full = json!({"intent": "inspect", "for": "bob", "expiresInSeconds": 7200});
-        assert_eq!(read(&["--inspect", "--for", "bob", "--expires", "2h"]), Some(full));
-        assert_eq!(read(&["--interrupt", "r:i2"]), Some(json!({"interruptId": "r:i2"})));
-        assert_eq!(read(&["--expires", "soon"]), None);
-    }
+    let request = client.interrupts().create_link(&run, &args.node, &InterruptQuery::default(), &body);
+    // Prints nothing but the link, so that it can be copied and piped.
+    output.show(&client.send(request)?, |minted| clean(minted.url.as_deref().unwrap_or_default()));
+    Ok(())
 }

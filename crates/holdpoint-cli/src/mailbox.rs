@@ -1,27 +1,28 @@
-//! `holdpoint mailbox`: the queues behind the runs, for people who want to know why something does not move.
+//! `holdpoint mailbox`: shows and repairs the dispatch queues.
 
 use clap::Subcommand;
 use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser};
-use serde_json::{Value, json};
+use holdpoint_api::Instant;
+use holdpoint_api::ids::RunDispatchStatus;
+use holdpoint_api::mailbox::{Dispatch, ListDispatches, MailboxStats};
 
-use super::client::{Client, encode};
+use super::client::Client;
 use super::failure::Failure;
-use super::output::{Output, age, age_cell, cell, clean, ms_since};
+use super::output::{Output, age, age_since, cell, clean, elapsed_ms};
 
 pub(crate) const EXAMPLES: &str = "\
-Every activation of a run is a dispatch in the queue of its thread; a run that was started over HTTP stands in a \
-thread named after itself. A dispatch is queued, claimed by one worker at a time, and then acked; one that failed too \
-often is a dead letter. STATUS is the queue's word, RUN STATUS the run's: acked only says that a worker did its part.
+Every activation of a run is a dispatch in the queue of its thread; a run that was started over HTTP has a thread \
+with its own id. A dispatch is queued, claimed by one worker at a time, and then acked; after too many failed \
+attempts it is a dead letter. STATUS is the state of the dispatch, RUN STATUS that of the run: the run of an acked \
+dispatch may still be open.
 
 Examples:
-  holdpoint mailbox stats                 # how much is queued, in work, given up
+  holdpoint mailbox stats                 # dispatches by status
   holdpoint mailbox list latest           # the activations of the newest run
   holdpoint mailbox list THREAD --status dead_letter,claimed
   holdpoint mailbox show ID
-  holdpoint mailbox cancel ID             # only what is queued; its run ends with it
-  holdpoint mailbox requeue ID            # only dead letters of runs that go on";
-
-const STATUSES: [&str; 6] = ["queued", "claimed", "acked", "cancelled", "superseded", "dead_letter"];
+  holdpoint mailbox cancel ID             # only if it is queued; its run ends with it
+  holdpoint mailbox requeue ID            # only a dead letter whose run has not ended";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Action {
@@ -31,13 +32,13 @@ pub(crate) enum Action {
         #[arg(value_name = "THREAD", value_parser = NonEmptyStringValueParser::new())]
         thread: String,
         /// Only dispatches in these statuses, separated by commas
-        #[arg(long, value_name = "A,B", value_delimiter = ',', value_parser = PossibleValuesParser::new(STATUSES))]
-        status: Vec<String>,
+        #[arg(long, value_name = "A,B", value_delimiter = ',', value_parser = PossibleValuesParser::new(RunDispatchStatus::ALL.map(RunDispatchStatus::as_str)))]
+        status: Option<Vec<String>>,
         /// Show at most this many
         #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
         limit: u32,
     },
-    /// Show one dispatch: where it stands, how often it was tried, what its run did with it
+    /// Show one dispatch: its state, its attempts and the report of its run
     Show {
         #[arg(value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
         id: String,
@@ -47,7 +48,7 @@ pub(crate) enum Action {
         #[arg(value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
         id: String,
     },
-    /// Put a dead letter back, if its run has not ended: a new dispatch with all its attempts
+    /// Queue a dead letter again, if its run has not ended: a new dispatch with all its attempts
     Requeue {
         #[arg(value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
         id: String,
@@ -58,129 +59,102 @@ pub(crate) enum Action {
 
 pub(crate) fn run(client: &Client, output: &Output, action: Action) -> Result<(), Failure> {
     match action {
-        Action::List { thread, status, limit } => return list(client, output, &thread, &status, limit),
+        Action::List { thread, status, limit } => {
+            let filter = ListDispatches { status: status.map(|words| words.join(",")) };
+            let reply = client.collect(client.mailbox().list(&client.run_id(&thread)?, &filter), limit)?;
+            output.show(&reply, |page| table(output, &page.dispatches));
+            output.more(&reply, limit);
+        }
         Action::Show { id } => {
-            let reply = client.get(&path(&id))?;
-            output.show(&reply, |dispatch| show(output, dispatch));
+            output.show(&client.send(client.mailbox().get(&id))?, |dispatch| show(output, dispatch));
         }
-        Action::Cancel { id } => {
-            let reply = client.post(&format!("{}/cancel", path(&id)), &json!({}))?;
-            output.show(&reply, |now| {
-                let status = output.status(&cell(&now["status"]));
-                format!("dispatch {} is {status}, and its run has ended", clean(&id))
-            });
-        }
-        Action::Requeue { id } => {
-            let reply = client.post(&format!("{}/requeue", path(&id)), &json!({}))?;
-            output.show(&reply, |now| {
-                let fresh = cell(&now["dispatchId"]);
-                let next = output.command(&format!("mailbox show {fresh}"));
-                format!("queued dispatch {fresh} in place of {}\nsee it with: {next}", clean(&id))
-            });
-        }
+        Action::Cancel { id } => output.show(&client.send(client.mailbox().cancel(&id))?, |now| {
+            let status = output.status(now.status.as_str());
+            format!("dispatch {} is {status}, and its run has ended", clean(&id))
+        }),
+        Action::Requeue { id } => output.show(&client.send(client.mailbox().requeue(&id))?, |now| {
+            let fresh = clean(&now.dispatch_id);
+            let next = output.command(&format!("mailbox show {fresh}"));
+            format!("queued dispatch {fresh} in place of {}\nsee it with: {next}", clean(&id))
+        }),
         Action::Stats => {
-            let reply = client.get("/v1/mailbox/stats")?;
-            output.show(&reply, |found| stats(output, found));
+            output.show(&client.send(client.mailbox().stats())?, |stats| describe_stats(output, stats));
         }
     }
     Ok(())
 }
 
-fn path(id: &str) -> String {
-    format!("/v1/dispatches/{}", encode(id))
-}
-
-fn list(
-    client: &Client,
-    output: &Output,
-    thread: &str,
-    status: &[String],
-    limit: u32,
-) -> Result<(), Failure> {
-    let mut path = format!("/v1/threads/{}/dispatches?", encode(&client.run_id(thread)?));
-    if !status.is_empty() {
-        path.push_str(&format!("status={}&", encode(&status.join(","))));
-    }
-    let reply = client.list(&path, "dispatches", limit)?;
-    output.show(&reply, |page| table(output, page));
-    output.more_untyped(&reply, limit);
-    Ok(())
-}
-
-fn table(output: &Output, page: &Value) -> String {
-    let row = |one: &Value| {
+fn table(output: &Output, dispatches: &[Dispatch]) -> String {
+    let row = |dispatch: &Dispatch| {
+        let row = &dispatch.row;
         vec![
-            cell(&one["dispatchId"]),
-            cell(&one["status"]),
-            attempts(one),
-            cell(&one["runId"]),
-            run_status(one),
-            age_cell(&one["createdAt"]),
-            output.fit(&cell(&one["lastError"]), 60),
+            cell(&row.dispatch_id),
+            cell(row.status),
+            format!("{}/{}", row.attempt_count, row.max_attempts),
+            cell(&row.run_id),
+            run_status(dispatch),
+            age_since(row.created_at),
+            output.fit(&cell(&row.last_error), 60),
         ]
     };
-    let rows: Vec<_> = page["dispatches"].as_array().into_iter().flatten().map(row).collect();
     let heads = ["DISPATCH", "STATUS", "FAILED", "RUN", "RUN STATUS", "AGE", "LAST ERROR"];
+    let rows: Vec<_> = dispatches.iter().map(row).collect();
     output.table(&heads, &rows, "no dispatches; those that have ended are kept for a day")
 }
 
-/// How many attempts failed, and how many there are.
-fn attempts(dispatch: &Value) -> String {
-    format!("{}/{}", cell(&dispatch["attemptCount"]), cell(&dispatch["maxAttempts"]))
+fn run_status(dispatch: &Dispatch) -> String {
+    dispatch.run.as_ref().map_or_else(|| "unknown here".to_owned(), |run| clean(&run.status))
 }
 
-fn run_status(dispatch: &Value) -> String {
-    if dispatch["run"].is_null() { "unknown here".to_string() } else { cell(&dispatch["run"]["status"]) }
-}
-
-fn show(output: &Output, dispatch: &Value) -> String {
-    let at = |value: &Value| match ms_since(value) {
-        Some(ms) if ms < 0 => format!("{} (in {})", cell(value), age(ms)),
-        Some(ms) => format!("{} ({} ago)", cell(value), age(ms)),
-        None => cell(value),
+fn show(output: &Output, dispatch: &Dispatch) -> String {
+    let at = |at: Instant| match elapsed_ms(at) {
+        ms if ms < 0 => format!("{at} (in {})", age(ms)),
+        ms => format!("{at} ({} ago)", age(ms)),
     };
-    let did = &dispatch["projection"];
-    let claimed = match &dispatch["claimedBy"] {
-        Value::Null => "-".to_string(),
-        holder => format!("{}, lease until {}", cell(holder), at(&dispatch["leaseUntil"])),
-    };
-    let facts = [
-        ("dispatch", cell(&dispatch["dispatchId"])),
-        ("thread", cell(&dispatch["threadId"])),
-        ("status", cell(&dispatch["status"])),
-        ("claimed by", claimed),
-        ("failed", format!("{} attempts", attempts(dispatch))),
-        ("last error", cell(&dispatch["lastError"])),
-        ("available", at(&dispatch["availableAt"])),
-        ("priority", cell(&dispatch["priority"])),
-        ("epoch", cell(&dispatch["dispatchEpoch"])),
-        ("key", cell(&dispatch["dedupeKey"])),
-        ("created", at(&dispatch["createdAt"])),
-        ("changed", at(&dispatch["updatedAt"])),
-        ("run", cell(&dispatch["runId"])),
+    let (row, report) = (&dispatch.row, &dispatch.row.projection);
+    let claim = row
+        .claimed_by
+        .as_ref()
+        .map(|holder| format!("{}, lease until {}", clean(holder), cell(row.lease_until.map(at))));
+    output.facts(&[
+        ("dispatch", cell(&row.dispatch_id)),
+        ("thread", cell(&row.thread_id)),
+        ("status", cell(row.status)),
+        ("claimed by", claim.unwrap_or_default()),
+        ("failed", format!("{}/{} attempts", row.attempt_count, row.max_attempts)),
+        ("last error", cell(&row.last_error)),
+        ("available", at(row.available_at)),
+        ("priority", row.priority.to_string()),
+        ("epoch", row.dispatch_epoch.to_string()),
+        ("key", cell(&row.dedupe_key)),
+        ("created", at(row.created_at)),
+        ("changed", at(row.updated_at)),
+        ("run", cell(&row.run_id)),
         ("run status", run_status(dispatch)),
-        ("reported", cell(&did["runStatus"])),
-        ("termination", termination(&did["termination"])),
-        ("response", output.fit(&cell(&did["response"]), 400)),
-        ("run error", cell(&did["error"])),
-        ("attempt", cell(&did["instanceId"])),
-        ("completed", at(&did["completedAt"])),
-    ];
-    output.facts(&facts)
+        ("reported", cell(&report.run_status)),
+        ("termination", cell(report.termination.as_ref().map(ToString::to_string))),
+        ("response", output.fit(&cell(&report.response), 400)),
+        ("run error", cell(&report.error)),
+        ("attempt", cell(&report.instance_id)),
+        ("completed", cell(report.completed_at.map(at))),
+    ])
 }
 
-fn termination(reason: &Value) -> String {
-    match (&reason["type"], &reason["value"]) {
-        (Value::Null, _) => "-".to_string(),
-        (word, Value::Null) => cell(word),
-        (word, more) => format!("{}: {}", cell(word), cell(more)),
-    }
-}
-
-fn stats(output: &Output, found: &Value) -> String {
-    let counts = STATUSES.map(|name| vec![name.to_string(), cell(&found["counts"][name])]);
-    let table = output.table(&["STATUS", "DISPATCHES"], &counts, "");
-    match ms_since(&found["nextWakeupAt"]) {
+fn describe_stats(output: &Output, stats: &MailboxStats) -> String {
+    let rows = RunDispatchStatus::ALL.map(|status| {
+        let counts = &stats.counts;
+        let count = match status {
+            RunDispatchStatus::Queued => counts.queued,
+            RunDispatchStatus::Claimed => counts.claimed,
+            RunDispatchStatus::Acked => counts.acked,
+            RunDispatchStatus::Cancelled => counts.cancelled,
+            RunDispatchStatus::Superseded => counts.superseded,
+            RunDispatchStatus::DeadLetter => counts.dead_letter,
+        };
+        vec![status.as_str().to_owned(), count.to_string()]
+    });
+    let table = output.table(&["STATUS", "DISPATCHES"], &rows, "");
+    match stats.next_wakeup_at.map(elapsed_ms) {
         Some(ms) if ms < 0 => format!("{table}\nnext to become due: in {}", age(ms)),
         Some(_) => format!("{table}\nnext to become due: now"),
         None => table,
@@ -190,27 +164,30 @@ fn stats(output: &Output, found: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use holdpoint_api::mailbox::DispatchCounts;
 
-    fn dispatch() -> Value {
-        json!({
+    fn dispatch() -> Dispatch {
+        let dispatch = serde_json::json!({
             "dispatchId": "d1", "threadId": "r1", "runId": "r1", "status": "acked", "priority": 128,
             "dispatchEpoch": 0, "attemptCount": 1, "maxAttempts": 5, "lastError": "timed out",
-            "run": {"runId": "r1", "status": "failed"},
+            "availableAt": "2026-01-01T00:00:00Z", "createdAt": "2026-01-01T00:00:00Z",
+            "updatedAt": "2026-01-01T00:00:00Z",
+            "run": {"runId": "r1", "workflowId": "w", "status": "failed", "statusUrl": "/v1/runs/r1"},
             "projection": {"runStatus": "done", "termination": {"type": "error", "value": "boom"},
                 "response": null, "error": "boom", "instanceId": "i1", "completedAt": null},
-        })
+        });
+        serde_json::from_value(dispatch).unwrap()
     }
 
     #[test]
-    fn both_tracks_stand_in_one_line() {
-        let output = Output::new(true);
-        let text = table(&output, &json!({"dispatches": [dispatch()]}));
+    fn a_row_has_the_status_of_the_dispatch_and_of_its_run() {
+        let text = table(&Output::new(true), &[dispatch()]);
         assert!(text.contains("d1        acked   1/5     r1   failed"), "{text}");
         assert!(text.ends_with("timed out"), "{text}");
     }
 
     #[test]
-    fn one_dispatch_tells_what_its_run_did_with_it() {
+    fn a_dispatch_is_shown_with_the_report_of_its_run() {
         let text = show(&Output::new(true), &dispatch());
         for line in [
             "run status   failed",
@@ -220,13 +197,13 @@ mod tests {
         ] {
             assert!(text.contains(line), "{line} in {text}");
         }
-        let orphan = json!({"run": null});
-        assert_eq!(run_status(&orphan), "unknown here");
+        assert_eq!(run_status(&Dispatch { run: None, ..dispatch() }), "unknown here");
     }
 
     #[test]
     fn every_status_is_counted() {
-        let text = stats(&Output::new(true), &json!({"counts": {"queued": 3}}));
-        assert!(text.contains("queued       3") && text.ends_with("dead_letter  -"), "{text}");
+        let counts = DispatchCounts { queued: 3, ..DispatchCounts::default() };
+        let text = describe_stats(&Output::new(true), &MailboxStats { counts, next_wakeup_at: None });
+        assert!(text.contains("queued       3") && text.ends_with("dead_letter  0"), "{text}");
     }
 }

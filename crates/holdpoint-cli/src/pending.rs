@@ -104,8 +104,7 @@ fn facts(counts: &Value) -> Vec<(&'static str, String)> {
     // What could not all be counted is at least so much.
     let least = if counts["isComplete"] == false { "at least " } else { "" };
     let kinds = counts["byKind"].as_object().into_iter().flatten();
-    let kinds: Vec<String> =
-        kinds.map(|(kind, count)| format!("{} {count}", cell(&Value::from(kind.as_str())))).collect();
+    let kinds: Vec<String> = kinds.map(|(kind, count)| format!("{} {count}", cell(kind))).collect();
     vec![
         ("waiting", format!("{least}{}", cell(&counts["total"]))),
         ("by kind", kinds.join(", ")),

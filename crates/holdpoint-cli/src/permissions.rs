@@ -1,14 +1,15 @@
-//! `holdpoint permissions`: what rules for tool calls say of a call, and what is wrong with them. Asks no server.
+//! `holdpoint permissions`: tests and checks the rules for tool calls. Needs no server.
 
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use holdpoint_core::parse_strict;
-use holdpoint_core::permission::{Behaviour, Flaw, PermissionSet, Rule, Verdict, call_digest};
-use serde_json::{Value, json};
+use holdpoint_core::permission::{Behaviour, Flaw, PermissionSet, Rule, Scope, call_digest};
+use serde::Serialize;
+use serde_json::Value;
 
 use super::failure::Failure;
-use super::output::{Output, clean};
+use super::output::{Output, cell, clean};
 use super::values;
 
 #[cfg(test)]
@@ -21,7 +22,7 @@ Examples:
 
 A file of rules is {\"default\": \"ask\", \"rules\": [...]}, or the array of rules alone. A rule is an
 object, or a text such as \"allow Bash(git *)\". A deny wins; otherwise the most specific rule that
-matches decides; of equals ask beats allow; where none matches, the default. All of it is in
+matches decides; of equals ask beats allow; if none matches, the default decides. See
 docs/permissions.md.";
 
 const TEST_EXAMPLES: &str = "\
@@ -32,8 +33,8 @@ Examples:
     --tool Bash --args '{\"command\": \"git push --force\"}'
   holdpoint permissions test --rules rules.json --primary command --tool Bash --args @call.json
 
-Tells the verdict, the rule that decided, and of every other rule that matches why it did not.
-Rules given with --rule come after those of the file, as rules given with an approval would.
+Prints the verdict, the rule that decided, and for every other rule that matches the reason why it
+did not decide. Rules of --rule come after those of the file, like rules given with an approval.
 
 Exit codes:
   0   allow
@@ -42,7 +43,7 @@ Exit codes:
   1   the rules have flaws
   2   wrong usage, or a file cannot be read
 
-With --json: {\"behavior\", \"rule\"?, \"why\", \"considered\", \"hidden\", \"digest\"}; a rule is told as
+With --json: {\"behavior\", \"rule\"?, \"why\", \"considered\", \"hidden\", \"digest\"}; a rule is
 {\"place\", \"text\", \"behavior\", \"scope\"?, \"source\"?, \"reason\"?}.";
 
 const CHECK_EXAMPLES: &str = "\
@@ -50,27 +51,27 @@ Examples:
   holdpoint permissions check rules.json
   holdpoint permissions check agents/*.json --json
 
-Tells every flaw with its path. Of rules without flaws it shows each as it was understood, in its
-short form: look it over, for a rule that says something else than you meant is no flaw.
+Prints every flaw with its path. Valid rules are printed as they were parsed, in the short form:
+compare them with what you meant.
 
 Exit codes:
-  0  all are good
+  0  all files are valid
   1  a file has flaws
   2  wrong usage, or a file cannot be read
 
 With --json: one line for each file, {\"file\", \"valid\", \"default\"?, \"rules\", \"flaws\", \"warnings\"};
 a flaw is {\"field\", \"message\"}.";
 
-/// Apart from those that every command has.
+/// Exit codes beside those that every command has.
 const ASK: u8 = 10;
 const DENY: u8 = 11;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Action {
-    /// Judge one tool call and tell why; the exit code tells the verdict
+    /// Test rules with a tool call; the exit code is the verdict
     #[command(after_help = TEST_EXAMPLES)]
     Test(Test),
-    /// Say what is wrong with rules, and how they are understood
+    /// List the flaws of rules, or the rules as they were parsed
     #[command(after_help = CHECK_EXAMPLES)]
     Check {
         /// JSON files of rules, or agent definitions with `permissions`; `-` reads standard input
@@ -84,7 +85,7 @@ pub(crate) struct Test {
     /// JSON file of rules; `-` reads standard input
     #[arg(long, value_name = "FILE", conflicts_with = "agent", required_unless_present_any = ["agent", "rule"])]
     rules: Option<String>,
-    /// JSON file of an agent definition, whose `permissions` are meant
+    /// JSON file of an agent definition with `permissions`
     #[arg(long, value_name = "FILE")]
     agent: Option<String>,
     /// One more rule, such as 'allow Bash(git *)'; repeat for more
@@ -101,176 +102,202 @@ pub(crate) struct Test {
     primary: Option<String>,
 }
 
+/// The output of `test`.
+#[derive(Debug, Serialize)]
+struct TestReport {
+    behavior: Behaviour,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rule: Option<RuleReport>,
+    why: String,
+    considered: Vec<Considered>,
+    hidden: bool,
+    digest: String,
+}
+
+/// A rule that matches and did not decide.
+#[derive(Debug, Serialize)]
+struct Considered {
+    rule: RuleReport,
+    why: String,
+}
+
+#[derive(Debug, Serialize)]
+struct RuleReport {
+    place: usize,
+    text: String,
+    behavior: Behaviour,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    scope: Option<Scope>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+}
+
+/// The output of `check` for one file.
+#[derive(Debug, Serialize)]
+struct CheckReport<'a> {
+    file: &'a str,
+    valid: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    default: Option<Behaviour>,
+    rules: Vec<String>,
+    flaws: Vec<Flaw>,
+    warnings: Vec<Flaw>,
+}
+
 pub(crate) fn run(output: &Output, action: Action) -> Result<ExitCode, Failure> {
     match action {
-        Action::Test(asked) => test(output, &asked),
+        Action::Test(args) => test(output, &args),
         Action::Check { files } => check(output, &files).map(|()| ExitCode::SUCCESS),
     }
 }
 
-fn test(output: &Output, asked: &Test) -> Result<ExitCode, Failure> {
-    let set = match (&asked.rules, &asked.agent) {
-        (Some(file), _) => good(file, &read(file)?)?,
+fn test(output: &Output, args: &Test) -> Result<ExitCode, Failure> {
+    let set = match (&args.rules, &args.agent) {
+        (Some(file), _) => parse_valid(file, &read(file)?)?,
         (None, Some(file)) => {
             let agent = read(file)?;
             if agent.get("permissions").is_none() {
                 return Err(Failure::usage(format!("{file}: this agent definition has no `permissions`"))
                     .hint("without rules every call is asked about; a file of rules is given with --rules"));
             }
-            good(file, &agent)?
+            parse_valid(file, &agent)?
         }
         (None, None) => PermissionSet::default(),
     };
-    let more = asked.rule.iter().map(|text| {
+    let more = args.rule.iter().map(|text| {
         text.parse::<Rule>().map_err(|flaw| Failure::usage(format!("--rule {text:?}: {}", flaw.message)))
     });
     let set = set
         .with(&more.collect::<Result<Vec<_>, _>>()?)
         .map_err(|flaw| Failure::refused(clean(&flaw.to_string())))?;
-    let arguments = values::json("--args", &asked.args)?;
-    let verdict = set.judge(&asked.tool, asked.primary.as_deref(), &arguments);
-    let told = Told { set: &set, verdict: &verdict, tool: &asked.tool, arguments: &arguments };
-    output.line(&if output.json { told.json().to_string() } else { told.text(output) });
-    Ok(code(verdict.behaviour))
-}
-
-fn code(behaviour: Behaviour) -> ExitCode {
-    match behaviour {
+    let arguments = values::json("--args", &args.args)?;
+    let report = TestReport::new(&set, &args.tool, args.primary.as_deref(), &arguments);
+    if output.json {
+        output.json_line(&report);
+    } else {
+        output.line(&report.text(output));
+    }
+    Ok(match report.behavior {
         Behaviour::Allow => ExitCode::SUCCESS,
         Behaviour::Ask => ExitCode::from(ASK),
         Behaviour::Deny => ExitCode::from(DENY),
-    }
+    })
 }
 
-/// A verdict and what it is about.
-struct Told<'a> {
-    set: &'a PermissionSet,
-    verdict: &'a Verdict,
-    tool: &'a str,
-    arguments: &'a Value,
-}
-
-impl Told<'_> {
-    fn text(&self, output: &Output) -> String {
-        let decided = self.verdict.rule.map(|place| &self.set.rules()[place]);
-        let note = |note: Option<&String>| note.map(|text| clean(text)).unwrap_or_default();
-        let lost: Vec<String> = self
-            .verdict
-            .considered
-            .iter()
-            .map(|one| format!("rules[{}], `{}`: {}", one.rule, self.set.rules()[one.rule], one.why))
-            .collect();
-        let hidden =
-            if self.set.hidden(self.tool) { "every call is denied; the model is not told of it" } else { "" };
-        output.facts(&[
-            ("verdict", self.verdict.behaviour.to_string()),
-            ("why", clean(&self.verdict.why)),
-            ("reason", note(decided.and_then(|rule| rule.reason.as_ref()))),
-            ("source", note(decided.and_then(|rule| rule.source.as_ref()))),
-            (
-                "scope",
-                decided.and_then(|rule| rule.scope).map(|scope| scope.name().to_string()).unwrap_or_default(),
-            ),
-            ("lost", lost.iter().map(|line| clean(line)).collect::<Vec<_>>().join("\n")),
-            ("hidden", hidden.to_string()),
-            ("digest", call_digest(self.tool, self.arguments)),
-        ])
-    }
-
-    fn json(&self) -> Value {
+impl TestReport {
+    fn new(set: &PermissionSet, tool: &str, primary: Option<&str>, arguments: &Value) -> Self {
         let rule = |place: usize| {
-            let rule = &self.set.rules()[place];
-            let mut shown = json!({"place": place, "text": rule.to_string(), "behavior": rule.behaviour()});
-            let scope = rule.scope.map(|scope| scope.name().to_string());
-            for (name, text) in [("scope", &scope), ("source", &rule.source), ("reason", &rule.reason)] {
-                if let Some(text) = text {
-                    shown[name] = json!(text);
-                }
+            let rule = &set.rules()[place];
+            RuleReport {
+                place,
+                text: rule.to_string(),
+                behavior: rule.behaviour(),
+                scope: rule.scope,
+                source: rule.source.clone(),
+                reason: rule.reason.clone(),
             }
-            shown
         };
-        let considered: Vec<Value> = self
-            .verdict
+        let verdict = set.judge(tool, primary, arguments);
+        Self {
+            behavior: verdict.behaviour,
+            rule: verdict.rule.map(rule),
+            why: verdict.why,
+            considered: verdict
+                .considered
+                .into_iter()
+                .map(|one| Considered { rule: rule(one.rule), why: one.why })
+                .collect(),
+            hidden: set.hidden(tool),
+            digest: call_digest(tool, arguments),
+        }
+    }
+
+    fn text(&self, output: &Output) -> String {
+        let rule = self.rule.as_ref();
+        let lost = self
             .considered
             .iter()
-            .map(|one| json!({"rule": rule(one.rule), "why": one.why}))
-            .collect();
-        let mut told = json!({
-            "behavior": self.verdict.behaviour, "why": self.verdict.why, "considered": considered,
-            "hidden": self.set.hidden(self.tool), "digest": call_digest(self.tool, self.arguments),
-        });
-        if let Some(place) = self.verdict.rule {
-            told["rule"] = rule(place);
-        }
-        told
+            .map(|Considered { rule, why }| clean(&format!("rules[{}], `{}`: {why}", rule.place, rule.text)));
+        let hidden = if self.hidden { "every call is denied; the model does not see the tool" } else { "" };
+        output.facts(&[
+            ("verdict", self.behavior.to_string()),
+            ("why", clean(&self.why)),
+            ("reason", cell(rule.and_then(|rule| rule.reason.as_ref()))),
+            ("source", cell(rule.and_then(|rule| rule.source.as_ref()))),
+            ("scope", cell(rule.and_then(|rule| rule.scope))),
+            ("lost", lost.collect::<Vec<_>>().join("\n")),
+            ("hidden", hidden.to_owned()),
+            ("digest", self.digest.clone()),
+        ])
     }
 }
 
 fn check(output: &Output, files: &[String]) -> Result<(), Failure> {
-    let mut flawed = 0;
+    let mut invalid = 0;
     for file in files {
-        let text = values::read(file)?;
-        let parsed = match parse_strict(text.as_bytes()) {
-            Ok(document) => parse(&document),
-            Err(error) => Err(vec![flaw("(document)", format!("is not valid JSON: {error}"))]),
+        let report = match parse_strict(values::read(file)?.as_bytes()) {
+            Ok(document) => CheckReport::new(file, parse(&document)),
+            Err(error) => {
+                CheckReport::new(file, Err(vec![flaw("(document)", format!("is not valid JSON: {error}"))]))
+            }
         };
-        flawed += usize::from(parsed.is_err());
-        output.line(&if output.json {
-            checked_json(file, &parsed).to_string()
+        invalid += usize::from(!report.valid);
+        if output.json {
+            output.json_line(&report);
         } else {
-            checked_text(file, &parsed)
-        });
+            output.line(&report.text());
+        }
     }
-    match flawed {
+    match invalid {
         0 => Ok(()),
         _ if files.len() == 1 => Err(Failure::refused("these rules cannot be used")),
-        _ => Err(Failure::refused(format!("{flawed} of {} files cannot be used", files.len()))),
+        _ => Err(Failure::refused(format!("{invalid} of {} files cannot be used", files.len()))),
     }
 }
 
-fn checked_text(file: &str, parsed: &Result<PermissionSet, Vec<Flaw>>) -> String {
-    let file = if file == "-" { "standard input".to_string() } else { clean(file) };
-    let line = |word: &str, text: &str| format!("{file}: {word}: {}", clean(text));
-    match parsed {
-        Err(flaws) => {
-            flaws.iter().map(|flaw| line("error", &flaw.to_string())).collect::<Vec<_>>().join("\n")
+impl<'a> CheckReport<'a> {
+    fn new(file: &'a str, parsed: Result<PermissionSet, Vec<Flaw>>) -> Self {
+        let empty =
+            Self { file, valid: false, default: None, rules: vec![], flaws: vec![], warnings: vec![] };
+        match parsed {
+            Err(flaws) => Self { flaws, ..empty },
+            Ok(set) => Self {
+                valid: true,
+                default: Some(set.default_behaviour()),
+                rules: set.rules().iter().map(ToString::to_string).collect(),
+                warnings: warnings(&set),
+                ..empty
+            },
         }
-        Ok(set) => {
-            let mut lines: Vec<String> =
-                warnings(set).iter().map(|flaw| line("warning", &flaw.to_string())).collect();
-            lines.push(line(
-                "ok",
-                &format!("{} rules, default {}", set.rules().len(), set.default_behaviour()),
-            ));
-            let rules = set.rules().iter().enumerate();
-            lines
-                .extend(rules.map(|(place, rule)| format!("  rules[{place}]  {}", clean(&rule.to_string()))));
-            lines.join("\n")
+    }
+
+    fn text(&self) -> String {
+        let file = if self.file == "-" { "standard input".to_string() } else { clean(self.file) };
+        let line = |word: &str, flaw: &Flaw| format!("{file}: {word}: {}", clean(&flaw.to_string()));
+        let mut lines: Vec<String> = self.flaws.iter().map(|flaw| line("error", flaw)).collect();
+        lines.extend(self.warnings.iter().map(|flaw| line("warning", flaw)));
+        if let Some(default) = self.default {
+            lines.push(format!("{file}: ok: {} rules, default {default}", self.rules.len()));
         }
+        let rules = self.rules.iter().enumerate();
+        lines.extend(rules.map(|(place, rule)| format!("  rules[{place}]  {}", clean(rule))));
+        lines.join("\n")
     }
 }
 
-fn checked_json(file: &str, parsed: &Result<PermissionSet, Vec<Flaw>>) -> Value {
-    match parsed {
-        Err(flaws) => json!({"file": file, "valid": false, "rules": [], "flaws": flaws, "warnings": []}),
-        Ok(set) => {
-            let rules: Vec<String> = set.rules().iter().map(ToString::to_string).collect();
-            json!({
-                "file": file, "valid": true, "default": set.default_behaviour(), "rules": rules, "flaws": [],
-                "warnings": warnings(set),
-            })
-        }
-    }
-}
-
-/// What is good and may yet be a mistake.
+/// Returns the parts of a valid set that may be mistakes.
 fn warnings(set: &PermissionSet) -> Vec<Flaw> {
     let mut found = Vec::new();
     if set.default_behaviour() == Behaviour::Allow {
-        found.push(flaw("default", "what no rule is about is allowed, tools that are added later included"));
+        found.push(flaw(
+            "default",
+            "calls that no rule matches are allowed, also of tools that are added later",
+        ));
     }
     for (place, rule) in set.rules().iter().enumerate().filter(|(_, rule)| rule.to_string() == "allow *") {
-        let message = format!("`{rule}` allows every tool that no other rule is about");
+        let message = format!("`{rule}` allows every tool that no other rule names");
         found.push(flaw(&format!("rules[{place}]"), message));
     }
     found
@@ -281,7 +308,7 @@ fn read(file: &str) -> Result<Value, Failure> {
     parse_strict(text.as_bytes()).map_err(|error| Failure::usage(format!("{file}: not JSON: {error}")))
 }
 
-fn good(file: &str, document: &Value) -> Result<PermissionSet, Failure> {
+fn parse_valid(file: &str, document: &Value) -> Result<PermissionSet, Failure> {
     parse(document).map_err(|flaws| {
         let lines: Vec<String> =
             flaws.iter().map(|flaw| format!("\n  {}", clean(&flaw.to_string()))).collect();
@@ -289,7 +316,7 @@ fn good(file: &str, document: &Value) -> Result<PermissionSet, Failure> {
     })
 }
 
-/// A set, or the definition of an agent that has one.
+/// Parses a set, or the definition of an agent that has one.
 fn parse(document: &Value) -> Result<PermissionSet, Vec<Flaw>> {
     let Some(permissions) = document.get("permissions") else { return PermissionSet::parse(document) };
     PermissionSet::parse(permissions).map_err(|flaws| {

@@ -1,11 +1,11 @@
-//! `holdpoint secrets`: what links are signed with. The secrets themselves never leave the server.
+//! `holdpoint secrets`: lists and rotates the secrets that sign links. The server never shows the secrets themselves.
 
 use clap::Subcommand;
-use serde_json::{Value, json};
+use holdpoint_api::admin::{RotateSecrets, Secret};
 
 use super::client::Client;
 use super::failure::Failure;
-use super::output::{Output, age_cell, cell, clean};
+use super::output::{Output, age_since, cell, clean};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -17,9 +17,9 @@ Examples:
 pub(crate) enum Action {
     /// List the secrets: names and ages
     List,
-    /// Sign links with a new secret; links that are out stay good
+    /// Sign links with a new secret; older links stay valid
     Rotate {
-        /// End all links that are out, at once: for when a secret or a link has got into wrong hands
+        /// End all older links at once, for example after a leak
         #[arg(long)]
         revoke_old: bool,
     },
@@ -28,33 +28,29 @@ pub(crate) enum Action {
 pub(crate) fn run(client: &Client, output: &Output, action: Action) -> Result<(), Failure> {
     match action {
         Action::List => {
-            let reply = client.get("/v1/secrets")?;
-            output.show(&reply, |page| list(output, page));
+            output.show(&client.send(client.link_secrets().list())?, |page| list(output, &page.secrets));
         }
         Action::Rotate { revoke_old } => {
-            let body = if revoke_old { json!({"revokeOld": true}) } else { json!({}) };
-            let reply = client.post("/v1/secrets:rotate", &body)?;
-            output.show(&reply, |secret| {
-                let kid = clean(secret["kid"].as_str().unwrap_or_default());
-                let rest =
-                    if revoke_old { "no older link is good any more" } else { "older links stay good" };
-                format!("links are now signed with {kid}; {rest}")
+            let body = RotateSecrets { revoke_old: revoke_old.then_some(true) };
+            let rest = if revoke_old { "older links are no longer valid" } else { "older links stay valid" };
+            output.show(&client.send(client.link_secrets().rotate(&body))?, |secret| {
+                format!("links are now signed with {}; {rest}", clean(&secret.kid))
             });
         }
     }
     Ok(())
 }
 
-fn list(output: &Output, page: &Value) -> String {
-    let row = |secret: &Value| {
-        let status = if secret["retiredAt"].is_null() { "signs" } else { "verifies" };
+fn list(output: &Output, secrets: &[Secret]) -> String {
+    let row = |secret: &Secret| {
+        let status = if secret.retired_at.is_none() { "signs" } else { "verifies" };
         vec![
-            cell(&secret["kid"]),
-            status.to_string(),
-            age_cell(&secret["createdAt"]),
-            age_cell(&secret["retiredAt"]),
+            cell(&secret.kid),
+            status.to_owned(),
+            age_since(secret.created_at),
+            cell(secret.retired_at.map(age_since)),
         ]
     };
-    let rows: Vec<_> = page["secrets"].as_array().into_iter().flatten().map(row).collect();
+    let rows: Vec<_> = secrets.iter().map(row).collect();
     output.table(&["KID", "STATUS", "AGE", "RETIRED"], &rows, "no secrets yet: the first link makes one")
 }

@@ -1,15 +1,20 @@
-//! `holdpoint threads`: what was said to agents, and saying more.
+//! `holdpoint threads`: reads threads of agents and continues them.
 
 mod events;
 
 use clap::Subcommand;
+use clap::builder::TypedValueParser;
 use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser};
-use serde_json::{Map, Value, json};
+use holdpoint_api::agents::{
+    After, InterruptThread, Message, MessageCall, SayInThread, ThreadInterrupted, ThreadRun,
+};
+use holdpoint_api::ids::{InputMode, Role};
+use serde_json::Value;
 
-use super::agents::{text, told};
-use super::client::{Client, encode};
+use super::agents::{read_message, report_run};
+use super::client::Client;
 use super::failure::Failure;
-use super::output::{Output, age_cell, cell, clean};
+use super::output::{Output, age_since, cell, clean};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -22,13 +27,17 @@ Examples:
 
 const MODES: [&str; 5] = ["queue", "live_then_queue", "steer", "interrupt_then_queue", "resume_open_run"];
 
+fn parse_mode(word: String) -> Result<InputMode, serde_json::Error> {
+    serde_json::from_value(Value::String(word))
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum Action {
-    /// Show what was said in a thread, the oldest first
+    /// Show the messages of a thread, the oldest first
     Messages {
         #[arg(value_name = "THREAD", value_parser = NonEmptyStringValueParser::new())]
         thread: String,
-        /// Only what came behind this cursor
+        /// Only messages after this cursor
         #[arg(long, value_name = "CURSOR")]
         after: Option<String>,
         /// Show at most this many
@@ -46,28 +55,28 @@ pub(crate) enum Action {
         #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
         limit: u32,
     },
-    /// Say something in a thread: to the run that is open there, or in a new one
+    /// Send a message in a thread: to its open run, or in a new one
     Say {
         #[arg(value_name = "THREAD", value_parser = NonEmptyStringValueParser::new())]
         thread: String,
-        /// What is said; `-` reads standard input
+        /// The message; `-` reads standard input
         #[arg(value_name = "MESSAGE")]
         message: String,
-        /// Who is spoken to [default: whoever was last]
+        /// The agent that gets the message [default: the last agent of the thread]
         #[arg(long, value_name = "ID")]
         agent: Option<String>,
-        /// What becomes of a run that is open [default: queue]
-        #[arg(long, value_name = "MODE", value_parser = PossibleValuesParser::new(MODES))]
-        mode: Option<String>,
-        /// Then watch the run to its end
+        /// Effect on an open run [default: queue]
+        #[arg(long, value_name = "MODE", value_parser = PossibleValuesParser::new(MODES).try_map(parse_mode))]
+        mode: Option<InputMode>,
+        /// Watch the run until it ends
         #[arg(long)]
         watch: bool,
     },
-    /// End what a thread is at
+    /// Cancel the open run of a thread and its queued messages
     Interrupt {
         #[arg(value_name = "THREAD", value_parser = NonEmptyStringValueParser::new())]
         thread: String,
-        /// Leave a run that waits for somebody as it is
+        /// Do not cancel a run that waits for a person
         #[arg(long)]
         keep_waiting: bool,
     },
@@ -76,114 +85,90 @@ pub(crate) enum Action {
 pub(crate) fn run(client: &Client, output: &Output, action: Action) -> Result<(), Failure> {
     match action {
         Action::Messages { thread, after, limit } => {
-            messages(client, output, &thread, after.as_deref(), limit)
+            let reply = client.collect(client.threads().messages(&thread, &After { after }), limit)?;
+            output.show(&reply, |page| {
+                page.messages.iter().map(|message| line(output, message)).collect::<Vec<_>>().join("\n")
+            });
+            output.more(&reply, limit);
         }
-        Action::Events(asked) => events::run(client, output, &asked),
+        Action::Events(args) => return events::run(client, output, &args),
         Action::Runs { thread, limit } => {
-            let reply = client.list(&format!("{}/runs?", path(&thread)), "runs", limit)?;
-            output.show(&reply, |page| runs(output, page));
-            output.more_untyped(&reply, limit);
-            Ok(())
+            let reply = client.collect(client.threads().runs(&thread), limit)?;
+            output.show(&reply, |page| list_runs(output, &page.runs));
+            output.more(&reply, limit);
         }
         Action::Say { thread, message, agent, mode, watch } => {
-            let mut body = Map::from_iter([("message".to_string(), json!(text(message)?))]);
-            body.extend(agent.map(|agent| ("agentId".to_string(), json!(agent))));
-            body.extend(mode.map(|mode| ("mode".to_string(), json!(mode))));
-            let reply = client.post(&format!("{}/messages", path(&thread)), &Value::Object(body))?;
-            told(client, output, &reply, watch)
+            let message = Some(read_message(message)?);
+            let body = SayInThread { agent_id: agent, message, mode, ..SayInThread::default() };
+            return report_run(client, output, &client.send(client.threads().say(&thread, &body))?, watch);
         }
         Action::Interrupt { thread, keep_waiting } => {
-            let body = json!({"keepWaiting": keep_waiting});
-            let reply = client.post(&format!("{}/interrupt", path(&thread)), &body)?;
-            output.show(&reply, |done| interrupted(&thread, done));
-            Ok(())
+            let body = InterruptThread { keep_waiting: Some(keep_waiting) };
+            let reply = client.send(client.threads().interrupt(&thread, &body))?;
+            output.show(&reply, |done| describe_interrupted(&clean(&thread), done));
         }
     }
-}
-
-fn messages(
-    client: &Client,
-    output: &Output,
-    thread: &str,
-    after: Option<&str>,
-    limit: u32,
-) -> Result<(), Failure> {
-    // The cursor of a page behind the first takes its place.
-    let after = after.map(|after| format!("after={}&", encode(after))).unwrap_or_default();
-    let reply = client.list(&format!("{}/messages?{after}", path(thread)), "messages", limit)?;
-    output.show(&reply, |page| {
-        let said = page["messages"].as_array().into_iter().flatten();
-        said.map(|message| line(output, message)).collect::<Vec<_>>().join("\n")
-    });
-    output.more_untyped(&reply, limit);
     Ok(())
 }
 
-/// Who said what; of calls, which tool is wanted.
-fn line(output: &Output, message: &Value) -> String {
-    let who = match (message["role"].as_str(), message["by"].as_str()) {
-        (Some("user"), Some(by)) => format!("user {}", clean(by)),
-        (Some(role), _) => role.to_string(),
-        (None, _) => "-".to_string(),
+/// Returns a message in one line, with its author and its calls of tools.
+fn line(output: &Output, message: &Message) -> String {
+    let author = match (message.role, &message.by) {
+        (Role::User, Some(by)) => format!("user {}", clean(by)),
+        (role, _) => role.as_str().to_owned(),
     };
-    let mut said = match &message["content"] {
-        Value::Null => String::new(),
-        Value::String(text) => clean(text),
-        other => clean(&other.to_string()),
+    let content = match &message.content {
+        Value::Null => None,
+        Value::String(text) => Some(clean(text)).filter(|text| !text.is_empty()),
+        other => Some(clean(&other.to_string())),
     };
-    for call in message["calls"].as_array().into_iter().flatten() {
-        said.push_str(&format!(
-            "{}[{} {} {}]",
-            if said.is_empty() { "" } else { " " },
-            cell(&call["id"]),
-            cell(&call["name"]),
-            clean(&call["arguments"].to_string()),
-        ));
-    }
-    format!("{who}: {}", output.fit(&said, 400))
+    let call = |call: &MessageCall| {
+        format!("[{} {} {}]", clean(&call.id), clean(&call.name), clean(&call.arguments.to_string()))
+    };
+    let parts: Vec<String> = content.into_iter().chain(message.calls.iter().map(call)).collect();
+    format!("{author}: {}", output.fit(&parts.join(" "), 400))
 }
 
-fn runs(output: &Output, page: &Value) -> String {
-    let row = |run: &Value| {
-        vec![cell(&run["runId"]), cell(&run["agentId"]), cell(&run["status"]), age_cell(&run["createdAt"])]
+fn list_runs(output: &Output, runs: &[ThreadRun]) -> String {
+    let row = |run: &ThreadRun| {
+        let status = cell(run.status);
+        vec![cell(&run.run_id), cell(&run.agent_id), status, age_since(run.created_at)]
     };
-    let rows: Vec<_> = page["runs"].as_array().into_iter().flatten().map(row).collect();
+    let rows: Vec<_> = runs.iter().map(row).collect();
     output.table(&["RUN", "AGENT", "STATUS", "AGE"], &rows, "no runs in this thread")
 }
 
-fn interrupted(thread: &str, done: &Value) -> String {
-    if done["nothingToInterrupt"] == true {
-        return format!("nothing was to be interrupted in thread {}", clean(thread));
+fn describe_interrupted(thread: &str, done: &ThreadInterrupted) -> String {
+    if done.nothing_to_interrupt {
+        return format!("nothing was to be interrupted in thread {thread}");
     }
-    let cancelled = match &done["cancelledRunId"] {
-        Value::Null => "no run was cancelled".to_string(),
-        run => format!("run {} was cancelled", cell(run)),
+    let cancelled = match &done.cancelled_run_id {
+        Some(run) => format!("run {} was cancelled", clean(run.as_str())),
+        None => "no run was cancelled".to_owned(),
     };
-    format!(
-        "interrupted thread {}: {cancelled}, {} dispatches superseded",
-        clean(thread),
-        cell(&done["supersededCount"])
-    )
-}
-
-fn path(thread: &str) -> String {
-    format!("/v1/threads/{}", encode(thread))
+    format!("interrupted thread {thread}: {cancelled}, {} dispatches superseded", done.superseded_count)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
-    fn a_message_is_one_line_with_who_said_it() {
-        let output = Output::new(true);
-        let said = |message: Value| line(&output, &message);
-        assert_eq!(said(json!({"role": "user", "by": "ann", "content": "Hello"})), "user ann: Hello");
+    fn a_message_is_one_line_with_its_author() {
+        let shown = |members: Value| {
+            let mut message = json!({
+                "id": "m1", "runId": "r1", "seq": 1, "at": "2026-01-01T00:00:00Z", "cursor": "c",
+            });
+            message.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+            line(&Output::new(true), &serde_json::from_value(message).unwrap())
+        };
+        assert_eq!(shown(json!({"role": "user", "by": "ann", "content": "Hello"})), "user ann: Hello");
         let calls = json!([{"id": "c1", "name": "send", "arguments": {"to": "bob"}}]);
         assert_eq!(
-            said(json!({"role": "assistant", "content": "Yes.", "calls": calls})),
+            shown(json!({"role": "assistant", "content": "Yes.", "calls": calls})),
             "assistant: Yes. [c1 send {\"to\":\"bob\"}]"
         );
-        assert_eq!(said(json!({"role": "tool", "content": {"ok": true}})), "tool: {\"ok\":true}");
+        assert_eq!(shown(json!({"role": "tool", "content": {"ok": true}})), "tool: {\"ok\":true}");
     }
 }

@@ -1,6 +1,6 @@
-//! `holdpoint usage`: the quotas of the tenant, and what it uses of them.
+//! `holdpoint usage`: shows the quotas of the tenant and their use.
 
-use serde_json::Value;
+use holdpoint_api::admin::Usage;
 
 use super::client::Client;
 use super::failure::Failure;
@@ -11,31 +11,29 @@ Examples:
   holdpoint usage
   holdpoint usage --json";
 
-/// The quotas as the server names them, and what each limits.
-const QUOTAS: [(&str, &str); 7] = [
-    ("openRuns", "runs that have not ended"),
-    ("storedBytes", "bytes of the events of all runs"),
-    ("definitions", "stored revisions of workflows and agents"),
-    ("deliveries", "durable deliveries that are not over"),
-    ("streams", "open streams and long polls at this node"),
-    ("familyRuns", "runs that one run starts"),
-    ("forkBytes", "bytes of a run that is forked"),
-];
-
 pub(crate) fn run(client: &Client, output: &Output) -> Result<(), Failure> {
-    let reply = client.get("/v1/usage")?;
-    output.show(&reply, |usage| table(output, usage));
+    output.show(&client.send(client.server_facts().usage())?, |usage| table(output, usage));
     Ok(())
 }
 
-fn table(output: &Output, usage: &Value) -> String {
-    let row = |(name, what): &(&str, &str)| {
-        let limit = match &usage[name]["limit"] {
-            Value::Null => "none".to_owned(),
-            limit => cell(limit),
-        };
-        vec![(*name).to_owned(), cell(&usage[name]["used"]), limit, (*what).to_owned()]
+fn table(output: &Output, usage: &Usage) -> String {
+    let quotas = [
+        ("openRuns", &usage.open_runs, "runs that have not ended"),
+        ("storedBytes", &usage.stored_bytes, "bytes of the events of all runs"),
+        ("definitions", &usage.definitions, "stored revisions of workflows and agents"),
+        ("deliveries", &usage.deliveries, "durable deliveries that have not ended"),
+        ("streams", &usage.streams, "open streams and long polls at this node"),
+    ];
+    let limits = [
+        ("familyRuns", &usage.family_runs, "runs that one run starts"),
+        ("forkBytes", &usage.fork_bytes, "bytes of a run that is forked"),
+    ];
+    let row = |name: &str, used: Option<u64>, limit: Option<u64>, what: &str| {
+        let limit = limit.map_or_else(|| "none".to_owned(), |limit| limit.to_string());
+        vec![name.to_owned(), cell(used), limit, what.to_owned()]
     };
-    let rows: Vec<_> = QUOTAS.iter().map(row).collect();
+    let mut rows: Vec<_> =
+        quotas.iter().map(|(name, quota, what)| row(name, Some(quota.used), quota.limit, what)).collect();
+    rows.extend(limits.iter().map(|(name, limit, what)| row(name, None, limit.limit, what)));
     output.table(&["QUOTA", "USED", "LIMIT", "WHAT"], &rows, "")
 }

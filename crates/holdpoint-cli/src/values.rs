@@ -1,6 +1,7 @@
-//! Reads values from arguments, files and standard input. Judges their form, never their meaning.
+//! Reads values from arguments, files and standard input. Checks their form, not their meaning.
 
 use std::io::Read;
+use std::ops::RangeBounds;
 use std::path::{Path, PathBuf};
 
 use jiff::civil::Date;
@@ -10,7 +11,7 @@ use serde_json::{Map, Value};
 
 use super::failure::Failure;
 
-/// `name=value`. The value is JSON if it reads as JSON, else a string.
+/// Parses `name=value`. The value is JSON if it reads as JSON, else a string.
 pub fn pair(text: &str) -> Result<(String, Value), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => {
@@ -21,7 +22,7 @@ pub fn pair(text: &str) -> Result<(String, Value), String> {
     }
 }
 
-/// `JSON`, `@file` or `-` for standard input.
+/// Parses the JSON of a flag: the text itself, `@file` or `-` for standard input.
 pub fn json(flag: &str, source: &str) -> Result<Value, Failure> {
     let text = match source.strip_prefix('@') {
         Some(path) => read(path)?,
@@ -40,7 +41,7 @@ pub fn parse_json(flag: &str, text: &str) -> Result<Value, Failure> {
     })
 }
 
-/// The text of a file, or of standard input for `-`.
+/// Returns the text of a file, or of standard input for `-`.
 pub fn read(path: &str) -> Result<String, Failure> {
     let mut text = String::new();
     let result = match path {
@@ -71,7 +72,7 @@ pub fn inputs(all: Option<&str>, pairs: Vec<(String, Value)>) -> Result<Value, F
     Ok(Value::Object(inputs))
 }
 
-/// A name given twice is a slip of the hand, and guessing which one counts would hide it.
+/// Returns the pairs as a map. Rejects a name that is given twice.
 pub fn unique(flag: &str, pairs: Vec<(String, Value)>) -> Result<Map<String, Value>, Failure> {
     let mut map = Map::new();
     for (name, value) in pairs {
@@ -83,28 +84,25 @@ pub fn unique(flag: &str, pairs: Vec<(String, Value)>) -> Result<Map<String, Val
     Ok(map)
 }
 
-/// `90s`, `15m`, `12h`, `30d`, `2w`.
+/// Parses a duration of at least one second.
 pub fn seconds(text: &str) -> Result<u64, String> {
-    let (number, unit) = text.split_at(text.len() - text.chars().last().map_or(0, char::len_utf8));
-    let unit = match unit {
-        "s" => 1,
-        "m" => 60,
-        "h" => 3600,
-        "d" => 24 * 3600,
-        "w" => 7 * 24 * 3600,
-        _ => 0,
-    };
-    let seconds = number.parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
-    seconds
-        .filter(|seconds| *seconds > 0)
-        .ok_or_else(|| "write a number and s, m, h, d or w: 30d".to_string())
+    seconds_within(text, 1..).ok_or_else(|| "write a number and s, m, h, d or w: 30d".to_owned())
 }
 
-/// An instant as it goes over the wire: given as one, as a day, or as a span before now.
+/// Parses a duration: `0`, `90s`, `15m`, `12h`, `30d`, `2w`. Returns None if it is outside of the range.
+pub fn seconds_within(text: &str, range: impl RangeBounds<u64>) -> Option<u64> {
+    const UNITS: [(char, u64); 5] = [('s', 1), ('m', 60), ('h', 3600), ('d', 86_400), ('w', 604_800)];
+    let with_unit =
+        |(unit, seconds): (char, u64)| text.strip_suffix(unit)?.parse::<u64>().ok()?.checked_mul(seconds);
+    let seconds = if text == "0" { Some(0) } else { UNITS.into_iter().find_map(with_unit) };
+    seconds.filter(|seconds| range.contains(seconds))
+}
+
+/// Parses an instant, a day, or a time before now. Returns the instant in its form on the wire.
 pub fn instant(text: &str) -> Result<String, String> {
     let ago = seconds(text).ok().and_then(|seconds| i64::try_from(seconds).ok());
     let past = ago.and_then(|ago| Timestamp::now().checked_sub(SignedDuration::from_secs(ago)).ok());
-    // A time without a zone is no instant, and half of it would be a guess.
+    // A time without a zone is not an instant. `Date` accepts one and ignores the time.
     let is_day = text.len() == "2026-05-01".len();
     let day = || {
         text.parse::<Date>().ok().filter(|_| is_day)?.to_zoned(TimeZone::UTC).ok().map(|day| day.timestamp())
@@ -114,6 +112,17 @@ pub fn instant(text: &str) -> Result<String, String> {
         "write an instant such as 2026-05-01T10:00:00Z, a day such as 2026-05-01 (UTC), or how long ago: 15m, 12h, 30d"
             .to_string()
     })
+}
+
+/// Reads the definition in a file. Returns its id, which the member `id_member` has, and its text.
+pub fn definition(file: &str, id_member: &str) -> Result<(String, String), Failure> {
+    let text = read(file)?;
+    let definition: Value =
+        serde_json::from_str(&text).map_err(|error| Failure::usage(format!("{file}: not JSON: {error}")))?;
+    match definition.get(id_member).and_then(Value::as_str) {
+        Some(id) if !id.is_empty() => Ok((id.to_owned(), text)),
+        _ => Err(Failure::usage(format!("{file}: not a definition: it has no `{id_member}`"))),
+    }
 }
 
 /// Returns the files that a name stands for: the file itself, or the `.json` files of a folder.
@@ -145,7 +154,7 @@ mod tests {
     use serde_json::json as j;
 
     #[test]
-    fn a_pair_is_json_where_it_can_be_and_text_otherwise() {
+    fn a_pair_is_json_if_it_reads_as_json_and_text_otherwise() {
         for (text, value) in [
             ("a=1", j!(1)),
             ("a=true", j!(true)),
@@ -168,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_or_given_twice_is_refused() {
+    fn inputs_that_are_not_an_object_or_given_twice_are_rejected() {
         assert!(inputs(Some("[1]"), vec![]).is_err());
         assert!(inputs(Some("{"), vec![]).is_err());
         assert!(inputs(Some("@/nonexistent/file"), vec![]).is_err());
@@ -177,17 +186,19 @@ mod tests {
     }
 
     #[test]
-    fn a_span_of_time_is_a_number_and_a_unit() {
+    fn a_duration_is_a_number_and_a_unit_within_a_range() {
         assert_eq!(seconds("30d"), Ok(2_592_000));
         assert_eq!((seconds("90s"), seconds("15m"), seconds("12h")), (Ok(90), Ok(900), Ok(43_200)));
         assert_eq!(seconds("2w"), Ok(1_209_600));
         for bad in ["", "d", "30", "0d", "-1d", "1.5h", "30 d", "1ü", "99999999999999999999w"] {
             assert!(seconds(bad).is_err(), "{bad}");
         }
+        assert_eq!((seconds_within("0", 0..), seconds_within("0h", 0..)), (Some(0), Some(0)));
+        assert_eq!((seconds_within("1m", ..=60), seconds_within("61s", ..=60)), (Some(60), None));
     }
 
     #[test]
-    fn an_instant_is_one_or_a_day_or_so_long_ago() {
+    fn an_instant_is_a_timestamp_or_a_day_or_a_time_before_now() {
         assert_eq!(instant("2026-05-01T10:00:00+02:00"), Ok("2026-05-01T08:00:00Z".to_string()));
         assert_eq!(instant("2026-05-01"), Ok("2026-05-01T00:00:00Z".to_string()));
         let hour: Timestamp = instant("1h").expect("a span").parse().expect("an instant");

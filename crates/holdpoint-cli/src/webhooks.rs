@@ -1,15 +1,19 @@
-//! `holdpoint webhooks`: who is told of what happens, what they were told, and whether a delivery is genuine.
+//! `holdpoint webhooks`: manages webhooks and their deliveries.
 
 mod deliveries;
 pub(super) mod verify;
 
 use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser};
 use clap::{Args, Subcommand};
-use serde_json::{Map, Value, json};
+use holdpoint_api::ids::Backoff;
+use holdpoint_api::webhooks::{
+    CreateWebhook, RotateWebhook, WantedRetryPolicy, Webhook, WebhookCreated, WebhookEvent,
+};
+use holdpoint_client::Request;
 
-use super::client::{Client, encode};
+use super::client::Client;
 use super::failure::Failure;
-use super::output::{Output, age_cell, cell, clean};
+use super::output::{Output, age_since, cell, clean};
 use super::{Connection, open, values};
 
 pub(crate) const EXAMPLES: &str = "\
@@ -25,7 +29,7 @@ Examples:
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Action {
-    /// Have events sent to an address, and show the secret, once
+    /// Create a webhook and show its secret, once
     Add(Add),
     /// List the webhooks, without their secrets
     List {
@@ -33,30 +37,30 @@ pub(crate) enum Action {
         #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
         limit: u32,
     },
-    /// Show one webhook, and what became of it
+    /// Show one webhook and its changes of state
     Show(Named),
-    /// End a webhook; after that nothing is sent to it
+    /// Delete a webhook
     Remove(Named),
-    /// Send nothing for a while; what is durable waits
+    /// Pause a webhook; durable deliveries stay queued
     Pause(Named),
     /// Resume a paused or failed webhook, and become its owner
     Resume(Named),
     /// Make a new secret and show it, once; deliveries are signed with both secrets for an overlap
     Rotate(Rotate),
-    /// List what a webhook was told, newest first
+    /// List the deliveries of a webhook, newest first
     Deliveries(deliveries::List),
-    /// List what was given up
+    /// List the dead letters of a webhook
     DeadLetters(deliveries::DeadLetters),
-    /// Send one delivery once more, or everything whose event happened in a window of time
+    /// Send one delivery again, or all deliveries whose events happened in a window of time
     Replay(deliveries::Replay),
-    /// Say whether a delivery on standard input is genuine, and if not, why; needs no server
+    /// Verify the signature and the age of a delivery on standard input; needs no server
     #[command(after_help = verify::EXAMPLES)]
     Verify(verify::Verify),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Named {
-    /// As `webhooks list` shows it
+    /// The webhook, as `webhooks list` shows it
     #[arg(value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
     id: String,
 }
@@ -75,15 +79,15 @@ pub(crate) struct Rotate {
 
 #[derive(Debug, Args)]
 pub(crate) struct Add {
-    /// Where events are sent; https, and not into a private network
+    /// The https URL that receives events; not in a private network
     #[arg(value_name = "URL", value_parser = NonEmptyStringValueParser::new())]
     url: String,
-    /// Types of events, separated by commas; repeat for more. One that is not known is refused with a list of those that are
+    /// Types of events, separated by commas; repeat for more. An unknown type is refused with a list of all types
     #[arg(long, required = true, value_name = "A,B", value_delimiter = ',')]
     events: Vec<String>,
     /// Only runs with one of these tags; repeat for more
     #[arg(long = "tag", value_name = "TAG")]
-    tags: Vec<String>,
+    tags: Option<Vec<String>>,
     /// Best effort: try each delivery once, and drop it if the receiver does not accept it
     #[arg(long, conflicts_with_all = ["durable", "unordered", "max_attempts", "backoff"])]
     best_effort: bool,
@@ -93,169 +97,175 @@ pub(crate) struct Add {
     /// Do not hold back later events of a run for earlier ones
     #[arg(long)]
     unordered: bool,
-    /// How often a durable delivery is tried at most [default: 10]
+    /// Attempts of a durable delivery [default: 10]
     #[arg(long, value_name = "N")]
     max_attempts: Option<u32>,
-    /// How waits grow between attempts [default: exponential]
-    #[arg(long, value_name = "HOW", value_parser = PossibleValuesParser::new(["none", "fixed", "exponential"]))]
+    /// Growth of the delay between attempts [default: exponential]
+    #[arg(long, value_name = "HOW", value_parser = PossibleValuesParser::new(Backoff::ALL.map(Backoff::as_str)))]
     backoff: Option<String>,
 }
 
 pub(crate) fn run(connection: &Connection, action: Action) -> Result<(), Failure> {
     let output = &Output::of(connection);
-    // Whoever checks a delivery may be far from any server.
-    let action = match action {
-        Action::Verify(asked) => return verify::run(output, &asked),
-        other => other,
-    };
-    perform(&open(connection)?, output, action)
+    match action {
+        // Needs no server, and no key.
+        Action::Verify(args) => verify::run(output, &args),
+        action => perform(&open(connection)?, output, action),
+    }
 }
 
 fn perform(client: &Client, output: &Output, action: Action) -> Result<(), Failure> {
     match action {
-        Action::Add(wanted) => {
-            let reply = client.post("/v1/webhooks", &request(wanted))?;
-            output.show(&reply, |made| added(output, made));
+        Action::Add(args) => {
+            let reply = client.send(client.webhooks().create(&request(args)))?;
+            output.show(&reply, |created| describe_new(output, created));
         }
         Action::List { limit } => {
-            let reply = client.list("/v1/webhooks?", "webhooks", limit)?;
-            output.show(&reply, |page| list(output, page));
-            output.more_untyped(&reply, limit);
+            let reply = client.collect(client.webhooks().list(), limit)?;
+            output.show(&reply, |page| list(output, &page.webhooks));
+            output.more(&reply, limit);
         }
-        Action::Show(named) => {
-            let reply = client.get(&path(&named.id))?;
-            if output.json {
-                output.show(&reply, |_| String::new());
-                return Ok(());
-            }
-            let log = client.get(&format!("{}/events?limit=200", path(&named.id)))?;
-            output.show(&reply, |webhook| show(output, webhook, &log.value));
+        Action::Show(Named { id }) => {
+            let reply = client.send(client.webhooks().get(&id))?;
+            let log = match output.json {
+                true => Vec::new(),
+                false => {
+                    client.collect(client.webhooks().events(&id, &Default::default()), 200)?.value.events
+                }
+            };
+            output.show(&reply, |webhook| show(output, webhook, &log));
         }
-        Action::Remove(named) => {
-            let reply = client.delete(&path(&named.id))?;
-            output.show(&reply, |_| format!("removed {}", clean(&named.id)));
+        Action::Remove(Named { id }) => {
+            output.show(&client.send(client.webhooks().delete(&id))?, |()| format!("removed {}", clean(&id)));
         }
-        Action::Pause(named) => turn(client, output, &named.id, "pause")?,
-        Action::Resume(named) => turn(client, output, &named.id, "resume")?,
+        Action::Pause(Named { id }) => change_state(client, output, client.webhooks().pause(&id))?,
+        Action::Resume(Named { id }) => change_state(client, output, client.webhooks().resume(&id))?,
         Action::Rotate(Rotate { named, overlap, at_once }) => {
-            let path = format!("{}:rotate", path(&named.id));
-            let overlap = if at_once { Some(0) } else { overlap };
-            let reply = client.post(&path, &json!({"overlapSeconds": overlap}))?;
-            output.show(&reply, |made| rotated(output, made));
+            let body = RotateWebhook { overlap_seconds: if at_once { Some(0) } else { overlap } };
+            let reply = client.send(client.webhooks().rotate(&named.id, &body))?;
+            output.show(&reply, |created| describe_rotated(output, created));
         }
-        Action::Deliveries(asked) => deliveries::list(client, output, &asked)?,
-        Action::DeadLetters(asked) => deliveries::dead_letters(client, output, &asked)?,
-        Action::Replay(asked) => deliveries::replay(client, output, &asked)?,
-        Action::Verify(asked) => verify::run(output, &asked)?,
+        Action::Deliveries(args) => deliveries::list(client, output, args)?,
+        Action::DeadLetters(args) => deliveries::dead_letters(client, output, &args)?,
+        Action::Replay(args) => deliveries::replay(client, output, args)?,
+        Action::Verify(args) => verify::run(output, &args)?,
     }
     Ok(())
 }
 
-fn path(id: &str) -> String {
-    format!("/v1/webhooks/{}", encode(id))
-}
-
-fn turn(client: &Client, output: &Output, id: &str, verb: &str) -> Result<(), Failure> {
-    let reply = client.post(&format!("{}:{verb}", path(id)), &json!({}))?;
-    output.show(&reply, |now| format!("{} is {}", clean(id), output.status(&cell(&now["state"]))));
+fn change_state(client: &Client, output: &Output, request: Request<Webhook>) -> Result<(), Failure> {
+    output.show(&client.send(request)?, |webhook| {
+        format!("{} is {}", clean(&webhook.webhook_id), output.status(webhook.state.as_str()))
+    });
     Ok(())
 }
 
-/// Only what was said: the server knows the defaults.
-fn request(wanted: Add) -> Value {
-    let mut body = Map::new();
-    let mut put = |name: &str, value: Option<Value>| {
-        body.extend(value.map(|value| (name.to_string(), value)));
+/// Returns the body. It has only the members that the flags set, because the server has the defaults.
+fn request(args: Add) -> CreateWebhook {
+    let policy = WantedRetryPolicy {
+        max_attempts: args.max_attempts,
+        backoff: args.backoff,
+        base_ms: None,
+        max_ms: None,
     };
-    put("url", Some(json!(wanted.url)));
-    put("events", Some(json!(wanted.events)));
-    put("tags", (!wanted.tags.is_empty()).then(|| json!(wanted.tags)));
-    put("durable", (wanted.durable || wanted.best_effort).then_some(Value::Bool(wanted.durable)));
-    put("ordered", wanted.unordered.then_some(Value::Bool(false)));
-    let mut policy = Map::new();
-    policy.extend(wanted.max_attempts.map(|attempts| ("maxAttempts".to_string(), json!(attempts))));
-    policy.extend(wanted.backoff.map(|backoff| ("backoff".to_string(), json!(backoff))));
-    put("retryPolicy", (!policy.is_empty()).then_some(Value::Object(policy)));
-    Value::Object(body)
+    CreateWebhook {
+        url: Some(args.url),
+        events: Some(args.events),
+        tags: args.tags,
+        durable: (args.durable || args.best_effort).then_some(args.durable),
+        ordered: args.unordered.then_some(false),
+        retry_policy: Some(policy).filter(|policy| *policy != WantedRetryPolicy::default()),
+        ..CreateWebhook::default()
+    }
 }
 
-fn added(output: &Output, made: &Value) -> String {
-    let names =
-        ["secret", "webhookId", "secretFingerprint", "url", "events", "tags", "mode", "signatureAlgorithm"];
-    let facts: Vec<_> = names.into_iter().map(|name| (name, cell(&made[name]))).collect();
+fn describe_new(output: &Output, created: &WebhookCreated) -> String {
+    let WebhookCreated { webhook, secret, .. } = created;
+    let facts = [
+        ("secret", cell(secret)),
+        ("webhookId", cell(&webhook.webhook_id)),
+        ("secretFingerprint", cell(&webhook.secret_fingerprint)),
+        ("url", cell(&webhook.url)),
+        ("events", cell(&webhook.events)),
+        ("tags", cell(&webhook.tags)),
+        ("mode", cell(webhook.mode)),
+        ("signatureAlgorithm", cell(&webhook.signature_algorithm)),
+    ];
     format!(
-        "{}\n\nKeep the secret now: it proves that deliveries are genuine, and the server cannot show it again.",
+        "{}\n\nKeep the secret now: receivers verify deliveries with it, and the server cannot show it again.",
         output.facts(&facts)
     )
 }
 
-fn rotated(output: &Output, made: &Value) -> String {
-    let facts = [
-        ("secret", cell(&made["secret"])),
-        ("webhookId", cell(&made["webhookId"])),
-        ("secretFingerprint", cell(&made["secretFingerprint"])),
-        ("old secret", cell(&made["oldSecret"]["fingerprint"])),
-        ("valid until", cell(&made["oldSecret"]["validUntil"])),
+fn describe_rotated(output: &Output, created: &WebhookCreated) -> String {
+    let WebhookCreated { webhook, secret, .. } = created;
+    let mut facts = vec![
+        ("secret", cell(secret)),
+        ("webhookId", cell(&webhook.webhook_id)),
+        ("secretFingerprint", cell(&webhook.secret_fingerprint)),
     ];
+    facts.extend(old_secret(webhook));
     format!("{}\n\nKeep the secret now: the server cannot show it again.", output.facts(&facts))
 }
 
-fn list(output: &Output, page: &Value) -> String {
-    let row = |hook: &Value| {
-        let mut row: Vec<String> =
-            ["webhookId", "state", "reason", "mode", "circuit"].map(|name| cell(&hook[name])).into();
-        row.extend([
-            cell(&hook["owner"]["principal"]),
-            age_cell(&hook["createdAt"]),
-            cell(&hook["secretFingerprint"]),
-            output.fit(&cell(&hook["url"]), 60),
-            cell(&hook["events"]),
-        ]);
-        row
-    };
-    let rows: Vec<_> = page["webhooks"].as_array().into_iter().flatten().map(row).collect();
-    let titles =
-        ["WEBHOOK", "STATUS", "REASON", "MODE", "CIRCUIT", "OWNER", "AGE", "SECRET", "URL", "EVENTS"];
-    output.table(&titles, &rows, "no webhooks")
+fn old_secret(webhook: &Webhook) -> [(&'static str, String); 2] {
+    let old = webhook.old_secret.as_ref();
+    [
+        ("old secret", cell(old.map(|old| &old.fingerprint))),
+        ("valid until", cell(old.map(|old| old.valid_until))),
+    ]
 }
 
-fn show(output: &Output, hook: &Value, log: &Value) -> String {
-    let policy = &hook["retryPolicy"];
-    let retries = match hook["durable"].as_bool() {
-        Some(true) => format!("{} attempts, {}", cell(&policy["maxAttempts"]), cell(&policy["backoff"])),
-        _ => "-".to_string(),
+fn list(output: &Output, webhooks: &[Webhook]) -> String {
+    let row = |webhook: &Webhook| {
+        vec![
+            cell(&webhook.webhook_id),
+            cell(webhook.state),
+            cell(webhook.reason),
+            cell(webhook.mode),
+            cell(webhook.circuit),
+            cell(webhook.owner.as_ref().map(|owner| &owner.principal)),
+            age_since(webhook.created_at),
+            cell(&webhook.secret_fingerprint),
+            output.fit(&clean(&webhook.url), 60),
+            cell(&webhook.events),
+        ]
     };
-    let facts = [
-        ("webhook", cell(&hook["webhookId"])),
-        ("url", cell(&hook["url"])),
-        ("status", cell(&hook["state"])),
-        ("reason", cell(&hook["reason"])),
-        ("owner", cell(&hook["owner"]["principal"])),
-        ("owner key", cell(&hook["owner"]["keyId"])),
-        ("mode", cell(&hook["mode"])),
-        ("retries", retries),
-        ("circuit", cell(&hook["circuit"])),
-        ("open until", cell(&hook["circuitOpenUntil"])),
-        ("failures", format!("{} in a row", cell(&hook["failuresInARow"]))),
-        ("events", cell(&hook["events"])),
-        ("tags", cell(&hook["tags"])),
-        ("secret", format!("{} (fingerprint)", cell(&hook["secretFingerprint"]))),
-        ("old secret", cell(&hook["oldSecret"]["fingerprint"])),
-        ("valid until", cell(&hook["oldSecret"]["validUntil"])),
-        ("created", cell(&hook["createdAt"])),
+    let titles =
+        ["WEBHOOK", "STATUS", "REASON", "MODE", "CIRCUIT", "OWNER", "AGE", "SECRET", "URL", "EVENTS"];
+    output.table(&titles, &webhooks.iter().map(row).collect::<Vec<_>>(), "no webhooks")
+}
+
+fn show(output: &Output, webhook: &Webhook, log: &[WebhookEvent]) -> String {
+    let policy = &webhook.retry_policy;
+    let retries =
+        webhook.durable.then(|| format!("{} attempts, {}", policy.max_attempts, policy.backoff.as_str()));
+    let owner = webhook.owner.as_ref();
+    let mut facts = vec![
+        ("webhook", cell(&webhook.webhook_id)),
+        ("url", cell(&webhook.url)),
+        ("status", cell(webhook.state)),
+        ("reason", cell(webhook.reason)),
+        ("owner", cell(owner.map(|owner| &owner.principal))),
+        ("owner key", cell(owner.map(|owner| &owner.key_id))),
+        ("mode", cell(webhook.mode)),
+        ("retries", retries.unwrap_or_default()),
+        ("circuit", cell(webhook.circuit)),
+        ("open until", cell(webhook.circuit_open_until)),
+        ("failures", format!("{} in a row", webhook.failures_in_a_row)),
+        ("events", cell(&webhook.events)),
+        ("tags", cell(&webhook.tags)),
+        ("secret", format!("{} (fingerprint)", clean(&webhook.secret_fingerprint))),
     ];
-    let row = |event: &Value| {
-        let of = |name: &str| cell(&event["payload"][name]);
-        vec![cell(&event["timestamp"]), of("fromState"), of("toState"), of("reason")]
+    facts.extend(old_secret(webhook));
+    facts.push(("created", webhook.created_at.to_string()));
+    let row = |event: &WebhookEvent| {
+        let change = &event.payload;
+        vec![cell(event.timestamp), cell(change.from_state), cell(change.to_state), cell(change.reason)]
     };
-    let rows: Vec<_> = log["events"].as_array().into_iter().flatten().map(row).collect();
-    match rows.is_empty() {
-        true => output.facts(&facts),
-        false => {
-            let table = output.table(&["AT", "FROM", "TO", "REASON"], &rows, "");
-            format!("{}\n\n{table}", output.facts(&facts))
-        }
-    }
+    let rows: Vec<_> = log.iter().map(row).collect();
+    let table = output.table(&["AT", "FROM", "TO", "REASON"], &rows, "");
+    format!("{}\n\n{table}", output.facts(&facts)).trim_end().to_owned()
 }
 
 #[cfg(test)]
@@ -270,23 +280,36 @@ mod tests {
     }
 
     #[test]
-    fn the_request_holds_only_what_was_said() {
+    fn the_body_has_only_the_members_that_the_flags_set() {
         let read = |args: &[&str]| {
             let line = Line::try_parse_from(["add", "https://a.example"].iter().chain(args));
             line.ok().map(|line| request(line.add))
         };
-        let plain = json!({"url": "https://a.example", "events": ["run.completed", "run.failed"]});
+        let body = |events: &[&str]| CreateWebhook {
+            url: Some("https://a.example".into()),
+            events: Some(events.iter().map(|&event| event.into()).collect()),
+            ..CreateWebhook::default()
+        };
+        let plain = body(&["run.completed", "run.failed"]);
         assert_eq!(read(&["--events", "run.completed,run.failed"]), Some(plain.clone()));
         assert_eq!(read(&["--events", "run.completed", "--events", "run.failed"]), Some(plain));
-        let full = json!({
-            "url": "https://a.example", "events": ["run.completed"], "tags": ["eu"], "durable": true, "ordered": false,
-            "retryPolicy": {"maxAttempts": 3, "backoff": "fixed"},
-        });
+        let policy = WantedRetryPolicy {
+            max_attempts: Some(3),
+            backoff: Some("fixed".into()),
+            ..WantedRetryPolicy::default()
+        };
+        let full = CreateWebhook {
+            tags: Some(vec!["eu".into()]),
+            durable: Some(true),
+            ordered: Some(false),
+            retry_policy: Some(policy),
+            ..body(&["run.completed"])
+        };
         let flags = ["--events", "run.completed", "--tag", "eu", "--durable", "--unordered"];
         let more = ["--max-attempts", "3", "--backoff", "fixed"];
         assert_eq!(read(&[&flags[..], &more[..]].concat()), Some(full));
         assert_eq!(read(&[]), None);
-        let one = json!({"url": "https://a.example", "events": ["run.completed"], "durable": false});
+        let one = CreateWebhook { durable: Some(false), ..body(&["run.completed"]) };
         assert_eq!(read(&["--events", "run.completed", "--best-effort"]), Some(one));
         let refused = ["--events", "run.completed", "--best-effort", "--max-attempts", "3"];
         assert_eq!(read(&refused), None, "best effort has no retries");

@@ -1,14 +1,14 @@
-//! `holdpoint workflows`: definitions from files to the server and back. The server judges them, or its engine without
-//! one.
+//! `holdpoint workflows`: registers and reads workflow definitions.
 
 use std::collections::BTreeMap;
 
 use clap::Subcommand;
-use serde_json::Value;
+use holdpoint_api::grants::WorkflowGrants;
+use holdpoint_api::workflows::WorkflowSummary;
 
-use super::client::{Client, encode};
+use super::client::Client;
 use super::failure::Failure;
-use super::output::{Output, age_cell, cell, clean};
+use super::output::{Output, age_since, cell, clean};
 use super::{Connection, open, values};
 
 pub const EXAMPLES: &str = "\
@@ -27,7 +27,7 @@ pub enum Action {
         #[arg(required = true, value_name = "FILE")]
         files: Vec<String>,
     },
-    /// List what is registered
+    /// List the registered workflows
     List,
     /// Print one definition as JSON, and on standard error the effects that its gates permit
     Show {
@@ -37,22 +37,20 @@ pub enum Action {
 }
 
 pub fn run(connection: &Connection, action: Action) -> Result<(), Failure> {
-    let output = &Output::of(connection);
+    let (client, output) = (&open(connection)?, &Output::of(connection));
     match action {
-        Action::Put { files } => return put(&open(connection)?, output, &files),
+        Action::Put { files } => return put(client, output, &files),
         Action::List => {
-            let reply = open(connection)?.get("/v1/workflows")?;
-            output.show(&reply, |page| list(output, page));
+            output.show(&client.send(client.workflows().list())?, |page| list(output, &page.workflows));
         }
         Action::Show { id } => {
-            let client = open(connection)?;
-            let reply = client.get(&path(&id))?;
+            let reply = client.send(client.workflows().get(&id))?;
             output.show(&reply, |definition| format!("{definition:#}"));
             // On standard error, because standard output may be redirected to a file.
             if !output.json
-                && let Ok(grants) = client.get(&format!("{}/grants", path(&id)))
+                && let Ok(grants) = client.send(client.workflows().grants(&id))
             {
-                describe_permits(&grants.value).iter().for_each(|line| eprintln!("{line}"));
+                print_permits(&grants.value);
             }
         }
     }
@@ -60,34 +58,30 @@ pub fn run(connection: &Connection, action: Action) -> Result<(), Failure> {
 }
 
 fn put(client: &Client, output: &Output, files: &[String]) -> Result<(), Failure> {
-    // All files are read before the first is sent, so that a typing error registers nothing.
+    // All files are read before the first is sent, so that an error in a file registers nothing.
     let files =
         files.iter().flat_map(|named| values::definition_files(named)).collect::<Result<Vec<_>, _>>()?;
-    let definitions = files.iter().map(|file| read(file)).collect::<Result<Vec<_>, _>>()?;
+    let read = |file: &String| values::definition(file, "id");
+    let definitions = files.iter().map(read).collect::<Result<Vec<_>, _>>()?;
     let mut known = if output.json { BTreeMap::new() } else { revisions(client) };
     for (sent, (file, (id, text))) in files.iter().zip(definitions).enumerate() {
-        let reply =
-            client.put(&path(&id), text).map_err(|failure| partly(failure.about(file), &files, sent))?;
-        let revision = reply.value["revision"].as_u64();
+        let reply = client.send(client.workflows().put_text(&id, text));
+        let reply = reply.map_err(|failure| partly(failure.about(file), &files, sent))?;
+        let revision = reply.value.revision;
         let what = match (reply.status, known.insert(id.clone(), revision)) {
             (201, _) => "registered",
             (_, Some(before)) if before == revision => "unchanged",
             _ => "updated",
         };
         output.show(&reply, |now| {
-            format!(
-                "{what} {} version {}, revision {}",
-                clean(&id),
-                cell(&now["version"]),
-                cell(&now["revision"])
-            )
+            format!("{what} {} version {}, revision {revision}", clean(&id), cell(&now.version))
         });
-        warn(&reply.value);
+        warn(&reply.value.warnings.unwrap_or_default());
     }
     Ok(())
 }
 
-/// Says which of several definitions are registered although one was refused.
+/// Adds a hint that names the definitions that were registered before the refused one.
 fn partly(failure: Failure, files: &[String], sent: usize) -> Failure {
     let (done, left) = (files[..sent].join(", "), files[sent + 1..].join(", "));
     let check = "`holdpoint workflows check` lists all errors without registering anything";
@@ -99,59 +93,45 @@ fn partly(failure: Failure, files: &[String], sent: usize) -> Failure {
     }
 }
 
-/// Prints the warnings of the server on standard error, apart from the output that scripts read.
-pub(crate) fn warn(reply: &Value) {
-    for warning in reply["warnings"].as_array().into_iter().flatten() {
-        eprintln!("warning: {}", cell(warning));
+/// Prints warnings of the server on standard error, apart from the output that scripts read.
+pub(crate) fn warn(warnings: &[String]) {
+    for warning in warnings {
+        eprintln!("warning: {}", clean(warning));
     }
 }
 
-/// What is registered before we begin. Empty when this key may not look: it may register all the same.
-fn revisions(client: &Client) -> BTreeMap<String, Option<u64>> {
-    let page = client.get("/v1/workflows").map(|reply| reply.value).unwrap_or_default();
-    let known = page["workflows"].as_array().into_iter().flatten();
-    known.map(|one| (cell(&one["id"]), one["revision"].as_u64())).collect()
+/// Returns the registered revisions. Empty if the key may not read them: it may register all the same.
+fn revisions(client: &Client) -> BTreeMap<String, u64> {
+    let known = client.send(client.workflows().list()).map(|reply| reply.value.workflows).unwrap_or_default();
+    known.into_iter().map(|workflow| (workflow.id.to_string(), workflow.revision)).collect()
 }
 
-fn read(file: &str) -> Result<(String, String), Failure> {
-    let text = values::read(file)?;
-    let definition: Value =
-        serde_json::from_str(&text).map_err(|error| Failure::usage(format!("{file}: not JSON: {error}")))?;
-    match definition["id"].as_str() {
-        Some(id) if !id.is_empty() => Ok((id.to_string(), text)),
-        _ => Err(Failure::usage(format!("{file}: no workflow definition: it has no `id`"))),
-    }
-}
-
-fn list(output: &Output, page: &Value) -> String {
-    let row = |workflow: &Value| {
-        let mut row: Vec<String> = ["id", "version", "revision"].map(|name| cell(&workflow[name])).into();
-        row.extend([age_cell(&workflow["updatedAt"]), cell(&workflow["name"])]);
-        row
+fn list(output: &Output, workflows: &[WorkflowSummary]) -> String {
+    let row = |workflow: &WorkflowSummary| {
+        vec![
+            cell(&workflow.id),
+            cell(&workflow.version),
+            workflow.revision.to_string(),
+            age_since(workflow.updated_at),
+            cell(&workflow.name),
+        ]
     };
-    let rows: Vec<_> = page["workflows"].as_array().into_iter().flatten().map(row).collect();
+    let rows: Vec<_> = workflows.iter().map(row).collect();
     let empty = "no workflows; register one with `holdpoint workflows put FILE`";
     output.table(&["ID", "VERSION", "REVISION", "AGE", "NAME"], &rows, empty)
 }
 
-/// Returns a line for each effect that a gate permits, and for each note.
-fn describe_permits(grants: &Value) -> Vec<String> {
-    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
-    let gates = list(&grants["gates"]).into_iter().flat_map(|gate| {
-        let gate_id = cell(&gate["nodeId"]);
-        list(&gate["permits"]).into_iter().map(move |permit| {
-            let repeat = if permit["repeat"] == true { ", every round of a loop" } else { "" };
-            let (node, type_id) = (cell(&permit["nodeId"]), cell(&permit["typeId"]));
-            format!("gate {gate_id} permits {node} ({type_id}): {}{repeat}", cell(&permit["payload"]))
-        })
-    });
-    let notes = list(&grants["notes"]);
-    let notes = notes
-        .iter()
-        .map(|note| format!("warning: node {} {}", cell(&note["nodeId"]), cell(&note["message"])));
-    gates.chain(notes.collect::<Vec<_>>()).collect()
-}
-
-fn path(id: &str) -> String {
-    format!("/v1/workflows/{}", encode(id))
+/// Prints a line for each effect that a gate permits, and for each note.
+fn print_permits(grants: &WorkflowGrants) {
+    for gate in &grants.gates {
+        for permit in &gate.permits {
+            let repeat = if permit.repeat { ", every round of a loop" } else { "" };
+            let (gate, node, type_id) =
+                (clean(gate.node_id.as_str()), clean(permit.node_id.as_str()), clean(&permit.type_id));
+            eprintln!("gate {gate} permits {node} ({type_id}): {}{repeat}", cell(permit.payload));
+        }
+    }
+    for note in &grants.notes {
+        eprintln!("warning: node {} {}", clean(note.node_id.as_str()), clean(&note.message));
+    }
 }

@@ -6,6 +6,7 @@ mod error_code;
 mod ids;
 mod kind;
 pub mod limits;
+pub mod mailbox;
 #[cfg(feature = "schema")]
 mod schema;
 mod segment;

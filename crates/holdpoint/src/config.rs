@@ -95,7 +95,7 @@ pub(crate) struct ServeArgs {
     /// Format of the log: text, or json with one object per line
     #[arg(long, env = "HOLDPOINT_LOG_FORMAT", value_name = "FORMAT", value_enum, default_value_t)]
     pub log_format: LogFormat,
-    /// Time for which an event without a matching interrupt is kept: a number and s, m, h or d, or 0 for not at all
+    /// Time for which an event without a matching interrupt is kept: a number and s, m, h, d or w, or 0 for not at all
     #[arg(long, env = "HOLDPOINT_EVENT_RETENTION", value_name = "TIME", value_parser = retention::parse, default_value = "24h")]
     event_retention: Duration,
     #[command(flatten)]

@@ -1,15 +1,16 @@
-//! `holdpoint workflows check`: says of files what registering them would say, without a server.
+//! `holdpoint workflows check`: checks workflow definitions without a server.
 
 use std::collections::BTreeMap;
 
 use clap::Args;
+use holdpoint_api::workflows::WorkflowFlaw;
 use holdpoint_cli::failure::Failure;
 use holdpoint_cli::output::{Output, clean};
 use holdpoint_cli::values;
 use holdpoint_core::workflow::Flaw;
 use holdpoint_core::{limits, parse_strict};
 use holdpoint_engine::{Checked, Location, Options};
-use serde_json::{Value, json};
+use serde::{Serialize, Serializer};
 
 use crate::config::OutgoingArgs;
 
@@ -19,14 +20,14 @@ Examples:
   holdpoint workflows check flows/ && holdpoint serve --workflows flows --strict
   generate-flow | holdpoint workflows check - --json
 
-Every flaw is told with file, node and field, in up to three rounds, as when a definition is
-registered: the shape of the document, then the graph, then the nodes' own settings.
-What is accepted but not acted on is a warning; a workflow that is started and not among the files
-is a note. Neither changes the exit code.
+Every flaw is printed with file, node and field, in up to three rounds, as when a definition is
+registered: the shape of the document, then the graph, then the settings of the nodes.
+A member without effect is a warning; a workflow that is started and not among the files is a note.
+Neither changes the exit code.
 
 Exit codes:
   0  all can be registered
-  1  a file has flaws, or is no definition at all
+  1  a file has flaws, or is not a definition
   2  wrong usage, or a file cannot be read
 
 With --json: one line for each file, {\"file\", \"id\", \"valid\", \"flaws\", \"warnings\", \"notes\"};
@@ -41,15 +42,29 @@ pub(crate) struct Check {
     outgoing: OutgoingArgs,
 }
 
-/// What is to be said of one file.
-#[derive(Debug)]
+/// The result of one file.
+#[derive(Debug, Serialize)]
 struct Verdict {
     file: String,
     id: Option<String>,
+    valid: bool,
+    #[serde(serialize_with = "as_api")]
     flaws: Vec<Flaw>,
+    #[serde(serialize_with = "as_api")]
     warnings: Vec<Flaw>,
+    #[serde(serialize_with = "as_api")]
     notes: Vec<Flaw>,
+    #[serde(skip)]
     checked: Option<Checked>,
+}
+
+/// Writes flaws in their form in the API.
+fn as_api<S: Serializer>(flaws: &[Flaw], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(flaws.iter().cloned().map(|Flaw { node, field, message, .. }| WorkflowFlaw {
+        node_id: node,
+        field,
+        message,
+    }))
 }
 
 pub(crate) fn run(
@@ -57,7 +72,7 @@ pub(crate) fn run(
     asked: Check,
     customize: impl FnOnce(Options) -> Options,
 ) -> Result<(), Failure> {
-    // The place is never opened.
+    // The database is never opened.
     let options = Options::new(Location::Sqlite("unopened".into()));
     let settings = asked.outgoing.settle().map_err(|error| Failure::usage(format!("{error:#}")))?;
     let options = customize(options.outgoing(settings.outgoing()));
@@ -70,13 +85,17 @@ pub(crate) fn run(
     }
     compare(&mut verdicts);
     for verdict in &verdicts {
-        output.line(&if output.json { verdict.json().to_string() } else { verdict.text() });
+        if output.json {
+            output.json_line(verdict);
+        } else {
+            output.line(&verdict.text());
+        }
     }
     let last = unreadable.pop();
     for failure in &unreadable {
         eprintln!("{failure}");
     }
-    let flawed = verdicts.iter().filter(|verdict| !verdict.flaws.is_empty()).count();
+    let flawed = verdicts.iter().filter(|verdict| !verdict.valid).count();
     match (last, flawed) {
         (Some(failure), _) => Err(failure),
         (None, 0) => Ok(()),
@@ -94,18 +113,16 @@ fn judge(options: &Options, file: String, text: &str) -> Verdict {
         Ok(definition) => options.check_workflow(&definition),
         Err(error) => Err(vec![Flaw::at_top("(document)", format!("is not valid JSON: {error}"))]),
     };
+    let (flaws, checked) = match checked {
+        Ok(checked) => (Vec::new(), Some(checked)),
+        Err(flaws) => (flaws, None),
+    };
+    let warnings = checked.as_ref().map(|checked| checked.unheeded.clone()).unwrap_or_default();
     let mut verdict =
-        Verdict { file, id, flaws: Vec::new(), warnings: Vec::new(), notes: Vec::new(), checked: None };
-    match checked {
-        Ok(mut checked) => {
-            verdict.warnings = std::mem::take(&mut checked.unheeded);
-            verdict.checked = Some(checked);
-        }
-        Err(flaws) => verdict.flaws = flaws,
-    }
+        Verdict { file, id, valid: flaws.is_empty(), flaws, warnings, notes: Vec::new(), checked };
     if text.len() > limits::REQUEST_BYTES_MAX {
         let message = format!(
-            "has {} bytes: over HTTP at most {} are taken; `serve --workflows` takes it",
+            "has {} bytes: HTTP requests may have at most {}; `serve --workflows` accepts it",
             text.len(),
             limits::REQUEST_BYTES_MAX
         );
@@ -114,7 +131,7 @@ fn judge(options: &Options, file: String, text: &str) -> Verdict {
     verdict
 }
 
-/// What only all files together can tell.
+/// Adds the warnings and notes that depend on all files.
 fn compare(verdicts: &mut [Verdict]) {
     let mut first: BTreeMap<String, String> = BTreeMap::new();
     for verdict in verdicts.iter_mut() {
@@ -122,7 +139,7 @@ fn compare(verdicts: &mut [Verdict]) {
         match first.get(&id) {
             Some(other) => {
                 let message =
-                    format!("{id:?} is also the id of {other}: whichever comes last is the newest revision");
+                    format!("{id:?} is also the id of {other}: the last one is the newest revision");
                 verdict.warnings.push(Flaw::at_top("id", message));
             }
             None => {
@@ -134,8 +151,9 @@ fn compare(verdicts: &mut [Verdict]) {
         let Some(checked) = &verdict.checked else { continue };
         let strangers = checked.starts().filter(|(_, workflow)| !first.contains_key(*workflow));
         let note = |(node, workflow): (&_, &str)| {
-            let message =
-                format!("{workflow:?} is not among these files; it must be registered when a run comes here");
+            let message = format!(
+                "{workflow:?} is not among these files; it must be registered when a run reaches this node"
+            );
             Flaw::of_node(node, "config.workflowId", message)
         };
         verdict.notes = strangers.map(note).collect();
@@ -155,21 +173,4 @@ impl Verdict {
         }
         lines.join("\n")
     }
-
-    fn json(&self) -> Value {
-        let list = |flaws: &[Flaw]| flaws.iter().map(described).collect::<Vec<_>>();
-        json!({
-            "file": self.file, "id": self.id, "valid": self.flaws.is_empty(), "flaws": list(&self.flaws),
-            "warnings": list(&self.warnings), "notes": list(&self.notes),
-        })
-    }
-}
-
-/// As the server describes flaws.
-fn described(flaw: &Flaw) -> Value {
-    let mut shown = json!({"field": flaw.field, "message": flaw.message});
-    if let Some(node) = &flaw.node {
-        shown["nodeId"] = json!(node);
-    }
-    shown
 }

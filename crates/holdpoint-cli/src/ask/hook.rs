@@ -116,7 +116,9 @@ fn decide(connection: &Connection, mut question: Question) -> Result<Decision, F
 fn ask(client: &Client, body: &Value, early_exit: &EarlyExit) -> Result<Value, Failure> {
     early_exit.making();
     let made = make(client, body, None)?;
-    crate::workflows::warn(&made.value);
+    crate::workflows::warn(
+        &serde_json::from_value::<Vec<_>>(made.value["warnings"].clone()).unwrap_or_default(),
+    );
     let id = made.value["holdId"].as_str().unwrap_or_default();
     early_exit.made(id);
     Ok(answered(client, id)?.value)

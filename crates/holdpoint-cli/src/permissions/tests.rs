@@ -1,7 +1,9 @@
-//! What the commands about permissions print, and how they end.
+//! The output and the exit codes of the commands about permissions.
+
+use clap::Parser;
+use serde_json::json;
 
 use super::*;
-use clap::Parser;
 
 #[derive(Parser)]
 struct Line {
@@ -9,7 +11,7 @@ struct Line {
     action: Action,
 }
 
-/// The exit code of a command, or what it said instead.
+/// Returns the exit code of a command, or its error.
 fn ended(words: &[&str]) -> Result<ExitCode, String> {
     let line =
         Line::try_parse_from(["permissions"].iter().chain(words)).map_err(|error| error.to_string())?;
@@ -25,7 +27,7 @@ fn written(document: &Value) -> (tempfile::TempDir, String) {
 }
 
 #[test]
-fn the_exit_code_tells_the_verdict() {
+fn the_exit_code_is_the_verdict() {
     let (_folder, file) = written(&json!(["allow Bash(git *)", "deny Bash(*--force*)"]));
     for (command, expected) in [("git log", 0), ("ls", ASK), ("git push --force", DENY)] {
         let arguments = json!({"command": command}).to_string();
@@ -48,26 +50,25 @@ fn the_rules_of_an_agent_are_its_permissions() {
 }
 
 #[test]
-fn flaws_are_told_with_their_places_and_end_with_1() {
+fn flaws_are_printed_with_their_paths_and_the_exit_code_is_1() {
     let (_folder, file) = written(&json!({"permissions": ["allow t", {"tool": "t", "behavour": "ask"}]}));
     let found = ended(&["test", "--agent", &file, "--tool", "t"]).expect_err("flaws");
     assert!(found.contains("permissions.rules[1].behavour: is not a member"), "{found}");
     assert!(found.starts_with(&format!("{:?} ", ExitCode::from(1))), "{found}");
     let found = ended(&["check", &file]).expect_err("flaws");
     assert!(found.contains("cannot be used"), "{found}");
-    let text = checked_text("f.json", &parse(&json!({"permissions": 7})));
+    let text = CheckReport::new("f.json", parse(&json!({"permissions": 7}))).text();
     assert!(text.starts_with("f.json: error: permissions: must be an array of rules"), "{text}");
 }
 
 #[test]
-fn good_rules_are_shown_as_they_are_understood_and_dangerous_ones_warned_of() {
+fn valid_rules_are_printed_as_parsed_with_warnings_about_dangerous_ones() {
     let document = json!({"default": "allow", "rules": ["allow *", "ask t( a~\"x\" )"]});
-    let shown = checked_json("f.json", &parse(&document));
-    assert_eq!(shown["rules"], json!(["allow *", "ask t(a ~ x)"]));
-    let warned: Vec<&Value> =
-        shown["warnings"].as_array().into_iter().flatten().map(|one| &one["field"]).collect();
+    let report = CheckReport::new("f.json", parse(&document));
+    assert_eq!(report.rules, ["allow *", "ask t(a ~ x)"]);
+    let warned: Vec<&str> = report.warnings.iter().map(|flaw| flaw.field.as_str()).collect();
     assert_eq!(warned, ["default", "rules[0]"]);
-    let text = checked_text("f.json", &parse(&document));
+    let text = report.text();
     assert!(text.contains("f.json: ok: 2 rules, default allow\n  rules[0]  allow *\n"), "{text}");
 }
 
@@ -81,20 +82,19 @@ fn a_call_without_rules_or_with_both_kinds_is_wrong_usage() {
 }
 
 #[test]
-fn a_verdict_is_told_with_those_who_lost() {
+fn a_verdict_is_printed_with_the_rules_that_lost() {
     let set =
         PermissionSet::parse(&json!(["allow *", {"tool": "t", "behavior": "ask", "reason": "costs money"}]));
     let set = set.expect("good rules");
     let arguments = json!({"secret": "s3cret"});
-    let verdict = set.judge("t", None, &arguments);
-    let told = Told { set: &set, verdict: &verdict, tool: "t", arguments: &arguments };
-    let shown = told.json();
+    let report = TestReport::new(&set, "t", None, &arguments);
+    let shown = serde_json::to_value(&report).expect("JSON");
     assert_eq!(
         shown["rule"],
         json!({"place": 1, "text": "ask t", "behavior": "ask", "reason": "costs money"})
     );
     assert_eq!(shown["considered"][0]["rule"]["text"], "allow *");
-    let text = told.text(&Output::new(false));
+    let text = report.text(&Output::new(false));
     assert!(text.contains("costs money") && text.contains("rules[0], `allow *`: less specific"), "{text}");
     assert!(!text.contains("s3cret") && !shown.to_string().contains("s3cret"), "{text}");
 }

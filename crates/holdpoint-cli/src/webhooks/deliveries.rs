@@ -1,15 +1,14 @@
-//! What a webhook was told, and telling it once more.
+//! Deliveries and dead letters of a webhook.
 
 use clap::Args;
 use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser};
-use serde_json::{Value, json};
+use holdpoint_api::ids::DeliveryState;
+use holdpoint_api::webhooks::{DeadLetter, Delivery, ListDeliveries, ReplayWindow};
 
-use super::{path, values};
-use crate::client::{Client, encode};
+use super::values;
+use crate::client::Client;
 use crate::failure::Failure;
-use crate::output::{Output, age_cell, cell, clean};
-
-const STATES: [&str; 5] = ["queued", "in-flight", "delivered", "dead-lettered", "dropped"];
+use crate::output::{Output, age_since, cell, clean};
 
 #[derive(Debug, Args)]
 pub(crate) struct List {
@@ -17,7 +16,7 @@ pub(crate) struct List {
     #[arg(value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
     id: String,
     /// Only deliveries in this state
-    #[arg(long, value_name = "STATE", value_parser = PossibleValuesParser::new(STATES))]
+    #[arg(long, value_name = "STATE", value_parser = PossibleValuesParser::new(DeliveryState::ALL.map(DeliveryState::as_str)))]
     state: Option<String>,
     /// Show at most this many
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
@@ -39,78 +38,76 @@ pub(crate) struct Replay {
     /// The webhook, as `webhooks list` shows it
     #[arg(value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
     id: String,
-    /// One delivery, as `webhooks deliveries` shows it; without it a window of time
+    /// The delivery, as `webhooks deliveries` shows it; without it a window of time
     #[arg(value_name = "DELIVERY", conflicts_with_all = ["from", "to", "events"], required_unless_present_all = ["from", "to"])]
     delivery: Option<String>,
-    /// Where the window begins: an instant, a day, or how long ago
+    /// Start of the window: an instant, a day, or a time before now
     #[arg(long, value_name = "TIME", value_parser = values::instant, requires = "to")]
     from: Option<String>,
-    /// Where it ends
+    /// End of the window
     #[arg(long, value_name = "TIME", value_parser = values::instant, requires = "from")]
     to: Option<String>,
     /// Only these types of events, separated by commas
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
-    events: Vec<String>,
+    events: Option<Vec<String>>,
 }
 
-pub(super) fn list(client: &Client, output: &Output, asked: &List) -> Result<(), Failure> {
-    let mut path = format!("{}/deliveries?", path(&asked.id));
-    if let Some(state) = &asked.state {
-        path.push_str(&format!("state={}&", encode(state)));
-    }
-    let reply = client.list(&path, "deliveries", asked.limit)?;
-    output.show(&reply, |page| table(output, page));
-    output.more_untyped(&reply, asked.limit);
+pub(super) fn list(client: &Client, output: &Output, args: List) -> Result<(), Failure> {
+    let filter = ListDeliveries { state: args.state };
+    let reply = client.collect(client.webhooks().deliveries(&args.id, &filter), args.limit)?;
+    let row = |Delivery { row, attempts }: &Delivery| {
+        let last = attempts.first();
+        vec![
+            cell(&row.delivery_id),
+            cell(row.state),
+            row.attempt.to_string(),
+            cell(&row.event_type),
+            format!("{}:{}", clean(row.run_id.as_str()), row.sequence),
+            age_since(row.created_at),
+            cell(last.and_then(|last| last.status)),
+            cell(last.map(|last| last.latency_ms)),
+            output.fit(&cell(last.and_then(|last| last.error.as_ref())), 60),
+        ]
+    };
+    output.show(&reply, |page| {
+        let rows: Vec<_> = page.deliveries.iter().map(row).collect();
+        let heads = ["DELIVERY", "STATE", "ATTEMPTS", "EVENT", "RUN", "AGE", "ANSWER", "MS", "ERROR"];
+        output.table(&heads, &rows, "no deliveries; those that have ended are kept for a week")
+    });
+    output.more(&reply, args.limit);
     Ok(())
 }
 
-fn table(output: &Output, page: &Value) -> String {
-    let row = |one: &Value| {
-        let last = &one["attempts"][0];
+pub(super) fn dead_letters(client: &Client, output: &Output, args: &DeadLetters) -> Result<(), Failure> {
+    let reply = client.collect(client.webhooks().dead_letters(&args.id), args.limit)?;
+    let row = |letter: &DeadLetter| {
         vec![
-            cell(&one["deliveryId"]),
-            cell(&one["state"]),
-            cell(&one["attempt"]),
-            cell(&one["eventType"]),
-            format!("{}:{}", cell(&one["runId"]), cell(&one["sequence"])),
-            age_cell(&one["createdAt"]),
-            cell(&last["status"]),
-            cell(&last["latencyMs"]),
-            output.fit(&cell(&last["error"]), 60),
+            cell(&letter.delivery_id),
+            cell(&letter.event_type),
+            cell(&letter.run_id),
+            letter.attempt.to_string(),
+            cell(&letter.reason),
+            cell(letter.dead_lettered_at),
+            cell(letter.expires_at),
         ]
     };
-    let rows: Vec<_> = page["deliveries"].as_array().into_iter().flatten().map(row).collect();
-    let heads = ["DELIVERY", "STATE", "ATTEMPTS", "EVENT", "RUN", "AGE", "ANSWER", "MS", "ERROR"];
-    output.table(&heads, &rows, "no deliveries; those that have ended are kept for a week")
-}
-
-pub(super) fn dead_letters(client: &Client, output: &Output, asked: &DeadLetters) -> Result<(), Failure> {
-    let reply = client.list(&format!("{}/dead-letters?", path(&asked.id)), "deliveries", asked.limit)?;
-    let row = |one: &Value| {
-        let names = ["deliveryId", "eventType", "runId", "attempt", "reason", "deadLetteredAt", "expiresAt"];
-        names.map(|name| cell(&one[name])).into()
-    };
     output.show(&reply, |page| {
-        let rows: Vec<Vec<String>> = page["deliveries"].as_array().into_iter().flatten().map(row).collect();
+        let rows: Vec<_> = page.deliveries.iter().map(row).collect();
         let heads = ["DELIVERY", "EVENT", "RUN", "ATTEMPTS", "REASON", "SINCE", "KEPT UNTIL"];
         output.table(&heads, &rows, "no dead letters")
     });
-    output.more_untyped(&reply, asked.limit);
+    output.more(&reply, args.limit);
     Ok(())
 }
 
-pub(super) fn replay(client: &Client, output: &Output, asked: &Replay) -> Result<(), Failure> {
-    if let Some(delivery) = &asked.delivery {
-        let reply = client
-            .post(&format!("{}/deliveries/{}:replay", path(&asked.id), encode(delivery)), &json!({}))?;
-        output.show(&reply, |now| format!("{} is {}", clean(delivery), cell(&now["state"])));
+pub(super) fn replay(client: &Client, output: &Output, args: Replay) -> Result<(), Failure> {
+    if let Some(delivery) = &args.delivery {
+        let reply = client.send(client.webhooks().replay(&args.id, delivery))?;
+        output.show(&reply, |now| format!("{} is {}", clean(delivery), now.state.as_str()));
         return Ok(());
     }
-    let mut window = json!({"from": asked.from, "to": asked.to});
-    if !asked.events.is_empty() {
-        window["events"] = json!(asked.events);
-    }
-    let reply = client.post(&format!("{}:replay", path(&asked.id)), &window)?;
-    output.show(&reply, |done| format!("queued {} deliveries once more", cell(&done["replayed"])));
+    let window = ReplayWindow { from: args.from, to: args.to, events: args.events };
+    let reply = client.send(client.webhooks().replay_window(&args.id, &window))?;
+    output.show(&reply, |done| format!("queued {} deliveries again", done.replayed));
     Ok(())
 }

@@ -19,7 +19,7 @@ pub(crate) struct ConnectionArgs {
     /// [default: 1000, or half of --connections-max if that is less]
     #[arg(long, help_heading = HEADING, env = "HOLDPOINT_CONNECTIONS_PER_ADDRESS", value_name = "N")]
     connections_per_address: Option<u64>,
-    /// Time for the complete head of a request, TLS handshake included: a number and s, m, h or d
+    /// Time for the complete head of a request, TLS handshake included: a number and s, m, h, d or w
     #[arg(long, help_heading = HEADING, env = "HOLDPOINT_HEADER_TIMEOUT", value_name = "TIME", value_parser = timeout, default_value = "10s")]
     header_timeout: Duration,
     /// Time for the next request of a connection that is kept open. Streams and long polls are not idle

@@ -17,7 +17,7 @@ pub(crate) struct WebhookArgs {
     /// relaxed. Any caller that may register a webhook can then reach local services
     #[arg(long, help_heading = HEADING, env = "HOLDPOINT_ALLOW_PRIVATE_WEBHOOKS")]
     pub allow_private_webhooks: bool,
-    /// Time without deliveries to a subscriber after four failures in a row: a number and s, m, h or d
+    /// Time without deliveries to a subscriber after four failures in a row: a number and s, m, h, d or w
     #[arg(long, help_heading = HEADING, env = "HOLDPOINT_WEBHOOK_COOLDOWN", value_name = "TIME", value_parser = retention::parse, default_value = "1h")]
     webhook_cooldown: Duration,
     /// Time for which a durable delivery is leased to one node; then another node may send it. At least 6s

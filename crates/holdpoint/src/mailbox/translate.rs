@@ -31,7 +31,7 @@ pub(crate) fn describe(row: RunDispatch) -> DispatchChanged {
         updated_at: row.updated_at.into(),
         projection: DispatchProjection {
             run_status: row.run_status.map(|status| status.as_str().to_owned()),
-            termination: row.termination.map(|reason| to_json(&reason)),
+            termination: row.termination,
             response: row.run_response,
             error: row.run_error,
             instance_id: row.dispatch_instance_id,

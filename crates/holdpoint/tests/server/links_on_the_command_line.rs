@@ -36,11 +36,13 @@ fn a_link_is_printed_alone_and_works() {
 fn secrets_are_listed_and_rotated_and_never_shown() {
     let server = Server::start();
     assert!(said(&server.run(&["secrets", "list"])).contains("no secrets yet"));
-    assert!(said(&server.run(&["secrets", "rotate"])).contains("older links stay good"));
+    assert!(said(&server.run(&["secrets", "rotate"])).contains("older links stay valid"));
     assert!(said(&server.run(&["secrets", "rotate"])).contains("links are now signed with"));
     let list = said(&server.run(&["secrets", "list"]));
     assert!(list.contains("signs") && list.contains("verifies"), "{list}");
-    assert!(said(&server.run(&["secrets", "rotate", "--revoke-old"])).contains("no older link is good"));
+    assert!(
+        said(&server.run(&["secrets", "rotate", "--revoke-old"])).contains("older links are no longer valid")
+    );
     let list = said(&server.run(&["secrets", "list"]));
     assert!(list.contains("signs") && !list.contains("verifies"), "{list}");
 }

@@ -47,7 +47,7 @@ fn webhooks_are_added_looked_at_and_removed() {
     assert!(said(&server.run(&["webhooks", "replay", id, delivery])).contains("queued"));
     receiver.wait_for(3);
     let shown = said(&server.run(&["webhooks", "replay", id, "--from", "1h", "--to", "2100-01-01"]));
-    assert!(shown.contains("once more"), "{shown}");
+    assert!(shown.contains("again"), "{shown}");
     assert!(said(&server.run(&["webhooks", "pause", id])).contains("paused"));
     let shown = said(&server.run(&["webhooks", "show", id]));
     assert!(shown.contains("operator-paused") && shown.contains("2 attempts, none"), "{shown}");
@@ -121,5 +121,5 @@ fn verify_tells_genuine_deliveries_from_others_and_says_why() {
     refused(&verify(&one, &one.body, None, &[]), 2, "no secret");
     let mut other = one.clone();
     other.headers.insert("x-openwop-signature-algorithm".to_owned(), "v2".to_owned());
-    refused(&verify(&other, &one.body, Some(secret), &[]), 1, "unknown algorithm");
+    refused(&verify(&other, &one.body, Some(secret), &[]), 1, "unknown signature algorithm");
 }
