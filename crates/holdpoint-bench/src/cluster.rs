@@ -1,4 +1,4 @@
-//! A PostgreSQL of the benchmark's own, as it is by default: fsync and all. Gone with the value that holds it.
+//! A temporary PostgreSQL with default settings, fsync included. It is removed with the value that holds it.
 
 use std::net::SocketAddr;
 use std::os::unix::fs::{MetadataExt, chown};
@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::scratch::{Folder, failed, free_address, random_name};
+use super::scratch::{Folder, failed, free_address, last_line, random_name};
 use holdpoint_cli::failure::Failure;
 
 /// PostgreSQL refuses to run as root; then it runs as one of these.
@@ -39,7 +39,7 @@ impl Cluster {
             format!("-p {} -c listen_addresses={} -c unix_socket_directories=", address.port(), address.ip());
         start.args(["start", "--silent", "--wait", "--options", &options]).arg("--pgdata").arg(&data);
         start.arg("--log").arg(folder.path.join("log"));
-        run(start).map_err(|failure| failure.hint(last_words(&folder.path)))?;
+        run(start).map_err(|failure| failure.hint(last_line(&folder.path.join("log"))))?;
         // From here on there is something to stop, whatever goes wrong.
         let mut cluster = Self { folder, programs, address, password, postmaster: 0 };
         let noted = std::fs::read_to_string(data.join("postmaster.pid"));
@@ -53,7 +53,7 @@ impl Cluster {
         self.postmaster
     }
 
-    /// Makes an empty database and says how to reach it.
+    /// Creates a database and returns its address.
     pub(super) fn database(&self, name: &str) -> Result<String, Failure> {
         let mut create = unprivileged(&self.programs.join("createdb"));
         create.env("PGPASSWORD", &self.password).args(["--username=postgres", "--host", "127.0.0.1"]);
@@ -66,19 +66,12 @@ impl Cluster {
 impl Drop for Cluster {
     fn drop(&mut self) {
         let mut stop = unprivileged(&self.programs.join("pg_ctl"));
-        // Nothing in it is worth a tidy end.
         stop.args(["stop", "--silent", "--wait", "--mode=immediate"]);
         stop.arg("--pgdata").arg(self.folder.path.join("data"));
         if let Err(failure) = run(stop) {
             eprintln!("the benchmark's own PostgreSQL did not stop: {}", failure.message());
         }
     }
-}
-
-/// A server that does not start says why in its log.
-fn last_words(folder: &Path) -> String {
-    let log = std::fs::read_to_string(folder.join("log")).unwrap_or_default();
-    log.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("its log is empty").to_owned()
 }
 
 fn run(mut command: Command) -> Result<(), Failure> {

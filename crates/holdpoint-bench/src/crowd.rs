@@ -30,7 +30,10 @@ struct Counts {
 impl Crowd {
     /// Opens the connections, and returns when the idle ones have been served once.
     pub(super) async fn gather(server: &str, idle: u32, slow: u32) -> Result<Self, Failure> {
-        let address = server.trim_start_matches("http://").trim_end_matches('/').to_owned();
+        if server.starts_with("https://") && idle + slow > 0 {
+            return Err(Failure::usage("--idle and --slow require an http server"));
+        }
+        let address = server.trim_start_matches("http://").to_owned();
         let (mut tasks, counts) = (JoinSet::new(), Arc::<Counts>::default());
         for at in 0..idle {
             let connection = served_once(&address).await.map_err(|error| {

@@ -1,21 +1,20 @@
-//! Counts the fsyncs of the benchmark's own server with strace, in a pass apart because tracing slows it down.
+//! Counts the fsyncs of a server with strace, in separate passes because tracing slows the server down.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
-
 use super::cycle::pass;
 use super::driver::Driver;
 use super::measure::round;
+use super::report::Facts;
 use super::server::OwnServer;
 
 const ALONE_CYCLES: u32 = 200;
 const CYCLES_PER_LANE: u32 = 20;
 const ATTACH_MAX: Duration = Duration::from_secs(5);
 const ATTACH_POLL: Duration = Duration::from_millis(10);
-/// The tracer writes what it saw a moment later than the server goes on.
+/// Time for the tracer to write its log.
 const DRAIN: Duration = Duration::from_millis(200);
 
 pub(super) enum Fsyncs {
@@ -24,24 +23,17 @@ pub(super) enum Fsyncs {
 }
 
 impl Fsyncs {
-    pub(super) fn json(&self) -> Value {
-        match self {
-            Self::PerCycle { alone, together } => {
-                json!({"alone": round(*alone), "together": round(*together)})
-            }
-            Self::Unknown(_) => Value::Null,
-        }
-    }
-
-    pub(super) fn text(&self, concurrency: u32) -> String {
-        match self {
-            Self::PerCycle { alone, together } => {
+    pub(super) fn report(&self, facts: Facts, concurrency: u32) -> Facts {
+        let (member, text) = match self {
+            Self::PerCycle { alone, together } => (
+                Some(Facts::default().member("alone", round(*alone)).member("together", round(*together))),
                 format!(
                     "{alone:.2} one at a time, {together:.2} with {concurrency} at a time (traced passes)"
-                )
-            }
-            Self::Unknown(why) => format!("unknown: {why}"),
-        }
+                ),
+            ),
+            Self::Unknown(why) => (None, format!("unknown: {why}")),
+        };
+        facts.member("fsyncsPerCycle", member).line("fsyncs per cycle", text)
     }
 }
 
@@ -64,17 +56,12 @@ async fn traced(driver: &Driver, server: &OwnServer, cycles: u32, concurrency: u
     let pass = pass(driver, cycles, concurrency).await;
     tokio::time::sleep(DRAIN).await;
     drop(tracer);
-    match pass.first_error {
-        Some(error) => Err(format!("the traced pass failed: {error}")),
-        None => {
-            let log =
-                std::fs::read_to_string(&log).map_err(|error| format!("strace left no log: {error}"))?;
-            Ok(calls(&log) as f64 / pass.cycles as f64)
-        }
-    }
+    let cycles = pass.all("the traced pass failed").map_err(|failure| failure.message().to_string())?;
+    let log = std::fs::read_to_string(&log).map_err(|error| format!("strace left no log: {error}"))?;
+    Ok(calls(&log) as f64 / cycles.len() as f64)
 }
 
-/// A strace that ends with the value that holds it.
+/// A strace process that ends with this value.
 struct Tracer {
     child: Child,
 }
@@ -88,7 +75,7 @@ impl Tracer {
         Ok(Self { child })
     }
 
-    /// Waits until every thread of the server is traced: a count from half of them would be a lie.
+    /// Waits until every thread of the server is traced.
     async fn attached(&mut self, pid: u32) -> Result<(), String> {
         let begun = Instant::now();
         while !every_thread_is_traced(pid) {
@@ -106,7 +93,7 @@ impl Tracer {
 
 impl Drop for Tracer {
     fn drop(&mut self) {
-        // Fails only if strace is gone already. The kernel lets the server run on untraced.
+        // Fails only if strace has ended already. The server continues untraced.
         self.child.kill().ok();
         self.child.wait().ok();
     }
@@ -122,7 +109,7 @@ fn every_thread_is_traced(pid: u32) -> bool {
     })
 }
 
-/// A call that another thread interrupts stands on two lines; only the first has the parenthesis.
+/// Counts calls. A call that another thread interrupts has two lines; only the first has the parenthesis.
 fn calls(log: &str) -> usize {
     log.lines().filter(|line| line.contains("fsync(") || line.contains("fdatasync(")).count()
 }

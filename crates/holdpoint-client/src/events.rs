@@ -23,6 +23,7 @@ const RECONNECT: RetryPolicy =
 pub struct EventStream {
     request: Request<()>,
     end: End,
+    reconnect: RetryPolicy,
     last_id: Option<String>,
     connection: Option<BoxStream<'static, Result<Frame, Error>>>,
     /// Attempts to connect since the last event.
@@ -87,6 +88,7 @@ impl EventStream {
         Self {
             request,
             end,
+            reconnect: RECONNECT,
             last_id: None,
             connection: None,
             attempt: 0,
@@ -99,6 +101,13 @@ impl EventStream {
     #[must_use]
     pub fn after(mut self, last_id: impl Into<String>) -> Self {
         self.last_id = Some(last_id.into());
+        self
+    }
+
+    /// Sets how often the stream connects again after it has lost its connection, instead of for about twenty seconds.
+    #[must_use]
+    pub fn reconnect(mut self, policy: RetryPolicy) -> Self {
+        self.reconnect = policy;
         self
     }
 
@@ -185,7 +194,7 @@ impl EventStream {
 
     async fn wait_to_reconnect(&mut self, lost: Option<Error>) -> Result<(), Error> {
         self.connection = None;
-        let Some(delay) = RECONNECT.delay(self.attempt, None) else {
+        let Some(delay) = self.reconnect.delay(self.attempt, None) else {
             return Err(
                 lost.unwrap_or_else(|| self.request.client().broken("the stream ended early".to_owned()))
             );

@@ -129,6 +129,12 @@ impl<T> Request<T> {
         self
     }
 
+    /// Sends the request once and returns the body as text, for responses that are not JSON or need not be parsed.
+    pub async fn text(self) -> Result<String, Error> {
+        let response = self.send_once(HeaderValue::from_static("*/*"), Read::Whole).await?;
+        self.read(response).await
+    }
+
     pub(crate) fn path(&self) -> &str {
         &self.path
     }
