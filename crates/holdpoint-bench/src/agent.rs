@@ -5,8 +5,6 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use clap::Args;
-use holdpoint_cli::connection::Connection;
-use holdpoint_cli::failure::Failure;
 use holdpoint_client::api::agents::{AgentDefinition, StartAgent};
 use holdpoint_client::api::decisions::DecideCall;
 use holdpoint_client::api::events::StreamEvents;
@@ -14,16 +12,13 @@ use holdpoint_client::api::ids::ResumeDecisionAction;
 use holdpoint_client::{Client, RetryPolicy};
 use serde_json::Value;
 
-use super::Report;
 use super::batch::repeat;
 use super::costs::Readings;
 use super::cycle::Cycle;
 use super::definitions::{agent, list, object};
 use super::driver::event;
-use super::ground::Database;
 use super::measure::written;
-use super::report::Facts;
-use super::target::{Clients, Target};
+use super::{Clients, Connection, Facts, Failure, Report, Target};
 
 const AGENT: &str = "bench-agent";
 const CALL: &str = "c1";
@@ -35,8 +30,6 @@ const WARM_UP: u32 = 200;
 pub(crate) struct Load {
     #[command(flatten)]
     clients: Clients,
-    #[command(flatten)]
-    database: Database,
     /// Runs to count
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
     runs: u32,
@@ -50,7 +43,7 @@ pub(crate) struct Load {
 }
 
 pub(super) async fn bench(connection: &Connection, load: &Load) -> Result<Report, Failure> {
-    let target = Target::start(connection, &load.database, &[]).await?;
+    let target = Target::start(connection, &load.clients.database, &[]).await?;
     let (client, concurrency) = (&target.driver.client, load.clients.concurrency);
     client.agents().put(AGENT, &definition(load.thinking)).await?;
     let (history, decision) = (load.history.max(WARM_UP), decision());

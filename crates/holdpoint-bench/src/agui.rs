@@ -6,21 +6,15 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use futures_util::future::join;
-use holdpoint_cli::connection::Connection;
-use holdpoint_cli::failure::Failure;
 use holdpoint_client::Client;
 use holdpoint_client::api::agents::AgentDefinition;
 use holdpoint_client::api::agui::{self, InputMessage, RunAgentInput, VERSION};
 use holdpoint_client::api::ids::StrictValue;
 
-use super::Report;
 use super::batch::{Batch, repeat};
 use super::definitions::{agent, list, object};
-use super::driver::Driver;
-use super::ground::Database;
 use super::measure::{Spread, round, written};
-use super::report::Facts;
-use super::target::Target;
+use super::{Connection, Database, Driver, Facts, Failure, Report, Target};
 
 const AGENT: &str = "bench-ag-ui";
 /// Runs before counting starts.

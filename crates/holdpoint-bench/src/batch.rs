@@ -4,11 +4,9 @@ use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use holdpoint_cli::failure::Failure;
-use holdpoint_cli::output::Progress;
 
 use super::measure::{Spread, round};
-use super::report::Facts;
+use super::{Facts, Failure, Progress};
 
 pub(super) struct Batch<T> {
     pub(super) done: Vec<T>,

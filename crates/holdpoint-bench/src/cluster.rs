@@ -6,8 +6,8 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use super::Failure;
 use super::scratch::{Folder, failed, free_address, last_line, random_name};
-use holdpoint_cli::failure::Failure;
 
 /// PostgreSQL refuses to run as root; then it runs as one of these.
 const UNPRIVILEGED: [&str; 2] = ["postgres", "nobody"];

@@ -1,8 +1,7 @@
 //! The costs of work, read from the metrics of the server and the CPU time of its database.
 
 use super::measure::{Metrics, known, ratio, written};
-use super::report::Facts;
-use super::target::Target;
+use super::{Facts, Target};
 
 /// The counters of the server and the CPU time of the database at one moment.
 pub(super) struct Readings {

@@ -3,27 +3,19 @@
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use holdpoint_cli::connection::Connection;
-use holdpoint_cli::failure::Failure;
 use holdpoint_client::api::ids::Status;
 
-use super::Report;
 use super::batch::{Batch, repeat};
 use super::costs::Readings;
 use super::crowd::Crowd;
-use super::driver::Driver;
 use super::fsyncs::{self, Fsyncs};
-use super::ground::Database;
 use super::measure::{Spread, written};
-use super::report::Facts;
-use super::target::{Clients, Target};
+use super::{Clients, Connection, Driver, Facts, Failure, Report, Target};
 
 #[derive(Debug, Args)]
 pub(crate) struct Load {
     #[command(flatten)]
     clients: Clients,
-    #[command(flatten)]
-    database: Database,
     /// Cycles to count
     #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(1..))]
     runs: u32,
@@ -45,19 +37,13 @@ pub(super) struct Cycle {
 }
 
 pub(super) async fn bench(connection: &Connection, load: &Load) -> Result<Report, Failure> {
-    let target = Target::start(connection, &load.database, &[]).await?;
+    let target = Target::start(connection, &load.clients.database, &[]).await?;
     let (driver, concurrency) = (&target.driver, load.clients.concurrency);
     let crowd = Crowd::gather(driver.client.server(), load.idle, load.slow).await?;
     pass(driver, load.warmup, concurrency).await.all("the warm-up failed")?;
     let before = Readings::take(&target).await;
     let cycles = pass(driver, load.runs, concurrency).await;
     let costs = before.costs(&target, cycles.done.len()).await;
-    let counts = crowd.counts();
-    let fsyncs = match &target.own {
-        Some(_) if target.ground.is_postgres() => Fsyncs::Unknown("counted with SQLite only".to_string()),
-        Some(server) => fsyncs::count(driver, server, concurrency).await,
-        None => Fsyncs::Unknown("only a server that the benchmark starts is traced".to_string()),
-    };
     let facts = Facts::of("cycle").member("concurrency", concurrency);
     let facts = cycles.rate(facts, "cycles", &format!("{concurrency} at a time"));
     let facts = Cycle::spreads(&cycles, facts, ["resolveToCompletedMs", "cycleMs"], "answer", "cycle");
@@ -67,8 +53,14 @@ pub(super) async fn bench(connection: &Connection, load: &Load) -> Result<Report
         .number("commits", costs.commits)
         .number("commitsPerCycle", costs.commits_each)
         .line("commits", format!("{commits}, {each} per cycle"));
-    let facts = fsyncs.report(costs.commit_sizes(facts, "Cycle", "changes"), concurrency);
-    Ok(cycles.finish(with_crowd(facts, load, counts)))
+    let facts = costs.commit_sizes(facts, "Cycle", "changes");
+    let facts = crowd.report(facts, [load.idle, load.slow]);
+    let fsyncs = match &target.own {
+        Some(_) if target.ground.is_postgres() => Fsyncs::Unknown("counted with SQLite only".to_string()),
+        Some(server) => fsyncs::count(driver, server, concurrency).await,
+        None => Fsyncs::Unknown("only a server that the benchmark starts is traced".to_string()),
+    };
+    Ok(cycles.finish(fsyncs.report(facts, concurrency)))
 }
 
 pub(super) async fn pass(driver: &Driver, count: u32, concurrency: u32) -> Batch<Cycle> {
@@ -100,16 +92,4 @@ impl Cycle {
             of(|cycle| cycle.whole),
         )
     }
-}
-
-/// Adds the connections beside the cycles, if there were any.
-fn with_crowd(facts: Facts, load: &Load, (idle, slow, closed): (u64, u64, u64)) -> Facts {
-    if load.idle + load.slow == 0 {
-        return facts;
-    }
-    let counts = Facts::default().member("idle", idle).member("slow", slow).member("slowClosed", closed);
-    facts
-        .member("connections", counts)
-        .line("idle connections", format!("{idle} of {} open at the end", load.idle))
-        .line("slow clients", format!("{slow} of {}, closed {closed} times", load.slow))
 }

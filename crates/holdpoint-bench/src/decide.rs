@@ -6,18 +6,12 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use holdpoint_cli::connection::Connection;
-use holdpoint_cli::failure::Failure;
 use holdpoint_client::api::ids::Status;
 
-use super::Report;
 use super::batch::{Batch, drive, repeat, timed};
 use super::costs::Readings;
-use super::driver::Driver;
-use super::ground::Database;
 use super::measure::{Spread, known, ratio, written};
-use super::report::Facts;
-use super::target::{Clients, Target};
+use super::{Clients, Connection, Driver, Facts, Failure, Report, Target};
 
 /// One in this many decisions is made before counting starts.
 const WARM_UP: usize = 50;
@@ -30,8 +24,6 @@ const CREATORS: u32 = 256;
 pub(crate) struct Load {
     #[command(flatten)]
     clients: Clients,
-    #[command(flatten)]
-    database: Database,
     /// Runs that wait when the measurement begins
     #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..))]
     pending: u32,
@@ -41,7 +33,7 @@ pub(crate) struct Load {
 }
 
 pub(super) async fn bench(connection: &Connection, load: &Load) -> Result<Report, Failure> {
-    let target = Target::start(connection, &load.database, &[]).await?;
+    let target = Target::start(connection, &load.clients.database, &[]).await?;
     let (driver, concurrency, pending) = (&target.driver, load.clients.concurrency, load.pending);
     let mut waiting = park(pending, async || driver.create().await).await?;
     // One run is enough to see that runs come to wait on this server.
@@ -122,8 +114,8 @@ async fn ceiling(target: &Target, load: &Load) -> Result<Option<f64>, Failure> {
     if target.own.is_none() {
         return Ok(None);
     }
-    let place = target.ground.beside(&load.database.scratch.folder)?;
+    let (location, _folder) = target.ground.beside(&load.clients.database.scratch.folder)?;
     let clients = load.clients.concurrency as usize;
-    let rows = holdpoint_engine::ceiling(&place.location, clients, CEILING).await;
+    let rows = holdpoint_engine::ceiling(&location, clients, CEILING).await;
     rows.map(Some).map_err(|error| Failure::broken(error.to_string()))
 }

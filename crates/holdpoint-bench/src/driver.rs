@@ -3,7 +3,6 @@
 use std::time::{Duration, Instant};
 
 use holdpoint_cli::connection::Settings;
-use holdpoint_cli::failure::Failure;
 use holdpoint_client::api::ids::{Status, StrictValue};
 use holdpoint_client::api::interrupts::ResolveInterrupt;
 use holdpoint_client::api::runs::CreateRun;
@@ -13,6 +12,7 @@ use holdpoint_client::{Client, EventStream, RetryPolicy};
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::Failure;
 use super::definitions::{gate, noop, workflow};
 use super::measure::Metrics;
 

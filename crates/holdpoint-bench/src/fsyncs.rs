@@ -1,14 +1,14 @@
 //! Counts the fsyncs of a server with strace, in separate passes because tracing slows the server down.
 
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::cycle::pass;
-use super::driver::Driver;
 use super::measure::round;
-use super::report::Facts;
+use super::scratch::Process;
 use super::server::OwnServer;
+use super::{Driver, Facts};
 
 const ALONE_CYCLES: u32 = 200;
 const CYCLES_PER_LANE: u32 = 20;
@@ -51,8 +51,7 @@ async fn traced(driver: &Driver, server: &OwnServer, cycles: u32, concurrency: u
         return Err("counted on Linux only".to_string());
     }
     let log = server.scratch_file("fsyncs.log");
-    let mut tracer = Tracer::attach(server.pid(), &log)?;
-    tracer.attached(server.pid()).await?;
+    let tracer = trace(server.pid(), &log).await?;
     let pass = pass(driver, cycles, concurrency).await;
     tokio::time::sleep(DRAIN).await;
     drop(tracer);
@@ -61,42 +60,22 @@ async fn traced(driver: &Driver, server: &OwnServer, cycles: u32, concurrency: u
     Ok(calls(&log) as f64 / cycles.len() as f64)
 }
 
-/// A strace process that ends with this value.
-struct Tracer {
-    child: Child,
-}
-
-impl Tracer {
-    fn attach(pid: u32, log: &Path) -> Result<Self, String> {
-        let mut command = Command::new("strace");
-        command.args(["-f", "-qq", "-e", "trace=fsync,fdatasync", "-p", &pid.to_string(), "-o"]).arg(log);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let child = command.spawn().map_err(|error| format!("strace cannot be started: {error}"))?;
-        Ok(Self { child })
-    }
-
-    /// Waits until every thread of the server is traced.
-    async fn attached(&mut self, pid: u32) -> Result<(), String> {
-        let begun = Instant::now();
-        while !every_thread_is_traced(pid) {
-            let exited = self.child.try_wait().ok().flatten();
-            if exited.is_some() || begun.elapsed() > ATTACH_MAX {
-                return Err(
-                    "strace may not trace the server (a container or ptrace_scope forbids it)".to_string()
-                );
-            }
-            tokio::time::sleep(ATTACH_POLL).await;
+/// Starts strace, and returns when it traces every thread of the server. The server continues untraced after its end.
+async fn trace(pid: u32, log: &Path) -> Result<Process, String> {
+    let mut command = Command::new("strace");
+    command.args(["-f", "-qq", "-e", "trace=fsync,fdatasync", "-p", &pid.to_string(), "-o"]).arg(log);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let child = command.spawn().map_err(|error| format!("strace cannot be started: {error}"))?;
+    let (mut tracer, begun) = (Process(child), Instant::now());
+    while !every_thread_is_traced(pid) {
+        if tracer.has_ended() || begun.elapsed() > ATTACH_MAX {
+            return Err(
+                "strace may not trace the server (a container or ptrace_scope forbids it)".to_string()
+            );
         }
-        Ok(())
+        tokio::time::sleep(ATTACH_POLL).await;
     }
-}
-
-impl Drop for Tracer {
-    fn drop(&mut self) {
-        // Fails only if strace has ended already. The server continues untraced.
-        self.child.kill().ok();
-        self.child.wait().ok();
-    }
+    Ok(tracer)
 }
 
 fn every_thread_is_traced(pid: u32) -> bool {

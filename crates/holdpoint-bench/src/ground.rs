@@ -6,10 +6,10 @@ use std::path::Path;
 use clap::Args;
 use holdpoint_engine::Location;
 
+use super::Failure;
 use super::cluster::Cluster;
 use super::postmaster;
 use super::scratch::{Folder, Scratch, failed, random_name};
-use holdpoint_cli::failure::Failure;
 
 #[derive(Debug, Args)]
 pub(crate) struct Database {
@@ -32,12 +32,6 @@ pub(super) struct Ground {
     named: Option<String>,
     own: Option<Cluster>,
     postmaster: Option<u32>,
-}
-
-/// A database of its own on the same disk or server. Its folder is removed with this value.
-pub(super) struct Beside {
-    pub(super) location: Location,
-    _folder: Folder,
 }
 
 impl Database {
@@ -83,8 +77,8 @@ impl Ground {
         }
     }
 
-    /// Returns another database on the same disk or server.
-    pub(super) fn beside(&self, scratch: &Path) -> Result<Beside, Failure> {
+    /// Returns another database on the same disk or server, and its folder, which must be held.
+    pub(super) fn beside(&self, scratch: &Path) -> Result<(Location, Folder), Failure> {
         let named = self.named.as_deref().map(location).transpose()?;
         let disk = match &named {
             Some(Location::Sqlite(path)) => path.parent().unwrap_or(scratch),
@@ -96,7 +90,7 @@ impl Ground {
             Some(Location::Sqlite(_)) => Location::Sqlite(folder.path.join("beside.db")),
             None => self.location(&format!("beside_{}", random_name()?), &folder.path)?,
         };
-        Ok(Beside { location, _folder: folder })
+        Ok((location, folder))
     }
 
     pub(super) fn is_postgres(&self) -> bool {

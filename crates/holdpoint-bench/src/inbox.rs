@@ -6,23 +6,16 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use futures_util::future::{Either, join_all, select, try_join, try_join_all};
-use holdpoint_cli::connection::Connection;
-use holdpoint_cli::failure::Failure;
-use holdpoint_cli::output::Progress;
 use holdpoint_client::api::Page;
 use holdpoint_client::api::ids::Status;
 use holdpoint_client::api::pending::{ListPending, PendingInterrupts, StreamPending};
 use holdpoint_client::{Client, Request};
 
-use super::Report;
 use super::batch::{Batch, sample};
 use super::decide::{decide, park};
 use super::definitions::{gate, workflow};
-use super::driver::Driver;
-use super::ground::Database;
 use super::measure::{Spread, middle, ratio, round, written};
-use super::report::Facts;
-use super::target::{Clients, Target};
+use super::{Clients, Connection, Driver, Facts, Failure, Progress, Report, Target};
 
 /// Workflows that any principal may decide, with a deadline and without, and one for another principal.
 const OPEN: [&str; 2] = ["bench-inbox-due", "bench-inbox-open"];
@@ -48,8 +41,6 @@ const ROUNDS: usize = 3;
 pub(crate) struct Load {
     #[command(flatten)]
     clients: Clients,
-    #[command(flatten)]
-    database: Database,
     /// Runs that wait
     #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(16..))]
     pending: u32,
@@ -65,7 +56,7 @@ pub(crate) struct Load {
 }
 
 pub(super) async fn bench(connection: &Connection, load: &Load) -> Result<Report, Failure> {
-    let target = Target::start(connection, &load.database, &[]).await?;
+    let target = Target::start(connection, &load.clients.database, &[]).await?;
     let (driver, client) = (&target.driver, &target.driver.client);
     let (pending, requests, concurrency) = (load.pending, load.requests, load.clients.concurrency);
     let waiting = fill(driver, pending).await?;

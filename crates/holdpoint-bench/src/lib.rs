@@ -27,8 +27,13 @@ mod webhooks;
 use clap::Subcommand;
 use holdpoint_cli::connection::Connection;
 use holdpoint_cli::failure::Failure;
-use holdpoint_cli::output::Output;
-use report::Report;
+use holdpoint_cli::output::{Output, Progress};
+
+// The vocabulary of all benchmarks, which the modules import from here.
+use driver::Driver;
+use ground::{Database, Ground};
+use report::{Facts, Report};
+use target::{Clients, Target};
 
 pub const EXAMPLES: &str = "\
 Without --server (or HOLDPOINT_SERVER) a server of its own is started on a free port with an empty

@@ -7,8 +7,6 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use futures_util::future::join_all;
-use holdpoint_cli::failure::Failure;
-use holdpoint_cli::output::Progress;
 use holdpoint_core::TenantId;
 use holdpoint_core::mailbox::{MailboxError, RunDispatch};
 use holdpoint_engine::{Engine, Options, Process};
@@ -16,11 +14,9 @@ use serde::Serialize;
 
 use super::batch::Batch;
 use super::costs::{Costs, Readings};
-use super::ground::{Database, Ground};
 use super::measure::{Metrics, Number, Spread, known, ratio, round, written};
-use super::report::Facts;
 use super::scratch::{Folder, random_name};
-use super::{Report, broken};
+use super::{Database, Facts, Failure, Ground, Progress, Report, broken};
 
 /// Enqueue, claim, ack.
 const OPERATIONS: f64 = 3.0;

@@ -3,19 +3,13 @@
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use holdpoint_cli::connection::Connection;
-use holdpoint_cli::failure::Failure;
 use holdpoint_client::api::ids::Status;
 use holdpoint_client::api::pending::ListPending;
 
-use super::Report;
 use super::batch::{repeat, sample};
-use super::driver::Driver;
-use super::ground::Database;
-use super::report::Facts;
 use super::scratch::Scratch;
 use super::server::OwnServer;
-use super::target::{Clients, Target};
+use super::{Connection, Database, Driver, Facts, Failure, Report, Target};
 
 const PENDING_REQUESTS: u32 = 20;
 /// Time for the store to checkpoint its log before its size is read.
@@ -25,8 +19,9 @@ const RESTART_POLL: Duration = Duration::from_millis(2);
 
 #[derive(Debug, Args)]
 pub(crate) struct Load {
-    #[command(flatten)]
-    clients: Clients,
+    /// Runs in flight at the same time
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    concurrency: u32,
     #[command(flatten)]
     scratch: Scratch,
     /// Runs to park
@@ -36,7 +31,7 @@ pub(crate) struct Load {
 
 pub(super) async fn bench(connection: &Connection, load: &Load) -> Result<Report, Failure> {
     let mut target = Target::start(connection, &Database::local(&load.scratch), &[]).await?;
-    let (driver, concurrency) = (&target.driver, load.clients.concurrency);
+    let (driver, concurrency) = (&target.driver, load.concurrency);
     let disk_before = target.own.as_ref().map(OwnServer::disk_bytes);
     let parked = repeat("parked", load.runs, concurrency, async || driver.park().await).await;
     let Some(first) = parked.done.first() else {

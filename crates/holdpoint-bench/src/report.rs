@@ -1,10 +1,10 @@
 //! The report of a benchmark: one JSON object for scripts, or names and values for people.
 
-use holdpoint_cli::failure::Failure;
 use holdpoint_cli::output::Output;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
+use super::Failure;
 use super::measure::{Number, Spread, written};
 
 /// Members for scripts and lines for people, in the order in which they are printed.

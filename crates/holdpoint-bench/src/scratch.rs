@@ -4,9 +4,11 @@ use std::fs::DirBuilder;
 use std::net::TcpListener;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::process::Child;
 
 use clap::Args;
-use holdpoint_cli::failure::Failure;
+
+use super::Failure;
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Scratch {
@@ -34,6 +36,27 @@ impl Drop for Folder {
         if let Err(error) = std::fs::remove_dir_all(&self.path) {
             eprintln!("cannot remove {}: {error}", self.path.display());
         }
+    }
+}
+
+/// A process that is killed when it is no longer held.
+pub(super) struct Process(pub(super) Child);
+
+impl Process {
+    /// Kills the process. Both calls fail only if it has ended already.
+    pub(super) fn kill(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+
+    pub(super) fn has_ended(&mut self) -> bool {
+        self.0.try_wait().ok().flatten().is_some()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
     }
 }
 

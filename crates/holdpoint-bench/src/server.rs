@@ -4,19 +4,19 @@
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::driver::Driver;
-use super::scratch::{Folder, failed, free_address, last_line, random_name};
+use super::scratch::{Folder, Process, failed, free_address, last_line, random_name};
+use super::{Driver, Failure};
 use holdpoint_cli::connection::Settings;
-use holdpoint_cli::failure::Failure;
 
 const START_MAX: Duration = Duration::from_secs(30);
 const START_POLL: Duration = Duration::from_millis(5);
 
+/// The process ends before its folder is removed, in the order of the fields.
 pub(super) struct OwnServer {
-    child: Child,
+    process: Process,
     command: Command,
     address: String,
     key: String,
@@ -31,7 +31,7 @@ impl OwnServer {
         let mut command = command(&folder.path, &address, &key, flags)?;
         // Not as a flag: the list of processes must not show a password.
         command.envs(database.map(|url| ("HOLDPOINT_DATABASE", url)));
-        Ok(Self { child: spawn(&mut command)?, command, address, key, folder })
+        Ok(Self { process: spawn(&mut command)?, command, address, key, folder })
     }
 
     pub(super) fn settings(&self) -> Settings {
@@ -39,15 +39,14 @@ impl OwnServer {
     }
 
     pub(super) fn pid(&self) -> u32 {
-        self.child.id()
+        self.process.0.id()
     }
 
     /// Waits until the server accepts requests.
     pub(super) async fn ready(&mut self, driver: &Driver) -> Result<(), Failure> {
         let begun = Instant::now();
         while driver.client.server_facts().ready().await.is_err() {
-            let exited = self.child.try_wait().ok().flatten();
-            if exited.is_some() || begun.elapsed() > START_MAX {
+            if self.process.has_ended() || begun.elapsed() > START_MAX {
                 let last = last_line(&log_of(&self.folder.path));
                 return Err(Failure::broken(format!("the benchmark's own server did not start: {last}")));
             }
@@ -58,8 +57,8 @@ impl OwnServer {
 
     /// Kills the process with SIGKILL and starts another one on the same port and data.
     pub(super) fn kill_and_start_again(&mut self) -> Result<(), Failure> {
-        self.kill();
-        self.child = spawn(&mut self.command)?;
+        self.process.kill();
+        self.process = spawn(&mut self.command)?;
         Ok(())
     }
 
@@ -72,18 +71,6 @@ impl OwnServer {
     pub(super) fn scratch_file(&self, name: &str) -> PathBuf {
         self.folder.path.join(name)
     }
-
-    fn kill(&mut self) {
-        // Both fail only if the process has ended already.
-        self.child.kill().ok();
-        self.child.wait().ok();
-    }
-}
-
-impl Drop for OwnServer {
-    fn drop(&mut self) {
-        self.kill();
-    }
 }
 
 fn data_of(folder: &Path) -> PathBuf {
@@ -94,8 +81,8 @@ fn log_of(folder: &Path) -> PathBuf {
     folder.join("server.log")
 }
 
-fn spawn(command: &mut Command) -> Result<Child, Failure> {
-    command.spawn().map_err(|error| failed("cannot start a server", &error))
+fn spawn(command: &mut Command) -> Result<Process, Failure> {
+    command.spawn().map(Process).map_err(|error| failed("cannot start a server", &error))
 }
 
 fn command(folder: &Path, address: &str, key: &str, flags: &[&str]) -> Result<Command, Failure> {

@@ -2,17 +2,18 @@
 
 use clap::Args;
 use holdpoint_cli::connection::{Connection, Settings};
-use holdpoint_cli::failure::Failure;
 
-use super::driver::Driver;
-use super::ground::{Database, Ground};
 use super::server::OwnServer;
+use super::{Database, Driver, Failure, Ground};
 
+/// The arguments of most benchmarks.
 #[derive(Debug, Args)]
 pub(crate) struct Clients {
     /// Runs in flight at the same time
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub(super) concurrency: u32,
+    #[command(flatten)]
+    pub(super) database: Database,
 }
 
 /// The server stops before its database, in the order of the fields.

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -15,13 +15,9 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
 use super::definitions::{object, workflow};
-use super::ground::{Database, Ground};
 use super::measure::{Spread, round};
-use super::report::Facts;
 use super::scratch::{Folder, random_name};
-use super::{Report, broken};
-use holdpoint_cli::failure::Failure;
-use holdpoint_cli::output::Progress;
+use super::{Database, Facts, Failure, Ground, Progress, Report, broken};
 
 /// A limit for steps that take milliseconds.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -144,23 +140,21 @@ impl Bench {
     }
 
     async fn pass(&mut self, samples: u32, clients: u32) -> Result<Pass, Failure> {
-        let (over, runs) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let (over, begun) = (Arc::new(AtomicBool::new(false)), Instant::now());
         let mut load = JoinSet::new();
         for _ in 0..clients {
-            let (engine, tenant) = (self.engine.clone(), self.tenant.clone());
-            let (over, runs) = (over.clone(), runs.clone());
+            let (engine, tenant, over) = (self.engine.clone(), self.tenant.clone(), over.clone());
             load.spawn(async move {
+                let mut runs = 0.0;
                 while !over.load(Ordering::Relaxed) && start(&engine, &tenant, "brief", None).await.is_ok() {
-                    runs.fetch_add(1, Ordering::Relaxed);
+                    runs += 1.0;
                 }
+                runs
             });
         }
-        let (begun, before) = (Instant::now(), runs.load(Ordering::Relaxed));
         let measured = self.measure(samples).await;
-        let started = (runs.load(Ordering::Relaxed) - before) as f64;
-        let load_runs_per_second = started / begun.elapsed().as_secs_f64();
         over.store(true, Ordering::Relaxed);
-        while load.join_next().await.is_some() {}
+        let load_runs_per_second = load.join_all().await.iter().sum::<f64>() / begun.elapsed().as_secs_f64();
         let (behind_holder, other_node) = measured?;
         Ok(Pass {
             behind_holder_ms: Spread::of(behind_holder),
@@ -197,11 +191,8 @@ impl Bench {
     }
 
     async fn next_begin(&mut self) -> Result<Instant, Failure> {
-        let begun = tokio::time::timeout(PATIENCE, self.begun.recv()).await;
-        begun
-            .ok()
-            .flatten()
-            .ok_or_else(|| Failure::refused("a run that was ready did not begin within 60 seconds"))
+        let begun = tokio::time::timeout(PATIENCE, self.begun.recv()).await.ok().flatten();
+        begun.ok_or_else(|| Failure::refused("a run that was ready did not begin within 60 seconds"))
     }
 }
 

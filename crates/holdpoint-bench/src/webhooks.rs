@@ -6,15 +6,11 @@ mod subscribers;
 mod subscriptions;
 
 use clap::Args;
-use holdpoint_cli::connection::Connection;
-use holdpoint_cli::failure::Failure;
 
-use super::Report;
-use super::ground::Database;
-use super::report::Facts;
-use super::target::{Clients, Target};
 use subscribers::Subscribers;
 use subscriptions::Signatures;
+
+use super::{Clients, Connection, Facts, Failure, Report, Target};
 
 /// The subscribers have loopback addresses, which webhooks may not have otherwise.
 const FLAGS: &[&str] = &["--allow-private-webhooks"];
@@ -23,8 +19,6 @@ const FLAGS: &[&str] = &["--allow-private-webhooks"];
 pub(crate) struct Load {
     #[command(flatten)]
     clients: Clients,
-    #[command(flatten)]
-    database: Database,
     /// Deliveries of each kind to count without other load
     #[arg(long, value_name = "N", default_value_t = 9_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     deliveries: u32,
@@ -48,7 +42,7 @@ struct Bench<'b> {
 }
 
 pub(super) async fn bench(connection: &Connection, load: &Load) -> Result<Report, Failure> {
-    let target = Target::start(connection, &load.database, FLAGS).await?;
+    let target = Target::start(connection, &load.clients.database, FLAGS).await?;
     let subscribers = Subscribers::start()?;
     bursts::prepare(&target.driver).await?;
     let mut bench = Bench { target: &target, subscribers, signatures: Signatures::default(), load };
@@ -56,7 +50,7 @@ pub(super) async fn bench(connection: &Connection, load: &Load) -> Result<Report
     let durable = bench.deliver(true).await?;
     let flood = bench.flood().await?;
     let beside = bench.beside().await?;
-    let Load { clients: Clients { concurrency }, runs, rounds, subscriptions, .. } = load;
+    let Load { clients: Clients { concurrency, .. }, runs, rounds, subscriptions, .. } = load;
     let Signatures { checked, bad } = bench.signatures;
     let passes =
         format!("{rounds} rounds of {runs} cycles, {concurrency} at a time; many are {subscriptions}");

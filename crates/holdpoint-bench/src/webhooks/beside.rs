@@ -1,15 +1,13 @@
 //! The approval cycle beside subscriptions. Each pass has a neighbour without subscriptions, so that other load of the
 //! machine affects both.
 
-use holdpoint_cli::failure::Failure;
-
 use super::Bench;
 use super::subscribers::Receiver;
 use super::subscriptions::{Subscription, SubscriptionKind};
 use crate::costs::Readings;
 use crate::cycle;
 use crate::measure::{middle, ratio, round, written};
-use crate::report::Facts;
+use crate::{Facts, Failure};
 
 /// Events of each cycle.
 const OF_A_CYCLE: &[&str] = &["interrupt.requested", "run.completed"];

@@ -2,8 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use holdpoint_cli::failure::Failure;
-use holdpoint_cli::output::Progress;
 use serde::Serialize;
 
 use super::Bench;
@@ -12,8 +10,8 @@ use super::subscriptions::{Losses, Subscription, SubscriptionKind};
 use crate::batch::repeat;
 use crate::costs::Readings;
 use crate::definitions::{noop, workflow};
-use crate::driver::Driver;
 use crate::measure::{Number, known, round, written};
+use crate::{Driver, Failure, Progress};
 
 const WORKFLOW: &str = "bench-webhooks";
 const EVENTS: &[&str] = &["node.completed"];

@@ -12,8 +12,8 @@ use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use tokio::sync::oneshot;
 
+use crate::Failure;
 use crate::scratch::{failed, free_address};
-use holdpoint_cli::failure::Failure;
 
 /// One in this many deliveries is kept, to check its signature when no time is measured.
 const SAMPLE: usize = 16;

@@ -1,12 +1,12 @@
 //! Subscriptions of the benchmark, and the signatures of their deliveries.
 
-use holdpoint_cli::failure::Failure;
 use holdpoint_client::api::ids::{AttemptOutcome, WebhookEventType};
 use holdpoint_client::api::webhooks::{CreateWebhook, ListWebhookEvents};
 use holdpoint_client::{Client, webhook};
 use serde::Serialize;
 
 use super::subscribers::{Arrivals, Receiver, Subscribers};
+use crate::Failure;
 
 #[derive(Clone, Copy)]
 pub(super) struct SubscriptionKind {
