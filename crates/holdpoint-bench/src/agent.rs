@@ -17,7 +17,7 @@ use super::costs::Readings;
 use super::cycle::Cycle;
 use super::definitions::{agent, list, object};
 use super::driver::event;
-use super::measure::written;
+use super::measure::{Number, written};
 use super::{Clients, Connection, Facts, Failure, Report, Target};
 
 const AGENT: &str = "bench-agent";
@@ -54,16 +54,17 @@ pub(super) async fn bench(connection: &Connection, load: &Load) -> Result<Report
     let runs = repeat("runs", load.runs, concurrency, once).await;
     let costs = before.costs(&target, runs.done.len()).await;
     let facts = Facts::of("agent").member("concurrency", concurrency);
-    let facts = facts.member("history", history).member("thinkingMs", load.thinking);
     let facts = runs
         .rate(facts, "runs", &format!("{concurrency} at a time"))
-        .line("finished before", history.to_string())
-        .line("the model thinks", format!("{} ms", load.thinking));
+        .fact("history", history, "finished before", history.to_string())
+        .fact("thinkingMs", load.thinking, "the model thinks", format!("{} ms", load.thinking));
     let facts = Cycle::spreads(&runs, facts, ["decisionToCompletedMs", "runMs"], "decision", "run");
-    let facts = costs
-        .cpu(facts, "Runs")
-        .number("commitsPerRun", costs.commits_each)
-        .line("commits per run", written(costs.commits_each, 3));
+    let facts = costs.cpu(facts, "Runs").fact(
+        "commitsPerRun",
+        Number(costs.commits_each),
+        "commits per run",
+        written(costs.commits_each, 3),
+    );
     Ok(runs.finish(costs.commit_sizes(facts, "Run", "changes")))
 }
 

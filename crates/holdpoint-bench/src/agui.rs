@@ -13,7 +13,7 @@ use holdpoint_client::api::ids::StrictValue;
 
 use super::batch::{Batch, repeat};
 use super::definitions::{agent, list, object};
-use super::measure::{Spread, round, written};
+use super::measure::{Number, Spread, round, written};
 use super::{Connection, Database, Driver, Facts, Failure, Report, Target};
 
 const AGENT: &str = "bench-ag-ui";
@@ -47,19 +47,18 @@ pub(super) async fn bench(connection: &Connection, load: &Load) -> Result<Report
     agents.put(AGENT, &definition(load.seconds * 1000)).await?;
     let (runs, peak) = crowd(driver, "run", load.runs).await;
     let each = before.zip(peak.memory).map(|(before, with)| (with - before) / f64::from(load.runs));
+    let kilobytes = written(each.map(|bytes| bytes / 1e3), 1);
     let (count, thinking, seconds) = (load.runs, load.seconds, runs.seconds);
+    let text = format!("{count}, each thinking for {thinking} s, in {seconds:.2} s");
     let facts = Facts::of("ag-ui")
-        .member("runs", count)
+        .fact("runs", count, "runs", text)
         .member("thinkingSeconds", thinking)
-        .member("atOnce", peak.open)
         .member("seconds", round(seconds))
-        .line("runs", format!("{count}, each thinking for {thinking} s, in {seconds:.2} s"))
-        .line("open at once", peak.open.to_string())
+        .fact("atOnce", peak.open, "open at once", peak.open.to_string())
         .spread("firstByteMs", "first byte, p50 / p99", Spread::of(runs.done.iter().copied()))
         .memory("serverMemoryBytesBefore", "server memory before", before)
         .memory("serverMemoryBytes", "server memory with all of them", peak.memory)
-        .number("serverMemoryBytesPerRun", each)
-        .line("memory for one", format!("{} kB", written(each.map(|bytes| bytes / 1e3), 1)));
+        .fact("serverMemoryBytesPerRun", Number(each), "memory for one", format!("{kilobytes} kB"));
     Ok(runs.finish(facts))
 }
 

@@ -1,6 +1,6 @@
 //! The costs of work, read from the metrics of the server and the CPU time of its database.
 
-use super::measure::{Metrics, known, ratio, written};
+use super::measure::{Metrics, Number, known, ratio, written};
 use super::{Facts, Target};
 
 /// The counters of the server and the CPU time of the database at one moment.
@@ -77,10 +77,14 @@ impl Costs {
     /// Adds the sizes of commits, and round trips. `one` names an operation, such as `Cycle`, and `changes` the changes.
     pub(super) fn commit_sizes(&self, facts: Facts, one: &str, changes: &str) -> Facts {
         facts
-            .number("rowsPerCommit", self.rows_per_commit)
+            .fact(
+                "rowsPerCommit",
+                Number(self.rows_per_commit),
+                "rows per commit",
+                written(self.rows_per_commit, 1),
+            )
             .number("changesPerCommit", self.changes_per_commit)
             .number(format!("roundTripsPer{one}"), self.round_trips_each)
-            .line("rows per commit", written(self.rows_per_commit, 1))
             .line(format!("{changes} per commit"), written(self.changes_per_commit, 1))
             .line(format!("round trips per {}", one.to_lowercase()), known(self.round_trips_each, 2, ""))
     }

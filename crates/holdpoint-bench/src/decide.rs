@@ -10,7 +10,7 @@ use holdpoint_client::api::ids::Status;
 
 use super::batch::{Batch, drive, repeat, timed};
 use super::costs::Readings;
-use super::measure::{Spread, known, ratio, written};
+use super::measure::{Number, Spread, known, ratio, written};
 use super::{Clients, Connection, Driver, Facts, Failure, Report, Target};
 
 /// One in this many decisions is made before counting starts.
@@ -63,19 +63,22 @@ pub(super) async fn bench(connection: &Connection, load: &Load) -> Result<Report
     );
     let facts = costs
         .cpu(facts, "Decisions")
-        .number("commits", costs.commits)
-        .number("changes", costs.changes)
-        .line("commits", written(costs.commits, 0));
+        .fact("commits", Number(costs.commits), "commits", written(costs.commits, 0))
+        .number("changes", costs.changes);
+    let range = ceiling.map(|(low, high)| [low.round(), high.round()]);
     let rows = match ceiling {
         Some((low, high)) => format!("{low:.0} to {high:.0} one-row inserts/s, {concurrency} to a commit"),
         None => "unknown: measured only beside a server that the benchmark starts".to_owned(),
     };
     let facts = costs
         .commit_sizes(facts, "Decision", "decisions")
-        .member("ceilingRowsPerSecond", ceiling.map(|(low, high)| [low.round(), high.round()]))
-        .number("shareOfCeiling", share)
-        .line("what the disk allows", rows)
-        .line("share of it", known(share.map(|share| share * 100.0), 1, " %"));
+        .fact("ceilingRowsPerSecond", range, "what the disk allows", rows)
+        .fact(
+            "shareOfCeiling",
+            Number(share),
+            "share of it",
+            known(share.map(|share| share * 100.0), 1, " %"),
+        );
     Ok(decisions.finish(facts))
 }
 

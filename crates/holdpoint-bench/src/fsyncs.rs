@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::cycle::pass;
 use super::measure::round;
-use super::scratch::Process;
+use super::scratch::ChildProcess;
 use super::server::OwnServer;
 use super::{Driver, Facts};
 
@@ -61,12 +61,12 @@ async fn traced(driver: &Driver, server: &OwnServer, cycles: u32, concurrency: u
 }
 
 /// Starts strace, and returns when it traces every thread of the server. The server continues untraced after its end.
-async fn trace(pid: u32, log: &Path) -> Result<Process, String> {
+async fn trace(pid: u32, log: &Path) -> Result<ChildProcess, String> {
     let mut command = Command::new("strace");
     command.args(["-f", "-qq", "-e", "trace=fsync,fdatasync", "-p", &pid.to_string(), "-o"]).arg(log);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let child = command.spawn().map_err(|error| format!("strace cannot be started: {error}"))?;
-    let (mut tracer, begun) = (Process(child), Instant::now());
+    let (mut tracer, begun) = (ChildProcess(child), Instant::now());
     while !every_thread_is_traced(pid) {
         if tracer.has_ended() || begun.elapsed() > ATTACH_MAX {
             return Err(

@@ -64,9 +64,8 @@ pub(super) async fn bench(connection: &Connection, load: &Load) -> Result<Report
     let counts = client.interrupts().counts(&mine());
     let counts = sample(requests, async || Ok(counts.clone().text().await.map(drop)?)).await?;
     let mut facts = Facts::of("inbox")
-        .member("pending", pending)
+        .fact("pending", pending, "pending", format!("{pending}, one in {OTHERS_SHARE} for somebody else"))
         .member("requests", requests)
-        .line("pending", format!("{pending}, one in {OTHERS_SHARE} for somebody else"))
         .spread("firstScreenMs", "first screen (page, who, list, counts), p50 / p99", first)
         .spread("countsMs", "counts", counts);
     for (member, name, order, kind) in LISTS {
@@ -76,9 +75,8 @@ pub(super) async fn bench(connection: &Connection, load: &Load) -> Result<Report
     }
     let (pages, rows) = every_page(client, pending).await?;
     let facts = facts
-        .member("pageMs", pages)
+        .fact("pageMs", pages, "each page to the last", format!("{}, {rows} rows", Spread::text(pages)))
         .member("rowsOfAllPages", rows)
-        .line("each page to the last", format!("{}, {rows} rows", Spread::text(pages)))
         .member("concurrency", concurrency)
         .member("watchers", load.watchers);
     decisions(driver, waiting, load, facts).await
@@ -169,18 +167,14 @@ async fn decisions(
     let of = |rates: &[f64]| middle(rates).unwrap_or_default();
     let (alone, watched, told) = (of(&alone), of(&watched), of(&told));
     let share = ratio(Some(watched), Some(alone));
-    let (watchers, written) = (load.watchers, written(share, 2));
+    let alone_text = format!("{alone:.0}, {} at a time", load.clients.concurrency);
+    let (watchers, share_text) = (load.watchers, written(share, 2));
+    let watched_text = format!("{watched:.0} with {watchers} open streams, {share_text} of it");
     let facts = facts
-        .member("decisionsPerSecond", round(alone))
-        .member("decisionsPerSecondWatched", round(watched))
+        .fact("decisionsPerSecond", round(alone), "decisions/s", alone_text)
+        .fact("decisionsPerSecondWatched", round(watched), "decisions/s while watched", watched_text)
         .number("watchedShare", share)
-        .member("countsToldPerSecond", round(told))
-        .line("decisions/s", format!("{alone:.0}, {} at a time", load.clients.concurrency))
-        .line(
-            "decisions/s while watched",
-            format!("{watched:.0} with {watchers} open streams, {written} of it"),
-        )
-        .line("counts told to each, per second", format!("{told:.1}"));
+        .fact("countsToldPerSecond", round(told), "counts told to each, per second", format!("{told:.1}"));
     Ok(facts.finish(failures.len(), failures.first()))
 }
 

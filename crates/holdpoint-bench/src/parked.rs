@@ -7,6 +7,7 @@ use holdpoint_client::api::ids::Status;
 use holdpoint_client::api::pending::ListPending;
 
 use super::batch::{repeat, sample};
+use super::measure::Number;
 use super::scratch::Scratch;
 use super::server::OwnServer;
 use super::{Connection, Database, Driver, Facts, Failure, Report, Target};
@@ -51,12 +52,10 @@ pub(super) async fn bench(connection: &Connection, load: &Load) -> Result<Report
     let (count, seconds) = (parked.done.len(), parked.seconds);
     let facts = Facts::of("parked")
         .member("concurrency", concurrency)
-        .member("parked", count)
+        .fact("parked", count, "parked runs", format!("{count} in {seconds:.2} s, {concurrency} at a time"))
         .number("seconds", Some(seconds))
-        .line("parked runs", format!("{count} in {seconds:.2} s, {concurrency} at a time"))
         .memory("serverMemoryBytes", "server memory", memory)
-        .number("diskBytesPerRun", disk_per_run)
-        .line("disk per run", own_only(disk_per_run, 0, "bytes"))
+        .fact("diskBytesPerRun", Number(disk_per_run), "disk per run", own_only(disk_per_run, 0, "bytes"))
         .spread("pendingMs", "first page of pending, p50 / p99", pending)
         .number("killToCompletedSeconds", restart)
         .line("kill -9 → first run completed", own_only(restart, 3, "s"));

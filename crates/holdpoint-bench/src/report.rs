@@ -42,15 +42,26 @@ impl Facts {
         self
     }
 
+    /// Adds a fact: a member for scripts and a line for people.
+    pub(super) fn fact(
+        self,
+        member: &str,
+        value: impl Serialize,
+        name: &str,
+        text: impl Into<String>,
+    ) -> Self {
+        self.member(member, value).line(name, text)
+    }
+
     /// Adds percentiles for scripts and people.
     pub(super) fn spread(self, member: &str, name: &str, spread: Option<Spread>) -> Self {
-        self.member(member, spread).line(name, Spread::text(spread))
+        self.fact(member, spread, name, Spread::text(spread))
     }
 
     /// Adds a number of bytes for scripts, and megabytes for people.
     pub(super) fn memory(self, member: &str, name: &str, bytes: Option<f64>) -> Self {
         let megabytes = written(bytes.map(|bytes| bytes / 1e6), 1);
-        self.number(member, bytes).line(name, format!("{megabytes} MB"))
+        self.fact(member, Number(bytes), name, format!("{megabytes} MB"))
     }
 
     /// Adds the number of errors and the first one.

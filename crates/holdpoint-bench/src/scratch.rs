@@ -40,9 +40,9 @@ impl Drop for Folder {
 }
 
 /// A process that is killed when it is no longer held.
-pub(super) struct Process(pub(super) Child);
+pub(super) struct ChildProcess(pub(super) Child);
 
-impl Process {
+impl ChildProcess {
     /// Kills the process. Both calls fail only if it has ended already.
     pub(super) fn kill(&mut self) {
         self.0.kill().ok();
@@ -54,7 +54,7 @@ impl Process {
     }
 }
 
-impl Drop for Process {
+impl Drop for ChildProcess {
     fn drop(&mut self) {
         self.kill();
     }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::scratch::{Folder, Process, failed, free_address, last_line, random_name};
+use super::scratch::{ChildProcess, Folder, failed, free_address, last_line, random_name};
 use super::{Driver, Failure};
 use holdpoint_cli::connection::Settings;
 
@@ -16,7 +16,7 @@ const START_POLL: Duration = Duration::from_millis(5);
 
 /// The process ends before its folder is removed, in the order of the fields.
 pub(super) struct OwnServer {
-    process: Process,
+    process: ChildProcess,
     command: Command,
     address: String,
     key: String,
@@ -81,8 +81,8 @@ fn log_of(folder: &Path) -> PathBuf {
     folder.join("server.log")
 }
 
-fn spawn(command: &mut Command) -> Result<Process, Failure> {
-    command.spawn().map(Process).map_err(|error| failed("cannot start a server", &error))
+fn spawn(command: &mut Command) -> Result<ChildProcess, Failure> {
+    command.spawn().map(ChildProcess).map_err(|error| failed("cannot start a server", &error))
 }
 
 fn command(folder: &Path, address: &str, key: &str, flags: &[&str]) -> Result<Command, Failure> {

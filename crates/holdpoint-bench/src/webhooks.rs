@@ -59,14 +59,10 @@ pub(super) async fn bench(connection: &Connection, load: &Load) -> Result<Report
         .member("cyclesPerPass", runs)
         .member("rounds", rounds)
         .member("subscriptions", subscriptions)
-        .member("bestEffort", &best_effort)
-        .line("best effort", best_effort.text())
-        .member("durable", &durable)
-        .line("durable", durable.text())
-        .member("flood", &flood)
-        .line("best effort, flooded", flood.text())
-        .member("signatures", bench.signatures)
-        .line("signatures", format!("{checked} looked at, {bad} bad"))
+        .fact("bestEffort", &best_effort, "best effort", best_effort.text())
+        .fact("durable", &durable, "durable", durable.text())
+        .fact("flood", &flood, "best effort, flooded", flood.text())
+        .fact("signatures", bench.signatures, "signatures", format!("{checked} looked at, {bad} bad"))
         .line("passes, each with a neighbour without", passes);
     // Every durable event must arrive, and every delivery must be signed.
     let errors = beside.failures.len() + durable.missing + bad;

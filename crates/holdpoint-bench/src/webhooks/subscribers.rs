@@ -29,9 +29,8 @@ pub(super) enum Receiver {
 }
 
 pub(super) struct Subscribers {
-    accepting: SocketAddr,
-    silent: SocketAddr,
-    refusing: SocketAddr,
+    /// In the order of the receivers.
+    addresses: [SocketAddr; 3],
     arrivals: Arc<Mutex<Arrivals>>,
     /// The thread ends when this is dropped.
     _stop: oneshot::Sender<()>,
@@ -52,13 +51,8 @@ impl Subscribers {
         let ((accepting_at, accepting), (silent_at, silent)) = (listen()?, listen()?);
         let (stop, stopped) = oneshot::channel();
         let arrivals: Arc<Mutex<Arrivals>> = Arc::default();
-        let subscribers = Self {
-            accepting: accepting_at,
-            silent: silent_at,
-            refusing: free_address()?,
-            arrivals: arrivals.clone(),
-            _stop: stop,
-        };
+        let addresses = [accepting_at, silent_at, free_address()?];
+        let subscribers = Self { addresses, arrivals: arrivals.clone(), _stop: stop };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| failed("cannot start the subscribers", &error))?;
         std::thread::spawn(move || {
@@ -75,12 +69,7 @@ impl Subscribers {
     }
 
     pub(super) fn url(&self, receiver: Receiver) -> String {
-        let address = match receiver {
-            Receiver::Accepting => self.accepting,
-            Receiver::Silent => self.silent,
-            Receiver::Refusing => self.refusing,
-        };
-        format!("http://{address}/hooks")
+        format!("http://{}/hooks", self.addresses[receiver as usize])
     }
 
     /// Returns the number of deliveries since the last call of `take`, and the time of the last one.
