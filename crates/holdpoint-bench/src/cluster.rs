@@ -9,14 +9,14 @@ use std::process::{Command, Stdio};
 use super::Failure;
 use super::scratch::{Folder, failed, free_address, last_line, random_name};
 
-/// PostgreSQL refuses to run as root; then it runs as one of these.
+/// Users for PostgreSQL if root runs the benchmark, because PostgreSQL refuses to run as root.
 const UNPRIVILEGED: [&str; 2] = ["postgres", "nobody"];
-/// Where Debian puts its versions.
+/// The folder of Debian's versions.
 const VERSIONS: &str = "/usr/lib/postgresql";
 
 pub(super) struct Cluster {
     folder: Folder,
-    /// Where the programs of PostgreSQL are.
+    /// The folder of the programs of PostgreSQL.
     programs: PathBuf,
     address: SocketAddr,
     password: String,
@@ -40,7 +40,7 @@ impl Cluster {
         start.args(["start", "--silent", "--wait", "--options", &options]).arg("--pgdata").arg(&data);
         start.arg("--log").arg(folder.path.join("log"));
         run(start).map_err(|failure| failure.hint(last_line(&folder.path.join("log"))))?;
-        // From here on there is something to stop, whatever goes wrong.
+        // From here on, an error stops the server.
         let mut cluster = Self { folder, programs, address, password, postmaster: 0 };
         let noted = std::fs::read_to_string(data.join("postmaster.pid"));
         let noted = noted.map_err(|error| failed("the PostgreSQL did not note its process id", &error))?;
@@ -84,7 +84,7 @@ fn run(mut command: Command) -> Result<(), Failure> {
     Err(Failure::broken(format!("{program} failed: {}", said.trim())))
 }
 
-/// A command that runs without privileges, also when the benchmark has them.
+/// Returns a command that runs without privileges.
 fn unprivileged(program: &Path) -> Command {
     let mut command = Command::new(program);
     command.current_dir("/").stdin(Stdio::null());
@@ -94,13 +94,13 @@ fn unprivileged(program: &Path) -> Command {
     command
 }
 
-/// Lets such a command use what the benchmark made.
+/// Lets such a command use these paths.
 fn give_away(paths: &[&Path]) -> std::io::Result<()> {
     let Some((user, group)) = other_user() else { return Ok(()) };
     paths.iter().try_for_each(|path| chown(path, Some(user), Some(group)))
 }
 
-/// User and group to become when root runs the benchmark.
+/// Returns the user and the group to become if root runs the benchmark.
 fn other_user() -> Option<(u32, u32)> {
     if std::fs::metadata("/proc/self").ok()?.uid() != 0 {
         return None;
@@ -113,7 +113,7 @@ fn other_user() -> Option<(u32, u32)> {
     })
 }
 
-/// The newest version that Debian's packages installed, or whatever is in the PATH.
+/// Returns the folder of the newest version of Debian's packages, or one in the PATH.
 fn programs() -> Result<PathBuf, Failure> {
     let versions = std::fs::read_dir(VERSIONS).into_iter().flatten().flatten();
     let mut versions: Vec<PathBuf> = versions.map(|entry| entry.path()).collect();

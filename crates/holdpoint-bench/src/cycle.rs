@@ -31,7 +31,7 @@ pub(crate) struct Load {
 }
 
 pub(super) struct Cycle {
-    /// From sending the answer to seeing the run completed.
+    /// The time from sending the answer to seeing the run completed.
     pub(super) resolve: Duration,
     pub(super) whole: Duration,
 }

@@ -177,7 +177,7 @@ impl Bench {
         Ok((behind_holder, other_node))
     }
 
-    /// From the end of the node that holds a thread to the beginning of the one that is queued behind it.
+    /// Returns the time from the end of the node that holds a thread to the beginning of the next one.
     async fn behind_holder(&mut self) -> Result<Duration, Failure> {
         let thread = random_name()?;
         start(&self.engine, &self.tenant, "held", Some(&thread)).await?;
