@@ -1,108 +1,113 @@
-//! `bench agent`: an agent wants to call a tool, waits, is allowed to, calls it and says its last word; over and over,
-//! beside a history of runs that have finished.
+//! `bench agent`: an agent requests a tool call, waits, is allowed to, makes the call and ends, over and over, beside a
+//! history of finished runs.
 
+use std::collections::BTreeMap;
 use std::time::Instant;
 
-use hyper::Method;
-use serde_json::{Value, json};
+use clap::Args;
+use holdpoint_client::api::agents::{AgentDefinition, StartAgent};
+use holdpoint_client::api::decisions::DecideCall;
+use holdpoint_client::api::events::StreamEvents;
+use holdpoint_client::api::ids::ResumeDecisionAction;
+use holdpoint_client::{Client, RetryPolicy};
+use serde_json::Value;
 
-use super::Report;
-use super::costs::{Costs, Readings};
-use super::cycle::{Cycle, Pass, repeated};
-use super::driver::Driver;
-use super::ground::Ground;
-use super::measure::{Spread, number, round, written};
-use holdpoint_cli::failure::Failure;
+use super::batch::repeat;
+use super::costs::Readings;
+use super::cycle::Cycle;
+use super::definitions::{agent, list, object};
+use super::driver::event;
+use super::measure::{Number, written};
+use super::{Clients, Connection, Facts, Failure, Report, Target};
 
 const AGENT: &str = "bench-agent";
 const CALL: &str = "c1";
-/// History is made by more clients than are measured.
+/// The history is made by more clients than are measured.
 const MAKERS: u32 = 64;
 const WARM_UP: u32 = 200;
 
-pub(super) struct Load {
-    pub(super) concurrency: u32,
-    pub(super) runs: u32,
-    pub(super) history: u32,
-    pub(super) thinking: u64,
+#[derive(Debug, Args)]
+pub(crate) struct Load {
+    #[command(flatten)]
+    clients: Clients,
+    /// Runs to count
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
+    runs: u32,
+    /// Runs that have finished when counting begins
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    history: u32,
+    /// Milliseconds that the model takes for a reply. With 0 the agent has no effects, and its steps are written in the
+    /// commit that wakes it; otherwise a worker waits for the model
+    #[arg(long, value_name = "MS", default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=60_000))]
+    thinking: u64,
 }
 
-pub(super) async fn bench(driver: &Driver, ground: &Ground, load: &Load) -> Result<Report, Failure> {
-    driver.exchange(Method::PUT, &format!("/v1/agents/{AGENT}"), &definition(load.thinking)).await?;
-    let before = load.history.max(WARM_UP);
-    let history =
-        repeated("finished runs", before, MAKERS.max(load.concurrency), async || once(driver).await).await;
-    if let Some(error) = history.first_error {
-        return Err(Failure::refused(format!("the history could not be made: {error}")));
-    }
-    let readings = Readings::take(driver, ground).await;
-    let pass = repeated("runs", load.runs, load.concurrency, async || once(driver).await).await;
-    let costs = Costs::between(&readings, &Readings::take(driver, ground).await, pass.cycles as f64);
-    Ok(report(load, before, &pass, &costs))
+pub(super) async fn bench(connection: &Connection, load: &Load) -> Result<Report, Failure> {
+    let target = Target::start(connection, &load.clients.database, &[]).await?;
+    let (client, concurrency) = (&target.driver.client, load.clients.concurrency);
+    client.agents().put(AGENT, &definition(load.thinking)).await?;
+    let (history, decision) = (load.history.max(WARM_UP), decision());
+    let once = async || run(client, &decision).await;
+    let made = repeat("finished runs", history, MAKERS.max(concurrency), once).await;
+    made.all("the history could not be made")?;
+    let before = Readings::take(&target).await;
+    let runs = repeat("runs", load.runs, concurrency, once).await;
+    let costs = before.costs(&target, runs.done.len()).await;
+    let facts = Facts::of("agent").member("concurrency", concurrency);
+    let facts = runs
+        .rate(facts, "runs", &format!("{concurrency} at a time"))
+        .fact("history", history, "finished before", history.to_string())
+        .fact("thinkingMs", load.thinking, "the model thinks", format!("{} ms", load.thinking));
+    let facts = Cycle::spreads(&runs, facts, ["decisionToCompletedMs", "runMs"], "decision", "run");
+    let facts = costs.cpu(facts, "Runs").fact(
+        "commitsPerRun",
+        Number(costs.commits_each),
+        "commits per run",
+        written(costs.commits_each, 3),
+    );
+    Ok(runs.finish(costs.commit_sizes(facts, "Run", "changes")))
 }
 
-/// As a front end does it: begins a run, reads along, decides when it is asked.
-async fn once(driver: &Driver) -> Result<Cycle, Failure> {
+/// Does what a front end does: starts a run, follows its events and decides when the run waits.
+async fn run(client: &Client, decision: &DecideCall) -> Result<Cycle, Failure> {
     let begun = Instant::now();
-    let run = driver.tell(AGENT).await?;
-    let mut events = driver.events(&run).await?;
-    events.until("node.suspended").await?;
+    let input = StartAgent { message: Some("Please".to_owned()), ..StartAgent::default() };
+    let run = client.agents().start(AGENT, &input).await?.run_id;
+    let events = client.runs().events(run.as_str(), &StreamEvents::default());
+    let mut events = events.reconnect(RetryPolicy::OFF);
+    event(&mut events, "node.suspended").await?;
     let answered = Instant::now();
-    driver.allow(&run, CALL).await?;
-    events.until("run.completed").await?;
+    client.runs().decide(run.as_str(), decision).await?;
+    event(&mut events, "run.completed").await?;
     Ok(Cycle { resolve: answered.elapsed(), whole: begun.elapsed() })
 }
 
-fn definition(thinking: u64) -> Value {
-    let calls =
-        [json!({"id": CALL, "name": "send", "arguments": {"to": "bob@example.test", "text": "Hello"}})];
-    let steps = [
-        json!({"text": "I send it.", "calls": calls, "delayMs": thinking}),
-        json!({"text": "Done.", "delayMs": thinking}),
-    ];
-    json!({
-        "agentId": AGENT,
-        "model": {"provider": "scripted", "steps": steps},
-        "tools": [{"type": "scripted", "name": "send", "description": "sends", "result": {"sent": true}}],
-        "permissions": {"default": "ask"},
-    })
+fn decision() -> DecideCall {
+    DecideCall {
+        tool_call_id: Some(CALL.to_owned()),
+        ticket_id: None,
+        action: ResumeDecisionAction::Resume,
+        result: None,
+        reason: None,
+        decision_id: None,
+        digest: None,
+        unknown: BTreeMap::new(),
+    }
 }
 
-fn report(load: &Load, history: u32, pass: &Pass, costs: &Costs) -> Report {
-    let per_second = pass.cycles as f64 / pass.seconds;
-    let json = json!({
-        "bench": "agent", "concurrency": load.concurrency, "history": history, "thinkingMs": load.thinking, "runs": pass.cycles,
-        "seconds": round(pass.seconds), "runsPerSecond": round(per_second),
-        "decisionToCompletedMs": Spread::json(pass.resolve), "runMs": Spread::json(pass.whole),
-        "serverCpuSecondsPer1000Runs": number(costs.server_cpu),
-        "databaseCpuSecondsPer1000Runs": number(costs.database_cpu),
-        "bothCpuSecondsPer1000Runs": number(costs.both_cpu), "serverMemoryBytes": number(costs.memory),
-        "commitsPerRun": number(costs.commits_each), "rowsPerCommit": number(costs.rows_per_commit),
-        "changesPerCommit": number(costs.changes_per_commit),
-        "roundTripsPerRun": number(costs.round_trips_each),
-        "errors": pass.errors, "firstError": pass.first_error,
-    });
-    let seconds = |value: Option<f64>| value.map(|value| format!("{value:.3} s")).unwrap_or_default();
-    let facts = vec![
-        ("runs", format!("{} in {:.2} s, {} at a time", pass.cycles, pass.seconds, load.concurrency)),
-        ("finished before", history.to_string()),
-        ("the model thinks", format!("{} ms", load.thinking)),
-        ("runs/s", format!("{per_second:.0}")),
-        ("decision → completed, p50 / p99", Spread::text(pass.resolve)),
-        ("whole run, p50 / p99", Spread::text(pass.whole)),
-        ("server CPU per 1000 runs", format!("{} s", written(costs.server_cpu, 3))),
-        ("database CPU per 1000 runs", seconds(costs.database_cpu)),
-        ("both together", seconds(costs.both_cpu)),
-        ("server memory", format!("{} MB", written(costs.memory.map(|bytes| bytes / 1e6), 1))),
-        ("commits per run", written(costs.commits_each, 3)),
-        ("rows per commit", written(costs.rows_per_commit, 1)),
-        ("changes per commit", written(costs.changes_per_commit, 1)),
-        (
-            "round trips per run",
-            costs.round_trips_each.map(|trips| format!("{trips:.2}")).unwrap_or_default(),
-        ),
-        ("errors", pass.errors.to_string()),
-        ("first error", pass.first_error.clone().unwrap_or_default()),
+fn definition(delay_ms: u64) -> AgentDefinition {
+    let arguments = Value::from_iter([("to", "bob@example.test"), ("text", "Hello")]);
+    let call = object([("id", CALL.into()), ("name", "send".into()), ("arguments", arguments)]);
+    let delay = ("delayMs", delay_ms.into());
+    let steps = [
+        object([("text", "I send it.".into()), ("calls", list([call])), delay.clone()]),
+        object([("text", "Done.".into()), delay]),
     ];
-    Report { json, facts, errors: pass.errors }
+    let tool = object([
+        ("type", "scripted".into()),
+        ("name", "send".into()),
+        ("description", "sends".into()),
+        ("result", Value::from_iter([("sent", true)])),
+    ]);
+    agent(AGENT, list(steps), vec![tool])
 }

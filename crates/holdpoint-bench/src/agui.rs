@@ -1,126 +1,119 @@
-//! `bench ag-ui`: many front ends at once, each with a run of its own that takes a while; how soon each hears something,
-//! and what the server needs meanwhile.
+//! `bench ag-ui`: many front ends at once, each with a run whose model takes a while. Measures the time to the first event
+//! and the memory of the server.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-use futures_util::future::{join, join_all};
-use hyper::Method;
-use serde_json::{Value, json};
+use clap::Args;
+use futures_util::future::join;
+use holdpoint_client::Client;
+use holdpoint_client::api::agents::AgentDefinition;
+use holdpoint_client::api::agui::{self, InputMessage, RunAgentInput, VERSION};
+use holdpoint_client::api::ids::StrictValue;
 
-use super::Report;
-use super::driver::Driver;
-use super::measure::{Spread, number, round, written};
-use holdpoint_cli::failure::Failure;
-use holdpoint_cli::output::Progress;
+use super::batch::{Batch, repeat};
+use super::definitions::{agent, list, object};
+use super::measure::{Number, Spread, round, written};
+use super::{Connection, Database, Driver, Facts, Failure, Report, Target};
 
 const AGENT: &str = "bench-ag-ui";
 /// Runs before counting starts.
 const WARM_UP: u32 = 50;
 
-pub(super) struct Load {
-    pub(super) runs: u32,
-    pub(super) seconds: u64,
+#[derive(Debug, Args)]
+pub(crate) struct Load {
+    #[command(flatten)]
+    database: Database,
+    /// Front ends, each with a run
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    runs: u32,
+    /// Seconds that each model takes for a reply
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=600))]
+    seconds: u64,
 }
 
-/// What the front ends saw.
-struct Seen {
-    first: Vec<Duration>,
-    errors: Vec<String>,
-    seconds: f64,
-    /// While all of them were at it.
+/// The state of the server while all front ends are connected.
+struct Peak {
+    open: u32,
     memory: Option<f64>,
-    at_once: u32,
 }
 
-pub(super) async fn bench(driver: &Driver, load: &Load) -> Result<Report, Failure> {
-    declare(driver, Duration::ZERO).await?;
-    let warm = crowd(driver, "warm", WARM_UP).await;
-    if let Some(error) = warm.errors.first() {
-        return Err(Failure::refused(format!("the warm-up failed: {error}")));
-    }
-    let before = driver.metrics().await.get("process_resident_memory_bytes");
-    declare(driver, Duration::from_secs(load.seconds)).await?;
-    let seen = crowd(driver, "run", load.runs).await;
-    Ok(report(load, before, &seen))
+pub(super) async fn bench(connection: &Connection, load: &Load) -> Result<Report, Failure> {
+    let target = Target::start(connection, &load.database, &[]).await?;
+    let (driver, agents) = (&target.driver, target.driver.client.agents());
+    agents.put(AGENT, &definition(0)).await?;
+    crowd(driver, "warm", WARM_UP).await.0.all("the warm-up failed")?;
+    let before = driver.memory().await;
+    agents.put(AGENT, &definition(load.seconds * 1000)).await?;
+    let (runs, peak) = crowd(driver, "run", load.runs).await;
+    let each = before.zip(peak.memory).map(|(before, with)| (with - before) / f64::from(load.runs));
+    let kilobytes = written(each.map(|bytes| bytes / 1e3), 1);
+    let (count, thinking, seconds) = (load.runs, load.seconds, runs.seconds);
+    let text = format!("{count}, each thinking for {thinking} s, in {seconds:.2} s");
+    let facts = Facts::of("ag-ui")
+        .fact("runs", count, "runs", text)
+        .member("thinkingSeconds", thinking)
+        .member("seconds", round(seconds))
+        .fact("atOnce", peak.open, "open at once", peak.open.to_string())
+        .spread("firstByteMs", "first byte, p50 / p99", Spread::of(runs.done.iter().copied()))
+        .memory("serverMemoryBytesBefore", "server memory before", before)
+        .memory("serverMemoryBytes", "server memory with all of them", peak.memory)
+        .fact("serverMemoryBytesPerRun", Number(each), "memory for one", format!("{kilobytes} kB"));
+    Ok(runs.finish(facts))
 }
 
-/// An agent whose model thinks for so long.
-async fn declare(driver: &Driver, thinks: Duration) -> Result<(), Failure> {
-    let ms = u64::try_from(thinks.as_millis()).unwrap_or(u64::MAX);
-    let mut step = json!({"text": "That was all."});
-    if ms > 0 {
-        step["delayMs"] = json!(ms);
-    }
-    let definition = json!({"agentId": AGENT, "model": {"provider": "scripted", "steps": [step]}});
-    driver.exchange(Method::PUT, &format!("/v1/agents/{AGENT}"), &definition).await.map(drop)
+/// Returns an agent whose model takes this long for its reply.
+fn definition(delay_ms: u64) -> AgentDefinition {
+    let step = object([("text", "That was all.".into()), ("delayMs", delay_ms.into())]);
+    agent(AGENT, list([step]), Vec::new())
 }
 
-/// All at once, each in a thread of its own.
-async fn crowd(driver: &Driver, name: &str, count: u32) -> Seen {
-    let progress = Progress::new("runs", count);
-    let (open, ended, most) = (Cell::new(0), Cell::new(0), Cell::new((0, None)));
-    let begun = Instant::now();
-    let front_ends = (0..count).map(|place| {
-        let (open, ended, progress) = (&open, &ended, &progress);
-        async move {
-            let path = format!("/ag-ui/{AGENT}");
-            let seen = driver.stream(&path, &input(name, place), || open.set(open.get() + 1)).await;
-            ended.set(ended.get() + 1);
-            progress.step();
-            seen
-        }
+/// Starts all runs at once, each in its own thread, and returns the times to the first event.
+async fn crowd(driver: &Driver, name: &str, count: u32) -> (Batch<Duration>, Peak) {
+    let (begun, open, ended) = (Cell::new(0), Cell::new(0), Cell::new(0));
+    let runs = repeat("runs", count, count, async || {
+        begun.set(begun.get() + 1);
+        let first = follow(&driver.client, &input(name, begun.get()), &open).await;
+        ended.set(ended.get() + 1);
+        first
     });
     let watch = async {
-        // Until all have heard something, or some are through already.
+        // Until all front ends have an event, or the first run has ended.
         while open.get() < count && ended.get() == 0 {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        most.set((
-            open.get().saturating_sub(ended.get()),
-            driver.metrics().await.get("process_resident_memory_bytes"),
-        ));
+        Peak { open: open.get().saturating_sub(ended.get()), memory: driver.memory().await }
     };
-    let (results, ()) = join(join_all(front_ends), watch).await;
-    let seconds = begun.elapsed().as_secs_f64();
-    let (mut first, mut errors) = (Vec::new(), Vec::new());
-    for result in results {
-        match result {
-            Ok(soon) => first.push(soon),
-            Err(failure) => errors.push(failure.message().to_owned()),
+    join(runs, watch).await
+}
+
+/// Follows a run to its end, counts it as open from its first event on, and returns the time to that event.
+async fn follow(client: &Client, input: &RunAgentInput, open: &Cell<u32>) -> Result<Duration, Failure> {
+    let (begun, mut first, mut last) = (Instant::now(), None, None);
+    let mut events = client.agents().run_ag_ui(AGENT, input);
+    while let Some(event) = events.next().await? {
+        if first.is_none() {
+            first = Some(begun.elapsed());
+            open.set(open.get() + 1);
         }
+        last = event.parse::<agui::Frame>().ok();
     }
-    let (at_once, memory) = most.get();
-    Seen { first, errors, seconds, memory, at_once }
+    let has_finished = last.is_some_and(|last| matches!(last.event, agui::Event::RunFinished { .. }));
+    first.filter(|_| has_finished).ok_or_else(|| Failure::broken("the stream ended before the run"))
 }
 
-fn input(name: &str, place: u32) -> Value {
-    let message = json!({"id": format!("m{place}"), "role": "user", "content": "Please"});
-    json!({
-        "threadId": format!("{name}-{place}-{}", std::process::id()), "runId": format!("r{place}"),
-        "protocolVersion": "1.0", "messages": [message], "tools": [], "context": [], "state": {}, "forwardedProps": {},
-    })
-}
-
-fn report(load: &Load, before: Option<f64>, seen: &Seen) -> Report {
-    let spread = Spread::of(seen.first.clone());
-    let each = before.zip(seen.memory).map(|(before, with)| (with - before) / f64::from(load.runs));
-    let json = json!({
-        "bench": "ag-ui", "runs": load.runs, "thinkingSeconds": load.seconds, "atOnce": seen.at_once,
-        "seconds": round(seen.seconds), "firstByteMs": Spread::json(spread),
-        "serverMemoryBytesBefore": number(before), "serverMemoryBytes": number(seen.memory),
-        "serverMemoryBytesPerRun": number(each), "errors": seen.errors.len(), "firstError": seen.errors.first(),
-    });
-    let megabytes = |bytes: Option<f64>| format!("{} MB", written(bytes.map(|bytes| bytes / 1e6), 1));
-    let facts = vec![
-        ("runs", format!("{}, each thinking for {} s, in {:.2} s", load.runs, load.seconds, seen.seconds)),
-        ("open at once", seen.at_once.to_string()),
-        ("first byte, p50 / p99", Spread::text(spread)),
-        ("server memory before", megabytes(before)),
-        ("server memory with all of them", megabytes(seen.memory)),
-        ("memory for one", format!("{} kB", written(each.map(|bytes| bytes / 1e3), 1))),
-        ("errors", seen.errors.len().to_string()),
-        ("first error", seen.errors.first().cloned().unwrap_or_default()),
-    ];
-    Report { json, facts, errors: seen.errors.len() }
+fn input(name: &str, place: u32) -> RunAgentInput {
+    let message = InputMessage {
+        id: Some(format!("m{place}")),
+        role: "user".to_owned(),
+        content: Some(StrictValue("Please".into())),
+        ..InputMessage::default()
+    };
+    RunAgentInput {
+        thread_id: format!("{name}-{place}-{}", std::process::id()),
+        run_id: format!("r{place}"),
+        protocol_version: Some(VERSION.to_owned()),
+        messages: vec![message],
+        ..RunAgentInput::default()
+    }
 }

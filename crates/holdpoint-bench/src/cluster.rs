@@ -1,4 +1,4 @@
-//! A PostgreSQL of the benchmark's own, as it is by default: fsync and all. Gone with the value that holds it.
+//! A temporary PostgreSQL with default settings, fsync included. It is removed with the value that holds it.
 
 use std::net::SocketAddr;
 use std::os::unix::fs::{MetadataExt, chown};
@@ -6,17 +6,17 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::scratch::{Folder, failed, free_address, random_name};
-use holdpoint_cli::failure::Failure;
+use super::Failure;
+use super::scratch::{Folder, failed, free_address, last_line, random_name};
 
-/// PostgreSQL refuses to run as root; then it runs as one of these.
+/// Users for PostgreSQL if root runs the benchmark, because PostgreSQL refuses to run as root.
 const UNPRIVILEGED: [&str; 2] = ["postgres", "nobody"];
-/// Where Debian puts its versions.
+/// The folder of Debian's versions.
 const VERSIONS: &str = "/usr/lib/postgresql";
 
 pub(super) struct Cluster {
     folder: Folder,
-    /// Where the programs of PostgreSQL are.
+    /// The folder of the programs of PostgreSQL.
     programs: PathBuf,
     address: SocketAddr,
     password: String,
@@ -39,8 +39,8 @@ impl Cluster {
             format!("-p {} -c listen_addresses={} -c unix_socket_directories=", address.port(), address.ip());
         start.args(["start", "--silent", "--wait", "--options", &options]).arg("--pgdata").arg(&data);
         start.arg("--log").arg(folder.path.join("log"));
-        run(start).map_err(|failure| failure.hint(last_words(&folder.path)))?;
-        // From here on there is something to stop, whatever goes wrong.
+        run(start).map_err(|failure| failure.hint(last_line(&folder.path.join("log"))))?;
+        // From here on, an error stops the server.
         let mut cluster = Self { folder, programs, address, password, postmaster: 0 };
         let noted = std::fs::read_to_string(data.join("postmaster.pid"));
         let noted = noted.map_err(|error| failed("the PostgreSQL did not note its process id", &error))?;
@@ -53,7 +53,7 @@ impl Cluster {
         self.postmaster
     }
 
-    /// Makes an empty database and says how to reach it.
+    /// Creates a database and returns its address.
     pub(super) fn database(&self, name: &str) -> Result<String, Failure> {
         let mut create = unprivileged(&self.programs.join("createdb"));
         create.env("PGPASSWORD", &self.password).args(["--username=postgres", "--host", "127.0.0.1"]);
@@ -66,19 +66,12 @@ impl Cluster {
 impl Drop for Cluster {
     fn drop(&mut self) {
         let mut stop = unprivileged(&self.programs.join("pg_ctl"));
-        // Nothing in it is worth a tidy end.
         stop.args(["stop", "--silent", "--wait", "--mode=immediate"]);
         stop.arg("--pgdata").arg(self.folder.path.join("data"));
         if let Err(failure) = run(stop) {
             eprintln!("the benchmark's own PostgreSQL did not stop: {}", failure.message());
         }
     }
-}
-
-/// A server that does not start says why in its log.
-fn last_words(folder: &Path) -> String {
-    let log = std::fs::read_to_string(folder.join("log")).unwrap_or_default();
-    log.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("its log is empty").to_owned()
 }
 
 fn run(mut command: Command) -> Result<(), Failure> {
@@ -91,7 +84,7 @@ fn run(mut command: Command) -> Result<(), Failure> {
     Err(Failure::broken(format!("{program} failed: {}", said.trim())))
 }
 
-/// A command that runs without privileges, also when the benchmark has them.
+/// Returns a command that runs without privileges.
 fn unprivileged(program: &Path) -> Command {
     let mut command = Command::new(program);
     command.current_dir("/").stdin(Stdio::null());
@@ -101,13 +94,13 @@ fn unprivileged(program: &Path) -> Command {
     command
 }
 
-/// Lets such a command use what the benchmark made.
+/// Lets such a command use these paths.
 fn give_away(paths: &[&Path]) -> std::io::Result<()> {
     let Some((user, group)) = other_user() else { return Ok(()) };
     paths.iter().try_for_each(|path| chown(path, Some(user), Some(group)))
 }
 
-/// User and group to become when root runs the benchmark.
+/// Returns the user and the group to become if root runs the benchmark.
 fn other_user() -> Option<(u32, u32)> {
     if std::fs::metadata("/proc/self").ok()?.uid() != 0 {
         return None;
@@ -120,7 +113,7 @@ fn other_user() -> Option<(u32, u32)> {
     })
 }
 
-/// The newest version that Debian's packages installed, or whatever is in the PATH.
+/// Returns the folder of the newest version of Debian's packages, or one in the PATH.
 fn programs() -> Result<PathBuf, Failure> {
     let versions = std::fs::read_dir(VERSIONS).into_iter().flatten().flatten();
     let mut versions: Vec<PathBuf> = versions.map(|entry| entry.path()).collect();

@@ -1,43 +1,48 @@
-//! What a server and its database tell about themselves, and what something cost them meanwhile.
+//! The costs of work, read from the metrics of the server and the CPU time of its database.
 
-use super::driver::Driver;
-use super::ground::Ground;
-use super::measure::{Metrics, ratio};
+use super::measure::{Metrics, Number, known, ratio, written};
+use super::{Facts, Target};
 
-/// What the server and the database tell about themselves at one moment.
+/// The counters of the server and the CPU time of the database at one moment.
 pub(super) struct Readings {
-    metrics: Metrics,
-    database: Option<f64>,
+    pub(super) metrics: Metrics,
+    pub(super) database: Option<f64>,
 }
 
 impl Readings {
-    pub(super) async fn take(driver: &Driver, ground: &Ground) -> Self {
-        Self { metrics: driver.metrics().await, database: ground.cpu_seconds() }
+    pub(super) async fn take(target: &Target) -> Self {
+        Self { metrics: target.driver.metrics().await, database: target.ground.cpu_seconds() }
+    }
+
+    /// Returns the costs from these readings to now.
+    pub(super) async fn costs(&self, target: &Target, done: usize) -> Costs {
+        Costs::between(self, &Self::take(target).await, done)
     }
 }
 
-/// What so many of something cost, in all or each; what is unknown stays unknown.
+/// Costs in total or for each of the operations that were done. Unknown values are None.
 pub(super) struct Costs {
     pub(super) commits: Option<f64>,
     pub(super) changes: Option<f64>,
     pub(super) commits_each: Option<f64>,
-    pub(super) rows_per_commit: Option<f64>,
-    pub(super) changes_per_commit: Option<f64>,
+    rows_per_commit: Option<f64>,
+    changes_per_commit: Option<f64>,
     pub(super) round_trips_each: Option<f64>,
-    /// Seconds for a thousand.
+    /// Seconds per thousand operations.
     pub(super) server_cpu: Option<f64>,
     pub(super) database_cpu: Option<f64>,
     pub(super) both_cpu: Option<f64>,
-    pub(super) memory: Option<f64>,
+    memory: Option<f64>,
 }
 
 impl Costs {
-    pub(super) fn between(before: &Readings, after: &Readings, done: f64) -> Self {
+    pub(super) fn between(before: &Readings, after: &Readings, done: usize) -> Self {
+        let done = Some(done as f64);
         let grown = |name: &str| after.metrics.since(&before.metrics, name);
-        let per_thousand = |seconds: Option<f64>| ratio(seconds.map(|seconds| seconds * 1000.0), Some(done));
+        let per_thousand = |seconds: Option<f64>| ratio(seconds.map(|seconds| seconds * 1000.0), done);
         let commits = grown("holdpoint_commits_total");
         let changes = grown("holdpoint_changes_total");
-        // A file has no server to wait for.
+        // SQLite has no round trips.
         let round_trips = grown("holdpoint_database_round_trips_total").filter(|trips| *trips > 0.0);
         let server_cpu = per_thousand(grown("process_cpu_seconds_total"));
         let database_cpu =
@@ -45,14 +50,42 @@ impl Costs {
         Self {
             commits,
             changes,
-            commits_each: ratio(commits, Some(done)),
+            commits_each: ratio(commits, done),
             rows_per_commit: ratio(grown("holdpoint_rows_written_total"), commits),
             changes_per_commit: ratio(changes, commits),
-            round_trips_each: ratio(round_trips, Some(done)),
+            round_trips_each: ratio(round_trips, done),
             server_cpu,
             database_cpu,
             both_cpu: server_cpu.zip(database_cpu).map(|(server, database)| server + database),
             memory: after.metrics.get("process_resident_memory_bytes"),
         }
+    }
+
+    /// Adds CPU time and memory. `many` names the operations, such as `Cycles`.
+    pub(super) fn cpu(&self, facts: Facts, many: &str) -> Facts {
+        let lower = many.to_lowercase();
+        facts
+            .number(format!("serverCpuSecondsPer1000{many}"), self.server_cpu)
+            .number(format!("databaseCpuSecondsPer1000{many}"), self.database_cpu)
+            .number(format!("bothCpuSecondsPer1000{many}"), self.both_cpu)
+            .line(format!("server CPU per 1000 {lower}"), format!("{} s", written(self.server_cpu, 3)))
+            .line(format!("database CPU per 1000 {lower}"), known(self.database_cpu, 3, " s"))
+            .line("both together", known(self.both_cpu, 3, " s"))
+            .memory("serverMemoryBytes", "server memory", self.memory)
+    }
+
+    /// Adds the sizes of commits, and round trips. `one` names an operation, such as `Cycle`, and `changes` the changes.
+    pub(super) fn commit_sizes(&self, facts: Facts, one: &str, changes: &str) -> Facts {
+        facts
+            .fact(
+                "rowsPerCommit",
+                Number(self.rows_per_commit),
+                "rows per commit",
+                written(self.rows_per_commit, 1),
+            )
+            .number("changesPerCommit", self.changes_per_commit)
+            .number(format!("roundTripsPer{one}"), self.round_trips_each)
+            .line(format!("{changes} per commit"), written(self.changes_per_commit, 1))
+            .line(format!("round trips per {}", one.to_lowercase()), known(self.round_trips_each, 2, ""))
     }
 }

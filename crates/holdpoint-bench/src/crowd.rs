@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
-use holdpoint_cli::failure::Failure;
+use super::{Facts, Failure};
 
 /// Time between two bytes of a slow request.
 const BYTE_EVERY: Duration = Duration::from_millis(500);
@@ -30,7 +30,10 @@ struct Counts {
 impl Crowd {
     /// Opens the connections, and returns when the idle ones have been served once.
     pub(super) async fn gather(server: &str, idle: u32, slow: u32) -> Result<Self, Failure> {
-        let address = server.trim_start_matches("http://").trim_end_matches('/').to_owned();
+        if server.starts_with("https://") && idle + slow > 0 {
+            return Err(Failure::usage("--idle and --slow require an http server"));
+        }
+        let address = server.trim_start_matches("http://").to_owned();
         let (mut tasks, counts) = (JoinSet::new(), Arc::<Counts>::default());
         for at in 0..idle {
             let connection = served_once(&address).await.map_err(|error| {
@@ -44,10 +47,18 @@ impl Crowd {
         Ok(Self { _tasks: tasks, counts })
     }
 
-    /// Returns how many idle connections are open, how many slow ones are, and how often the server closed a slow one.
-    pub(super) fn counts(&self) -> (u64, u64, u64) {
-        let count = |of: &AtomicU64| of.load(Ordering::Relaxed);
-        (count(&self.counts.idle), count(&self.counts.slow), count(&self.counts.closed))
+    /// Adds the connections that are open now, if there were any.
+    pub(super) fn report(&self, facts: Facts, [idle_max, slow_max]: [u32; 2]) -> Facts {
+        if idle_max + slow_max == 0 {
+            return facts;
+        }
+        let Counts { idle, slow, closed } = &*self.counts;
+        let [idle, slow, closed] = [idle, slow, closed].map(|count| count.load(Ordering::Relaxed));
+        let counts = Facts::default().member("idle", idle).member("slow", slow).member("slowClosed", closed);
+        facts
+            .member("connections", counts)
+            .line("idle connections", format!("{idle} of {idle_max} open at the end"))
+            .line("slow clients", format!("{slow} of {slow_max}, closed {closed} times"))
     }
 }
 

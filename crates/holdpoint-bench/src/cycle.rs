@@ -1,114 +1,70 @@
-//! `bench cycle`: create → seen waiting → answered → seen completed, over and over.
+//! `bench cycle`: creates a run, sees it wait, answers it and sees it completed, over and over.
 
 use std::time::{Duration, Instant};
 
-use serde_json::json;
+use clap::Args;
+use holdpoint_client::api::ids::Status;
 
-use super::Report;
-use super::costs::{Costs, Readings};
+use super::batch::{Batch, repeat};
+use super::costs::Readings;
 use super::crowd::Crowd;
-use super::driver::{Driver, repeat};
 use super::fsyncs::{self, Fsyncs};
-use super::ground::Ground;
-use super::measure::{Spread, number, round, written};
-use super::server::OwnServer;
-use holdpoint_cli::failure::Failure;
-use holdpoint_cli::output::Progress;
+use super::measure::{Spread, written};
+use super::{Clients, Connection, Driver, Facts, Failure, Report, Target};
 
-/// What one pass over many cycles gave. A cycle with an error counts only as an error.
-pub(super) struct Pass {
-    pub(super) cycles: usize,
-    pub(super) seconds: f64,
-    pub(super) errors: usize,
-    pub(super) first_error: Option<String>,
-    pub(super) resolve: Option<Spread>,
-    pub(super) whole: Option<Spread>,
+#[derive(Debug, Args)]
+pub(crate) struct Load {
+    #[command(flatten)]
+    clients: Clients,
+    /// Cycles to count
+    #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(1..))]
+    runs: u32,
+    /// Cycles before counting starts
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    warmup: u32,
+    /// Idle connections that stay open meanwhile; for http servers
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    idle: u32,
+    /// Clients that send their requests byte by byte meanwhile; for http servers
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    slow: u32,
 }
 
 pub(super) struct Cycle {
-    /// From sending the answer to seeing the run completed.
+    /// The time from sending the answer to seeing the run completed.
     pub(super) resolve: Duration,
     pub(super) whole: Duration,
 }
 
-/// The parameters of the benchmark.
-pub(super) struct Load {
-    pub(super) concurrency: u32,
-    pub(super) runs: u32,
-    pub(super) warmup: u32,
-    pub(super) connections: Connections,
-}
-
-/// Connections that stay open beside the cycles.
-#[derive(Clone, Copy)]
-pub(super) struct Connections {
-    pub(super) idle: u32,
-    pub(super) slow: u32,
-}
-
-pub(super) async fn bench(
-    driver: &Driver,
-    own: Option<&OwnServer>,
-    ground: &Ground,
-    load: &Load,
-) -> Result<Report, Failure> {
-    let Load { concurrency, runs, warmup, .. } = *load;
-    let crowd = Crowd::gather(driver.server(), load.connections.idle, load.connections.slow).await?;
-    let warm = pass(driver, warmup, concurrency).await;
-    if let Some(error) = warm.first_error {
-        return Err(Failure::refused(format!("the warm-up failed: {error}")));
-    }
-    let before = Readings::take(driver, ground).await;
-    let pass = pass(driver, runs, concurrency).await;
-    let after = Readings::take(driver, ground).await;
-    let crowd = crowd.counts();
-    let fsyncs = match own {
-        Some(_) if ground.is_postgres() => Fsyncs::Unknown("counted with SQLite only".to_string()),
+pub(super) async fn bench(connection: &Connection, load: &Load) -> Result<Report, Failure> {
+    let target = Target::start(connection, &load.clients.database, &[]).await?;
+    let (driver, concurrency) = (&target.driver, load.clients.concurrency);
+    let crowd = Crowd::gather(driver.client.server(), load.idle, load.slow).await?;
+    pass(driver, load.warmup, concurrency).await.all("the warm-up failed")?;
+    let before = Readings::take(&target).await;
+    let cycles = pass(driver, load.runs, concurrency).await;
+    let costs = before.costs(&target, cycles.done.len()).await;
+    let facts = Facts::of("cycle").member("concurrency", concurrency);
+    let facts = cycles.rate(facts, "cycles", &format!("{concurrency} at a time"));
+    let facts = Cycle::spreads(&cycles, facts, ["resolveToCompletedMs", "cycleMs"], "answer", "cycle");
+    let (commits, each) = (written(costs.commits, 0), written(costs.commits_each, 3));
+    let facts = costs
+        .cpu(facts, "Cycles")
+        .number("commits", costs.commits)
+        .number("commitsPerCycle", costs.commits_each)
+        .line("commits", format!("{commits}, {each} per cycle"));
+    let facts = costs.commit_sizes(facts, "Cycle", "changes");
+    let facts = crowd.report(facts, [load.idle, load.slow]);
+    let fsyncs = match &target.own {
+        Some(_) if target.ground.is_postgres() => Fsyncs::Unknown("counted with SQLite only".to_string()),
         Some(server) => fsyncs::count(driver, server, concurrency).await,
-        None => Fsyncs::Unknown("only a server of the benchmark's own is traced".to_string()),
+        None => Fsyncs::Unknown("only a server that the benchmark starts is traced".to_string()),
     };
-    let costs = Costs::between(&before, &after, pass.cycles as f64);
-    Ok(with_crowd(report(&pass, concurrency, &costs, &fsyncs), load.connections, crowd))
+    Ok(cycles.finish(fsyncs.report(facts, concurrency)))
 }
 
-pub(super) async fn pass(driver: &Driver, count: u32, concurrency: u32) -> Pass {
-    repeated("cycles", count, concurrency, async || cycle(driver).await).await
-}
-
-/// The same for something else that is begun, answered and ended.
-pub(super) async fn repeated(
-    what: &'static str,
-    count: u32,
-    concurrency: u32,
-    once: impl AsyncFn() -> Result<Cycle, Failure>,
-) -> Pass {
-    let progress = Progress::new(what, count);
-    let begun = Instant::now();
-    let results = repeat(count, concurrency, async || {
-        let result = once().await;
-        progress.step();
-        result
-    })
-    .await;
-    let seconds = begun.elapsed().as_secs_f64();
-    let (mut resolve, mut whole, mut failures) = (Vec::new(), Vec::new(), Vec::new());
-    for result in results {
-        match result {
-            Ok(cycle) => {
-                resolve.push(cycle.resolve);
-                whole.push(cycle.whole);
-            }
-            Err(failure) => failures.push(failure),
-        }
-    }
-    Pass {
-        cycles: whole.len(),
-        seconds,
-        errors: failures.len(),
-        first_error: failures.first().map(|failure| failure.message().to_string()),
-        resolve: Spread::of(resolve),
-        whole: Spread::of(whole),
-    }
+pub(super) async fn pass(driver: &Driver, count: u32, concurrency: u32) -> Batch<Cycle> {
+    repeat("cycles", count, concurrency, async || cycle(driver).await).await
 }
 
 async fn cycle(driver: &Driver) -> Result<Cycle, Failure> {
@@ -116,56 +72,24 @@ async fn cycle(driver: &Driver) -> Result<Cycle, Failure> {
     let run = driver.park().await?;
     let answered = Instant::now();
     driver.accept(&run).await?;
-    driver.until(&run, "completed").await?;
+    driver.until(&run, Status::Completed).await?;
     Ok(Cycle { resolve: answered.elapsed(), whole: begun.elapsed() })
 }
 
-/// Adds the connections beside the cycles, if there were some.
-fn with_crowd(mut report: Report, wanted: Connections, (idle, slow, closed): (u64, u64, u64)) -> Report {
-    if wanted.idle + wanted.slow > 0 {
-        report.json["connections"] = json!({"idle": idle, "slow": slow, "slowClosed": closed});
-        report.facts.push(("idle connections", format!("{idle} of {} open at the end", wanted.idle)));
-        report.facts.push(("slow clients", format!("{slow} of {}, closed {closed} times", wanted.slow)));
+impl Cycle {
+    /// Adds the percentiles of both durations.
+    pub(super) fn spreads(
+        cycles: &Batch<Self>,
+        facts: Facts,
+        [resolve, whole]: [&str; 2],
+        answer: &str,
+        unit: &str,
+    ) -> Facts {
+        let of = |value: fn(&Self) -> Duration| Spread::of(cycles.done.iter().map(value));
+        facts.spread(resolve, &format!("{answer} → completed, p50 / p99"), of(|cycle| cycle.resolve)).spread(
+            whole,
+            &format!("whole {unit}, p50 / p99"),
+            of(|cycle| cycle.whole),
+        )
     }
-    report
-}
-
-fn report(pass: &Pass, concurrency: u32, costs: &Costs, fsyncs: &Fsyncs) -> Report {
-    let per_second = pass.cycles as f64 / pass.seconds;
-    let json = json!({
-        "bench": "cycle", "concurrency": concurrency, "cycles": pass.cycles, "seconds": round(pass.seconds),
-        "cyclesPerSecond": round(per_second),
-        "resolveToCompletedMs": Spread::json(pass.resolve), "cycleMs": Spread::json(pass.whole),
-        "serverCpuSecondsPer1000Cycles": number(costs.server_cpu),
-        "databaseCpuSecondsPer1000Cycles": number(costs.database_cpu),
-        "bothCpuSecondsPer1000Cycles": number(costs.both_cpu), "serverMemoryBytes": number(costs.memory),
-        "commits": number(costs.commits), "commitsPerCycle": number(costs.commits_each),
-        "rowsPerCommit": number(costs.rows_per_commit), "changesPerCommit": number(costs.changes_per_commit),
-        "roundTripsPerCycle": number(costs.round_trips_each),
-        "fsyncsPerCycle": fsyncs.json(), "errors": pass.errors, "firstError": pass.first_error,
-    });
-    // What only a database server has is left out where there is none.
-    let seconds = |value: Option<f64>| value.map(|value| format!("{value:.3} s")).unwrap_or_default();
-    let commits = (written(costs.commits, 0), written(costs.commits_each, 3));
-    let facts = vec![
-        ("cycles", format!("{} in {:.2} s, {concurrency} at a time", pass.cycles, pass.seconds)),
-        ("cycles/s", format!("{per_second:.0}")),
-        ("answer → completed, p50 / p99", Spread::text(pass.resolve)),
-        ("whole cycle, p50 / p99", Spread::text(pass.whole)),
-        ("server CPU per 1000 cycles", format!("{} s", written(costs.server_cpu, 3))),
-        ("database CPU per 1000 cycles", seconds(costs.database_cpu)),
-        ("both together", seconds(costs.both_cpu)),
-        ("server memory", format!("{} MB", written(costs.memory.map(|bytes| bytes / 1e6), 1))),
-        ("commits", format!("{}, {} per cycle", commits.0, commits.1)),
-        ("rows per commit", written(costs.rows_per_commit, 1)),
-        ("changes per commit", written(costs.changes_per_commit, 1)),
-        (
-            "round trips per cycle",
-            costs.round_trips_each.map(|trips| format!("{trips:.2}")).unwrap_or_default(),
-        ),
-        ("fsyncs per cycle", fsyncs.text(concurrency)),
-        ("errors", pass.errors.to_string()),
-        ("first error", pass.first_error.clone().unwrap_or_default()),
-    ];
-    Report { json, facts, errors: pass.errors }
 }

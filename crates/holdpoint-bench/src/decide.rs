@@ -1,85 +1,94 @@
-//! `bench decide`: many runs wait for people, who answer in no order; and what the disk allows at most, measured beside it.
+//! `bench decide`: many runs wait for approval, and clients answer them in random order. Compares the rate with the row
+//! inserts that the disk allows.
 
 use std::cell::RefCell;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::path::Path;
 use std::time::{Duration, Instant};
 
-use futures_util::future::join_all;
-use serde_json::{Value, json};
+use clap::Args;
+use holdpoint_client::api::ids::Status;
 
-use super::Report;
-use super::costs::{Costs, Readings};
-use super::driver::{Driver, repeat};
-use super::ground::Ground;
-use super::measure::{Spread, number, ratio, round, written};
-use holdpoint_cli::failure::Failure;
-use holdpoint_cli::output::Progress;
+use super::batch::{Batch, drive, repeat, timed};
+use super::costs::Readings;
+use super::measure::{Number, Spread, known, ratio, written};
+use super::{Clients, Connection, Driver, Facts, Failure, Report, Target};
 
-/// One in so many decisions is made before counting starts.
+/// One in this many decisions is made before counting starts.
 const WARM_UP: usize = 50;
-/// How long the disk is measured, before and after the decisions: its mood changes.
+/// The disk is measured for this long before and after the decisions, because its speed varies.
 const CEILING: Duration = Duration::from_secs(2);
-/// Runs are created by more clients than decide them: this part is not measured.
+/// Runs are created by more clients than decide them, because this part is not measured.
 const CREATORS: u32 = 256;
 
-pub(super) struct Load {
-    pub(super) concurrency: u32,
-    pub(super) pending: u32,
-    pub(super) seconds: u64,
+#[derive(Debug, Args)]
+pub(crate) struct Load {
+    #[command(flatten)]
+    clients: Clients,
+    /// Runs that wait when the measurement begins
+    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..))]
+    pending: u32,
+    /// Seconds in which decisions are counted; fewer if all runs are decided
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    seconds: u64,
 }
 
-/// What the clients did.
-#[derive(Default)]
-pub(super) struct Decided {
-    pub(super) samples: Vec<Duration>,
-    pub(super) errors: Vec<String>,
-    pub(super) seconds: f64,
-}
-
-/// Rows per second that the disk takes when each is an insert of its own and as many as there are clients share a
-/// commit: the lower and the higher of two measurements.
-type Ceiling = Option<(f64, f64)>;
-
-pub(super) async fn bench(
-    driver: &Driver,
-    ground: &Ground,
-    disk: Option<&Path>,
-    load: &Load,
-) -> Result<Report, Failure> {
-    let mut waiting = park(load.pending, async || driver.create().await).await?;
-    // One speaks for the others: a server where runs never come to wait is no place to measure.
+pub(super) async fn bench(connection: &Connection, load: &Load) -> Result<Report, Failure> {
+    let target = Target::start(connection, &load.clients.database, &[]).await?;
+    let (driver, concurrency, pending) = (&target.driver, load.clients.concurrency, load.pending);
+    let mut waiting = park(pending, async || driver.create().await).await?;
+    // One run is enough to see that runs come to wait on this server.
     if let Some(run) = waiting.first() {
-        driver.until(run, "waiting-approval").await?;
+        driver.until(run, Status::WaitingApproval).await?;
     }
     let warm = waiting.split_off(waiting.len() - waiting.len() / WARM_UP);
-    let warm = decide(driver, warm, load.concurrency, Duration::MAX).await;
-    if let Some(error) = warm.errors.first() {
-        return Err(Failure::refused(format!("the warm-up failed: {error}")));
-    }
-    let one = ceiling(ground, disk, load.concurrency).await?;
+    decide(driver, warm, concurrency, Duration::MAX).await.all("the warm-up failed")?;
+    let one = ceiling(&target, load).await?;
     let begun_with = waiting.len();
-    let before = Readings::take(driver, ground).await;
-    let decided = decide(driver, waiting, load.concurrency, Duration::from_secs(load.seconds)).await;
-    let after = Readings::take(driver, ground).await;
-    let other = ceiling(ground, disk, load.concurrency).await?;
-    let costs = Costs::between(&before, &after, decided.samples.len() as f64);
+    let before = Readings::take(&target).await;
+    let decisions = decide(driver, waiting, concurrency, Duration::from_secs(load.seconds)).await;
+    let costs = before.costs(&target, decisions.done.len()).await;
+    let other = ceiling(&target, load).await?;
     let ceiling = one.zip(other).map(|(one, other)| (one.min(other), one.max(other)));
-    Ok(report(load, begun_with, &decided, &costs, ceiling))
+    // Compared with the higher of the two, which is the worse share.
+    let share = ratio(Some(decisions.per_second()), ceiling.map(|(_, high)| high));
+    let facts = Facts::of("decide")
+        .member("concurrency", concurrency)
+        .member("pending", pending)
+        .member("pendingWhenCounted", begun_with)
+        .line("pending runs", format!("{pending}, of which {begun_with} waited when counting began"));
+    let facts = decisions.rate(facts, "decisions", &format!("{concurrency} at a time, in no order")).spread(
+        "decisionMs",
+        "answer → durable, p50 / p99",
+        Spread::of(decisions.done.iter().copied()),
+    );
+    let facts = costs
+        .cpu(facts, "Decisions")
+        .fact("commits", Number(costs.commits), "commits", written(costs.commits, 0))
+        .number("changes", costs.changes);
+    let range = ceiling.map(|(low, high)| [low.round(), high.round()]);
+    let rows = match ceiling {
+        Some((low, high)) => format!("{low:.0} to {high:.0} one-row inserts/s, {concurrency} to a commit"),
+        None => "unknown: measured only beside a server that the benchmark starts".to_owned(),
+    };
+    let facts = costs
+        .commit_sizes(facts, "Decision", "decisions")
+        .fact("ceilingRowsPerSecond", range, "what the disk allows", rows)
+        .fact(
+            "shareOfCeiling",
+            Number(share),
+            "share of it",
+            known(share.map(|share| share * 100.0), 1, " %"),
+        );
+    Ok(decisions.finish(facts))
 }
 
-/// Runs that wait, in an order that has nothing to do with the one they came in, and is the same for the same runs.
+/// Creates runs and returns them in an order that is random, and the same for the same runs.
 pub(super) async fn park(
     count: u32,
     create: impl AsyncFn() -> Result<String, Failure>,
 ) -> Result<Vec<String>, Failure> {
-    let progress = Progress::new("parked", count);
-    let results = repeat(count, CREATORS, async || {
-        let result = create().await;
-        progress.step();
-        result
-    });
-    let mut runs = results.await.into_iter().collect::<Result<Vec<String>, Failure>>()?;
+    let parked = repeat("parked", count, CREATORS, create).await;
+    let mut runs = parked.all("a run could not be created")?;
     runs.sort_by_cached_key(|run| {
         let mut hasher = DefaultHasher::new();
         run.hash(&mut hasher);
@@ -88,89 +97,28 @@ pub(super) async fn park(
     Ok(runs)
 }
 
-/// Each run is decided once, until the time is over or none is left.
+/// Decides each run once, until the time is over or no run is left.
 pub(super) async fn decide(
     driver: &Driver,
     waiting: Vec<String>,
     concurrency: u32,
     length: Duration,
-) -> Decided {
-    let progress = Progress::new("decided", u32::try_from(waiting.len()).unwrap_or(u32::MAX));
-    let begun = Instant::now();
+) -> Batch<Duration> {
+    let (begun, total) = (Instant::now(), u32::try_from(waiting.len()).unwrap_or(u32::MAX));
     let waiting = RefCell::new(waiting);
-    let decided = RefCell::new(Decided::default());
-    let client = || async {
-        while begun.elapsed() < length {
-            let Some(run) = waiting.borrow_mut().pop() else { return };
-            let sent = Instant::now();
-            let result = driver.accept(&run).await;
-            let mut decided = decided.borrow_mut();
-            match result {
-                Ok(()) => decided.samples.push(sent.elapsed()),
-                Err(failure) => decided.errors.push(failure.message().to_owned()),
-            }
-            progress.step();
-        }
-    };
-    join_all((0..concurrency).map(|_| client())).await;
-    Decided { seconds: begun.elapsed().as_secs_f64(), ..decided.into_inner() }
+    let take = || waiting.borrow_mut().pop().filter(|_| begun.elapsed() < length);
+    drive("decided", total, concurrency, take, async |run| timed(async || driver.accept(&run).await).await)
+        .await
 }
 
-async fn ceiling(ground: &Ground, disk: Option<&Path>, concurrency: u32) -> Result<Option<f64>, Failure> {
-    let Some(scratch) = disk else { return Ok(None) };
-    let place = ground.beside(scratch)?;
-    let rows = holdpoint_engine::ceiling(&place.location, concurrency as usize, CEILING).await;
+/// Returns the rows per second that the disk takes if as many inserts as there are clients share a commit. None for a
+/// named server, whose disk is unknown.
+async fn ceiling(target: &Target, load: &Load) -> Result<Option<f64>, Failure> {
+    if target.own.is_none() {
+        return Ok(None);
+    }
+    let (location, _folder) = target.ground.beside(&load.clients.database.scratch.folder)?;
+    let clients = load.clients.concurrency as usize;
+    let rows = holdpoint_engine::ceiling(&location, clients, CEILING).await;
     rows.map(Some).map_err(|error| Failure::broken(error.to_string()))
-}
-
-fn report(load: &Load, begun_with: usize, decided: &Decided, costs: &Costs, ceiling: Ceiling) -> Report {
-    let Load { concurrency, pending, .. } = load;
-    let (decisions, errors) = (decided.samples.len(), decided.errors.len());
-    let per_second = decisions as f64 / decided.seconds;
-    let spread = Spread::of(decided.samples.clone());
-    // The higher one: whoever claims to come near the ceiling has the worse of it.
-    let share = ratio(Some(per_second), ceiling.map(|(_, high)| high));
-    let json = json!({
-        "bench": "decide", "concurrency": concurrency, "pending": pending, "pendingWhenCounted": begun_with,
-        "decisions": decisions, "seconds": round(decided.seconds), "decisionsPerSecond": round(per_second),
-        "decisionMs": Spread::json(spread),
-        "serverCpuSecondsPer1000Decisions": number(costs.server_cpu),
-        "databaseCpuSecondsPer1000Decisions": number(costs.database_cpu),
-        "bothCpuSecondsPer1000Decisions": number(costs.both_cpu), "serverMemoryBytes": number(costs.memory),
-        "commits": number(costs.commits), "changes": number(costs.changes),
-        "rowsPerCommit": number(costs.rows_per_commit), "changesPerCommit": number(costs.changes_per_commit),
-        "roundTripsPerDecision": number(costs.round_trips_each),
-        "ceilingRowsPerSecond": ceiling.map_or(Value::Null, |(low, high)| json!([low.round(), high.round()])),
-        "shareOfCeiling": number(share), "errors": errors, "firstError": decided.errors.first(),
-    });
-    let seconds = |value: Option<f64>| value.map(|value| format!("{value:.3} s")).unwrap_or_default();
-    let rows = |(low, high): (f64, f64)| {
-        format!("{low:.0} to {high:.0} one-row inserts/s, {concurrency} to a commit")
-    };
-    let unknown = || "unknown: measured only beside a server of the benchmark's own".to_owned();
-    let facts = vec![
-        ("pending runs", format!("{pending}, of which {begun_with} waited when counting began")),
-        (
-            "decisions",
-            format!("{decisions} in {:.2} s, {concurrency} at a time, in no order", decided.seconds),
-        ),
-        ("decisions/s", format!("{per_second:.0}")),
-        ("answer → durable, p50 / p99", Spread::text(spread)),
-        ("server CPU per 1000 decisions", format!("{} s", written(costs.server_cpu, 3))),
-        ("database CPU per 1000 decisions", seconds(costs.database_cpu)),
-        ("both together", seconds(costs.both_cpu)),
-        ("server memory", format!("{} MB", written(costs.memory.map(|bytes| bytes / 1e6), 1))),
-        ("commits", written(costs.commits, 0)),
-        ("rows per commit", written(costs.rows_per_commit, 1)),
-        ("decisions per commit", written(costs.changes_per_commit, 1)),
-        (
-            "round trips per decision",
-            costs.round_trips_each.map(|trips| format!("{trips:.2}")).unwrap_or_default(),
-        ),
-        ("what the disk allows", ceiling.map_or_else(unknown, rows)),
-        ("share of it", share.map(|share| format!("{:.1} %", share * 100.0)).unwrap_or_default()),
-        ("errors", errors.to_string()),
-        ("first error", decided.errors.first().cloned().unwrap_or_default()),
-    ];
-    Report { json, facts, errors }
 }

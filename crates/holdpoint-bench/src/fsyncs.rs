@@ -1,21 +1,20 @@
-//! Counts the fsyncs of the benchmark's own server with strace, in a pass apart because tracing slows it down.
+//! Counts the fsyncs of a server with strace, in separate passes because tracing slows the server down.
 
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
-
 use super::cycle::pass;
-use super::driver::Driver;
 use super::measure::round;
+use super::scratch::ChildProcess;
 use super::server::OwnServer;
+use super::{Driver, Facts};
 
 const ALONE_CYCLES: u32 = 200;
 const CYCLES_PER_LANE: u32 = 20;
 const ATTACH_MAX: Duration = Duration::from_secs(5);
 const ATTACH_POLL: Duration = Duration::from_millis(10);
-/// The tracer writes what it saw a moment later than the server goes on.
+/// Time for the tracer to write its log.
 const DRAIN: Duration = Duration::from_millis(200);
 
 pub(super) enum Fsyncs {
@@ -24,24 +23,17 @@ pub(super) enum Fsyncs {
 }
 
 impl Fsyncs {
-    pub(super) fn json(&self) -> Value {
-        match self {
-            Self::PerCycle { alone, together } => {
-                json!({"alone": round(*alone), "together": round(*together)})
-            }
-            Self::Unknown(_) => Value::Null,
-        }
-    }
-
-    pub(super) fn text(&self, concurrency: u32) -> String {
-        match self {
-            Self::PerCycle { alone, together } => {
+    pub(super) fn report(&self, facts: Facts, concurrency: u32) -> Facts {
+        let (member, text) = match self {
+            Self::PerCycle { alone, together } => (
+                Some(Facts::default().member("alone", round(*alone)).member("together", round(*together))),
                 format!(
                     "{alone:.2} one at a time, {together:.2} with {concurrency} at a time (traced passes)"
-                )
-            }
-            Self::Unknown(why) => format!("unknown: {why}"),
-        }
+                ),
+            ),
+            Self::Unknown(why) => (None, format!("unknown: {why}")),
+        };
+        facts.member("fsyncsPerCycle", member).line("fsyncs per cycle", text)
     }
 }
 
@@ -59,57 +51,31 @@ async fn traced(driver: &Driver, server: &OwnServer, cycles: u32, concurrency: u
         return Err("counted on Linux only".to_string());
     }
     let log = server.scratch_file("fsyncs.log");
-    let mut tracer = Tracer::attach(server.pid(), &log)?;
-    tracer.attached(server.pid()).await?;
+    let tracer = trace(server.pid(), &log).await?;
     let pass = pass(driver, cycles, concurrency).await;
     tokio::time::sleep(DRAIN).await;
     drop(tracer);
-    match pass.first_error {
-        Some(error) => Err(format!("the traced pass failed: {error}")),
-        None => {
-            let log =
-                std::fs::read_to_string(&log).map_err(|error| format!("strace left no log: {error}"))?;
-            Ok(calls(&log) as f64 / pass.cycles as f64)
+    let cycles = pass.all("the traced pass failed").map_err(|failure| failure.message().to_string())?;
+    let log = std::fs::read_to_string(&log).map_err(|error| format!("strace left no log: {error}"))?;
+    Ok(calls(&log) as f64 / cycles.len() as f64)
+}
+
+/// Starts strace, and returns when it traces every thread of the server. The server continues untraced after its end.
+async fn trace(pid: u32, log: &Path) -> Result<ChildProcess, String> {
+    let mut command = Command::new("strace");
+    command.args(["-f", "-qq", "-e", "trace=fsync,fdatasync", "-p", &pid.to_string(), "-o"]).arg(log);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let child = command.spawn().map_err(|error| format!("strace cannot be started: {error}"))?;
+    let (mut tracer, begun) = (ChildProcess(child), Instant::now());
+    while !every_thread_is_traced(pid) {
+        if tracer.has_ended() || begun.elapsed() > ATTACH_MAX {
+            return Err(
+                "strace may not trace the server (a container or ptrace_scope forbids it)".to_string()
+            );
         }
+        tokio::time::sleep(ATTACH_POLL).await;
     }
-}
-
-/// A strace that ends with the value that holds it.
-struct Tracer {
-    child: Child,
-}
-
-impl Tracer {
-    fn attach(pid: u32, log: &Path) -> Result<Self, String> {
-        let mut command = Command::new("strace");
-        command.args(["-f", "-qq", "-e", "trace=fsync,fdatasync", "-p", &pid.to_string(), "-o"]).arg(log);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let child = command.spawn().map_err(|error| format!("strace cannot be started: {error}"))?;
-        Ok(Self { child })
-    }
-
-    /// Waits until every thread of the server is traced: a count from half of them would be a lie.
-    async fn attached(&mut self, pid: u32) -> Result<(), String> {
-        let begun = Instant::now();
-        while !every_thread_is_traced(pid) {
-            let exited = self.child.try_wait().ok().flatten();
-            if exited.is_some() || begun.elapsed() > ATTACH_MAX {
-                return Err(
-                    "strace may not trace the server (a container or ptrace_scope forbids it)".to_string()
-                );
-            }
-            tokio::time::sleep(ATTACH_POLL).await;
-        }
-        Ok(())
-    }
-}
-
-impl Drop for Tracer {
-    fn drop(&mut self) {
-        // Fails only if strace is gone already. The kernel lets the server run on untraced.
-        self.child.kill().ok();
-        self.child.wait().ok();
-    }
+    Ok(tracer)
 }
 
 fn every_thread_is_traced(pid: u32) -> bool {
@@ -122,7 +88,7 @@ fn every_thread_is_traced(pid: u32) -> bool {
     })
 }
 
-/// A call that another thread interrupts stands on two lines; only the first has the parenthesis.
+/// Counts calls. A call that another thread interrupts has two lines; only the first has the parenthesis.
 fn calls(log: &str) -> usize {
     log.lines().filter(|line| line.contains("fsync(") || line.contains("fdatasync(")).count()
 }

@@ -1,88 +1,97 @@
-//! `bench inbox`: the questions of the inbox's first screen while very much waits, and what those who watch it cost the
-//! people who decide.
+//! `bench inbox`: the requests of the first screen of the inbox while many runs wait, and the rate of decisions while
+//! inboxes are open.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-use futures_util::future::{Either, join_all, select, try_join_all};
-use http_body_util::BodyExt;
-use hyper::Method;
-use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use clap::Args;
+use futures_util::future::{Either, join_all, select, try_join, try_join_all};
+use holdpoint_client::api::Page;
+use holdpoint_client::api::ids::Status;
+use holdpoint_client::api::pending::{ListPending, PendingInterrupts, StreamPending};
+use holdpoint_client::{Client, Request};
 
-use super::Report;
-use super::decide::{Decided, decide, park};
-use super::driver::{Driver, line_of};
-use super::measure::{Spread, middle, number, ratio, round, written};
-use holdpoint_cli::failure::Failure;
-use holdpoint_cli::output::Progress;
+use super::batch::{Batch, sample};
+use super::decide::{decide, park};
+use super::definitions::{gate, workflow};
+use super::measure::{Spread, middle, ratio, round, written};
+use super::{Clients, Connection, Driver, Facts, Failure, Progress, Report, Target};
 
-/// For anybody, with a deadline and without, and for somebody else.
+/// Workflows that any principal may decide, with a deadline and without, and one for another principal.
 const OPEN: [&str; 2] = ["bench-inbox-due", "bench-inbox-open"];
 const OTHERS: &str = "bench-inbox-others";
-/// One in so many is for somebody else. Theirs came first and are due first, which is the harder case.
+/// One in this many runs waits for another principal. These runs are the oldest and due first, which is the harder case.
 const OTHERS_SHARE: u32 = 4;
 const OTHERS_DUE_MS: u64 = 24 * 60 * 60 * 1000;
 const DUE_MS: u64 = 2 * OTHERS_DUE_MS;
-/// As the page asks for it.
-const LIST: &str = "/v1/interrupts?limit=50&assignee=me&order=";
-const COUNTS: &str = "/v1/interrupts:counts?assignee=me";
-const STREAM: &str = "/v1/interrupts/stream?assignee=me";
-/// What the page asks for one by one; the names are those of the report.
-const QUESTIONS: [(&str, &str, &str); 4] = [
-    ("listMs", "oldest first", "oldest"),
-    ("newestMs", "newest first", "newest"),
-    ("deadlineMs", "by deadline", "deadline"),
-    ("approvalsMs", "approvals only", "oldest&kind=approval"),
+/// The lists that the page shows: member, name, order and kind.
+const LISTS: [(&str, &str, &str, Option<&str>); 4] = [
+    ("listMs", "oldest first", "oldest", None),
+    ("newestMs", "newest first", "newest", None),
+    ("deadlineMs", "by deadline", "deadline", None),
+    ("approvalsMs", "approvals only", "oldest", Some("approval")),
 ];
-/// Pages on the way from the first to the last.
+/// The size of a page of the inbox, and of a page on the way from the first to the last.
+const SCREEN: u64 = 50;
 const PAGE: u32 = 100;
-/// Decisions are counted so often without watchers, and as often with them.
+/// Decisions are counted this many times without open inboxes, and as often with them.
 const ROUNDS: usize = 3;
 
-pub(super) struct Load {
-    pub(super) concurrency: u32,
-    pub(super) pending: u32,
-    pub(super) requests: u32,
-    pub(super) watchers: u32,
-    pub(super) seconds: u64,
+#[derive(Debug, Args)]
+pub(crate) struct Load {
+    #[command(flatten)]
+    clients: Clients,
+    /// Runs that wait
+    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(16..))]
+    pending: u32,
+    /// Samples of each request
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
+    requests: u32,
+    /// Inboxes that are open while decisions are counted
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    watchers: u32,
+    /// Seconds of each of six counts of decisions, three with open inboxes and three without; fewer if no run is left
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    seconds: u64,
 }
 
-/// What decisions and watchers did beside one another.
-struct Beside {
-    alone: f64,
-    watched: f64,
-    told_per_second: f64,
-    errors: Vec<String>,
-}
-
-pub(super) async fn bench(driver: &Driver, load: &Load) -> Result<Report, Failure> {
-    let waiting = fill(driver, load.pending).await?;
-    let first = sample(load.requests, async || first_screen(driver).await).await?;
-    let counts = sample(load.requests, async || driver.look(COUNTS).await).await?;
-    let mut asked = Vec::new();
-    for (_, _, order) in QUESTIONS {
-        let path = format!("{LIST}{order}");
-        asked.push(sample(load.requests, async || driver.look(&path).await).await?);
+pub(super) async fn bench(connection: &Connection, load: &Load) -> Result<Report, Failure> {
+    let target = Target::start(connection, &load.clients.database, &[]).await?;
+    let (driver, client) = (&target.driver, &target.driver.client);
+    let (pending, requests, concurrency) = (load.pending, load.requests, load.clients.concurrency);
+    let waiting = fill(driver, pending).await?;
+    let first = sample(requests, async || first_screen(client).await).await?;
+    let counts = client.interrupts().counts(&mine());
+    let counts = sample(requests, async || Ok(counts.clone().text().await.map(drop)?)).await?;
+    let mut facts = Facts::of("inbox")
+        .fact("pending", pending, "pending", format!("{pending}, one in {OTHERS_SHARE} for somebody else"))
+        .member("requests", requests)
+        .spread("firstScreenMs", "first screen (page, who, list, counts), p50 / p99", first)
+        .spread("countsMs", "counts", counts);
+    for (member, name, order, kind) in LISTS {
+        let list = list(client, order, kind);
+        let spread = sample(requests, async || Ok(list.clone().text().await.map(drop)?)).await?;
+        facts = facts.spread(member, name, spread);
     }
-    let pages = every_page(driver, load.pending).await?;
-    let beside = beside(driver, waiting, load).await?;
-    Ok(report(load, first, counts, &asked, &pages, &beside))
+    let (pages, rows) = every_page(client, pending).await?;
+    let facts = facts
+        .fact("pageMs", pages, "each page to the last", format!("{}, {rows} rows", Spread::text(pages)))
+        .member("rowsOfAllPages", rows)
+        .member("concurrency", concurrency)
+        .member("watchers", load.watchers);
+    decisions(driver, waiting, load, facts).await
 }
 
-/// Everything that waits; those that the benchmark may decide come back.
+/// Fills the inbox, and returns the runs that the benchmark may decide.
 async fn fill(driver: &Driver, pending: u32) -> Result<Vec<String>, Failure> {
-    let gates = [
-        (OTHERS, json!({"timeoutMs": OTHERS_DUE_MS, "approversList": ["somebody-else"]})),
-        (OPEN[0], json!({"timeoutMs": DUE_MS})),
-        (OPEN[1], json!({})),
-    ];
-    for (id, mut config) in gates {
-        config["title"] = json!("Pay the invoice of the month?");
-        config["actions"] = json!(["accept", "reject"]);
-        let workflow =
-            line_of(id, "Benchmark of the inbox", &[("gate".to_owned(), "core.approvalGate", config)]);
-        driver.exchange(Method::PUT, &format!("/v1/workflows/{id}"), &workflow).await?;
+    let title = "Pay the invoice of the month?";
+    let approvers = ("approversList", vec!["somebody-else"].into());
+    for (id, gate) in [
+        (OTHERS, gate(title, [("timeoutMs", OTHERS_DUE_MS.into()), approvers])),
+        (OPEN[0], gate(title, [("timeoutMs", DUE_MS.into())])),
+        (OPEN[1], gate(title, [])),
+    ] {
+        driver.register(&workflow(id, "Benchmark of the inbox", vec![gate])).await?;
     }
     let others = pending / OTHERS_SHARE;
     park(others, async || driver.start(OTHERS).await).await?;
@@ -92,153 +101,111 @@ async fn fill(driver: &Driver, pending: u32) -> Result<Vec<String>, Failure> {
         driver.start(OPEN[turn.get() % OPEN.len()]).await
     });
     let waiting = waiting.await?;
-    join_all(waiting.iter().take(64).map(|run| driver.until(run, "waiting-approval"))).await;
+    join_all(waiting.iter().take(64).map(|run| driver.until(run, Status::WaitingApproval))).await;
     Ok(waiting)
 }
 
-/// One after another, as one person looks at them.
-async fn sample(count: u32, once: impl AsyncFn() -> Result<(), Failure>) -> Result<Option<Spread>, Failure> {
-    let mut samples = Vec::new();
-    for _ in 0..count {
-        let begun = Instant::now();
-        once().await?;
-        samples.push(begun.elapsed());
-    }
-    Ok(Spread::of(samples))
+fn mine() -> ListPending {
+    ListPending { assignee: Some("me".to_owned()), ..ListPending::default() }
 }
 
-/// The page, who is signed in, and then at once the list and how much there is.
-async fn first_screen(driver: &Driver) -> Result<(), Failure> {
-    driver.look("/inbox").await?;
-    driver.look("/v1/session").await?;
-    let list = format!("{LIST}oldest");
-    try_join_all([driver.look(&list), driver.look(COUNTS)]).await.map(drop)
+fn list(client: &Client, order: &str, kind: Option<&str>) -> Request<PendingInterrupts<'static>> {
+    let filter = ListPending { order: Some(order.to_owned()), kind: kind.map(str::to_owned), ..mine() };
+    client.interrupts().pending(&filter).query(&Page { limit: Some(SCREEN), cursor: None })
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Page {
-    interrupts: Vec<Value>,
-    next_cursor: Option<String>,
+/// Requests the page and the session, and then the list and its counts at the same time.
+async fn first_screen(client: &Client) -> Result<(), Failure> {
+    client.get::<()>("/inbox").text().await?;
+    client.sessions().current().text().await?;
+    try_join(list(client, "oldest", None).text(), client.interrupts().counts(&mine()).text()).await?;
+    Ok(())
 }
 
-struct Pages {
-    spread: Option<Spread>,
-    rows: usize,
-}
-
-/// From the first page to the last.
-async fn every_page(driver: &Driver, pending: u32) -> Result<Pages, Failure> {
+/// Reads the list from the first page to the last, and returns the times and the number of rows.
+async fn every_page(client: &Client, pending: u32) -> Result<(Option<Spread>, usize), Failure> {
     let progress = Progress::new("pages", pending.div_ceil(PAGE));
-    let (mut samples, mut rows, mut cursor) = (Vec::new(), 0, String::new());
+    let (mut samples, mut rows) = (Vec::new(), 0);
+    let mut page = Page { limit: Some(PAGE.into()), cursor: None };
     loop {
-        let path = format!("/v1/interrupts?limit={PAGE}{cursor}");
         let begun = Instant::now();
-        let answer = driver.exchange(Method::GET, &path, &Value::Null).await?;
+        let found = client.interrupts().pending(&ListPending::default()).query(&page).await?;
         samples.push(begun.elapsed());
         progress.step();
-        let page: Page = serde_json::from_value(answer)
-            .map_err(|error| Failure::broken(format!("the server's list is broken: {error}")))?;
-        rows += page.interrupts.len();
-        match page.next_cursor {
-            Some(next) => cursor = format!("&cursor={next}"),
-            None => return Ok(Pages { spread: Spread::of(samples), rows }),
+        rows += found.interrupts.len();
+        page.cursor = found.next_cursor;
+        if page.cursor.is_none() {
+            return Ok((Spread::of(samples), rows));
         }
     }
 }
 
-/// Decisions without watchers and with them, now one first and now the other: the machine's mood changes.
-async fn beside(driver: &Driver, mut waiting: Vec<String>, load: &Load) -> Result<Beside, Failure> {
+/// Counts decisions without open inboxes and with them, in alternating order, because the speed of the machine varies.
+async fn decisions(
+    driver: &Driver,
+    mut waiting: Vec<String>,
+    load: &Load,
+    facts: Facts,
+) -> Result<Report, Failure> {
     let share = waiting.len() / (2 * ROUNDS);
-    let (mut alone, mut watched, mut told) = (Vec::new(), Vec::new(), Vec::new());
-    let mut errors = Vec::new();
-    for round in 0..ROUNDS {
-        for turn in 0..2 {
-            let these = waiting.split_off(waiting.len() - share);
-            if (round + turn) % 2 == 0 {
-                let decided =
-                    decide(driver, these, load.concurrency, Duration::from_secs(load.seconds)).await;
-                alone.push(rate(decided, &mut errors));
-            } else {
-                let (decided, heard) = decide_watched(driver, these, load).await?;
-                told.push(heard);
-                watched.push(rate(decided, &mut errors));
-            }
-        }
+    let (mut alone, mut watched, mut told, mut failures) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for turn in 0..2 * ROUNDS {
+        let these = waiting.split_off(waiting.len() - share);
+        // Rounds of two turns: the first of a round is alone, watched, alone.
+        let batch = if (turn / 2 + turn) % 2 == 0 {
+            let batch = decide_for(driver, these, load).await;
+            alone.push(batch.per_second());
+            batch
+        } else {
+            let (batch, events_per_second) = decide_watched(driver, these, load).await?;
+            watched.push(batch.per_second());
+            told.push(events_per_second);
+            batch
+        };
+        failures.extend(batch.failures);
     }
     let of = |rates: &[f64]| middle(rates).unwrap_or_default();
-    Ok(Beside { alone: of(&alone), watched: of(&watched), told_per_second: of(&told), errors })
+    let (alone, watched, told) = (of(&alone), of(&watched), of(&told));
+    let share = ratio(Some(watched), Some(alone));
+    let alone_text = format!("{alone:.0}, {} at a time", load.clients.concurrency);
+    let (watchers, share_text) = (load.watchers, written(share, 2));
+    let watched_text = format!("{watched:.0} with {watchers} open streams, {share_text} of it");
+    let facts = facts
+        .fact("decisionsPerSecond", round(alone), "decisions/s", alone_text)
+        .fact("decisionsPerSecondWatched", round(watched), "decisions/s while watched", watched_text)
+        .number("watchedShare", share)
+        .fact("countsToldPerSecond", round(told), "counts told to each, per second", format!("{told:.1}"));
+    Ok(facts.finish(failures.len(), failures.first()))
 }
 
-/// What came of it, and how often in a second each of those who watched was told something.
+async fn decide_for(driver: &Driver, waiting: Vec<String>, load: &Load) -> Batch<Duration> {
+    decide(driver, waiting, load.clients.concurrency, Duration::from_secs(load.seconds)).await
+}
+
+/// Counts decisions while inboxes are open, and returns the events per second of each inbox, too.
 async fn decide_watched(
     driver: &Driver,
     waiting: Vec<String>,
     load: &Load,
-) -> Result<(Decided, f64), Failure> {
-    let heard = Cell::new(0_u32);
-    let streams = try_join_all((0..load.watchers).map(|_| driver.listen(STREAM))).await?;
+) -> Result<(Batch<Duration>, f64), Failure> {
+    let events = Cell::new(0_u32);
+    let open = (0..load.watchers).map(async |_| {
+        let mut stream = driver.client.interrupts().watch_counts(&mine(), &StreamPending::default());
+        stream.next().await?;
+        events.set(events.get() + 1);
+        Ok::<_, Failure>(stream)
+    });
+    let streams = try_join_all(open).await?;
     let watching = join_all(streams.into_iter().map(async |mut stream| {
-        while let Some(Ok(frame)) = stream.frame().await {
-            let counted = frame.data_ref().is_some_and(|data| data.starts_with(b"event: counts"));
-            heard.set(heard.get() + u32::from(counted));
+        while let Ok(Some(frame)) = stream.next().await {
+            events.set(events.get() + u32::from(frame.event == "counts"));
         }
     }));
-    let length = Duration::from_secs(load.seconds);
-    let deciding = std::pin::pin!(decide(driver, waiting, load.concurrency, length));
-    // Whoever watches does so for as long as somebody decides.
+    let deciding = std::pin::pin!(decide_for(driver, waiting, load));
     let decided = match select(deciding, std::pin::pin!(watching)).await {
         Either::Left((decided, _)) => decided,
         Either::Right((_, deciding)) => deciding.await,
     };
-    let told = f64::from(heard.get()) / decided.seconds / f64::from(load.watchers.max(1));
+    let told = f64::from(events.get()) / decided.seconds / f64::from(load.watchers.max(1));
     Ok((decided, told))
-}
-
-fn rate(decided: Decided, errors: &mut Vec<String>) -> f64 {
-    errors.extend(decided.errors);
-    decided.samples.len() as f64 / decided.seconds
-}
-
-fn report(
-    load: &Load,
-    first: Option<Spread>,
-    counts: Option<Spread>,
-    asked: &[Option<Spread>],
-    pages: &Pages,
-    beside: &Beside,
-) -> Report {
-    let share = ratio(Some(beside.watched), Some(beside.alone));
-    let mut json = Map::new();
-    json.extend(
-        QUESTIONS.iter().zip(asked).map(|((name, ..), spread)| ((*name).to_owned(), Spread::json(*spread))),
-    );
-    let rest = json!({
-        "bench": "inbox", "pending": load.pending, "requests": load.requests,
-        "firstScreenMs": Spread::json(first), "countsMs": Spread::json(counts),
-        "pageMs": Spread::json(pages.spread), "rowsOfAllPages": pages.rows,
-        "concurrency": load.concurrency, "watchers": load.watchers,
-        "decisionsPerSecond": round(beside.alone), "decisionsPerSecondWatched": round(beside.watched),
-        "watchedShare": number(share), "countsToldPerSecond": round(beside.told_per_second),
-        "errors": beside.errors.len(), "firstError": beside.errors.first(),
-    });
-    json.extend(rest.as_object().cloned().unwrap_or_default());
-    let mut facts = vec![
-        ("pending", format!("{}, one in {OTHERS_SHARE} for somebody else", load.pending)),
-        ("first screen (page, who, list, counts), p50 / p99", Spread::text(first)),
-        ("counts", Spread::text(counts)),
-    ];
-    facts.extend(QUESTIONS.iter().zip(asked).map(|((_, name, _), spread)| (*name, Spread::text(*spread))));
-    facts.extend([
-        ("each page to the last", format!("{}, {} rows", Spread::text(pages.spread), pages.rows)),
-        ("decisions/s", format!("{:.0}, {} at a time", beside.alone, load.concurrency)),
-        (
-            "decisions/s while watched",
-            format!("{:.0} with {} open streams, {} of it", beside.watched, load.watchers, written(share, 2)),
-        ),
-        ("counts told to each, per second", format!("{:.1}", beside.told_per_second)),
-        ("errors", beside.errors.len().to_string()),
-        ("first error", beside.errors.first().cloned().unwrap_or_default()),
-    ]);
-    Report { json: Value::Object(json), facts, errors: beside.errors.len() }
 }

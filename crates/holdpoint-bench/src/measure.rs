@@ -3,40 +3,37 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde::{Serialize, Serializer};
 
-/// Half and ninety-nine hundredths of the samples took at most this long.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// The median and the 99th percentile of durations, in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(super) struct Spread {
-    p50_ms: f64,
-    p99_ms: f64,
+    p50: f64,
+    p99: f64,
 }
 
 impl Spread {
-    /// Nothing if there are no samples.
-    pub(super) fn of(mut samples: Vec<Duration>) -> Option<Self> {
+    /// Returns None if there are no samples.
+    pub(super) fn of(samples: impl IntoIterator<Item = Duration>) -> Option<Self> {
+        let mut samples: Vec<Duration> = samples.into_iter().collect();
         samples.sort_unstable();
-        Some(Self { p50_ms: percentile_ms(&samples, 0.50)?, p99_ms: percentile_ms(&samples, 0.99)? })
-    }
-
-    pub(super) fn json(spread: Option<Self>) -> Value {
-        spread.map_or(Value::Null, |at| json!({"p50": round(at.p50_ms), "p99": round(at.p99_ms)}))
+        Some(Self { p50: percentile_ms(&samples, 0.50)?, p99: percentile_ms(&samples, 0.99)? })
     }
 
     pub(super) fn text(spread: Option<Self>) -> String {
-        spread.map_or_else(|| "unknown".to_string(), |at| format!("{:.2} / {:.2} ms", at.p50_ms, at.p99_ms))
+        spread.map_or_else(|| "unknown".to_string(), |at| format!("{:.2} / {:.2} ms", at.p50, at.p99))
     }
 }
 
 /// The smallest sample that at least the share `q` of all samples does not exceed.
 fn percentile_ms(sorted: &[Duration], q: f64) -> Option<f64> {
     let rank = (sorted.len() as f64 * q).ceil() as usize;
-    sorted.get(rank.saturating_sub(1)).map(|sample| sample.as_secs_f64() * 1000.0)
+    sorted.get(rank.saturating_sub(1)).map(|sample| round(sample.as_secs_f64() * 1000.0))
 }
 
-/// A reading of `/metrics`; samples of one name are summed over their labels.
+/// Prometheus metrics; samples of one name are summed over their labels.
 #[derive(Debug, Default)]
-pub(super) struct Metrics(BTreeMap<String, f64>);
+pub(super) struct Metrics(pub(super) BTreeMap<String, f64>);
 
 impl Metrics {
     pub(super) fn parse(text: &str) -> Self {
@@ -57,40 +54,50 @@ impl Metrics {
         self.0.get(name).copied()
     }
 
-    /// By how much a counter grew since `before`.
+    /// Returns the growth of a counter since `before`.
     pub(super) fn since(&self, before: &Self, name: &str) -> Option<f64> {
         Some(self.get(name)? - before.get(name)?)
     }
 }
 
-/// Nothing where either is unknown or the whole is zero.
+/// Returns None if either is unknown or the whole is zero.
 pub(super) fn ratio(part: Option<f64>, whole: Option<f64>) -> Option<f64> {
     whole.filter(|whole| *whole > 0.0).and_then(|whole| Some(part? / whole))
 }
 
-/// The one that speaks for all; of an even number the higher of the two in the middle.
+/// Returns the median; of an even number of values the higher one in the middle.
 pub(super) fn middle(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     sorted.get(sorted.len() / 2).copied()
 }
 
-/// Three digits behind the point are more than a benchmark can promise.
+/// Rounds to three decimals.
 pub(super) fn round(value: f64) -> f64 {
     (value * 1000.0).round() / 1000.0
 }
 
-/// Whole numbers, such as counts and bytes, are written without a point.
-pub(super) fn number(value: Option<f64>) -> Value {
-    match value.map(round) {
-        None => Value::Null,
-        Some(whole) if whole.fract() == 0.0 => json!(whole as i64),
-        Some(value) => json!(value),
+/// A rounded number. Whole numbers, such as counts and bytes, are written without a point, and unknown ones as null.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Number(pub(super) Option<f64>);
+
+impl Serialize for Number {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0.map(round) {
+            None => serializer.serialize_none(),
+            Some(whole) if whole.fract() == 0.0 => serializer.serialize_i64(whole as i64),
+            Some(value) => serializer.serialize_f64(value),
+        }
     }
 }
 
 pub(super) fn written(value: Option<f64>, decimals: usize) -> String {
     value.map_or_else(|| "unknown".to_string(), |value| format!("{value:.decimals$}"))
+}
+
+/// Returns an empty text for an unknown value, so that its line is not printed.
+pub(super) fn known(value: Option<f64>, decimals: usize, unit: &str) -> String {
+    value.map(|value| format!("{value:.decimals$}{unit}")).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -100,9 +107,9 @@ mod tests {
     #[test]
     fn percentiles_are_samples_at_their_rank() {
         let samples: Vec<Duration> = (1..=200).rev().map(Duration::from_millis).collect();
-        assert_eq!(Spread::of(samples), Some(Spread { p50_ms: 100.0, p99_ms: 198.0 }));
+        assert_eq!(Spread::of(samples), Some(Spread { p50: 100.0, p99: 198.0 }));
         let one = Spread::of(vec![Duration::from_millis(7)]);
-        assert_eq!(one, Some(Spread { p50_ms: 7.0, p99_ms: 7.0 }));
+        assert_eq!(one, Some(Spread { p50: 7.0, p99: 7.0 }));
         assert_eq!(Spread::of(vec![]), None);
     }
 
@@ -129,7 +136,11 @@ mod tests {
         assert_eq!(after.since(&before, "b"), None);
         assert_eq!(ratio(Some(1.0), Some(0.0)), None);
         assert_eq!(ratio(Some(1.0), Some(4.0)), Some(0.25));
-        assert_eq!(number(Some(12.0)).to_string(), "12");
-        assert_eq!((number(None), written(None, 1)), (Value::Null, "unknown".to_string()));
+        let json = |value: Option<f64>| serde_json::to_string(&Number(value)).unwrap();
+        assert_eq!(
+            (json(Some(12.0)), json(Some(1.2345)), json(None)),
+            ("12".into(), "1.235".into(), "null".into())
+        );
+        assert_eq!(written(None, 1), "unknown");
     }
 }

@@ -1,91 +1,68 @@
-//! `bench parked`: what many waiting runs cost, and how soon one can be answered after kill -9.
+//! `bench parked`: the costs of many waiting runs, and the time from kill -9 to an answer.
 
 use std::time::{Duration, Instant};
 
-use serde_json::json;
+use clap::Args;
+use holdpoint_client::api::ids::Status;
+use holdpoint_client::api::pending::ListPending;
 
-use super::Report;
-use super::driver::{Driver, repeat};
-use super::measure::{Spread, number, written};
+use super::batch::{repeat, sample};
+use super::measure::Number;
+use super::scratch::Scratch;
 use super::server::OwnServer;
-use holdpoint_cli::failure::Failure;
-use holdpoint_cli::output::Progress;
+use super::{Connection, Database, Driver, Facts, Failure, Report, Target};
 
 const PENDING_REQUESTS: u32 = 20;
-/// Time for the store to fold its log away before its size is read.
+/// Time for the store to checkpoint its log before its size is read.
 const DISK_SETTLE: Duration = Duration::from_secs(3);
 const RESTART_MAX: Duration = Duration::from_secs(60);
 const RESTART_POLL: Duration = Duration::from_millis(2);
 
-pub(super) async fn bench(
-    driver: &Driver,
-    own: Option<&mut OwnServer>,
+#[derive(Debug, Args)]
+pub(crate) struct Load {
+    /// Runs in flight at the same time
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=4096))]
     concurrency: u32,
+    #[command(flatten)]
+    scratch: Scratch,
+    /// Runs to park
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
     runs: u32,
-) -> Result<Report, Failure> {
-    let disk_before = own.as_deref().map(OwnServer::disk_bytes);
-    let begun = Instant::now();
-    let (parked, failures) = park(driver, runs, concurrency).await;
-    let seconds = begun.elapsed().as_secs_f64();
-    let first_error = failures.first().map(|failure| failure.message().to_string());
-    let Some(first) = parked.first() else {
-        return Err(Failure::refused("no run could be parked").hint(first_error.unwrap_or_default()));
+}
+
+pub(super) async fn bench(connection: &Connection, load: &Load) -> Result<Report, Failure> {
+    let mut target = Target::start(connection, &Database::local(&load.scratch), &[]).await?;
+    let (driver, concurrency) = (&target.driver, load.concurrency);
+    let disk_before = target.own.as_ref().map(OwnServer::disk_bytes);
+    let parked = repeat("parked", load.runs, concurrency, async || driver.park().await).await;
+    let Some(first) = parked.done.first() else {
+        return parked.all("no run could be parked").and(Err(Failure::refused("no run was parked")));
     };
     tokio::time::sleep(DISK_SETTLE).await;
-    let disk_after = own.as_deref().map(OwnServer::disk_bytes);
+    let disk_after = target.own.as_ref().map(OwnServer::disk_bytes);
     let disk = disk_before.zip(disk_after).map(|(before, after)| after.saturating_sub(before) as f64);
-    let disk_per_run = disk.map(|bytes| bytes / parked.len() as f64);
-    let memory = driver.metrics().await.get("process_resident_memory_bytes");
-    let pending = pending(driver).await?;
-    let restart = match own {
+    let disk_per_run = disk.map(|bytes| bytes / parked.done.len() as f64);
+    let memory = driver.memory().await;
+    let list = driver.client.interrupts().pending(&ListPending::default());
+    let pending = sample(PENDING_REQUESTS, async || Ok(list.clone().text().await.map(drop)?)).await?;
+    let restart = match &mut target.own {
         Some(server) => Some(restart(driver, server, first).await?.as_secs_f64()),
         None => None,
     };
-    let json = json!({
-        "bench": "parked", "concurrency": concurrency, "parked": parked.len(), "seconds": number(Some(seconds)),
-        "serverMemoryBytes": number(memory), "diskBytesPerRun": number(disk_per_run), "pendingMs": Spread::json(pending),
-        "killToCompletedSeconds": number(restart), "errors": failures.len(), "firstError": first_error,
-    });
-    let facts = vec![
-        ("parked runs", format!("{} in {seconds:.2} s, {concurrency} at a time", parked.len())),
-        ("server memory", format!("{} MB", written(memory.map(|bytes| bytes / 1e6), 1))),
-        ("disk per run", own_only(disk_per_run, 0, "bytes")),
-        ("first page of pending, p50 / p99", Spread::text(pending)),
-        ("kill -9 → first run completed", own_only(restart, 3, "s")),
-        ("errors", failures.len().to_string()),
-        ("first error", first_error.unwrap_or_default()),
-    ];
-    Ok(Report { json, facts, errors: failures.len() })
+    let (count, seconds) = (parked.done.len(), parked.seconds);
+    let facts = Facts::of("parked")
+        .member("concurrency", concurrency)
+        .fact("parked", count, "parked runs", format!("{count} in {seconds:.2} s, {concurrency} at a time"))
+        .number("seconds", Some(seconds))
+        .memory("serverMemoryBytes", "server memory", memory)
+        .fact("diskBytesPerRun", Number(disk_per_run), "disk per run", own_only(disk_per_run, 0, "bytes"))
+        .spread("pendingMs", "first page of pending, p50 / p99", pending)
+        .number("killToCompletedSeconds", restart)
+        .line("kill -9 → first run completed", own_only(restart, 3, "s"));
+    Ok(parked.finish(facts))
 }
 
-async fn park(driver: &Driver, runs: u32, concurrency: u32) -> (Vec<String>, Vec<Failure>) {
-    let progress = Progress::new("parked", runs);
-    let results = repeat(runs, concurrency, async || {
-        let result = driver.park().await;
-        progress.step();
-        result
-    });
-    let (mut parked, mut failures) = (Vec::new(), Vec::new());
-    for result in results.await {
-        match result {
-            Ok(run) => parked.push(run),
-            Err(failure) => failures.push(failure),
-        }
-    }
-    (parked, failures)
-}
-
-async fn pending(driver: &Driver) -> Result<Option<Spread>, Failure> {
-    let mut samples = Vec::new();
-    for _ in 0..PENDING_REQUESTS {
-        let begun = Instant::now();
-        driver.look("/v1/interrupts").await?;
-        samples.push(begun.elapsed());
-    }
-    Ok(Spread::of(samples))
-}
-
-/// From the kill until the run has been answered and seen completed.
+/// Returns the time from the kill until the run is answered and completed.
 async fn restart(driver: &Driver, server: &mut OwnServer, run: &str) -> Result<Duration, Failure> {
     let begun = Instant::now();
     server.kill_and_start_again()?;
@@ -98,13 +75,13 @@ async fn restart(driver: &Driver, server: &mut OwnServer, run: &str) -> Result<D
             Err(failure) => return Err(failure.about("after kill -9")),
         }
     }
-    driver.until(run, "completed").await?;
+    driver.until(run, Status::Completed).await?;
     Ok(begun.elapsed())
 }
 
 fn own_only(value: Option<f64>, decimals: usize, unit: &str) -> String {
     match value {
         Some(value) => format!("{value:.decimals$} {unit}"),
-        None => "unknown: measured only on a server of the benchmark's own".to_string(),
+        None => "unknown: measured only on a server that the benchmark starts".to_string(),
     }
 }

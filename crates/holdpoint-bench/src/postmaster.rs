@@ -1,4 +1,4 @@
-//! The processes of a PostgreSQL server on this machine: which one leads them, and what all of them cost. Linux only.
+//! The processes of a PostgreSQL server on this machine: the postmaster, and the CPU time of all. Linux only.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ const PORT_DEFAULT: u16 = 5432;
 /// A listening socket's state in /proc/net/tcp.
 const LISTENING: &str = "0A";
 
-/// User and system time of the server: of its first process, of all it has started, and of those that have ended.
+/// Returns the user and system time of the postmaster, its children, and children that have ended.
 pub(super) fn cpu_seconds(postmaster: u32) -> Option<f64> {
     let whole = |process: &Process| process.cpu_seconds + process.ended_children_cpu_seconds;
     let lead = Process::read(&postmaster.to_string())?;
@@ -17,7 +17,7 @@ pub(super) fn cpu_seconds(postmaster: u32) -> Option<f64> {
     Some(whole(&lead) + children.map(|process| whole(&process)).sum::<f64>())
 }
 
-/// The first process of the server that an address leads to, if it is on this machine and we may see it.
+/// Returns the postmaster of the server at an address, if it runs on this machine and is visible.
 pub(super) fn find(url: &str) -> Option<u32> {
     match place(url)? {
         Place::Socket(folder, port) => by_lock(&folder, port),
@@ -31,7 +31,7 @@ enum Place {
     Port(u16),
 }
 
-/// Where on this machine an address leads; nothing for another machine, or for several hosts.
+/// Returns the place of an address on this machine; None for another machine or several hosts.
 fn place(url: &str) -> Option<Place> {
     let (_, rest) = url.split_once("://")?;
     let (base, query) = rest.split_once('?').unwrap_or((rest, ""));
@@ -57,7 +57,7 @@ fn place(url: &str) -> Option<Place> {
     }
 }
 
-/// Beside its socket the server keeps a file with its process id in the first line.
+/// Reads the lock file beside the socket, which has the process id in its first line.
 fn by_lock(folder: &Path, port: u16) -> Option<u32> {
     let lock = std::fs::read_to_string(folder.join(format!(".s.PGSQL.{port}.lock"))).ok()?;
     lock.lines().next()?.trim().parse().ok()
@@ -72,7 +72,7 @@ fn by_port(port: u16) -> Option<u32> {
         open.filter_map(|file| std::fs::read_link(file.path()).ok())
             .any(|target| sockets.iter().any(|socket| target.as_os_str() == socket.as_str()))
     };
-    // Something else may listen there, for example a pooler; and a child that was just born still has the socket.
+    // Another program may listen there, for example a pooler, and a new child still has the socket.
     let leads = |pid: &String| {
         let parent =
             Process::read(pid).filter(|process| process.name == "postgres").map(|process| process.parent);
@@ -83,7 +83,7 @@ fn by_port(port: u16) -> Option<u32> {
     pids().filter(holds).find(leads)?.parse().ok()
 }
 
-/// The sockets in such a table that listen on a port, named as links in /proc/PID/fd name them.
+/// Returns the sockets in a table that listen on a port, named as in the links of /proc/PID/fd.
 fn listening(table: &str, port: u16) -> Vec<String> {
     let ending = format!(":{port:04X}");
     let rows = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());

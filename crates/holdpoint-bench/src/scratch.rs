@@ -1,10 +1,21 @@
-//! What a benchmark needs for a while: a folder that is removed again, a free port, a name that nobody else has.
+//! Temporary resources of a benchmark: a folder that is removed again, a free port, a unique name.
 
 use std::fs::DirBuilder;
 use std::net::TcpListener;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::process::Child;
 
-use holdpoint_cli::failure::Failure;
+use clap::Args;
+
+use super::Failure;
+
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Scratch {
+    /// Folder for the data of a server or database that the benchmark starts; on a tmpfs, fsync costs nothing
+    #[arg(long = "scratch", value_name = "DIR", default_value_os_t = std::env::temp_dir())]
+    pub(super) folder: PathBuf,
+}
 
 /// A folder that is removed when it is no longer held.
 pub(super) struct Folder {
@@ -14,12 +25,8 @@ pub(super) struct Folder {
 impl Folder {
     pub(super) fn create(scratch: &Path) -> Result<Self, Failure> {
         let path = scratch.join(format!("holdpoint-bench-{}", random_name()?));
-        let mut builder = DirBuilder::new();
-        #[cfg(unix)]
-        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        builder
-            .create(&path)
-            .map_err(|error| failed(&format!("cannot create {}", path.display()), &error))?;
+        let made = DirBuilder::new().mode(0o700).create(&path);
+        made.map_err(|error| failed(&format!("cannot create {}", path.display()), &error))?;
         Ok(Self { path })
     }
 }
@@ -29,6 +36,27 @@ impl Drop for Folder {
         if let Err(error) = std::fs::remove_dir_all(&self.path) {
             eprintln!("cannot remove {}: {error}", self.path.display());
         }
+    }
+}
+
+/// A process that is killed when it is no longer held.
+pub(super) struct ChildProcess(pub(super) Child);
+
+impl ChildProcess {
+    /// Kills the process. Both calls fail only if it has ended already.
+    pub(super) fn kill(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+
+    pub(super) fn has_ended(&mut self) -> bool {
+        self.0.try_wait().ok().flatten().is_some()
+    }
+}
+
+impl Drop for ChildProcess {
+    fn drop(&mut self) {
+        self.kill();
     }
 }
 
@@ -46,4 +74,10 @@ pub(super) fn random_name() -> Result<String, Failure> {
 pub(super) fn failed(what: &str, error: &std::io::Error) -> Failure {
     Failure::broken(format!("{what}: {error}"))
         .hint("--scratch names another folder for what the benchmark starts itself")
+}
+
+/// Returns the last line of a log, which says why a server did not start.
+pub(super) fn last_line(log: &Path) -> String {
+    let log = std::fs::read_to_string(log).unwrap_or_default();
+    log.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("its log is empty").to_owned()
 }

@@ -1,27 +1,25 @@
-//! `bench wake`: how long work that has become ready waits until a worker begins it, through the library. Without load
-//! and beside clients that start runs all the time.
+//! `bench wake`: the time from work becoming ready to a worker beginning it, through the library. Without load and beside
+//! clients that start runs all the time.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use holdpoint_core::{Owner, Start, TenantId, WorkflowId};
 use holdpoint_engine::{EffectContext, Engine, Node, Options, Outputs, Stop};
-use serde_json::{Value, json};
+use serde::Serialize;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
-use super::Report;
-use super::ground::{Database, Ground};
+use super::definitions::{object, workflow};
 use super::measure::{Spread, round};
 use super::scratch::{Folder, random_name};
-use holdpoint_cli::failure::Failure;
-use holdpoint_cli::output::Progress;
+use super::{Database, Facts, Failure, Ground, Progress, Report, broken};
 
-/// For anything that should take milliseconds.
+/// A limit for steps that take milliseconds.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Args)]
@@ -34,20 +32,17 @@ pub(crate) struct Load {
     /// Clients that start runs all the time in the second pass
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=4096))]
     clients: u32,
-    /// Folder for the temporary database; on a tmpfs, fsync costs nothing
-    #[arg(long, value_name = "DIR", default_value_os_t = std::env::temp_dir())]
-    scratch: PathBuf,
 }
 
-/// Says when it begins, and ends when it is let go.
-struct Held {
+/// Reports its beginning, and ends when it gets a permit.
+struct HoldNode {
     begun: UnboundedSender<Instant>,
     ends: Arc<Semaphore>,
 }
 
-impl Node for Held {
+impl Node for HoldNode {
     async fn run(&self, _: &mut EffectContext) -> Result<Outputs, Stop> {
-        // When the benchmark is over, the receiver is gone.
+        // The receiver is closed after the benchmark.
         let _ = self.begun.send(Instant::now());
         if let Ok(permit) = self.ends.acquire().await {
             permit.forget();
@@ -56,10 +51,10 @@ impl Node for Held {
     }
 }
 
-/// Work of the load.
-struct Brief;
+/// The work of the load.
+struct NoopNode;
 
-impl Node for Brief {
+impl Node for NoopNode {
     async fn run(&self, _: &mut EffectContext) -> Result<Outputs, Stop> {
         Ok(Outputs::new())
     }
@@ -67,7 +62,7 @@ impl Node for Brief {
 
 struct Bench {
     engine: Engine,
-    /// A node on the same database that has no worker, where there can be one.
+    /// A node of the server without a worker, on the same PostgreSQL.
     other: Option<Engine>,
     tenant: TenantId,
     begun: UnboundedReceiver<Instant>,
@@ -75,15 +70,17 @@ struct Bench {
 }
 
 /// The results of one pass.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
 struct Pass {
-    behind_holder: Option<Spread>,
-    other_node: Option<Spread>,
+    behind_holder_ms: Option<Spread>,
+    other_node_ms: Option<Spread>,
     load_runs_per_second: f64,
 }
 
 pub(super) async fn bench(load: &Load) -> Result<Report, Failure> {
-    let ground = Ground::prepare(&load.database, &load.scratch)?;
-    let folder = Folder::create(&load.scratch)?;
+    let ground = Ground::prepare(&load.database)?;
+    let folder = Folder::create(&load.database.scratch.folder)?;
     let mut bench = Bench::open(&ground, &folder.path).await?;
     let (stop, stopping) = watch::channel(false);
     let worker = tokio::spawn(bench.engine.worker().run(stopping));
@@ -93,7 +90,7 @@ pub(super) async fn bench(load: &Load) -> Result<Report, Failure> {
     let loaded = bench.pass(load.samples, load.clients).await?;
     progress.step();
     stop.send_replace(true);
-    worker.await.map_err(|error| broken(&error))?;
+    worker.await.map_err(broken)?;
     if let Some(other) = &bench.other {
         other.close().await;
     }
@@ -108,16 +105,18 @@ impl Bench {
         let (begun, has_begun) = unbounded_channel();
         let ends = Arc::new(Semaphore::new(0));
         let options = || {
-            let held = Held { begun: begun.clone(), ends: ends.clone() };
-            Options::new(location.clone()).node("bench.held", held).node("bench.brief", Brief)
+            let held = HoldNode { begun: begun.clone(), ends: ends.clone() };
+            Options::new(location.clone()).node("bench.held", held).node("bench.brief", NoopNode)
         };
-        let engine = Engine::open(options()).await.map_err(|error| broken(&error))?;
-        let tenant = TenantId::parse(&name).map_err(|error| broken(&error))?;
-        for kind in ["held", "brief"] {
-            engine.register(&tenant, workflow(kind)).await.map_err(|error| broken(&error))?;
+        let engine = Engine::open(options()).await.map_err(broken)?;
+        let tenant = TenantId::parse(&name).map_err(broken)?;
+        for (kind, node) in [("held", "bench.held"), ("brief", "bench.brief")] {
+            let workflow = workflow(kind, kind, vec![("n".to_owned(), node, object([]))]);
+            let definition = serde_json::to_value(workflow).map_err(broken)?;
+            engine.register(&tenant, definition).await.map_err(broken)?;
         }
         let other = match ground.is_postgres() {
-            true => Some(Engine::open(options()).await.map_err(|error| broken(&error))?),
+            true => Some(Engine::open(options()).await.map_err(broken)?),
             false => None,
         };
         let bench = Self { engine, other, tenant, begun: has_begun, ends };
@@ -125,7 +124,7 @@ impl Bench {
         Ok(bench)
     }
 
-    /// Waits until the nodes know of each other, as they do a second after they have started.
+    /// Waits until the nodes hear each other, about a second after their start.
     async fn meet(&self) -> Result<(), Failure> {
         let Some(other) = &self.other else { return Ok(()) };
         let until = Instant::now() + PATIENCE;
@@ -141,28 +140,26 @@ impl Bench {
     }
 
     async fn pass(&mut self, samples: u32, clients: u32) -> Result<Pass, Failure> {
-        let (over, runs) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let (over, begun) = (Arc::new(AtomicBool::new(false)), Instant::now());
         let mut load = JoinSet::new();
         for _ in 0..clients {
-            let (engine, tenant) = (self.engine.clone(), self.tenant.clone());
-            let (over, runs) = (over.clone(), runs.clone());
+            let (engine, tenant, over) = (self.engine.clone(), self.tenant.clone(), over.clone());
             load.spawn(async move {
+                let mut runs = 0.0;
                 while !over.load(Ordering::Relaxed) && start(&engine, &tenant, "brief", None).await.is_ok() {
-                    runs.fetch_add(1, Ordering::Relaxed);
+                    runs += 1.0;
                 }
+                runs
             });
         }
-        let (begun, before) = (Instant::now(), runs.load(Ordering::Relaxed));
         let measured = self.measure(samples).await;
-        let started = (runs.load(Ordering::Relaxed) - before) as f64;
-        let load_runs_per_second = started / begun.elapsed().as_secs_f64();
         over.store(true, Ordering::Relaxed);
-        while load.join_next().await.is_some() {}
+        let load_runs_per_second = load.join_all().await.iter().sum::<f64>() / begun.elapsed().as_secs_f64();
         let (behind_holder, other_node) = measured?;
         Ok(Pass {
-            behind_holder: Spread::of(behind_holder),
-            other_node: Spread::of(other_node),
-            load_runs_per_second,
+            behind_holder_ms: Spread::of(behind_holder),
+            other_node_ms: Spread::of(other_node),
+            load_runs_per_second: round(load_runs_per_second),
         })
     }
 
@@ -180,7 +177,7 @@ impl Bench {
         Ok((behind_holder, other_node))
     }
 
-    /// From the end of the node that holds a thread to the beginning of the one that is queued behind it.
+    /// Returns the time from the end of the node that holds a thread to the beginning of the next one.
     async fn behind_holder(&mut self) -> Result<Duration, Failure> {
         let thread = random_name()?;
         start(&self.engine, &self.tenant, "held", Some(&thread)).await?;
@@ -194,57 +191,34 @@ impl Bench {
     }
 
     async fn next_begin(&mut self) -> Result<Instant, Failure> {
-        let begun = tokio::time::timeout(PATIENCE, self.begun.recv()).await;
-        begun
-            .ok()
-            .flatten()
-            .ok_or_else(|| Failure::refused("a run that was ready did not begin within 60 seconds"))
+        let begun = tokio::time::timeout(PATIENCE, self.begun.recv()).await.ok().flatten();
+        begun.ok_or_else(|| Failure::refused("a run that was ready did not begin within 60 seconds"))
     }
 }
 
 async fn start(engine: &Engine, tenant: &TenantId, kind: &str, thread: Option<&str>) -> Result<(), Failure> {
     let owner = Owner { tenant: tenant.clone(), principal: "bench".to_owned() };
     let start = Start { thread: thread.map(str::to_owned), ..Start::new(owner) };
-    let workflow = WorkflowId::parse(kind).map_err(|error| broken(&error))?;
-    engine.start(&workflow, start).await.map(drop).map_err(|error| broken(&error))
-}
-
-fn workflow(kind: &str) -> Value {
-    let node = json!({
-        "id": "n", "typeId": format!("bench.{kind}"), "name": "n", "position": {"x": 0, "y": 0}, "config": {}, "inputs": {},
-    });
-    json!({
-        "id": kind, "name": kind, "version": "1", "nodes": [node], "edges": [], "triggers": [], "variables": [],
-        "metadata": {}, "settings": {},
-    })
+    let workflow = WorkflowId::parse(kind).map_err(broken)?;
+    engine.start(&workflow, start).await.map(drop).map_err(broken)
 }
 
 fn report(ground: &Ground, load: &Load, idle: &Pass, loaded: &Pass) -> Report {
-    let pass = |pass: &Pass| {
-        json!({
-            "behindHolderMs": Spread::json(pass.behind_holder), "otherNodeMs": Spread::json(pass.other_node),
-            "loadRunsPerSecond": round(pass.load_runs_per_second),
-        })
-    };
-    let json = json!({
-        "bench": "wake", "samples": load.samples, "clients": load.clients, "idle": pass(idle), "loaded": pass(loaded),
-        "errors": 0,
-    });
     let both = |of: &dyn Fn(&Pass) -> Option<Spread>| match of(idle) {
         Some(_) => format!("{:<18}  {}", Spread::text(of(idle)), Spread::text(of(loaded))),
         None => String::new(),
     };
-    let facts = vec![
-        ("database", ground.shown()),
-        ("samples of each", load.samples.to_string()),
-        ("", format!("{:<18}  beside {} clients", "nothing else", load.clients)),
-        ("a holder ends → the next of its thread begins, p50 / p99", both(&|pass| pass.behind_holder)),
-        ("started on another node → begun, p50 / p99", both(&|pass| pass.other_node)),
-        ("runs/s of the clients", format!("{:.0}", loaded.load_runs_per_second)),
-    ];
-    Report { json, facts, errors: 0 }
-}
-
-fn broken(error: &dyn std::fmt::Display) -> Failure {
-    Failure::broken(error.to_string())
+    let facts = Facts::of("wake")
+        .member("samples", load.samples)
+        .member("clients", load.clients)
+        .member("idle", idle)
+        .member("loaded", loaded)
+        .member("errors", 0)
+        .line("database", ground.shown())
+        .line("samples of each", load.samples.to_string())
+        .line("", format!("{:<18}  beside {} clients", "nothing else", load.clients))
+        .line("a holder ends → the next of its thread begins, p50 / p99", both(&|pass| pass.behind_holder_ms))
+        .line("started on another node → begun, p50 / p99", both(&|pass| pass.other_node_ms))
+        .line("runs/s of the clients", format!("{:.0}", loaded.load_runs_per_second));
+    Report { facts, errors: 0 }
 }

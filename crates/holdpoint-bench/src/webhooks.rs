@@ -1,79 +1,70 @@
-//! `bench webhooks`: what telling others costs. Deliveries by themselves; and the approval cycle beside subscribers of
-//! many kinds, dead ones among them.
+//! `bench webhooks`: the rate of deliveries, and the approval cycle beside subscribers of several kinds, some of them dead.
 
 mod beside;
 mod bursts;
 mod subscribers;
 mod subscriptions;
 
-use serde_json::json;
+use clap::Args;
 
-use super::Report;
-use super::driver::Driver;
-use super::ground::Ground;
-use beside::Beside;
-use bursts::{Delivered, Flooded};
-use holdpoint_cli::failure::Failure;
 use subscribers::Subscribers;
 use subscriptions::Signatures;
 
-/// The subscribers live on this machine, where webhooks otherwise do not lead.
-pub(super) const FLAGS: &[&str] = &["--allow-private-webhooks"];
+use super::{Clients, Connection, Facts, Failure, Report, Target};
 
-pub(super) struct Load {
-    pub(super) concurrency: u32,
-    pub(super) deliveries: u32,
-    pub(super) runs: u32,
-    pub(super) rounds: u32,
-    pub(super) subscriptions: u32,
+/// The subscribers have loopback addresses, which webhooks may not have otherwise.
+const FLAGS: &[&str] = &["--allow-private-webhooks"];
+
+#[derive(Debug, Args)]
+pub(crate) struct Load {
+    #[command(flatten)]
+    clients: Clients,
+    /// Deliveries of each kind to count without other load
+    #[arg(long, value_name = "N", default_value_t = 9_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    deliveries: u32,
+    /// Cycles in each pass
+    #[arg(long, value_name = "N", default_value_t = 2_000, value_parser = clap::value_parser!(u32).range(1..))]
+    runs: u32,
+    /// Passes beside each kind of subscriptions; the median counts
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: u32,
+    /// Subscriptions in the passes with many of them
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    subscriptions: u32,
 }
 
-struct Found {
-    best_effort: Delivered,
-    durable: Delivered,
-    flooded: Flooded,
+/// The state that all parts of the benchmark share.
+struct Bench<'b> {
+    target: &'b Target,
+    subscribers: Subscribers,
     signatures: Signatures,
-    beside: Beside,
+    load: &'b Load,
 }
 
-pub(super) async fn bench(driver: &Driver, ground: &Ground, load: &Load) -> Result<Report, Failure> {
+pub(super) async fn bench(connection: &Connection, load: &Load) -> Result<Report, Failure> {
+    let target = Target::start(connection, &load.clients.database, FLAGS).await?;
     let subscribers = Subscribers::start()?;
-    bursts::prepare(driver).await?;
-    let mut signatures = Signatures::default();
-    let bursts = (load.concurrency, load.deliveries);
-    let best_effort = bursts::deliver(driver, ground, &subscribers, &mut signatures, bursts, false).await?;
-    let durable = bursts::deliver(driver, ground, &subscribers, &mut signatures, bursts, true).await?;
-    let flooded = bursts::flood(driver, &subscribers, load.concurrency).await?;
-    let &Load { concurrency, runs, rounds, subscriptions, .. } = load;
-    let cycles = beside::Load { concurrency, runs, rounds, subscriptions };
-    let beside = beside::measure(driver, ground, &subscribers, &mut signatures, &cycles).await?;
-    Ok(report(load, &Found { best_effort, durable, flooded, signatures, beside }))
-}
-
-fn report(load: &Load, found: &Found) -> Report {
-    let Load { concurrency, runs, rounds, subscriptions, .. } = load;
-    let Found { best_effort, durable, flooded, signatures, beside } = found;
-    // What is durable comes; and whatever comes is signed.
-    let errors = beside.errors + durable.missing() + signatures.bad;
-    let (none, with) = beside.json();
-    let json = json!({
-        "bench": "webhooks", "concurrency": concurrency, "cyclesPerPass": runs, "rounds": rounds,
-        "subscriptions": subscriptions,
-        "bestEffort": best_effort.json(), "durable": durable.json(), "flood": flooded.json(),
-        "signatures": {"checked": signatures.checked, "bad": signatures.bad},
-        "none": none, "beside": with, "errors": errors, "firstError": beside.first_error,
-    });
+    bursts::prepare(&target.driver).await?;
+    let mut bench = Bench { target: &target, subscribers, signatures: Signatures::default(), load };
+    let best_effort = bench.deliver(false).await?;
+    let durable = bench.deliver(true).await?;
+    let flood = bench.flood().await?;
+    let beside = bench.beside().await?;
+    let Load { clients: Clients { concurrency, .. }, runs, rounds, subscriptions, .. } = load;
+    let Signatures { checked, bad } = bench.signatures;
     let passes =
         format!("{rounds} rounds of {runs} cycles, {concurrency} at a time; many are {subscriptions}");
-    let mut facts = vec![
-        ("best effort", best_effort.text()),
-        ("durable", durable.text()),
-        ("best effort, flooded", flooded.text()),
-        ("signatures", format!("{} looked at, {} bad", signatures.checked, signatures.bad)),
-        ("passes, each with a neighbour without", passes),
-    ];
-    facts.extend(beside.facts());
-    facts.push(("errors", errors.to_string()));
-    facts.push(("first error", beside.first_error.clone().unwrap_or_default()));
-    Report { json, facts, errors }
+    let facts = Facts::of("webhooks")
+        .member("concurrency", concurrency)
+        .member("cyclesPerPass", runs)
+        .member("rounds", rounds)
+        .member("subscriptions", subscriptions)
+        .fact("bestEffort", &best_effort, "best effort", best_effort.text())
+        .fact("durable", &durable, "durable", durable.text())
+        .fact("flood", &flood, "best effort, flooded", flood.text())
+        .fact("signatures", bench.signatures, "signatures", format!("{checked} looked at, {bad} bad"))
+        .line("passes, each with a neighbour without", passes);
+    // Every durable event must arrive, and every delivery must be signed.
+    let errors = beside.failures.len() + durable.missing + bad;
+    Ok(beside.report(facts).finish(errors, beside.failures.first()))
 }

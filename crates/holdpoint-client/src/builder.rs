@@ -16,8 +16,6 @@ use crate::{Client, Connection};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// The server sends a comment on an idle stream more often than this.
-const STREAM_SILENCE_MAX: Duration = Duration::from_secs(90);
 
 /// Builds a [`Client`].
 #[derive(Clone)]
@@ -82,7 +80,8 @@ impl ClientBuilder {
         }
         let mut http = reqwest::Client::builder()
             .connect_timeout(CONNECT_TIMEOUT)
-            .read_timeout(STREAM_SILENCE_MAX)
+            // Requests have retries and time limits of their own, which cost less.
+            .retry(reqwest::retry::never())
             .tcp_nodelay(true)
             .redirect(reqwest::redirect::Policy::none());
         // A proxy for the internet cannot reach a server on this machine.

@@ -1,10 +1,11 @@
 //! Server-sent events, across lost connections.
 
 use std::fmt;
+use std::io;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use futures_util::stream::{BoxStream, Stream, unfold};
+use futures_util::stream::{BoxStream, Stream, try_unfold, unfold};
 use holdpoint_api::ids::Status;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -13,16 +14,21 @@ use sse_stream::SseStream;
 use crate::error::Error;
 use crate::request::Request;
 use crate::retry::RetryPolicy;
+use crate::root_cause;
 
 /// Tries for about twenty seconds, which is enough for a server to restart.
 const RECONNECT: RetryPolicy =
     RetryPolicy { retries: 8, delay_first: Duration::from_millis(200), delay_max: Duration::from_secs(5) };
+
+/// The server sends a comment on an idle stream more often than this.
+const SILENCE_MAX: Duration = Duration::from_secs(90);
 
 /// A stream of server-sent events. When the connection is lost, the stream connects again and continues after the last
 /// event that it has returned.
 pub struct EventStream {
     request: Request<()>,
     end: End,
+    reconnect: RetryPolicy,
     last_id: Option<String>,
     connection: Option<BoxStream<'static, Result<Frame, Error>>>,
     /// Attempts to connect since the last event.
@@ -87,6 +93,7 @@ impl EventStream {
         Self {
             request,
             end,
+            reconnect: RECONNECT,
             last_id: None,
             connection: None,
             attempt: 0,
@@ -99,6 +106,13 @@ impl EventStream {
     #[must_use]
     pub fn after(mut self, last_id: impl Into<String>) -> Self {
         self.last_id = Some(last_id.into());
+        self
+    }
+
+    /// Sets how often the stream connects again after it has lost its connection, instead of for about twenty seconds.
+    #[must_use]
+    pub fn reconnect(mut self, policy: RetryPolicy) -> Self {
+        self.reconnect = policy;
         self
     }
 
@@ -168,8 +182,14 @@ impl EventStream {
             request = request.header("last-event-id", id);
         }
         let response = request.open("text/event-stream").await?;
-        let bytes = response.bytes_stream();
         let client = request.client().clone();
+        let bytes = try_unfold(response, |mut response| async {
+            match tokio::time::timeout(SILENCE_MAX, response.chunk()).await {
+                Ok(Ok(chunk)) => Ok(chunk.map(|chunk| (chunk, response))),
+                Ok(Err(error)) => Err(io::Error::other(root_cause(&error))),
+                Err(_) => Err(io::ErrorKind::TimedOut.into()),
+            }
+        });
         let frames = SseStream::from_bytes_stream(bytes).filter_map(move |read| {
             let frame = match read {
                 Ok(sse) => {
@@ -185,7 +205,7 @@ impl EventStream {
 
     async fn wait_to_reconnect(&mut self, lost: Option<Error>) -> Result<(), Error> {
         self.connection = None;
-        let Some(delay) = RECONNECT.delay(self.attempt, None) else {
+        let Some(delay) = self.reconnect.delay(self.attempt, None) else {
             return Err(
                 lost.unwrap_or_else(|| self.request.client().broken("the stream ended early".to_owned()))
             );

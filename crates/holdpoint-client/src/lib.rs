@@ -117,15 +117,12 @@ impl Client {
         }
     }
 
-    fn failure(&self, error: &reqwest::Error, limit: Duration) -> Error {
+    fn failure(&self, error: &reqwest::Error) -> Error {
         if error.is_builder() {
             return Error::InvalidRequest(root_cause(error));
         }
         if error.is_connect() {
             return Error::Connect { server: self.server().to_owned(), reason: root_cause(error) };
-        }
-        if error.is_timeout() {
-            return self.timed_out(limit);
         }
         self.broken(root_cause(error))
     }

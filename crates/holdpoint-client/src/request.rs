@@ -59,15 +59,6 @@ pub struct Reply<T> {
     pub text: String,
 }
 
-/// How the response is read.
-#[derive(Clone, Copy)]
-enum Read {
-    /// The whole response, within the time limit.
-    Whole,
-    /// A stream, whose length in time is not limited.
-    AsItComes,
-}
-
 impl<T> Request<T> {
     pub(crate) fn new(client: &Client, method: Method, path: String) -> Self {
         Self {
@@ -134,6 +125,12 @@ impl<T> Request<T> {
         self
     }
 
+    /// Sends the request once and returns the body as text, for responses that are not JSON or need not be parsed.
+    pub async fn text(self) -> Result<String, Error> {
+        let exchange = async { self.read(self.send_once(HeaderValue::from_static("*/*")).await?).await };
+        self.in_time(exchange).await
+    }
+
     pub(crate) fn path(&self) -> &str {
         &self.path
     }
@@ -144,17 +141,16 @@ impl<T> Request<T> {
 
     /// Opens the response without reading it, for streams. Sends the request once.
     pub(crate) async fn open(&self, accept: &'static str) -> Result<Response, Error> {
-        let limit = self.limit();
-        let sent = self.send_once(HeaderValue::from_static(accept), Read::AsItComes);
-        tokio::time::timeout(limit, sent).await.unwrap_or_else(|_| Err(self.client.timed_out(limit)))
+        self.in_time(self.send_once(HeaderValue::from_static(accept))).await
     }
 
-    /// Returns the time within which the response must arrive.
-    fn limit(&self) -> Duration {
-        self.timeout.unwrap_or(self.client.timeout())
+    /// Ends an exchange that takes longer than the time limit.
+    async fn in_time<R>(&self, exchange: impl Future<Output = Result<R, Error>>) -> Result<R, Error> {
+        let limit = self.timeout.unwrap_or(self.client.timeout());
+        tokio::time::timeout(limit, exchange).await.unwrap_or_else(|_| Err(self.client.timed_out(limit)))
     }
 
-    async fn send_once(&self, accept: HeaderValue, read: Read) -> Result<Response, Error> {
+    async fn send_once(&self, accept: HeaderValue) -> Result<Response, Error> {
         if let Some(reason) = &self.invalid {
             return Err(Error::InvalidRequest(reason.clone()));
         }
@@ -162,11 +158,10 @@ impl<T> Request<T> {
         if let Some(body) = &self.body {
             request = request.header(CONTENT_TYPE, JSON).body(body.clone());
         }
-        if let Read::Whole = read {
-            request = request.timeout(self.limit());
+        if !self.headers.is_empty() {
+            request = request.headers(self.headers.clone());
         }
-        let response = request.headers(self.headers.clone()).send().await;
-        let response = response.map_err(|error| self.client.failure(&error, self.limit()))?;
+        let response = request.send().await.map_err(|error| self.client.failure(&error))?;
         if response.status().is_success() {
             return Ok(response);
         }
@@ -180,8 +175,7 @@ impl<T> Request<T> {
 
     async fn read(&self, mut response: Response) -> Result<String, Error> {
         let mut body = Vec::new();
-        let failed = |error: reqwest::Error| self.client.failure(&error, self.limit());
-        while let Some(chunk) = response.chunk().await.map_err(failed)? {
+        while let Some(chunk) = response.chunk().await.map_err(|error| self.client.failure(&error))? {
             if body.len() + chunk.len() > RESPONSE_BYTES_MAX {
                 return Err(self.client.invalid(format!("it has more than {RESPONSE_BYTES_MAX} bytes")));
             }
@@ -213,7 +207,7 @@ impl<T: DeserializeOwned> Request<T> {
         let may_repeat = self.prepare_retries();
         let mut attempt = 0;
         loop {
-            let error = match self.try_once().await {
+            let error = match self.in_time(self.try_once()).await {
                 Ok(reply) => return Ok(reply),
                 Err(error) => error,
             };
@@ -242,7 +236,7 @@ impl<T: DeserializeOwned> Request<T> {
     }
 
     async fn try_once(&self) -> Result<Reply<T>, Error> {
-        let response = self.send_once(JSON, Read::Whole).await?;
+        let response = self.send_once(JSON).await?;
         let status = response.status().as_u16();
         let replayed = response.headers().contains_key("openwop-idempotent-replay");
         let text = self.read(response).await?;

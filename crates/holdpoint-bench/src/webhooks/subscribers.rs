@@ -1,10 +1,9 @@
-//! Subscribers for the while, in a thread of their own: one that takes whatever is sent, one that accepts and never
-//! answers, and one that is not there. The client that is measured with does not wait for them.
+//! Subscribers in a thread of their own, so that the measuring client does not wait for them.
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::{SocketAddr, TcpListener};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use axum::Router;
@@ -13,103 +12,85 @@ use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use tokio::sync::oneshot;
 
-use super::super::scratch::{failed, free_address};
-use holdpoint_cli::failure::Failure;
+use crate::Failure;
+use crate::scratch::{failed, free_address};
 
-/// One in so many deliveries is kept, to look at its signature when nothing is measured.
+/// One in this many deliveries is kept, to check its signature when no time is measured.
 const SAMPLE: usize = 16;
 
-/// Which of them a subscription is for.
 #[derive(Clone, Copy)]
-pub(super) enum Whom {
-    Taking,
+pub(super) enum Receiver {
+    /// Accepts every delivery.
+    Accepting,
+    /// Accepts connections and never responds.
     Silent,
-    Gone,
+    /// Refuses connections.
+    Refusing,
 }
 
 pub(super) struct Subscribers {
-    taking: SocketAddr,
-    silent: SocketAddr,
-    gone: SocketAddr,
-    heard: Arc<Mutex<Heard>>,
-    /// The thread ends when nobody holds the other end any more.
-    _held: oneshot::Sender<()>,
+    /// In the order of the receivers.
+    addresses: [SocketAddr; 3],
+    arrivals: Arc<Mutex<Arrivals>>,
+    /// The thread ends when this is dropped.
+    _stop: oneshot::Sender<()>,
 }
 
-/// What came since the last look.
+/// The deliveries of an interval.
 #[derive(Default)]
-pub(super) struct Heard {
-    /// Each webhook and event once.
+pub(super) struct Arrivals {
+    /// Hashes of webhook and body.
     seen: HashSet<u64>,
-    /// What came more than once.
     pub(super) doubled: usize,
     pub(super) last: Option<Instant>,
-    pub(super) sample: Vec<Kept>,
-}
-
-/// A delivery as it came in; names of headers in lower case.
-pub(super) struct Kept {
-    pub(super) headers: Vec<(String, String)>,
-    pub(super) body: Bytes,
+    pub(super) sample: Vec<(HeaderMap, Bytes)>,
 }
 
 impl Subscribers {
     pub(super) fn start() -> Result<Self, Failure> {
-        let (taking, silent) = (listener()?, listener()?);
-        let at = |listener: &TcpListener| {
-            listener.local_addr().map_err(|error| failed("a port has no address", &error))
-        };
-        let (held, ended) = oneshot::channel();
-        let heard: Arc<Mutex<Heard>> = Arc::default();
-        let subscribers = Self {
-            taking: at(&taking)?,
-            silent: at(&silent)?,
-            gone: free_address()?,
-            heard: heard.clone(),
-            _held: held,
-        };
+        let ((accepting_at, accepting), (silent_at, silent)) = (listen()?, listen()?);
+        let (stop, stopped) = oneshot::channel();
+        let arrivals: Arc<Mutex<Arrivals>> = Arc::default();
+        let addresses = [accepting_at, silent_at, free_address()?];
+        let subscribers = Self { addresses, arrivals: arrivals.clone(), _stop: stop };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| failed("cannot start the subscribers", &error))?;
         std::thread::spawn(move || {
             runtime.block_on(async {
                 tokio::select! {
-                    result = take(taking, heard) => result,
+                    result = accept(accepting, arrivals) => result,
                     result = keep_silent(silent) => result,
-                    _ = ended => Ok(()),
+                    _ = stopped => Ok(()),
                 }
-                .unwrap_or_else(|error| eprintln!("the benchmark's own subscriber stopped: {error}"));
+                .unwrap_or_else(|error| eprintln!("the subscriber of the benchmark stopped: {error}"));
             });
         });
         Ok(subscribers)
     }
 
-    pub(super) fn url(&self, whom: Whom) -> String {
-        let address = match whom {
-            Whom::Taking => self.taking,
-            Whom::Silent => self.silent,
-            Whom::Gone => self.gone,
-        };
-        format!("http://{address}/hooks")
+    pub(super) fn url(&self, receiver: Receiver) -> String {
+        format!("http://{}/hooks", self.addresses[receiver as usize])
     }
 
-    /// How much came since the last look, and when the last of it.
+    /// Returns the number of deliveries since the last call of `take`, and the time of the last one.
     pub(super) fn so_far(&self) -> (usize, Option<Instant>) {
-        let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
-        (heard.arrived(), heard.last)
+        let arrivals = lock(&self.arrivals);
+        (arrivals.count(), arrivals.last)
     }
 
-    /// What came since the last look; what comes from now on is for the next.
-    pub(super) fn look(&self) -> Heard {
-        std::mem::take(&mut *self.heard.lock().unwrap_or_else(PoisonError::into_inner))
+    /// Returns the deliveries since the last call.
+    pub(super) fn take(&self) -> Arrivals {
+        std::mem::take(&mut *lock(&self.arrivals))
     }
 }
 
-impl Heard {
-    pub(super) fn arrived(&self) -> usize {
+impl Arrivals {
+    /// Returns the number of deliveries, without those that arrived again.
+    pub(super) fn count(&self) -> usize {
         self.seen.len()
     }
 
-    fn add(&mut self, headers: &HeaderMap, body: &Bytes) {
+    fn add(&mut self, headers: HeaderMap, body: Bytes) {
         self.last = Some(Instant::now());
         let mut hasher = DefaultHasher::new();
         headers.get("x-openwop-webhook-id").map(HeaderValue::as_bytes).hash(&mut hasher);
@@ -118,44 +99,37 @@ impl Heard {
             self.doubled += 1;
         }
         if self.seen.len() % SAMPLE == 1 {
-            let text = |value: &HeaderValue| value.to_str().unwrap_or_default().to_owned();
-            let headers = headers.iter().map(|(name, value)| (name.as_str().to_owned(), text(value)));
-            self.sample.push(Kept { headers: headers.collect(), body: body.clone() });
+            self.sample.push((headers, body));
         }
     }
 }
 
-fn listener() -> Result<TcpListener, Failure> {
+fn lock(arrivals: &Mutex<Arrivals>) -> MutexGuard<'_, Arrivals> {
+    arrivals.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn listen() -> Result<(SocketAddr, TcpListener), Failure> {
     let bound = TcpListener::bind("127.0.0.1:0").and_then(|listener| {
         listener.set_nonblocking(true)?;
-        Ok(listener)
+        Ok((listener.local_addr()?, listener))
     });
     bound.map_err(|error| failed("cannot listen for deliveries", &error))
 }
 
-async fn take(listener: TcpListener, heard: Arc<Mutex<Heard>>) -> std::io::Result<()> {
-    let note = async |State(heard): State<Arc<Mutex<Heard>>>, headers: HeaderMap, body: Bytes| {
-        heard.lock().unwrap_or_else(PoisonError::into_inner).add(&headers, &body);
+async fn accept(listener: TcpListener, arrivals: Arc<Mutex<Arrivals>>) -> std::io::Result<()> {
+    let note = async |State(arrivals): State<Arc<Mutex<Arrivals>>>, headers: HeaderMap, body: Bytes| {
+        lock(&arrivals).add(headers, body);
         StatusCode::NO_CONTENT
     };
-    let router = Router::new().fallback(note).with_state(heard);
+    let router = Router::new().fallback(note).with_state(arrivals);
     axum::serve(tokio::net::TcpListener::from_std(listener)?, router).await
 }
 
-/// Accepts and holds on to every connection until the other side has enough of it.
+/// Accepts connections and reads until the other side closes them.
 async fn keep_silent(listener: TcpListener) -> std::io::Result<()> {
     let listener = tokio::net::TcpListener::from_std(listener)?;
     loop {
-        let (stream, _) = listener.accept().await?;
-        tokio::spawn(async move {
-            let mut unheard = [0; 4096];
-            while stream.readable().await.is_ok() {
-                match stream.try_read(&mut unheard) {
-                    Ok(0) => return,
-                    Err(error) if error.kind() != std::io::ErrorKind::WouldBlock => return,
-                    Ok(_) | Err(_) => {}
-                }
-            }
-        });
+        let (mut stream, _) = listener.accept().await?;
+        tokio::spawn(async move { tokio::io::copy(&mut stream, &mut tokio::io::sink()).await });
     }
 }

@@ -4,13 +4,14 @@ use holdpoint_api::agents::{
     Agent, AgentList, AgentRegistered, AgentTold, CancelThread, InterruptThread, MessageList, SayInThread,
     StartAgent, ThreadInterrupted, ThreadRunNow, ThreadRuns,
 };
+use holdpoint_api::agui::RunAgentInput;
 use holdpoint_api::decisions::{CallDecided, DecideCall};
 use holdpoint_api::events::{After, ThreadEvents};
 use holdpoint_api::ids::encode_segment;
 use serde::Serialize;
 
 use crate::events::{End, EventStream};
-use crate::{Client, Request};
+use crate::{Client, Request, RetryPolicy};
 
 /// Declares agents and starts their runs.
 #[derive(Clone, Copy, Debug)]
@@ -40,6 +41,13 @@ impl Agents<'_> {
     /// Starts a run of an agent with a message.
     pub fn start(self, agent: &str, input: &StartAgent) -> Request<AgentTold> {
         self.0.post(format!("/v1/agents/{}/runs", encode_segment(agent))).body(input)
+    }
+
+    /// Sends an input of AG-UI and follows the events of its run. A lost connection is an error, because the input is not
+    /// sent twice.
+    pub fn run_ag_ui(self, agent: &str, input: &RunAgentInput) -> EventStream {
+        let request = self.0.post(format!("/ag-ui/{}", segment(agent))).body(input);
+        EventStream::new(request, End::AtClose).reconnect(RetryPolicy::OFF)
     }
 }
 
