@@ -35,6 +35,39 @@ pub struct ResolveInterrupt {
     pub interrupt_id: Option<String>,
 }
 
+/// The resume value of an approval.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ApprovalAnswer {
+    /// One of the actions that the interrupt offers, such as accept or reject.
+    pub action: String,
+    /// A comment on the decision.
+    pub feedback: Option<String>,
+    /// The change that the action refine requests.
+    pub refine_feedback: Option<RefineFeedback>,
+    /// The artifact that the action edit-accept accepts.
+    pub edited_artifact_data: Option<Value>,
+    /// The side question of the action ask.
+    pub question: Option<String>,
+}
+
+/// A requested change of an artifact, by the part that it is about.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "scope", rename_all = "lowercase", rename_all_fields = "camelCase")]
+pub enum RefineFeedback {
+    Whole { text: String },
+    Section { section_path: String, text: String },
+    Items { item_ids: Vec<String>, text: String },
+}
+
+/// The resume value of a clarification.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ClarificationAnswer {
+    /// The answers by the ids of their questions.
+    pub answers: Map<String, Value>,
+}
+
 /// The body of `POST /v1/runs/{runId}/approvals/{nodeId}`: the answer itself, with an action or with the decision of
 /// older clients.
 #[skip_serializing_none]

@@ -99,9 +99,11 @@ pub(super) fn told(
         return watch::run(client, output, &run, watch::DEFAULT);
     }
     output.show(reply, |told| {
-        let now = runs::settled(client, &run).unwrap_or_else(|| told.clone());
         let next = output.command(&format!("threads messages {thread}"));
-        let (standing, answer) = (runs::standing(output, &now), runs::how_to_answer(output, &now));
+        let (standing, answer) = match runs::settled(client, &run) {
+            Some(now) => (runs::standing(output, &now), runs::how_to_answer(output, &now)),
+            None => (output.status(&cell(&told["status"])), String::new()),
+        };
         format!("told run {run} in thread {thread}: {standing}\n{answer}read it with: {next}")
     });
     Ok(())

@@ -38,6 +38,15 @@ impl Client {
         Ok(self.runtime.block_on(request.reply())?)
     }
 
+    /// Sends a request under an idempotency key, if there is one.
+    pub(crate) fn send_keyed<T: DeserializeOwned>(
+        &self,
+        request: Request<T>,
+        key: Option<&str>,
+    ) -> Result<Reply<T>, Failure> {
+        self.send(if let Some(key) = key { request.idempotency_key(key) } else { request })
+    }
+
     /// Reads the pages of a list until `limit` entries are there.
     pub(crate) fn collect<T: Pages>(&self, request: Request<T>, limit: u32) -> Result<Reply<T>, Failure> {
         Ok(self.runtime.block_on(request.collect(limit as usize))?)

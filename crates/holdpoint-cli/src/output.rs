@@ -4,10 +4,11 @@ use std::cell::Cell;
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-use jiff::Timestamp;
-use serde_json::Value;
-
+use holdpoint_api::Instant as WireInstant;
 use holdpoint_client::{Pages, Reply};
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::Value;
 
 use super::connection::Connection;
 
@@ -142,6 +143,24 @@ fn one_line(text: &str) -> String {
     serde_json::from_str::<Value>(text).map_or_else(|_| text.replace('\n', " "), |value| value.to_string())
 }
 
+/// Removes a column of a table.
+pub fn remove_column(heads: &mut Vec<&str>, rows: &mut [Vec<String>], head: &str) {
+    if let Some(column) = heads.iter().position(|known| *known == head) {
+        heads.remove(column);
+        rows.iter_mut().for_each(|row| drop(row.remove(column)));
+    }
+}
+
+/// Removes those of the columns that have no value in any row.
+pub fn remove_empty_columns(heads: &mut Vec<&str>, rows: &mut [Vec<String>], optional: &[&str]) {
+    for head in optional {
+        let column = heads.iter().position(|known| known == head);
+        if column.is_some_and(|column| rows.iter().all(|row| matches!(row[column].as_str(), "-" | "0"))) {
+            remove_column(heads, rows, head);
+        }
+    }
+}
+
 fn row_text(cells: &[String], widths: &[usize], paint: impl Fn(usize, String) -> String) -> String {
     let last = cells.len().saturating_sub(1);
     let padded = cells.iter().enumerate().map(|(column, cell)| {
@@ -151,16 +170,21 @@ fn row_text(cells: &[String], widths: &[usize], paint: impl Fn(usize, String) ->
     padded.collect::<Vec<_>>().join("  ")
 }
 
-/// A JSON value as a cell: no quotes, `-` for nothing.
-pub fn cell(value: &Value) -> String {
-    match value {
+/// Returns a value as a cell of a table: a text or a word of an enum without quotes, `-` for an empty value.
+pub fn cell(value: impl Serialize) -> String {
+    match serde_json::to_value(value).unwrap_or_default() {
         Value::Null => "-".to_string(),
         Value::String(text) if text.is_empty() => "-".to_string(),
-        Value::String(text) => clean(text),
+        Value::String(text) => clean(&text),
         Value::Array(list) if list.is_empty() => "-".to_string(),
         Value::Array(list) => list.iter().map(cell).collect::<Vec<_>>().join(","),
         other => clean(&other.to_string()),
     }
+}
+
+/// Returns a value as JSON on several lines.
+pub fn pretty(value: impl Serialize) -> String {
+    serde_json::to_string_pretty(&value).unwrap_or_default()
 }
 
 /// Text from a server must not steer the terminal or break a table.
@@ -198,6 +222,16 @@ pub fn age(ms: i64) -> String {
         3600..172_800 => format!("{}h", seconds / 3600),
         _ => format!("{}d", seconds / 86400),
     }
+}
+
+/// Returns the milliseconds since an instant; negative if it lies ahead.
+pub fn elapsed_ms(at: WireInstant) -> i64 {
+    Timestamp::now().as_millisecond() - at.0.0
+}
+
+/// Returns the time since an instant, in one unit.
+pub fn age_since(at: WireInstant) -> String {
+    age(elapsed_ms(at))
 }
 
 /// Milliseconds from a time on the wire to now; negative when it lies ahead.
@@ -292,9 +326,9 @@ mod tests {
 
     #[test]
     fn cells_are_short_and_cannot_steer_the_terminal() {
-        assert_eq!(cell(&json!(null)), "-");
-        assert_eq!(cell(&json!(["a", "b"])), "a,b");
-        assert_eq!(cell(&json!("a\u{1b}[2Jb\nc")), "a [2Jb c");
+        assert_eq!(cell(json!(null)), "-");
+        assert_eq!(cell(json!(["a", "b"])), "a,b");
+        assert_eq!(cell(json!("a\u{1b}[2Jb\nc")), "a [2Jb c");
         assert_eq!(shorten("äöü", 2), "ä…");
         assert_eq!(clean_lines("a\u{9b}2J\nb"), "a 2J\nb");
     }

@@ -6,7 +6,7 @@ use holdpoint_api::events::{Event, StreamEvents};
 use holdpoint_api::ids::Status;
 use holdpoint_api::snapshot::RunSnapshot;
 use holdpoint_client::{Error, Frame};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::client::Client;
 use super::failure::Failure;
@@ -14,21 +14,21 @@ use super::output::{Output, cell, clean, shorten};
 use super::runs;
 
 const DETAIL_CHARS_MAX: usize = 100;
-/// What the mode `values` sends: no event, but the run after one.
+/// The type of the frames of the mode `values`, which have the run after an event.
 const SNAPSHOT: &str = "state.snapshot";
 
-/// The mode that shows what people want to see.
+/// The default mode.
 pub(crate) const DEFAULT: &str = "updates";
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   holdpoint runs watch latest
-  holdpoint runs watch RUN --mode debug           # everything, retries and steps too
-  holdpoint runs watch RUN --mode values --json   # the whole run after each change, one a line
-  holdpoint runs watch RUN --mode messages        # what a model says, piece by piece
+  holdpoint runs watch RUN --mode debug           # all events, with retries and steps
+  holdpoint runs watch RUN --mode values --json   # the whole run after each change, one per line
+  holdpoint runs watch RUN --mode messages        # the output of a model in chunks
 
-The first column is the number of the event. A lost connection is made again where it was.
-Ctrl-C ends the watching, not the run.";
+The first column is the sequence number. After a lost connection, the command connects again and
+continues. Ctrl-C ends the command, not the run.";
 
 pub(crate) fn run(client: &Client, output: &Output, run: &str, mode: &str) -> Result<(), Failure> {
     let query = StreamEvents { stream_mode: Some(mode.to_owned()), buffer_ms: None };
@@ -81,7 +81,7 @@ fn end_of(frame: &Frame) -> Option<End> {
     }
 }
 
-/// How a run has ended.
+/// The end of a run.
 #[derive(Debug, PartialEq)]
 enum End {
     Completed,
@@ -114,7 +114,7 @@ impl End {
 
 fn snapshot_line(output: &Output, sequence: Option<&str>, run: &RunSnapshot<'_>) -> String {
     let (sequence, id) = (clean(sequence.unwrap_or("-")), clean(run.run_id.as_str()));
-    format!("{sequence:>4}  {id}  {}", runs::standing(output, &json!(run)))
+    format!("{sequence:>4}  {id}  {}", runs::standing(output, run))
 }
 
 /// Returns an event as a line of a table.
@@ -127,7 +127,7 @@ pub(crate) fn event_line(output: &Output, event: &Event) -> String {
     format!("{sequence:>4}  {time:13}  {kind}  {node:16}  {detail}").trim_end().to_string()
 }
 
-/// The one thing worth a line: a message if there is one, else the payload cut short.
+/// Returns the message of a payload, or else the shortened payload.
 fn detail(payload: &Value) -> String {
     let told = ["/error/message", "/message", "/data/title", "/title", "/resumeValue", "/reason"];
     let found = told.iter().find_map(|pointer| payload.pointer(pointer).filter(|value| !value.is_null()));
@@ -142,6 +142,7 @@ fn detail(payload: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn a_detail_is_the_message_or_the_payload_cut_short() {

@@ -82,7 +82,7 @@ fn put(client: &Client, output: &Output, files: &[String]) -> Result<(), Failure
                 cell(&now["revision"])
             )
         });
-        warn(&reply.value);
+        warn(&serde_json::from_value::<Vec<String>>(reply.value["warnings"].clone()).unwrap_or_default());
     }
     Ok(())
 }
@@ -99,10 +99,10 @@ fn partly(failure: Failure, files: &[String], sent: usize) -> Failure {
     }
 }
 
-/// Prints the warnings of the server on standard error, apart from the output that scripts read.
-pub(crate) fn warn(reply: &Value) {
-    for warning in reply["warnings"].as_array().into_iter().flatten() {
-        eprintln!("warning: {}", cell(warning));
+/// Prints warnings of the server on standard error, apart from the output that scripts read.
+pub(crate) fn warn(warnings: &[String]) {
+    for warning in warnings {
+        eprintln!("warning: {}", clean(warning));
     }
 }
 
