@@ -40,9 +40,8 @@ Examples:
 #[group(skip)]
 #[command(group(ArgGroup::new("the_answer").required(true).args(["action", "answers", "value"])))]
 pub(crate) struct Answer {
-    /// The run, or `latest` for the newest
-    #[arg(value_name = "RUN", value_parser = NonEmptyStringValueParser::new())]
-    run: String,
+    #[command(flatten)]
+    run: runs::Named,
     /// The node of the interrupt
     #[arg(value_name = "NODE", value_parser = NonEmptyStringValueParser::new())]
     node: String,
@@ -81,14 +80,14 @@ pub(crate) enum ResumeValue {
 impl ResumeValue {
     /// Returns the body of the request that answers an interrupt.
     pub(crate) fn into_body(self, interrupt_id: Option<String>, digest: Option<String>) -> ResolveInterrupt {
-        let resume_value = StrictValue(serde_json::to_value(self).unwrap_or_default());
-        ResolveInterrupt { resume_value, digest, interrupt_id }
+        let value = serde_json::to_value(self).expect("the keys of a resume value are strings");
+        ResolveInterrupt { resume_value: StrictValue(value), digest, interrupt_id }
     }
 }
 
 pub(crate) fn run(client: &Client, output: &Output, answer: Answer) -> Result<(), Failure> {
     let mut value = answer.resume_value()?;
-    let (run, node) = (client.run_id(&answer.run)?, &answer.node);
+    let (run, node) = (answer.run.id(client)?, &answer.node);
     if let ResumeValue::Approval(approval) = &mut value {
         answer.check_action(client, &run, &mut approval.action)?;
     }
@@ -172,17 +171,17 @@ impl Answer {
                 return Err(Failure::usage(format!("{name} goes with `{needs}`, not with `{action}`")));
             }
         }
-        let (change, comment) = match self.feedback.clone() {
-            text if action == "refine" => (text, None),
-            text => (None, text),
-        };
-        Ok(ApprovalAnswer {
+        let mut answer = ApprovalAnswer {
             action: action.to_owned(),
-            feedback: comment,
-            refine_feedback: change.map(|text| RefineFeedback::Whole { text }),
+            feedback: self.feedback.clone(),
             edited_artifact_data: edited,
             question: self.question.clone(),
-        })
+            refine_feedback: None,
+        };
+        if action == "refine" {
+            answer.refine_feedback = answer.feedback.take().map(|text| RefineFeedback::Whole { text });
+        }
+        Ok(answer)
     }
 }
 

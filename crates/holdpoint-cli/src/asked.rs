@@ -1,12 +1,12 @@
 //! An open interrupt in full, and the command that answers it.
 
-use holdpoint_api::Instant;
 use holdpoint_api::ids::Kind;
 use holdpoint_api::snapshot::{OpenInterrupt, RunSnapshot};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::output::{Output, age, age_since, cell, clean_lines, elapsed_ms, pretty, quoted};
+use super::output::{Output, age_since, cell, clean_lines, pretty, quoted};
+use super::pending::expiry;
 
 /// Returns the interrupt of a run and the command that answers it; empty if the run has none.
 pub(crate) fn text(output: &Output, run: &RunSnapshot<'_>) -> String {
@@ -21,18 +21,14 @@ pub(crate) fn text(output: &Output, run: &RunSnapshot<'_>) -> String {
 /// Returns the interrupt without the command that answers it.
 pub(crate) fn shown(output: &Output, interrupt: &OpenInterrupt<'_>) -> String {
     let mut facts = match (interrupt.kind, Data::of(interrupt)) {
-        (Kind::Approval, Some(data)) => data.approval(),
-        (Kind::Clarification, Some(data)) => data.clarification(),
-        (Kind::ExternalEvent, Some(data)) => {
-            vec![("event type", cell(&data.event_type)), ("correlation", lines(&data.correlation))]
-        }
+        (Kind::Approval | Kind::Clarification | Kind::ExternalEvent, Some(data)) => data.facts(),
         (Kind::Approval | Kind::Clarification | Kind::ExternalEvent, None) => {
             vec![("data", lines(&interrupt.data))]
         }
         _ => custom(&interrupt.data),
     };
     facts.push(("answer schema", interrupt.resume_schema.as_deref().map(lines).unwrap_or_default()));
-    facts.push(("expires", interrupt.expires_at.map(expiry).unwrap_or_default()));
+    facts.push(("expires", cell(interrupt.expires_at.map(|at| format!("{at} ({})", expiry(at))))));
     let (kind, node) = (cell(interrupt.kind), cell(&interrupt.node_id));
     let head = format!("waits for {kind} at {node} since {}", age_since(interrupt.requested_at));
     [head, output.facts(&facts)].join("\n").trim_end().to_owned()
@@ -76,36 +72,29 @@ impl Data {
         self.actions.iter().map(|name| if name == "edit" { "edit-accept" } else { name }).collect()
     }
 
-    fn approval(&self) -> Facts {
-        let mut facts = vec![("title", cell(&self.title))];
-        facts.extend(self.context());
-        facts.push(("actions", cell(self.actions().join(", "))));
-        facts
-    }
-
-    fn clarification(&self) -> Facts {
-        let fact = |question: &Question| {
+    fn facts(&self) -> Facts {
+        let question = |question: &Question| {
             let schema = question.schema.as_ref().map(|schema| format!("\nschema {}", cell(schema)));
             let text = format!("{}: {}", cell(&question.id), clean_lines(&question.question));
             ("question", text + &schema.unwrap_or_default())
         };
-        let mut facts: Facts = self.questions.iter().map(fact).collect();
-        facts.push(("context", cell(&self.context_type)));
-        facts.extend(self.context());
-        facts
-    }
-
-    fn context(&self) -> Facts {
         let requester = self
             .requester_may_not_approve
             .map(|may_not| if may_not { "may not decide" } else { "may decide as well" });
-        vec![
+        let mut facts = vec![("title", cell(&self.title))];
+        facts.extend(self.questions.iter().map(question));
+        facts.extend([
+            ("context", cell(&self.context_type)),
             ("description", self.description.as_str().map_or_else(|| cell(&self.description), clean_lines)),
             ("artifact", lines(&self.artifact_data)),
             ("approvers", cell(&self.approvers_list)),
             ("operator", cell(&self.operator_approval)),
             ("requester", cell(requester)),
-        ]
+            ("event type", cell(&self.event_type)),
+            ("correlation", lines(&self.correlation)),
+            ("actions", self.actions().join(", ")),
+        ]);
+        facts
     }
 }
 
@@ -119,13 +108,6 @@ fn custom(data: &Value) -> Facts {
         _ => Value::Object(members),
     };
     vec![("kind", cell(kind)), ("payload", lines(&payload))]
-}
-
-fn expiry(at: Instant) -> String {
-    match elapsed_ms(at) {
-        ms if ms < 0 => format!("{} (in {})", cell(at), age(ms)),
-        _ => format!("{} (due)", cell(at)),
-    }
 }
 
 /// Returns the arguments of the command that answers a run. Returns None if the run has no open interrupt.

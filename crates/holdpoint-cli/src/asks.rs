@@ -8,6 +8,7 @@ use holdpoint_api::interrupts::{AnswerAsk, Ask, InterruptQuery};
 use super::client::Client;
 use super::failure::Failure;
 use super::output::{Output, age_since, cell, clean, shorten};
+use super::runs::Named;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -18,16 +19,11 @@ Examples:
 #[derive(Debug, Subcommand)]
 pub(crate) enum Action {
     /// List the side questions of a run
-    List {
-        /// The run, or `latest` for the newest
-        #[arg(value_name = "RUN", value_parser = NonEmptyStringValueParser::new())]
-        run: String,
-    },
+    List(Named),
     /// Answer a side question; the first answer counts and does not decide the interrupt
     Answer {
-        /// The run, or `latest` for the newest
-        #[arg(value_name = "RUN", value_parser = NonEmptyStringValueParser::new())]
-        run: String,
+        #[command(flatten)]
+        run: Named,
         /// The node of the interrupt
         #[arg(value_name = "NODE", value_parser = NonEmptyStringValueParser::new())]
         node: String,
@@ -45,9 +41,9 @@ pub(crate) enum Action {
 
 pub(crate) fn run(client: &Client, output: &Output, action: Action) -> Result<(), Failure> {
     match action {
-        Action::List { run } => list(client, output, &client.run_id(&run)?),
+        Action::List(run) => list(client, output, &run.id(client)?),
         Action::Answer { run, node, ask, text, interrupt } => {
-            let run = client.run_id(&run)?;
+            let run = run.id(client)?;
             let answer = AnswerAsk { answer: text, interrupt_id: interrupt };
             let interrupts = client.interrupts();
             let request =

@@ -253,7 +253,7 @@ fn list(output: &Output, waiting: &[PendingInterrupt<'_>]) -> String {
             cell(&one.kind),
             cell(&one.workflow_id),
             age_since(one.requested_at),
-            pending::expiry(one.expires_at),
+            cell(one.expires_at.map(pending::expiry)),
         ]
     };
     let rows: Vec<_> = waiting.iter().enumerate().map(row).collect();

@@ -158,7 +158,7 @@ fn columns(interrupts: &[PendingInterrupt<'_>]) -> (Vec<&'static str>, Vec<Vec<S
             cell(&one.run_id),
             cell(&one.node_id),
             age(one.age_ms),
-            expiry(one.expires_at),
+            cell(one.expires_at.map(expiry)),
             cell(&one.kind),
             cell(has_repeated.then_some(&one.interrupt_id)),
             shorten(&cell(assignees.join(", ")), 40),
@@ -172,12 +172,9 @@ fn columns(interrupts: &[PendingInterrupt<'_>]) -> (Vec<&'static str>, Vec<Vec<S
     (heads, rows)
 }
 
-pub(crate) fn expiry(at: Option<Instant>) -> String {
-    match at.map(elapsed_ms) {
-        Some(ms) if ms < 0 => format!("in {}", age(ms)),
-        Some(_) => "due".to_owned(),
-        None => "-".to_owned(),
-    }
+pub(crate) fn expiry(at: Instant) -> String {
+    let ms = elapsed_ms(at);
+    if ms < 0 { format!("in {}", age(ms)) } else { "due".to_owned() }
 }
 
 fn votes(one: &PendingInterrupt<'_>) -> String {

@@ -12,14 +12,13 @@ use std::time::Duration;
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Subcommand};
+use holdpoint_api::artifacts::Artifact;
 use holdpoint_api::events::StreamEvents;
 use holdpoint_api::ids::{RunId, Status};
 use holdpoint_api::runs::RunError;
 use holdpoint_api::snapshot::RunSnapshot;
-use holdpoint_client::{Reply, Request};
+use holdpoint_client::Reply;
 use holdpoint_core::TIMED_OUT;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 
 use super::asked::answer_words;
 use super::client::{Client, encode};
@@ -122,7 +121,7 @@ pub(crate) struct Named {
 }
 
 impl Named {
-    fn id(&self, client: &Client) -> Result<String, Failure> {
+    pub(crate) fn id(&self, client: &Client) -> Result<String, Failure> {
         client.run_id(&self.run)
     }
 }
@@ -156,9 +155,14 @@ pub(crate) fn run(client: &Client, output: &Output, action: Action) -> Result<()
         Action::Fork(asked) => fork::run(client, output, asked),
         Action::Bundle(named) => {
             let request = client.runs().debug_bundle(&named.id(client)?, &Default::default());
-            print_document(client, output, request)
+            output.show(&client.send(request)?, |bundle| pretty(bundle));
+            Ok(())
         }
-        Action::Artifact { run, artifact } => print_artifact(client, output, &run.id(client)?, &artifact),
+        Action::Artifact { run, artifact } => {
+            let reply = find_artifact(client, &run.id(client)?, &artifact)?;
+            output.show(&reply, |artifact| pretty(artifact));
+            Ok(())
+        }
     }
 }
 
@@ -166,24 +170,14 @@ pub(crate) fn path(run: &str) -> String {
     format!("/v1/runs/{}", encode(run))
 }
 
-fn print_document<T: Serialize + DeserializeOwned>(
-    client: &Client,
-    output: &Output,
-    request: Request<T>,
-) -> Result<(), Failure> {
-    output.show(&client.send(request)?, |document| pretty(document));
-    Ok(())
-}
-
-fn print_artifact(client: &Client, output: &Output, run: &str, artifact: &str) -> Result<(), Failure> {
-    let print = |id: &str| print_document(client, output, client.runs().artifact(run, id));
-    let is_missing = |failure: &Failure| failure.status() == Some(404);
-    match print(artifact) {
-        // The id of an artifact is its run and its node.
-        Err(failure) if is_missing(&failure) => print(&format!("{run}:{artifact}"))
-            .map_err(|second| if is_missing(&second) { failure } else { second }),
-        printed => printed,
-    }
+/// Finds an artifact by its id or by its node: the id is that of the run and that of the node.
+fn find_artifact(client: &Client, run: &str, artifact: &str) -> Result<Reply<Artifact<'static>>, Failure> {
+    let find = |id: &str| client.send(client.runs().artifact(run, id));
+    find(artifact).or_else(|failure| match failure.status() {
+        Some(404) => find(&format!("{run}:{artifact}"))
+            .map_err(|second| if second.status() == Some(404) { failure } else { second }),
+        _ => Err(failure),
+    })
 }
 
 /// Returns the run once it waits or has ended, or as it is after half a second. Returns None if this key may not read it.
@@ -211,10 +205,9 @@ pub(crate) fn standing(output: &Output, run: &RunSnapshot<'_>) -> String {
     }
 }
 
-/// Describes the state of a run once it waits or has ended. A run that this key may not read has its earlier status.
-fn standing_now(client: &Client, output: &Output, run: &str, earlier: Status) -> String {
-    let now = settled(client, run);
-    now.map_or_else(|| output.status(earlier.as_str()), |now| standing(output, &now))
+/// Describes the state of a run. A run that this key may not read has the status of an earlier response.
+fn standing_or(output: &Output, run: Option<&RunSnapshot<'_>>, earlier: Status) -> String {
+    run.map_or_else(|| output.status(earlier.as_str()), |run| standing(output, run))
 }
 
 /// Describes the error of a run in one line, with `timed_out` in place of the code if a deadline passed.
@@ -243,25 +236,20 @@ impl NewRun<'_> {
     /// Prints the run and the next command, or watches the run to its end.
     fn show<T>(&self, client: &Client, output: &Output, reply: &Reply<T>) -> Result<(), Failure> {
         let (run, verb) = (self.id.as_str(), self.verb);
-        let begun = if reply.replayed { format!("this key has already {verb}") } else { verb.to_owned() };
-        let begun = format!("{begun} run {}", clean(run));
+        let already = if reply.replayed { "this key has already " } else { "" };
+        let begun = format!("{already}{verb} run {}", clean(run));
         if self.watch {
             output.show(reply, |_| begun);
             return watch::run(client, output, run, watch::DEFAULT);
         }
         output.show(reply, |_| {
-            let see = format!("see it with: {}", output.command(&format!("runs show {}", clean(run))));
-            let follow = format!("follow it with: {}", output.command(&format!("runs watch {}", clean(run))));
-            match settled(client, run) {
-                None => format!("{begun}: {}\n{follow}", output.status(self.status.as_str())),
-                Some(now) if now.status.is_terminal() => {
-                    format!("{begun}: {}\n{see}", standing(output, &now))
-                }
-                Some(now) => {
-                    let answer = how_to_answer(output, &now);
-                    format!("{begun}: {}\n{answer}{follow}", standing(output, &now))
-                }
-            }
+            let now = settled(client, run);
+            let has_ended = now.as_ref().is_some_and(|now| now.status.is_terminal());
+            let (next, action) = if has_ended { ("see", "show") } else { ("follow", "watch") };
+            let command = output.command(&format!("runs {action} {}", clean(run)));
+            let answer = now.as_ref().map(|now| how_to_answer(output, now)).unwrap_or_default();
+            let state = standing_or(output, now.as_ref(), self.status);
+            format!("{begun}: {state}\n{answer}{next} it with: {command}")
         });
         Ok(())
     }

@@ -3,7 +3,7 @@
 use holdpoint_api::ids::{Drain, Status};
 use holdpoint_api::runs::{BULK_CANCEL_MAX, BulkCancel, CancelRun, PauseRun, RunError};
 
-use super::{Client, Failure, Output, cell, clean, standing_now};
+use super::{Client, Failure, Output, cell, clean, settled, standing_or};
 
 pub(crate) const CANCEL_EXAMPLES: &str = "\
 Examples:
@@ -40,7 +40,7 @@ pub(crate) fn pause(
 pub(crate) fn resume(client: &Client, output: &Output, run: &str) -> Result<(), Failure> {
     let reply = client.send(client.runs().resume(run))?;
     output.show(&reply, |resumed| {
-        let now = standing_now(client, output, run, resumed.status);
+        let now = standing_or(output, settled(client, run).as_ref(), resumed.status);
         format!("run {} goes on; it is now {now}", clean(run))
     });
     Ok(())

@@ -7,7 +7,7 @@ use clap::builder::NonEmptyStringValueParser;
 use holdpoint_api::decisions::DecideCall;
 use holdpoint_api::ids::{ResumeDecisionAction, StrictValue};
 
-use super::{Client, Failure, Named, Output, cell, clean, standing_now};
+use super::{Client, Failure, Named, Output, cell, clean, settled, standing_or};
 use crate::values;
 
 pub(crate) const EXAMPLES: &str = "\
@@ -47,7 +47,7 @@ pub(crate) fn run(client: &Client, output: &Output, asked: Decide) -> Result<(),
     let decision = asked.request(client, &run)?;
     let reply = client.send(client.runs().decide(&run, &decision))?;
     output.show(&reply, |decided| {
-        let now = standing_now(client, output, &run, decided.status);
+        let now = standing_or(output, settled(client, &run).as_ref(), decided.status);
         let (call, outcome) = (cell(&decided.tool_call_id), cell(decided.outcome));
         format!("call {call} of run {}: {outcome}; it is now {now}", clean(&run))
     });
