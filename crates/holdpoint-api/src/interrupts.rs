@@ -37,6 +37,15 @@ pub struct ResolveInterrupt {
     pub interrupt_id: Option<String>,
 }
 
+/// A requested change of an artifact, by the part that it is about.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "scope", rename_all = "lowercase", rename_all_fields = "camelCase")]
+pub enum RefineFeedback {
+    Whole { text: String },
+    Section { section_path: String, text: String },
+    Items { item_ids: Vec<String>, text: String },
+}
+
 /// The body of `POST /v1/runs/{runId}/approvals/{nodeId}`: the answer itself, with an action or with the decision of
 /// older clients.
 #[skip_serializing_none]
@@ -82,6 +91,10 @@ pub struct ApprovalAnswer<'a> {
     pub feedback: Option<Cow<'a, str>>,
     /// The artifact that replaces the one that was shown. Of a tool call, an EditedCall.
     pub edited_artifact_data: Option<Cow<'a, Value>>,
+    /// The change that the action refine requests.
+    pub refine_feedback: Option<RefineFeedback>,
+    /// The side question of the action ask.
+    pub question: Option<Cow<'a, str>>,
 }
 
 /// The part of a tool call that an approver replaces.

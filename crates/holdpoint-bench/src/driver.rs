@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+use holdpoint_api::ids::encode_segment;
 use holdpoint_cli::connection::Settings;
 use holdpoint_client::api::ids::{Status, StrictValue};
 use holdpoint_client::api::interrupts::ResolveInterrupt;
 use holdpoint_client::api::runs::CreateRun;
 use holdpoint_client::api::workflows::WorkflowDefinition;
-use holdpoint_client::resources::segment;
 use holdpoint_client::{Client, EventStream, RetryPolicy};
 use serde::Deserialize;
 use serde_json::Value;
@@ -75,7 +75,7 @@ impl Driver {
 
     /// Waits until a run has this status.
     pub(super) async fn until(&self, run: &str, status: Status) -> Result<(), Failure> {
-        let request = self.client.get::<RunState>(format!("/v1/runs/{}", segment(run)));
+        let request = self.client.get::<RunState>(format!("/v1/runs/{}", encode_segment(run)));
         let (begun, mut pause) = (Instant::now(), POLL_FIRST);
         loop {
             let found = request.clone().await?.status;

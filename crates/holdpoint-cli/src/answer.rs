@@ -1,13 +1,20 @@
-//! `holdpoint answer`: what a person says to what waits.
+//! `holdpoint answer`: answers an interrupt.
+
+use std::borrow::Cow;
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{ArgGroup, Args};
-use serde_json::{Value, json};
+use holdpoint_api::ids::{Kind, Status, StrictValue};
+use holdpoint_api::interrupts::{
+    AnswerOutcome, ApprovalAnswer, ClarificationAnswer, RefineFeedback, ResolveInterrupt,
+};
+use serde::Serialize;
+use serde_json::Value;
 
-use super::asked::actions;
-use super::client::{Client, encode};
+use super::asked::Data;
+use super::client::Client;
 use super::failure::Failure;
-use super::output::{Output, clean};
+use super::output::{Output, cell, clean};
 use super::{runs, values};
 
 pub(crate) const USAGE: &str = "holdpoint answer [OPTIONS] <RUN> <NODE> <ACTION>
@@ -18,7 +25,7 @@ pub(crate) const USAGE: &str = "holdpoint answer [OPTIONS] <RUN> <NODE> <ACTION>
        holdpoint answer [OPTIONS] <RUN> <NODE> --value <JSON|@FILE|->";
 
 pub(crate) const EXAMPLES: &str = "\
-`holdpoint pending` shows which runs wait, and at which node; `holdpoint runs show RUN` shows what is asked.
+`holdpoint pending` lists pending interrupts with their runs and nodes; `holdpoint runs show RUN` shows one in full.
 
 Examples:
   holdpoint answer latest gate accept
@@ -29,28 +36,27 @@ Examples:
   holdpoint answer RUN questions --set colour=blue --set size=42
   holdpoint answer RUN wait --value '{\"paid\": true}'
   holdpoint answer RUN wait --value @payment.json
-  holdpoint answer RUN agent accept --interrupt RUN:i2    # one of several calls of an agent";
+  holdpoint answer RUN agent accept --interrupt RUN:i2    # one of several interrupts of a node";
 
 #[derive(Debug, Args)]
 #[group(skip)]
 #[command(group(ArgGroup::new("the_answer").required(true).args(["action", "answers", "value"])))]
 pub(crate) struct Answer {
-    /// The run, or `latest` for the newest
-    #[arg(value_name = "RUN", value_parser = NonEmptyStringValueParser::new())]
-    run: String,
-    /// The node that waits
+    #[command(flatten)]
+    run: runs::Named,
+    /// The node of the interrupt
     #[arg(value_name = "NODE", value_parser = NonEmptyStringValueParser::new())]
     node: String,
-    /// An action of an approval gate: `accept`, `reject`, or what else the gate offers
+    /// An action that the approval offers, such as `accept` or `reject`
     #[arg(value_name = "ACTION", value_parser = NonEmptyStringValueParser::new())]
     action: Option<String>,
-    /// A word to go with the action; `refine` needs it
+    /// A comment on the action; required by `refine`
     #[arg(long, value_name = "TEXT", requires = "action", conflicts_with_all = ["answers", "value"])]
     feedback: Option<String>,
-    /// The artifact as it shall be, for `edit-accept`: JSON, @file, or - for standard input
+    /// The edited artifact, for `edit-accept`: JSON, @file, or - for standard input
     #[arg(long, value_name = "JSON|@FILE|-", requires = "action", conflicts_with_all = ["answers", "value"])]
     edited: Option<String>,
-    /// What to ask before deciding, for `ask`; `holdpoint asks list RUN` shows the reply
+    /// The side question, for `ask`; `holdpoint asks list RUN` shows its answer
     #[arg(long, value_name = "TEXT", requires = "action", conflicts_with_all = ["answers", "value", "feedback", "edited"])]
     question: Option<String>,
     /// The answer to one question; JSON if it reads as JSON, else text. Repeat for more
@@ -64,119 +70,121 @@ pub(crate) struct Answer {
     interrupt: Option<String>,
 }
 
+/// A resume value, by the kind of its interrupt.
+#[derive(Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+pub(crate) enum ResumeValue {
+    Approval(Box<ApprovalAnswer<'static>>),
+    Clarification(ClarificationAnswer<'static>),
+    Other(Value),
+}
+
+impl ResumeValue {
+    /// Returns the body of the request that answers an interrupt.
+    pub(crate) fn into_body(self, interrupt_id: Option<String>, digest: Option<String>) -> ResolveInterrupt {
+        let value = serde_json::to_value(self).expect("the keys of a resume value are strings");
+        ResolveInterrupt { resume_value: StrictValue(value), digest, interrupt_id }
+    }
+}
+
 pub(crate) fn run(client: &Client, output: &Output, answer: Answer) -> Result<(), Failure> {
-    let (run, node) = (answer.run.clone(), answer.node.clone());
-    let (action, interrupt) = (answer.action.clone(), answer.interrupt.clone());
-    let asks = action.as_deref() == Some("ask");
-    let mut value = resume_value(answer)?;
-    let run = client.run_id(&run)?;
-    if let Some(action) = action {
-        value["action"] = json!(meant(client, &run, (&node, interrupt.as_deref()), action)?);
+    let mut value = answer.resume_value()?;
+    let (run, node) = (answer.run.id(client)?, &answer.node);
+    if let ResumeValue::Approval(approval) = &mut value {
+        answer.check_action(client, &run, approval.action.to_mut())?;
     }
-    let path = format!("{}/interrupts/{}", runs::path(&run), encode(&node));
-    let mut body = json!({"resumeValue": value});
-    if let Some(interrupt) = interrupt {
-        body["interruptId"] = json!(interrupt);
-    }
-    let reply = client.post(&path, &body)?;
-    // Scripts get the server's word on the answer and nothing that depends on timing.
+    let body = value.into_body(answer.interrupt.clone(), None);
+    let reply = client.send(client.interrupts().resolve(&run, node, &body))?;
+    // With --json the output does not depend on timing.
     let now = if output.json { None } else { runs::settled(client, &run) };
-    output.show(&reply, |_| {
-        let said = if asks { "asked at" } else { "answered" };
-        let done = format!("{said} {} of run {}", clean(&node), clean(&run));
-        match now {
-            Some(now) if now["status"] == "paused" => {
-                let resume = output.command(&format!("runs resume {}", clean(&run)));
+    output.show(&reply, |resolved| {
+        let verb = if resolved.outcome == AnswerOutcome::Asked { "asked at" } else { "answered" };
+        let (run, done) = (clean(&run), format!("{verb} {} of run {}", clean(node), clean(&run)));
+        match &now {
+            Some(now) if now.status == Status::Paused => {
+                let resume = output.command(&format!("runs resume {run}"));
                 format!("{done}; the run is paused: let it go on with: {resume}")
             }
-            Some(now) => format!("{done}; the run is now {}", runs::standing(output, &now)),
+            Some(now) => format!("{done}; the run is now {}", runs::standing(output, now)),
             None => done,
         }
     });
     Ok(())
 }
 
-/// A word is an answer to an approval only: to other kinds it would be a value that nobody meant. And who
-/// says that they approve, accept.
-fn meant(
-    client: &Client,
-    run: &str,
-    (node, named): (&str, Option<&str>),
-    action: String,
-) -> Result<String, Failure> {
-    let snapshot = match client.get(&runs::path(run)) {
-        Ok(reply) => reply.value,
-        // A key that may answer and not read leaves the judgement to the server.
-        Err(failure) if failure.status() == Some(403) => return Ok(action),
-        Err(failure) => return Err(failure),
-    };
-    let interrupt = &snapshot["interrupt"];
-    let is_meant = named.is_none_or(|named| interrupt["interruptId"].as_str() == Some(named));
-    let kind = match interrupt["kind"].as_str() {
-        Some(kind) if is_meant && interrupt["nodeId"].as_str() == Some(node) => kind,
-        // It may be one of several that wait at once.
-        _ => return Ok(action),
-    };
-    if kind == "approval" {
-        // Without a list, `accept` is offered.
-        let offered = actions(&interrupt["data"]);
-        let offers = |name: &str| offered.iter().any(|offer| offer == name);
-        let alias = action == "approve" && (offered.is_empty() || offers("accept")) && !offers("approve");
-        return Ok(if alias { "accept".to_owned() } else { action });
-    }
-    let form = if kind == "clarification" { "--set QUESTION=ANSWER" } else { "--value JSON" };
-    Err(Failure::usage(format!(
-        "`{}` waits for {}; `{action}` is an answer to an approval",
-        clean(node),
-        clean(kind)
-    ))
-    .hint(format!("answer with `holdpoint answer {} {} {form}`", clean(run), clean(node))))
-}
-
-fn resume_value(answer: Answer) -> Result<Value, Failure> {
-    if let Some(source) = answer.value {
-        return values::json("--value", &source);
-    }
-    if let Some(action) = answer.action {
-        return match answer.question {
-            Some(question) => ask_value(&action, &question),
-            None => action_value(&action, answer.feedback, answer.edited),
+impl Answer {
+    /// Replaces `approve` by the action `accept`, and rejects an action for an interrupt of another kind. Leaves the check
+    /// to the server if this key may not read the run, or if the snapshot shows another interrupt of the run.
+    fn check_action(&self, client: &Client, run: &str, action: &mut String) -> Result<(), Failure> {
+        let snapshot = match client.send(client.runs().get(run)) {
+            Ok(reply) => reply.value,
+            Err(failure) if failure.status() == Some(403) => return Ok(()),
+            Err(failure) => return Err(failure),
         };
+        let is_meant = |id: &String| self.interrupt.as_ref().is_none_or(|named| named == id);
+        let Some(interrupt) = snapshot
+            .interrupt
+            .filter(|interrupt| interrupt.node_id.as_str() == self.node && is_meant(&interrupt.interrupt_id))
+        else {
+            return Ok(());
+        };
+        let form = match interrupt.kind {
+            Kind::Approval => {
+                let data = Data::of(&interrupt).unwrap_or_default();
+                let offered = data.actions();
+                let offers_accept = offered.is_empty() || offered.contains(&"accept");
+                if action == "approve" && offers_accept && !offered.contains(&"approve") {
+                    "accept".clone_into(action);
+                }
+                return Ok(());
+            }
+            Kind::Clarification => "--set QUESTION=ANSWER",
+            _ => "--value JSON",
+        };
+        let (run, node, kind) = (clean(run), clean(&self.node), cell(interrupt.kind));
+        let message = format!("`{node}` waits for {kind}; `{action}` is an answer to an approval");
+        Err(Failure::usage(message).hint(format!("answer with `holdpoint answer {run} {node} {form}`")))
     }
-    let answers = values::unique("--set", answer.answers)?;
-    let answers: Vec<_> =
-        answers.into_iter().map(|(id, answer)| json!({"id": id, "answer": answer})).collect();
-    Ok(json!({"answers": answers}))
-}
 
-fn ask_value(action: &str, question: &str) -> Result<Value, Failure> {
-    match action {
-        "ask" => Ok(json!({"action": action, "question": question})),
-        _ => Err(Failure::usage(format!("--question goes with `ask`, not with `{action}`"))),
+    fn resume_value(&self) -> Result<ResumeValue, Failure> {
+        if let Some(source) = &self.value {
+            return values::json("--value", source).map(ResumeValue::Other);
+        }
+        if let Some(action) = &self.action {
+            return self.approval(action).map(|approval| ResumeValue::Approval(Box::new(approval)));
+        }
+        let answers = values::unique("--set", self.answers.clone())?;
+        Ok(ResumeValue::Clarification(ClarificationAnswer { answers: Cow::Owned(answers.into()) }))
     }
-}
 
-fn action_value(action: &str, feedback: Option<String>, edited: Option<String>) -> Result<Value, Failure> {
-    let edited = edited.map(|source| values::json("--edited", &source)).transpose()?;
-    match (action, feedback, edited) {
-        ("refine", None, None) => Err(Failure::usage("`refine` must say what to change")
-            .hint("write it as `holdpoint answer RUN NODE refine --feedback TEXT`")),
-        ("refine", Some(text), None) => {
-            Ok(json!({"action": action, "refineFeedback": {"scope": "whole", "text": text}}))
+    fn approval(&self, action: &str) -> Result<ApprovalAnswer<'static>, Failure> {
+        let edited = self.edited.as_ref().map(|source| values::json("--edited", source)).transpose()?;
+        for (needs, is_given, flag) in [
+            ("ask", self.question.is_some(), "--question TEXT"),
+            ("refine", self.feedback.is_some(), "--feedback TEXT"),
+            ("edit-accept", edited.is_some(), "--edited JSON|@FILE|-"),
+        ] {
+            let name = flag.split(' ').next().unwrap_or_default();
+            if action == needs && !is_given {
+                return Err(Failure::usage(format!("`{action}` requires {name}"))
+                    .hint(format!("write it as `holdpoint answer RUN NODE {action} {flag}`")));
+            }
+            if action != needs && is_given && needs != "refine" {
+                return Err(Failure::usage(format!("{name} goes with `{needs}`, not with `{action}`")));
+            }
         }
-        ("ask", ..) => Err(Failure::usage("`ask` must say what to ask")
-            .hint("write it as `holdpoint answer RUN NODE ask --question TEXT`")),
-        ("edit-accept", _, None) => Err(Failure::usage("`edit-accept` must bring the edited artifact")
-            .hint("write it as `holdpoint answer RUN NODE edit-accept --edited JSON|@FILE|-`")),
-        ("edit-accept", None, Some(edited)) => Ok(json!({"action": action, "editedArtifactData": edited})),
-        ("edit-accept", Some(text), Some(edited)) => {
-            Ok(json!({"action": action, "editedArtifactData": edited, "feedback": text}))
+        let mut answer = ApprovalAnswer {
+            action: action.to_owned().into(),
+            feedback: self.feedback.clone().map(Cow::Owned),
+            edited_artifact_data: edited.map(Cow::Owned),
+            question: self.question.clone().map(Cow::Owned),
+            refine_feedback: None,
+        };
+        if action == "refine" {
+            answer.refine_feedback =
+                answer.feedback.take().map(|text| RefineFeedback::Whole { text: text.into_owned() });
         }
-        (_, _, Some(_)) => {
-            Err(Failure::usage(format!("--edited goes with `edit-accept`, not with `{action}`")))
-        }
-        (_, Some(text), None) => Ok(json!({"action": action, "feedback": text})),
-        (_, None, None) => Ok(json!({"action": action})),
+        Ok(answer)
     }
 }
 
@@ -184,6 +192,7 @@ fn action_value(action: &str, feedback: Option<String>, edited: Option<String>) 
 mod tests {
     use super::*;
     use clap::Parser;
+    use serde_json::json;
 
     #[derive(Parser)]
     struct Line {
@@ -193,15 +202,15 @@ mod tests {
 
     fn read(args: &[&str]) -> Option<Value> {
         let line = Line::try_parse_from(["answer", "run", "node"].iter().chain(args)).ok()?;
-        resume_value(line.answer).ok()
+        serde_json::to_value(line.answer.resume_value().ok()?).ok()
     }
 
     #[test]
-    fn each_form_of_an_answer_becomes_its_resume_value() {
+    fn flags_become_the_resume_value() {
         assert_eq!(read(&["accept"]), Some(json!({"action": "accept"})));
         let rejected = json!({"action": "reject", "feedback": "no"});
         assert_eq!(read(&["reject", "--feedback", "no"]), Some(rejected));
-        let answers = json!({"answers": [{"id": "a", "answer": "x"}, {"id": "b", "answer": 2}]});
+        let answers = json!({"answers": {"a": "x", "b": 2}});
         assert_eq!(read(&["--set", "a=x", "--set", "b=2"]), Some(answers));
         assert_eq!(read(&["--value", "[1]"]), Some(json!([1])));
         let question = json!({"action": "ask", "question": "Why?"});
@@ -213,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn no_answer_two_answers_and_broken_answers_are_wrong_usage() {
+    fn a_command_without_exactly_one_valid_answer_is_wrong_usage() {
         let wrong: [&[&str]; 13] = [
             &[],
             &["ask"],

@@ -1,5 +1,5 @@
-//! `holdpoint ask` and `holdpoint wait`: a question from a script, and its answer as an exit code. A server that goes
-//! away and comes back meanwhile is waited for.
+//! `holdpoint ask` and `holdpoint wait`: create a hold and wait for its answer, which is the exit code. Both wait for a
+//! server that restarts.
 
 mod early_exit;
 pub(crate) mod hook;
@@ -10,14 +10,16 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::{Value, json};
-
+use holdpoint_api::holds::{CreateHold, Hold, ShowHold};
+use holdpoint_api::ids::HoldStatus;
+use holdpoint_api::links::MintToken;
 use holdpoint_client::Reply;
 
-use super::client::{Client, encode};
+use super::client::Client;
 use super::connection::{Connection, Settings};
 use super::failure::Failure;
-use super::output::{Output, age, cell, clean, ms_since, quoted};
+use super::output::{Output, age, cell, clean, elapsed_ms, quoted};
+use super::workflows::warn;
 use early_exit::EarlyExit;
 pub(crate) use question::Question;
 
@@ -33,18 +35,18 @@ Examples:
   id=$(holdpoint ask 'Deploy v2?' --detach); holdpoint wait $id
   holdpoint ask --hook claude-code --approvers ann     # in a PreToolUse hook: docs/hooks.md
 
-Standard output has the answer as JSON: what was chosen or filled in; of a yes or no all that was
-said; null where nobody answered. With --json it has the whole hold, with --hook the decision in
-the format of the program.
+Standard output has the answer as JSON: the choice or the value that fits the schema; for an
+approval, an object with its action; null without an answer. With --json it has the whole hold, with
+--hook the decision in the format of the program.
 
 Exit codes: 0 approved or answered, 1 rejected, 2 no answer in time, 3 cancelled;
 64 wrong usage, 65 refused by the server, 69 the server cannot be reached, 77 no key or a wrong one.
 In a hook of Claude Code (with --hook, or where CLAUDE_PROJECT_DIR is set) every code but 0 is 2:
 Claude Code blocks the call only on exit code 2.
-A server that restarts while this waits is waited for.";
+The command waits for a server that restarts.";
 
-/// How long one look may take; the server answers sooner when there is an answer.
-const LOOK_SECONDS: u64 = 20;
+/// The time that one request waits on the server, in seconds.
+const WAIT_SECONDS: u64 = 20;
 /// The delays between attempts to create a hold: about twenty seconds, enough for a server to restart.
 const PAUSES_MS: [u64; 8] = [100, 300, 1000, 2000, 4000, 4000, 4000, 5000];
 const PAUSE_MAX: Duration = Duration::from_secs(5);
@@ -59,11 +61,11 @@ pub(crate) fn run(connection: &Connection, question: Question) -> ExitCode {
 pub(crate) fn wait(connection: &Connection, id: &str) -> ExitCode {
     finish(connection, || {
         let client = Client::new(Settings::find(connection)?)?;
-        report(&Output::of(connection), &answered(&client, id)?)
+        Ok(report(&Output::of(connection), &wait_for_answer(&client, id)?))
     })
 }
 
-/// What goes wrong must not look like an answer.
+/// Reports a failure with an exit code that no answer has.
 fn finish(connection: &Connection, work: impl FnOnce() -> Result<u8, Failure>) -> ExitCode {
     hook::block_on_panic();
     let code = work().unwrap_or_else(|failure| {
@@ -78,36 +80,28 @@ fn ask(connection: &Connection, mut question: Question) -> Result<u8, Failure> {
     let (detach, cancels) = (question.detach, question.cancel_on_exit);
     let (key, link) = (question.idempotency_key.take(), question.link.take());
     let link_seconds = question.link_expires;
-    let body = Value::Object(question.request()?);
+    let body = question.request()?;
     let watcher = client.clone();
     let watch =
         || EarlyExit::watch(None, move |_, id| hook::exit_code(end_early(&watcher, id.filter(|_| cancels))));
     let early_exit = (cancels || hook::is_hook()).then(watch).transpose()?;
-    if let Some(early_exit) = &early_exit {
-        early_exit.making();
-    }
-    let made = make(&client, &body, key)?;
-    super::workflows::warn(
-        &serde_json::from_value::<Vec<_>>(made.value["warnings"].clone()).unwrap_or_default(),
-    );
-    let id = made.value["holdId"].as_str().unwrap_or_default().to_owned();
-    if let Some(early_exit) = &early_exit {
-        early_exit.made(&id);
-    }
+    let made = create(&client, &body, key, early_exit.as_ref())?;
+    let id = made.value.hold_id.as_str();
     if let Some(name) = link {
-        mint(&client, &id, &name, link_seconds)?;
+        let link = MintToken { sub: Some(name), expires_in_seconds: link_seconds, ..MintToken::default() };
+        print_link(&client, id, &link)?;
     }
     if detach {
-        output.show(&made, |_| id.clone());
+        output.show(&made, |hold| hold.hold_id.to_string());
         return Ok(0);
     }
     let on_signal = if cancels { "cancels the question" } else { "ends the waiting, not the question" };
     eprintln!("{}\nwaiting; Ctrl-C {on_signal}", how_to_answer(&client, &output, &made.value));
-    let hold = answered(&client, &id);
+    let hold = wait_for_answer(&client, id);
     if let Some(early_exit) = early_exit {
         early_exit.finish();
     }
-    report(&output, &hold?)
+    Ok(report(&output, &hold?))
 }
 
 /// Reports that a signal ended the command, and cancels its hold, if there is one to cancel.
@@ -116,11 +110,11 @@ fn end_early(client: &Client, id: Option<&str>) -> u8 {
         eprintln!("ended by a signal");
         return 3;
     };
-    match cancel(client, id) {
-        Ok(hold) if hold.value["status"] == "cancelled" => {
+    match client.send(client.holds().cancel(id)) {
+        Ok(hold) if hold.value.status == HoldStatus::Cancelled => {
             eprintln!("ended by a signal; the question was cancelled");
         }
-        Ok(hold) => eprintln!("ended by a signal; the question was {} before", cell(&hold.value["status"])),
+        Ok(hold) => eprintln!("ended by a signal; the question was {} before", cell(hold.value.status)),
         Err(failure) => {
             eprintln!(
                 "ended by a signal, and the question {id} could not be cancelled: {}",
@@ -132,45 +126,55 @@ fn end_early(client: &Client, id: Option<&str>) -> u8 {
     3
 }
 
-fn cancel(client: &Client, id: &str) -> Result<Reply<Value>, Failure> {
-    client.delete(&format!("/v1/holds/{}", encode(id)))
-}
-
-/// Prints a link with which a person answers without a key. A question whose link cannot be made is cancelled.
-fn mint(client: &Client, id: &str, name: &str, seconds: Option<u64>) -> Result<(), Failure> {
-    let mut body = json!({"for": name});
-    if let Some(seconds) = seconds {
-        body["expiresInSeconds"] = json!(seconds);
-    }
-    let minted = client.post(&format!("/v1/runs/{}/interrupts/hold/tokens", encode(id)), &body);
-    let minted = minted.map_err(|failure| match cancel(client, id) {
+/// Prints a link with which a person answers without a key. Cancels the hold if its link cannot be made.
+fn print_link(client: &Client, id: &str, link: &MintToken) -> Result<(), Failure> {
+    let request = client.interrupts().create_link(id, "hold", &Default::default(), link);
+    let minted = client.send(request).map_err(|failure| match client.send(client.holds().cancel(id)) {
         Ok(_) => failure.about("the question was cancelled, because its link cannot be made"),
         Err(_) => failure.about(&format!("the question {id} is open, and its link cannot be made")),
     })?;
-    let until = &minted.value["expiresAt"];
-    // Half a minute more, so that the time since it was made does not make 29 minutes of 30.
-    let left = ms_since(until).map(|ms| format!(" ({})", age(ms - 30_000))).unwrap_or_default();
-    let url = clean(minted.value["url"].as_str().unwrap_or_default());
-    eprintln!("link for {}, valid until {}{left}:\n{url}", clean(name), cell(until));
+    let (claims, url) = (&minted.value.claims, minted.value.url.unwrap_or_default());
+    // Rounded by half a minute, so that a link of 30 minutes is not shown as one of 29.
+    let left = age(elapsed_ms(claims.expires_at) - 30_000);
+    eprintln!(
+        "link for {}, valid until {} ({left}):\n{}",
+        clean(&claims.sub),
+        claims.expires_at,
+        clean(&url)
+    );
     Ok(())
 }
 
-/// Under a key of its own, if the caller has none, so that what is sent again is not asked again.
-fn make(client: &Client, body: &Value, key: Option<String>) -> Result<Reply<Value>, Failure> {
-    let key = [("idempotency-key", key.map_or_else(random_key, Ok)?)];
+/// Creates a hold, and tries again while the server is unavailable. The idempotency key, a random one if the caller has
+/// none, prevents a second hold.
+fn create(
+    client: &Client,
+    body: &CreateHold,
+    key: Option<String>,
+    early_exit: Option<&EarlyExit>,
+) -> Result<Reply<Hold>, Failure> {
+    if let Some(early_exit) = early_exit {
+        early_exit.making();
+    }
+    let request = client.holds().create(body).idempotency_key(&key.map_or_else(random_key, Ok)?);
     let mut pauses = PAUSES_MS.iter();
-    loop {
-        match (client.post_with("/v1/holds", body, &key), pauses.next()) {
-            (Err(failure), Some(pause)) if is_passing(&failure) => {
+    let made = loop {
+        match (client.send(request.clone()), pauses.next()) {
+            (Err(failure), Some(pause)) if is_transient(&failure) => {
                 if *pause == PAUSES_MS[0] {
                     let seconds = PAUSES_MS.iter().sum::<u64>().div_ceil(1000);
                     eprintln!("{}; trying again for {seconds} seconds", failure.message());
                 }
                 std::thread::sleep(Duration::from_millis(*pause));
             }
-            (made, _) => return made,
+            (made, _) => break made?,
         }
+    };
+    warn(made.value.warnings.as_deref().unwrap_or_default());
+    if let Some(early_exit) = early_exit {
+        early_exit.made(made.value.hold_id.as_str());
     }
+    Ok(made)
 }
 
 fn random_key() -> Result<String, Failure> {
@@ -179,20 +183,18 @@ fn random_key() -> Result<String, Failure> {
     Ok(format!("ask-{}", holdpoint_core::hex(&bytes)))
 }
 
-/// Whether it may well be otherwise in a moment.
-fn is_passing(failure: &Failure) -> bool {
+fn is_transient(failure: &Failure) -> bool {
     failure.is_passing() || failure.status() == Some(429)
 }
 
-/// Waits for as long as it takes, and says once for each time that the server is away.
-fn answered(client: &Client, id: &str) -> Result<Reply<Value>, Failure> {
-    let path = format!("/v1/holds/{}?wait={LOOK_SECONDS}", encode(id));
+/// Waits for the answer without a limit, also while the server is unavailable. Reports each outage once.
+fn wait_for_answer(client: &Client, id: &str) -> Result<Reply<Hold>, Failure> {
     let mut pause = Duration::ZERO;
     loop {
-        match client.get(&path) {
-            Ok(hold) if hold.value["status"] == "waiting" => pause = Duration::ZERO,
+        match client.send(client.holds().get(id, &ShowHold { wait: Some(WAIT_SECONDS) })) {
+            Ok(hold) if hold.value.status == HoldStatus::Waiting => pause = Duration::ZERO,
             Ok(hold) => return Ok(hold),
-            Err(failure) if is_passing(&failure) => {
+            Err(failure) if is_transient(&failure) => {
                 if pause.is_zero() {
                     eprintln!("{}; waiting for it to come back", failure.message());
                 }
@@ -204,46 +206,39 @@ fn answered(client: &Client, id: &str) -> Result<Reply<Value>, Failure> {
     }
 }
 
-/// Prints what came of a hold and returns the exit code for it.
-fn report(output: &Output, hold: &Reply<Value>) -> Result<u8, Failure> {
-    output.show(hold, |hold| hold["answer"].to_string());
-    if let Some(why) = describe_refusal(&hold.value) {
-        eprintln!("{why}");
-    }
-    exit_code(&hold.value)
-}
-
-/// An answer needs no words on standard error, except in a hook, where the agent reads them.
-fn describe_refusal(hold: &Value) -> Option<String> {
-    match hold["status"].as_str() {
-        Some("timed_out") => Some("no answer in time".to_owned()),
-        Some("cancelled") => Some("the question was cancelled".to_owned()),
-        Some("rejected") if hook::is_hook() => Some(format!("rejected by {}", cell(&hold["answeredBy"]))),
+/// Prints the answer of a hold and returns the exit code of its status.
+fn report(output: &Output, hold: &Reply<Hold>) -> u8 {
+    output.show(hold, |hold| hold.answer.clone().unwrap_or_default().to_string());
+    let message = match hold.value.status {
+        HoldStatus::TimedOut => Some("no answer in time".to_owned()),
+        HoldStatus::Cancelled => Some("the question was cancelled".to_owned()),
+        // An agent reads standard error of its hook.
+        HoldStatus::Rejected if hook::is_hook() => {
+            Some(format!("rejected by {}", cell(&hold.value.answered_by)))
+        }
         _ => None,
-    }
-}
-
-fn exit_code(hold: &Value) -> Result<u8, Failure> {
-    match hold["status"].as_str() {
-        Some("approved" | "answered") => Ok(0),
-        Some("rejected") => Ok(1),
-        Some("timed_out") => Ok(2),
-        Some("cancelled") => Ok(3),
-        other => Err(Failure::broken(format!(
-            "the server sent a hold with the unknown status {other:?}; use the same version of both"
-        ))),
-    }
-}
-
-fn how_to_answer(client: &Client, output: &Output, hold: &Value) -> String {
-    let id = cell(&hold["holdId"]);
-    let expires = match &hold["expiresAt"] {
-        Value::Null => String::new(),
-        at => format!(", until {}", cell(at)),
     };
+    if let Some(message) = message {
+        eprintln!("{message}");
+    }
+    exit_code(hold.value.status)
+}
+
+fn exit_code(status: HoldStatus) -> u8 {
+    match status {
+        HoldStatus::Approved | HoldStatus::Answered => 0,
+        HoldStatus::Rejected => 1,
+        HoldStatus::TimedOut | HoldStatus::Waiting => 2,
+        HoldStatus::Cancelled => 3,
+    }
+}
+
+fn how_to_answer(client: &Client, output: &Output, hold: &Hold) -> String {
+    let id = cell(&hold.hold_id);
+    let expires = hold.expires_at.map(|at| format!(", until {at}")).unwrap_or_default();
     let show = output.command(&format!("runs show {}", quoted(&id)));
-    let page = client.absolute(hold["pageUrl"].as_str().unwrap_or("/inbox"));
-    let who = if hold["requesterMayNotApprove"] == true {
+    let page = client.absolute(&hold.page_url);
+    let who = if hold.requester_may_not_approve {
         format!("another principal must answer it, for example in the browser at {page}")
     } else {
         let here = output.command("inbox");
@@ -257,12 +252,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_end_of_a_hold_has_its_code() {
-        for (status, code) in
-            [("approved", 0), ("answered", 0), ("rejected", 1), ("timed_out", 2), ("cancelled", 3)]
-        {
-            assert_eq!(exit_code(&json!({"status": status})).unwrap(), code, "{status}");
-        }
-        assert!(exit_code(&json!({"status": "odd"})).is_err());
+    fn only_approved_and_answered_holds_exit_with_zero() {
+        use HoldStatus::{Answered, Approved, Cancelled, Rejected, TimedOut, Waiting};
+        let codes = [Approved, Answered, Rejected, TimedOut, Waiting, Cancelled].map(exit_code);
+        assert_eq!(codes, [0, 0, 1, 2, 2, 3]);
     }
 }

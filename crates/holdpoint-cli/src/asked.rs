@@ -1,156 +1,159 @@
-//! What a waiting run asks, in full, and the command that answers it. Judges no answer.
+//! An open interrupt in full, and the command that answers it.
 
+use holdpoint_api::ids::Kind;
+use holdpoint_api::snapshot::{OpenInterrupt, RunSnapshot};
+use serde::Deserialize;
 use serde_json::Value;
 
-use super::output::{Output, age, age_cell, cell, clean_lines, ms_since, quoted};
+use super::output::{Output, age_since, cell, clean_lines, pretty, quoted};
+use super::pending::expiry;
 
-/// Everything an answer must know; nothing for a run that does not wait.
-pub(crate) fn text(output: &Output, run: &Value) -> String {
-    let interrupt = &run["interrupt"];
-    if interrupt.is_null() {
-        return String::new();
+/// Returns the interrupt of a run and the command that answers it; empty if the run has none.
+pub(crate) fn text(output: &Output, run: &RunSnapshot<'_>) -> String {
+    match (&run.interrupt, answer_words(run)) {
+        (Some(interrupt), Some(words)) => {
+            format!("{}\nanswer with: {}", shown(output, interrupt), output.command(&words))
+        }
+        _ => String::new(),
     }
-    let answer = format!("answer with: {}", output.command(&answer_words(run)));
-    let parts = [shown(output, interrupt), answer];
-    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n")
 }
 
-/// What is asked, without how to answer it.
-pub(crate) fn shown(output: &Output, interrupt: &Value) -> String {
-    let (node, kind) = (cell(&interrupt["nodeId"]), cell(&interrupt["kind"]));
-    let mut facts = match kind.as_str() {
-        "approval" => approval(&interrupt["data"]),
-        "clarification" => questions(&interrupt["data"]),
-        "external-event" => external_event(&interrupt["data"]),
-        _ => custom(&interrupt["data"]),
+/// Returns the interrupt without the command that answers it.
+pub(crate) fn shown(output: &Output, interrupt: &OpenInterrupt<'_>) -> String {
+    let mut facts = match (interrupt.kind, Data::of(interrupt)) {
+        (Kind::Approval | Kind::Clarification | Kind::ExternalEvent, Some(data)) => data.facts(),
+        (Kind::Approval | Kind::Clarification | Kind::ExternalEvent, None) => {
+            vec![("data", lines(&interrupt.data))]
+        }
+        _ => custom(&interrupt.data),
     };
-    facts.push(("answer schema", pretty(&interrupt["resumeSchema"])));
-    facts.push(("expires", expiry(&interrupt["expiresAt"])));
-    let head = format!("waits for {kind} at {node} since {}", age_cell(&interrupt["requestedAt"]));
-    let parts = [head, output.facts(&facts)];
-    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n")
+    facts.push(("answer schema", interrupt.resume_schema.as_deref().map(lines).unwrap_or_default()));
+    facts.push(("expires", cell(interrupt.expires_at.map(|at| format!("{at} ({})", expiry(at))))));
+    let (kind, node) = (cell(interrupt.kind), cell(&interrupt.node_id));
+    let head = format!("waits for {kind} at {node} since {}", age_since(interrupt.requested_at));
+    [head, output.facts(&facts)].join("\n").trim_end().to_owned()
 }
 
 type Facts = Vec<(&'static str, String)>;
 
-fn approval(data: &Value) -> Facts {
-    let title = ("title", cell(&data["title"]));
-    let actions = ("actions", actions(data).join(", "));
-    [title].into_iter().chain(shown_with(data)).chain([actions]).collect()
+/// The members of the data of an interrupt that are shown.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Data {
+    title: Value,
+    actions: Vec<String>,
+    pub(crate) questions: Vec<Question>,
+    context_type: Value,
+    description: Value,
+    artifact_data: Value,
+    approvers_list: Value,
+    operator_approval: Value,
+    requester_may_not_approve: Option<bool>,
+    event_type: Value,
+    correlation: Value,
 }
 
-/// What stands beside a question, whichever it is.
-fn shown_with(data: &Value) -> Facts {
-    vec![
-        ("description", lines(&data["description"])),
-        ("artifact", pretty(&data["artifactData"])),
-        ("approvers", cell(&data["approversList"])),
-        ("operator", cell(&data["operatorApproval"])),
-        ("requester", describe_requester_rule(&data["requesterMayNotApprove"])),
-    ]
+#[derive(Deserialize)]
+pub(crate) struct Question {
+    pub(crate) id: String,
+    pub(crate) question: String,
+    schema: Option<Value>,
+    #[serde(default)]
+    pub(crate) options: Value,
 }
 
-/// Describes the rule about the requester, if the interrupt has one.
-fn describe_requester_rule(may_not: &Value) -> String {
-    match may_not.as_bool() {
-        Some(true) => "may not decide".to_owned(),
-        Some(false) => "may decide as well".to_owned(),
-        None => String::new(),
+impl Data {
+    pub(crate) fn of(interrupt: &OpenInterrupt<'_>) -> Option<Self> {
+        Self::deserialize(&*interrupt.data).ok()
+    }
+
+    /// Returns the actions of an answer. The action `edit` of a definition is `edit-accept` in an answer.
+    pub(crate) fn actions(&self) -> Vec<&str> {
+        self.actions.iter().map(|name| if name == "edit" { "edit-accept" } else { name }).collect()
+    }
+
+    fn facts(&self) -> Facts {
+        let question = |question: &Question| {
+            let schema = question.schema.as_ref().map(|schema| format!("\nschema {}", cell(schema)));
+            let text = format!("{}: {}", cell(&question.id), clean_lines(&question.question));
+            ("question", text + &schema.unwrap_or_default())
+        };
+        let requester = self
+            .requester_may_not_approve
+            .map(|may_not| if may_not { "may not decide" } else { "may decide as well" });
+        let mut facts = vec![("title", cell(&self.title))];
+        facts.extend(self.questions.iter().map(question));
+        facts.extend([
+            ("context", cell(&self.context_type)),
+            ("description", self.description.as_str().map_or_else(|| cell(&self.description), clean_lines)),
+            ("artifact", lines(&self.artifact_data)),
+            ("approvers", cell(&self.approvers_list)),
+            ("operator", cell(&self.operator_approval)),
+            ("requester", cell(requester)),
+            ("event type", cell(&self.event_type)),
+            ("correlation", lines(&self.correlation)),
+            ("actions", self.actions().join(", ")),
+        ]);
+        facts
     }
 }
 
-fn questions(data: &Value) -> Facts {
-    let asked = data["questions"].as_array().into_iter().flatten();
-    let fact = |question: &Value| {
-        let text = format!("{}: {}", cell(&question["id"]), lines(&question["question"]));
-        match &question["schema"] {
-            Value::Null => ("question", text),
-            schema => ("question", format!("{text}\nschema {}", cell(schema))),
-        }
-    };
-    let context = ("context", cell(&data["contextType"]));
-    asked.map(fact).chain([context]).chain(shown_with(data)).collect()
-}
-
-fn external_event(data: &Value) -> Facts {
-    vec![("event type", cell(&data["eventType"])), ("correlation", pretty(&data["correlation"]))]
-}
-
+/// Returns the payload of a custom interrupt: the member `payload`, or all members beside the kind.
 fn custom(data: &Value) -> Facts {
-    // A payload may be a member of its own or stand beside the kind.
-    let payload = match (&data["payload"], data.as_object()) {
-        (Value::Null, Some(all)) => {
-            let mut rest = all.clone();
-            rest.shift_remove("customKind");
-            if rest.is_empty() { Value::Null } else { Value::Object(rest) }
-        }
-        (payload, _) => payload.clone(),
+    let mut members = data.as_object().cloned().unwrap_or_default();
+    let kind = members.shift_remove("customKind");
+    let payload = match members.shift_remove("payload") {
+        Some(payload) if !payload.is_null() => payload,
+        _ if members.is_empty() => Value::Null,
+        _ => Value::Object(members),
     };
-    vec![("kind", cell(&data["customKind"])), ("payload", pretty(&payload))]
+    vec![("kind", cell(kind)), ("payload", lines(&payload))]
 }
 
-fn expiry(at: &Value) -> String {
-    match ms_since(at) {
-        Some(ms) if ms < 0 => format!("{} (in {})", cell(at), age(ms)),
-        Some(_) => format!("{} (due)", cell(at)),
-        None => cell(at),
-    }
-}
-
-/// What a caller may submit: a definition may write `edit` where the answer is `edit-accept`.
-pub(crate) fn actions(data: &Value) -> Vec<String> {
-    let offered = data["actions"].as_array().into_iter().flatten().map(cell);
-    offered.map(|name| if name == "edit" { "edit-accept".to_string() } else { name }).collect()
-}
-
-pub(crate) fn answer_words(run: &Value) -> String {
-    let interrupt = &run["interrupt"];
-    let answer = match interrupt["kind"].as_str() {
-        Some("approval") => action_words(&actions(&interrupt["data"])),
-        Some("clarification") => {
-            let asked = interrupt["data"]["questions"].as_array().into_iter().flatten();
-            let set = |question: &Value| format!("--set {}=ANSWER", quoted(&cell(&question["id"])));
-            asked.map(set).collect::<Vec<_>>().join(" ")
+/// Returns the arguments of the command that answers a run. Returns None if the run has no open interrupt.
+pub(crate) fn answer_words(run: &RunSnapshot<'_>) -> Option<String> {
+    let interrupt = run.interrupt.as_ref()?;
+    let data = Data::of(interrupt).unwrap_or_default();
+    let answer = match interrupt.kind {
+        Kind::Approval => action_words(&data.actions()),
+        Kind::Clarification => {
+            let set = |question: &Question| format!("--set {}=ANSWER", quoted(&question.id));
+            data.questions.iter().map(set).collect::<Vec<_>>().join(" ")
         }
-        _ => "--value JSON".to_string(),
+        _ => "--value JSON".to_owned(),
     };
-    let (run, node) = (quoted(&cell(&run["runId"])), quoted(&cell(&interrupt["nodeId"])));
-    let several = interrupt["openInterruptIds"].is_array();
-    let named = several.then(|| format!(" --interrupt {}", quoted(&cell(&interrupt["interruptId"]))));
-    format!("answer {run} {node} {answer}{}", named.unwrap_or_default())
+    let (run, node) = (quoted(run.run_id.as_str()), quoted(interrupt.node_id.as_str()));
+    let is_one_of_several = !interrupt.open_interrupt_ids.is_empty();
+    let named = is_one_of_several.then(|| format!(" --interrupt {}", quoted(&interrupt.interrupt_id)));
+    Some(format!("answer {run} {node} {answer}{}", named.unwrap_or_default()))
 }
 
-fn action_words(offered: &[String]) -> String {
-    let has_accept = offered.is_empty() || offered.iter().any(|action| action == "accept");
-    match offered.first().map(String::as_str) {
-        _ if has_accept => "accept".to_string(),
-        Some("refine") => "refine --feedback TEXT".to_string(),
-        Some("edit-accept") => "edit-accept --edited JSON".to_string(),
+fn action_words(offered: &[&str]) -> String {
+    match offered.first() {
+        Some(_) if offered.contains(&"accept") => "accept".to_owned(),
+        Some(&"refine") => "refine --feedback TEXT".to_owned(),
+        Some(&"edit-accept") => "edit-accept --edited JSON".to_owned(),
         Some(other) => quoted(other),
-        None => "accept".to_string(),
+        None => "accept".to_owned(),
     }
 }
 
 fn lines(value: &Value) -> String {
-    value.as_str().map_or_else(|| cell(value), clean_lines)
-}
-
-fn pretty(value: &Value) -> String {
-    if value.is_null() { String::new() } else { clean_lines(&format!("{value:#}")) }
+    if value.is_null() { String::new() } else { clean_lines(&pretty(value)) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::runs::tests::{interrupt, snapshot};
     use serde_json::json;
 
     fn asked(kind: &str, data: &Value) -> String {
-        let interrupt = json!({"nodeId": "gate", "kind": kind, "data": data, "requestedAt": null});
-        text(&Output::new(true), &json!({"runId": "r1", "interrupt": interrupt}))
+        text(&Output::new(true), &snapshot(&json!({"interrupt": interrupt(kind, data)})))
     }
 
     #[test]
-    fn an_approval_shows_the_whole_artifact_and_who_may_say_what() {
+    fn an_approval_shows_the_whole_artifact_the_actions_and_the_approvers() {
         let artifact = json!({"body": "x".repeat(2000)});
         let data = json!({
             "title": "Ship?", "description": "Look\nclosely", "artifactData": artifact,
@@ -167,17 +170,23 @@ mod tests {
     }
 
     #[test]
-    fn the_command_names_the_interrupt_if_several_are_open_at_the_node() {
-        let mut interrupt =
-            json!({"interruptId": "r1:i1", "nodeId": "agent", "kind": "approval", "data": {}});
-        let words = |interrupt: &Value| answer_words(&json!({"runId": "r1", "interrupt": interrupt}));
-        assert_eq!(words(&interrupt), "answer r1 agent accept");
-        interrupt["openInterruptIds"] = json!(["r1:i1", "r1:i2"]);
-        assert_eq!(words(&interrupt), "answer r1 agent accept --interrupt r1:i1");
+    fn data_that_cannot_be_read_is_shown_as_it_is() {
+        let text =
+            asked("approval", &json!({"title": "Ship?", "actions": "all", "artifactData": "the text"}));
+        assert!(text.contains("Ship?") && text.contains("the text"), "{text}");
     }
 
     #[test]
-    fn every_question_is_shown_with_its_id_and_has_its_place_in_the_answer() {
+    fn the_command_names_the_interrupt_if_the_node_has_several() {
+        let mut interrupt = interrupt("approval", &json!({}));
+        let words = |interrupt: &Value| answer_words(&snapshot(&json!({"interrupt": interrupt}))).unwrap();
+        assert_eq!(words(&interrupt), "answer r1 gate accept");
+        interrupt["openInterruptIds"] = json!(["r1:i1", "r1:i2"]);
+        assert_eq!(words(&interrupt), "answer r1 gate accept --interrupt r1:i1");
+    }
+
+    #[test]
+    fn a_clarification_shows_each_question_and_the_command_has_a_flag_for_each() {
         let data = json!({"questions": [
             {"id": "colour", "question": "Which?", "schema": {"type": "string"}}, {"id": "my size", "question": "How big?"},
         ], "artifactData": {"seen": "before"}, "approversList": ["ann"]});
@@ -188,17 +197,17 @@ mod tests {
     }
 
     #[test]
-    fn events_and_custom_questions_show_what_they_wait_for() {
+    fn external_events_and_custom_interrupts_show_their_data() {
         let event = asked("external-event", &json!({"eventType": "paid", "correlation": {"order": 7}}));
         assert!(event.contains("paid") && event.contains("\"order\": 7"), "{event}");
         let custom = asked("custom", &json!({"customKind": "poll", "payload": {"a": [1]}}));
         assert!(custom.contains("poll") && custom.contains("\"a\": ["), "{custom}");
         assert!(custom.ends_with("r1 gate --value JSON"), "{custom}");
-        assert_eq!(text(&Output::new(true), &json!({"runId": "r1"})), "");
+        assert_eq!(text(&Output::new(true), &snapshot(&json!({}))), "");
     }
 
     #[test]
-    fn what_is_asked_cannot_steer_the_terminal() {
+    fn data_cannot_send_control_characters_to_the_terminal() {
         let text = asked("approval", &json!({"title": "a\u{1b}[2J", "artifactData": "b\u{9b}2J"}));
         assert!(!text.contains(['\u{1b}', '\u{9b}']), "{text:?}");
     }

@@ -1,13 +1,14 @@
-//! `holdpoint asks`: what approvers want to know beside a decision, and answers to it.
+//! `holdpoint asks`: lists and answers side questions of approvers.
 
 use clap::Subcommand;
 use clap::builder::NonEmptyStringValueParser;
-use serde_json::{Value, json};
+use holdpoint_api::ids::NodeId;
+use holdpoint_api::interrupts::{AnswerAsk, Ask, InterruptQuery};
 
-use super::client::{Client, encode};
+use super::client::Client;
 use super::failure::Failure;
-use super::output::{Output, age_cell, cell, clean, shorten};
-use super::runs;
+use super::output::{Output, age_since, cell, clean, shorten};
+use super::runs::Named;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -17,27 +18,22 @@ Examples:
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Action {
-    /// Show what was asked in a run, answered or not
-    List {
-        /// The run, or `latest` for the newest
-        #[arg(value_name = "RUN", value_parser = NonEmptyStringValueParser::new())]
-        run: String,
-    },
-    /// Answer a question; the first answer counts, and decides nothing
+    /// List the side questions of a run
+    List(Named),
+    /// Answer a side question; the first answer counts and does not decide the interrupt
     Answer {
-        /// The run, or `latest` for the newest
-        #[arg(value_name = "RUN", value_parser = NonEmptyStringValueParser::new())]
-        run: String,
-        /// The node that waits
+        #[command(flatten)]
+        run: Named,
+        /// The node of the interrupt
         #[arg(value_name = "NODE", value_parser = NonEmptyStringValueParser::new())]
         node: String,
-        /// The number of the question
+        /// The number of the side question
         #[arg(value_name = "ASK", value_parser = clap::value_parser!(u32).range(1..))]
         ask: u32,
-        /// What to say
+        /// The answer
         #[arg(value_name = "TEXT", value_parser = NonEmptyStringValueParser::new())]
         text: String,
-        /// The interrupt that the question belongs to. Required if the node has several open interrupts
+        /// The interrupt of the side question. Required if the node has several open interrupts
         #[arg(long, value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
         interrupt: Option<String>,
     },
@@ -45,12 +41,14 @@ pub(crate) enum Action {
 
 pub(crate) fn run(client: &Client, output: &Output, action: Action) -> Result<(), Failure> {
     match action {
-        Action::List { run } => list(client, output, &client.run_id(&run)?),
+        Action::List(run) => list(client, output, &run.id(client)?),
         Action::Answer { run, node, ask, text, interrupt } => {
-            let run = client.run_id(&run)?;
-            let path = format!("{}/interrupts/{}/asks/{ask}", runs::path(&run), encode(&node));
-            let reply = client.post(&path, &json!({"answer": text, "interruptId": interrupt}))?;
-            output.show(&reply, |_| {
+            let run = run.id(client)?;
+            let answer = AnswerAsk { answer: text, interrupt_id: interrupt };
+            let interrupts = client.interrupts();
+            let request =
+                interrupts.answer_ask(&run, &node, &ask.to_string(), &InterruptQuery::default(), &answer);
+            output.show(&client.send(request)?, |_| {
                 format!("answered question {ask} at {} of run {}", clean(&node), clean(&run))
             });
             Ok(())
@@ -59,24 +57,23 @@ pub(crate) fn run(client: &Client, output: &Output, action: Action) -> Result<()
 }
 
 fn list(client: &Client, output: &Output, run: &str) -> Result<(), Failure> {
-    let reply = client.list(&format!("{}/interrupts?", runs::path(run)), "interrupts", u32::MAX)?;
+    let reply = client.collect(client.interrupts().history(run), u32::MAX)?;
+    let row = |node: &NodeId, ask: &Ask| {
+        vec![
+            cell(node),
+            cell(ask.ask_id),
+            cell(&ask.asked_by),
+            age_since(ask.asked_at),
+            shorten(&cell(&ask.question), 80),
+            shorten(&cell(&ask.answered_by), 80),
+            shorten(&cell(&ask.answer), 80),
+        ]
+    };
     output.show(&reply, |page| {
-        let rows: Vec<_> = page["interrupts"].as_array().into_iter().flatten().flat_map(rows).collect();
+        let interrupts = page.interrupts.iter();
+        let rows = interrupts.flat_map(|one| one.asks.iter().map(|ask| row(&one.node_id, ask)));
         let heads = ["NODE", "ASK", "BY", "AGE", "QUESTION", "ANSWERED BY", "ANSWER"];
-        output.table(&heads, &rows, "nobody has asked anything")
+        output.table(&heads, &rows.collect::<Vec<_>>(), "nobody has asked anything")
     });
     Ok(())
-}
-
-fn rows(interrupt: &Value) -> Vec<Vec<String>> {
-    let row = |ask: &Value| {
-        let mut row = vec![cell(&interrupt["nodeId"]), cell(&ask["askId"]), cell(&ask["askedBy"])];
-        row.extend([age_cell(&ask["askedAt"]), shorten(&cell(&ask["question"]), 80)]);
-        row.extend(["answeredBy", "answer"].map(|name| match &ask[name] {
-            Value::Null => "-".to_string(),
-            said => shorten(&cell(said), 80),
-        }));
-        row
-    };
-    interrupt["asks"].as_array().into_iter().flatten().map(row).collect()
 }

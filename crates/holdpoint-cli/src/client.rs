@@ -4,7 +4,6 @@ use std::ops::Deref;
 
 use holdpoint_client::{EventStream, Frame, Pages, Reply, Request, RetryPolicy};
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 use tokio::runtime::Runtime;
 
 use super::connection::Settings;
@@ -72,50 +71,4 @@ impl Client {
             Failure::refused("there is no run yet").hint("start one with `holdpoint runs start WORKFLOW`")
         })
     }
-}
-
-/// Requests without types, until every command uses the methods of the client.
-impl Client {
-    pub(crate) fn get(&self, path: &str) -> Result<Reply<Value>, Failure> {
-        self.send(self.client.get(path))
-    }
-
-    pub(crate) fn post(&self, path: &str, body: &Value) -> Result<Reply<Value>, Failure> {
-        self.send(self.client.post(path).body(body))
-    }
-
-    pub(crate) fn post_with(
-        &self,
-        path: &str,
-        body: &Value,
-        headers: &[(&'static str, String)],
-    ) -> Result<Reply<Value>, Failure> {
-        let request = self.client.post(path).body(body);
-        self.send(headers.iter().fold(request, |request, (name, value)| request.header(name, value)))
-    }
-
-    pub(crate) fn delete(&self, path: &str) -> Result<Reply<Value>, Failure> {
-        self.send(self.client.delete(path))
-    }
-
-    pub(crate) fn list(&self, path: &str, items: &str, limit: u32) -> Result<Reply<Value>, Failure> {
-        let mut page = self.get(&format!("{path}limit={}", limit.min(100)))?;
-        while let Some(cursor) = page.value["nextCursor"].as_str().map(str::to_owned) {
-            let mut all = page.value[items].as_array().cloned().unwrap_or_default();
-            let missing = (limit as usize).saturating_sub(all.len());
-            if missing == 0 {
-                break;
-            }
-            page = self.get(&format!("{path}limit={}&cursor={}", missing.min(100), encode(&cursor)))?;
-            all.append(page.value[items].as_array_mut().unwrap_or(&mut Vec::new()));
-            page.value[items] = Value::Array(all);
-            page.text = page.value.to_string();
-        }
-        Ok(page)
-    }
-}
-
-/// Encodes an id as one segment of a path.
-pub(crate) fn encode(text: &str) -> String {
-    holdpoint_api::ids::encode_segment(text)
 }

@@ -1,27 +1,38 @@
-//! `holdpoint inbox`: what waits for the caller, shown and decided one by one with plain lines. Judges no answer.
+//! `holdpoint inbox`: shows the interrupts that the caller may decide and reads answers from the terminal.
 
+use std::borrow::Cow;
 use std::io::{BufRead, IsTerminal, Write};
+use std::ops::ControlFlow;
 
 use clap::Args;
-use serde_json::{Map, Value, json};
+use holdpoint_api::ids::Kind;
+use holdpoint_api::interrupts::{
+    ApprovalAnswer, ClarificationAnswer, InterruptRecord, InterruptStatus, RefineFeedback,
+};
+use holdpoint_api::pending::PendingInterrupt;
+use holdpoint_api::sessions::CreateSessionLink;
+use holdpoint_api::snapshot::OpenInterrupt;
+use serde_json::{Map, Value};
 
-use super::asked;
-use super::client::{Client, encode};
+use super::answer::ResumeValue;
+use super::asked::{self, Data};
+use super::client::Client;
 use super::failure::Failure;
-use super::output::{Output, age_cell, cell, shorten};
+use super::output::{Output, age_since, cell, shorten};
 use super::pending;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  holdpoint inbox                 # choose, look, decide
-  holdpoint inbox | cat           # without a terminal: the list alone
+  holdpoint inbox                 # shows interrupts and reads answers
+  holdpoint inbox | cat           # without a terminal: only the list
   holdpoint inbox --link          # a link that signs in to the page, once, within half an hour
   holdpoint inbox --link --as key_owner   # the same for another key of the tenant
 
-Answers: a accept, r reject, f refine, e edit and accept, k ask first, s skip, q quit; only those
-that are offered. To other questions the answer itself is typed: JSON if it reads as JSON, else text.";
+Answers to approvals: a accept, r reject, f refine, e edit and accept, k ask a side question, s skip,
+q quit; only those that are offered. To other kinds the answer is typed: JSON if it parses as JSON,
+else text.";
 
-/// More than fits a screen is more than somebody chooses from.
+/// The number of interrupts that fit on a screen.
 const SHOWN_MAX: u32 = 20;
 
 #[derive(Debug, Args)]
@@ -33,59 +44,58 @@ pub(crate) struct Inbox {
     /// With --link: the id of another key to sign in with; requires the scope keys:manage
     #[arg(long = "as", value_name = "KEYID", requires = "link")]
     as_key: Option<String>,
-    /// Ask and read answers even where there is no terminal
+    /// Read answers from standard input even without a terminal
     #[arg(long)]
     interactive: bool,
 }
 
-/// Words for letters, in the order in which they are offered.
+/// Letters and their actions, in the order of the prompt.
 const LETTERS: [(&str, &str); 5] =
     [("a", "accept"), ("r", "reject"), ("f", "refine"), ("e", "edit-accept"), ("k", "ask")];
 
-/// What somebody wants at a question.
+/// The input of a person at an interrupt.
 #[derive(Debug, PartialEq)]
-enum Wish {
-    Answer(Value),
+enum Input {
+    Answer(ResumeValue),
     Skip,
     Quit,
 }
 
 pub(crate) fn run(client: &Client, output: &Output, wanted: &Inbox) -> Result<(), Failure> {
     if wanted.link {
-        let body = wanted.as_key.as_ref().map_or_else(|| json!({}), |key| json!({"keyId": key}));
-        let reply = client.post("/v1/session:link", &body)?;
-        output.show(&reply, |made| cell(&made["url"]));
+        let link = CreateSessionLink { key_id: wanted.as_key.clone() };
+        let reply = client.send(client.sessions().create_link(&link))?;
+        output.show(&reply, |link| cell(&link.url));
         return Ok(());
     }
     let asks = wanted.interactive || (std::io::stdin().is_terminal() && std::io::stdout().is_terminal());
     if !asks || output.json {
         return pending::for_me(client, output);
     }
-    Desk { client, output, lines: std::io::stdin().lock().lines().map_while(Result::ok) }.work()
+    Prompt { client, output, lines: std::io::stdin().lock().lines().map_while(Result::ok) }.run()
 }
 
-struct Desk<'a, L> {
+/// Reads answers line by line.
+struct Prompt<'a, L> {
     client: &'a Client,
     output: &'a Output,
     lines: L,
 }
 
-impl<L: Iterator<Item = String>> Desk<'_, L> {
-    fn work(&mut self) -> Result<(), Failure> {
+impl<L: Iterator<Item = String>> Prompt<'_, L> {
+    fn run(&mut self) -> Result<(), Failure> {
         loop {
-            let path = "/v1/interrupts?assignee=me&";
-            let waiting = self.client.list(path, "interrupts", SHOWN_MAX)?;
-            let waiting = waiting.value["interrupts"].as_array().cloned().unwrap_or_default();
+            let request = self.client.interrupts().pending(&pending::assigned_to_me());
+            let waiting = self.client.collect(request, SHOWN_MAX)?.value.interrupts;
+            self.output.line(&list(self.output, &waiting));
             if waiting.is_empty() {
-                self.output.line("nothing waits for you");
                 return Ok(());
             }
-            self.output.line(&list(self.output, &waiting));
-            let Some(said) = self.ask("number, l to look again, q to quit") else { return Ok(()) };
-            match (said.as_str(), said.parse::<usize>().ok().and_then(|at| waiting.get(at.checked_sub(1)?))) {
+            let Some(line) = self.ask("number, l to look again, q to quit") else { return Ok(()) };
+            match (line.as_str(), line.parse::<usize>().ok().and_then(|at| waiting.get(at.checked_sub(1)?))) {
                 ("q", _) => return Ok(()),
                 (_, Some(chosen)) => {
-                    if !self.decide(chosen)? {
+                    if let ControlFlow::Break(()) = self.decide(chosen)? {
                         return Ok(());
                     }
                 }
@@ -95,73 +105,64 @@ impl<L: Iterator<Item = String>> Desk<'_, L> {
         }
     }
 
-    /// One line of what somebody types; nothing at the end of the input.
-    fn ask(&mut self, what: &str) -> Option<String> {
-        print!("{what}> ");
-        // A prompt that cannot be shown is no reason not to read.
+    /// Prints a prompt and reads a line. Returns None at the end of the input.
+    fn ask(&mut self, prompt: &str) -> Option<String> {
+        print!("{prompt}> ");
+        // The line is read even if the prompt cannot be printed.
         let _ = std::io::stdout().flush();
         self.lines.next().map(|line| line.trim().to_owned())
     }
 
-    /// False when somebody has had enough.
-    fn decide(&mut self, chosen: &Value) -> Result<bool, Failure> {
-        let (run, node) = (text(&chosen["runId"]), text(&chosen["nodeId"]));
-        let path = format!("/v1/runs/{}", encode(&run));
-        let page = self.client.list(&format!("{path}/interrupts?"), "interrupts", 1000)?;
-        let is_it = |one: &&Value| one["interruptId"] == chosen["interruptId"] && one["status"] == "open";
-        let found = page.value["interrupts"].as_array().into_iter().flatten().find(is_it);
-        let Some(asked) = found.cloned() else {
+    /// Shows an interrupt and sends the answer to it. Breaks if the person quits.
+    fn decide(&mut self, chosen: &PendingInterrupt<'_>) -> Result<ControlFlow<()>, Failure> {
+        let run = chosen.run_id.as_str();
+        let history = self.client.collect(self.client.interrupts().history(run), 1000)?.value.interrupts;
+        let found = history
+            .into_iter()
+            .find(|one| one.interrupt_id == chosen.interrupt_id && one.status == InterruptStatus::Open);
+        let Some(record) = found else {
             self.output.line("somebody was faster: this does not wait any more");
-            return Ok(true);
+            return Ok(ControlFlow::Continue(()));
         };
-        self.output.line(&asked::shown(self.output, &asked));
-        let wish = match asked["kind"].as_str() {
-            Some("approval") => self.approval(&asked["data"]),
-            Some("clarification") => self.questions(&asked["data"]),
+        let digest = record.digest.as_deref().map(str::to_owned);
+        let interrupt = open_interrupt(record);
+        self.output.line(&asked::shown(self.output, &interrupt));
+        let input = match (interrupt.kind, Data::of(&interrupt)) {
+            (Kind::Approval, Some(data)) => self.approval(&data),
+            (Kind::Clarification, Some(data)) => self.questions(&data),
             _ => self.value(),
         };
-        match wish {
-            Wish::Skip => Ok(true),
-            Wish::Quit => Ok(false),
-            Wish::Answer(value) => {
-                let mut body = json!({"resumeValue": value, "interruptId": asked["interruptId"]});
-                if asked["digest"].is_string() {
-                    body["digest"] = asked["digest"].clone();
-                }
-                match self.client.post(&format!("{path}/interrupts/{}", encode(&node)), &body) {
-                    Ok(reply) => self.output.line(&format!(
-                        "{}; the run is now {}",
-                        cell(&reply.value["outcome"]),
-                        cell(&reply.value["status"])
-                    )),
-                    // Of one question no more can be said; the others still wait.
-                    Err(failure) if failure.status().is_some() => self.output.line(&failure.to_string()),
-                    Err(failure) => return Err(failure),
-                }
-                Ok(true)
+        let answer = match input {
+            Input::Skip => return Ok(ControlFlow::Continue(())),
+            Input::Quit => return Ok(ControlFlow::Break(())),
+            Input::Answer(answer) => answer.into_body(Some(interrupt.interrupt_id), digest),
+        };
+        let request = self.client.interrupts().resolve(run, interrupt.node_id.as_str(), &answer);
+        match self.client.send(request) {
+            Ok(reply) => {
+                let (outcome, status) = (cell(reply.value.outcome), cell(reply.value.status));
+                self.output.line(&format!("{outcome}; the run is now {status}"));
             }
+            // A refused answer does not end the command: other interrupts wait.
+            Err(failure) if failure.status().is_some() => self.output.line(&failure.to_string()),
+            Err(failure) => return Err(failure),
         }
+        Ok(ControlFlow::Continue(()))
     }
 
-    fn approval(&mut self, data: &Value) -> Wish {
-        let offered = asked::actions(data);
-        let known = |action: &str| offered.iter().any(|one| one == action);
-        let words: Vec<String> = LETTERS
-            .iter()
-            .filter(|(_, action)| known(action))
-            .map(|(letter, action)| format!("{letter} {action}"))
-            .collect();
+    fn approval(&mut self, data: &Data) -> Input {
+        let offered = data.actions();
+        let letters: Vec<_> = LETTERS.iter().filter(|(_, action)| offered.contains(action)).collect();
+        let words: Vec<String> =
+            letters.iter().map(|(letter, action)| format!("{letter} {action}")).collect();
+        let prompt = format!("{}, s skip, q quit", words.join(", "));
         loop {
-            let Some(said) = self.ask(&format!("{}, s skip, q quit", words.join(", "))) else {
-                return Wish::Quit;
-            };
-            match said.as_str() {
-                "s" | "" => return Wish::Skip,
-                "q" => return Wish::Quit,
-                letter => {
-                    let found = LETTERS.iter().find(|(known, action)| *known == letter || *action == letter);
-                    match found.filter(|(_, action)| known(action)) {
-                        Some((_, action)) => return self.with_words(action),
+            match self.ask(&prompt).as_deref() {
+                None | Some("q") => return Input::Quit,
+                Some("s" | "") => return Input::Skip,
+                Some(word) => {
+                    match letters.iter().find(|(letter, action)| *letter == word || *action == word) {
+                        Some((_, action)) => return self.action(action),
                         None => self.output.line("that is not offered here"),
                     }
                 }
@@ -169,89 +170,94 @@ impl<L: Iterator<Item = String>> Desk<'_, L> {
         }
     }
 
-    /// What an action needs besides its name.
-    fn with_words(&mut self, action: &str) -> Wish {
-        let mut answer = json!({"action": action});
-        match action {
-            "reject" => {
-                let Some(why) = self.ask("why (may be empty)") else { return Wish::Quit };
-                if !why.is_empty() {
-                    answer["feedback"] = json!(why);
-                }
+    /// Reads the text that an action requires.
+    fn action(&mut self, action: &str) -> Input {
+        let mut answer = ApprovalAnswer { action: action.to_owned().into(), ..ApprovalAnswer::default() };
+        let prompt = match action {
+            "reject" => Some("why (may be empty)"),
+            "refine" => Some("what to change"),
+            "ask" => Some("what to ask"),
+            "edit-accept" => Some("as it shall be, JSON or text on one line"),
+            _ => None,
+        };
+        if let Some(prompt) = prompt {
+            let Some(text) = self.ask(prompt) else { return Input::Quit };
+            match action {
+                "reject" => answer.feedback = Some(text).filter(|text| !text.is_empty()).map(Cow::Owned),
+                "refine" => answer.refine_feedback = Some(RefineFeedback::Whole { text }),
+                "ask" => answer.question = Some(text.into()),
+                _ => answer.edited_artifact_data = Some(Cow::Owned(parse(&text))),
             }
-            "refine" => {
-                let Some(what) = self.ask("what to change") else { return Wish::Quit };
-                answer["refineFeedback"] = json!({"scope": "whole", "text": what});
-            }
-            "ask" => {
-                let Some(question) = self.ask("what to ask") else { return Wish::Quit };
-                answer["question"] = json!(question);
-            }
-            "edit-accept" => {
-                let Some(edited) = self.ask("as it shall be, JSON or text on one line") else {
-                    return Wish::Quit;
-                };
-                answer["editedArtifactData"] = as_typed(&edited);
-            }
-            _ => {}
         }
-        Wish::Answer(answer)
+        Input::Answer(ResumeValue::Approval(Box::new(answer)))
     }
 
-    fn questions(&mut self, data: &Value) -> Wish {
+    fn questions(&mut self, data: &Data) -> Input {
         let mut answers = Map::new();
-        for question in data["questions"].as_array().into_iter().flatten() {
-            let options: Vec<&Value> = question["options"].as_array().into_iter().flatten().collect();
+        for question in &data.questions {
+            let options = question.options.as_array().map(Vec::as_slice).unwrap_or_default();
             for (at, option) in options.iter().enumerate() {
                 self.output.line(&format!("  {}  {}", at + 1, cell(option)));
             }
-            let prompt = format!("{} (s skip, q quit)", shorten(&cell(&question["question"]), 60));
-            let Some(said) = self.ask(&prompt) else { return Wish::Quit };
-            let chosen = said.parse::<usize>().ok().and_then(|at| options.get(at.checked_sub(1)?));
-            match (said.as_str(), chosen) {
-                (_, Some(option)) => drop(answers.insert(text(&question["id"]), (*option).clone())),
-                ("s" | "", None) => return Wish::Skip,
-                ("q", None) => return Wish::Quit,
-                (typed, None) => drop(answers.insert(text(&question["id"]), as_typed(typed))),
-            }
+            let prompt = format!("{} (s skip, q quit)", shorten(&cell(&question.question), 60));
+            let Some(line) = self.ask(&prompt) else { return Input::Quit };
+            let chosen = line.parse::<usize>().ok().and_then(|at| options.get(at.checked_sub(1)?));
+            let value = match (line.as_str(), chosen) {
+                (_, Some(option)) => option.clone(),
+                ("s" | "", None) => return Input::Skip,
+                ("q", None) => return Input::Quit,
+                (text, None) => parse(text),
+            };
+            answers.insert(question.id.clone(), value);
         }
-        Wish::Answer(json!({"answers": answers}))
+        Input::Answer(ResumeValue::Clarification(ClarificationAnswer { answers: Cow::Owned(answers.into()) }))
     }
 
-    fn value(&mut self) -> Wish {
+    fn value(&mut self) -> Input {
         match self.ask("the answer, JSON or text; s skip, q quit").as_deref() {
-            None | Some("q") => Wish::Quit,
-            Some("s" | "") => Wish::Skip,
-            Some(typed) => Wish::Answer(as_typed(typed)),
+            None | Some("q") => Input::Quit,
+            Some("s" | "") => Input::Skip,
+            Some(text) => Input::Answer(ResumeValue::Other(parse(text))),
         }
     }
 }
 
-fn as_typed(text: &str) -> Value {
-    serde_json::from_str(text).unwrap_or_else(|_| json!(text))
+/// Returns an interrupt of the history in the form of a snapshot.
+fn open_interrupt(record: InterruptRecord<'static>) -> OpenInterrupt<'static> {
+    OpenInterrupt {
+        interrupt_id: record.interrupt_id,
+        open_interrupt_ids: Vec::new(),
+        kind: record.kind,
+        node_id: record.node_id,
+        key: record.key,
+        data: record.data,
+        requested_at: record.requested_at,
+        timeout_ms: record.timeout_ms,
+        expires_at: record.expires_at,
+        resume_schema: record.resume_schema,
+        interrupt_token: None,
+        callback_url: None,
+    }
 }
 
-fn text(value: &Value) -> String {
-    value.as_str().unwrap_or_default().to_owned()
+/// Parses JSON; other text is a string.
+fn parse(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|_| Value::from(text))
 }
 
-fn list(output: &Output, waiting: &[Value]) -> String {
-    let row = |(at, one): (usize, &Value)| {
-        let expires = pending::expiry(&one["expiresAt"]);
+fn list(output: &Output, waiting: &[PendingInterrupt<'_>]) -> String {
+    let row = |(at, one): (usize, &PendingInterrupt<'_>)| {
         vec![
             (at + 1).to_string(),
-            shorten(&cell(&one["title"]), 60),
-            shorten(&cell(&one["excerpt"]), 50),
-            cell(&one["kind"]),
-            cell(&one["workflowId"]),
-            age_cell(&one["requestedAt"]),
-            expires,
+            shorten(&cell(&one.title), 60),
+            shorten(&cell(&one.excerpt), 50),
+            cell(&one.kind),
+            cell(&one.workflow_id),
+            age_since(one.requested_at),
+            cell(one.expires_at.map(pending::expiry)),
         ]
     };
     let rows: Vec<_> = waiting.iter().enumerate().map(row).collect();
-    output.table(
-        &["", "TITLE", "ABOUT", "KIND", "WORKFLOW", "AGE", "EXPIRES"],
-        &rows,
-        "nothing waits for you",
-    )
+    let heads = ["", "TITLE", "ABOUT", "KIND", "WORKFLOW", "AGE", "EXPIRES"];
+    output.table(&heads, &rows, "nothing waits for you")
 }

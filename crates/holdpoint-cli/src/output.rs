@@ -82,13 +82,6 @@ impl Output {
         }
     }
 
-    /// The same for a page without a type.
-    pub fn more_untyped(&self, reply: &Reply<Value>, limit: u32) {
-        if !self.json && reply.value["nextCursor"].is_string() {
-            eprintln!("only the first {limit}; see more with --limit");
-        }
-    }
-
     /// Aligned columns under a heading; `empty` instead when there are no rows.
     pub fn table(&self, heads: &[&str], rows: &[Vec<String>], empty: &str) -> String {
         if rows.is_empty() {

@@ -1,4 +1,4 @@
-//! `holdpoint runs`: starting runs, looking at them and taking hold of them.
+//! `holdpoint runs`: starts, shows and controls runs.
 
 mod control;
 mod decide;
@@ -12,13 +12,18 @@ use std::time::Duration;
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Subcommand};
+use holdpoint_api::artifacts::Artifact;
+use holdpoint_api::events::StreamEvents;
+use holdpoint_api::ids::{RunId, Status};
+use holdpoint_api::runs::RunError;
+use holdpoint_api::snapshot::RunSnapshot;
+use holdpoint_client::Reply;
 use holdpoint_core::TIMED_OUT;
-use serde_json::Value;
 
 use super::asked::answer_words;
-use super::client::{Client, encode};
+use super::client::Client;
 use super::failure::Failure;
-use super::output::{Output, cell, clean};
+use super::output::{Output, cell, clean, pretty};
 use super::watch;
 
 pub(crate) const EXAMPLES: &str = "\
@@ -32,7 +37,7 @@ Examples:
   holdpoint runs events RUN && holdpoint runs fork RUN --mode branch --from 7
   holdpoint runs bundle RUN > bundle.json";
 
-/// How long to look whether a run has settled, so that the last word is seldom `running`.
+/// Reads of a run until it waits or has ended, so that the status shown is seldom `running`.
 const SETTLE_TRIES: u32 = 10;
 const SETTLE_PAUSE: Duration = Duration::from_millis(50);
 
@@ -44,64 +49,65 @@ pub(crate) enum Action {
     /// List runs, the newest first
     #[command(after_help = list::EXAMPLES)]
     List(list::List),
-    /// Show one run: where it stands, what it waits for, why it failed, which runs belong to it
+    /// Show a run: its status, open interrupt, error, and related runs
     Show(Named),
     /// Print the events of a run as they happen, until it ends
     #[command(after_help = watch::EXAMPLES)]
     Watch {
         #[command(flatten)]
         run: Named,
-        /// Which events: updates, messages, debug (all), several of these with commas between; or values, the whole
-        /// run after each change
+        /// The events to print: updates, messages or debug (all), or several separated by commas; values prints the
+        /// whole run after each change
         #[arg(long, value_name = "MODE", default_value = "updates")]
         mode: String,
     },
-    /// Print the events of a run so far, all of them, with their numbers
+    /// Print the events of a run so far, with their sequence numbers
     Events {
         #[command(flatten)]
         run: Named,
-        /// Only those of a mode, see `runs watch`
+        /// Only the events of a mode, see `runs watch`
         #[arg(long, value_name = "MODE")]
         mode: Option<String>,
     },
-    /// Show what a run has asked: votes, questions of approvers, decisions
+    /// Show the interrupts of a run with their votes, side questions and decisions
     Interrupts(Named),
-    /// Let a run stand still: nothing new begins, answers and deadlines are still taken
+    /// Pause a run: no node starts; answers and deadlines still count
     Pause {
         #[command(flatten)]
         run: Named,
-        /// Why, for the record
+        /// The reason, which is recorded
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
-        /// Whether a node at work may finish, or is entered again after the pause [default: drain-current-node]
+        /// immediate: running nodes start again after the pause; drain-current-node: they finish first [default:
+        /// drain-current-node]
         #[arg(long, value_name = "POLICY", value_parser = ["immediate", "drain-current-node"])]
         drain: Option<String>,
     },
-    /// Let a paused run go on
+    /// Resume a paused run
     Resume(Named),
-    /// Cancel runs; what they wait for and the runs they started are cancelled with them
+    /// Cancel runs, their open interrupts and their child runs
     #[command(after_help = control::CANCEL_EXAMPLES)]
     Cancel {
         /// The runs, or `latest` for the newest
         #[arg(required = true, value_name = "RUN", value_parser = NonEmptyStringValueParser::new())]
         runs: Vec<String>,
-        /// Why, for the record
+        /// The reason, which is recorded
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
     },
-    /// Decide about a call of a tool that an agent wants to make
+    /// Decide about a tool call of an agent
     #[command(after_help = decide::EXAMPLES)]
     Decide(decide::Decide),
-    /// Start a run from the record of another: the same once more, or another way from some point on
+    /// Start a run from the record of another: a replay, or a branch from one of its events
     #[command(after_help = fork::EXAMPLES)]
     Fork(fork::Fork),
-    /// Print everything about a run in one JSON document, for whoever helps you; what was said in it is hidden
+    /// Print the debug bundle of a run as JSON, with its data masked
     Bundle(Named),
-    /// Print what a node with an artifact type has made, as JSON
+    /// Print an artifact of a run as JSON
     Artifact {
         #[command(flatten)]
         run: Named,
-        /// The artifact, or the node that made it; `runs events` shows both
+        /// The id of the artifact, or of its node; `runs events` shows both
         #[arg(value_name = "ARTIFACT", value_parser = NonEmptyStringValueParser::new())]
         artifact: String,
     },
@@ -115,7 +121,7 @@ pub(crate) struct Named {
 }
 
 impl Named {
-    fn id(&self, client: &Client) -> Result<String, Failure> {
+    pub(crate) fn id(&self, client: &Client) -> Result<String, Failure> {
         client.run_id(&self.run)
     }
 }
@@ -125,136 +131,160 @@ pub(crate) fn run(client: &Client, output: &Output, action: Action) -> Result<()
         Action::Start(asked) => start::run(client, output, *asked),
         Action::List(asked) => list::run(client, output, asked),
         Action::Show(named) => {
-            let reply = client.get(&path(&named.id(client)?))?;
+            let reply = client.send(client.runs().get(&named.id(client)?))?;
             output.show(&reply, |snapshot| show::text(output, snapshot));
             Ok(())
         }
         Action::Watch { run, mode } => watch::run(client, output, &run.id(client)?, &mode),
-        Action::Events { run, mode } => events(client, output, &run.id(client)?, mode.as_deref()),
+        Action::Events { run, mode } => {
+            let query = StreamEvents { stream_mode: mode, buffer_ms: None };
+            let reply = client.send(client.runs().list_events(&run.id(client)?, &query))?;
+            output.show(&reply, |page| {
+                let lines = page.events.iter().map(|event| watch::event_line(output, event));
+                lines.collect::<Vec<_>>().join("\n")
+            });
+            Ok(())
+        }
         Action::Interrupts(named) => interrupts::run(client, output, &named.id(client)?),
         Action::Pause { run, reason, drain } => {
-            control::pause(client, output, &run.id(client)?, reason, drain)
+            control::pause(client, output, &run.id(client)?, reason, drain.as_deref())
         }
         Action::Resume(named) => control::resume(client, output, &named.id(client)?),
         Action::Cancel { runs, reason } => control::cancel(client, output, &runs, reason),
         Action::Decide(asked) => decide::run(client, output, asked),
         Action::Fork(asked) => fork::run(client, output, asked),
         Action::Bundle(named) => {
-            document(client, output, &format!("{}/debug-bundle", path(&named.id(client)?)))
+            let request = client.runs().debug_bundle(&named.id(client)?, &Default::default());
+            output.show(&client.send(request)?, |bundle| pretty(bundle));
+            Ok(())
         }
-        Action::Artifact { run, artifact } => made(client, output, &run.id(client)?, &artifact),
+        Action::Artifact { run, artifact } => {
+            let reply = find_artifact(client, &run.id(client)?, &artifact)?;
+            output.show(&reply, |artifact| pretty(artifact));
+            Ok(())
+        }
     }
 }
 
-pub(crate) fn path(run: &str) -> String {
-    format!("/v1/runs/{}", encode(run))
+/// Finds an artifact by its id or by its node: the id is that of the run and that of the node.
+fn find_artifact(client: &Client, run: &str, artifact: &str) -> Result<Reply<Artifact<'static>>, Failure> {
+    let find = |id: &str| client.send(client.runs().artifact(run, id));
+    find(artifact).or_else(|failure| match failure.status() {
+        Some(404) => find(&format!("{run}:{artifact}"))
+            .map_err(|second| if second.status() == Some(404) { failure } else { second }),
+        _ => Err(failure),
+    })
 }
 
-fn document(client: &Client, output: &Output, path: &str) -> Result<(), Failure> {
-    let reply = client.get(path)?;
-    output.show(&reply, |document| format!("{document:#}"));
-    Ok(())
-}
-
-fn made(client: &Client, output: &Output, run: &str, artifact: &str) -> Result<(), Failure> {
-    let at = |id: &str| format!("{}/artifacts/{}", path(run), encode(id));
-    let plain = document(client, output, &at(artifact));
-    match plain {
-        // A node has its artifact under the id of its run.
-        Err(failure) if failure.status() == Some(404) => {
-            document(client, output, &at(&format!("{run}:{artifact}"))).map_err(|second| {
-                match second.status() {
-                    Some(404) => failure,
-                    _ => second,
-                }
-            })
-        }
-        other => other,
-    }
-}
-
-fn events(client: &Client, output: &Output, run: &str, mode: Option<&str>) -> Result<(), Failure> {
-    let query = mode.map(|mode| format!("?streamMode={}", encode(mode))).unwrap_or_default();
-    let reply = client.get(&format!("{}/events{query}", path(run)))?;
-    output.show(&reply, |page| {
-        let events = page["events"].as_array().into_iter().flatten();
-        let line = |event: &Value| match serde_json::from_value(event.clone()) {
-            Ok(event) => watch::event_line(output, &event),
-            Err(_) => cell(event),
-        };
-        events.map(line).collect::<Vec<_>>().join("\n")
-    });
-    Ok(())
-}
-
-/// The run once it waits or has ended, or as it is after a moment. None when this key may not look: what was done
-/// before is done all the same.
-pub(crate) fn settled(client: &Client, run: &str) -> Option<Value> {
+/// Returns the run once it waits or has ended, or as it is after half a second. Returns None if this key may not read it.
+pub(crate) fn settled(client: &Client, run: &str) -> Option<RunSnapshot<'static>> {
     let mut tries = 0;
     loop {
-        let snapshot = client.get(&path(run)).ok()?.value;
+        let snapshot = client.send(client.runs().get(run)).ok()?.value;
         tries += 1;
-        if !matches!(snapshot["status"].as_str(), Some("pending" | "running")) || tries == SETTLE_TRIES {
+        if !matches!(snapshot.status, Status::Pending | Status::Running) || tries == SETTLE_TRIES {
             return Some(snapshot);
         }
         std::thread::sleep(SETTLE_PAUSE);
     }
 }
 
-/// Where a run stands, in a few words: its status, and at which node it waits or why it failed.
-pub(crate) fn standing(output: &Output, run: &Value) -> String {
-    let status = output.status(&cell(&run["status"]));
-    match (&run["interrupt"]["nodeId"], &run["error"]) {
-        (Value::String(node), _) if run["status"] != "paused" => format!("{status} at {}", clean(node)),
-        (_, Value::Null) => status,
-        (_, error) => format!("{status} ({})", describe_failure(error)),
+/// Describes the state of a run: its status with the node of its interrupt or its error.
+pub(crate) fn standing(output: &Output, run: &RunSnapshot<'_>) -> String {
+    let status = output.status(run.status.as_str());
+    match (&run.interrupt, &run.error) {
+        (Some(interrupt), _) if run.status != Status::Paused => {
+            format!("{status} at {}", cell(&interrupt.node_id))
+        }
+        (_, Some(error)) => format!("{status} ({})", describe_failure(error)),
+        (_, None) => status,
     }
+}
+
+/// Describes the state of a run. A run that this key may not read has the status of an earlier response.
+fn standing_or(output: &Output, run: Option<&RunSnapshot<'_>>, earlier: Status) -> String {
+    run.map_or_else(|| output.status(earlier.as_str()), |run| standing(output, run))
 }
 
 /// Describes the error of a run in one line, with `timed_out` in place of the code if a deadline passed.
-fn describe_failure(error: &Value) -> String {
-    let timed_out = error["details"]["reason"] == "timeout";
-    let code = if timed_out { TIMED_OUT.to_owned() } else { cell(&error["code"]) };
-    format!("{code}: {}", cell(&error["message"]))
+fn describe_failure(error: &RunError<'_>) -> String {
+    let reason = error.details.as_ref().and_then(|details| details.get("reason"));
+    let code = if reason.is_some_and(|reason| reason == "timeout") { TIMED_OUT } else { &error.code };
+    format!("{}: {}", cell(code), cell(&error.message))
 }
 
-/// A line for a run that waits for somebody.
-pub(crate) fn how_to_answer(output: &Output, run: &Value) -> String {
-    match run["interrupt"]["kind"].as_str() {
-        Some(_) => format!("answer it in the inbox or with: {}\n", output.command(&answer_words(run))),
-        None => String::new(),
+/// Returns a line with the command that answers the run; empty if the run has no open interrupt.
+pub(crate) fn how_to_answer(output: &Output, run: &RunSnapshot<'_>) -> String {
+    let line = |words: String| format!("answer it in the inbox or with: {}\n", output.command(&words));
+    answer_words(run).map(line).unwrap_or_default()
+}
+
+/// A run that the command has started.
+struct NewRun<'a> {
+    id: &'a RunId,
+    status: Status,
+    /// `started` or `forked`.
+    verb: &'a str,
+    watch: bool,
+}
+
+impl NewRun<'_> {
+    /// Prints the run and the next command, or watches the run to its end.
+    fn show<T>(&self, client: &Client, output: &Output, reply: &Reply<T>) -> Result<(), Failure> {
+        let (run, verb) = (self.id.as_str(), self.verb);
+        let already = if reply.replayed { "this key has already " } else { "" };
+        let begun = format!("{already}{verb} run {}", clean(run));
+        if self.watch {
+            output.show(reply, |_| begun);
+            return watch::run(client, output, run, watch::DEFAULT);
+        }
+        output.show(reply, |_| {
+            let now = settled(client, run);
+            let has_ended = now.as_ref().is_some_and(|now| now.status.is_terminal());
+            let (next, action) = if has_ended { ("see", "show") } else { ("follow", "watch") };
+            let command = output.command(&format!("runs {action} {}", clean(run)));
+            let answer = now.as_ref().map(|now| how_to_answer(output, now)).unwrap_or_default();
+            let state = standing_or(output, now.as_ref(), self.status);
+            format!("{begun}: {state}\n{answer}{next} it with: {command}")
+        });
+        Ok(())
     }
 }
 
-/// Where a new run stands and what to do next.
-fn begun(client: &Client, output: &Output, what: &str, run: &str, created: &Value) -> String {
-    let now = settled(client, run).unwrap_or_else(|| created.clone());
-    let next = match now["status"].as_str() {
-        Some("completed" | "failed" | "cancelled") => {
-            format!("see it with: {}", output.command(&format!("runs show {run}")))
-        }
-        _ => {
-            let follow = format!("follow it with: {}", output.command(&format!("runs watch {run}")));
-            format!("{}{follow}", how_to_answer(output, &now))
-        }
-    };
-    format!("{what} run {run}: {}\n{next}", standing(output, &now))
-}
-
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
-    use serde_json::json;
+    use serde_json::{Value, json};
+
+    /// Returns a run that waits for an approval at the node `gate`, with other members in place of some.
+    pub(crate) fn snapshot(members: &Value) -> RunSnapshot<'static> {
+        let mut run = json!({
+            "runId": "r1", "workflowId": "release", "workflowVersion": "2", "status": "waiting-approval",
+            "owner": {"tenant": "default", "principal": "admin"}, "startedAt": "2026-05-01T10:00:00Z",
+            "nodeStates": {"gate": {"status": "suspended", "typeId": "t"}}, "variables": {}, "tags": [],
+            "eventLogSchemaVersion": 1,
+        });
+        run.as_object_mut().expect("an object").extend(members.as_object().expect("an object").clone());
+        serde_json::from_value(run).expect("a snapshot")
+    }
+
+    /// Returns an open interrupt at the node `gate`.
+    pub(crate) fn interrupt(kind: &str, data: &Value) -> Value {
+        json!({
+            "interruptId": "r1:i1", "nodeId": "gate", "kind": kind, "key": "k", "data": data,
+            "requestedAt": "2026-05-01T10:00:00Z",
+        })
+    }
 
     #[test]
-    fn a_run_stands_at_its_node_or_has_failed_for_a_reason() {
+    fn the_standing_names_the_node_of_the_interrupt_or_the_error() {
         let output = Output::new(true);
-        let waiting = json!({"status": "waiting-input", "interrupt": {"nodeId": "ask"}});
-        assert_eq!(standing(&output, &waiting), "waiting-input at ask");
-        let paused = json!({"status": "paused", "interrupt": {"nodeId": "ask"}});
-        assert_eq!(standing(&output, &paused), "paused");
-        let failed = json!({"status": "failed", "error": {"code": "boom", "message": "why"}});
-        assert_eq!(standing(&output, &failed), "failed (boom: why)");
-        assert_eq!(standing(&output, &json!({"status": "running"})), "running");
+        let of = |members: Value| standing(&output, &snapshot(&members));
+        let interrupt = interrupt("approval", &json!({}));
+        assert_eq!(of(json!({"status": "waiting-input", "interrupt": interrupt})), "waiting-input at gate");
+        assert_eq!(of(json!({"status": "paused", "interrupt": interrupt})), "paused");
+        let error = json!({"code": "boom", "message": "why"});
+        assert_eq!(of(json!({"status": "failed", "error": error})), "failed (boom: why)");
+        assert_eq!(of(json!({"status": "running"})), "running");
     }
 }

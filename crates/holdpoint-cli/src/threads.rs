@@ -6,8 +6,9 @@ use clap::Subcommand;
 use clap::builder::TypedValueParser;
 use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser};
 use holdpoint_api::agents::{
-    After, InterruptThread, Message, MessageCall, SayInThread, ThreadInterrupted, ThreadRun,
+    InterruptThread, Message, MessageCall, SayInThread, ThreadInterrupted, ThreadRun,
 };
+use holdpoint_api::events::After;
 use holdpoint_api::ids::{InputMode, Role};
 use serde_json::Value;
 
@@ -122,7 +123,7 @@ fn line(output: &Output, message: &Message) -> String {
         Value::String(text) => Some(clean(text)).filter(|text| !text.is_empty()),
         other => Some(clean(&other.to_string())),
     };
-    let call = |call: &MessageCall| {
+    let call = |call: &MessageCall<'_>| {
         format!("[{} {} {}]", clean(&call.id), clean(&call.name), clean(&call.arguments.to_string()))
     };
     let parts: Vec<String> = content.into_iter().chain(message.calls.iter().map(call)).collect();

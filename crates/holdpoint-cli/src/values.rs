@@ -4,6 +4,7 @@ use std::io::Read;
 use std::ops::RangeBounds;
 use std::path::{Path, PathBuf};
 
+use holdpoint_api::Object;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
@@ -51,25 +52,20 @@ pub fn read(path: &str) -> Result<String, Failure> {
     result.map_err(|error| Failure::usage(format!("cannot read {path}: {error}")))
 }
 
-/// The object of a flag; nothing where the flag is not given.
-fn object(flag: &str, source: Option<&str>) -> Result<Option<Map<String, Value>>, Failure> {
+/// Reads the object of a flag. Returns None if the flag is not given.
+pub fn object(flag: &str, source: Option<&str>) -> Result<Option<Object>, Failure> {
     match source.map(|source| json(flag, source)).transpose()? {
         None => Ok(None),
-        Some(Value::Object(map)) => Ok(Some(map)),
+        Some(Value::Object(map)) => Ok(Some(Object(map))),
         Some(_) => Err(Failure::usage(format!("{flag}: the JSON must be an object of names and values"))),
     }
 }
 
-/// A member of a request that is the object of the flag of the same name.
-pub fn member(name: &str, source: Option<&str>) -> Result<Option<(String, Value)>, Failure> {
-    Ok(object(&format!("--{name}"), source)?.map(|map| (name.to_string(), Value::Object(map))))
-}
-
-/// The object of `--inputs`, completed and overruled by each `--input`.
-pub fn inputs(all: Option<&str>, pairs: Vec<(String, Value)>) -> Result<Value, Failure> {
+/// Reads the object of `--inputs`. Each `--input` adds or replaces a member.
+pub fn inputs(all: Option<&str>, pairs: Vec<(String, Value)>) -> Result<Object, Failure> {
     let mut inputs = object("--inputs", all)?.unwrap_or_default();
-    inputs.extend(unique("--input", pairs)?);
-    Ok(Value::Object(inputs))
+    inputs.0.extend(unique("--input", pairs)?);
+    Ok(inputs)
 }
 
 /// Returns the pairs as a map. Rejects a name that is given twice.
@@ -170,10 +166,11 @@ mod tests {
     }
 
     #[test]
-    fn single_inputs_overrule_the_object() {
+    fn single_inputs_replace_members_of_the_object() {
         let pairs = vec![("b".to_string(), j!(3))];
-        assert_eq!(inputs(Some(r#"{"a":1,"b":2}"#), pairs).expect("an object"), j!({"a": 1, "b": 3}));
-        assert_eq!(inputs(None, vec![]).expect("nothing"), j!({}));
+        let object = inputs(Some(r#"{"a":1,"b":2}"#), pairs).expect("an object");
+        assert_eq!(Value::Object(object.0), j!({"a": 1, "b": 3}));
+        assert_eq!(inputs(None, vec![]).expect("nothing"), Object::default());
     }
 
     #[test]

@@ -6,7 +6,7 @@ use holdpoint_api::events::{Event, StreamEvents};
 use holdpoint_api::ids::Status;
 use holdpoint_api::snapshot::RunSnapshot;
 use holdpoint_client::{Error, Frame};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::client::Client;
 use super::failure::Failure;
@@ -14,41 +14,39 @@ use super::output::{Output, cell, clean, shorten};
 use super::runs;
 
 const DETAIL_CHARS_MAX: usize = 100;
-/// What the mode `values` sends: no event, but the run after one.
+/// The type of the frames of the mode `values`, which have the run after an event.
 const SNAPSHOT: &str = "state.snapshot";
 
-/// The mode that shows what people want to see.
+/// The default mode.
 pub(crate) const DEFAULT: &str = "updates";
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   holdpoint runs watch latest
-  holdpoint runs watch RUN --mode debug           # everything, retries and steps too
-  holdpoint runs watch RUN --mode values --json   # the whole run after each change, one a line
-  holdpoint runs watch RUN --mode messages        # what a model says, piece by piece
+  holdpoint runs watch RUN --mode debug           # all events, with retries and steps
+  holdpoint runs watch RUN --mode values --json   # the whole run after each change, one per line
+  holdpoint runs watch RUN --mode messages        # the output of a model in chunks
 
-The first column is the number of the event. A lost connection is made again where it was.
-Ctrl-C ends the watching, not the run.";
+The first column is the sequence number. After a lost connection, the command connects again and
+continues. Ctrl-C ends the command, not the run.";
 
 pub(crate) fn run(client: &Client, output: &Output, run: &str, mode: &str) -> Result<(), Failure> {
     let query = StreamEvents { stream_mode: Some(mode.to_owned()), buffer_ms: None };
     let mut events = client.runs().events(run, &query).on_reconnect(report_reconnect);
-    let mut end = None;
-    while end.is_none() {
+    loop {
         let read = client.next(&mut events).map_err(|failure| match failure.is_passing() {
             true => failure.hint(format!("the run goes on without us; later: holdpoint runs watch {run}")),
             false => failure,
         });
         let Some(frame) = read? else { break };
-        output.line(&line_of(output, &frame, events.last_id()));
-        end = end_of(&frame);
+        let (line, result) = read_frame(output, &frame, events.last_id());
+        output.line(if output.json { &frame.data } else { &line });
+        if let Some(result) = result {
+            return result;
+        }
     }
     // The mode `messages` does not show the last event of a run.
-    let end = match end {
-        Some(end) => end,
-        None => End::of_snapshot(&client.send(client.runs().get(run))?.value).unwrap_or(End::Completed),
-    };
-    end.result()
+    result_of_snapshot(&client.send(client.runs().get(run))?.value).unwrap_or(Ok(()))
 }
 
 /// Tells the user that the connection is lost and when it is tried again.
@@ -57,64 +55,41 @@ pub(super) fn report_reconnect(error: Option<&Error>, delay: Duration) {
     eprintln!("connection lost{reason}; trying again in {:.1} s", delay.as_secs_f64());
 }
 
-fn line_of(output: &Output, frame: &Frame, last_id: Option<&str>) -> String {
-    if output.json {
-        return frame.data.clone();
+/// Returns a frame as a line of a table, with the result of the command if the run has ended.
+fn read_frame(
+    output: &Output,
+    frame: &Frame,
+    last_id: Option<&str>,
+) -> (String, Option<Result<(), Failure>>) {
+    if frame.event == SNAPSHOT
+        && let Ok(run) = frame.parse()
+    {
+        return (snapshot_line(output, last_id, &run), result_of_snapshot(&run));
     }
-    if frame.event == SNAPSHOT {
-        return frame.parse().map_or_else(|_| clean(&frame.data), |run| snapshot_line(output, last_id, &run));
-    }
-    frame.parse().map_or_else(|_| clean(&frame.data), |event| event_line(output, &event))
+    let Ok(event) = frame.parse::<Event>() else { return (clean(&frame.data), None) };
+    let status = event.kind.strip_prefix("run.").and_then(Status::parse);
+    let result = status.and_then(|status| result_of(status, &detail(&event.payload)));
+    (event_line(output, &event), result)
 }
 
-/// Returns the end of the run, if the frame tells it.
-fn end_of(frame: &Frame) -> Option<End> {
-    if frame.event == SNAPSHOT {
-        return End::of_snapshot(&frame.parse().ok()?);
-    }
-    let event: Event = frame.parse().ok()?;
-    match event.kind.as_ref() {
-        "run.completed" => Some(End::Completed),
-        "run.failed" => Some(End::Failed(detail(&event.payload))),
-        "run.cancelled" => Some(End::Cancelled),
+fn result_of_snapshot(run: &RunSnapshot<'_>) -> Option<Result<(), Failure>> {
+    let message = run.error.as_ref().map(|error| clean(&error.message)).unwrap_or_default();
+    result_of(run.status, &shorten(&message, DETAIL_CHARS_MAX))
+}
+
+/// Returns the result of the command, or None if the run has not ended.
+fn result_of(status: Status, message: &str) -> Option<Result<(), Failure>> {
+    match status {
+        Status::Completed => Some(Ok(())),
+        Status::Failed => Some(Err(Failure::refused(format!("the run failed: {message}")))),
+        Status::Cancelled => Some(Err(Failure::refused("the run was cancelled"))),
         _ => None,
-    }
-}
-
-/// How a run has ended.
-#[derive(Debug, PartialEq)]
-enum End {
-    Completed,
-    /// With the message of its error.
-    Failed(String),
-    Cancelled,
-}
-
-impl End {
-    fn of_snapshot(run: &RunSnapshot<'_>) -> Option<Self> {
-        match run.status {
-            Status::Completed => Some(Self::Completed),
-            Status::Failed => {
-                let message = run.error.as_ref().map(|error| clean(&error.message)).unwrap_or_default();
-                Some(Self::Failed(shorten(&message, DETAIL_CHARS_MAX)))
-            }
-            Status::Cancelled => Some(Self::Cancelled),
-            _ => None,
-        }
-    }
-
-    fn result(self) -> Result<(), Failure> {
-        match self {
-            Self::Completed => Ok(()),
-            Self::Failed(message) => Err(Failure::refused(format!("the run failed: {message}"))),
-            Self::Cancelled => Err(Failure::refused("the run was cancelled")),
-        }
     }
 }
 
 fn snapshot_line(output: &Output, sequence: Option<&str>, run: &RunSnapshot<'_>) -> String {
     let (sequence, id) = (clean(sequence.unwrap_or("-")), clean(run.run_id.as_str()));
-    format!("{sequence:>4}  {id}  {}", runs::standing(output, &json!(run)))
+    format!("{sequence:>4}  {id}  {}", runs::standing(output, run))
 }
 
 /// Returns an event as a line of a table.
@@ -127,7 +102,7 @@ pub(crate) fn event_line(output: &Output, event: &Event) -> String {
     format!("{sequence:>4}  {time:13}  {kind}  {node:16}  {detail}").trim_end().to_string()
 }
 
-/// The one thing worth a line: a message if there is one, else the payload cut short.
+/// Returns the message of a payload, or else the shortened payload.
 fn detail(payload: &Value) -> String {
     let told = ["/error/message", "/message", "/data/title", "/title", "/resumeValue", "/reason"];
     let found = told.iter().find_map(|pointer| payload.pointer(pointer).filter(|value| !value.is_null()));
@@ -142,9 +117,10 @@ fn detail(payload: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
-    fn a_detail_is_the_message_or_the_payload_cut_short() {
+    fn the_detail_of_an_event_is_its_message_or_its_shortened_payload() {
         assert_eq!(detail(&json!({"error": {"code": "x", "message": "why"}})), "why");
         assert_eq!(detail(&json!({"data": {"title": "Ship?"}, "key": "k"})), "Ship?");
         assert_eq!(detail(&json!({"resumeValue": {"action": "accept"}})), "{\"action\":\"accept\"}");
@@ -153,28 +129,23 @@ mod tests {
     }
 
     #[test]
-    fn the_last_event_of_a_run_is_its_end() {
-        let ended = |kind: &str, data: Value| {
-            end_of(&Frame { id: None, event: kind.to_owned(), data: data.to_string() })
+    fn the_last_event_of_a_run_is_the_result_of_the_command() {
+        let result = |kind: &str| {
+            let data = json!({
+                "eventId": "e", "runId": "r", "type": kind, "payload": {"error": {"message": "no"}},
+                "timestamp": "2026-05-01T10:00:00Z", "sequence": 7,
+            });
+            let frame = Frame { id: None, event: kind.to_owned(), data: data.to_string() };
+            read_frame(&Output::new(true), &frame, None).1
         };
-        let event = |kind: &str| {
-            ended(
-                kind,
-                json!({
-                    "eventId": "e", "runId": "r", "type": kind, "payload": {"error": {"message": "no"}},
-                    "timestamp": "2026-05-01T10:00:00Z", "sequence": 7,
-                }),
-            )
-        };
-        assert_eq!(event("run.failed"), Some(End::Failed("no".to_owned())));
-        assert_eq!(event("node.failed"), None);
-        let failure = event("run.failed").unwrap().result().expect_err("the run failed");
+        let failure = result("run.failed").unwrap().expect_err("the run failed");
         assert_eq!(failure.message(), "the run failed: no");
-        assert!(event("run.completed").unwrap().result().is_ok());
+        assert!(result("run.completed").unwrap().is_ok() && result("run.cancelled").unwrap().is_err());
+        assert!(result("node.failed").is_none() && result("run.paused").is_none());
     }
 
     #[test]
-    fn a_line_begins_with_the_number_of_the_event() {
+    fn a_line_begins_with_the_sequence_number() {
         let event = json!({
             "eventId": "e", "runId": "r", "sequence": 7, "type": "node.started", "nodeId": "a", "payload": {},
             "timestamp": "2026-05-01T10:00:00Z",

@@ -10,12 +10,14 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use clap::ValueEnum;
+use holdpoint_api::holds::{CreateHold, Hold};
+use holdpoint_api::ids::{HoldStatus, StrictValue};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::early_exit::{Cause, EarlyExit};
 use super::question::Question;
-use super::{answered, cancel, make};
+use super::{create, wait_for_answer};
 use crate::client::Client;
 use crate::connection::{Connection, Settings};
 use crate::failure::Failure;
@@ -38,12 +40,16 @@ pub(crate) enum Program {
     ClaudeCode,
 }
 
-/// The members used here of the input of a PreToolUse hook.
-#[derive(Debug, Deserialize)]
+/// The members used here of the input of a PreToolUse hook. Serialized, they are the data that the approver is shown.
+#[derive(Debug, Deserialize, Serialize)]
 struct ToolCall {
+    #[serde(skip_serializing)]
     hook_event_name: String,
+    #[serde(rename(serialize = "tool"))]
     tool_name: String,
+    #[serde(rename(serialize = "input"))]
     tool_input: Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
     cwd: Option<String>,
 }
 
@@ -106,27 +112,17 @@ fn decide(connection: &Connection, mut question: Question) -> Result<Decision, F
     let opened = Client::new(Settings::find(connection)?)?;
     let client = shared.get_or_init(|| opened);
     question.title.get_or_insert_with(|| call.title());
-    let mut body = question.request()?;
-    body.insert("data".to_owned(), call.shown());
-    let outcome = ask(client, &Value::Object(body), &early_exit);
+    let body = CreateHold { data: Some(call.shown()?), ..question.request()? };
+    let hold = create(client, &body, None, Some(&early_exit))
+        .and_then(|made| wait_for_answer(client, made.value.hold_id.as_str()));
     early_exit.finish();
-    outcome.map(|hold| Decision::of(&hold))
-}
-
-fn ask(client: &Client, body: &Value, early_exit: &EarlyExit) -> Result<Value, Failure> {
-    early_exit.making();
-    let made = make(client, body, None)?;
-    crate::workflows::warn(
-        &serde_json::from_value::<Vec<_>>(made.value["warnings"].clone()).unwrap_or_default(),
-    );
-    let id = made.value["holdId"].as_str().unwrap_or_default();
-    early_exit.made(id);
-    Ok(answered(client, id)?.value)
+    hold.map(|hold| Decision::of(&hold.value))
 }
 
 /// Cancels the hold, if there is one: the hook no longer waits for its answer.
 fn end_early(client: Option<&Client>, cause: Cause, id: Option<&str>) -> Decision {
-    let cancelled = client.zip(id).map_or(Ok(()), |(client, id)| cancel(client, id).map(drop));
+    let cancel = |(client, id): (&Client, _)| client.send(client.holds().cancel(id)).map(drop);
+    let cancelled = client.zip(id).map_or(Ok(()), cancel);
     let why = match cause {
         Cause::Signal => "the hook was ended by a signal",
         Cause::Deadline => "there was no answer in time",
@@ -163,30 +159,22 @@ impl ToolCall {
         format!("Allow {}?", self.tool_name.chars().take(200).collect::<String>())
     }
 
-    fn shown(&self) -> Value {
-        let mut shown = json!({"tool": self.tool_name, "input": self.tool_input});
-        if let Some(cwd) = &self.cwd {
-            shown["cwd"] = Value::from(cwd.as_str());
-        }
-        shown
+    fn shown(&self) -> Result<StrictValue, Failure> {
+        let shown = serde_json::to_value(self);
+        shown.map(StrictValue).map_err(|error| Failure::usage(format!("cannot show the tool call: {error}")))
     }
 }
 
 impl Decision {
-    fn of(hold: &Value) -> Self {
-        let by = match hold["answeredBy"].as_str() {
-            Some(name) => format!(" by {}", clean(name)),
-            None => String::new(),
-        };
-        let feedback = match &hold["answer"]["feedback"] {
-            Value::Null => String::new(),
-            said => format!(": {}", cell(said)),
-        };
-        match hold["status"].as_str() {
-            Some("approved") => Self::Allow(format!("approved{by}{feedback}")),
-            Some("rejected") => Self::Deny(format!("rejected{by}{feedback}")),
-            Some("timed_out") => Self::Deny("there was no answer in time".to_owned()),
-            other => Self::Deny(format!("the hold is {}", other.unwrap_or("without a status"))),
+    fn of(hold: &Hold) -> Self {
+        let by = hold.answered_by.as_ref().map(|name| format!(" by {}", clean(name))).unwrap_or_default();
+        let feedback = hold.answer.as_ref().and_then(|answer| answer.get("feedback")?.as_str());
+        let feedback = feedback.map(|text| format!(": {}", clean(text))).unwrap_or_default();
+        match hold.status {
+            HoldStatus::Approved => Self::Allow(format!("approved{by}{feedback}")),
+            HoldStatus::Rejected => Self::Deny(format!("rejected{by}{feedback}")),
+            HoldStatus::TimedOut => Self::Deny("there was no answer in time".to_owned()),
+            other => Self::Deny(format!("the hold is {}", cell(other))),
         }
     }
 
@@ -222,6 +210,7 @@ impl Decision {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     fn call(input: &Value) -> Result<ToolCall, Failure> {
         ToolCall::read(input.to_string().as_bytes())
@@ -236,7 +225,7 @@ mod tests {
         let call = call(&input).unwrap();
         assert_eq!(call.title(), "Allow Bash?");
         let shown = json!({"tool": "Bash", "input": {"command": "rm -rf build"}, "cwd": "/project"});
-        assert_eq!(call.shown(), shown);
+        assert_eq!(call.shown().unwrap().0, shown);
     }
 
     #[test]
@@ -260,18 +249,21 @@ mod tests {
 
     #[test]
     fn only_an_approved_hold_allows_the_call() {
-        let of = |hold: Value| match Decision::of(&hold) {
-            Decision::Allow(reason) => (true, reason),
-            Decision::Deny(reason) => (false, reason),
+        let of = |status: &str, answer: Value| {
+            let hold = json!({
+                "holdId": "h", "title": "Allow Bash?", "status": status, "createdAt": "2026-05-01T10:00:00Z",
+                "answeredBy": "ann", "answer": answer, "requesterMayNotApprove": true, "runUrl": "", "pageUrl": "",
+            });
+            match Decision::of(&serde_json::from_value(hold).unwrap()) {
+                Decision::Allow(reason) => (true, reason),
+                Decision::Deny(reason) => (false, reason),
+            }
         };
-        let approved = json!({"status": "approved", "answeredBy": "ann", "answer": {"action": "accept"}});
-        assert_eq!(of(approved), (true, "approved by ann".to_owned()));
-        let rejected =
-            json!({"status": "rejected", "answeredBy": "ann", "answer": {"feedback": "too broad"}});
-        assert_eq!(of(rejected), (false, "rejected by ann: too broad".to_owned()));
-        for status in ["timed_out", "cancelled", "answered", "waiting", "APPROVED", ""] {
-            assert!(!of(json!({"status": status})).0, "{status}");
+        assert_eq!(of("approved", json!({"action": "accept"})), (true, "approved by ann".to_owned()));
+        let rejected = (false, "rejected by ann: too broad".to_owned());
+        assert_eq!(of("rejected", json!({"feedback": "too broad"})), rejected);
+        for status in ["timed_out", "cancelled", "answered", "waiting"] {
+            assert!(!of(status, Value::Null).0, "{status}");
         }
-        assert!(!of(json!({})).0 && !of(Value::Null).0);
     }
 }

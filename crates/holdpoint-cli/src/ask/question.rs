@@ -1,8 +1,9 @@
-//! The flags of `holdpoint ask`, and the body of the request that they make. Sends nothing.
+//! The flags of `holdpoint ask` and the request that they describe.
 
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
-use serde_json::{Map, Value, json};
+use holdpoint_api::holds::CreateHold;
+use holdpoint_api::ids::StrictValue;
 
 use super::hook;
 use super::show::Shown;
@@ -12,21 +13,21 @@ use crate::values;
 #[derive(Debug, Args)]
 #[group(skip)]
 pub(crate) struct Question {
-    /// The question, in one line
+    /// The title that approvers see
     #[arg(value_name = "TITLE", required_unless_present = "hook")]
     pub(super) title: Option<String>,
     /// A longer text below the title
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
-    /// Answers to choose from instead of yes or no, separated by commas
+    /// The possible answers instead of an approval, separated by commas
     #[arg(long, value_name = "A,B", value_delimiter = ',', conflicts_with_all = ["schema", "hook"])]
-    choices: Vec<String>,
-    /// A file with a JSON Schema: the answer is anything that fits it, filled in on a form
+    choices: Option<Vec<String>>,
+    /// A file with the JSON Schema of the answer
     #[arg(long, value_name = "FILE", conflicts_with = "hook")]
     schema: Option<String>,
     /// Approvers: names, role:x, group:y, separated by commas
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
-    approvers: Vec<String>,
+    approvers: Option<Vec<String>>,
     /// Number of principals that must approve; not with --choices or --schema
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     approvals: Option<u64>,
@@ -36,16 +37,16 @@ pub(crate) struct Question {
     /// Let the principal that makes the hold answer it, too; the hold, its page and its record show this
     #[arg(long)]
     allow_self: bool,
-    /// How long to wait for an answer: a number and s, m, h, d or w. Without it, for ever; with --hook, 9m
+    /// Time until the hold times out: a number and s, m, h, d or w [default: no limit; with --hook, 9m]
     #[arg(long, value_name = "10m", value_parser = values::seconds)]
     pub(super) timeout: Option<u64>,
     /// Shown with the question: text, JSON, @file, or - for standard input. Line breaks are kept; .md files are Markdown, .diff and .patch files a patch
     #[arg(long, value_name = "TEXT|@FILE|-", conflicts_with = "hook")]
     show: Option<String>,
-    /// A tag of the hold, to find it by. Repeat for more
+    /// A tag of the hold. Repeat for more
     #[arg(long, value_name = "TAG", value_parser = NonEmptyStringValueParser::new())]
-    tag: Vec<String>,
-    /// Ask once for this key: a repeated command finds the same hold and its answer
+    tag: Option<Vec<String>>,
+    /// A second command with the same key finds the same hold and its answer
     #[arg(long, value_name = "KEY", conflicts_with = "hook", value_parser = NonEmptyStringValueParser::new())]
     pub(super) idempotency_key: Option<String>,
     /// Print a signed link on standard error, with which this person answers without a key. It counts as an answer that
@@ -67,27 +68,24 @@ pub(crate) struct Question {
 }
 
 impl Question {
-    /// Returns the request, with only what was said: the server knows the defaults.
-    pub(super) fn request(self) -> Result<Map<String, Value>, Failure> {
-        let mut body = Map::new();
-        let mut put =
-            |name: &str, value: Option<Value>| body.extend(value.map(|value| (name.to_owned(), value)));
-        put("title", self.title.map(Value::from));
-        put("description", self.description.map(Value::from));
-        put("choices", (!self.choices.is_empty()).then(|| json!(self.choices)));
-        put("approvers", (!self.approvers.is_empty()).then(|| json!(self.approvers)));
-        put("requiredApprovals", self.approvals.map(Value::from));
-        put("profile", self.profile.map(Value::from));
-        put("requesterMayNotApprove", self.allow_self.then_some(Value::Bool(false)));
-        put("timeoutMs", self.timeout.map(|seconds| json!(seconds.saturating_mul(1000))));
-        put("tags", (!self.tag.is_empty()).then(|| json!(self.tag)));
+    pub(super) fn request(self) -> Result<CreateHold, Failure> {
+        let shown = self.show.map(|source| Shown::read(&source)).transpose()?;
+        let (data, media_type) = shown.map(|shown| (shown.data, shown.media_type)).unzip();
         let schema = self.schema.map(|file| values::json("--schema", &format!("@{file}"))).transpose()?;
-        put("schema", schema);
-        if let Some(shown) = self.show.map(|source| Shown::read(&source)).transpose()? {
-            put("data", Some(shown.data));
-            put("dataType", shown.media_type.map(Value::from));
-        }
-        Ok(body)
+        Ok(CreateHold {
+            title: self.title.unwrap_or_default(),
+            description: self.description,
+            choices: self.choices,
+            schema: schema.map(StrictValue),
+            data: data.map(StrictValue),
+            data_type: media_type.flatten().map(str::to_owned),
+            approvers: self.approvers,
+            requester_may_not_approve: self.allow_self.then_some(false),
+            required_approvals: self.approvals,
+            profile: self.profile,
+            timeout_ms: self.timeout.map(|seconds| seconds.saturating_mul(1000)),
+            tags: self.tag,
+        })
     }
 }
 
@@ -95,6 +93,7 @@ impl Question {
 mod tests {
     use super::*;
     use clap::Parser;
+    use serde_json::{Value, json};
 
     #[derive(Parser)]
     struct Line {
@@ -104,27 +103,15 @@ mod tests {
 
     fn body(args: &[&str]) -> Option<Value> {
         let line = Line::try_parse_from(["ask"].iter().chain(args)).ok()?;
-        line.question.request().ok().map(Value::Object)
+        serde_json::to_value(line.question.request().ok()?).ok()
     }
 
     #[test]
-    fn the_request_holds_only_what_was_said() {
+    fn the_request_has_only_the_given_flags() {
         assert_eq!(body(&["Go?"]).unwrap(), json!({"title": "Go?"}));
-        let full = [
-            "Go?",
-            "--approvers",
-            "ann,role:x",
-            "--timeout",
-            "2m",
-            "--show",
-            "{\"a\":1}",
-            "--description",
-            "d",
-            "--tag",
-            "ci",
-            "--tag",
-            "eu",
-        ];
+        let full =
+            "Go? --approvers ann,role:x --timeout 2m --show {\"a\":1} --description d --tag ci --tag eu";
+        let full: Vec<&str> = full.split(' ').collect();
         let expected = json!({
             "title": "Go?", "approvers": ["ann", "role:x"], "timeoutMs": 120_000, "data": {"a": 1}, "description": "d",
             "tags": ["ci", "eu"],
@@ -158,6 +145,6 @@ mod tests {
         ] {
             assert_eq!(body(wrong), None, "{wrong:?}");
         }
-        assert_eq!(body(&["--hook", "claude-code"]).unwrap(), json!({}));
+        assert_eq!(body(&["--hook", "claude-code"]).unwrap(), json!({"title": ""}));
     }
 }

@@ -1,11 +1,9 @@
 //! `holdpoint runs pause`, `resume` and `cancel`.
 
-use serde_json::{Map, Value, json};
+use holdpoint_api::ids::{Drain, Status};
+use holdpoint_api::runs::{BULK_CANCEL_MAX, BulkCancel, CancelRun, PauseRun, RunError};
 
-use super::{Client, Failure, Output, cell, clean, path, settled, standing};
-
-/// What one request takes.
-const BULK_MAX: usize = 100;
+use super::{Client, Failure, Output, cell, clean, settled, standing_or};
 
 pub(crate) const CANCEL_EXAMPLES: &str = "\
 Examples:
@@ -13,38 +11,37 @@ Examples:
   holdpoint runs cancel RUN RUN RUN --reason 'wrong order'
   holdpoint runs list --tag test --json | jq -r '.runs[].runId' | xargs holdpoint runs cancel
 
-A run that has ended stays as it is, and that is no error: look at its line. With several runs
-each is told by itself; the exit code is 1 when one of them could not be cancelled.";
+A run that has ended is left as it is, which is not an error. With several runs, each has a line;
+the exit code is 1 if one of them could not be cancelled.";
 
 pub(crate) fn pause(
     client: &Client,
     output: &Output,
     run: &str,
     reason: Option<String>,
-    drain: Option<String>,
+    drain: Option<&str>,
 ) -> Result<(), Failure> {
-    let mut body = said(reason);
-    body.extend(drain.map(|policy| ("drainPolicy".to_string(), json!(policy))));
-    let reply = client.post(&format!("{}:pause", path(run)), &Value::Object(body))?;
+    let drain_policy = if drain == Some("immediate") { Drain::Immediate } else { Drain::DrainCurrentNode };
+    let reply = client.send(client.runs().pause(run, &PauseRun { reason, drain_policy }))?;
     output.show(&reply, |now| {
-        let status = output.status(&cell(&now["status"]));
-        let resume = output.command(&format!("runs resume {}", clean(run)));
-        match now["draining"].as_bool() {
-            Some(true) => format!(
-                "run {} will be {status} once the nodes at work have ended\nwithdraw the pause with: {resume}",
-                clean(run)
-            ),
-            _ => format!("run {} is {status}\nlet it go on with: {resume}", clean(run)),
+        let status = output.status(now.status.as_str());
+        let run = clean(run);
+        let resume = output.command(&format!("runs resume {run}"));
+        if now.draining == Some(true) {
+            return format!(
+                "run {run} will be {status} once the nodes at work have ended\nwithdraw the pause with: {resume}"
+            );
         }
+        format!("run {run} is {status}\nlet it go on with: {resume}")
     });
     Ok(())
 }
 
 pub(crate) fn resume(client: &Client, output: &Output, run: &str) -> Result<(), Failure> {
-    let reply = client.post(&format!("{}:resume", path(run)), &json!({}))?;
+    let reply = client.send(client.runs().resume(run))?;
     output.show(&reply, |resumed| {
-        let now = settled(client, run).unwrap_or_else(|| resumed.clone());
-        format!("run {} goes on; it is now {}", clean(run), standing(output, &now))
+        let now = standing_or(output, settled(client, run).as_ref(), resumed.status);
+        format!("run {} goes on; it is now {now}", clean(run))
     });
     Ok(())
 }
@@ -63,19 +60,18 @@ pub(crate) fn cancel(
         }
     }
     if let [run] = &ids[..] {
-        let reply = client.post(&format!("{}/cancel", path(run)), &Value::Object(said(reason)))?;
-        output.show(&reply, |now| line(output, run, now));
+        let reply = client.send(client.runs().cancel(run, &CancelRun { reason }))?;
+        output.show(&reply, |now| line(output, run, Some(now.status), None));
         return Ok(());
     }
     let mut failed = 0;
-    for some in ids.chunks(BULK_MAX) {
-        let mut body = said(reason.clone());
-        body.insert("runIds".to_string(), json!(some));
-        let reply = client.post("/v1/runs:bulk-cancel", &Value::Object(body))?;
-        let results = reply.value["results"].as_array().cloned().unwrap_or_default();
-        failed += some.len() - results.iter().filter(|result| result["ok"] == true).count().min(some.len());
-        output.show(&reply, |_| {
-            let lines = results.iter().map(|result| line(output, &cell(&result["runId"]), result));
+    for chunk in ids.chunks(BULK_CANCEL_MAX) {
+        let cancel = BulkCancel { run_ids: chunk.to_vec(), reason: reason.clone() };
+        let reply = client.send(client.runs().cancel_all(&cancel))?;
+        failed += reply.value.results.iter().filter(|result| !result.ok).count();
+        output.show(&reply, |cancelled| {
+            let results = cancelled.results.iter();
+            let lines = results.map(|run| line(output, &run.run_id, run.status, run.error.as_ref()));
             lines.collect::<Vec<_>>().join("\n")
         });
     }
@@ -85,19 +81,13 @@ pub(crate) fn cancel(
     }
 }
 
-fn line(output: &Output, run: &str, result: &Value) -> String {
-    let run = clean(run);
-    match (&result["error"], result["status"].as_str()) {
-        (Value::Null, Some("cancelled")) => format!("run {run} is {}", output.status("cancelled")),
-        (Value::Null, status) => {
-            format!("run {run} is {}: it had ended before", output.status(status.unwrap_or("-")))
+fn line(output: &Output, run: &str, status: Option<Status>, error: Option<&RunError<'_>>) -> String {
+    let (run, shown) = (clean(run), output.status(&cell(status)));
+    match error {
+        Some(error) => {
+            format!("run {run} was not cancelled: {} ({})", cell(&error.message), cell(&error.code))
         }
-        (error, _) => {
-            format!("run {run} was not cancelled: {} ({})", cell(&error["message"]), cell(&error["code"]))
-        }
+        None if status == Some(Status::Cancelled) => format!("run {run} is {shown}"),
+        None => format!("run {run} is {shown}: it had ended before"),
     }
-}
-
-fn said(reason: Option<String>) -> Map<String, Value> {
-    reason.into_iter().map(|text| ("reason".to_string(), json!(text))).collect()
 }

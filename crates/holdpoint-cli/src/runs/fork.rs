@@ -1,72 +1,62 @@
 //! `holdpoint runs fork`.
 
 use clap::Args;
-use serde_json::{Map, Value, json};
+use holdpoint_api::ids::ForkMode;
+use holdpoint_api::runs::{ForkRun, RunForked, RunOptionsOverlay};
 
-use super::{Client, Failure, Named, Output, begun, cell, path};
-use crate::{values, watch};
+use super::{Client, Failure, Named, NewRun, Output};
+use crate::values;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   holdpoint runs fork RUN --mode replay            # the whole run again, as it was recorded
   holdpoint runs events RUN                        # shows the numbers of events
-  holdpoint runs fork RUN --mode branch --from 7   # keeps events 0 to 6, then goes its own way
+  holdpoint runs fork RUN --mode branch --from 7   # copies events 0 to 6, then continues live
   holdpoint runs fork latest --mode branch --from 0 --tag what-if --watch
 
-A replay asks nobody and calls nobody: it takes the answers and results that were recorded.
-A branch asks and calls anew for everything after its beginning.
-The run it is made from stays as it is.";
+A replay has no interrupts and no effects: it uses the answers and results that were recorded.
+A branch has its own interrupts and effects after the events that it copies.
+The source run does not change.";
 
 #[derive(Debug, Args)]
 pub(crate) struct Fork {
     #[command(flatten)]
     run: Named,
-    /// replay: the same once more; branch: another way
+    /// replay repeats the record; branch copies its beginning and continues live
     #[arg(long, value_name = "MODE", value_parser = ["replay", "branch"])]
     mode: String,
-    /// The number of the first event that is not taken over, as `runs events` shows it. A branch needs it; a replay
-    /// begins at 0 without it
+    /// The sequence number of the first event that is not copied, as `runs events` shows it. Required for a branch; 0 by
+    /// default for a replay
     #[arg(long = "from", value_name = "N", required_if_eq("mode", "branch"), value_parser = clap::value_parser!(i64).range(0..))]
     from_seq: Option<i64>,
-    /// Options that differ from those of the run: recursionLimit, runTimeoutMs, …
+    /// Options in place of those of the source: recursionLimit, runTimeoutMs, …
     #[arg(long, value_name = "JSON|@FILE|-")]
     configurable: Option<String>,
-    /// What is kept with the new run, in place of what is kept with the other
+    /// Metadata in place of that of the source
     #[arg(long, value_name = "JSON|@FILE|-")]
     metadata: Option<String>,
-    /// A tag on the new run, in place of those of the other. Repeat for more
+    /// A tag in place of those of the source. Repeat for more
     #[arg(long = "tag", value_name = "TAG")]
-    tags: Vec<String>,
-    /// Sent twice with the same key within a day, the run is forked once
+    tags: Option<Vec<String>>,
+    /// A second request with the same key within a day does not fork the run again
     #[arg(long, value_name = "KEY")]
     idempotency_key: Option<String>,
-    /// Then watch the new run to its end
+    /// Watch the new run to its end
     #[arg(long)]
     watch: bool,
 }
 
 pub(crate) fn run(client: &Client, output: &Output, asked: Fork) -> Result<(), Failure> {
     let source = asked.run.id(client)?;
-    let headers: Vec<_> = asked.idempotency_key.iter().map(|key| ("idempotency-key", key.clone())).collect();
-    let then_watch = asked.watch;
-    let reply = client.post_with(&format!("{}:fork", path(&source)), &request(asked)?, &headers)?;
-    let run = cell(&reply.value["runId"]);
-    let what = if reply.replayed { "this key has already forked" } else { "forked" };
-    if then_watch {
-        output.show(&reply, |_| format!("{what} run {run}"));
-        return watch::run(client, output, &run, watch::DEFAULT);
-    }
-    output.show(&reply, |created| begun(client, output, what, &run, created));
-    Ok(())
-}
-
-fn request(asked: Fork) -> Result<Value, Failure> {
-    let mut overlay = Map::new();
-    overlay.extend(values::member("configurable", asked.configurable.as_deref())?);
-    overlay.extend(values::member("metadata", asked.metadata.as_deref())?);
-    overlay.extend((!asked.tags.is_empty()).then(|| ("tags".to_string(), json!(asked.tags))));
-    let mut body = Map::from_iter([("mode".to_string(), json!(asked.mode))]);
-    body.extend(asked.from_seq.map(|from| ("fromSeq".to_string(), json!(from))));
-    body.extend((!overlay.is_empty()).then_some(("runOptionsOverlay".to_string(), Value::Object(overlay))));
-    Ok(Value::Object(body))
+    let overlay = RunOptionsOverlay {
+        configurable: values::object("--configurable", asked.configurable.as_deref())?.unwrap_or_default(),
+        tags: asked.tags,
+        metadata: values::object("--metadata", asked.metadata.as_deref())?,
+    };
+    let mode = if asked.mode == "branch" { ForkMode::Branch } else { ForkMode::Replay };
+    let fork = ForkRun { mode, from_seq: asked.from_seq, run_options_overlay: overlay };
+    let request = client.runs().fork(&source, &fork);
+    let reply = client.send_keyed(request, asked.idempotency_key.as_deref())?;
+    let RunForked { run_id, status, .. } = &reply.value;
+    NewRun { id: run_id, status: *status, verb: "forked", watch: asked.watch }.show(client, output, &reply)
 }

@@ -1,67 +1,59 @@
-//! `holdpoint runs interrupts`: what a run has asked, who said what, and what came of it.
+//! `holdpoint runs interrupts`: the interrupts of a run with their votes, side questions and decisions.
 
-use serde_json::Value;
+use holdpoint_api::interrupts::{InterruptDecision, InterruptRecord};
 
-use super::{Client, Failure, Output, cell, path};
-use crate::output::{age_cell, shorten};
+use super::{Client, Failure, Output, cell};
+use crate::output::{age_since, shorten};
+
+const HEADS: [&str; 11] =
+    ["INTERRUPT", "NODE", "KIND", "STATUS", "ASKED", "VOTES", "ASKS", "DECISION", "BY", "VIA", "TITLE"];
 
 pub(super) fn run(client: &Client, output: &Output, run: &str) -> Result<(), Failure> {
-    let reply = client.list(&format!("{}/interrupts?", path(run)), "interrupts", u32::MAX)?;
+    let reply = client.collect(client.interrupts().history(run), u32::MAX)?;
     output.show(&reply, |page| {
-        let rows: Vec<_> = page["interrupts"].as_array().into_iter().flatten().map(row).collect();
-        let heads = [
-            "INTERRUPT",
-            "NODE",
-            "KIND",
-            "STATUS",
-            "ASKED",
-            "VOTES",
-            "ASKS",
-            "DECISION",
-            "BY",
-            "VIA",
-            "TITLE",
-        ];
-        output.table(&heads, &rows, "the run has asked nothing")
+        let rows: Vec<_> = page.interrupts.iter().map(row).collect();
+        output.table(&HEADS, &rows, "the run has asked nothing")
     });
     Ok(())
 }
 
-fn row(interrupt: &Value) -> Vec<String> {
-    let count = |name: &str| match interrupt[name].as_array().map_or(0, Vec::len) {
-        0 => "-".to_string(),
-        count => count.to_string(),
-    };
-    let decision = &interrupt["decision"];
-    let decided = ["decision", "action"].map(|name| &decision[name]).into_iter().find(|said| !said.is_null());
-    let or_dash = |said: Option<&Value>| said.filter(|said| !said.is_null()).map_or("-".to_string(), cell);
-    let mut row: Vec<String> =
-        ["interruptId", "nodeId", "kind", "status"].map(|name| cell(&interrupt[name])).into();
-    row.extend([age_cell(&interrupt["requestedAt"]), count("votes"), count("asks")]);
-    row.extend([or_dash(decided), or_dash(Some(&decision["by"])), describe_via(&decision["via"])]);
-    row.push(shorten(&cell(&interrupt["title"]), 80));
-    row
-}
-
-/// Describes the credential of a decision.
-fn describe_via(via: &Value) -> String {
-    if via.is_null() { "-".to_string() } else { format!("{} {}", cell(&via["type"]), cell(&via["id"])) }
+fn row(interrupt: &InterruptRecord<'_>) -> Vec<String> {
+    let count = |count: usize| cell((count > 0).then_some(count));
+    let decision = interrupt.decision.as_ref();
+    let outcome = |made: &InterruptDecision| made.decision.clone().or_else(|| made.action.clone());
+    let via = decision.and_then(|made| made.via.as_ref());
+    vec![
+        cell(&interrupt.interrupt_id),
+        cell(&interrupt.node_id),
+        cell(interrupt.kind),
+        cell(interrupt.status),
+        age_since(interrupt.requested_at),
+        count(interrupt.votes.len()),
+        count(interrupt.asks.len()),
+        cell(decision.and_then(outcome)),
+        cell(decision.map(|made| &made.by)),
+        cell(via.map(|via| format!("{} {}", cell(via.kind), via.id))),
+        shorten(&cell(&interrupt.title), 80),
+    ]
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::json;
 
     #[test]
-    fn a_row_tells_what_came_of_a_question() {
-        let open = json!({"nodeId": "gate", "kind": "approval", "status": "open", "votes": [{}], "asks": []});
-        assert_eq!(row(&open)[5..10], ["1", "-", "-", "-", "-"]);
-        let via = json!({"type": "key", "id": "key_1"});
-        let decision =
-            json!({"value": {}, "by": "ann", "action": "edit-accept", "decision": "granted", "via": via});
-        let granted =
-            json!({"nodeId": "gate", "kind": "approval", "status": "answered", "decision": decision});
-        assert_eq!(row(&granted)[7..10], ["granted", "ann", "key key_1"]);
+    fn a_row_shows_the_votes_and_the_decision_of_an_interrupt() {
+        let at = "2026-05-01T10:00:00Z";
+        let record = json!({
+            "interruptId": "r:i1", "nodeId": "gate", "kind": "approval", "key": "k", "title": "Go?", "data": {},
+            "requestedAt": at, "status": "answered", "assignees": [], "repeatedVotes": 0, "asks": [],
+            "votes": [{"decidedBy": "ann", "action": "edit-accept", "at": at}],
+            "decision": {
+                "value": {}, "by": "ann", "at": at, "action": "edit-accept", "decision": "granted",
+                "via": {"type": "key", "id": "key_1"},
+            },
+        });
+        let row = super::row(&serde_json::from_value(record).expect("a record"));
+        assert_eq!(row[5..10], ["1", "-", "granted", "ann", "key key_1"]);
     }
 }

@@ -1,137 +1,95 @@
-//! One run on a screen: facts, nodes, the runs around it, and what to do about it.
+//! `holdpoint runs show`: the facts of a run, its nodes, related runs, and the next command.
 
-use serde_json::Value;
+use holdpoint_api::Instant;
+use holdpoint_api::ids::Status;
+use holdpoint_api::snapshot::RunSnapshot;
+use serde::Serialize;
 
 use super::{Output, cell, clean};
 use crate::asked;
-use crate::output::{age, ms_since, quoted};
+use crate::output::{age_since, quoted};
 
-pub(crate) fn text(output: &Output, run: &Value) -> String {
-    let nodes = run["nodeStates"].as_object().into_iter().flatten();
-    let rows: Vec<_> = nodes.map(|(node, state)| vec![clean(node), cell(&state["status"])]).collect();
+pub(crate) fn text(output: &Output, run: &RunSnapshot<'_>) -> String {
+    let nodes = run.node_states.0.iter();
+    let nodes: Vec<_> = nodes.map(|(node, state)| vec![clean(node), cell(state.status)]).collect();
+    let children = run.child_runs.iter().map(|child| {
+        vec![cell(&child.run_id), cell(&child.workflow_id), cell(&child.node_id), cell(child.status)]
+    });
     let parts = [
         output.facts(&facts(output, run)),
-        output.table(&["NODE", "STATUS"], &rows, ""),
-        children(output, run),
+        output.table(&["NODE", "STATUS"], &nodes, ""),
+        output.table(&["CHILD", "WORKFLOW", "NODE", "STATUS"], &children.collect::<Vec<_>>(), ""),
         asked::text(output, run),
         next(output, run),
     ];
     parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n\n")
 }
 
-fn facts(output: &Output, run: &Value) -> Vec<(&'static str, String)> {
-    let at = |name: &str| match ms_since(&run[name]) {
-        Some(ms) => format!("{} ({} ago)", cell(&run[name]), age(ms)),
-        None => cell(&run[name]),
-    };
-    let error = match &run["error"] {
-        Value::Null => "-".to_string(),
-        error => super::describe_failure(error),
-    };
-    let not_empty = |name: &str| match run[name].as_object() {
-        Some(map) if !map.is_empty() => output.fit(&cell(&run[name]), 400),
-        _ => "-".to_string(),
-    };
+fn facts(output: &Output, run: &RunSnapshot<'_>) -> Vec<(&'static str, String)> {
+    let at = |at: Instant| format!("{} ({} ago)", cell(at), age_since(at));
+    let reason = run.pause_reason.as_ref().map(|reason| format!(": {}", cell(reason))).unwrap_or_default();
+    let paused = run.paused_at.map(|since| {
+        format!("{} by {}, {}{reason}", at(since), cell(&run.paused_by), cell(run.drain_policy))
+    });
+    let pause_requested = run.pause_requested_at.map(|since| {
+        let by = cell(&run.pause_requested_by);
+        format!("{} by {by}, when the nodes at work have ended{reason}", at(since))
+    });
+    let parent = run.parent_run_id.as_ref();
+    let parent = parent.map(|parent| format!("run {} at node {}", cell(parent), cell(&run.parent_node_id)));
+    let source = run.source_run_id.as_ref().map(|source| {
+        let (source, seq, mode) = (cell(source), cell(run.from_seq), cell(run.fork_mode));
+        format!("run {source} before its event {seq}, as a {mode}")
+    });
+    let owner = run.owner.as_ref();
+    let owner = owner.map(|owner| format!("{}/{}", cell(&owner.tenant), cell(&owner.principal)));
     vec![
-        ("run", cell(&run["runId"])),
-        ("workflow", format!("{} version {}", cell(&run["workflowId"]), cell(&run["workflowVersion"]))),
-        ("status", cell(&run["status"])),
-        ("error", error),
-        ("paused", paused(run, &at("pausedAt"))),
-        ("pause requested", pause_requested(run, &at("pauseRequestedAt"))),
-        ("delayed", delayed(run)),
-        ("owner", format!("{}/{}", cell(&run["owner"]["tenant"]), cell(&run["owner"]["principal"]))),
-        ("node", cell(&run["currentNodeId"])),
-        ("started by", of_two(run, "parentRunId", "at node", "parentNodeId")),
-        ("forked from", forked(run)),
-        ("started", at("startedAt")),
-        ("completed", at("completedAt")),
-        ("tags", cell(&run["tags"])),
-        ("metadata", not_empty("metadata")),
-        ("options", not_empty("configurable")),
-        ("variables", not_empty("variables")),
+        ("run", cell(&run.run_id)),
+        ("workflow", format!("{} version {}", cell(&run.workflow_id), cell(&run.workflow_version))),
+        ("status", cell(run.status)),
+        ("error", run.error.as_ref().map(super::describe_failure).unwrap_or_default()),
+        ("paused", paused.unwrap_or_default()),
+        ("pause requested", pause_requested.unwrap_or_default()),
+        ("delayed", delayed(run).unwrap_or_default()),
+        ("owner", owner.unwrap_or_default()),
+        ("node", cell(&run.current_node_id)),
+        ("started by", parent.unwrap_or_default()),
+        ("forked from", source.unwrap_or_default()),
+        ("started", at(run.started_at)),
+        ("completed", run.completed_at.map(at).unwrap_or_default()),
+        ("tags", cell(&run.tags)),
+        ("metadata", object(output, &run.metadata)),
+        ("options", object(output, &run.configurable)),
+        ("variables", object(output, &run.variables)),
     ]
 }
 
-fn paused(run: &Value, at: &str) -> String {
-    if run["pausedAt"].is_null() {
-        return "-".to_string();
-    }
-    format!("{at} by {}, {}{}", cell(&run["pausedBy"]), cell(&run["drainPolicy"]), pause_reason(run))
+fn object(output: &Output, members: &impl Serialize) -> String {
+    let text = cell(members);
+    if text == "{}" { String::new() } else { output.fit(&text, 400) }
 }
 
-/// A pause that waits for the nodes at work.
-fn pause_requested(run: &Value, at: &str) -> String {
-    if run["pauseRequestedAt"].is_null() {
-        return "-".to_string();
-    }
-    format!(
-        "{at} by {}, when the nodes at work have ended{}",
-        cell(&run["pauseRequestedBy"]),
-        pause_reason(run)
-    )
+/// Describes the wait of a node for a server that is unavailable.
+fn delayed(run: &RunSnapshot<'_>) -> Option<String> {
+    let mut nodes = run.node_states.0.iter();
+    let (node, delay) = nodes.find_map(|(node, state)| Some((node, state.delay.as_ref()?)))?;
+    let until = delay.until.map_or_else(
+        || "given up; requeue its dispatch when the server is back".to_owned(),
+        |until| format!("tried until {}", cell(until)),
+    );
+    let (since, error) = (cell(delay.since), cell(&delay.error.message));
+    Some(format!("node {} since {since}, {until}: {error}", clean(node)))
 }
 
-fn pause_reason(run: &Value) -> String {
-    match &run["pauseReason"] {
-        Value::Null => String::new(),
-        reason => format!(": {}", cell(reason)),
-    }
-}
-
-/// The server that a node waits for, and whether it is still tried.
-fn delayed(run: &Value) -> String {
-    let mut nodes = run["nodeStates"].as_object().into_iter().flatten();
-    let Some((node, state)) = nodes.find(|(_, state)| state["delay"].is_object()) else {
-        return "-".to_string();
-    };
-    let delay = &state["delay"];
-    let tried = match &delay["until"] {
-        Value::Null => "given up; requeue its dispatch when the server is back".to_string(),
-        until => format!("tried until {}", cell(until)),
-    };
-    format!(
-        "node {} since {}, {tried}: {}",
-        clean(node),
-        cell(&delay["since"]),
-        cell(&delay["error"]["message"])
-    )
-}
-
-fn forked(run: &Value) -> String {
-    if run["sourceRunId"].is_null() {
-        return "-".to_string();
-    }
-    let (source, mode) = (cell(&run["sourceRunId"]), cell(&run["forkMode"]));
-    format!("run {source} before its event {}, as a {mode}", cell(&run["fromSeq"]))
-}
-
-fn of_two(run: &Value, name: &str, between: &str, other: &str) -> String {
-    if run[name].is_null() {
-        return "-".to_string();
-    }
-    format!("run {} {between} {}", cell(&run[name]), cell(&run[other]))
-}
-
-fn children(output: &Output, run: &Value) -> String {
-    let list = run["childRuns"].as_array().into_iter().flatten();
-    let row =
-        |child: &Value| ["runId", "workflowId", "nodeId", "status"].map(|name| cell(&child[name])).to_vec();
-    output.table(&["CHILD", "WORKFLOW", "NODE", "STATUS"], &list.map(row).collect::<Vec<_>>(), "")
-}
-
-/// What the run itself does not ask, and yet somebody has to do.
-fn next(output: &Output, run: &Value) -> String {
-    let id = quoted(&cell(&run["runId"]));
-    if run["status"] == "paused" {
+/// Returns the command that lets a run continue that has no interrupt of its own.
+fn next(output: &Output, run: &RunSnapshot<'_>) -> String {
+    if run.status == Status::Paused {
+        let id = quoted(run.run_id.as_str());
         return format!("let it go on with: {}", output.command(&format!("runs resume {id}")));
     }
-    let is_waiting =
-        |child: &&Value| child["status"].as_str().is_some_and(|status| status.starts_with("waiting"));
-    let mut list = run["childRuns"].as_array().into_iter().flatten();
-    match list.find(is_waiting) {
-        Some(child) if run["interrupt"].is_null() => {
-            let child = quoted(&cell(&child["runId"]));
+    match run.child_runs.iter().find(|child| child.status.is_waiting()) {
+        Some(child) if run.interrupt.is_none() => {
+            let child = quoted(child.run_id.as_str());
             format!("see what it waits for with: {}", output.command(&format!("runs show {child}")))
         }
         _ => String::new(),
@@ -140,23 +98,19 @@ fn next(output: &Output, run: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::{interrupt, snapshot};
     use super::*;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
-    fn shown(more: &Value) -> String {
-        let mut snapshot = json!({
-            "runId": "r1", "workflowId": "release", "workflowVersion": "2", "status": "waiting-approval",
-            "owner": {"tenant": "default", "principal": "admin"},
-            "nodeStates": {"gate": {"status": "suspended"}}, "variables": {}, "tags": [],
-        });
-        snapshot.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
-        text(&Output::new(true), &snapshot)
+    const NOON: &str = "2026-05-01T12:00:00.000Z";
+
+    fn shown(members: &Value) -> String {
+        text(&Output::new(true), &snapshot(members))
     }
 
     #[test]
-    fn a_waiting_run_says_what_it_waits_for_and_how_to_answer() {
-        let interrupt = json!({"nodeId": "gate", "kind": "approval", "data": {"title": "Ship?"}});
-        let text = shown(&json!({"interrupt": interrupt}));
+    fn a_waiting_run_shows_its_interrupt_and_the_command_that_answers_it() {
+        let text = shown(&json!({"interrupt": interrupt("approval", &json!({"title": "Ship?"}))}));
         assert!(text.contains("status    waiting-approval"), "{text}");
         assert!(text.contains("gate  suspended"), "{text}");
         assert!(text.ends_with("title  Ship?\nanswer with: holdpoint answer r1 gate accept"), "{text}");
@@ -164,31 +118,32 @@ mod tests {
     }
 
     #[test]
-    fn a_paused_run_says_since_when_why_and_how_it_goes_on() {
-        let pause = json!({
-            "status": "paused", "pausedAt": "x", "pausedBy": "ann", "drainPolicy": "immediate", "pauseReason": "lunch",
-        });
-        let text = shown(&pause);
-        assert!(text.contains("x by ann, immediate: lunch"), "{text}");
+    fn a_paused_run_shows_time_actor_and_reason_of_the_pause() {
+        let text = shown(&json!({
+            "status": "paused", "pausedAt": NOON, "pausedBy": "ann", "drainPolicy": "immediate",
+            "pauseReason": "lunch",
+        }));
+        assert!(text.contains(NOON) && text.contains(" by ann, immediate: lunch"), "{text}");
         assert!(text.ends_with("let it go on with: holdpoint runs resume r1"), "{text}");
-        let asked =
-            json!({"pauseRequestedAt": "x", "pauseRequestedBy": "ann", "drainPolicy": "drain-current-node"});
-        let text = shown(&asked);
-        assert!(text.contains("x by ann, when the nodes at work have ended"), "{text}");
+        let text = shown(&json!({"pauseRequestedAt": NOON, "pauseRequestedBy": "ann"}));
+        assert!(text.contains(" by ann, when the nodes at work have ended"), "{text}");
     }
 
     #[test]
-    fn a_run_whose_server_is_away_says_so() {
-        let error = json!({"message": "the MCP server own cannot be reached"});
-        let delayed = |delay: Value| json!({"nodeStates": {"agent": {"status": "running", "delay": delay}}});
-        let text = shown(&delayed(json!({"since": "noon", "until": "one", "error": error})));
-        assert!(text.contains("node agent since noon, tried until one: the MCP server own cannot"), "{text}");
-        let text = shown(&delayed(json!({"since": "noon", "error": error})));
-        assert!(text.contains("since noon, given up; requeue its dispatch"), "{text}");
+    fn a_run_shows_the_delay_of_a_node_whose_server_is_unavailable() {
+        let mut delay = json!({"since": NOON, "error": {"code": "x", "message": "the server own is away"}});
+        let delayed = |delay: &Value| {
+            shown(&json!({"nodeStates": {"agent": {"status": "running", "typeId": "t", "delay": delay}}}))
+        };
+        let text = delayed(&delay);
+        assert!(text.contains(&format!("since {NOON}, given up; requeue its dispatch")), "{text}");
+        delay["until"] = json!(NOON);
+        let expected = format!("node agent since {NOON}, tried until {NOON}: the server own is away");
+        assert!(delayed(&delay).contains(&expected));
     }
 
     #[test]
-    fn the_runs_around_it_are_shown() {
+    fn a_run_shows_its_child_runs_source_and_parent() {
         let child = json!({"runId": "r1.1", "workflowId": "c", "nodeId": "call", "status": "waiting-input"});
         let text =
             shown(&json!({"childRuns": [child], "sourceRunId": "r0", "fromSeq": 4, "forkMode": "branch"}));

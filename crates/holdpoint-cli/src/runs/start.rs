@@ -1,17 +1,18 @@
 //! `holdpoint runs start`.
 
 use clap::Args;
-use serde_json::{Map, Value, json};
+use holdpoint_api::runs::{CreateRun, RunCreated};
+use serde::Deserialize;
+use serde_json::Value;
 
-use super::{Client, Failure, Output, begun, cell, clean};
-use crate::client::encode;
-use crate::{values, watch};
+use super::{Client, Failure, NewRun, Output, clean};
+use crate::values;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   holdpoint runs start release --input version=1.4.0 --input dryRun=true
   holdpoint runs start refund --inputs @order.json --tag urgent --watch
-  holdpoint runs start nightly --idempotency-key 2026-05-01    # sent twice, it is one run
+  holdpoint runs start nightly --idempotency-key 2026-05-01    # starts one run if sent twice
   holdpoint runs start deploy --scope production --exclusive   # one at a time
   holdpoint runs start deploy --configurable '{\"runTimeoutMs\": 600000}'";
 
@@ -29,81 +30,70 @@ pub(crate) struct Start {
     inputs: Option<String>,
     /// A tag on the run. Repeat for more
     #[arg(long = "tag", value_name = "TAG")]
-    tags: Vec<String>,
-    /// Options of the run, as the workflow and the server know them: recursionLimit, runTimeoutMs, …
+    tags: Option<Vec<String>>,
+    /// Options of the run: recursionLimit, runTimeoutMs, …
     #[arg(long, value_name = "JSON|@FILE|-")]
     configurable: Option<String>,
-    /// What else is to be kept with the run
+    /// Metadata of the run
     #[arg(long, value_name = "JSON|@FILE|-")]
     metadata: Option<String>,
-    /// What the run is about; `runs list --scope` finds it
+    /// The scope of the run; `runs list --scope` finds it
     #[arg(long, value_name = "SCOPE")]
     scope: Option<String>,
-    /// Refuse to start while another run of the scope has not ended
+    /// Do not start while another run of the scope is unfinished
     #[arg(long, requires = "scope")]
     exclusive: bool,
-    /// Sent twice with the same key within a day, the run is started once
+    /// A second request with the same key within a day does not start another run
     #[arg(long, value_name = "KEY")]
     idempotency_key: Option<String>,
-    /// Then watch the run to its end
+    /// Watch the run to its end
     #[arg(long)]
     watch: bool,
 }
 
 pub(crate) fn run(client: &Client, output: &Output, asked: Start) -> Result<(), Failure> {
-    let then_watch = asked.watch;
-    let mut headers: Vec<(&str, String)> = Vec::new();
-    headers.extend(asked.idempotency_key.clone().map(|key| ("idempotency-key", key)));
-    headers.extend(asked.exclusive.then(|| ("x-dedup", "enforce".to_string())));
-    let request = request(asked)?;
-    if let Some(warning) = undeclared(client, &request) {
+    let run = CreateRun {
+        workflow_id: asked.workflow,
+        inputs: Some(values::inputs(asked.inputs.as_deref(), asked.pairs)?),
+        tags: asked.tags,
+        configurable: values::object("--configurable", asked.configurable.as_deref())?,
+        metadata: values::object("--metadata", asked.metadata.as_deref())?,
+        scope_id: asked.scope,
+        ..CreateRun::default()
+    };
+    if let Some(warning) = undeclared(client, &run) {
         eprintln!("{warning}");
     }
-    let reply = client.post_with("/v1/runs", &request, &headers)?;
-    let run = cell(&reply.value["runId"]);
-    let what = if reply.replayed { "this key has already started" } else { "started" };
-    if then_watch {
-        output.show(&reply, |_| format!("{what} run {run}"));
-        return watch::run(client, output, &run, watch::DEFAULT);
-    }
-    output.show(&reply, |created| begun(client, output, what, &run, created));
-    Ok(())
+    let runs = client.runs();
+    let request = if asked.exclusive { runs.create_in_scope(&run) } else { runs.create(&run) };
+    let reply = client.send_keyed(request, asked.idempotency_key.as_deref())?;
+    let RunCreated { run_id, status, .. } = &reply.value;
+    NewRun { id: run_id, status: *status, verb: "started", watch: asked.watch }.show(client, output, &reply)
 }
 
-/// A workflow may take what it does not declare; more often it is a slip, and somebody would be asked about a default.
-fn undeclared(client: &Client, request: &Value) -> Option<String> {
-    let inputs = request["inputs"].as_object().filter(|inputs| !inputs.is_empty())?;
-    let workflow = request["workflowId"].as_str()?;
-    // Whoever may start runs need not be allowed to read workflows, and there may be none: the server says so.
-    let found = client.get(&format!("/v1/workflows/{}", encode(workflow))).ok()?;
-    let declared: Vec<&str> = found.value["variables"]
-        .as_array()?
-        .iter()
-        .filter_map(|variable| variable["name"].as_str())
-        .collect();
-    // One that declares nothing, such as a graph of a provider, takes anything.
-    if declared.is_empty() {
-        return None;
-    }
+/// The variables that a workflow declares.
+#[derive(Deserialize)]
+struct Declarations {
+    variables: Vec<Variable>,
+}
+
+#[derive(Deserialize)]
+struct Variable {
+    name: String,
+}
+
+/// Returns a warning about inputs that the workflow does not declare, which are typing errors more often than not.
+/// A workflow without variables accepts any input. Without the right to read workflows there is no warning.
+fn undeclared(client: &Client, run: &CreateRun) -> Option<String> {
+    let inputs = run.inputs.as_ref().filter(|inputs| !inputs.0.is_empty())?;
+    let found = client.send(client.workflows().get(&run.workflow_id)).ok()?.value;
+    let Declarations { variables } = serde_json::from_value(found).ok()?;
+    let declared: Vec<String> = variables.iter().map(|variable| clean(&variable.name)).collect();
     let unknown: Vec<String> =
-        inputs.keys().filter(|name| !declared.contains(&name.as_str())).map(|name| clean(name)).collect();
-    if unknown.is_empty() {
+        inputs.0.keys().map(|name| clean(name)).filter(|name| !declared.contains(name)).collect();
+    if declared.is_empty() || unknown.is_empty() {
         return None;
     }
-    let has = declared.iter().map(|name| clean(name)).collect::<Vec<_>>().join(", ");
-    Some(format!("warning: {} declares no input {}; it declares: {has}", clean(workflow), unknown.join(", ")))
-}
-
-/// Only what was said: the server knows the defaults.
-fn request(asked: Start) -> Result<Value, Failure> {
-    let inputs = values::inputs(asked.inputs.as_deref(), asked.pairs)?;
-    let mut body = Map::from_iter([
-        ("workflowId".to_string(), json!(asked.workflow)),
-        ("inputs".to_string(), inputs),
-        ("tags".to_string(), json!(asked.tags)),
-    ]);
-    body.extend(values::member("configurable", asked.configurable.as_deref())?);
-    body.extend(values::member("metadata", asked.metadata.as_deref())?);
-    body.extend(asked.scope.map(|scope| ("scopeId".to_string(), json!(scope))));
-    Ok(Value::Object(body))
+    let (workflow, unknown, declared) = (clean(&run.workflow_id), unknown.join(", "), declared.join(", "));
+    Some(format!("warning: {workflow} declares no input {unknown}; it declares: {declared}"))
 }

@@ -46,7 +46,7 @@ impl Agents<'_> {
     /// Sends an input of AG-UI and follows the events of its run. A lost connection is an error, because the input is not
     /// sent twice.
     pub fn run_ag_ui(self, agent: &str, input: &RunAgentInput) -> EventStream {
-        let request = self.0.post(format!("/ag-ui/{}", segment(agent))).body(input);
+        let request = self.0.post(format!("/ag-ui/{}", encode_segment(agent))).body(input);
         EventStream::new(request, End::AtClose).reconnect(RetryPolicy::OFF)
     }
 }

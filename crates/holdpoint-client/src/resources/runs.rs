@@ -6,7 +6,7 @@ use holdpoint_api::Nothing;
 use holdpoint_api::agents::{AgentTold, TellRun};
 use holdpoint_api::artifacts::{Artifact, DebugBundle, ShowDebugBundle};
 use holdpoint_api::decisions::{CallDecided, DecideCall, RunWaitingState};
-use holdpoint_api::events::{EventPage, PollEvents, StreamEvents};
+use holdpoint_api::events::{EventList, EventPage, PollEvents, StreamEvents};
 use holdpoint_api::ids::encode_segment;
 use holdpoint_api::runs::{
     BulkCancel, BulkCancelled, CancelRun, CreateRun, ForkRun, ListRuns, PauseRun, RunCreated, RunForked,
@@ -80,6 +80,11 @@ impl Runs<'_> {
     /// Returns everything about a run that helps to find an error, with secrets masked.
     pub fn debug_bundle(self, run: &str, query: &ShowDebugBundle) -> Request<DebugBundle> {
         self.0.get(format!("/v1/runs/{}/debug-bundle", encode_segment(run))).query(query)
+    }
+
+    /// Lists the events of a run so far.
+    pub fn list_events(self, run: &str, query: &StreamEvents) -> Request<EventList> {
+        self.0.get(format!("/v1/runs/{}/events", encode_segment(run))).query(query)
     }
 
     /// Returns the events after a sequence number, and waits for one if there is none.

@@ -9,7 +9,6 @@ use holdpoint_core::{Run, Timestamp};
 use holdpoint_engine::{DispatchCursor, Error};
 
 use crate::error::ApiError;
-use crate::json::to_json;
 
 /// Describes a dispatch. The fencing token is left out: its holder could write for the worker.
 pub(crate) fn describe(row: RunDispatch) -> DispatchChanged {
