@@ -2,15 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Declares an enum of words, with its form on the wire and in the database.
+/// Declares an enum of words, with its form on the wire and in the database. `as "Name"` makes its schema a component of
+/// the OpenAPI document; without it the schema is inline.
 macro_rules! words {
-    ($(#[$doc:meta])* $name:ident { $($(#[$of:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
-        pub enum $name {
-            $($(#[$of])* #[serde(rename = $word)] $variant),+
-        }
-
+    (@methods $name:ident { $($variant:ident = $word:literal),+ }) => {
         impl $name {
             pub const ALL: [Self; [$($word),+].len()] = [$(Self::$variant),+];
 
@@ -24,6 +19,25 @@ macro_rules! words {
                 Self::ALL.into_iter().find(|known| known.as_str() == text)
             }
         }
+    };
+    ($(#[$doc:meta])* $name:ident as $schema:literal { $($(#[$of:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = $schema))]
+        pub enum $name {
+            $($(#[$of])* #[serde(rename = $word)] $variant),+
+        }
+
+        words!(@methods $name { $($variant = $word),+ });
+    };
+    ($(#[$doc:meta])* $name:ident { $($(#[$of:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+        pub enum $name {
+            $($(#[$of])* #[serde(rename = $word)] $variant),+
+        }
+
+        words!(@methods $name { $($variant = $word),+ });
 
         #[cfg(feature = "schema")]
         impl schemars::JsonSchema for $name {
@@ -56,35 +70,22 @@ pub enum HoldStatus {
     Cancelled,
 }
 
-/// The status of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "RunStatus"))]
-#[serde(rename_all = "kebab-case")]
-pub enum Status {
-    Pending,
-    Running,
-    Paused,
-    WaitingApproval,
-    WaitingInput,
-    WaitingExternal,
-    Completed,
-    Failed,
-    Cancelled,
+words! {
+    /// The status of a run.
+    Status as "RunStatus" {
+        Pending = "pending",
+        Running = "running",
+        Paused = "paused",
+        WaitingApproval = "waiting-approval",
+        WaitingInput = "waiting-input",
+        WaitingExternal = "waiting-external",
+        Completed = "completed",
+        Failed = "failed",
+        Cancelled = "cancelled",
+    }
 }
 
 impl Status {
-    pub const ALL: [Status; 9] = [
-        Self::Pending,
-        Self::Running,
-        Self::Paused,
-        Self::WaitingApproval,
-        Self::WaitingInput,
-        Self::WaitingExternal,
-        Self::Completed,
-        Self::Failed,
-        Self::Cancelled,
-    ];
-
     /// Returns whether the run has ended.
     pub fn is_terminal(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
@@ -93,24 +94,6 @@ impl Status {
     /// Returns whether the run waits for an answer or an event.
     pub fn is_waiting(self) -> bool {
         matches!(self, Self::WaitingApproval | Self::WaitingInput | Self::WaitingExternal)
-    }
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::Running => "running",
-            Self::Paused => "paused",
-            Self::WaitingApproval => "waiting-approval",
-            Self::WaitingInput => "waiting-input",
-            Self::WaitingExternal => "waiting-external",
-            Self::Completed => "completed",
-            Self::Failed => "failed",
-            Self::Cancelled => "cancelled",
-        }
-    }
-
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|status| status.as_str() == text)
     }
 }
 
@@ -193,36 +176,15 @@ pub enum Cap {
     LoopIterations,
 }
 
-/// The rule that combines the writes to a channel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "lowercase")]
-pub enum Reducer {
-    Replace,
-    Append,
-    Merge,
-    Counter,
-    Votes,
-    Feedback,
-    Message,
-}
-
-impl Reducer {
-    pub const ALL: [(&'static str, Reducer); 7] = [
-        ("replace", Self::Replace),
-        ("append", Self::Append),
-        ("merge", Self::Merge),
-        ("counter", Self::Counter),
-        ("votes", Self::Votes),
-        ("feedback", Self::Feedback),
-        ("message", Self::Message),
-    ];
-
-    pub fn as_str(self) -> &'static str {
-        Self::ALL.iter().find(|(_, reducer)| *reducer == self).map_or("", |(name, _)| name)
-    }
-
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.iter().find(|(name, _)| *name == text).map(|(_, reducer)| *reducer)
+words! {
+    /// The rule that combines the writes to a channel.
+    Reducer as "Reducer" {
+        Replace = "replace",
+        Append = "append",
+        Merge = "merge",
+        Counter = "counter",
+        Votes = "votes",
+        Feedback = "feedback",
+        Message = "message",
     }
 }

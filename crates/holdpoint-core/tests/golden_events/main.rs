@@ -272,7 +272,7 @@ fn of_state() -> Vec<Event> {
         ttl_ms: None,
         max_size: None,
     };
-    let mut events: Vec<Event> = Reducer::ALL.map(|(_, reducer)| written(reducer)).into();
+    let mut events: Vec<Event> = Reducer::ALL.map(written).into();
     let (channel, value) = ("events".to_owned(), json!({"a": 1}));
     let (ttl_ms, max_size, name) = (Some(200), Some(3), "x".to_owned());
     events.extend([

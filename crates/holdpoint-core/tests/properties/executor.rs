@@ -109,7 +109,7 @@ fn dispatch(wait: bool) -> Outcome {
 /// With a reducer that changes with the time, on one channel: whatever is there must be dealt with.
 fn write(config: &Map<String, Value>, now: Timestamp) -> Vec<ChannelWrite> {
     let place = usize::try_from(now.0.rem_euclid(7)).expect("less than seven");
-    let reducer = Reducer::ALL[place].1;
+    let reducer = Reducer::ALL[place];
     let value = match reducer {
         Reducer::Counter => json!(now.0),
         _ => json!({"userId": "ada", "messageId": now.0.to_string(), "at": now.0}),

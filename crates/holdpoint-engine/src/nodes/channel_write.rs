@@ -40,7 +40,7 @@ fn options(node: &workflow::Node) -> Result<ChannelOptions, Flaw> {
     let reducer = match config_text(node, "reducer")? {
         None => None,
         Some(text) => Some(Reducer::parse(text).ok_or_else(|| {
-            let known: Vec<&str> = Reducer::ALL.iter().map(|(name, _)| *name).collect();
+            let known = Reducer::ALL.map(Reducer::as_str);
             config_flaw(node, "reducer", format!("must be one of {}", known.join(", ")))
         })?),
     };

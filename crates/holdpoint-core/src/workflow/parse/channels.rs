@@ -54,7 +54,8 @@ impl Reader {
 
     fn channel(&mut self, at: &str, map: &Map<String, Value>) -> Option<Channel> {
         self.known_members(None, at, map, &MEMBERS);
-        let reducer = self.one_of(at, map, "reducer", &Reducer::ALL, None);
+        let reducer =
+            self.one_of(at, map, "reducer", &Reducer::ALL.map(|reducer| (reducer.as_str(), reducer)), None);
         let schema = map.get("schema").filter(|schema| !schema.is_null());
         let schema = schema.and_then(|schema| {
             (self.compile_schema)(schema).map_err(|why| self.flaw(None, format!("{at}schema"), why)).ok()
