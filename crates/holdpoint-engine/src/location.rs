@@ -105,8 +105,8 @@ mod tests {
             ),
             ("postgres://h/db?sslpassword=secret", "postgres://h/db?sslpassword=***"),
         ] {
-            assert_eq!(Location::Postgres(url.to_owned().to_string()), text);
+            assert_eq!(Location::Postgres(url.to_owned()).to_string(), text);
         }
-        assert_eq!(Location::Sqlite("a/b.db".into().to_string()), "sqlite:a/b.db");
+        assert_eq!(Location::Sqlite("a/b.db".into()).to_string(), "sqlite:a/b.db");
     }
 }

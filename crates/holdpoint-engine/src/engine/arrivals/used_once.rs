@@ -7,7 +7,8 @@ use super::matching::{Drafts, Verdict};
 use crate::committer::Guard;
 use crate::engine::{Engine, Options};
 use crate::store::arrivals::{Key, State};
-use crate::store::{Location, awaited};
+use crate::location::Location;
+use crate::store::awaited;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn of_two_who_found_one_event_the_second_gets_nothing() {
