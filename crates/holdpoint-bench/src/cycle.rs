@@ -58,7 +58,7 @@ pub(super) async fn bench(connection: &Connection, load: &Load) -> Result<Report
     let fsyncs = match &target.own {
         Some(_) if target.ground.is_postgres() => Fsyncs::Unknown("counted with SQLite only".to_string()),
         Some(server) => fsyncs::count(driver, server, concurrency).await,
-        None => Fsyncs::Unknown("only a server that the benchmark starts is traced".to_string()),
+        None => Fsyncs::Unknown("only a server of the benchmark's own is traced".to_string()),
     };
     Ok(cycles.finish(fsyncs.report(facts, concurrency)))
 }

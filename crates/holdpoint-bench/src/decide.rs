@@ -68,7 +68,7 @@ pub(super) async fn bench(connection: &Connection, load: &Load) -> Result<Report
     let range = ceiling.map(|(low, high)| [low.round(), high.round()]);
     let rows = match ceiling {
         Some((low, high)) => format!("{low:.0} to {high:.0} one-row inserts/s, {concurrency} to a commit"),
-        None => "unknown: measured only beside a server that the benchmark starts".to_owned(),
+        None => "unknown: measured only beside a server of the benchmark's own".to_owned(),
     };
     let facts = costs
         .commit_sizes(facts, "Decision", "decisions")

@@ -82,6 +82,6 @@ async fn restart(driver: &Driver, server: &mut OwnServer, run: &str) -> Result<D
 fn own_only(value: Option<f64>, decimals: usize, unit: &str) -> String {
     match value {
         Some(value) => format!("{value:.decimals$} {unit}"),
-        None => "unknown: measured only on a server that the benchmark starts".to_string(),
+        None => "unknown: measured only on a server of the benchmark's own".to_string(),
     }
 }

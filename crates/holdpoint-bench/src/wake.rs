@@ -145,16 +145,17 @@ impl Bench {
         for _ in 0..clients {
             let (engine, tenant, over) = (self.engine.clone(), self.tenant.clone(), over.clone());
             load.spawn(async move {
-                let mut runs = 0.0;
+                let mut runs = 0_u64;
                 while !over.load(Ordering::Relaxed) && start(&engine, &tenant, "brief", None).await.is_ok() {
-                    runs += 1.0;
+                    runs += 1;
                 }
                 runs
             });
         }
         let measured = self.measure(samples).await;
         over.store(true, Ordering::Relaxed);
-        let load_runs_per_second = load.join_all().await.iter().sum::<f64>() / begun.elapsed().as_secs_f64();
+        let started = load.join_all().await.iter().sum::<u64>() as f64;
+        let load_runs_per_second = started / begun.elapsed().as_secs_f64();
         let (behind_holder, other_node) = measured?;
         Ok(Pass {
             behind_holder_ms: Spread::of(behind_holder),
