@@ -124,7 +124,7 @@ fn a_refusal_says_what_to_do_next() {
     assert!(server.run(&["answer", &run, "review", "accept"]).status.success());
     let insecure = server.url.replace("http:", "https:");
     let table: [(&[&str], i32, &str); 5] = [
-        (&["answer", &run, "review", "accept"], 1, "or its time is over"),
+        (&["answer", &run, "review", "accept"], 1, "or has expired"),
         (&["runs", "start", "unknown"], 1, "workflows put"),
         (&["runs", "start", "mine", "--input", "version=1.4"], 1, "force text"),
         (&["runs", "list", "--server", &insecure], 3, "try http://"),
