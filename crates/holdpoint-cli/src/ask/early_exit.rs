@@ -1,15 +1,17 @@
 //! Ends `ask` before there is an answer: on a signal, or at the deadline of a hook. Either this or the command itself
 //! reports the outcome, never both.
 
+use std::future::poll_fn;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::failure::Failure;
 
-/// Time that a signal waits for the id of a hold that is being made.
+/// The time that a signal waits for the id of a hold that is being made.
 const ID_WAIT_MAX: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -46,10 +48,10 @@ impl EarlyExit {
         let watched = shared.clone();
         let start = || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            // Registered before this returns: a signal that follows is not missed.
-            let signals = runtime.block_on(async { Signals::register() })?;
+            // Signals are registered before this function returns, so that none is missed.
+            let signals = runtime.block_on(async { register_signals() })?;
             let watch = move || {
-                let cause = runtime.block_on(signals.next(deadline));
+                let cause = runtime.block_on(next_cause(signals, deadline));
                 // The lock is kept until the process has ended, so that the command reports nothing meanwhile.
                 let progress = watched.wait_for_id();
                 match &*progress {
@@ -94,33 +96,19 @@ impl Shared {
     }
 }
 
-struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-    hangup: Signal,
+/// Registers the signals that end the command.
+fn register_signals() -> io::Result<Vec<Signal>> {
+    [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()].into_iter().map(signal).collect()
 }
 
-impl Signals {
-    fn register() -> io::Result<Self> {
-        Ok(Self {
-            terminate: signal(SignalKind::terminate())?,
-            interrupt: signal(SignalKind::interrupt())?,
-            hangup: signal(SignalKind::hangup())?,
-        })
-    }
-
-    async fn next(mut self, deadline: Option<Duration>) -> Cause {
-        let passed = async {
-            match deadline {
-                Some(deadline) => tokio::time::sleep(deadline).await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            _ = self.terminate.recv() => Cause::Signal,
-            _ = self.interrupt.recv() => Cause::Signal,
-            _ = self.hangup.recv() => Cause::Signal,
-            () = passed => Cause::Deadline,
-        }
+/// Waits for a signal or the deadline.
+async fn next_cause(mut signals: Vec<Signal>, deadline: Option<Duration>) -> Cause {
+    let received = poll_fn(|context| {
+        let is_received = signals.iter_mut().any(|signal| signal.poll_recv(context).is_ready());
+        if is_received { Poll::Ready(Cause::Signal) } else { Poll::Pending }
+    });
+    match deadline {
+        Some(deadline) => tokio::time::timeout(deadline, received).await.unwrap_or(Cause::Deadline),
+        None => received.await,
     }
 }
