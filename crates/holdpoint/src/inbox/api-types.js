@@ -191,7 +191,7 @@
 
 /**
  * The workflows of the tenant, by id.
- * @typedef {Object} Workflows
+ * @typedef {Object} WorkflowList
  * @property {WorkflowSummary[]} workflows
  */
 
@@ -241,7 +241,7 @@
 
 /**
  * A page of runs, the newest first.
- * @typedef {Object} Runs
+ * @typedef {Object} RunList
  * @property {RunSummary[]} runs
  * @property {string} [nextCursor]
  */
@@ -691,7 +691,7 @@
 
 /**
  * The questions that approvers asked about an interrupt.
- * @typedef {Object} Asks
+ * @typedef {Object} AskList
  * @property {string} runId
  * @property {string} nodeId
  * @property {string} interruptId
@@ -862,7 +862,7 @@
 
 /**
  * A page of subscriptions, oldest first.
- * @typedef {Object} Webhooks
+ * @typedef {Object} WebhookList
  * @property {Webhook[]} webhooks
  * @property {string} [nextCursor]
  */
@@ -924,7 +924,7 @@
 
 /**
  * A page of deliveries, newest first.
- * @typedef {Object} Deliveries
+ * @typedef {Object} DeliveryList
  * @property {Delivery[]} deliveries
  * @property {string} [nextCursor]
  */
@@ -1007,7 +1007,7 @@
 
 /**
  * The agents of a tenant, by id.
- * @typedef {Object} Agents
+ * @typedef {Object} AgentList
  * @property {ListedAgent[]} agents
  * @property {string} [nextCursor]
  */
@@ -1027,7 +1027,7 @@
  * @property {string} agentId
  * @property {number} revision
  * @property {Instant} updatedAt
- * @property {Object<string, any>} definition
+ * @property {Object<string, any>} definition The definition as it was registered.
  */
 
 /**
@@ -1094,7 +1094,7 @@
 
 /**
  * A page of the messages of a thread, the oldest first.
- * @typedef {Object} Messages
+ * @typedef {Object} MessageList
  * @property {Message[]} messages
  * @property {string} [nextCursor]
  */
@@ -1463,7 +1463,7 @@
 
 /**
  * A page of dispatches in the order in which they are served.
- * @typedef {Object} Dispatches
+ * @typedef {Object} DispatchList
  * @property {Dispatch[]} dispatches
  * @property {string} [nextCursor]
  */
@@ -1568,7 +1568,7 @@
 
 /**
  * The keys of a tenant.
- * @typedef {Object} Keys
+ * @typedef {Object} KeyList
  * @property {Key[]} keys
  */
 
@@ -1590,7 +1590,7 @@
 
 /**
  * The secrets that sign links.
- * @typedef {Object} Secrets
+ * @typedef {Object} SecretList
  * @property {Secret[]} secrets
  */
 
@@ -1610,8 +1610,8 @@
  * @property {Quota} definitions Stored revisions of workflows and agents.
  * @property {Quota} deliveries Durable deliveries that have not ended, counted up to the limit.
  * @property {Quota} streams Streams and long polls that are open at this node.
- * @property {Limit} familyRuns Runs that one run starts, directly or through others.
- * @property {Limit} forkBytes Bytes of the events of a run that is forked.
+ * @property {UsageLimit} familyRuns Runs that one run starts, directly or through others.
+ * @property {UsageLimit} forkBytes Bytes of the events of a run that is forked.
  */
 
 /**
@@ -1623,7 +1623,7 @@
 
 /**
  * A limit of a single run or request.
- * @typedef {Object} Limit
+ * @typedef {Object} UsageLimit
  * @property {number | null} limit Null if there is no limit.
  */
 
@@ -1655,7 +1655,7 @@
 
 /**
  * The sessions of a key.
- * @typedef {Object} Sessions
+ * @typedef {Object} SessionList
  * @property {ListedSession[]} sessions
  */
 
@@ -2276,6 +2276,13 @@
  * @property {string} action One of the actions that the interrupt offers.
  * @property {string} [feedback] The reason of the approver.
  * @property {any} [editedArtifactData] The artifact that replaces the one that was shown. Of a tool call, an EditedCall.
+ * @property {RefineFeedback} [refineFeedback] The change that the action refine requests.
+ * @property {string} [question] The side question of the action ask.
+ */
+
+/**
+ * A requested change of an artifact, by the part that it is about.
+ * @typedef {{ scope: "whole", text: string } | { scope: "section", sectionPath: string, text: string } | { scope: "items", itemIds: string[], text: string }} RefineFeedback
  */
 
 /**

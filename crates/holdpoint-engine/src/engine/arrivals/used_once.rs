@@ -6,8 +6,8 @@ use serde_json::json;
 use super::matching::{Drafts, Verdict};
 use crate::committer::Guard;
 use crate::engine::{Engine, Options};
-use crate::store::arrivals::{Key, State};
 use crate::location::Location;
+use crate::store::arrivals::{Key, State};
 use crate::store::awaited;
 
 #[tokio::test(flavor = "multi_thread")]
