@@ -126,9 +126,9 @@ impl ErrorDetails {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkflowFlaw {
-    /// The node that has the flaw.
+    /// The node that has the flaw. Absent if the definition itself has it.
     pub node_id: Option<String>,
-    /// The invalid member.
+    /// The member, as a path from the node or from the definition.
     pub field: String,
     /// The flaw in a sentence.
     pub message: String,

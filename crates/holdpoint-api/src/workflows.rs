@@ -1,6 +1,6 @@
 //! Workflow definitions.
 
-use holdpoint_ids::{NodeId, WorkflowId, limits};
+use holdpoint_ids::{WorkflowId, limits};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -64,16 +64,4 @@ pub struct WorkflowRegistered {
     /// One for each name, role, group or scope in a list of approvers that no key of this tenant has, and one for each
     /// audience without approvers.
     pub warnings: Option<Vec<String>>,
-}
-
-/// A flaw of a rejected definition, in the member `flaws` of the details of the error.
-#[skip_serializing_none]
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct WorkflowFlaw {
-    /// The node that has the flaw. Absent if the definition itself has it.
-    pub node_id: Option<NodeId>,
-    /// The member, as a path from the node or from the definition.
-    pub field: String,
-    pub message: String,
 }

@@ -3,9 +3,8 @@
 use std::fmt;
 use std::process::ExitCode;
 
-use holdpoint_api::workflows::WorkflowFlaw;
+use holdpoint_api::errors::{ErrorCode, ErrorDetails, WorkflowFlaw};
 use holdpoint_client as client;
-use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::output::clean;
@@ -25,17 +24,6 @@ struct Refusal {
     status: u16,
     /// On one line.
     body: String,
-}
-
-/// The members of a refusal's details that have a hint.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct Details {
-    field: Option<String>,
-    flaws: Vec<WorkflowFlaw>,
-    scope_required: Option<String>,
-    run_id: Option<String>,
-    active_run_id: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -97,19 +85,21 @@ impl Failure {
             )
             .hint("does --server name a Holdpoint server, and not a proxy in front of it?");
         }
-        let details: Details =
-            serde_json::from_value(Value::Object(refusal.details.clone())).unwrap_or_default();
+        let details = refusal.known_details();
+        let flawed = details.flaws.as_deref().unwrap_or_default();
         let message = match refusal.message.split_once(": ") {
             // The message has the same list.
-            Some((head, _)) if !details.flaws.is_empty() => head,
+            Some((head, _)) if !flawed.is_empty() => head,
             _ => &refusal.message,
         };
         let mut failure = Self::new(kind, format!("{} ({})", clean(message), clean(code)));
-        failure.details =
-            if details.flaws.is_empty() { raw(&refusal.details) } else { Some(flaws(&details.flaws)) };
+        failure.details = if flawed.is_empty() { raw(&refusal.details) } else { Some(flaws(flawed)) };
         failure.hint = input_advice(&refusal.message, &details)
             .or_else(|| agent_advice(*status, &refusal.message, path))
-            .map_or_else(|| advice(*status, code, path, &details), |hint| Some(hint.to_owned()));
+            .map_or_else(
+                || advice(*status, refusal.error_code(), path, &details),
+                |hint| Some(hint.to_owned()),
+            );
         let body = serde_json::from_str::<Value>(&refusal.body).unwrap_or_default().to_string();
         failure.refusal = Some(Refusal { status: *status, body });
         failure
@@ -214,7 +204,7 @@ fn raw(details: &Map<String, Value>) -> Option<String> {
 }
 
 /// Returns advice for an input of the wrong type, which is mostly a number that was meant as text.
-fn input_advice(message: &str, details: &Details) -> Option<&'static str> {
+fn input_advice(message: &str, details: &ErrorDetails) -> Option<&'static str> {
     let is_input = details.field.as_ref().is_some_and(|field| field.starts_with("inputs."));
     (is_input && message.contains("must be of type")).then_some(
         "a value that reads as JSON is taken as JSON; quote it to force text: --input 'version=\"1.4\"'",
@@ -237,7 +227,7 @@ fn agent_advice(status: u16, message: &str, path: &str) -> Option<&'static str> 
     }
 }
 
-fn advice(status: u16, code: &str, path: &str, details: &Details) -> Option<String> {
+fn advice(status: u16, code: Option<ErrorCode>, path: &str, details: &ErrorDetails) -> Option<String> {
     const WORKFLOWS: &str =
         "`holdpoint workflows list` shows the workflows; `holdpoint workflows put FILE` registers one";
     // The run of the request, or the placeholder for one.
@@ -251,37 +241,44 @@ fn advice(status: u16, code: &str, path: &str, details: &Details) -> Option<Stri
             let scope = clean(details.scope_required.as_ref()?);
             format!("use a key with the scope {scope}; `holdpoint keys create --scopes {scope},…` makes one")
         }
-        (_, "interrupt_not_found") => "`holdpoint pending` shows which runs wait, and at which node".into(),
-        (_, "interrupt_ambiguous") => {
+        (_, Some(ErrorCode::InterruptNotFound)) => {
+            "`holdpoint pending` shows which runs wait, and at which node".into()
+        }
+        (_, Some(ErrorCode::InterruptAmbiguous)) => {
             format!("name one with --interrupt; `holdpoint runs interrupts {run}` shows all of them")
         }
-        (_, "interrupt_already_resolved") => {
+        (_, Some(ErrorCode::InterruptAlreadyResolved)) => {
             format!("it was answered before, or has expired; `holdpoint runs watch {run}` shows which")
         }
-        (_, "interrupt_cancelled") => {
+        (_, Some(ErrorCode::InterruptCancelled)) => {
             format!("the run no longer waits; `holdpoint runs watch {run}` shows the reason")
         }
-        (_, "dispatch_claimed") => {
+        (_, Some(ErrorCode::DispatchClaimed)) => {
             let run = clean(details.run_id.as_ref()?);
             format!("`holdpoint runs cancel {run}` cancels the run while a worker has the dispatch")
         }
-        (_, "dispatch_not_dead" | "dispatch_ended") => {
+        (_, Some(ErrorCode::DispatchNotDead | ErrorCode::DispatchEnded)) => {
             "`holdpoint mailbox show ID` shows its state and its run".into()
         }
-        (_, "run_finished") if path.starts_with("/v1/dispatches/") => {
+        (_, Some(ErrorCode::RunFinished)) if path.starts_with("/v1/dispatches/") => {
             "its run has ended and cannot go on; start a new one with `holdpoint runs start`".into()
         }
         (404, _) if path.starts_with("/v1/dispatches/") => {
             "`holdpoint mailbox list THREAD` shows ids; dispatches that have ended are kept for a day".into()
         }
         (400, _) if path == "/v1/runs" && details.field.as_deref() == Some("workflowId") => WORKFLOWS.into(),
-        (_, "run_already_active") => {
-            format!("`holdpoint runs show {}` shows the active run", clean(details.active_run_id.as_ref()?))
+        (_, Some(ErrorCode::RunAlreadyActive)) => {
+            format!(
+                "`holdpoint runs show {}` shows the active run",
+                clean(details.active_run_id.as_ref()?.as_str())
+            )
         }
-        (_, "wrong_state" | "run_finished") if path.starts_with("/v1/runs/") => {
+        (_, Some(ErrorCode::WrongState | ErrorCode::RunFinished)) if path.starts_with("/v1/runs/") => {
             format!("`holdpoint runs show {run}` shows its state")
         }
-        (_, "beyond_log") => format!("`holdpoint runs events {run}` shows the events with their numbers"),
+        (_, Some(ErrorCode::BeyondLog)) => {
+            format!("`holdpoint runs events {run}` shows the events with their numbers")
+        }
         (404, _) if path.contains("/artifacts/") => {
             format!("`holdpoint runs events {run}` shows the artifacts as artifact.created")
         }
@@ -367,7 +364,7 @@ mod tests {
         }
         assert!(gone("/v1/threads/t/events", "thread not found").contains("threads say"));
         assert!(gone("/v1/runs/r/decision", "ticket not found").contains("threads messages"));
-        let typed = Details { field: Some("inputs.v".into()), ..Details::default() };
+        let typed = ErrorDetails::of_field("inputs.v");
         assert!(input_advice("inputs.v: must be of type string", &typed).is_some());
         assert!(input_advice("inputs.v: is required", &typed).is_none());
         let plain =

@@ -232,16 +232,6 @@ pub fn age_since(at: WireInstant) -> String {
     age(elapsed_ms(at))
 }
 
-/// Milliseconds from a time on the wire to now; negative when it lies ahead.
-pub fn ms_since(value: &Value) -> Option<i64> {
-    let at: Timestamp = value.as_str()?.parse().ok()?;
-    Some(Timestamp::now().as_millisecond() - at.as_millisecond())
-}
-
-pub fn age_cell(value: &Value) -> String {
-    ms_since(value).map_or_else(|| cell(value), age)
-}
-
 /// A counter on stderr for long work; silent unless a person is watching.
 #[derive(Debug)]
 pub struct Progress {

@@ -12,7 +12,7 @@ const HEADING: &str = "Server and output";
 
 #[derive(Clone, Debug, Default, Args)]
 pub struct TrustArgs {
-    /// PEM file with the authorities that the certificate of an https server must come from [default: the public ones]
+    /// PEM file with the authorities that the certificate of an https server must come from [default: those of the system]
     #[arg(long, global = true, help_heading = HEADING, value_name = "FILE", env = "HOLDPOINT_CA")]
     ca: Option<PathBuf>,
     /// PEM file with a client certificate, for servers that require one

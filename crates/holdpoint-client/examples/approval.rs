@@ -1,6 +1,7 @@
 //! Starts a run, follows its events, approves it and waits for its end:
 //! `cargo run -p holdpoint-client --example approval -- http://127.0.0.1:8484 KEY`
 
+use holdpoint_client::api::ErrorCode;
 use holdpoint_client::api::ids::{Status, StrictValue};
 use holdpoint_client::api::interrupts::ResolveInterrupt;
 use holdpoint_client::api::runs::CreateRun;
@@ -23,8 +24,8 @@ pub async fn approve(server: &str, key: &str) -> Result<Status, Error> {
     let answer = ResolveInterrupt { resume_value: answer, ..ResolveInterrupt::default() };
     match client.interrupts().resolve(run_id, node, &answer).await {
         Ok(resolved) => println!("the answer counts, the run is {}", resolved.status.as_str()),
-        Err(error) if error.code() == Some("interrupt_already_resolved") => {
-            println!("another answer was first")
+        Err(error) if error.error_code() == Some(ErrorCode::InterruptAlreadyResolved) => {
+            println!("another answer was first");
         }
         Err(error) => return Err(error),
     }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use holdpoint_api::{ErrorCode, ErrorDetails};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -73,6 +74,16 @@ impl Refusal {
         }
     }
 
+    /// Returns the code, or None if this version does not know it.
+    pub fn error_code(&self) -> Option<ErrorCode> {
+        ErrorCode::parse(&self.code)
+    }
+
+    /// Returns the members of the details that this version knows.
+    pub fn known_details(&self) -> ErrorDetails {
+        serde_json::from_value(Value::Object(self.details.clone())).unwrap_or_default()
+    }
+
     /// Returns whether the response has the error envelope of the API.
     pub fn has_envelope(&self) -> bool {
         !self.code.is_empty()
@@ -101,6 +112,11 @@ impl Error {
     /// Returns the error code of the server, such as `interrupt_already_resolved`.
     pub fn code(&self) -> Option<&str> {
         self.refusal().map(|refusal| refusal.code.as_str()).filter(|code| !code.is_empty())
+    }
+
+    /// Returns the error code of the server as a value, or None if this version does not know it.
+    pub fn error_code(&self) -> Option<ErrorCode> {
+        self.refusal().and_then(Refusal::error_code)
     }
 
     /// Returns the HTTP status of a refusal.

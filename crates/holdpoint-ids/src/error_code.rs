@@ -21,6 +21,11 @@ macro_rules! error_codes {
                 }
             }
 
+            /// Parses the word on the wire. Returns None for a code of another version.
+            pub fn parse(text: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|code| code.as_str() == text)
+            }
+
             /// The HTTP statuses that a response with this code may have. The first one is the default.
             pub const fn statuses(self) -> &'static [u16] {
                 match self {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use clap::Args;
-use holdpoint_api::workflows::WorkflowFlaw;
+use holdpoint_api::errors::WorkflowFlaw;
 use holdpoint_cli::failure::Failure;
 use holdpoint_cli::output::{Output, clean};
 use holdpoint_cli::values;
@@ -61,7 +61,7 @@ struct Verdict {
 /// Writes flaws in their form in the API.
 fn as_api<S: Serializer>(flaws: &[Flaw], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_seq(flaws.iter().cloned().map(|Flaw { node, field, message, .. }| WorkflowFlaw {
-        node_id: node,
+        node_id: node.map(|node| node.to_string()),
         field,
         message,
     }))

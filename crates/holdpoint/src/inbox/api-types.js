@@ -60,8 +60,8 @@
 /**
  * A flaw of a workflow.
  * @typedef {Object} WorkflowFlaw
- * @property {string} [nodeId] The node that has the flaw.
- * @property {string} field The invalid member.
+ * @property {string} [nodeId] The node that has the flaw. Absent if the definition itself has it.
+ * @property {string} field The member, as a path from the node or from the definition.
  * @property {string} message The flaw in a sentence.
  */
 
