@@ -273,7 +273,7 @@ impl Client {
         request: impl FnOnce(&holdpoint_client::Client) -> holdpoint_client::Request<T>,
     ) -> Result<T, holdpoint_client::Error> {
         let builder = holdpoint_client::Client::builder(&self.url).retry(holdpoint_client::RetryPolicy::OFF);
-        let client = self.key.iter().fold(builder, |builder, key| builder.key(key)).build().unwrap();
+        let client = self.key.iter().fold(builder, holdpoint_client::ClientBuilder::key).build().unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async { request(&client).reply().await.map(|reply| reply.value) })
     }
