@@ -1,31 +1,9 @@
-//! Forward-only migrations. A released file never changes; the next one is added below it.
+//! Forward-only migrations. A released file never changes; the next one is added to the folder.
 
 use super::Error;
 
-/// In order; the version is the position, from 1.
-pub(super) const MIGRATIONS: &[&str] = &[
-    include_str!("migrations/0001_foundation.sql"),
-    include_str!("migrations/0002_mailbox.sql"),
-    include_str!("migrations/0003_families.sql"),
-    include_str!("migrations/0004_keys.sql"),
-    include_str!("migrations/0005_secrets.sql"),
-    include_str!("migrations/0006_arrivals.sql"),
-    include_str!("migrations/0007_pending.sql"),
-    include_str!("migrations/0008_groups.sql"),
-    include_str!("migrations/0009_seal.sql"),
-    include_str!("migrations/0010_webhooks.sql"),
-    include_str!("migrations/0011_events_in_order.sql"),
-    include_str!("migrations/0012_messages.sql"),
-    include_str!("migrations/0013_handles.sql"),
-    include_str!("migrations/0014_sessions.sql"),
-    include_str!("migrations/0015_lists.sql"),
-    include_str!("migrations/0016_lineages.sql"),
-    include_str!("migrations/0017_grants.sql"),
-    include_str!("migrations/0018_usage.sql"),
-    include_str!("migrations/0019_session_ends.sql"),
-    include_str!("migrations/0020_webhook_owners.sql"),
-    include_str!("migrations/0021_session_dependents.sql"),
-];
+/// The files of the folder `migrations`, in the order of their numbers. The version is the position, from 1.
+pub(super) const MIGRATIONS: &[&str] = include!(concat!(env!("OUT_DIR"), "/migrations.rs"));
 
 pub(super) const CREATE_VERSIONS: &str =
     "CREATE TABLE IF NOT EXISTS schema_versions (version BIGINT NOT NULL PRIMARY KEY)";
