@@ -6,7 +6,8 @@ use std::{env, fs};
 fn main() -> std::io::Result<()> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/store/migrations");
     println!("cargo::rerun-if-changed={}", folder.display());
-    let files: std::io::Result<Vec<PathBuf>> = fs::read_dir(&folder)?.map(|entry| Ok(entry?.path())).collect();
+    let files: std::io::Result<Vec<PathBuf>> =
+        fs::read_dir(&folder)?.map(|entry| Ok(entry?.path())).collect();
     let mut files = files?;
     files.sort();
     let mut list = String::new();

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use reqwest::header::HeaderValue;
+use http::header::HeaderValue;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -12,9 +12,9 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 use crate::error::Error;
 use crate::retry::RetryPolicy;
+use crate::transport::Transport;
 use crate::{Client, Connection};
 
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Builds a [`Client`].
@@ -78,22 +78,19 @@ impl ClientBuilder {
         if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
             return Err(invalid("server", "must be an http or https URL".to_owned()));
         }
-        let mut http = reqwest::Client::builder()
-            .connect_timeout(CONNECT_TIMEOUT)
-            // Requests have retries and time limits of their own, which cost less.
-            .retry(reqwest::retry::never())
-            .tcp_nodelay(true)
-            .redirect(reqwest::redirect::Policy::none());
         // A proxy for the internet cannot reach a server on this machine.
-        if is_loopback(&url) {
-            http = http.no_proxy();
-        }
-        let http = http.tls_backend_preconfigured(self.tls()?).build();
-        let http =
-            http.map_err(|error| Error::InvalidRequest(format!("cannot make an HTTP client: {error}")))?;
+        let transport = match is_loopback(&url) {
+            true if url.scheme() == "http" => Transport::plain(),
+            is_loopback => Transport::full(self.tls()?, is_loopback)?,
+        };
         let authorization = self.key.as_deref().map(authorization).transpose()?;
-        let connection =
-            Connection { http, server: self.server, authorization, timeout: self.timeout, retry: self.retry };
+        let connection = Connection {
+            transport,
+            server: self.server,
+            authorization,
+            timeout: self.timeout,
+            retry: self.retry,
+        };
         Ok(Client { connection: Arc::new(connection) })
     }
 

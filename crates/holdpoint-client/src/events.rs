@@ -14,7 +14,7 @@ use sse_stream::SseStream;
 use crate::error::Error;
 use crate::request::Request;
 use crate::retry::RetryPolicy;
-use crate::root_cause;
+use crate::transport::next_chunk;
 
 /// Tries for about twenty seconds, which is enough for a server to restart.
 const RECONNECT: RetryPolicy =
@@ -183,10 +183,10 @@ impl EventStream {
         }
         let response = request.open("text/event-stream").await?;
         let client = request.client().clone();
-        let bytes = try_unfold(response, |mut response| async {
-            match tokio::time::timeout(SILENCE_MAX, response.chunk()).await {
-                Ok(Ok(chunk)) => Ok(chunk.map(|chunk| (chunk, response))),
-                Ok(Err(error)) => Err(io::Error::other(root_cause(&error))),
+        let bytes = try_unfold(response.into_body(), |mut body| async {
+            match tokio::time::timeout(SILENCE_MAX, next_chunk(&mut body)).await {
+                Ok(Ok(chunk)) => Ok(chunk.map(|chunk| (chunk, body))),
+                Ok(Err(reason)) => Err(io::Error::other(reason)),
                 Err(_) => Err(io::ErrorKind::TimedOut.into()),
             }
         });

@@ -38,14 +38,15 @@ mod pages;
 mod request;
 pub mod resources;
 mod retry;
+mod transport;
 pub mod webhook;
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use reqwest::Method;
-use reqwest::header::{AUTHORIZATION, HeaderValue};
+use http::Method;
+use http::header::HeaderValue;
 
 pub use builder::ClientBuilder;
 pub use error::{Error, Refusal};
@@ -54,6 +55,7 @@ pub use holdpoint_api as api;
 pub use pages::Pages;
 pub use request::{Reply, Request};
 pub use retry::RetryPolicy;
+use transport::Transport;
 
 /// A client of one server. Clones share their connections.
 #[derive(Clone)]
@@ -62,7 +64,7 @@ pub struct Client {
 }
 
 struct Connection {
-    http: reqwest::Client,
+    transport: Transport,
     /// The URL of the server, without a slash at the end.
     server: String,
     authorization: Option<HeaderValue>,
@@ -107,24 +109,6 @@ impl Client {
 
     fn retry(&self) -> &RetryPolicy {
         &self.connection.retry
-    }
-
-    fn request(&self, method: Method, path: &str) -> reqwest::RequestBuilder {
-        let request = self.connection.http.request(method, format!("{}{path}", self.server()));
-        match &self.connection.authorization {
-            Some(authorization) => request.header(AUTHORIZATION, authorization.clone()),
-            None => request,
-        }
-    }
-
-    fn failure(&self, error: &reqwest::Error) -> Error {
-        if error.is_builder() {
-            return Error::InvalidRequest(root_cause(error));
-        }
-        if error.is_connect() {
-            return Error::Connect { server: self.server().to_owned(), reason: root_cause(error) };
-        }
-        self.broken(root_cause(error))
     }
 
     fn timed_out(&self, limit: Duration) -> Error {

@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use holdpoint_api::ids::hex;
-use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
-use reqwest::{Method, Response};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
+use http::{Method, Response};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::Client;
 use crate::error::{Error, Refusal};
+use crate::transport::{Body, next_chunk};
 
 /// The largest response that is read.
 const RESPONSE_BYTES_MAX: usize = 64 << 20;
@@ -140,7 +141,7 @@ impl<T> Request<T> {
     }
 
     /// Opens the response without reading it, for streams. Sends the request once.
-    pub(crate) async fn open(&self, accept: &'static str) -> Result<Response, Error> {
+    pub(crate) async fn open(&self, accept: &'static str) -> Result<Response<Body>, Error> {
         self.in_time(self.send_once(HeaderValue::from_static(accept))).await
     }
 
@@ -150,18 +151,24 @@ impl<T> Request<T> {
         tokio::time::timeout(limit, exchange).await.unwrap_or_else(|_| Err(self.client.timed_out(limit)))
     }
 
-    async fn send_once(&self, accept: HeaderValue) -> Result<Response, Error> {
+    async fn send_once(&self, accept: HeaderValue) -> Result<Response<Body>, Error> {
         if let Some(reason) = &self.invalid {
             return Err(Error::InvalidRequest(reason.clone()));
         }
-        let mut request = self.client.request(self.method.clone(), &self.path).header(ACCEPT, accept);
-        if let Some(body) = &self.body {
-            request = request.header(CONTENT_TYPE, JSON).body(body.clone());
+        let uri = format!("{}{}", self.client.server(), self.path).parse::<http::Uri>();
+        let mut request = http::Request::new(self.body.clone().unwrap_or_default());
+        *request.method_mut() = self.method.clone();
+        *request.uri_mut() = uri.map_err(|error| Error::InvalidRequest(error.to_string()))?;
+        let headers = request.headers_mut();
+        headers.clone_from(&self.headers);
+        headers.entry(ACCEPT).or_insert(accept);
+        if let Some(key) = &self.client.connection.authorization {
+            headers.entry(AUTHORIZATION).or_insert_with(|| key.clone());
         }
-        if !self.headers.is_empty() {
-            request = request.headers(self.headers.clone());
+        if self.body.is_some() {
+            headers.entry(CONTENT_TYPE).or_insert(JSON);
         }
-        let response = request.send().await.map_err(|error| self.client.failure(&error))?;
+        let response = self.client.send(request).await?;
         if response.status().is_success() {
             return Ok(response);
         }
@@ -173,9 +180,11 @@ impl<T> Request<T> {
         Err(Error::Refused(Box::new(refusal)))
     }
 
-    async fn read(&self, mut response: Response) -> Result<String, Error> {
+    async fn read(&self, mut response: Response<Body>) -> Result<String, Error> {
         let mut body = Vec::new();
-        while let Some(chunk) = response.chunk().await.map_err(|error| self.client.failure(&error))? {
+        while let Some(chunk) =
+            next_chunk(response.body_mut()).await.map_err(|reason| self.client.broken(reason))?
+        {
             if body.len() + chunk.len() > RESPONSE_BYTES_MAX {
                 return Err(self.client.invalid(format!("it has more than {RESPONSE_BYTES_MAX} bytes")));
             }
