@@ -86,7 +86,7 @@ impl Report {
         output.line(&if output.json { Value::Object(members).to_string() } else { output.facts(&lines) });
         match self.errors {
             0 => Ok(()),
-            errors => Err(Failure::refused(format!("{errors} runs ended in an error"))),
+            errors => Err(Failure::refused(format!("the benchmark counted {errors} errors"))),
         }
     }
 }

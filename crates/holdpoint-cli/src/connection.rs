@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Once;
 
 use clap::Args;
-use holdpoint_client::{Client, ClientBuilder};
+use holdpoint_client::{Client, ClientBuilder, is_loopback};
 use serde::Deserialize;
-use url::{Host, Url};
+use url::Url;
 
 use super::failure::Failure;
 use super::output::quoted;
@@ -136,13 +136,7 @@ fn warn_of_plain_http(server: &str) {
 /// Returns whether requests leave this machine by plain http.
 fn sends_key_unencrypted(server: &str) -> bool {
     let Some(url) = parse_server(server) else { return false };
-    let is_loopback = match url.host() {
-        Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
-        Some(Host::Ipv4(ip)) => ip.is_loopback(),
-        Some(Host::Ipv6(ip)) => ip.to_canonical().is_loopback(),
-        None => false,
-    };
-    url.scheme() == "http" && !is_loopback
+    url.scheme() == "http" && !is_loopback(&url)
 }
 
 fn foreign(server: &str, home: &str, data: &Path) -> Failure {

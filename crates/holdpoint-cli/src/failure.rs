@@ -160,15 +160,23 @@ impl From<client::Error> for Failure {
         use client::Error;
         match &error {
             Error::Refused(refusal) => Self::of_refusal(refusal),
-            Error::Connect { server, reason } | Error::Connection { server, reason } => {
-                Self::unreachable(server, reason)
-            }
-            Error::Timeout { server, limit } => {
-                Self::broken(format!("{server} took longer than {} s", limit.as_secs()))
+            Error::Connect { server, reason } => Self::unreachable(server, reason),
+            Error::Connection { server, reason } => {
+                Self::broken(format!("lost the connection to {server}: {reason}"))
                     .hint("the server may have carried it out: check before you repeat it")
             }
-            Error::InvalidResponse { .. } => {
-                Self::broken(error.to_string()).hint("does --server name a Holdpoint server of this version?")
+            Error::Timeout { server, limit } => Self::broken(format!("{server} took longer than {limit:?}"))
+                .hint("the server may have carried it out: check before you repeat it"),
+            Error::InvalidResponse { .. } => Self::broken(clean(&error.to_string()))
+                .hint("does --server name a Holdpoint server of this version?"),
+            Error::InvalidSetting { setting, reason } => {
+                let flag = match *setting {
+                    "authorities" => "--ca",
+                    "client certificate" => "--client-cert",
+                    "client key" => "--client-key",
+                    other => other,
+                };
+                Self::usage(format!("{flag}: {reason}"))
             }
             _ => Self::usage(error.to_string()),
         }

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::client::Client;
 use super::failure::Failure;
-use super::output::{Output, cell, clean, shorten};
+use super::output::{Output, cell, clean, quoted, shorten};
 use super::runs;
 
 const DETAIL_CHARS_MAX: usize = 100;
@@ -35,7 +35,10 @@ pub(crate) fn run(client: &Client, output: &Output, run: &str, mode: &str) -> Re
     let mut events = client.runs().events(run, &query).on_reconnect(report_reconnect);
     loop {
         let read = client.next(&mut events).map_err(|failure| match failure.is_passing() {
-            true => failure.hint(format!("the run goes on without us; later: holdpoint runs watch {run}")),
+            true => {
+                let again = output.command(&format!("runs watch {}", quoted(run)));
+                failure.hint(format!("the run continues; watch it again with: {again}"))
+            }
             false => failure,
         });
         let Some(frame) = read? else { break };

@@ -1,4 +1,4 @@
-//! Starts a run, follows its events, approves it and waits for its end:
+//! Starts a run, waits for its interrupt, approves it and follows its events to the end:
 //! `cargo run -p holdpoint-client --example approval -- http://127.0.0.1:8484 KEY`
 
 use holdpoint_client::api::ErrorCode;

@@ -78,6 +78,10 @@ impl ClientBuilder {
         if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
             return Err(invalid("server", "must be an http or https URL".to_owned()));
         }
+        let has_more = url.query().is_some() || url.fragment().is_some();
+        if has_more || !url.username().is_empty() || url.password().is_some() {
+            return Err(invalid("server", "must have no user, no query and no fragment".to_owned()));
+        }
         // A proxy for the internet cannot reach a server on this machine.
         let transport = match is_loopback(&url) {
             true if url.scheme() == "http" => Transport::plain(),
@@ -133,19 +137,24 @@ impl fmt::Debug for ClientBuilder {
     }
 }
 
-fn is_loopback(url: &reqwest::Url) -> bool {
+/// Returns whether a URL names this machine.
+pub fn is_loopback(url: &reqwest::Url) -> bool {
     let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
-    host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.to_canonical().is_loopback())
+    host == "localhost"
+        || host.ends_with(".localhost")
+        || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.to_canonical().is_loopback())
 }
 
 fn authorization(key: &str) -> Result<HeaderValue, Error> {
     let value = HeaderValue::from_str(&format!("Bearer {key}"));
-    let mut value = value.map_err(|_| invalid("key", "has characters that no key has".to_owned()))?;
+    let mut value = value.map_err(|_| {
+        invalid("key", "contains characters that a header cannot have; copy it again".to_owned())
+    })?;
     value.set_sensitive(true);
     Ok(value)
 }
 
-fn certificates(what: &str, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, Error> {
+fn certificates(what: &'static str, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, Error> {
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     match found {
         Ok(found) if !found.is_empty() => Ok(found),
@@ -153,6 +162,6 @@ fn certificates(what: &str, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, 
     }
 }
 
-fn invalid(what: &str, reason: String) -> Error {
-    Error::InvalidRequest(format!("{what}: {reason}"))
+fn invalid(setting: &'static str, reason: String) -> Error {
+    Error::InvalidSetting { setting, reason }
 }

@@ -20,7 +20,7 @@ pub enum Error {
     #[error("lost the connection to {server}: {reason}")]
     Connection { server: String, reason: String },
     /// The response did not arrive in time. The server may have carried out the request.
-    #[error("{server} did not respond within {} s", limit.as_secs())]
+    #[error("{server} did not respond within {limit:?}")]
     Timeout { server: String, limit: Duration },
     /// The response is not what the API promises. The address may be that of another server, or of another version.
     #[error("{server} sent an invalid response: {reason}")]
@@ -28,6 +28,9 @@ pub enum Error {
     /// The request cannot be sent.
     #[error("invalid request: {0}")]
     InvalidRequest(String),
+    /// A setting of the client is invalid.
+    #[error("{setting}: {reason}")]
+    InvalidSetting { setting: &'static str, reason: String },
 }
 
 /// A response of the server that is not a success.
@@ -39,7 +42,7 @@ pub struct Refusal {
     pub message: String,
     /// Further members, depending on the code.
     pub details: Map<String, Value>,
-    /// Seconds after which the request may be sent again.
+    /// The time after which the request may be sent again, from `Retry-After`.
     pub retry_after: Option<Duration>,
     /// The path of the request.
     pub path: String,
@@ -124,12 +127,13 @@ impl Error {
         self.refusal().map(|refusal| refusal.status)
     }
 
-    /// Returns whether the same request may succeed later: the server is away, overloaded or limits the rate.
+    /// Returns whether the same request may succeed later: the server cannot be reached, failed, is
+    /// overloaded or limits the rate.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Refused(refusal) => matches!(refusal.status, 408 | 429 | 500 | 502 | 503 | 504),
             Self::Connect { .. } | Self::Connection { .. } | Self::Timeout { .. } => true,
-            Self::InvalidResponse { .. } | Self::InvalidRequest(_) => false,
+            Self::InvalidResponse { .. } | Self::InvalidRequest(_) | Self::InvalidSetting { .. } => false,
         }
     }
 }

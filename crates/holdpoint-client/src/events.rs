@@ -2,26 +2,25 @@
 
 use std::fmt;
 use std::io;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
 use futures_util::stream::{BoxStream, Stream, try_unfold, unfold};
 use holdpoint_api::ids::Status;
+use http::header::CONTENT_TYPE;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use sse_stream::SseStream;
 
 use crate::error::Error;
 use crate::request::Request;
-use crate::retry::RetryPolicy;
+use crate::retry::{RECONNECT, RetryPolicy};
 use crate::transport::next_chunk;
-
-/// Tries for about twenty seconds, which is enough for a server to restart.
-const RECONNECT: RetryPolicy =
-    RetryPolicy { retries: 8, delay_first: Duration::from_millis(200), delay_max: Duration::from_secs(5) };
 
 /// The server sends a comment on an idle stream more often than this.
 const SILENCE_MAX: Duration = Duration::from_secs(90);
+/// The largest event that is read.
+const EVENT_BYTES_MAX: usize = 64 << 20;
 
 /// A stream of server-sent events. When the connection is lost, the stream connects again and continues after the last
 /// event that it has returned.
@@ -33,6 +32,9 @@ pub struct EventStream {
     connection: Option<BoxStream<'static, Result<Frame, Error>>>,
     /// Attempts to connect since the last event.
     attempt: u32,
+    /// The time of the last successful connection.
+    connected_at: Option<Instant>,
+    was_opened: bool,
     has_ended: bool,
     on_reconnect: Option<Box<OnReconnect>>,
 }
@@ -40,7 +42,7 @@ pub struct EventStream {
 /// Gets the error, if there is one, and the delay before the next attempt.
 type OnReconnect = dyn FnMut(Option<&Error>, Duration) + Send;
 
-/// How a stream recognises its end.
+/// The end of a stream.
 #[derive(Debug)]
 pub(crate) enum End {
     /// The run has ended. This request tells its status.
@@ -97,6 +99,8 @@ impl EventStream {
             last_id: None,
             connection: None,
             attempt: 0,
+            connected_at: None,
+            was_opened: false,
             has_ended: false,
             on_reconnect: None,
         }
@@ -109,7 +113,7 @@ impl EventStream {
         self
     }
 
-    /// Sets how often the stream connects again after it has lost its connection, instead of for about twenty seconds.
+    /// Sets the retries after a lost connection. The default is 8 retries within 10 to 20 seconds.
     #[must_use]
     pub fn reconnect(mut self, policy: RetryPolicy) -> Self {
         self.reconnect = policy;
@@ -129,13 +133,15 @@ impl EventStream {
     }
 
     /// Returns the next event, or None after the last one. Returns an error if the server refuses the stream, or if it
-    /// cannot be reached for about twenty seconds.
+    /// cannot be reached again.
     pub async fn next(&mut self) -> Result<Option<Frame>, Error> {
         loop {
             if self.has_ended {
                 return Ok(None);
             }
             let lost = match &mut self.connection {
+                // The body of a request is not sent twice.
+                None if self.was_opened && !self.request.is_get() => return Ok(None),
                 None => match self.connect().await {
                     Ok(()) => continue,
                     // The first connection must succeed at once; a later one may need time.
@@ -144,6 +150,10 @@ impl EventStream {
                 },
                 Some(connection) => match connection.next().await {
                     Some(Ok(frame)) => return Ok(Some(self.accept(frame))),
+                    Some(Err(error)) if !error.is_transient() => {
+                        self.has_ended = true;
+                        return Err(error);
+                    }
                     Some(Err(error)) => Some(error),
                     None if self.end.is_reached().await? => {
                         self.has_ended = true;
@@ -181,11 +191,22 @@ impl EventStream {
         if let Some(id) = &self.last_id {
             request = request.header("last-event-id", id);
         }
+        self.was_opened = true;
         let response = request.open("text/event-stream").await?;
         let client = request.client().clone();
-        let bytes = try_unfold(response.into_body(), |mut body| async {
+        let kind =
+            response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        if !kind.starts_with("text/event-stream") {
+            return Err(client.invalid(format!("its type is {kind:?}, not text/event-stream")));
+        }
+        self.connected_at = Some(Instant::now());
+        let state = (response.into_body(), EventSize::default());
+        let bytes = try_unfold(state, |(mut body, mut size)| async {
             match tokio::time::timeout(SILENCE_MAX, next_chunk(&mut body)).await {
-                Ok(Ok(chunk)) => Ok(chunk.map(|chunk| (chunk, body))),
+                Ok(Ok(Some(chunk))) if size.add(&chunk) > EVENT_BYTES_MAX => {
+                    Err(io::ErrorKind::InvalidData.into())
+                }
+                Ok(Ok(chunk)) => Ok(chunk.map(|chunk| (chunk, (body, size)))),
                 Ok(Err(reason)) => Err(io::Error::other(reason)),
                 Err(_) => Err(io::ErrorKind::TimedOut.into()),
             }
@@ -194,6 +215,9 @@ impl EventStream {
             let frame = match read {
                 Ok(sse) => {
                     sse.data.map(|data| Ok(Frame { id: sse.id, event: sse.event.unwrap_or_default(), data }))
+                }
+                Err(error) if error.to_string().contains(&io::ErrorKind::InvalidData.to_string()) => {
+                    Some(Err(client.invalid(format!("an event has more than {EVENT_BYTES_MAX} bytes"))))
                 }
                 Err(error) => Some(Err(client.broken(error.to_string()))),
             };
@@ -205,7 +229,12 @@ impl EventStream {
 
     async fn wait_to_reconnect(&mut self, lost: Option<Error>) -> Result<(), Error> {
         self.connection = None;
-        let Some(delay) = self.reconnect.delay(self.attempt, None) else {
+        // A connection that has lasted shows that the server can be reached.
+        if self.connected_at.take().is_some_and(|at| at.elapsed() > self.reconnect.delay_max) {
+            self.attempt = 0;
+        }
+        let retry_after = lost.as_ref().and_then(Error::refusal).and_then(|refusal| refusal.retry_after);
+        let Some(delay) = self.reconnect.delay(self.attempt, retry_after) else {
             return Err(
                 lost.unwrap_or_else(|| self.request.client().broken("the stream ended early".to_owned()))
             );
@@ -219,9 +248,27 @@ impl EventStream {
     }
 }
 
+/// Counts the bytes of the event that is being received.
+#[derive(Default)]
+struct EventSize {
+    bytes: usize,
+    ends_line: bool,
+}
+
+impl EventSize {
+    /// Adds a chunk and returns the size. An empty line ends an event.
+    fn add(&mut self, chunk: &[u8]) -> usize {
+        let ends_event =
+            chunk.windows(2).any(|pair| pair == b"\n\n") || (self.ends_line && chunk.starts_with(b"\n"));
+        self.bytes = if ends_event { 0 } else { self.bytes + chunk.len() };
+        self.ends_line = chunk.ends_with(b"\n");
+        self.bytes
+    }
+}
+
 impl fmt::Debug for EventStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("EventStream");
-        shown.field("path", &self.request.path()).field("last_id", &self.last_id).finish_non_exhaustive()
+        shown.field("request", &self.request).field("last_id", &self.last_id).finish_non_exhaustive()
     }
 }

@@ -15,7 +15,8 @@
 //!
 //! # Errors, retries and idempotency
 //!
-//! The client sends a request again after a transient error: the server is away, overloaded or limits the rate
+//! The client sends a request again after a transient error: the server cannot be reached, failed, is
+//! overloaded or limits the rate
 //! ([`RetryPolicy`]). A POST then carries an idempotency key, so that the server carries it out once. Set a key of your own
 //! with [`Request::idempotency_key`] if a restart of your program must not repeat the request. A refusal of the server is
 //! [`Error::Refused`] with its stable code.
@@ -29,7 +30,7 @@
 //! - [`EventStream`]: server-sent events, across lost connections
 //! - [`resources`]: one struct for each resource of the API
 //! - [`webhook`]: verifies the signature of a webhook delivery
-//! - [`Error`], [`Refusal`]: errors of the way and of the server
+//! - [`Error`], [`Refusal`]: failed connections and refusals of the server
 
 mod builder;
 mod error;
@@ -48,7 +49,7 @@ use std::time::Duration;
 use http::Method;
 use http::header::HeaderValue;
 
-pub use builder::ClientBuilder;
+pub use builder::{ClientBuilder, is_loopback};
 pub use error::{Error, Refusal};
 pub use events::{EventStream, Frame};
 pub use holdpoint_api as api;

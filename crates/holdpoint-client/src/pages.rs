@@ -68,7 +68,7 @@ impl<T: Pages> Request<T> {
             }
             let mut next = self.page(missing, Some(&cursor)).reply().await?;
             // A page may be empty if the server has searched much. A cursor that does not move is an error of the server.
-            if next.value.items().is_empty() && next.value.next_cursor().is_none_or(|next| next == cursor) {
+            if next.value.items().is_empty() && next.value.next_cursor() == Some(cursor.as_str()) {
                 break;
             }
             let mut items = std::mem::take(reply.value.items());

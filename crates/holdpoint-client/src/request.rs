@@ -1,5 +1,6 @@
 //! A request: built by a method of a resource, sent when it is awaited.
 
+use std::fmt;
 use std::future::{Future, IntoFuture};
 use std::marker::PhantomData;
 use std::pin::Pin;
@@ -33,7 +34,6 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 #[must_use = "a request is sent when it is awaited"]
 pub struct Request<T> {
     client: Client,
@@ -104,18 +104,18 @@ impl<T> Request<T> {
     }
 
     /// Adds a header.
-    pub fn header(mut self, name: &'static str, value: &str) -> Self {
-        match HeaderValue::from_str(value) {
-            Ok(value) => {
-                self.headers.insert(HeaderName::from_static(name), value);
+    pub fn header(mut self, name: &str, value: &str) -> Self {
+        match (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_str(value)) {
+            (Ok(name), Ok(value)) => {
+                self.headers.insert(name, value);
             }
-            Err(_) => self.invalid = Some(format!("{name}: the value cannot be sent in a header")),
+            _ => self.invalid = Some(format!("{name}: the value cannot be sent in a header")),
         }
         self
     }
 
     /// Sets the idempotency key. The server carries out a request with the same key and body once, and sends the same
-    /// response again. Without a key of the caller, a client that retries makes one for each POST.
+    /// response again. Without a key of the caller, a client that retries makes one for each POST, PUT and DELETE.
     pub fn idempotency_key(self, key: &str) -> Self {
         self.header("idempotency-key", key)
     }
@@ -132,8 +132,25 @@ impl<T> Request<T> {
         self.in_time(exchange).await
     }
 
-    pub(crate) fn path(&self) -> &str {
-        &self.path
+    /// Sets a random idempotency key, for routes that require one.
+    pub(crate) fn random_idempotency_key(mut self) -> Self {
+        match random_key() {
+            Some(key) => {
+                self.headers.insert("idempotency-key", key);
+            }
+            None => self.invalid = Some("no random numbers for an idempotency key".to_owned()),
+        }
+        self
+    }
+
+    pub(crate) fn is_get(&self) -> bool {
+        self.method == Method::GET
+    }
+
+    /// Returns the path without its query and without the token of a link, which is a credential.
+    fn shown_path(&self) -> &str {
+        let path = self.path.split('?').next().unwrap_or_default();
+        if path.starts_with("/v1/interrupts/") { "/v1/interrupts/{token}" } else { path }
     }
 
     pub(crate) fn client(&self) -> &Client {
@@ -155,6 +172,15 @@ impl<T> Request<T> {
         if let Some(reason) = &self.invalid {
             return Err(Error::InvalidRequest(reason.clone()));
         }
+        // An HTTP library may resolve these segments, and the request would reach another route.
+        let path = self.path.split(['?', '#']).next().unwrap_or_default();
+        let is_dots =
+            |segment: &str| matches!(segment.to_ascii_lowercase().replace("%2e", ".").as_str(), "." | "..");
+        // Without the slash, the path would become part of the name of the server.
+        if !path.starts_with('/') || path.contains('\\') || path.split('/').any(is_dots) {
+            let reason = "the path must begin with / and have no segment `.` or `..`";
+            return Err(Error::InvalidRequest(reason.to_owned()));
+        }
         let uri = format!("{}{}", self.client.server(), self.path).parse::<http::Uri>();
         let mut request = http::Request::new(self.body.clone().unwrap_or_default());
         *request.method_mut() = self.method.clone();
@@ -175,7 +201,7 @@ impl<T> Request<T> {
         let status = response.status().as_u16();
         let retry_after =
             response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
-        let mut refusal = Refusal::from_response(status, &self.path, self.read(response).await?);
+        let mut refusal = Refusal::from_response(status, self.shown_path(), self.read(response).await?);
         refusal.retry_after = retry_after.map(Duration::from_secs);
         Err(Error::Refused(Box::new(refusal)))
     }
@@ -191,6 +217,13 @@ impl<T> Request<T> {
             body.extend_from_slice(&chunk);
         }
         String::from_utf8(body).map_err(|_| self.client.invalid("it is not UTF-8".to_owned()))
+    }
+}
+
+/// Shows neither bodies nor headers, which may have secrets.
+impl<T> fmt::Debug for Request<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.method, self.shown_path())
     }
 }
 
@@ -230,10 +263,11 @@ impl<T: DeserializeOwned> Request<T> {
         }
     }
 
-    /// Returns whether the request can be repeated. A POST gets an idempotency key if the client may retry it.
+    /// Returns whether the request can be repeated. A request that changes something gets an idempotency key if the client
+    /// may retry it.
     fn prepare_retries(&mut self) -> bool {
         let has_key = self.headers.contains_key("idempotency-key");
-        if self.method != Method::POST || has_key {
+        if self.is_get() || has_key {
             return true;
         }
         let key = (self.client.retry().retries > 0).then(random_key).flatten();
@@ -241,7 +275,7 @@ impl<T: DeserializeOwned> Request<T> {
             self.headers.insert("idempotency-key", key);
             return true;
         }
-        false
+        self.method != Method::POST
     }
 
     async fn try_once(&self) -> Result<Reply<T>, Error> {
@@ -251,8 +285,9 @@ impl<T: DeserializeOwned> Request<T> {
         let text = self.read(response).await?;
         // A response without a body is read as null.
         let json = if text.trim().is_empty() { "null" } else { &text };
-        let value = serde_json::from_str(json)
-            .map_err(|error| self.client.invalid(format!("{} {}: {error}", self.method, self.path)))?;
+        let value = serde_json::from_str(json).map_err(|error| {
+            self.client.invalid(format!("{} {}: {error}", self.method, self.shown_path()))
+        })?;
         Ok(Reply { value, status, replayed, text })
     }
 }

@@ -9,6 +9,8 @@ mod runs;
 mod webhooks;
 mod workflows;
 
+use std::time::Duration;
+
 use crate::Client;
 
 pub use admin::{Keys, LinkSecrets, Server, Sessions};
@@ -19,6 +21,9 @@ pub use mailbox::Mailbox;
 pub use runs::Runs;
 pub use webhooks::Webhooks;
 pub use workflows::Workflows;
+
+/// The pause of a wait whose response came early.
+const EARLY_PAUSE: Duration = Duration::from_millis(200);
 
 macro_rules! resources {
     ($($(#[$doc:meta])* $name:ident: $resource:ident;)*) => {

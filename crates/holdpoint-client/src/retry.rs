@@ -2,11 +2,19 @@
 
 use std::time::Duration;
 
-/// How often a request is sent again after a transient error.
+use crate::error::Error;
+
+/// Retries for 10 to 20 seconds, which is enough for a server to restart.
+pub(crate) const RECONNECT: RetryPolicy =
+    RetryPolicy { retries: 8, delay_first: Duration::from_millis(200), delay_max: Duration::from_secs(5) };
+/// The longest `Retry-After` that the client waits for. If the server asks for more, the caller gets the error.
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(60);
+
+/// The number of retries after a transient error, and the delays between them.
 ///
 /// The delay doubles with each attempt, up to `delay_max`. Each delay is a random part of that, at least half, so that
 /// many clients do not return at the same moment. If the server names a time in `Retry-After`, the client waits at least
-/// that long.
+/// that long; if it is more than a minute, the client returns the error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {
     /// Attempts after the first one. 0 turns retries off.
@@ -32,7 +40,19 @@ impl RetryPolicy {
         }
         let longest = self.delay_first.saturating_mul(1 << attempt.min(16)).min(self.delay_max);
         let delay = longest / 2 + longest.mul_f64(random_fraction()) / 2;
-        Some(delay.max(retry_after.unwrap_or_default()))
+        match retry_after {
+            Some(asked) if asked > RETRY_AFTER_MAX => None,
+            asked => Some(delay.max(asked.unwrap_or_default())),
+        }
+    }
+
+    /// Sleeps before the next attempt. Returns the error if there are no more attempts.
+    pub(crate) async fn pause(&self, attempt: &mut u32, error: Error) -> Result<(), Error> {
+        let retry_after = error.refusal().and_then(|refusal| refusal.retry_after);
+        let Some(delay) = self.delay(*attempt, retry_after) else { return Err(error) };
+        *attempt += 1;
+        tokio::time::sleep(delay).await;
+        Ok(())
     }
 }
 
@@ -70,5 +90,6 @@ mod tests {
     fn the_server_can_ask_for_a_longer_delay() {
         let asked = Duration::from_secs(7);
         assert_eq!(RetryPolicy::default().delay(0, Some(asked)), Some(asked));
+        assert_eq!(RetryPolicy::default().delay(0, Some(Duration::from_secs(86_400))), None);
     }
 }

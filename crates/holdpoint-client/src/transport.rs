@@ -44,7 +44,7 @@ impl Transport {
         }
         let http = http.tls_backend_preconfigured(tls).build();
         http.map(Self::Full)
-            .map_err(|error| Error::InvalidRequest(format!("cannot make an HTTP client: {error}")))
+            .map_err(|error| Error::InvalidSetting { setting: "HTTP client", reason: root_cause(&error) })
     }
 }
 

@@ -31,7 +31,8 @@ pub struct Signed {
     pub timestamp: i64,
     /// Seconds since the signature. Negative if the clock of the sender is ahead.
     pub age_seconds: i64,
-    /// The type of the event, if the delivery names it.
+    /// The type of the event, if the delivery names it. The header is not part of the signature; the body names the type,
+    /// too.
     pub event_type: Option<String>,
 }
 
@@ -39,6 +40,8 @@ pub struct Signed {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Rejection {
+    #[error("the secret is empty")]
+    NoSecret,
     #[error("unknown signature algorithm {0:?}; this version supports v1")]
     UnknownAlgorithm(String),
     #[error("there is no X-openwop-Timestamp")]
@@ -65,6 +68,9 @@ pub fn verify<'a>(
     body: &[u8],
     now: i64,
 ) -> Result<Signed, Rejection> {
+    if secret.is_empty() {
+        return Err(Rejection::NoSecret);
+    }
     let find =
         |name: &str| header(&format!("x-openwop-{name}")).or_else(|| header(&format!("openwop-{name}")));
     let algorithm = find("signature-algorithm").unwrap_or("v1");
@@ -146,6 +152,7 @@ mod tests {
         assert_eq!(rejected(&[stamp, signed, v2], BODY, "key", NOW), unknown);
         assert_eq!(rejected(&[signed], BODY, "key", NOW), Rejection::NoTimestamp);
         assert_eq!(rejected(&[stamp], BODY, "key", NOW), Rejection::NoSignature);
+        assert_eq!(rejected(&[stamp, signed], BODY, "", NOW), Rejection::NoSecret);
         let soon = ("x-openwop-timestamp", "soon");
         assert_eq!(rejected(&[soon, signed], BODY, "key", NOW), Rejection::BadTimestamp);
         let other = ("x-openwop-signature", "v1=ab");

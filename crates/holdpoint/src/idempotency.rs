@@ -246,7 +246,7 @@ impl Attempt<'_> {
 
     fn replay(&self, receipt: Receipt) -> Result<ApiResponse, ApiError> {
         if receipt.body_hash != self.request.body_hash {
-            let message = "this Idempotency-Key was used for a request with another body; take a new one";
+            let message = "this Idempotency-Key was used for a request with another body; use a new key";
             return Err(ApiError::new(ErrorCode::IdempotencyKeyMismatch, message));
         }
         let status = StatusCode::from_u16(receipt.status).map_err(ApiError::internal)?;

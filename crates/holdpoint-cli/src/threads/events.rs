@@ -75,7 +75,7 @@ fn follow(client: &Client, output: &Output, query: &After, thread: &str) -> Resu
 fn how_to_continue(output: &Output, thread: &str, last: Option<&str>) -> String {
     let after = last.map(|last| format!(" --after {}", clean(last))).unwrap_or_default();
     let later = output.command(&format!("threads events {} --follow{after}", clean(thread)));
-    format!("the thread goes on without us; later: {later}")
+    format!("the thread continues; follow it again with: {later}")
 }
 
 /// Names a run above its events.

@@ -44,7 +44,8 @@ pub(crate) struct Verify {
 struct Verified<'a> {
     genuine: bool,
     timestamp: i64,
-    event_type: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    event_type: Option<&'a str>,
 }
 
 fn parse_header(text: &str) -> Result<(String, String), String> {
@@ -74,11 +75,15 @@ pub(super) fn run(output: &Output, args: &Verify) -> Result<(), Failure> {
     let find = |name: &str| headers.iter().find(|(given, _)| given == name).map(|(_, value)| value.as_str());
     let signed = webhook::verify(&secret, find, &body, now.as_second())
         .map_err(|rejection| Failure::refused(clean(&rejection.to_string())))?;
-    let event_type = signed.event_type.as_deref().unwrap_or("an event");
+    let event_type = signed.event_type.as_deref();
     if output.json {
         output.json_line(&Verified { genuine: true, timestamp: signed.timestamp, event_type });
     } else {
-        output.line(&format!("genuine: {}, signed {} seconds ago", clean(event_type), signed.age_seconds));
+        output.line(&format!(
+            "genuine: {}, signed {} seconds ago",
+            clean(event_type.unwrap_or("an event")),
+            signed.age_seconds
+        ));
     }
     Ok(())
 }

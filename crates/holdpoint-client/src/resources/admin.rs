@@ -13,7 +13,8 @@ use crate::{Client, Request};
 pub struct Keys<'a>(pub(super) &'a Client);
 
 impl Keys<'_> {
-    /// Creates a key. The response has its secret, which is shown once.
+    /// Creates a key. The response has its secret, which is shown once: not if a
+    /// response was lost and the request was repeated.
     pub fn create(self, key: &CreateKey) -> Request<KeyCreated> {
         self.0.post("/v1/keys").body(key)
     }
@@ -28,7 +29,7 @@ impl Keys<'_> {
         self.0.delete(format!("/v1/keys/{}", encode_segment(key)))
     }
 
-    /// Replaces a key.
+    /// Replaces a key. The response has the new secret once, as for `create`.
     pub fn rotate(self, key: &str, rotation: &RotateKey) -> Request<KeyCreated> {
         self.0.post(format!("/v1/keys/{}:rotate", encode_segment(key))).body(rotation)
     }

@@ -1,11 +1,13 @@
 //! Holds and grants.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use holdpoint_api::grants::{ConsumeGrant, Grant};
 use holdpoint_api::holds::{CreateHold, Hold, ShowHold};
 use holdpoint_api::ids::{HoldStatus, encode_segment};
 
+use super::EARLY_PAUSE;
+use crate::retry::RECONNECT;
 use crate::{Client, Error, Request};
 
 /// The time that one request of [`Holds::wait`] waits on the server, in seconds.
@@ -25,7 +27,7 @@ impl Holds<'_> {
 
     /// Returns a hold; waits for its answer if the query says so.
     pub fn get(self, hold: &str, query: &ShowHold) -> Request<Hold> {
-        let patience = Duration::from_secs(query.wait.unwrap_or_default()) + WAIT_MARGIN;
+        let patience = Duration::from_secs(query.wait.unwrap_or_default()).saturating_add(WAIT_MARGIN);
         self.0.get(format!("/v1/holds/{}", encode_segment(hold))).query(query).timeout(patience)
     }
 
@@ -36,10 +38,16 @@ impl Holds<'_> {
 
     /// Waits until a hold is answered, times out or is cancelled, and returns it. Add a limit with `tokio::time::timeout`.
     pub async fn wait(self, hold: &str) -> Result<Hold, Error> {
+        let mut attempt = 0;
         loop {
-            let found = self.get(hold, &ShowHold { wait: Some(WAIT_SECONDS) }).await?;
-            if found.status != HoldStatus::Waiting {
-                return Ok(found);
+            let asked = Instant::now();
+            match self.get(hold, &ShowHold { wait: Some(WAIT_SECONDS) }).await {
+                Ok(found) if found.status != HoldStatus::Waiting => return Ok(found),
+                // A server that shuts down answers at once.
+                Ok(_) if asked.elapsed() < Duration::from_secs(1) => tokio::time::sleep(EARLY_PAUSE).await,
+                Ok(_) => attempt = 0,
+                Err(error) if error.is_transient() => RECONNECT.pause(&mut attempt, error).await?,
+                Err(error) => return Err(error),
             }
         }
     }
@@ -57,6 +65,9 @@ impl Grants<'_> {
 
     /// Uses a grant for one effect. The server refuses the second use with 409.
     pub fn consume(self, grant: &str, effect: &ConsumeGrant) -> Request<Grant> {
-        self.0.post(format!("/v1/grants/{}:consume", encode_segment(grant))).body(effect)
+        self.0
+            .post(format!("/v1/grants/{}:consume", encode_segment(grant)))
+            .body(effect)
+            .random_idempotency_key()
     }
 }

@@ -1,6 +1,6 @@
 //! Runs and their events.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use holdpoint_api::Nothing;
 use holdpoint_api::agents::{AgentTold, TellRun};
@@ -14,7 +14,9 @@ use holdpoint_api::runs::{
 };
 use holdpoint_api::snapshot::RunSnapshot;
 
+use super::EARLY_PAUSE;
 use crate::events::{End, EventStream};
+use crate::retry::RECONNECT;
 use crate::{Client, Error, Request};
 
 /// The time that one poll of [`Runs::wait`] waits on the server, in seconds.
@@ -89,7 +91,7 @@ impl Runs<'_> {
 
     /// Returns the events after a sequence number, and waits for one if there is none.
     pub fn poll(self, run: &str, query: &PollEvents) -> Request<EventPage> {
-        let patience = Duration::from_secs(query.timeout.unwrap_or(POLL_SECONDS)) + POLL_MARGIN;
+        let patience = Duration::from_secs(query.timeout.unwrap_or(POLL_SECONDS)).saturating_add(POLL_MARGIN);
         self.0.get(format!("/v1/runs/{}/events/poll", encode_segment(run))).query(query).timeout(patience)
     }
 
@@ -102,16 +104,27 @@ impl Runs<'_> {
 
     /// Waits until a run has ended or waits for an answer, and returns it. Add a limit with `tokio::time::timeout`.
     pub async fn wait(self, run: &str) -> Result<RunSnapshot<'static>, Error> {
-        let mut last_sequence = None;
+        let (mut last_sequence, mut attempt) = (None, 0);
         loop {
+            let asked = Instant::now();
             let query = PollEvents { last_sequence, timeout: Some(POLL_SECONDS), ..PollEvents::default() };
-            let page = self.poll(run, &query).await?;
+            let page = match self.poll(run, &query).await {
+                Ok(page) => page,
+                Err(error) if error.is_transient() => {
+                    RECONNECT.pause(&mut attempt, error).await?;
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
             let snapshot = self.get(run).await?;
             if snapshot.status.is_terminal() || snapshot.status.is_waiting() {
                 return Ok(snapshot);
             }
-            if let Some(event) = page.events.last() {
-                last_sequence = i64::try_from(event.sequence).ok();
+            match page.events.last() {
+                Some(event) => last_sequence = i64::try_from(event.sequence).ok(),
+                // A server that shuts down answers at once.
+                None if asked.elapsed() < Duration::from_secs(1) => tokio::time::sleep(EARLY_PAUSE).await,
+                None => attempt = 0,
             }
         }
     }

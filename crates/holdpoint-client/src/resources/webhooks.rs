@@ -14,7 +14,8 @@ use crate::{Client, Request};
 pub struct Webhooks<'a>(pub(super) &'a Client);
 
 impl Webhooks<'_> {
-    /// Creates a subscription. The response has its secret, which is shown once.
+    /// Creates a subscription. The response has its secret, which is shown once: not if a
+    /// response was lost and the request was repeated.
     pub fn create(self, webhook: &CreateWebhook) -> Request<WebhookCreated> {
         self.0.post("/v1/webhooks").body(webhook)
     }
@@ -44,7 +45,7 @@ impl Webhooks<'_> {
         self.0.post(format!("/v1/webhooks/{}:resume", encode_segment(webhook))).body(&Nothing {})
     }
 
-    /// Replaces the secret of a subscription.
+    /// Replaces the secret of a subscription. The response has it once, as for `create`.
     pub fn rotate(self, webhook: &str, rotation: &RotateWebhook) -> Request<WebhookCreated> {
         self.0.post(format!("/v1/webhooks/{}:rotate", encode_segment(webhook))).body(rotation)
     }

@@ -74,6 +74,14 @@ async fn a_refusal_has_its_status_code_and_details() {
     assert!(!error.is_transient());
     let error = client.runs().get("../keys?x=1").await.unwrap_err();
     assert_eq!(error.status(), Some(404), "an id stays one segment of the path: {error}");
+    for path in ["@evil.example/x", ".evil.example/x", "/v1/runs/%2e%2E/keys", "/v1\\..\\keys"] {
+        let error = client.get::<serde_json::Value>(path).await.unwrap_err();
+        assert!(matches!(error, Error::InvalidRequest(_)), "{path}: {error:?}");
+    }
+    for dots in [".", ".."] {
+        let error = client.keys().revoke(dots).await.unwrap_err();
+        assert!(matches!(error, Error::InvalidRequest(_)), "{dots}: {error:?}");
+    }
     let strangers = Client::builder(&server.url).key("hp_unknown").build().unwrap();
     assert_eq!(strangers.runs().get(run).await.unwrap_err().status(), Some(401));
     assert!(!format!("{strangers:?}").contains("hp_unknown"), "no key is shown");
@@ -87,9 +95,14 @@ async fn a_server_that_is_no_holdpoint_server_is_reported() {
     drop(closed);
     let client = Client::builder(&url).retry(RetryPolicy::OFF).build().unwrap();
     assert!(matches!(client.runs().get("r").await, Err(Error::Connect { .. })));
-    for (server, valid) in
-        [("127.0.0.1:8484", false), ("ftp://a", false), ("", false), ("http://a/base", true)]
-    {
+    for (server, valid) in [
+        ("127.0.0.1:8484", false),
+        ("ftp://a", false),
+        ("", false),
+        ("http://u:p@a", false),
+        ("http://a?b", false),
+        ("http://a/base", true),
+    ] {
         assert_eq!(Client::builder(server).build().is_ok(), valid, "{server}");
     }
     assert!(Client::builder("https://a").authorities("no certificate").build().is_err());
