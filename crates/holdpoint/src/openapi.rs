@@ -118,12 +118,12 @@ fn responses(operation: &Operation, components: &mut Components) -> Value {
             Content::Json(schema) => {
                 shown["content"]["application/json"] = json!({"schema": components.response(*schema)});
             }
-            // The body is text. `contentSchema` has the members of each event, with its data as text. The schema has
-            // no type: a generated client returns the text or parses the data of each event.
+            // The schema has no type, because the body is text: a generated client returns the text or parses the data
+            // of each event. A reader that parses events into objects, such as the fuzzer, applies `then` to each.
             Content::Events(schema) => {
                 let event = components.response(*schema);
                 shown["content"]["text/event-stream"] =
-                    json!({"schema": {"contentMediaType": "text/event-stream", "contentSchema": event}});
+                    json!({"schema": {"if": {"type": "object"}, "then": event}});
             }
             Content::Text(media) => shown["content"][*media] = json!({"schema": {"type": "string"}}),
             Content::Nothing => {}

@@ -94,7 +94,7 @@ fn operation_text(document: &Value, title: &str, operation: &Value) -> String {
                 "application/json" => type_of(&content["schema"]),
                 media => {
                     let schema = &content["schema"];
-                    format!("{} (`{media}`)", type_of(schema.get("contentSchema").unwrap_or(schema)))
+                    format!("{} (`{media}`)", type_of(schema.get("then").unwrap_or(schema)))
                 }
             })
             .collect();
