@@ -64,7 +64,12 @@ pub(super) async fn bench(connection: &Connection, load: &Load) -> Result<Report
     let counts = client.interrupts().counts(&mine());
     let counts = sample(requests, async || Ok(counts.clone().text().await.map(drop)?)).await?;
     let mut facts = Facts::of("inbox")
-        .fact("pending", pending, "pending", format!("{pending}, one in {OTHERS_SHARE} for somebody else"))
+        .fact(
+            "pending",
+            pending,
+            "pending",
+            format!("{pending}, one in {OTHERS_SHARE} for another principal"),
+        )
         .member("requests", requests)
         .spread("firstScreenMs", "first screen (page, who, list, counts), p50 / p99", first)
         .spread("countsMs", "counts", counts);

@@ -73,7 +73,7 @@ fn list(client: &Client, output: &Output, run: &str) -> Result<(), Failure> {
         let interrupts = page.interrupts.iter();
         let rows = interrupts.flat_map(|one| one.asks.iter().map(|ask| row(&one.node_id, ask)));
         let heads = ["NODE", "ASK", "BY", "AGE", "QUESTION", "ANSWERED BY", "ANSWER"];
-        output.table(&heads, &rows.collect::<Vec<_>>(), "nobody has asked anything")
+        output.table(&heads, &rows.collect::<Vec<_>>(), "no side questions")
     });
     Ok(())
 }

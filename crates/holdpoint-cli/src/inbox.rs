@@ -121,7 +121,7 @@ impl<L: Iterator<Item = String>> Prompt<'_, L> {
             .into_iter()
             .find(|one| one.interrupt_id == chosen.interrupt_id && one.status == InterruptStatus::Open);
         let Some(record) = found else {
-            self.output.line("somebody was faster: this does not wait any more");
+            self.output.line("this interrupt was answered or has ended meanwhile");
             return Ok(ControlFlow::Continue(()));
         };
         let digest = record.digest.as_deref().map(str::to_owned);

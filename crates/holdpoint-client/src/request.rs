@@ -178,7 +178,7 @@ impl<T> Request<T> {
             |segment: &str| matches!(segment.to_ascii_lowercase().replace("%2e", ".").as_str(), "." | "..");
         // Without the slash, the path would become part of the name of the server.
         if !path.starts_with('/') || path.contains('\\') || path.split('/').any(is_dots) {
-            let reason = "the path must begin with / and have no segment `.` or `..`";
+            let reason = "an id must not be `.` or `..`, and a path must begin with /";
             return Err(Error::InvalidRequest(reason.to_owned()));
         }
         let uri = format!("{}{}", self.client.server(), self.path).parse::<http::Uri>();

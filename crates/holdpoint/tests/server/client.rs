@@ -217,7 +217,8 @@ async fn pages_are_collected_up_to_the_limit() {
 
 #[test]
 fn deliveries_of_the_server_are_verified() {
-    let server = server_at(&crate::place::Place::sqlite(), &[]);
+    let place = crate::place::Place::sqlite();
+    let server = server_at(&place, &[]);
     let receiver = Receiver::start();
     let hook = Hook::add(&server.client, &receiver.url, json!({"events": ["run.started"]}));
     server.client.start_run("sample-approval");
